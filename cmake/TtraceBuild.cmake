@@ -1,0 +1,28 @@
+# How every target of the project is compiled.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_library(ttrace_options INTERFACE)
+# A fused multiply-add rounds once where two operations round twice: without this the sums would
+# depend on the machine.
+target_compile_options(ttrace_options INTERFACE -ffp-contract=off
+                       -Wall -Wextra -Wconversion -Wshadow -Wpedantic)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC bug 105651: "x" + std::string(...) is reported as an overlapping copy.
+  target_compile_options(ttrace_options INTERFACE -Wno-restrict)
+endif()
+if(TTRACE_WERROR)
+  target_compile_options(ttrace_options INTERFACE -Werror)
+endif()
+if(TTRACE_SANITIZE)
+  target_compile_options(ttrace_options INTERFACE -fsanitize=${TTRACE_SANITIZE}
+                         -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(ttrace_options INTERFACE -fsanitize=${TTRACE_SANITIZE})
+endif()

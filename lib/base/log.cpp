@@ -1,0 +1,41 @@
+#include "base/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+namespace ttrace::base {
+namespace {
+
+spdlog::logger& logger() {
+  static const std::shared_ptr<spdlog::logger> instance = [] {
+    auto made = std::make_shared<spdlog::logger>("ttrace",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("ttrace: %v");
+    made->set_level(spdlog::level::warn);
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+void set_log_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kQuiet:
+      return logger().set_level(spdlog::level::err);
+    case LogLevel::kNormal:
+      return logger().set_level(spdlog::level::warn);
+    case LogLevel::kVerbose:
+      return logger().set_level(spdlog::level::info);
+  }
+}
+
+void warn(std::string_view message) { logger().warn("warning: {}", message); }
+
+void inform(std::string_view message) { logger().info("{}", message); }
+
+void report_error(std::string_view message) { logger().error("{}", message); }
+
+}  // namespace ttrace::base

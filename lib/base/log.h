@@ -1,0 +1,22 @@
+// Warnings and progress go to stderr through here; answers go to stdout and never pass through.
+#pragma once
+
+#include <string_view>
+
+namespace ttrace::base {
+
+enum class LogLevel { kQuiet, kNormal, kVerbose };
+
+void set_log_level(LogLevel level);
+
+// One line on stderr: "ttrace: warning: ...". A warning says what happened, why it matters and what
+// helps. Silent under kQuiet.
+void warn(std::string_view message);
+
+// One line on stderr under kVerbose.
+void inform(std::string_view message);
+
+// One line on stderr, always: "ttrace: ...".
+void report_error(std::string_view message);
+
+}  // namespace ttrace::base

@@ -1,0 +1,73 @@
+// Reading JSON that somebody else wrote: every unexpected thing is refused with the file, the JSON
+// pointer and the reason. Hides the JSON library, which costs a second per file that includes it.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ttrace::base {
+
+// One value inside a document and where it stands. Valid as long as its document.
+class JsonCursor {
+ public:
+  JsonCursor(const void* value, const std::string* file, std::string pointer)
+      : value_(value), file_(file), pointer_(std::move(pointer)) {}
+
+  const std::string& pointer() const { return pointer_; }
+  bool is_null() const;
+  bool is_string() const;
+  bool is_object() const;
+  bool is_array() const;
+
+  // All below throw an input error naming file and pointer if the value is of another type.
+  std::string as_string() const;
+  std::uint64_t as_count() const;  // a whole number ≥ 0 that fits 64 bits
+  double as_number() const;
+  bool as_bool() const;
+  std::vector<JsonCursor> items() const;
+  std::vector<std::pair<std::string, JsonCursor>> members() const;
+
+  // Refuses an object that has a key not listed.
+  void allow_keys(std::initializer_list<std::string_view> keys) const;
+  std::optional<JsonCursor> find(std::string_view key) const;
+  JsonCursor require(std::string_view key) const;
+
+  template <typename... Parts>
+  Error error(const Parts&... parts) const {
+    return input_error(*file_, ": ", pointer_.empty() ? "the top level" : pointer_, ": ", parts...);
+  }
+
+ private:
+  const void* value_;
+  const std::string* file_;
+  std::string pointer_;
+};
+
+class JsonDocument {
+ public:
+  // `file` is only named in errors. Throws on anything but one JSON value, on a key that stands
+  // twice in one object, and on nesting deeper than 64.
+  JsonDocument(std::string_view text, std::string file);
+  ~JsonDocument();
+  JsonDocument(const JsonDocument&) = delete;
+  JsonDocument& operator=(const JsonDocument&) = delete;
+
+  JsonCursor root() const;
+  // The value as compact JSON text, for parts of a document that are passed on unread.
+  static std::string text_of(const JsonCursor& cursor, const JsonDocument& document);
+
+ private:
+  struct Parsed;
+  std::unique_ptr<Parsed> parsed_;
+  std::string file_;
+};
+
+}  // namespace ttrace::base

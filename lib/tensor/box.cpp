@@ -1,0 +1,116 @@
+#include "tensor/box.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace ttrace::tensor {
+namespace {
+
+// Row-major position of `point` (same frame as `box`) within `box`.
+std::uint64_t linear_in(const Box& box, const Shape& point) {
+  std::uint64_t linear = 0;
+  for (std::size_t d = 0; d < box.extent.size(); ++d) {
+    linear = linear * box.extent[d] + (point[d] - box.origin[d]);
+  }
+  return linear;
+}
+
+}  // namespace
+
+Box whole(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
+
+std::uint64_t volume(const Box& box) {
+  const auto count = element_count(box.extent);
+  if (!count) throw base::internal_error("box ", to_string(box), " overflows");
+  return *count;
+}
+
+bool empty(const Box& box) {
+  return std::find(box.extent.begin(), box.extent.end(), 0) != box.extent.end();
+}
+
+std::optional<Box> intersect(const Box& a, const Box& b) {
+  Box common;
+  for (std::size_t d = 0; d < a.extent.size(); ++d) {
+    const std::uint64_t start = std::max(a.origin[d], b.origin[d]);
+    const std::uint64_t stop = std::min(a.origin[d] + a.extent[d], b.origin[d] + b.extent[d]);
+    if (stop <= start) return std::nullopt;
+    common.origin.push_back(start);
+    common.extent.push_back(stop - start);
+  }
+  return common;
+}
+
+Box relative_to(const Box& box, const Shape& origin) {
+  Box moved = box;
+  for (std::size_t d = 0; d < origin.size(); ++d) moved.origin[d] -= origin[d];
+  return moved;
+}
+
+Box shifted(const Box& box, const Shape& offset) {
+  Box moved = box;
+  for (std::size_t d = 0; d < offset.size(); ++d) moved.origin[d] += offset[d];
+  return moved;
+}
+
+Shape coordinates(const Box& box, std::uint64_t linear) {
+  Shape point = box.origin;
+  for (std::size_t d = box.extent.size(); d-- > 0;) {
+    point[d] += linear % box.extent[d];
+    linear /= box.extent[d];
+  }
+  return point;
+}
+
+void for_each_slab(const Box& box, std::uint64_t limit,
+                   const std::function<void(const Box&)>& visit) {
+  if (limit == 0) throw base::internal_error("slabs of no elements");
+  if (empty(box)) return;
+  if (volume(box) <= limit) return visit(box);
+  // The outermost dimension whose inner block fits is cut into runs of such blocks; if even one
+  // index of it is too large, each index is split on its own.
+  const std::size_t d = static_cast<std::size_t>(
+      std::find_if(box.extent.begin(), box.extent.end(), [](auto e) { return e > 1; }) -
+      box.extent.begin());
+  const std::uint64_t inner = volume(box) / box.extent[d];
+  const std::uint64_t step = std::max<std::uint64_t>(1, limit / inner);
+  for (std::uint64_t start = 0; start < box.extent[d]; start += step) {
+    Box part = box;
+    part.origin[d] += start;
+    part.extent[d] = std::min(step, box.extent[d] - start);
+    for_each_slab(part, limit, visit);
+  }
+}
+
+void copy_common(const Box& from_box, std::span<const std::byte> from, const Box& to_box,
+                 std::span<std::byte> to, std::size_t element_bytes) {
+  const auto common = intersect(from_box, to_box);
+  if (!common) return;
+  const std::size_t rank = common->extent.size();
+  if (rank == 0) {
+    std::memcpy(to.data(), from.data(), element_bytes);
+    return;
+  }
+  const std::uint64_t row = common->extent[rank - 1];
+  Box rows = *common;
+  rows.extent[rank - 1] = 1;
+  const std::uint64_t count = volume(rows);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Shape point = coordinates(rows, i);
+    std::memcpy(to.data() + linear_in(to_box, point) * element_bytes,
+                from.data() + linear_in(from_box, point) * element_bytes, row * element_bytes);
+  }
+}
+
+std::string to_string(const Box& box) {
+  std::string text = "[";
+  for (std::size_t d = 0; d < box.extent.size(); ++d) {
+    if (d > 0) text += ", ";
+    text += std::to_string(box.origin[d]) + ":" + std::to_string(box.origin[d] + box.extent[d]);
+  }
+  return text + "]";
+}
+
+}  // namespace ttrace::tensor

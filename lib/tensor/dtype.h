@@ -1,0 +1,48 @@
+// Element types of a trace, and the two facts about them that comparison needs: size and precision.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace ttrace::tensor {
+
+enum class DType {
+  kFloat64,
+  kFloat32,
+  kFloat16,
+  kBFloat16,
+  kFloat8E4M3,
+  kFloat8E5M2,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUInt8,
+  kUInt16,
+  kUInt32,
+  kUInt64,
+  kBool,
+};
+
+inline constexpr std::array kAllDTypes{
+    DType::kFloat64,    DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat8E4M3,
+    DType::kFloat8E5M2, DType::kInt8,    DType::kInt16,   DType::kInt32,    DType::kInt64,
+    DType::kUInt8,      DType::kUInt16,  DType::kUInt32,  DType::kUInt64,   DType::kBool};
+
+// The name used in manifests, e.g. "float8_e4m3fn".
+std::string_view dtype_name(DType dtype);
+// The name used in reports, e.g. "f8e4m3".
+std::string_view dtype_short_name(DType dtype);
+std::optional<DType> parse_dtype(std::string_view name);
+
+std::size_t element_bytes(DType dtype);
+bool is_floating(DType dtype);
+
+// Spacing of the numbers just above 1 in which errors of this dtype are counted: f64 2^-52, f32
+// 2^-23, f16 2^-10, bf16 2^-7. FP8 recipes compute in bf16 around the narrow products, so both FP8
+// types count as bf16 (method: measured on healthy runs). Integers and bool: 0.
+double epsilon(DType dtype);
+
+}  // namespace ttrace::tensor

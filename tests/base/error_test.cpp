@@ -1,0 +1,40 @@
+#include "base/error.h"
+
+#include <locale>
+#include <stdexcept>
+
+#include "support/catch.h"
+
+namespace ttrace::base {
+namespace {
+
+TEST_CASE("errors carry their kind and their words") {
+  CHECK(usage_error("no flag ", 3).kind() == ErrorKind::kUsage);
+  CHECK(std::string(usage_error("no flag ", 3).what()) == "no flag 3");
+  CHECK(input_error("a.h5", ": ", 1.5).kind() == ErrorKind::kInput);
+  CHECK(std::string(input_error("a.h5", ": ", 1.5).what()) == "a.h5: 1.5");
+  CHECK(internal_error("x").kind() == ErrorKind::kInternal);
+  CHECK(std::string(internal_error("x").what()) == "defect in ttrace: x; please report it");
+}
+
+TEST_CASE("in puts the context before the message and keeps the kind") {
+  const Error inner = input_error("sizes overflow");
+  const Error outer = inner.in("placements/tp");
+  CHECK(std::string(outer.what()) == "placements/tp: sizes overflow");
+  CHECK(outer.kind() == ErrorKind::kInput);
+}
+
+TEST_CASE("concat writes numbers the same in every locale") {
+  struct Grouped : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  const std::locale before = std::locale::global(std::locale(std::locale(), new Grouped));
+  const std::string text = concat(1234567, " ", 2.5);
+  std::locale::global(before);
+  CHECK(text == "1234567 2.5");
+}
+
+}  // namespace
+}  // namespace ttrace::base

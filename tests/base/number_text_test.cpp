@@ -1,0 +1,78 @@
+#include "base/number_text.h"
+
+#include <limits>
+
+#include "support/catch.h"
+
+namespace ttrace::base {
+namespace {
+
+TEST_CASE("short numbers have three significant digits") {
+  CHECK(short_number(0) == "0");
+  CHECK(short_number(0.19449) == "0.194");
+  CHECK(short_number(-2.3456) == "-2.35");
+  CHECK(short_number(1.0) == "1");
+  CHECK(short_number(99.96) == "100");
+  CHECK(short_number(12345) == "12345");
+  CHECK(short_number(99999) == "99999");
+  CHECK(short_number(0.001) == "0.001");
+}
+
+TEST_CASE("short numbers write exponents without padding") {
+  CHECK(short_number(1.6e6) == "1.6e6");
+  CHECK(short_number(100000) == "1e5");
+  CHECK(short_number(4e-7) == "4e-7");
+  CHECK(short_number(-1.234e-300) == "-1.23e-300");
+  CHECK(short_number(std::numeric_limits<double>::denorm_min()) == "4.94e-324");
+}
+
+TEST_CASE("short numbers name what is not finite") {
+  CHECK(short_number(std::numeric_limits<double>::quiet_NaN()) == "nan");
+  CHECK(short_number(std::numeric_limits<double>::infinity()) == "inf");
+  CHECK(short_number(-std::numeric_limits<double>::infinity()) == "-inf");
+}
+
+TEST_CASE("bytes are counted in powers of 1000") {
+  CHECK(human_bytes(0) == "0 B");
+  CHECK(human_bytes(412) == "412 B");
+  CHECK(human_bytes(999) == "999 B");
+  CHECK(human_bytes(1000) == "1.0 kB");
+  CHECK(human_bytes(1'900'000'000) == "1.9 GB");
+  CHECK(human_bytes(999'949) == "999.9 kB");
+  CHECK(human_bytes(999'950) == "1.0 MB");  // never "1000.0 kB"
+  CHECK(human_bytes(std::numeric_limits<std::uint64_t>::max()) == "18.4 EB");
+}
+
+TEST_CASE("plurals follow the count") {
+  CHECK(plural(0, "tensor") == "0 tensors");
+  CHECK(plural(1, "tensor") == "1 tensor");
+  CHECK(plural(2, "tensor") == "2 tensors");
+}
+
+TEST_CASE("printable text keeps letters of every script") {
+  const std::string text = "layers.0 · größe · 層 · 😀";
+  CHECK(printable(text) == text);
+}
+
+TEST_CASE("printable text has no control characters") {
+  CHECK(printable("a\nb\tc\x1b[2J\x7f") == "a\\x0ab\\x09c\\x1b[2J\\x7f");
+  CHECK(printable(std::string_view("\0", 1)) == "\\x00");
+  // U+009B starts an escape sequence on terminals as ESC [ does, U+0085 is a line break.
+  CHECK(printable("a\xc2\x9b"
+                  "2J") == "a\\xc2\\x9b2J");
+  CHECK(printable("\xc2\x85") == "\\xc2\\x85");
+  CHECK(printable("\xc2\xa0") == "\xc2\xa0");
+}
+
+TEST_CASE("printable text is valid UTF-8") {
+  CHECK(printable("\xff\xfe") == "\\xff\\xfe");
+  CHECK(printable("a\x80z") == "a\\x80z");                         // a continuation without a lead
+  CHECK(printable("\xe5\xb1z") == "\\xe5\\xb1z");                  // cut short
+  CHECK(printable("\xe5\xb1") == "\\xe5\\xb1");                    // cut short by the end
+  CHECK(printable("\xc0\xaf") == "\\xc0\\xaf");                    // overlong
+  CHECK(printable("\xed\xa0\x80") == "\\xed\\xa0\\x80");           // a surrogate
+  CHECK(printable("\xf5\x80\x80\x80") == "\\xf5\\x80\\x80\\x80");  // beyond U+10FFFF
+}
+
+}  // namespace
+}  // namespace ttrace::base

@@ -1,0 +1,151 @@
+#include "base/strict_json.h"
+
+#include <limits>
+
+#include "base/refusal.h"
+
+namespace ttrace::base {
+namespace {
+
+using test::check_refused;
+
+JsonDocument parse(std::string_view text) { return {text, "m.json"}; }
+
+TEST_CASE("a document gives its values") {
+  const JsonDocument document = parse(
+      R"({"s": "ü", "n": 18446744073709551615, "x": -1.5, "b": true, "l": [1, 2], "z": null})");
+  const JsonCursor root = document.root();
+  CHECK(root.is_object());
+  CHECK(root.pointer().empty());
+  CHECK(root.require("s").as_string() == "ü");
+  CHECK(root.require("n").as_count() == std::numeric_limits<std::uint64_t>::max());
+  CHECK(root.require("x").as_number() == -1.5);
+  CHECK(root.require("n").as_number() == 0x1p64);
+  CHECK(root.require("b").as_bool());
+  CHECK(root.require("z").is_null());
+  const auto items = root.require("l").items();
+  REQUIRE(items.size() == 2);
+  CHECK(items[1].as_count() == 2);
+  CHECK(items[1].pointer() == "/l/1");
+  CHECK(root.members().size() == 6);
+  CHECK_FALSE(root.find("absent").has_value());
+}
+
+TEST_CASE("values of another type are refused with their pointer") {
+  const JsonDocument document = parse(R"({"a": [{"b": "text"}, 3]})");
+  const JsonCursor text = document.root().require("a").items()[0].require("b");
+  const JsonCursor number = document.root().require("a").items()[1];
+  check_refused([&] { text.as_count(); }, {"m.json: /a/0/b: ", "whole number", "\"text\""});
+  check_refused([&] { text.as_number(); }, {"m.json: /a/0/b: ", "expected a number, found string"});
+  check_refused([&] { text.as_bool(); }, {"/a/0/b: ", "true or false, found string"});
+  check_refused([&] { text.items(); }, {"/a/0/b: ", "a list, found string"});
+  check_refused([&] { text.members(); }, {"/a/0/b: ", "an object, found string"});
+  check_refused([&] { text.find("x"); }, {"/a/0/b: ", "an object, found string"});
+  check_refused([&] { text.allow_keys({"x"}); }, {"/a/0/b: ", "an object, found string"});
+  check_refused([&] { number.as_string(); }, {"/a/1: ", "a string, found number"});
+  check_refused([&] { document.root().as_string(); }, {"m.json: the top level: "});
+  check_refused([&] { document.root().require("c"); }, {"the key \"c\" is missing"});
+}
+
+TEST_CASE("counts are whole numbers from 0 to the largest of 64 bits") {
+  const JsonDocument document = parse(
+      R"({"big": 18446744073709551616, "negative": -1, "float": 1.0, "exponent": 1e3, "true": true})");
+  for (const char* key : {"big", "negative", "float", "exponent", "true"}) {
+    CAPTURE(key);
+    check_refused([&] { document.root().require(key).as_count(); },
+                  {concat("/", key, ": "), "whole number from 0 to 2^64-1"});
+  }
+  CHECK(document.root().require("big").as_number() == 0x1p64);
+}
+
+TEST_CASE("an unknown key is refused and the known ones are told") {
+  const JsonDocument document = parse(R"({"run": {"modle": 1}})");
+  const JsonCursor run = document.root().require("run");
+  check_refused(
+      [&] {
+        run.allow_keys({"model", "command"});
+      },
+      {"m.json: /run/modle: unknown key", "model, command"});
+  CHECK_NOTHROW(run.allow_keys({"modle", "other"}));
+}
+
+TEST_CASE("a key that stands twice is refused at any depth") {
+  check_refused([] { parse(R"({"a": 1, "a": 1})"); }, {"m.json", "\"a\" stands twice"});
+  check_refused([] { parse(R"([{"x": {"b": 1, "c": 2, "b": 3}}])"); }, {"\"b\" stands twice"});
+  // The same key by another spelling.
+  check_refused([] { parse(R"({"a": 1, "\u0061": 2})"); }, {"\"a\" stands twice"});
+  CHECK_NOTHROW(parse(R"({"a": {"a": [{"a": 1}, {"a": 2}]}})"));
+}
+
+TEST_CASE("pointers escape what their syntax and the terminal need") {
+  const JsonDocument document = parse(R"({"a/b~c": {"\u001b": [true]}})");
+  const auto [key, value] = document.root().members().at(0);
+  CHECK(key == "a/b~c");
+  CHECK(value.pointer() == "/a~1b~0c");
+  CHECK(document.root().require("a/b~c").pointer() == "/a~1b~0c");
+  const std::string deep = value.members().at(0).second.items().at(0).pointer();
+  CHECK(deep == "/a~1b~0c/\\x1b/0");
+}
+
+TEST_CASE("nesting is limited to 64 levels") {
+  const auto nested = [](std::size_t levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
+  CHECK_NOTHROW(parse(nested(64)));
+  check_refused([&] { parse(nested(65)); }, {"m.json", "nested deeper than 64"});
+  check_refused([] { parse(std::string(100000, '[')); }, {"nested deeper than 64"});
+  std::string objects;
+  for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
+  check_refused([&] { parse(objects); }, {"nested deeper than 64"});
+}
+
+TEST_CASE("what is not one JSON value is refused") {
+  const std::string cases[] = {"",
+                               " ",
+                               "{",
+                               "[1,",
+                               "[1,]",
+                               "{\"a\":1,}",
+                               "{} x",
+                               "{} {}",
+                               "// c\n{}",
+                               "{\"a\" 1}",
+                               "nul",
+                               "NaN",
+                               "Infinity",
+                               "1e999",
+                               "-1e999",
+                               "01",
+                               "+1",
+                               "'a'",
+                               "\"a",
+                               "\"\n\"",
+                               "\"\\q\"",
+                               "\"\\ud800\"",
+                               "{a: 1}",
+                               "\xff\xfe{}",
+                               "\"\xff\"",
+                               "\"\xc3\"",
+                               "\"\xc0\xaf\"",
+                               "\"\xed\xa0\x80\"",
+                               std::string("{}\0", 3)};
+  for (const std::string& text : cases) {
+    CAPTURE(text);
+    check_refused([&] { parse(text); }, {"m.json: not valid JSON"});
+  }
+}
+
+TEST_CASE("messages about broken JSON cannot move the cursor") {
+  const auto error = test::error_of([] { parse("{\"\x1b[2J\": 1}"); });
+  REQUIRE(error.has_value());
+  CHECK_FALSE(test::contains(error->what(), "\x1b"));
+}
+
+TEST_CASE("a part of a document is passed on as text") {
+  const JsonDocument document = parse(R"({"run": {"extra": {"b": [1, 2.5, null], "a": "ü"}}})");
+  const JsonCursor extra = document.root().require("run").require("extra");
+  CHECK(JsonDocument::text_of(extra, document) == R"({"a":"ü","b":[1,2.5,null]})");
+}
+
+}  // namespace
+}  // namespace ttrace::base

@@ -1,0 +1,100 @@
+#include "tensor/box.h"
+
+#include <cstring>
+#include <vector>
+
+#include "base/refusal.h"
+
+namespace ttrace::tensor {
+namespace {
+
+const Box kScalar{{}, {}};
+
+TEST_CASE("a whole tensor starts at the origin") {
+  CHECK(whole({2, 3}) == Box{{0, 0}, {2, 3}});
+  CHECK(whole({}) == kScalar);
+}
+
+TEST_CASE("volume and emptiness of boxes") {
+  CHECK(volume({{5, 6}, {2, 3}}) == 6);
+  CHECK(volume(kScalar) == 1);
+  CHECK(volume({{5, 6}, {2, 0}}) == 0);
+  CHECK(empty({{5, 6}, {2, 0}}));
+  CHECK_FALSE(empty({{5, 6}, {2, 1}}));
+  CHECK_FALSE(empty(kScalar));
+  test::check_defect([] { volume({{0, 0}, {UINT64_MAX, 2}}); }, {"overflows"});
+}
+
+TEST_CASE("boxes intersect in their common part") {
+  const Box a{{0, 4}, {4, 4}};
+  CHECK(intersect(a, {{2, 0}, {9, 6}}) == Box{{2, 4}, {2, 2}});
+  CHECK(intersect(a, a) == a);
+  CHECK(intersect(a, {{1, 5}, {1, 1}}) == Box{{1, 5}, {1, 1}});
+  CHECK_FALSE(intersect(a, {{4, 4}, {1, 1}}).has_value());  // touches
+  CHECK_FALSE(intersect(a, {{0, 9}, {4, 1}}).has_value());  // apart
+  CHECK_FALSE(intersect(a, {{1, 5}, {0, 1}}).has_value());  // empty inside
+  CHECK(intersect(kScalar, kScalar) == kScalar);
+}
+
+TEST_CASE("a box moves into another frame and back") {
+  const Box box{{5, 7}, {2, 3}};
+  CHECK(relative_to(box, {4, 7}) == Box{{1, 0}, {2, 3}});
+  CHECK(shifted(box, {10, 1}) == Box{{15, 8}, {2, 3}});
+  CHECK(shifted(relative_to(box, {5, 6}), {5, 6}) == box);
+  CHECK(relative_to(kScalar, {}) == kScalar);
+}
+
+TEST_CASE("coordinates follow row-major order") {
+  const Box box{{10, 20, 30}, {2, 3, 4}};
+  CHECK(coordinates(box, 0) == Shape{10, 20, 30});
+  CHECK(coordinates(box, 1) == Shape{10, 20, 31});
+  CHECK(coordinates(box, 4) == Shape{10, 21, 30});
+  CHECK(coordinates(box, 12) == Shape{11, 20, 30});
+  CHECK(coordinates(box, 23) == Shape{11, 22, 33});
+  CHECK(coordinates(kScalar, 0).empty());
+}
+
+std::vector<Box> slabs_of(const Box& box, std::uint64_t limit) {
+  std::vector<Box> slabs;
+  for_each_slab(box, limit, [&](const Box& slab) { slabs.push_back(slab); });
+  return slabs;
+}
+
+TEST_CASE("slabs are runs of whole rows where those fit") {
+  CHECK(slabs_of({{1, 2}, {5, 4}}, 8) ==
+        std::vector<Box>{{{1, 2}, {2, 4}}, {{3, 2}, {2, 4}}, {{5, 2}, {1, 4}}});
+  CHECK(slabs_of({{0, 0}, {2, 5}}, 3) ==
+        std::vector<Box>{{{0, 0}, {1, 3}}, {{0, 3}, {1, 2}}, {{1, 0}, {1, 3}}, {{1, 3}, {1, 2}}});
+  CHECK(slabs_of({{0, 0}, {2, 5}}, 10) == std::vector<Box>{{{0, 0}, {2, 5}}});
+}
+
+TEST_CASE("slabs of a scalar and of nothing") {
+  CHECK(slabs_of(kScalar, 1) == std::vector<Box>{kScalar});
+  CHECK(slabs_of({{0, 0}, {0, 4}}, 1).empty());
+  CHECK(slabs_of({{0, 0, 0}, {UINT64_MAX, UINT64_MAX, 0}}, 4).empty());
+  test::check_defect([] { slabs_of(kScalar, 0); });
+}
+
+TEST_CASE("copy_common copies a scalar") {
+  const double from = 2.5;
+  double to = 0;
+  copy_common(kScalar, std::as_bytes(std::span(&from, 1)), kScalar,
+              std::as_writable_bytes(std::span(&to, 1)), sizeof(double));
+  CHECK(to == 2.5);
+}
+
+TEST_CASE("copy_common touches nothing without a common part") {
+  const std::vector<std::uint16_t> from{1, 2, 3};
+  std::vector<std::uint16_t> to{7, 8};
+  copy_common({{0}, {3}}, std::as_bytes(std::span(from)), {{3}, {2}},
+              std::as_writable_bytes(std::span(to)), sizeof(std::uint16_t));
+  CHECK(to == std::vector<std::uint16_t>{7, 8});
+}
+
+TEST_CASE("boxes as text") {
+  CHECK(to_string(Box{{0, 16}, {4, 16}}) == "[0:4, 16:32]");
+  CHECK(to_string(kScalar) == "[]");
+}
+
+}  // namespace
+}  // namespace ttrace::tensor
