@@ -1,0 +1,34 @@
+"""ttrace_torch: writes what a PyTorch training job computed, for `ttrace` to compare.
+
+import ttrace_torch as tt
+
+tracer = tt.trace(model, optimizer, out="run/")
+with tracer.step(0):
+    loss = tracer.loss(model(x, y))
+    loss.backward()
+    optimizer.step()
+tracer.close()
+"""
+
+from ttrace_torch.api import trace
+from ttrace_torch.disturb import Disturb
+from ttrace_torch.errors import TraceError
+from ttrace_torch.layout import Layout, Mesh, Only, Partial, Replicate, Shard
+from ttrace_torch.parts import write_manifest
+from ttrace_torch.tracer import Tracer
+from ttrace_torch.version import __version__
+
+__all__ = [
+    "Disturb",
+    "Layout",
+    "Mesh",
+    "Only",
+    "Partial",
+    "Replicate",
+    "Shard",
+    "TraceError",
+    "Tracer",
+    "__version__",
+    "trace",
+    "write_manifest",
+]

@@ -1,0 +1,90 @@
+"""`trace`: the one function a training job calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import distributed, nn
+
+from ttrace_torch import names as naming
+from ttrace_torch.assignment import assign
+from ttrace_torch.disturb import Disturb, Disturber
+from ttrace_torch.errors import TraceError
+from ttrace_torch.layout import Layout, Mesh
+from ttrace_torch.output import Output
+from ttrace_torch.record import KINDS
+from ttrace_torch.tracer import Selection, Tracer
+
+
+def trace(
+    model: nn.Module,
+    optimizer: Any = None,
+    out: str | Path = "run/",
+    mesh: Mesh | None = None,
+    rank: int | None = None,
+    layouts: Iterable[Layout] = (),
+    disturb: Disturb | None = None,
+    kinds: Iterable[str] | None = None,
+    modules: Iterable[str] | None = None,
+    run: Mapping[str, Any] | None = None,
+    compress: int | None = None,
+) -> Tracer:
+    """A tracer for `model`; what is recorded is what runs inside its `step()` contexts.
+
+    optimizer: a torch optimizer. Main gradients are then recorded when its step begins, updated
+        parameters after it, and its hyperparameters go into the manifest.
+    out: a path ending in ".h5" for a run of one rank, else a folder for the files of all ranks.
+    mesh: the ranks of the run as a grid; by default a single rank.
+    rank: by default torch.distributed's where it is initialised, else the variable RANK, else 0.
+    layouts: which tensors are not replicated. See `Layout`; DTensors need none.
+    disturb: makes this a noise run of the reference. See `Disturb`.
+    kinds: which kinds of tensor to record, all by default.
+    modules: globs over canonical names; only these modules and their own parameters are recorded.
+    run: facts for the manifest: framework, model, precision, command, created (strings), extra.
+    compress: deflate level 0 to 9; by default the datasets are contiguous.
+
+    Removes this rank's earlier file in `out`, and its manifest. Never communicates. Throws
+    TraceError for whatever would make the trace wrong: a pattern without a match, an unknown axis.
+    """
+    mesh = Mesh() if mesh is None else mesh
+    rank = _rank() if rank is None else rank
+    mesh.coordinate(rank)
+    names = naming.ModelNames.of(model)
+    assignment = assign(layouts, names, mesh)
+    selection = _select(names, kinds, modules)
+    facts = {"framework": "PyTorch", "model": type(names.modules[naming.ROOT]).__name__}
+    output = Output(out, mesh, rank, {**facts, **(run or {})}, compress)
+    disturber = Disturber(disturb) if disturb is not None else None
+    return Tracer(names, assignment, selection, output, optimizer, disturber)
+
+
+def _rank() -> int:
+    if distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
+    return int(os.environ.get("RANK", "0"))
+
+
+def _select(
+    names: naming.ModelNames, kinds: Iterable[str] | None, patterns: Iterable[str] | None
+) -> Selection:
+    wanted = KINDS if kinds is None else tuple(kinds)
+    for kind in wanted:
+        if kind not in KINDS:
+            raise TraceError(f"kinds: {kind!r} is none of {', '.join(KINDS)}")
+    if patterns is None:
+        return Selection(wanted, set(names.modules), set(names.parameters))
+    chosen: set[str] = set()
+    for pattern in patterns:
+        matched = naming.matching(pattern, names.modules)
+        if not matched:
+            raise TraceError(
+                f"modules: {pattern!r} matches no module; " + naming.nearest(pattern, names.modules)
+            )
+        chosen.update(matched)
+    parameters = {
+        name for name, owners in names.owners.items() if any(o in chosen for o, _ in owners)
+    }
+    return Selection(wanted, chosen, parameters)

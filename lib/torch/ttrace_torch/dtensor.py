@@ -1,0 +1,132 @@
+"""What a DTensor says of itself: its local part and its placements. Never communicates."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+import torch
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.layout import Mesh, Partial, Placement, Replicate, Shard
+
+REDUCTIONS = {"sum": "sum", "avg": "mean", "mean": "mean", "max": "max"}
+
+
+class LocalTensor(NamedTuple):
+    """A rank's part of a tensor.
+
+    value: the plain local tensor.
+    shape: shape of what the DTensor's ranks hold together; the local shape of a plain tensor.
+    placements: what the DTensor says of the mesh axes it knows; empty for a plain tensor.
+    """
+
+    value: torch.Tensor
+    shape: tuple[int, ...]
+    placements: dict[str, Placement]
+
+
+def local_part(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor:
+    """The local part of `tensor`, plain or DTensor, detached and arrived.
+
+    Throws where the DTensor's axes are not the mesh's, or a placement has no word in the format.
+    """
+    if not _is_dtensor(tensor):
+        value = _arrived(tensor.detach())
+        return LocalTensor(value, tuple(value.shape), {})
+    dtensor: Any = tensor
+    axes = _axes(dtensor.device_mesh, mesh, what)
+    placements = {
+        axis: _placement(placement, tensor.dim(), f"{what} on axis {axis}")
+        for axis, placement in zip(axes, dtensor.placements)
+    }
+    with torch.no_grad():
+        value = _arrived(dtensor.to_local().detach())
+        for placement in dtensor.placements:
+            value = _masked(value, placement)
+    return LocalTensor(value, tuple(dtensor.shape), placements)
+
+
+def storage_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor whose storage holds the values of `tensor`: itself, or a DTensor's local part."""
+    return getattr(tensor, "_local_tensor", tensor) if _is_dtensor(tensor) else tensor
+
+
+def is_dtensor(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` is a DTensor, of whichever module this release of torch keeps it in."""
+    return _is_dtensor(tensor)
+
+
+def _is_dtensor(tensor: torch.Tensor) -> bool:
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        return False
+    # A DTensor exists only where its module has been imported, so nothing is imported for it.
+    for name in ("torch.distributed.tensor", "torch.distributed._tensor"):
+        cls = getattr(sys.modules.get(name), "DTensor", None)
+        if cls is not None and isinstance(tensor, cls):
+            return True
+    return False
+
+
+def _arrived(tensor: torch.Tensor) -> torch.Tensor:
+    """`tensor`, waited for where it is the result of a collective still under way."""
+    if type(tensor).__name__ == "AsyncCollectiveTensor":
+        arrived: torch.Tensor = tensor.wait()  # type: ignore[attr-defined]
+        return arrived
+    return tensor
+
+
+def _masked(value: torch.Tensor, placement: Any) -> torch.Tensor:
+    """A vocabulary-cut embedding's part, with the rows zeroed that the reduction would zero.
+
+    Until then they hold the row of some other word, and the parts do not add up to the whole.
+    """
+    buffer = getattr(placement, "mask_buffer", None)
+    if buffer is None or getattr(buffer, "data", None) is None:
+        return value
+    value = value.clone()
+    buffer.apply_mask(value)
+    return value
+
+
+def _axes(device_mesh: Any, mesh: Mesh, what: str) -> list[str]:
+    names: tuple[str, ...] | None = device_mesh.mesh_dim_names
+    sizes = [device_mesh.size(i) for i in range(device_mesh.ndim)]
+    if names is None:
+        if sizes == list(mesh.axes.values()):
+            return list(mesh.axes)
+        raise TraceError(
+            f"{what} is a DTensor on a device mesh {sizes} without names; give "
+            f"init_device_mesh(..., mesh_dim_names=...) the names of {mesh}"
+        )
+    for name, size in zip(names, sizes):
+        if mesh.axes.get(name) != size:
+            raise TraceError(
+                f"{what} is a DTensor on axis {name!r} of size {size}, but the trace has {mesh}; "
+                "name the axes alike in trace(mesh=Mesh({...})) and in the device mesh"
+            )
+    return list(names)
+
+
+def _placement(placement: Any, ndim: int, what: str) -> Placement:
+    kind = type(placement).__name__
+    # Tested before Shard: in some releases it is a subclass, and it cuts in another order.
+    if kind == "_StridedShard":
+        raise TraceError(
+            f"{what}: placement {placement} (two axes cutting one dimension, the inner one first) "
+            "has no word in version 1 of the trace format"
+        )
+    if placement.is_shard():
+        return Shard(placement.dim % ndim)
+    if placement.is_replicate():
+        return Replicate()
+    if placement.is_partial():
+        # A string by now, an enumeration of torch.distributed in the first releases.
+        name = str(getattr(placement, "reduce_op", None)).rpartition(".")[2].lower()
+        reduction = REDUCTIONS.get(name)
+        if reduction is not None and kind != "_NormPartial":
+            return Partial(reduction)
+    raise TraceError(
+        f"{what}: placement {placement} has no word in the trace format; redistribute the tensor, "
+        "or call full_tensor() on it, before it is recorded"
+    )

@@ -1,0 +1,98 @@
+"""Gradients: tensor hooks on module outputs and on parameters, for one step.
+
+Never full backward hooks: those wrap a module's inputs and outputs and change how in-place
+operations behave.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from ttrace_torch.assignment import Assignment
+from ttrace_torch.calls import CallCounter
+from ttrace_torch.layout import Placements
+from ttrace_torch.names import ModelNames
+from ttrace_torch.record import Key, Recorder
+from ttrace_torch.views import ViewOf
+
+Hook = Callable[[torch.Tensor], None]
+
+
+class GradientHooks:
+    """Tensor hooks of one step. Silent once removed, even where a tensor outlives the step."""
+
+    def __init__(self, step: int, recorder: Recorder, calls: CallCounter) -> None:
+        self._step = step
+        self._recorder = recorder
+        self._calls = calls
+        self._active = True
+        self._handles: list[Any] = []
+
+    def follow(
+        self,
+        tensor: torch.Tensor,
+        key: Key,
+        placements: Placements,
+        base: torch.Tensor | None = None,
+    ) -> None:
+        """Records the gradient of a module's output when it is known, under `key`.
+
+        Where several backwards pass the same tensor, their gradients add up.
+        base: what the output is a view of; tells the gradient should the view be overwritten.
+        """
+        if not tensor.requires_grad or not self._recorder.wants(key.kind):
+            return
+        record = self._hook(lambda: key, placements)
+        if base is not None:
+            record = self._hook_with_base(record, ViewOf(tensor, base), base)
+        handle = tensor.register_hook(record)  # type: ignore[no-untyped-call]
+        if tensor.is_leaf:
+            # Other tensors die with the graph, a leaf and its hooks do not.
+            self._handles.append(handle)
+
+    def follow_parameters(self, names: ModelNames, selected: set[str], layout: Assignment) -> None:
+        """Records every parameter's raw gradient, as each micro-batch's backward leaves it."""
+        if not self._recorder.wants("param_grad"):
+            return
+        for name, parameter in names.parameters.items():
+            if name in selected and parameter.requires_grad:
+                placements = layout.parameters[name].of("param_grad")
+                hook = self._hook(self._parameter_key(name), placements)
+                self._handles.append(parameter.register_hook(hook))  # type: ignore[no-untyped-call]
+
+    def remove(self) -> None:
+        """Takes the hooks off and stops listening."""
+        self._active = False
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def _hook_with_base(self, record: Hook, place: ViewOf, base: torch.Tensor) -> Hook:
+        """The view's hook. The base's, which fires after it, stands in where it did not fire."""
+        told = False
+
+        def from_view(gradient: torch.Tensor) -> None:
+            nonlocal told
+            told = True
+            record(gradient)
+
+        def from_base(gradient: torch.Tensor) -> None:
+            nonlocal told
+            if not told:
+                record(place.of(gradient))
+            told = False
+
+        base.register_hook(from_base)  # type: ignore[no-untyped-call]
+        return from_view
+
+    def _parameter_key(self, name: str) -> Callable[[], Key]:
+        return lambda: Key(self._step, self._calls.microbatch, "param_grad", name)
+
+    def _hook(self, key: Callable[[], Key], placements: Placements) -> Hook:
+        def record(gradient: torch.Tensor) -> None:
+            if self._active:
+                self._recorder.add(key(), gradient, placements, accumulate=True)
+
+        return record

@@ -1,0 +1,167 @@
+"""The hooks of one traced step: they look, record, and get out of the way.
+
+They are put on when a step begins and taken off when it ends. So a step that is not traced costs
+nothing, and in a traced one they stand before all other forward hooks and after all other forward
+pre-hooks: next to the module itself, where tensor-parallel modules still show DTensors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ttrace_torch import structure
+from ttrace_torch.assignment import Assignment, ModuleLayout
+from ttrace_torch.calls import CallCounter, Run, in_backward
+from ttrace_torch.dataflow import DataFlow
+from ttrace_torch.disturb import Disturber
+from ttrace_torch.errors import TraceError
+from ttrace_torch.gradients import GradientHooks
+from ttrace_torch.names import value_name
+from ttrace_torch.record import Key, Recorder
+from ttrace_torch.views import own_base
+
+
+class ForwardHooks:
+    """Forward hooks on the modules of a model for one step."""
+
+    def __init__(
+        self,
+        step: int,
+        recorder: Recorder,
+        calls: CallCounter,
+        gradients: GradientHooks,
+        flow: DataFlow | None,
+        disturber: Disturber | None,
+    ) -> None:
+        self._step = step
+        self._recorder = recorder
+        self._calls = calls
+        self._gradients = gradients
+        self._flow = flow
+        self._flow_microbatch: int | None = None
+        self._disturber = disturber
+        self._running: dict[str, list[Run]] = {}
+        self._handles: list[Any] = []
+
+    def attach(
+        self, modules: dict[str, nn.Module], recorded: set[str], assignment: Assignment
+    ) -> None:
+        """Puts hooks on the recorded modules, and on all of them where one is to be disturbed."""
+        for name, module in modules.items():
+            if name in recorded or self._disturber is not None:
+                hook = _ModuleHook(self, name, name in recorded, assignment.modules[name])
+                self._handles.append(
+                    module.register_forward_pre_hook(hook.before, with_kwargs=True)
+                )
+                self._handles.append(
+                    module.register_forward_hook(hook.after, prepend=True, with_kwargs=True)
+                )
+
+    def remove(self) -> None:
+        """Takes the hooks off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def before(self, hook: _ModuleHook, module: nn.Module, inputs: list[torch.Tensor]) -> None:
+        """Module `hook.name` is about to run."""
+        run = self._calls.begin(hook.name)
+        if run is None:
+            return
+        self._running.setdefault(hook.name, []).append(run)
+        if not hook.recorded:
+            return
+        if self._follows_flow(run):
+            self._flow.enter(hook.name, module, run, inputs)  # type: ignore[union-attr]
+        if not run.recomputed and self._recorder.wants("input"):
+            for index, tensor in enumerate(inputs):
+                key = self._key(run, "input", value_name(hook.name, index))
+                self._recorder.add(key, tensor, hook.layout.of_input(index))
+
+    def after(self, hook: _ModuleHook, inputs: list[torch.Tensor], output: Any) -> Any:
+        """Module `hook.name` has returned `output`; what it returns instead, or None."""
+        waiting = self._running.get(hook.name)
+        run = waiting.pop() if waiting else None
+        disturbed = self._disturb(hook.name, run, output)
+        if run is None or not hook.recorded:
+            return disturbed
+        outputs = structure.tensors_in(output if disturbed is None else disturbed)
+        if not run.recomputed:
+            for tensor in outputs:
+                self._recorder.precision.note(tensor)
+        if self._follows_flow(run):
+            self._flow.leave(hook.name, run, inputs, outputs)  # type: ignore[union-attr]
+        for index, tensor in enumerate(outputs):
+            name = value_name(hook.name, index)
+            if not run.recomputed:
+                key = self._key(run, "output", name)
+                self._recorder.add(key, tensor, hook.layout.of_output(index))
+            self._gradients.follow(
+                tensor,
+                self._key(run, "grad_output", name),
+                hook.layout.of_grad_output(index),
+                own_base(tensor, inputs),
+            )
+        return disturbed
+
+    def _key(self, run: Run, kind: str, name: str) -> Key:
+        return Key(self._step, run.microbatch, kind, name, run.call)
+
+    def _follows_flow(self, run: Run) -> bool:
+        if self._flow is None:
+            return False
+        if self._flow_microbatch is None:
+            self._flow_microbatch = run.microbatch
+        return run.microbatch == self._flow_microbatch
+
+    def _disturb(self, name: str, run: Run | None, output: Any) -> Any:
+        """The output with its first floating-point tensor disturbed, None where it is left alone.
+
+        A recomputation has to see what the first pass saw, so it is disturbed again.
+        """
+        if self._disturber is None or not self._disturber.takes(name):
+            return None
+        tensors = structure.tensors_in(output)
+        index = next((i for i, t in enumerate(tensors) if t.is_floating_point()), None)
+        if index is None:
+            return None
+        if run is not None:
+            microbatch, call = run.microbatch, run.call
+        elif in_backward():
+            microbatch, call = self._calls.microbatch, 0
+            if self._calls.count(microbatch, name) > 1:
+                raise TraceError(
+                    f"{name} is recomputed and was called more than once in micro-batch "
+                    f"{microbatch}; which call to disturb cannot be told, so switch "
+                    "checkpointing off in noise runs"
+                )
+        else:
+            return None
+        if call > 0:
+            return None
+        return structure.replace_tensor(
+            output,
+            index,
+            lambda tensor: self._disturber.applied_to(  # type: ignore[union-attr]
+                tensor, self._step, microbatch, name
+            ),
+        )
+
+
+class _ModuleHook:
+    """The two hooks of one module."""
+
+    def __init__(self, hooks: ForwardHooks, name: str, recorded: bool, layout: ModuleLayout):
+        self._hooks = hooks
+        self.name = name
+        self.recorded = recorded
+        self.layout = layout
+
+    def before(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        self._hooks.before(self, module, structure.tensors_in((args, kwargs)))
+
+    def after(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+        return self._hooks.after(self, structure.tensors_in((args, kwargs)), output)

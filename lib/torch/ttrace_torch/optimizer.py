@@ -1,0 +1,88 @@
+"""What the optimizer was told: one entry per parameter group, as used in the step."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.names import ModelNames
+
+_NUMBERS = ("lr", "momentum", "dampening", "eps", "weight_decay")
+_FLAGS = ("nesterov", "maximize", "amsgrad")
+
+
+class OptimizerWatch:
+    """Follows an optimizer's steps, traced or not, so that updates are counted from the first.
+
+    optimizer: a torch optimizer, or anything with its `register_step_pre_hook` and
+        `register_step_post_hook`; `param_groups` and `state` are read where it has them.
+    before, after: called around every optimizer step.
+    """
+
+    def __init__(
+        self, optimizer: Any, before: Callable[[], None], after: Callable[[], None]
+    ) -> None:
+        for method in ("register_step_pre_hook", "register_step_post_hook"):
+            if not hasattr(optimizer, method):
+                raise TraceError(
+                    f"{type(optimizer).__name__} has no {method}; pass the torch optimizer inside "
+                    "it, or no optimizer, and call tracer.main_grads() and "
+                    "tracer.params_after_step() yourself"
+                )
+        self._optimizer = optimizer
+        self._count = 0
+
+        def pre(*_: Any) -> None:
+            before()
+
+        def post(*_: Any) -> None:
+            self._count += 1
+            after()
+
+        self._handles = [
+            optimizer.register_step_pre_hook(pre),
+            optimizer.register_step_post_hook(post),
+        ]
+
+    def remove(self) -> None:
+        """Takes the hooks off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
+        """The manifest's entries for the optimizer step about to be made."""
+        kind = type(self._optimizer).__name__.lower()
+        by_id: dict[int, str] = {}
+        for name, parameter in names.parameters.items():
+            by_id[id(parameter)] = name
+            # Mixed precision in Megatron's way: the optimizer updates a wider copy.
+            by_id[id(getattr(parameter, "main_param", parameter))] = name
+        found = []
+        for group in getattr(self._optimizer, "param_groups", []):
+            decoupled = kind == "adam" and group.get("decoupled_weight_decay")
+            entry: dict[str, Any] = {"step": step, "type": "adamw" if decoupled else kind}
+            # A tensor is a number here too; some optimizers keep tuples under these names.
+            entry.update(
+                {
+                    k: float(group[k])
+                    for k in _NUMBERS
+                    if isinstance(group.get(k), (int, float, torch.Tensor))
+                }
+            )
+            entry.update({k: bool(group[k]) for k in _FLAGS if group.get(k) is not None})
+            if group.get("betas") is not None:
+                entry["betas"] = [float(beta) for beta in group["betas"]]
+            entry["updates"] = self._updates(group) + 1
+            entry["params"] = [by_id[id(p)] for p in group["params"] if id(p) in by_id]
+            found.append(entry)
+        return found
+
+    def _updates(self, group: dict[str, Any]) -> int:
+        # The optimizer's own count also knows of updates before a checkpoint was loaded.
+        state = getattr(self._optimizer, "state", {})
+        counts: list[Any | None] = [state.get(p, {}).get("step") for p in group["params"]]
+        known = [int(count) for count in counts if count is not None]
+        return max(known, default=self._count)

@@ -1,0 +1,70 @@
+"""The tensors inside what a module takes and returns, in order."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Every tensor of nested tuples, lists, mappings and dataclasses, depth first.
+
+    Mappings go by insertion order, dataclasses by field order. Other objects are not looked into.
+    """
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for child in _children(value) for tensor in tensors_in(child)]
+
+
+def _children(value: Any) -> list[Any]:
+    # A mapping before a dataclass: transformers' ModelOutput is both, and holds only what is set.
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, (tuple, list)):
+        return list(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+    return []
+
+
+def replace_tensor(value: Any, index: int, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """`value` with its `index`-th tensor changed; containers on the way are copied."""
+    replaced, _ = _replace(value, index, change)
+    return replaced
+
+
+def _replace(value: Any, index: int, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return (change(value) if index == 0 else value), index - 1
+    if isinstance(value, Mapping):
+        keys = list(value)
+    elif isinstance(value, (tuple, list)):
+        keys = list(range(len(value)))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        keys = [field.name for field in dataclasses.fields(value)]
+    else:
+        return value, index
+    changed = {}
+    for key, child in zip(keys, _children(value)):
+        if index >= 0:
+            new, index = _replace(child, index, change)
+            if new is not child:
+                changed[key] = new
+    return (_with(value, changed) if changed else value), index
+
+
+def _with(value: Any, changed: dict[Any, Any]) -> Any:
+    if isinstance(value, tuple):
+        items = [changed.get(i, item) for i, item in enumerate(value)]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    duplicate: Any = copy.copy(value)
+    for key, new in changed.items():
+        if isinstance(value, (Mapping, list)):
+            duplicate[key] = new
+        else:
+            object.__setattr__(duplicate, key, new)
+    return duplicate

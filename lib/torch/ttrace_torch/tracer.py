@@ -1,0 +1,281 @@
+"""The tracer: what a training loop talks to. Decides what is recorded when; others do the work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Union
+
+import torch
+
+from ttrace_torch.assignment import Assignment
+from ttrace_torch.calls import CallCounter
+from ttrace_torch.dataflow import DataFlow
+from ttrace_torch.disturb import Disturber
+from ttrace_torch.errors import TraceError
+from ttrace_torch.gradients import GradientHooks
+from ttrace_torch.hooks import ForwardHooks
+from ttrace_torch.layout import Placements
+from ttrace_torch.names import ModelNames, check_name
+from ttrace_torch.optimizer import OptimizerWatch
+from ttrace_torch.output import Output
+from ttrace_torch.record import Key, Recorder
+
+Number = Union[torch.Tensor, float, int, bool]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is recorded: kinds, and the canonical names of modules and parameters."""
+
+    kinds: tuple[str, ...]
+    modules: set[str]
+    parameters: set[str]
+
+
+class _Step:
+    """What belongs to one traced step and ends with it."""
+
+    def __init__(self, number: int, recorder: Recorder, flow: DataFlow | None) -> None:
+        self.number = number
+        self.flow = flow
+        self.recorder = recorder
+        self.calls = CallCounter()
+        self.gradients = GradientHooks(number, recorder, self.calls)
+        self.main_grads_done = False
+        self.updated = False
+        self.params_after_done = False
+        self.in_microbatch = False
+        self.clip_norm: float | None = None
+        self.optimizer: list[dict[str, Any]] = []
+
+
+class Tracer:
+    """Records the steps it is told to. Made by `ttrace_torch.trace`."""
+
+    def __init__(
+        self,
+        names: ModelNames,
+        assignment: Assignment,
+        selection: Selection,
+        output: Output,
+        optimizer: Any = None,
+        disturber: Disturber | None = None,
+    ) -> None:
+        self._names = names
+        self._assignment = assignment
+        self._selection = selection
+        self._output = output
+        self._disturber = disturber
+        self._step: _Step | None = None
+        self._finished: set[int] = set()
+        self._flow: DataFlow | None = None
+        self._closed = False
+        self._watch: OptimizerWatch | None = None
+        if optimizer is not None:
+            self._watch = OptimizerWatch(optimizer, self._before_update, self._after_update)
+
+    @contextmanager
+    def step(self, number: int) -> Iterator[Tracer]:
+        """Traces the training step `number`, counted from 0.
+
+        Parameters are recorded on entering, and on leaving where the optimizer made its step. If
+        the body throws, the step is dropped.
+        """
+        if self._closed:
+            raise TraceError(f"step {number}: the tracer is closed")
+        if self._step is not None:
+            raise TraceError(f"step {number} begins inside step {self._step.number}")
+        if number in self._finished or number < 0:
+            raise TraceError(f"step {number} has been traced already, or is negative")
+        self._names.check_unchanged()
+        output = self._output
+        recorder = Recorder(output.mesh, output.rank, self._selection.kinds, output.skipped)
+        step = _Step(number, recorder, DataFlow() if self._flow is None else None)
+        hooks = ForwardHooks(
+            number, recorder, step.calls, step.gradients, step.flow, self._disturber
+        )
+        self._step = step
+        try:
+            self._record_parameters(step, "param")
+            step.gradients.follow_parameters(
+                self._names, self._selection.parameters, self._assignment
+            )
+            hooks.attach(self._names.modules, self._selection.modules, self._assignment)
+            yield self
+            if step.updated and not step.params_after_done:
+                self._record_parameters(step, "param_after_step")
+            if self._disturber is not None and self._disturber.facts() is None:
+                raise TraceError(
+                    f"step {number}: nothing was disturbed, no module returned a floating-point "
+                    "tensor; run the model inside the step"
+                )
+            if step.flow is not None:
+                self._flow = step.flow
+            if step.clip_norm is not None:
+                step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
+            output.write(recorder.records.values(), recorder.precision, step.optimizer)
+            self._finished.add(number)
+        finally:
+            hooks.remove()
+            step.gradients.remove()
+            if step.flow is not None:
+                step.flow.release()
+            self._step = None
+
+    @contextmanager
+    def microbatch(self, number: int) -> Iterator[Tracer]:
+        """What runs inside belongs to the global micro-batch `number`; 0 outside of any.
+
+        May be entered again, for instance for a backward that runs apart from its forward.
+        """
+        if number < 0:
+            raise TraceError(f"micro-batch {number}: numbers count from 0")
+        step = self._step
+        if step is None:
+            yield self
+            return
+        outer = step.calls.microbatch, step.in_microbatch
+        step.calls.microbatch, step.in_microbatch = number, True
+        try:
+            yield self
+        finally:
+            step.calls.microbatch, step.in_microbatch = outer
+
+    def loss(self, loss: torch.Tensor, placements: Placements | None = None) -> torch.Tensor:
+        """Records this rank's loss of the micro-batch, and returns it.
+
+        placements: axis -> placement, for a loss that is no replica, e.g. {"dp": Partial("mean")}.
+        """
+        step = self._step
+        if step is not None:
+            self._add(step, "loss", "loss", loss, placements, step.calls.microbatch)
+            if step.flow is not None:
+                step.flow.loss("loss", loss)
+        return loss
+
+    def grad_norm(
+        self,
+        norm: Number,
+        clip_norm: float | None = None,
+        placements: Placements | None = None,
+    ) -> None:
+        """Records the global gradient norm, as it was before clipping.
+
+        clip_norm: what it is clipped to, for the manifest's optimizer entries.
+        """
+        step = self._step
+        if step is None:
+            return
+        self._add(step, "grad_norm", "grad_norm", norm, placements)
+        # An infinite limit is a way of asking for the norm alone.
+        if clip_norm is not None and math.isfinite(clip_norm):
+            step.clip_norm = float(clip_norm)
+
+    def scalar(self, name: str, value: Number, placements: Placements | None = None) -> None:
+        """Records any other number; inside `microbatch()` it belongs to the micro-batch."""
+        step = self._step
+        if step is not None:
+            microbatch = step.calls.microbatch if step.in_microbatch else None
+            self._add(step, "scalar", check_name(name, "scalar"), value, placements, microbatch)
+
+    def main_grads(self) -> None:
+        """Records now what the optimizer will consume: `main_grad` of the parameters that have
+        one, else `grad`. Otherwise this happens when the optimizer's step begins."""
+        step = self._step
+        if step is None:
+            return
+        if step.main_grads_done:
+            raise TraceError(f"step {step.number}: main gradients are recorded already")
+        step.main_grads_done = True
+        self._record_parameters(step, "main_grad")
+
+    def params_after_step(self) -> None:
+        """Records the updated parameters now. Otherwise this happens at the end of the step, if
+        the optimizer given to `trace` made its step."""
+        step = self._step
+        if step is not None:
+            step.params_after_done = True
+            self._record_parameters(step, "param_after_step")
+
+    @property
+    def skipped(self) -> list[str]:
+        """What was not recorded because its dtype is not in the format, as "kind name dtype"."""
+        return sorted(self._output.skipped)
+
+    def close(self) -> None:
+        """Writes the files and takes all hooks off. Does nothing the second time.
+
+        The rank that finds all ranks' files in place writes manifest.json.
+        """
+        if self._closed:
+            return
+        if self._step is not None:
+            raise TraceError(f"close() inside step {self._step.number}")
+        self._closed = True
+        self._detach()
+        modules = self._flow.entries(self._names) if self._flow is not None else None
+        noise = self._disturber.facts() if self._disturber is not None else None
+        self._output.finish(modules, noise)
+
+    def __enter__(self) -> Tracer:
+        return self
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is None or self._finished:
+            self.close()
+        elif not self._closed:
+            # An empty trace would look like one that was meant.
+            self._closed = True
+            self._detach()
+            self._output.discard()
+
+    def _detach(self) -> None:
+        if self._watch is not None:
+            self._watch.remove()
+
+    def _before_update(self) -> None:
+        step = self._step
+        if step is None:
+            return
+        if step.updated:
+            raise TraceError(f"step {step.number}: the optimizer makes a second step in it")
+        if not step.main_grads_done:
+            self.main_grads()
+        if self._watch is not None:
+            step.optimizer = self._watch.entries(step.number, self._names)
+
+    def _after_update(self) -> None:
+        if self._step is not None:
+            self._step.updated = True
+
+    def _record_parameters(self, step: _Step, kind: str) -> None:
+        for name, parameter in self._names.parameters.items():
+            if name not in self._selection.parameters:
+                continue
+            tensor: torch.Tensor | None = parameter
+            if kind == "main_grad":
+                tensor = getattr(parameter, "main_grad", None)
+                tensor = parameter.grad if tensor is None else tensor
+            if tensor is not None:
+                placements = self._assignment.parameters[name].of(kind)
+                step.recorder.add(Key(step.number, None, kind, name), tensor, placements)
+            if kind == "param":
+                step.recorder.precision.note(parameter)
+
+    def _add(
+        self,
+        step: _Step,
+        kind: str,
+        name: str,
+        value: Number,
+        placements: Placements | None,
+        microbatch: int | None = None,
+    ) -> None:
+        if not isinstance(value, torch.Tensor):
+            exact = torch.float64 if isinstance(value, float) else None
+            value = torch.tensor(value, dtype=exact)
+        key = step.recorder.next_call(Key(step.number, microbatch, kind, name))
+        step.recorder.add(key, value, placements or {})

@@ -1,0 +1,197 @@
+"""Parts of many ranks made into one manifest."""
+
+from __future__ import annotations
+
+import copy
+import json
+import multiprocessing
+import subprocess
+import sys
+
+import pytest
+from small_models import TiedGPT, seeded, train_step
+from torch import nn
+from trace_reading import SCHEMA, Trace
+
+import ttrace_torch as tt
+from ttrace_torch.union import main, unite, write_manifest
+
+MESH = {"axes": [{"name": "pp", "size": 2}, {"name": "tp", "size": 2}]}
+
+
+def entry(name="a", **members):
+    base = {"name": name, "kind": "output", "step": 0, "microbatch": 0}
+    return {**base, "dtype": "float32", "shape": [4], **members}
+
+
+def parts(*tensors, mesh=MESH, **members):
+    """Parts of ranks 0, 1, ... that hold the given lists of entries."""
+    return {
+        rank: {
+            "schema": "ttrace.manifest/1",
+            "meshes": {"": mesh},
+            "tensors": copy.deepcopy(entries),
+            **{member: values[rank] for member, values in members.items()},
+        }
+        for rank, entries in enumerate(tensors)
+    }
+
+
+def test_an_entry_held_everywhere_has_no_held_at():
+    whole = unite(parts(*[[entry(order=rank)] for rank in (3, 2, 5, 4)]))
+    assert whole["tensors"] == [entry(order=2)]
+
+
+@pytest.mark.parametrize(
+    "holding, held_at",
+    [((0, 1), {"pp": [0]}), ((1, 3), {"tp": [1]}), ((2,), {"pp": [1], "tp": [0]})],
+)
+def test_an_entry_of_some_ranks_says_which(holding, held_at):
+    whole = unite(parts(*[[entry()] if rank in holding else [] for rank in range(4)]))
+    assert whole["tensors"] == [entry(held_at=held_at)]
+
+
+def test_a_partial_over_an_axis_reduces_over_those_that_hold_it():
+    mesh = {"axes": [{"name": "pp", "size": 4}]}
+    tied = entry(placements={"pp": {"partial": "sum"}})
+    whole = unite(parts([tied], [], [], [tied], mesh=mesh))
+    assert whole["tensors"][0]["held_at"] == {"pp": [0, 3]}
+
+
+def test_only_needs_no_held_at():
+    only = entry(placements={"pp": {"only": 1}})
+    assert unite(parts([], [], [only], [only]))["tensors"] == [only]
+
+
+def test_ranks_that_are_no_product_are_an_error():
+    with pytest.raises(tt.TraceError, match=r"a · output · .* ranks \[0, 3\] .* no product"):
+        unite(parts([entry()], [], [], [entry()]))
+
+
+def test_a_missing_shard_is_an_error():
+    cut = entry(placements={"tp": {"shard": 0}})
+    with pytest.raises(tt.TraceError, match=r"cut over axis tp, but only its coordinates \[0\]"):
+        unite(parts([cut], [], [cut], []))
+
+
+def test_contradictions_name_the_key_and_the_ranks():
+    other = entry(shape=[5])
+    with pytest.raises(tt.TraceError) as caught:
+        unite(parts([entry()], [entry()], [other], [entry()]))
+    text = str(caught.value)
+    assert "a · output · step 0, micro-batch 0" in text
+    assert "rank(s) [0, 1, 3] say shape is [4], rank(s) [2] say [5]" in text
+
+
+def test_the_coarsest_precision_counts():
+    narrow = entry(computed_in="bfloat16")
+    whole = unite(parts([entry()], [entry()], [narrow], [narrow]))
+    assert whole["tensors"] == [narrow]
+
+
+def test_meshes_of_two_runs_are_an_error():
+    mixed = parts([entry()], [entry()])
+    mixed[1]["meshes"] = {"": {"axes": [{"name": "tp", "size": 8}]}}
+    with pytest.raises(tt.TraceError, match="two runs"):
+        unite(mixed)
+
+
+def test_modules_and_optimizer_groups_are_united():
+    def group(*params, **facts):
+        return {"step": 0, "type": "sgd", "lr": 0.1, **facts, "params": list(params)}
+
+    rest = {"weight_decay": 0.0}
+    optimizer = [
+        [group("a"), group("a.bias", **rest)],
+        [group("a"), group("a.bias", **rest)],
+        [group("b")],
+        [group("b")],
+    ]
+    modules = [
+        [{"name": "(model)", "inputs": []}, {"name": "a", "inputs": []}],
+        [{"name": "(model)", "inputs": []}, {"name": "a", "inputs": []}],
+        [{"name": "(model)", "inputs": ["a"]}, {"name": "b", "inputs": ["a"]}],
+        [],
+    ]
+    whole = unite(parts([], [], [], [], optimizer=optimizer, modules=modules))
+    assert whole["optimizer"] == [group("a", "b"), group("a.bias", **rest)]
+    assert [m["name"] for m in whole["modules"]] == ["(model)", "a", "b"]
+    assert whole["modules"][0] == {"name": "(model)", "inputs": []}
+
+    optimizer[3] = [group("b", lr=0.2)]
+    with pytest.raises(tt.TraceError, match="b is in two parameter groups"):
+        unite(parts([], [], [], [], optimizer=optimizer))
+
+
+def write_rank(folder, rank):
+    model = seeded(TiedGPT)
+    with tt.trace(model, out=folder, mesh=tt.Mesh({"dp": 3}), rank=rank) as tracer:
+        train_step(model, tracer)
+
+
+def test_the_last_rank_to_finish_writes_the_manifest(tmp_path):
+    for rank in (1, 0):
+        write_rank(tmp_path, rank)
+        assert not (tmp_path / "manifest.json").exists()
+        with pytest.raises(tt.TraceError, match="files of .*2.* are missing"):
+            write_manifest(tmp_path)
+    write_rank(tmp_path, 2)
+    first = (tmp_path / "manifest.json").read_bytes()
+    Trace(tmp_path).check_complete()
+    assert Trace(tmp_path).manifest["meshes"] == {"": {"axes": [{"name": "dp", "size": 3}]}}
+    # A rank that starts again takes the manifest away, and gives the same one back.
+    write_rank(tmp_path, 0)
+    assert (tmp_path / "manifest.json").read_bytes() == first
+
+
+def test_ranks_that_race_write_the_same(tmp_path):
+    for rank in range(3):
+        write_rank(tmp_path, rank)
+    expected = (tmp_path / "manifest.json").read_bytes()
+    context = multiprocessing.get_context("fork")
+    racers = [context.Process(target=write_manifest, args=(tmp_path,)) for _ in range(4)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join(timeout=300)
+        assert racer.exitcode == 0
+    assert (tmp_path / "manifest.json").read_bytes() == expected
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_by_hand(tmp_path, capsys):
+    for rank in range(3):
+        write_rank(tmp_path, rank)
+    expected = (tmp_path / "manifest.json").read_bytes()
+    (tmp_path / "manifest.json").unlink()
+    command = [sys.executable, "-m", "ttrace_torch.union", str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == str(tmp_path / "manifest.json")
+    assert done.stderr == ""
+    assert (tmp_path / "manifest.json").read_bytes() == expected
+
+    assert main([]) == 2
+    assert "usage" in capsys.readouterr().err
+    assert main([str(tmp_path / "nowhere")]) == 2
+    assert "no rank_*.h5" in capsys.readouterr().err
+    (tmp_path / "rank_00001.h5").write_text("not HDF5")
+    assert main([str(tmp_path)]) == 2
+    assert "rank_00001.h5: no readable /manifest" in capsys.readouterr().err
+
+
+def test_each_rank_embeds_its_own_part(tmp_path):
+    import h5py
+    import jsonschema
+
+    for rank in range(3):
+        write_rank(tmp_path, rank)
+    with h5py.File(tmp_path / "rank_00001.h5") as file:
+        part = json.loads(file["manifest"][()])
+    jsonschema.validate(part, SCHEMA)
+    assert part == Trace(tmp_path).manifest
+
+
+def test_nothing_is_left_of_an_empty_run(tmp_path):
+    for rank in range(2):
+        tt.trace(nn.Linear(1, 1), out=tmp_path, mesh=tt.Mesh({"dp": 2}), rank=rank).close()
+    assert Trace(tmp_path).manifest["tensors"] == []
