@@ -1,0 +1,43 @@
+"""Self-attention, its heads cut over tp."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from gallery.config import Config
+from gallery.layers import ColumnParallelLinear, RowParallelLinear
+from gallery.parallel import ProcessMesh
+
+
+class CoreAttention(nn.Module):
+    """Causal attention of this rank's heads: q, k, v [s, b, n, d] -> [s, b, n * d].
+
+    The softmax is computed in fp32, as the frameworks do.
+    """
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        s, b, n, d = q.shape
+        q, k, v = (x.permute(1, 2, 0, 3) for x in (q, k, v))  # [b, n, s, d]
+        scores = q @ k.transpose(2, 3) / math.sqrt(d)
+        future = torch.ones(s, s, dtype=torch.bool).triu(diagonal=1)
+        scores = scores.float().masked_fill(future, -math.inf)
+        context = scores.softmax(dim=-1).to(v.dtype) @ v
+        return context.permute(2, 0, 1, 3).reshape(s, b, n * d)
+
+
+class Attention(nn.Module):
+    """qkv -> core -> proj, from hidden layout to hidden layout."""
+
+    def __init__(self, config: Config, mesh: ProcessMesh) -> None:
+        super().__init__()
+        self.head_dim = config.hidden // config.heads
+        self.qkv = ColumnParallelLinear(config, mesh, config.hidden, 3 * config.hidden)
+        self.core = CoreAttention()
+        self.proj = RowParallelLinear(config, mesh, config.hidden, config.hidden)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Rows of the qkv weight are [head][q, k, v][head_dim], so whole heads fall to each rank.
+        qkv = self.qkv(x).unflatten(-1, (-1, 3, self.head_dim))
+        q, k, v = qkv.unbind(dim=-2)
+        return self.proj(self.core(q, k, v))

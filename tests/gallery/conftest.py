@@ -1,0 +1,55 @@
+"""Each run of the trainer that the tests look at happens once."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gallery.launch import launch
+
+REFERENCE = "one process"
+LAYOUTS = {
+    REFERENCE: (),
+    "tp2": ("--tp", "2"),
+    "tp2 sp": ("--tp", "2", "--sp"),
+    "tp4 sp": ("--tp", "4", "--sp"),
+}
+# Every norm's parameters in a model of two layers.
+NORMS = {
+    f"{norm}.{leaf}"
+    for norm in (
+        "layers.0.norm1",
+        "layers.0.norm2",
+        "layers.1.norm1",
+        "layers.1.norm2",
+        "final_norm",
+    )
+    for leaf in ("weight", "bias")
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    steps: list[dict[str, float]]
+    trace: Path
+
+
+Runner = Callable[..., Run]
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    """`run(layout, *options)`: a traced run that must succeed."""
+
+    @functools.cache
+    def once(layout: str, *options: str) -> Run:
+        folder = tmp_path_factory.mktemp("trace")
+        processes = int(LAYOUTS[layout][1]) if LAYOUTS[layout] else 1
+        trace = folder / ("ref.h5" if processes == 1 else "run")
+        done = launch(*LAYOUTS[layout], *options, "--trace", str(trace), processes=processes)
+        assert done.exit_code == 0, done.errors
+        return Run(done.steps, trace)
+
+    return once

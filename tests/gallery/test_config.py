@@ -1,0 +1,50 @@
+"""Runs that make no sense are refused in one sentence, before any process waits for another."""
+
+import pytest
+
+from gallery.config import Config, ConfigError, parse
+from gallery.launch import launch
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"heads": 6}, "--hidden 32 is not divisible by --heads 6"),
+        ({"tp": 3, "heads": 4}, "--heads 4 is not divisible by --tp 3"),
+        ({"tp": 4, "ffn_hidden": 66}, "--ffn-hidden 66 is not divisible by --tp 4"),
+        ({"tp": 2, "vocabulary": 49}, "--vocabulary 49 is not divisible by --tp 2"),
+        ({"tp": 2, "sp": True, "sequence": 15}, "--sequence 15 is not divisible by --tp 2"),
+        ({"tp": 0}, "--heads 4 is not divisible by --tp 0"),
+        ({"sp": True}, "--sp shards the sequence over tp: it needs --tp 2 or more"),
+        ({"precision": "fp8"}, "--precision fp8: known are fp32, bf16"),
+        ({"disturb": 1}, "--disturb makes a noise run for the trace: it needs --trace"),
+    ],
+)
+def test_refused(options: dict, message: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        Config(**options)
+    assert str(refusal.value) == message
+
+
+def test_an_odd_sequence_needs_no_dividing_without_sequence_parallelism() -> None:
+    assert Config(tp=2, sequence=15).features == {"tp"}
+
+
+def test_options_become_fields() -> None:
+    config = parse(["--tp", "2", "--sp", "--bug", "P12", "--ffn-hidden", "128", "--clip", "0.5"])
+    assert config == Config(tp=2, sp=True, bug=("P12",), ffn_hidden=128, clip=0.5)
+    assert parse([]) == Config()
+
+
+def test_a_wrong_option_ends_with_a_usage_message(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as exit:
+        parse(["--tp", "3"])
+    assert exit.value.code == 2
+    assert "--heads 4 is not divisible by --tp 3" in capsys.readouterr().err
+
+
+def test_too_few_processes() -> None:
+    run = launch("--tp", "2")
+    assert run.exit_code == 2
+    assert run.errors.endswith("the mesh tp 2 takes 2 processes, 1 were started\n")
+    assert run.steps == []

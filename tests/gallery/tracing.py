@@ -1,0 +1,61 @@
+"""The seam to the collector: a run without `--trace` neither needs nor imports it."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from gallery.config import Config
+from gallery.optim import Optimizer
+
+
+class Tracer(Protocol):
+    """What the training loop tells a collector."""
+
+    def step(self, number: int) -> AbstractContextManager[Any]: ...
+    def microbatch(self, number: int) -> AbstractContextManager[Any]: ...
+    def loss(self, loss: Tensor) -> object: ...
+    def main_grads(self) -> None: ...
+    def grad_norm(self, norm: Tensor, clip_norm: float | None) -> None: ...
+    def close(self) -> None: ...
+
+
+class NoTracer:
+    """Listens to nothing."""
+
+    def step(self, number: int) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def microbatch(self, number: int) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def loss(self, loss: Tensor) -> None:
+        pass
+
+    def main_grads(self) -> None:
+        pass
+
+    def grad_norm(self, norm: Tensor, clip_norm: float | None) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def open_tracer(config: Config, model: nn.Module, optimizer: Optimizer) -> Tracer:
+    if not config.trace:
+        return NoTracer()
+    import ttrace_torch
+    from gallery.layouts import layouts
+
+    # Main gradients and the norm are told by the loop, so of the optimizer only its
+    # hyperparameters and the fact that it made its step are left to learn.
+    return ttrace_torch.trace(
+        model,
+        optimizer=optimizer.sgd,
+        out=config.trace,
+        mesh=ttrace_torch.Mesh(config.mesh_sizes),
+        layouts=layouts(config),
+        disturb=ttrace_torch.Disturb(seed=config.disturb) if config.disturb else None,
+        run={"framework": "gallery", "model": "tiny_gpt", "precision": config.precision},
+    )
