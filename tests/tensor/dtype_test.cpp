@@ -1,5 +1,7 @@
 #include "tensor/dtype.h"
 
+#include <map>
+
 #include "support/catch.h"
 
 namespace ttrace::tensor {
@@ -22,6 +24,16 @@ TEST_CASE("precision is counted as the method says") {
     CHECK(epsilon(dtype) == 0);
     CHECK_FALSE(is_floating(dtype));
   }
+}
+
+TEST_CASE("every dtype has its width in bytes and a short name of its own") {
+  const std::map<std::string_view, std::size_t> expected{
+      {"f64", 8},    {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"f8e4m3", 1},
+      {"f8e5m2", 1}, {"i8", 1},  {"i16", 2}, {"i32", 4},  {"i64", 8},
+      {"u8", 1},     {"u16", 2}, {"u32", 4}, {"u64", 8},  {"bool", 1}};
+  std::map<std::string_view, std::size_t> found;
+  for (const DType dtype : kAllDTypes) found[dtype_short_name(dtype)] = element_bytes(dtype);
+  CHECK((found == expected));
 }
 
 }  // namespace

@@ -1,0 +1,147 @@
+#include "trace/hdf5/file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "trace/hdf5/checked_driver.h"
+#include "trace/hdf5/reading_note.h"
+#include "trace/hdf5/stored_dataset.h"
+
+namespace ttrace::trace::hdf5 {
+namespace {
+
+constexpr hsize_t kLongestString = std::uint64_t{1} << 32;
+
+// Each step of the path must be a real member of its group: a soft or external link could lead out
+// of the file.
+void require_hard_links(hid_t file, const std::string& path, const std::string& dataset) {
+  std::size_t end = 0;
+  while (end != std::string::npos) {
+    end = dataset.find('/', end + 1);
+    const std::string prefix = dataset.substr(0, end);
+    H5L_info_t info;
+    if (H5Lexists(file, prefix.c_str(), H5P_DEFAULT) <= 0 ||
+        H5Lget_info(file, prefix.c_str(), &info, H5P_DEFAULT) < 0) {
+      H5Eclear2(H5E_DEFAULT);
+      throw base::input_error(path, ": ", dataset,
+                              ": there is no such dataset; the manifest says this rank holds it");
+    }
+    if (info.type != H5L_TYPE_HARD) {
+      throw base::input_error(path, ": ", prefix,
+                              ": a soft or external link, which a trace may not contain; write the "
+                              "dataset into the file itself");
+    }
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const File> File::open(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) {
+    throw base::input_error(path, ": ", error ? error.message() : "no such file or directory");
+  }
+  // Opening a FIFO or a device could block for ever.
+  if (!std::filesystem::is_regular_file(status)) {
+    throw base::input_error(path, ": not a regular file");
+  }
+  if (is_declared_damaged(path)) {
+    throw base::input_error(path,
+                            ": the HDF5 library crashes on it, so the file is damaged; dump again");
+  }
+  const LibraryLock lock;
+  const ReadingNote note(path);
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  use_checked_driver(access.get());
+  // Datasets that are still open keep the file open: a reader may outlive the cache of files.
+  H5Pset_fclose_degree(access.get(), H5F_CLOSE_WEAK);
+  Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+  if (!file) {
+    throw base::input_error(path, ": not a readable HDF5 file (", base::printable(last_error()),
+                            "); was the job killed while it wrote?");
+  }
+  return std::shared_ptr<const File>(new File(path, std::move(file)));
+}
+
+bool File::has(const std::string& dataset) const {
+  const LibraryLock lock;
+  const ReadingNote note(path_);
+  const bool found = H5Lexists(file_.get(), dataset.c_str(), H5P_DEFAULT) > 0;
+  H5Eclear2(H5E_DEFAULT);
+  return found;
+}
+
+Handle File::open_plain(const std::string& dataset) const {
+  require_hard_links(file_.get(), path_, dataset);
+  Handle object(H5Oopen(file_.get(), dataset.c_str(), H5P_DEFAULT), H5Oclose);
+  if (!object || H5Iget_type(object.get()) != H5I_DATASET) {
+    H5Eclear2(H5E_DEFAULT);
+    throw base::input_error(path_, ": ", dataset, ": not a dataset");
+  }
+  return object;
+}
+
+std::unique_ptr<Dataset> File::open_dataset(const std::string& dataset) const {
+  const LibraryLock lock;
+  const ReadingNote note(path_);
+  return std::make_unique<StoredDataset>(path_, dataset, open_plain(dataset));
+}
+
+std::string File::read_string(const std::string& dataset) const {
+  const LibraryLock lock;
+  const ReadingNote note(path_);
+  const Handle object = open_plain(dataset);
+  const Handle type(H5Dget_type(object.get()), H5Tclose);
+  const Handle space(H5Dget_space(object.get()), H5Sclose);
+  const Handle creation(H5Dget_create_plist(object.get()), H5Pclose);
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1) {
+    throw base::input_error(path_, ": ", dataset, ": not a single string");
+  }
+  require_plain_storage(creation.get(), path_, dataset);
+  if (H5Tis_variable_str(type.get()) > 0) {
+    const Handle memory(H5Tcopy(type.get()), H5Tclose);
+    char* text = nullptr;
+    if (H5Dread(object.get(), memory.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &text) < 0) {
+      throw base::input_error(path_, ": ", dataset, ": ", base::printable(last_error()));
+    }
+    std::string value = text == nullptr ? "" : text;
+    H5free_memory(text);
+    return value;
+  }
+  const std::size_t size = H5Tget_size(type.get());
+  if (size > kLongestString || H5Dget_storage_size(object.get()) < size) {
+    throw base::input_error(path_, ": ", dataset, ": a string of ", size,
+                            " bytes is not stored in the file");
+  }
+  std::vector<char> text(size);
+  if (H5Dread(object.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) < 0) {
+    throw base::input_error(path_, ": ", dataset, ": ", base::printable(last_error()));
+  }
+  return {text.data(), strnlen(text.data(), size)};
+}
+
+std::optional<std::uint64_t> File::root_attribute(const std::string& name) const {
+  const LibraryLock lock;
+  const ReadingNote note(path_);
+  if (H5Aexists(file_.get(), name.c_str()) <= 0) {
+    H5Eclear2(H5E_DEFAULT);
+    return std::nullopt;
+  }
+  const Handle attribute(H5Aopen(file_.get(), name.c_str(), H5P_DEFAULT), H5Aclose);
+  const Handle type(H5Aget_type(attribute.get()), H5Tclose);
+  const Handle space(H5Aget_space(attribute.get()), H5Sclose);
+  std::int64_t value = -1;
+  if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1 ||
+      H5Aread(attribute.get(), H5T_NATIVE_INT64, &value) < 0 || value < 0) {
+    H5Eclear2(H5E_DEFAULT);
+    throw base::input_error(path_, ": the attribute ", name, " of / is not a whole number");
+  }
+  return static_cast<std::uint64_t>(value);
+}
+
+}  // namespace ttrace::trace::hdf5

@@ -1,0 +1,42 @@
+// One HDF5 file that is not trusted: opened read-only, its links, storage and types looked at
+// before anything is read through them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "trace/hdf5/handle.h"
+#include "trace/source.h"
+
+namespace ttrace::trace::hdf5 {
+
+class File {
+ public:
+  // Throws an input error if `path` is absent, not a regular file, truncated or not HDF5.
+  static std::shared_ptr<const File> open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+
+  // Throws an input error naming file and dataset: absent, reached through a link, stored elsewhere
+  // or virtual, compressed by a filter that is not built in, of an element type the format lacks.
+  std::unique_ptr<Dataset> open_dataset(const std::string& dataset) const;
+
+  bool has(const std::string& dataset) const;
+
+  // The scalar string dataset `dataset` (fixed or variable length).
+  std::string read_string(const std::string& dataset) const;
+
+  // A whole-number attribute of the root group, or nothing if it is absent.
+  std::optional<std::uint64_t> root_attribute(const std::string& name) const;
+
+ private:
+  File(std::string path, Handle file) : path_(std::move(path)), file_(std::move(file)) {}
+
+  Handle open_plain(const std::string& dataset) const;
+
+  std::string path_;
+  Handle file_;
+};
+
+}  // namespace ttrace::trace::hdf5

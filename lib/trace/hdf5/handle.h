@@ -1,0 +1,55 @@
+// HDF5 identifiers as values that close themselves, and the one lock around a library that has
+// global state and is not built thread-safe in the distributions.
+#pragma once
+
+#include <hdf5.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace ttrace::trace::hdf5 {
+
+// Every call into HDF5, closing included, happens while one of these lives. Recursive, because
+// handles close themselves inside functions that hold it. The first one sets the library up: no
+// messages of its own on stderr, no plugins loaded on a file's say-so.
+class LibraryLock {
+ public:
+  LibraryLock();
+
+ private:
+  std::lock_guard<std::recursive_mutex> lock_;
+};
+
+class Handle {
+ public:
+  using Close = herr_t (*)(hid_t);
+
+  Handle() = default;
+  Handle(hid_t id, Close close) : id_(id), close_(close) {}
+  Handle(Handle&& other) noexcept
+      : id_(std::exchange(other.id_, -1)), close_(std::exchange(other.close_, nullptr)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(close_, other.close_);
+    return *this;
+  }
+  ~Handle() {
+    if (id_ >= 0) {
+      const LibraryLock lock;
+      close_(id_);
+    }
+  }
+
+  hid_t get() const { return id_; }
+  explicit operator bool() const { return id_ >= 0; }
+
+ private:
+  hid_t id_ = -1;
+  Close close_ = nullptr;
+};
+
+// The innermost message of HDF5's error stack, e.g. "file signature not found"; clears the stack.
+std::string last_error();
+
+}  // namespace ttrace::trace::hdf5

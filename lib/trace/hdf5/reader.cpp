@@ -1,0 +1,163 @@
+#include "trace/hdf5/reader.h"
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <list>
+#include <map>
+#include <mutex>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "trace/hdf5/file.h"
+
+namespace ttrace::trace::hdf5 {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostOpenFiles = 128;
+
+std::string read_text(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) {
+    throw base::input_error(path.string(), ": not a regular file");
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || !text) throw base::input_error(path.string(), ": cannot be read");
+  return text.str();
+}
+
+class SingleFileTrace : public Source {
+ public:
+  SingleFileTrace(std::string path, std::shared_ptr<const File> file)
+      : path_(std::move(path)), file_(std::move(file)) {
+    if (!file_->has("/manifest")) {
+      throw base::input_error(path_,
+                              ": /manifest: there is no such dataset, so this is not a trace; it "
+                              "was perhaps written by another program");
+    }
+    const std::string name = path_ + ": /manifest";
+    manifest_ = parse_manifest(file_->read_string("/manifest"), name);
+    for (const auto& [mesh_name, mesh] : manifest_.meshes) {
+      for (const MeshAxis& axis : mesh.axes) {
+        if (axis.size != 1) {
+          throw base::input_error(name, ": /meshes/", base::printable(mesh_name), ": axis \"",
+                                  axis.name, "\" has size ", axis.size,
+                                  ", but a single file holds one rank; give the directory with all "
+                                  "rank files");
+        }
+      }
+      if (!mesh.ranks.empty() && mesh.ranks[0] != 0) {
+        throw base::input_error(name, ": /meshes/", base::printable(mesh_name), "/ranks: rank ",
+                                mesh.ranks[0], ", but a single file holds rank 0");
+      }
+    }
+  }
+
+  const std::string& path() const override { return path_; }
+  const Manifest& manifest() const override { return manifest_; }
+  std::string rank_file(std::uint64_t) const override { return path_; }
+  std::optional<std::string> rank_problem(std::uint64_t) const override { return std::nullopt; }
+  std::unique_ptr<Dataset> open(std::uint64_t, const std::string& dataset) const override {
+    return file_->open_dataset(dataset);
+  }
+
+ private:
+  std::string path_;
+  std::shared_ptr<const File> file_;
+  Manifest manifest_;
+};
+
+class DirectoryTrace : public Source {
+ public:
+  explicit DirectoryTrace(std::string path) : path_(std::move(path)) {
+    const fs::path manifest = fs::path(path_) / "manifest.json";
+    std::error_code error;
+    if (!fs::exists(manifest, error)) {
+      throw base::input_error(manifest.string(),
+                              ": there is no such file, so this directory is not a trace, or its "
+                              "job died before the last rank had written; `python -m "
+                              "ttrace_torch.union ",
+                              path_, "` rebuilds it from complete rank files");
+    }
+    manifest_ = parse_manifest(read_text(manifest), manifest.string());
+  }
+
+  const std::string& path() const override { return path_; }
+  const Manifest& manifest() const override { return manifest_; }
+
+  std::string rank_file(std::uint64_t rank) const override {
+    return (fs::path(path_) / rank_file_name(rank)).string();
+  }
+
+  std::optional<std::string> rank_problem(std::uint64_t rank) const override {
+    try {
+      file_of(rank);
+      return std::nullopt;
+    } catch (const base::Error& error) {
+      return error.what();
+    }
+  }
+
+  std::unique_ptr<Dataset> open(std::uint64_t rank, const std::string& dataset) const override {
+    return file_of(rank)->open_dataset(dataset);
+  }
+
+ private:
+  // Keeps the files used last open: a run of thousands of ranks has more than a process may.
+  std::shared_ptr<const File> file_of(std::uint64_t rank) const {
+    const std::lock_guard lock(mutex_);
+    if (const auto problem = problems_.find(rank); problem != problems_.end()) {
+      throw base::input_error(problem->second);
+    }
+    for (auto it = open_.begin(); it != open_.end(); ++it) {
+      if (it->first == rank) {
+        open_.splice(open_.begin(), open_, it);
+        return open_.front().second;
+      }
+    }
+    try {
+      std::shared_ptr<const File> file = File::open(rank_file(rank));
+      const auto written_by = file->root_attribute("ttrace_rank");
+      if (written_by && *written_by != rank) {
+        throw base::input_error(rank_file(rank), ": was written by rank ", *written_by,
+                                " (attribute ttrace_rank), not by rank ", rank,
+                                "; were files renamed or copied over each other?");
+      }
+      open_.emplace_front(rank, std::move(file));
+    } catch (const base::Error& error) {
+      problems_.emplace(rank, error.what());
+      throw;
+    }
+    if (open_.size() > kMostOpenFiles) open_.pop_back();
+    return open_.front().second;
+  }
+
+  std::string path_;
+  Manifest manifest_;
+  mutable std::mutex mutex_;
+  mutable std::list<std::pair<std::uint64_t, std::shared_ptr<const File>>> open_;
+  mutable std::map<std::uint64_t, std::string> problems_;
+};
+
+}  // namespace
+
+std::string rank_file_name(std::uint64_t rank) {
+  std::array<char, 40> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "rank_%05llu.h5",
+                static_cast<unsigned long long>(rank));
+  return buffer.data();
+}
+
+std::unique_ptr<Source> open_trace(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return std::make_unique<DirectoryTrace>(path);
+  return std::make_unique<SingleFileTrace>(path, File::open(path));
+}
+
+}  // namespace ttrace::trace::hdf5

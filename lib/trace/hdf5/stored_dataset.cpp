@@ -1,0 +1,159 @@
+#include "trace/hdf5/stored_dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "trace/hdf5/datatype.h"
+#include "trace/hdf5/reading_note.h"
+
+namespace ttrace::trace::hdf5 {
+namespace {
+
+tensor::Shape shape_of(hid_t object, const std::string& file, const std::string& path) {
+  const Handle space(H5Dget_space(object), H5Sclose);
+  const H5S_class_t kind = H5Sget_simple_extent_type(space.get());
+  if (kind == H5S_SCALAR) return {};
+  if (kind != H5S_SIMPLE) {
+    throw base::input_error(file, ": ", path, ": the dataset has no shape (null dataspace)");
+  }
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  std::vector<hsize_t> extents(static_cast<std::size_t>(std::max(rank, 0)));
+  H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr);
+  return {extents.begin(), extents.end()};
+}
+
+std::uint64_t chunks_of(hid_t creation, const tensor::Shape& shape) {
+  std::vector<hsize_t> chunk(shape.size());
+  H5Pget_chunk(creation, static_cast<int>(chunk.size()), chunk.data());
+  std::uint64_t count = 1;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    count *= shape[d] / chunk[d] + (shape[d] % chunk[d] != 0 ? 1 : 0);
+  }
+  return count;
+}
+
+// What was never written reads as zeros: a job that died halfway would look like data, and a small
+// file could claim terabytes of it.
+void require_written(hid_t object, hid_t creation, const DatasetFacts& facts,
+                     const std::string& file, const std::string& path) {
+  const auto bytes = tensor::byte_count(facts.shape, facts.dtype);
+  if (bytes && *bytes == 0) return;
+  if (H5Pget_layout(creation) == H5D_CHUNKED) {
+    const Handle space(H5Dget_space(object), H5Sclose);
+    hsize_t written = 0;
+    if (H5Dget_num_chunks(object, space.get(), &written) < 0) {
+      throw base::input_error(file, ": ", path, ": its chunks cannot be counted (",
+                              base::printable(last_error()), "); the file may be damaged");
+    }
+    const std::uint64_t chunks = chunks_of(creation, facts.shape);
+    if (written == chunks) return;
+    throw base::input_error(file, ": ", path, ": ", written, " of ", chunks,
+                            " chunks were written; was the job killed while it wrote?");
+  }
+  if (!bytes || H5Dget_storage_size(object) < *bytes) {
+    throw base::input_error(file, ": ", path, ": the dataset was created but its ",
+                            tensor::to_string(facts.shape),
+                            " elements were never written; was the job killed while it wrote?");
+  }
+}
+
+// The attribute repeats what the type says; a file where they disagree was written by a bug.
+void check_dtype_attribute(hid_t object, tensor::DType dtype, const std::string& file,
+                           const std::string& path) {
+  if (H5Aexists(object, "ttrace_dtype") <= 0) {
+    H5Eclear2(H5E_DEFAULT);
+    return;
+  }
+  const Handle attribute(H5Aopen(object, "ttrace_dtype", H5P_DEFAULT), H5Aclose);
+  const Handle type(H5Aget_type(attribute.get()), H5Tclose);
+  const Handle space(H5Aget_space(attribute.get()), H5Sclose);
+  std::string value;
+  if (H5Tget_class(type.get()) == H5T_STRING && H5Sget_simple_extent_npoints(space.get()) == 1) {
+    if (H5Tis_variable_str(type.get()) > 0) {
+      char* text = nullptr;
+      if (H5Aread(attribute.get(), type.get(), &text) >= 0 && text != nullptr) value = text;
+      H5free_memory(text);
+    } else if (H5Tget_size(type.get()) <= 64) {
+      std::array<char, 65> text{};
+      if (H5Aread(attribute.get(), type.get(), text.data()) >= 0) value = text.data();
+    }
+  }
+  H5Eclear2(H5E_DEFAULT);
+  if (value != tensor::dtype_name(dtype)) {
+    throw base::input_error(file, ": ", path, ": the attribute ttrace_dtype says \"",
+                            base::printable(value), "\", the dataset's type is ",
+                            tensor::dtype_name(dtype));
+  }
+}
+
+}  // namespace
+
+void require_plain_storage(hid_t creation, const std::string& file, const std::string& dataset) {
+  if (H5Pget_external_count(creation) > 0) {
+    throw base::input_error(file, ": ", dataset,
+                            ": the data lies in external files, which a trace may not contain");
+  }
+  if (H5Pget_layout(creation) == H5D_VIRTUAL) {
+    throw base::input_error(file, ": ", dataset,
+                            ": a virtual dataset, which a trace may not contain");
+  }
+  for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
+                                               nullptr, 0, nullptr, nullptr);
+    if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE &&
+        filter != H5Z_FILTER_FLETCHER32) {
+      throw base::input_error(file, ": ", dataset, ": HDF5 filter ", filter,
+                              " is not allowed; use deflate, shuffle or none");
+    }
+  }
+}
+
+StoredDataset::StoredDataset(std::string file, std::string path, Handle object)
+    : file_(std::move(file)), path_(std::move(path)), object_(std::move(object)) {
+  const LibraryLock lock;
+  const Handle creation(H5Dget_create_plist(object_.get()), H5Pclose);
+  require_plain_storage(creation.get(), file_, path_);
+  type_ = Handle(H5Dget_type(object_.get()), H5Tclose);
+  const auto dtype = recognise_datatype(type_.get());
+  if (!dtype) {
+    throw base::input_error(file_, ": ", path_,
+                            ": the element type is none of the trace format's (little-endian "
+                            "f64, f32, f16, bf16, fp8, integers, bool)");
+  }
+  facts_ = {*dtype, shape_of(object_.get(), file_, path_)};
+  check_dtype_attribute(object_.get(), *dtype, file_, path_);
+  require_written(object_.get(), creation.get(), facts_, file_, path_);
+}
+
+void StoredDataset::read(const tensor::Box& box, std::span<std::byte> out) const {
+  if (out.size() != tensor::volume(box) * tensor::element_bytes(facts_.dtype)) {
+    throw base::internal_error("reading ", tensor::to_string(box), " into ", out.size(), " bytes");
+  }
+  if (out.empty()) return;
+  const LibraryLock lock;
+  const ReadingNote note(file_);
+  const Handle space(H5Dget_space(object_.get()), H5Sclose);
+  Handle memory;
+  if (box.extent.empty()) {
+    memory = Handle(H5Screate(H5S_SCALAR), H5Sclose);
+  } else {
+    const std::vector<hsize_t> origin(box.origin.begin(), box.origin.end());
+    const std::vector<hsize_t> extent(box.extent.begin(), box.extent.end());
+    H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, origin.data(), nullptr, extent.data(),
+                        nullptr);
+    memory =
+        Handle(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose);
+  }
+  // Memory type = file type: HDF5 copies the bits and converts nothing.
+  if (H5Dread(object_.get(), type_.get(), memory.get(), space.get(), H5P_DEFAULT, out.data()) < 0) {
+    throw base::input_error(file_, ": ", path_, ": cannot be read (", base::printable(last_error()),
+                            "); the file may be damaged");
+  }
+}
+
+}  // namespace ttrace::trace::hdf5

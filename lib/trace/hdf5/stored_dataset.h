@@ -1,0 +1,30 @@
+// One dataset of an untrusted file.
+#pragma once
+
+#include <string>
+
+#include "trace/hdf5/handle.h"
+#include "trace/source.h"
+
+namespace ttrace::trace::hdf5 {
+
+// Refuses storage outside the file and filters that are not built in.
+void require_plain_storage(hid_t creation, const std::string& file, const std::string& dataset);
+
+class StoredDataset : public Dataset {
+ public:
+  // `object` is the open dataset; throws an input error if the format does not allow it.
+  StoredDataset(std::string file, std::string path, Handle object);
+
+  const DatasetFacts& facts() const override { return facts_; }
+  void read(const tensor::Box& box, std::span<std::byte> out) const override;
+
+ private:
+  std::string file_;
+  std::string path_;
+  Handle object_;
+  Handle type_;
+  DatasetFacts facts_;
+};
+
+}  // namespace ttrace::trace::hdf5

@@ -1,0 +1,156 @@
+#include "trace/hdf5/writer.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "trace/hdf5/datatype.h"
+
+namespace ttrace::trace::hdf5 {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileSink : public Sink {
+ public:
+  FileSink(std::string path, std::optional<std::uint64_t> rank)
+      : path_(std::move(path)), partial_(base::concat(path_, ".", ::getpid(), ".tmp")) {
+    const LibraryLock lock;
+    const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+    file_ =
+        Handle(H5Fcreate(partial_.c_str(), H5F_ACC_EXCL, creation.get(), H5P_DEFAULT), H5Fclose);
+    if (!file_) throw failure("cannot be created");
+    links_ = Handle(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+    H5Pset_create_intermediate_group(links_.get(), 1);
+    H5Pset_char_encoding(links_.get(), H5T_CSET_UTF8);
+    if (rank) write_rank(*rank);
+  }
+
+  ~FileSink() override {
+    if (!file_) return;
+    file_ = Handle();
+    std::error_code error;
+    fs::remove(partial_, error);
+  }
+
+  void create(const std::string& dataset, tensor::DType dtype,
+              const tensor::Shape& shape) override {
+    const LibraryLock lock;
+    const Handle type = make_datatype(dtype);
+    const std::vector<hsize_t> extents(shape.begin(), shape.end());
+    const Handle space(
+        shape.empty() ? H5Screate(H5S_SCALAR)
+                      : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+        H5Sclose);
+    const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    H5Pset_obj_track_times(creation.get(), false);
+    const Handle object(H5Dcreate2(file_.get(), dataset.c_str(), type.get(), space.get(),
+                                   links_.get(), creation.get(), H5P_DEFAULT),
+                        H5Dclose);
+    if (!object) throw failure(base::concat(dataset, " cannot be created"));
+    write_dtype(object.get(), dtype);
+  }
+
+  void write(const std::string& dataset, const tensor::Box& box,
+             std::span<const std::byte> bytes) override {
+    if (bytes.empty()) return;
+    const LibraryLock lock;
+    const Handle object(H5Dopen2(file_.get(), dataset.c_str(), H5P_DEFAULT), H5Dclose);
+    if (!object) throw failure(base::concat(dataset, " was never created"));
+    const Handle type(H5Dget_type(object.get()), H5Tclose);
+    const Handle space(H5Dget_space(object.get()), H5Sclose);
+    Handle memory;
+    if (box.extent.empty()) {
+      memory = Handle(H5Screate(H5S_SCALAR), H5Sclose);
+    } else {
+      const std::vector<hsize_t> origin(box.origin.begin(), box.origin.end());
+      const std::vector<hsize_t> extent(box.extent.begin(), box.extent.end());
+      H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, origin.data(), nullptr, extent.data(),
+                          nullptr);
+      memory = Handle(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
+                      H5Sclose);
+    }
+    if (H5Dwrite(object.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, bytes.data()) <
+        0) {
+      throw failure(base::concat(dataset, " cannot be written"));
+    }
+  }
+
+  void finish(const Manifest& manifest) override {
+    const LibraryLock lock;
+    write_manifest(manifest_text(manifest));
+    if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0) throw failure("cannot be written");
+    file_ = Handle();
+    std::error_code error;
+    fs::rename(partial_, path_, error);
+    if (error) {
+      std::error_code ignored;
+      fs::remove(partial_, ignored);
+      throw base::input_error(path_, ": cannot be put in place: ", error.message());
+    }
+  }
+
+ private:
+  base::Error failure(const std::string& what) const {
+    return base::input_error(path_, ": ", what, " (", base::printable(last_error()),
+                             "); is the disk full, or the directory not writable?");
+  }
+
+  void write_rank(std::uint64_t rank) const {
+    const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+    const Handle attribute(H5Acreate2(file_.get(), "ttrace_rank", H5T_STD_I64LE, space.get(),
+                                      H5P_DEFAULT, H5P_DEFAULT),
+                           H5Aclose);
+    const auto value = static_cast<std::int64_t>(rank);
+    if (!attribute || H5Awrite(attribute.get(), H5T_NATIVE_INT64, &value) < 0) {
+      throw failure("the attribute ttrace_rank cannot be written");
+    }
+  }
+
+  void write_dtype(hid_t object, tensor::DType dtype) const {
+    const std::string name(tensor::dtype_name(dtype));
+    const Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
+    H5Tset_size(type.get(), name.size());
+    H5Tset_strpad(type.get(), H5T_STR_NULLPAD);
+    const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+    const Handle attribute(
+        H5Acreate2(object, "ttrace_dtype", type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
+        H5Aclose);
+    if (!attribute || H5Awrite(attribute.get(), type.get(), name.data()) < 0) {
+      throw failure("the attribute ttrace_dtype cannot be written");
+    }
+  }
+
+  void write_manifest(const std::string& text) const {
+    const Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
+    H5Tset_size(type.get(), text.size());
+    H5Tset_strpad(type.get(), H5T_STR_NULLPAD);
+    H5Tset_cset(type.get(), H5T_CSET_UTF8);
+    const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+    const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    H5Pset_obj_track_times(creation.get(), false);
+    const Handle object(H5Dcreate2(file_.get(), "/manifest", type.get(), space.get(), links_.get(),
+                                   creation.get(), H5P_DEFAULT),
+                        H5Dclose);
+    if (!object ||
+        H5Dwrite(object.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) < 0) {
+      throw failure("/manifest cannot be written");
+    }
+  }
+
+  std::string path_;
+  std::string partial_;
+  Handle file_;
+  Handle links_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> create_file(const std::string& path, std::optional<std::uint64_t> rank) {
+  return std::make_unique<FileSink>(path, rank);
+}
+
+}  // namespace ttrace::trace::hdf5

@@ -1,0 +1,18 @@
+// Writes one file of a trace.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "trace/sink.h"
+
+namespace ttrace::trace::hdf5 {
+
+// A sink for `path`, written beside it and renamed into place by finish(). With `rank`, the file is
+// marked as that rank's. Throws an input error if the file cannot be created.
+std::unique_ptr<Sink> create_file(const std::string& path,
+                                  std::optional<std::uint64_t> rank = std::nullopt);
+
+}  // namespace ttrace::trace::hdf5

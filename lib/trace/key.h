@@ -1,0 +1,60 @@
+// The identity of a tensor in a trace. Two traces are paired by this and by nothing else.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ttrace::trace {
+
+enum class Kind {
+  kParam,
+  kBuffer,
+  kInput,
+  kOutput,
+  kLoss,
+  kGradOutput,
+  kGradInput,
+  kParamGrad,
+  kMainGrad,
+  kGradNorm,
+  kOptimizerState,
+  kParamAfterStep,
+  kScalar,
+  kIndex,
+};
+
+inline constexpr std::array kAllKinds{
+    Kind::kParam,    Kind::kBuffer,     Kind::kInput,          Kind::kOutput,
+    Kind::kLoss,     Kind::kGradOutput, Kind::kGradInput,      Kind::kParamGrad,
+    Kind::kMainGrad, Kind::kGradNorm,   Kind::kOptimizerState, Kind::kParamAfterStep,
+    Kind::kScalar,   Kind::kIndex};
+
+std::string_view kind_name(Kind kind);
+std::optional<Kind> parse_kind(std::string_view name);
+
+struct TensorKey {
+  std::uint64_t step = 0;
+  std::optional<std::uint64_t> microbatch;
+  Kind kind = Kind::kOutput;
+  std::string name;
+  std::uint64_t call = 0;
+  std::uint64_t copy = 0;
+
+  auto operator<=>(const TensorKey&) const = default;
+};
+
+// "decoder.layers.3.mlp · output · step 0 · mb 1", call and copy only where they are not 0.
+std::string to_string(const TensorKey& key);
+
+// Why `name` cannot name a tensor (it would leave its place in the file, or break a line of the
+// report), or nothing.
+std::optional<std::string> name_problem(std::string_view name);
+
+// "/step_000000/mb_0001/output/decoder.layers.3.mlp"
+std::string dataset_path(const TensorKey& key);
+
+}  // namespace ttrace::trace

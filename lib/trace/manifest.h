@@ -1,0 +1,96 @@
+// What a trace says about itself: meshes, tensors with their layouts, the data flow. The meaning of
+// every member is in schemas/trace-v1.md; this file only holds the values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+#include "trace/key.h"
+#include "trace/placement.h"
+
+namespace ttrace::trace {
+
+struct NoiseFacts {
+  std::uint64_t seed = 0;
+  double epsilon = 0;
+  std::string at;
+};
+
+struct RunFacts {
+  std::string framework;
+  std::string model;
+  std::string precision;
+  std::string command;
+  std::string created;
+  std::string collector;
+  std::optional<NoiseFacts> noise;
+  std::string extra_json;  // the "extra" object as text, or empty
+};
+
+struct MeshAxis {
+  std::string name;
+  std::uint64_t size = 1;
+};
+
+struct Mesh {
+  std::vector<MeshAxis> axes;
+  std::vector<std::uint64_t> ranks;  // row-major order of the coordinates; empty: 0, 1, 2, ...
+};
+
+struct TensorEntry {
+  TensorKey key;
+  tensor::DType dtype = tensor::DType::kFloat32;
+  tensor::Shape shape;
+  std::string mesh;
+  std::map<std::string, std::vector<std::uint64_t>> held_at;
+  std::map<std::string, Placement> placements;
+  double scale = 1;
+  std::optional<tensor::DType> computed_in;
+  std::optional<std::uint64_t> order;
+};
+
+struct OptimizerGroup {
+  std::uint64_t step = 0;
+  std::string type;
+  std::map<std::string, double> numbers;  // lr, momentum, eps, ...
+  std::map<std::string, bool> switches;   // nesterov, maximize, amsgrad
+  std::vector<double> betas;
+  std::vector<std::string> params;
+};
+
+struct Module {
+  std::string name;
+  std::string class_name;
+  std::string op;
+  std::string called_at;
+  std::vector<std::string> params;
+  std::vector<std::string> inputs;
+  std::optional<std::vector<std::string>> computed_from;  // absent: the inputs
+  std::optional<std::vector<std::string>> outputs;        // absent: the module's name
+};
+
+struct Manifest {
+  RunFacts run;
+  std::map<std::string, Mesh> meshes;
+  std::vector<TensorEntry> tensors;
+  std::vector<OptimizerGroup> optimizer;
+  std::vector<Module> modules;
+};
+
+inline constexpr std::string_view kManifestSchema = "ttrace.manifest/1";
+
+// Parses and checks everything that can be checked member by member: schema, keys, types, names,
+// axes and dimensions that exist, no tensor key twice. `file` is named in errors. Whether shard
+// sizes add up is layout's to say.
+Manifest parse_manifest(std::string_view text, const std::string& file);
+
+// The inverse: deterministic, one tensor and one module per line.
+std::string manifest_text(const Manifest& manifest);
+
+}  // namespace ttrace::trace

@@ -1,0 +1,354 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/checked.h"
+#include "base/number_text.h"
+#include "base/strict_json.h"
+#include "trace/manifest.h"
+
+namespace ttrace::trace {
+namespace {
+
+using base::JsonCursor;
+
+constexpr std::uint64_t kLargestWorld = std::uint64_t{1} << 24;
+constexpr std::size_t kMostDimensions = 32;                     // HDF5's own limit
+constexpr std::uint64_t kMostUpdates = std::uint64_t{1} << 53;  // kept as a double
+
+std::string optional_string(const JsonCursor& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found ? found->as_string() : "";
+}
+
+std::vector<std::uint64_t> counts(const JsonCursor& list) {
+  std::vector<std::uint64_t> values;
+  for (const JsonCursor& item : list.items()) values.push_back(item.as_count());
+  return values;
+}
+
+std::vector<std::string> names(const JsonCursor& list) {
+  std::vector<std::string> values;
+  for (const JsonCursor& item : list.items()) {
+    values.push_back(item.as_string());
+    if (const auto problem = name_problem(values.back())) throw item.error(*problem);
+  }
+  return values;
+}
+
+std::vector<std::string> optional_names(const JsonCursor& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found ? names(*found) : std::vector<std::string>{};
+}
+
+std::optional<std::vector<std::string>> names_if_present(const JsonCursor& object,
+                                                         std::string_view key) {
+  const auto found = object.find(key);
+  if (!found) return std::nullopt;
+  return names(*found);
+}
+
+tensor::DType dtype_from(const JsonCursor& value) {
+  const std::string name = value.as_string();
+  const auto dtype = tensor::parse_dtype(name);
+  if (!dtype) throw value.error("unknown dtype \"", base::printable(name), "\"");
+  return *dtype;
+}
+
+RunFacts run_from(const JsonCursor& object, const base::JsonDocument& document) {
+  object.allow_keys(
+      {"framework", "model", "precision", "command", "created", "collector", "noise", "extra"});
+  RunFacts run;
+  run.framework = optional_string(object, "framework");
+  run.model = optional_string(object, "model");
+  run.precision = optional_string(object, "precision");
+  run.command = optional_string(object, "command");
+  run.created = optional_string(object, "created");
+  run.collector = optional_string(object, "collector");
+  if (const auto noise = object.find("noise")) {
+    noise->allow_keys({"seed", "epsilon", "at"});
+    const JsonCursor epsilon = noise->require("epsilon");
+    if (!(epsilon.as_number() > 0)) throw epsilon.error("expected a number above 0");
+    run.noise = NoiseFacts{noise->require("seed").as_count(), epsilon.as_number(),
+                           noise->require("at").as_string()};
+  }
+  if (const auto extra = object.find("extra")) {
+    extra->members();
+    run.extra_json = base::JsonDocument::text_of(*extra, document);
+  }
+  return run;
+}
+
+Mesh mesh_from(const JsonCursor& object) {
+  object.allow_keys({"axes", "ranks"});
+  Mesh mesh;
+  std::uint64_t coordinates = 1;
+  for (const JsonCursor& item : object.require("axes").items()) {
+    item.allow_keys({"name", "size"});
+    MeshAxis axis{item.require("name").as_string(), item.require("size").as_count()};
+    if (const auto problem = name_problem(axis.name)) throw item.error(*problem);
+    if (axis.size == 0) throw item.error("axis \"", axis.name, "\" has size 0");
+    const auto same = [&axis](const MeshAxis& other) { return other.name == axis.name; };
+    if (std::any_of(mesh.axes.begin(), mesh.axes.end(), same)) {
+      throw item.error("axis \"", axis.name, "\" stands twice in one mesh");
+    }
+    const auto product = base::checked_mul(coordinates, axis.size);
+    if (!product || *product > kLargestWorld) {
+      throw item.error("the mesh has more than ", kLargestWorld, " coordinates");
+    }
+    coordinates = *product;
+    mesh.axes.push_back(std::move(axis));
+  }
+  const auto ranks = object.find("ranks");
+  if (!ranks) return mesh;
+  if (ranks->is_string()) {
+    if (ranks->as_string() != "row-major") {
+      throw ranks->error("expected \"row-major\" or a list of ranks");
+    }
+    return mesh;
+  }
+  mesh.ranks = counts(*ranks);
+  if (mesh.ranks.size() != coordinates) {
+    throw ranks->error("the axes have ", coordinates, " coordinates, the list has ",
+                       mesh.ranks.size(), " ranks");
+  }
+  std::vector<std::uint64_t> sorted = mesh.ranks;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) throw ranks->error("rank ", *twice, " stands at two coordinates");
+  if (sorted.back() >= kLargestWorld) {
+    throw ranks->error("rank ", sorted.back(), " is beyond the limit of ", kLargestWorld);
+  }
+  return mesh;
+}
+
+Placement placement_from(const JsonCursor& value) {
+  if (value.is_string()) {
+    const std::string word = value.as_string();
+    if (word != "replicate") {
+      throw value.error("unknown placement \"", base::printable(word),
+                        "\", expected \"replicate\" or an object with shard, partial or only");
+    }
+    return Replicate{};
+  }
+  if (value.find("shard")) {
+    value.allow_keys({"shard", "sizes"});
+    Shard shard{value.require("shard").as_count(), std::nullopt};
+    if (const auto sizes = value.find("sizes")) shard.sizes = counts(*sizes);
+    return shard;
+  }
+  if (value.find("partial")) {
+    value.allow_keys({"partial"});
+    const JsonCursor reduction = value.require("partial");
+    const std::string word = reduction.as_string();
+    for (const Reduction known : {Reduction::kSum, Reduction::kMean, Reduction::kMax}) {
+      if (word == reduction_name(known)) return Partial{known};
+    }
+    throw reduction.error("unknown reduction \"", base::printable(word),
+                          "\", expected sum, mean or max");
+  }
+  if (const auto only = value.find("only")) {
+    value.allow_keys({"only"});
+    return Only{only->as_count()};
+  }
+  throw value.error(
+      "unknown placement, expected \"replicate\" or an object with shard, partial or "
+      "only");
+}
+
+std::uint64_t axis_size(const Mesh& mesh, const std::string& axis, const JsonCursor& at) {
+  for (const MeshAxis& known : mesh.axes) {
+    if (known.name == axis) return known.size;
+  }
+  throw at.error("the mesh has no axis \"", base::printable(axis), "\"");
+}
+
+void read_layout(const JsonCursor& object, const Mesh& mesh, TensorEntry& entry) {
+  if (const auto held_at = object.find("held_at")) {
+    for (const auto& [axis, list] : held_at->members()) {
+      const std::uint64_t size = axis_size(mesh, axis, list);
+      const std::vector<std::uint64_t> held = counts(list);
+      if (held.empty()) throw list.error("held at no coordinate");
+      for (std::size_t i = 0; i < held.size(); ++i) {
+        if (held[i] >= size) {
+          throw list.error("coordinate ", held[i], ", but the axis has size ", size);
+        }
+        if (i > 0 && held[i] <= held[i - 1]) {
+          throw list.error("coordinates must ascend: ", held[i - 1], " before ", held[i]);
+        }
+      }
+      entry.held_at.emplace(axis, held);
+    }
+  }
+  if (const auto placements = object.find("placements")) {
+    for (const auto& [axis, value] : placements->members()) {
+      const std::uint64_t size = axis_size(mesh, axis, value);
+      Placement placement = placement_from(value);
+      if (const auto* shard = std::get_if<Shard>(&placement)) {
+        if (shard->dim >= entry.shape.size()) {
+          throw value.error("shard of dimension ", shard->dim, ", but the tensor's shape is ",
+                            tensor::to_string(entry.shape));
+        }
+      }
+      if (const auto* only = std::get_if<Only>(&placement)) {
+        if (only->coordinate >= size) {
+          throw value.error("only ", only->coordinate, ", but the axis has size ", size);
+        }
+        if (entry.held_at.contains(axis)) {
+          throw value.error("\"only\" and \"held_at\" both restrict this axis; give one");
+        }
+      }
+      if (std::holds_alternative<Partial>(placement) && !tensor::is_floating(entry.dtype)) {
+        throw value.error("partial of ", tensor::dtype_name(entry.dtype),
+                          "; only floating-point tensors are reduced");
+      }
+      entry.placements.emplace(axis, std::move(placement));
+    }
+  }
+}
+
+TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Mesh>& meshes) {
+  object.allow_keys({"name", "kind", "step", "microbatch", "call", "copy", "dtype", "shape", "mesh",
+                     "held_at", "placements", "scale", "computed_in", "order"});
+  TensorEntry entry;
+  const JsonCursor name = object.require("name");
+  entry.key.name = name.as_string();
+  if (const auto problem = name_problem(entry.key.name)) throw name.error(*problem);
+  const JsonCursor kind = object.require("kind");
+  const auto parsed_kind = parse_kind(kind.as_string());
+  if (!parsed_kind) {
+    throw kind.error("unknown kind \"", base::printable(kind.as_string()), "\"");
+  }
+  entry.key.kind = *parsed_kind;
+  entry.key.step = object.require("step").as_count();
+  const auto microbatch = object.find("microbatch");
+  if (microbatch && !microbatch->is_null()) entry.key.microbatch = microbatch->as_count();
+  if (const auto call = object.find("call")) entry.key.call = call->as_count();
+  if (const auto copy = object.find("copy")) entry.key.copy = copy->as_count();
+  entry.dtype = dtype_from(object.require("dtype"));
+  const JsonCursor shape = object.require("shape");
+  entry.shape = counts(shape);
+  if (entry.shape.size() > kMostDimensions) {
+    throw shape.error(entry.shape.size(), " dimensions, at most ", kMostDimensions,
+                      " are possible");
+  }
+  if (!tensor::byte_count(entry.shape, entry.dtype)) {
+    throw shape.error("the size in bytes of ", tensor::to_string(entry.shape), " ",
+                      tensor::dtype_name(entry.dtype), " overflows 64 bits");
+  }
+  const auto mesh_name = object.find("mesh");
+  if (mesh_name) entry.mesh = mesh_name->as_string();
+  const auto mesh = meshes.find(entry.mesh);
+  if (mesh == meshes.end()) {
+    throw mesh_name.value_or(object).error("there is no mesh \"", base::printable(entry.mesh),
+                                           "\"");
+  }
+  read_layout(object, mesh->second, entry);
+  if (const auto scale = object.find("scale")) {
+    entry.scale = scale->as_number();
+    if (!std::isfinite(entry.scale)) throw scale->error("the scale is not finite");
+    if (entry.scale != 1 && !tensor::is_floating(entry.dtype)) {
+      throw scale->error("a scale on ", tensor::dtype_name(entry.dtype),
+                         "; only floating-point tensors are scaled");
+    }
+  }
+  if (const auto computed_in = object.find("computed_in")) {
+    entry.computed_in = dtype_from(*computed_in);
+  }
+  if (const auto order = object.find("order")) entry.order = order->as_count();
+  return entry;
+}
+
+OptimizerGroup optimizer_from(const JsonCursor& object) {
+  object.allow_keys({"step", "type", "lr", "momentum", "dampening", "nesterov", "maximize", "betas",
+                     "eps", "amsgrad", "weight_decay", "updates", "clip_norm", "params"});
+  OptimizerGroup group;
+  group.step = object.require("step").as_count();
+  group.type = object.require("type").as_string();
+  for (const char* key : {"lr", "momentum", "dampening", "eps", "weight_decay", "clip_norm"}) {
+    if (const auto value = object.find(key)) group.numbers.emplace(key, value->as_number());
+  }
+  if (const auto updates = object.find("updates")) {
+    const std::uint64_t count = updates->as_count();
+    if (count > kMostUpdates) throw updates->error(count, " updates, at most 2^53 are possible");
+    group.numbers.emplace("updates", static_cast<double>(count));
+  }
+  for (const char* key : {"nesterov", "maximize", "amsgrad"}) {
+    if (const auto value = object.find(key)) group.switches.emplace(key, value->as_bool());
+  }
+  if (const auto betas = object.find("betas")) {
+    for (const JsonCursor& item : betas->items()) group.betas.push_back(item.as_number());
+    if (group.betas.size() != 2) throw betas->error("expected two numbers");
+  }
+  group.params = optional_names(object, "params");
+  return group;
+}
+
+Module module_from(const JsonCursor& object) {
+  object.allow_keys(
+      {"name", "class", "op", "called_at", "params", "inputs", "computed_from", "outputs"});
+  Module module;
+  const JsonCursor name = object.require("name");
+  module.name = name.as_string();
+  if (const auto problem = name_problem(module.name)) throw name.error(*problem);
+  module.class_name = optional_string(object, "class");
+  module.op = optional_string(object, "op");
+  module.called_at = optional_string(object, "called_at");
+  module.params = optional_names(object, "params");
+  module.inputs = optional_names(object, "inputs");
+  module.computed_from = names_if_present(object, "computed_from");
+  module.outputs = names_if_present(object, "outputs");
+  return module;
+}
+
+}  // namespace
+
+Manifest parse_manifest(std::string_view text, const std::string& file) {
+  const base::JsonDocument document(text, file);
+  const JsonCursor root = document.root();
+  // The version first: a later version may have other keys, and that is the better message.
+  const JsonCursor schema = root.require("schema");
+  if (schema.as_string() != kManifestSchema) {
+    throw schema.error("this is \"", base::printable(schema.as_string()),
+                       "\", but this ttrace reads \"", kManifestSchema,
+                       "\"; use the ttrace that belongs to the collector");
+  }
+  root.allow_keys({"schema", "run", "meshes", "tensors", "optimizer", "modules"});
+
+  Manifest manifest;
+  if (const auto run = root.find("run")) manifest.run = run_from(*run, document);
+  const JsonCursor meshes = root.require("meshes");
+  for (const auto& [name, object] : meshes.members()) {
+    manifest.meshes.emplace(name, mesh_from(object));
+  }
+  if (!manifest.meshes.contains("")) throw meshes.error("the default mesh \"\" is missing");
+
+  std::map<TensorKey, std::string> seen;
+  const std::vector<JsonCursor> tensors = root.require("tensors").items();
+  manifest.tensors.reserve(tensors.size());
+  for (const JsonCursor& object : tensors) {
+    TensorEntry entry = tensor_from(object, manifest.meshes);
+    const auto [earlier, fresh] = seen.emplace(entry.key, object.pointer());
+    if (!fresh) {
+      throw object.error("the same key as ", earlier->second, ": ", to_string(entry.key));
+    }
+    manifest.tensors.push_back(std::move(entry));
+  }
+  if (const auto optimizer = root.find("optimizer")) {
+    for (const JsonCursor& object : optimizer->items()) {
+      manifest.optimizer.push_back(optimizer_from(object));
+    }
+  }
+  if (const auto modules = root.find("modules")) {
+    std::set<std::string> known;
+    for (const JsonCursor& object : modules->items()) {
+      manifest.modules.push_back(module_from(object));
+      if (!known.insert(manifest.modules.back().name).second) {
+        throw object.error("the module \"", manifest.modules.back().name, "\" stands twice");
+      }
+    }
+  }
+  return manifest;
+}
+
+}  // namespace ttrace::trace

@@ -1,0 +1,50 @@
+// Where the bytes of a trace come from. The engine knows this interface only; files are an
+// adapter's business (trace/hdf5), memory is the tests'.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "tensor/box.h"
+#include "tensor/dtype.h"
+#include "trace/manifest.h"
+
+namespace ttrace::trace {
+
+struct DatasetFacts {
+  tensor::DType dtype = tensor::DType::kFloat32;
+  tensor::Shape shape;
+};
+
+// One rank's shard. Reading is thread-safe.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual const DatasetFacts& facts() const = 0;
+  // The stored bits of `box` (in local coordinates, within the shape) as a dense row-major buffer
+  // of exactly its size. Throws an input error if the file cannot give them.
+  virtual void read(const tensor::Box& box, std::span<std::byte> out) const = 0;
+};
+
+// An open trace. Its members may be called from several threads.
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  // As the user gave it.
+  virtual const std::string& path() const = 0;
+  virtual const Manifest& manifest() const = 0;
+  // The file that holds the rank's shards, for messages.
+  virtual std::string rank_file(std::uint64_t rank) const = 0;
+  // Why nothing of this rank can be read (missing, truncated, not HDF5), as a sentence with the
+  // file's name; or nothing.
+  virtual std::optional<std::string> rank_problem(std::uint64_t rank) const = 0;
+  // Throws an input error naming the file and `dataset` if it is absent or not readable.
+  virtual std::unique_ptr<Dataset> open(std::uint64_t rank, const std::string& dataset) const = 0;
+};
+
+}  // namespace ttrace::trace
