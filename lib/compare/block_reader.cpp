@@ -1,0 +1,108 @@
+#include "compare/block_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "compare/slab_stats.h"
+#include "tensor/decode.h"
+
+namespace ttrace::compare {
+namespace {
+
+bool any_different(std::span<const double> a, std::span<const double> b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i]))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+BlockReader::BlockReader(const trace::Source& source, const trace::TensorEntry& entry,
+                         const layout::Block& block, const layout::Combination& combination,
+                         Replicas replicas)
+    : entry_(&entry), block_(&block), combination_(&combination) {
+  for (const layout::Term& term : block.terms) {
+    TermReaders readers;
+    const std::size_t count = replicas == Replicas::kAll ? term.replicas.size() : 1;
+    std::vector<std::uint64_t> ranks;
+    for (std::size_t i = 0; i < count; ++i) {
+      const layout::Piece& piece = term.replicas[i];
+      readers.replicas.emplace_back(source, entry, piece.rank, piece.local.extent);
+      ranks.push_back(piece.rank);
+    }
+    terms_.push_back(std::move(readers));
+    checks_.emplace_back(std::move(ranks));
+  }
+}
+
+std::span<const std::byte> BlockReader::read_term(std::size_t term, const tensor::Box& box) {
+  const tensor::Box local = tensor::relative_to(box, block_->global.origin);
+  std::vector<ShardReader>& replicas = terms_[term].replicas;
+  replicas[0].read_bits(local, first_bits_);
+  bool decoded = false;
+  const std::size_t count = tensor::volume(box);
+  for (std::size_t i = 1; i < replicas.size(); ++i) {
+    replicas[i].read_bits(local, other_bits_);
+    if (std::memcmp(first_bits_.data(), other_bits_.data(), first_bits_.size()) == 0) {
+      checks_[term].add_equal(i);
+      continue;
+    }
+    if (!decoded) {
+      first_values_.resize(count);
+      replicas[0].decode(first_bits_, first_values_);
+      decoded = true;
+    }
+    values_.resize(count);
+    replicas[i].decode(other_bits_, values_);
+    double distance = squared_distance(first_values_, values_);
+    if (!tensor::is_floating(entry_->dtype)) {
+      // Large integers that differ may decode to the same binary64 number.
+      distance = std::max(distance, 1.0);
+    } else if (distance == 0 && any_different(first_values_, values_)) {
+      distance = std::numeric_limits<double>::denorm_min();  // the squares underflowed
+    }
+    checks_[term].add_different(i, distance, other_bits_);
+  }
+  checks_[term].finish_slab();
+  return first_bits_;
+}
+
+void BlockReader::read(const tensor::Box& box, std::span<double> out) {
+  for (std::size_t term = 0; term < terms_.size(); ++term) {
+    const std::span<const std::byte> bits = read_term(term, box);
+    if (term == 0) {
+      terms_[0].replicas[0].decode(bits, out);
+      continue;
+    }
+    values_.resize(out.size());
+    terms_[term].replicas[0].decode(bits, values_);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (!combination_->maximum) {
+        out[i] += values_[i];
+      } else if (values_[i] > out[i] || std::isnan(values_[i])) {
+        out[i] = values_[i];  // a NaN stays: it compares false with everything
+      }
+    }
+  }
+  if (combination_->factor != 1) {
+    for (double& value : out) value *= combination_->factor;
+  }
+}
+
+void BlockReader::read_integers(const tensor::Box& box, std::span<std::int64_t> out) {
+  // Integers have no partial placement (the manifest refuses it), so there is one term.
+  tensor::decode_integers(entry_->dtype, read_term(0, box), out);
+}
+
+std::uint64_t BlockReader::bytes_read() const {
+  std::uint64_t bytes = 0;
+  for (const TermReaders& term : terms_) {
+    for (const ShardReader& replica : term.replicas) bytes += replica.bytes_read();
+  }
+  return bytes;
+}
+
+}  // namespace ttrace::compare

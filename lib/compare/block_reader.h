@@ -1,0 +1,60 @@
+// One block of a logical tensor: the shards of all ranks that hold it, reduced to its value while
+// the replicas are held against each other.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compare/replica_check.h"
+#include "compare/shard_reader.h"
+#include "layout/plan.h"
+
+namespace ttrace::compare {
+
+enum class Replicas { kFirstOnly, kAll };
+
+class BlockReader {
+ public:
+  // Opens every shard it will read; throws as ShardReader. `block` and `combination` must outlive
+  // the reader.
+  BlockReader(const trace::Source& source, const trace::TensorEntry& entry,
+              const layout::Block& block, const layout::Combination& combination,
+              Replicas replicas);
+
+  const layout::Block& block() const { return *block_; }
+
+  // The logical values of `box` (global coordinates, within the block), row-major.
+  void read(const tensor::Box& box, std::span<double> out);
+
+  // The same with exact integers; the tensor must be of an integer type or bool.
+  void read_integers(const tensor::Box& box, std::span<std::int64_t> out);
+
+  // The stored bits of `box`, without decoding and scale; for blocks of one term. Valid until the
+  // next read.
+  std::span<const std::byte> read_bits(const tensor::Box& box) { return read_term(0, box); }
+
+  // What the replicas of each term looked like in everything read so far.
+  const std::vector<ReplicaCheck>& replica_checks() const { return checks_; }
+  std::uint64_t bytes_read() const;
+
+ private:
+  struct TermReaders {
+    std::vector<ShardReader> replicas;
+  };
+
+  // Bits of the first replica of a term, after all others were held against them.
+  std::span<const std::byte> read_term(std::size_t term, const tensor::Box& box);
+
+  const trace::TensorEntry* entry_;
+  const layout::Block* block_;
+  const layout::Combination* combination_;
+  std::vector<TermReaders> terms_;
+  std::vector<ReplicaCheck> checks_;
+  std::vector<std::byte> first_bits_;
+  std::vector<std::byte> other_bits_;
+  std::vector<double> first_values_;
+  std::vector<double> values_;
+};
+
+}  // namespace ttrace::compare

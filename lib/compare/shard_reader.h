@@ -1,0 +1,39 @@
+// A rank's shard as numbers: opened, checked against the manifest, read and decoded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tensor/box.h"
+#include "trace/source.h"
+
+namespace ttrace::compare {
+
+class ShardReader {
+ public:
+  // Opens the dataset of `entry` on `rank` and throws an input error with file, path and both
+  // shapes if it is not `shape` of the entry's dtype.
+  ShardReader(const trace::Source& source, const trace::TensorEntry& entry, std::uint64_t rank,
+              const tensor::Shape& shape);
+
+  std::uint64_t rank() const { return rank_; }
+  std::uint64_t bytes_read() const { return bytes_read_; }
+
+  // The stored bits of `box` (local coordinates). The caller's buffer, because a block of many
+  // replicas has many readers and needs few buffers.
+  void read_bits(const tensor::Box& box, std::vector<std::byte>& bits);
+
+  // Decodes bits into logical values: stored value × scale.
+  void decode(std::span<const std::byte> bits, std::span<double> out) const;
+
+ private:
+  const trace::TensorEntry* entry_;
+  std::uint64_t rank_;
+  std::unique_ptr<trace::Dataset> dataset_;
+  std::uint64_t bytes_read_ = 0;
+};
+
+}  // namespace ttrace::compare

@@ -1,0 +1,35 @@
+#include "layout/mesh_map.h"
+
+#include <set>
+
+namespace ttrace::layout {
+
+std::uint64_t mesh_size(const trace::Mesh& mesh) {
+  std::uint64_t size = 1;
+  for (const trace::MeshAxis& axis : mesh.axes) size *= axis.size;
+  return size;
+}
+
+std::vector<std::uint64_t> coordinates_at(const trace::Mesh& mesh, std::uint64_t linear) {
+  std::vector<std::uint64_t> coordinates(mesh.axes.size());
+  for (std::size_t a = mesh.axes.size(); a-- > 0;) {
+    coordinates[a] = linear % mesh.axes[a].size;
+    linear /= mesh.axes[a].size;
+  }
+  return coordinates;
+}
+
+std::uint64_t rank_at(const trace::Mesh& mesh, std::uint64_t linear) {
+  return mesh.ranks.empty() ? linear : mesh.ranks[linear];
+}
+
+std::vector<std::uint64_t> ranks_of(const trace::Manifest& manifest) {
+  std::set<std::uint64_t> ranks;
+  for (const auto& [name, mesh] : manifest.meshes) {
+    const std::uint64_t size = mesh_size(mesh);
+    for (std::uint64_t i = 0; i < size; ++i) ranks.insert(rank_at(mesh, i));
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+}  // namespace ttrace::layout

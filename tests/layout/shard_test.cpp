@@ -1,0 +1,85 @@
+#include "layout/shard.h"
+
+#include <vector>
+
+#include "base/refusal.h"
+
+namespace ttrace::layout {
+namespace {
+
+using trace::Shard;
+
+std::vector<Range> ranges(const Shard& shard, std::uint64_t extent, std::uint64_t parts) {
+  std::vector<Range> all;
+  for (std::uint64_t i = 0; i < parts; ++i) all.push_back(shard_range(shard, extent, parts, i));
+  return all;
+}
+
+// torch.chunk by its definition: take ⌈extent / parts⌉ elements at a time while there are any.
+std::vector<std::vector<std::uint64_t>> chunked(std::uint64_t extent, std::uint64_t parts) {
+  std::uint64_t size = 0;
+  while (size * parts < extent) ++size;
+  std::vector<std::vector<std::uint64_t>> chunks(parts);
+  std::size_t chunk = 0;
+  for (std::uint64_t element = 0; element < extent; ++element) {
+    if (chunks[chunk].size() == size) ++chunk;
+    chunks.at(chunk).push_back(element);
+  }
+  return chunks;
+}
+
+TEST_CASE("shards without sizes are torch.chunk's for all small extents and parts") {
+  for (std::uint64_t extent = 0; extent <= 50; ++extent) {
+    for (std::uint64_t parts = 1; parts <= 9; ++parts) {
+      CAPTURE(extent, parts);
+      const auto chunks = chunked(extent, parts);
+      std::uint64_t end = 0;
+      bool same = true;
+      for (std::uint64_t i = 0; i < parts; ++i) {
+        const Range range = shard_range({0, std::nullopt}, extent, parts, i);
+        same = same && range.length == chunks[i].size() && range.start == end &&
+               (chunks[i].empty() || range.start == chunks[i].front());
+        end = range.start + range.length;
+      }
+      CHECK(same);
+      CHECK(end == extent);
+    }
+  }
+}
+
+TEST_CASE("known chunks") {
+  CHECK(ranges({0, std::nullopt}, 10, 4) == std::vector<Range>{{0, 3}, {3, 3}, {6, 3}, {9, 1}});
+  CHECK(ranges({0, std::nullopt}, 5, 4) == std::vector<Range>{{0, 2}, {2, 2}, {4, 1}, {5, 0}});
+  CHECK(ranges({0, std::nullopt}, 2, 4) == std::vector<Range>{{0, 1}, {1, 1}, {2, 0}, {2, 0}});
+}
+
+TEST_CASE("chunks of the largest extents do not overflow") {
+  constexpr std::uint64_t kMost = UINT64_MAX;
+  CHECK(shard_range({0, std::nullopt}, kMost, 2, 0) == Range{0, std::uint64_t{1} << 63});
+  CHECK(shard_range({0, std::nullopt}, kMost, 2, 1) ==
+        Range{std::uint64_t{1} << 63, (std::uint64_t{1} << 63) - 1});
+  // ⌈2^63+1 / 2^63⌉ is 2: index · width passes 2^64.
+  const std::uint64_t half = std::uint64_t{1} << 63;
+  CHECK(shard_range({0, std::nullopt}, half + 1, half, half - 1) == Range{half + 1, 0});
+}
+
+TEST_CASE("given sizes are taken in order") {
+  const Shard given{0, {{3, 0, 5}}};
+  CHECK(ranges(given, 8, 3) == std::vector<Range>{{0, 3}, {3, 0}, {3, 5}});
+  CHECK(ranges({0, {{0, 0}}}, 0, 2) == std::vector<Range>{{0, 0}, {0, 0}});
+}
+
+TEST_CASE("given sizes that do not fit are refused") {
+  test::check_refused([] { shard_range({0, {{3, 5}}}, 9, 2, 0); }, {"add up to 8", "9 elements"});
+  test::check_refused([] { shard_range({0, {{3, 5}}}, 7, 2, 1); }, {"add up to 8", "7 elements"});
+  test::check_refused([] { shard_range({0, {{3, 5}}}, 8, 3, 0); }, {"2 shard sizes for 3"});
+  test::check_refused(
+      [] {
+        shard_range({0, {std::vector<std::uint64_t>{}}}, 0, 1, 0);
+      },
+      {"0 shard sizes for 1"});
+  test::check_refused([] { shard_range({0, {{UINT64_MAX, 2}}}, 1, 2, 0); }, {"overflow"});
+}
+
+}  // namespace
+}  // namespace ttrace::layout
