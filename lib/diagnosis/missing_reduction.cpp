@@ -1,0 +1,38 @@
+#include "diagnosis/missing_reduction.h"
+
+#include "base/concat.h"
+#include "base/number_text.h"
+#include "diagnosis/separating_axes.h"
+
+namespace ttrace::diagnosis {
+
+std::vector<Cause> find_missing_reduction(const Case& the_case) {
+  std::vector<Cause> causes;
+  if (!the_case.measurement->replicas_differ ||
+      !tensor::is_floating(the_case.candidate.entry->dtype)) {
+    return causes;
+  }
+  for (const std::string& axis :
+       separating_axes(the_case.candidate, the_case.measurement->replicas)) {
+    for (const trace::Reduction reduction : {trace::Reduction::kSum, trace::Reduction::kMean}) {
+      // The same bytes under another placement: what the tensor would be, had it been reduced.
+      trace::TensorEntry reduced = *the_case.candidate.entry;
+      reduced.placements[axis] = trace::Partial{reduction};
+      const compare::Measurement measured =
+          compare::measure(the_case.reference, {the_case.candidate.source, &reduced}, {});
+      const double left = compare::difference_norm(measured.total);
+      const double allowed = the_case.tolerance.allowed_norm();
+      const double norm = compare::reference_norm(measured.total);
+      if (!(left <= allowed) || !(norm > 0) || measured.total.nonfinite_different > 0) continue;
+      causes.push_back(
+          {"missing_reduction", axis,
+           base::concat("the ", reduction_name(reduction),
+                        " of the copies is the reference (what is left: ",
+                        base::short_number(allowed > 0 ? left / allowed : 0), " of the allowed)"),
+           left / norm});
+    }
+  }
+  return causes;
+}
+
+}  // namespace ttrace::diagnosis

@@ -1,0 +1,21 @@
+// Which mesh axis tells disagreeing replicas apart.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compare/measure.h"
+
+namespace ttrace::diagnosis {
+
+// Axes along which a step from one rank to another, all else equal, leads from one class of
+// agreeing replicas into another. Empty if the replicas agree.
+std::vector<std::string> separating_axes(const compare::TensorRef& candidate,
+                                         const compare::ReplicaDifference& replicas);
+
+// "tp 0 and tp 1", "ranks 0 and 2-3": the classes in words, by their coordinate where one axis
+// tells them apart.
+std::string class_words(const compare::TensorRef& candidate,
+                        const compare::ReplicaDifference& replicas);
+
+}  // namespace ttrace::diagnosis

@@ -1,0 +1,174 @@
+#include "engine/compare_traces.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/parallel.h"
+#include "engine/explain.h"
+#include "engine/open_checks.h"
+#include "engine/pairing.h"
+#include "engine/run_facts.h"
+#include "engine/tolerances.h"
+#include "engine/verdict_of_run.h"
+#include "verdict/dataflow.h"
+#include "verdict/frontier.h"
+
+namespace ttrace::engine {
+namespace {
+
+using report::CompareReport;
+using report::Result;
+using verdict::Outcome;
+
+Result unmeasured(const Pair& pair, const Selection& selection) {
+  Result result;
+  result.key = pair.key;
+  const trace::TensorEntry& entry = pair.reference != nullptr ? *pair.reference : *pair.candidate;
+  result.shape = entry.shape;
+  result.dtype = entry.dtype;
+  if (!selection.selects(pair.key)) {
+    result.outcome = Outcome::kSkippedByRule;
+    result.reason = "not selected";
+  } else if (pair.candidate == nullptr) {
+    result.outcome = Outcome::kMissing;
+    result.reason = "in the reference only";
+  } else if (pair.reference == nullptr) {
+    result.outcome = Outcome::kExtra;
+    result.reason = "in the candidate only";
+  } else {
+    result.exact =
+        !tensor::is_floating(pair.reference->dtype) && !tensor::is_floating(pair.candidate->dtype);
+    result.reason = incomparable_reason(pair);
+    if (!result.reason.empty()) result.outcome = Outcome::kIncomparable;
+  }
+  return result;
+}
+
+bool is_to_be_measured(const Result& result) {
+  // kMatch is the state before measuring.
+  return result.outcome == Outcome::kMatch;
+}
+
+void measure_pair(const Pair& pair, const trace::Source& reference, const trace::Source& candidate,
+                  Result& result) {
+  try {
+    report::Comparison comparison;
+    comparison.measurement =
+        compare::measure({&reference, pair.reference}, {&candidate, pair.candidate}, pair.noise);
+    result.comparison = std::move(comparison);
+  } catch (const base::Error& error) {
+    if (error.kind() != base::ErrorKind::kInput) throw;
+    result.outcome = Outcome::kUnreadable;
+    result.reason = error.what();
+  }
+}
+
+std::vector<verdict::Node> nodes_of(const std::vector<Pair>& pairs) {
+  std::vector<verdict::Node> nodes;
+  nodes.reserve(pairs.size());
+  for (const Pair& pair : pairs) {
+    const trace::TensorEntry& entry = pair.reference != nullptr ? *pair.reference : *pair.candidate;
+    nodes.push_back({pair.key, entry.order});
+  }
+  return nodes;
+}
+
+std::vector<std::string> unique_reasons(const std::vector<Result>& results, Outcome outcome) {
+  std::vector<std::string> reasons;
+  std::set<std::string> seen;
+  for (const Result& result : results) {
+    if (result.outcome == outcome && seen.insert(result.reason).second) {
+      reasons.push_back(result.reason);
+    }
+  }
+  return reasons;
+}
+
+// Puts results into the order of the data flow; `position[i]` is where pair i went.
+std::vector<std::size_t> reorder(const std::vector<std::size_t>& order,
+                                 std::vector<Result>& results) {
+  std::vector<std::size_t> position(order.size());
+  std::vector<Result> sorted;
+  sorted.reserve(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    position[order[i]] = i;
+    sorted.push_back(std::move(results[order[i]]));
+  }
+  results = std::move(sorted);
+  return position;
+}
+
+}  // namespace
+
+CompareReport compare_traces(const trace::Source& reference, const trace::Source& candidate,
+                             const std::vector<const trace::Source*>& noise,
+                             const CompareOptions& options) {
+  const auto started = std::chrono::steady_clock::now();
+  CompareReport out;
+  require_sound_layouts(reference);
+  require_sound_layouts(candidate);
+  for (const trace::Source* run : noise) require_sound_layouts(*run);
+  const std::vector<Pair> pairs = pair_traces(reference, candidate, noise);
+  std::vector<trace::TensorKey> keys;
+  for (const Pair& pair : pairs) keys.push_back(pair.key);
+  require_matches(options.selection, keys);
+  out.reference = facts_of(reference);
+  out.candidate = facts_of(candidate);
+  for (const trace::Source* run : noise) out.noise_runs.push_back(run->path());
+  out.warnings = disturbance_warnings(reference, candidate, noise);
+
+  for (const Pair& pair : pairs) out.results.push_back(unmeasured(pair, options.selection));
+  base::parallel_for(pairs.size(), options.threads, [&](std::size_t i) {
+    if (is_to_be_measured(out.results[i])) {
+      measure_pair(pairs[i], reference, candidate, out.results[i]);
+    }
+  });
+
+  resolve_tolerances(reference.manifest(), pairs, out.results);
+  for (Result& result : out.results) {
+    if (!result.comparison) continue;
+    const verdict::Judgement judgement =
+        verdict::judge(result.comparison->measurement, result.comparison->tolerance, result.exact);
+    result.outcome = judgement.outcome;
+    result.reason = judgement.reason;
+  }
+
+  const std::vector<verdict::Node> nodes = nodes_of(pairs);
+  const verdict::Dataflow flow = verdict::build_dataflow(nodes, reference.manifest().modules);
+  out.from_modules = flow.from_modules;
+  std::vector<Outcome> outcomes;
+  for (const Result& result : out.results) outcomes.push_back(result.outcome);
+  const verdict::Frontier frontier = verdict::find_frontier(nodes, flow, outcomes);
+  out.downstream = frontier.downstream;
+  const std::vector<std::size_t> position = reorder(flow.topological_order, out.results);
+  locate_largest_differences(candidate, pairs, position, out.results);
+  out.findings =
+      explain_findings({reference, candidate, pairs, flow, position}, frontier, out.results);
+
+  for (const Outcome outcome : verdict::kAllOutcomes) out.counts[outcome] = 0;
+  for (const Result& result : out.results) ++out.counts[result.outcome];
+  const std::vector<std::string> lost_reference = unreadable_ranks(reference);
+  const std::vector<std::string> lost_candidate = unreadable_ranks(candidate);
+  for (const auto* lost : {&lost_reference, &lost_candidate}) {
+    out.warnings.insert(out.warnings.end(), lost->begin(), lost->end());
+  }
+  for (const std::string& reason : unique_reasons(out.results, Outcome::kUnreadable)) {
+    if (std::find(out.warnings.begin(), out.warnings.end(), reason) == out.warnings.end()) {
+      out.warnings.push_back(reason);
+    }
+  }
+  decide(lost_reference.size(), lost_candidate.size(), out);
+
+  for (const Result& result : out.results) {
+    if (result.comparison) out.environment.bytes_read += result.comparison->measurement.bytes_read;
+  }
+  out.environment.threads = base::resolve_threads(options.threads);
+  out.environment.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  return out;
+}
+
+}  // namespace ttrace::engine

@@ -1,0 +1,159 @@
+#include "engine/explain.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "diagnosis/cause.h"
+#include "engine/layout_words.h"
+#include "layout/plan.h"
+#include "verdict/module_graph.h"
+#include "verdict/phase.h"
+
+namespace ttrace::engine {
+namespace {
+
+using base::concat;
+using report::Result;
+using verdict::Outcome;
+
+constexpr std::size_t kMostDependenciesNamed = 4;
+
+// The module whose code produced the tensor.
+const trace::Module* module_of(const verdict::ModuleGraph& graph, const trace::TensorKey& key) {
+  if (const auto& users = graph.users(key.name); !users.empty()) return users.front();
+  return graph.find(verdict::module_of_value(key.name));
+}
+
+std::string dependency_words(const Result& dependency, const Result& finding) {
+  const bool same_name = dependency.key.name == finding.key.name;
+  const bool is_param = finding.key.kind == trace::Kind::kMainGrad ||
+                        finding.key.kind == trace::Kind::kParamAfterStep ||
+                        finding.key.kind == trace::Kind::kParamGrad;
+  std::string who = same_name ? (is_param ? "of the same parameter" : "of the same module")
+                              : concat("of ", dependency.key.name);
+  std::string how;
+  switch (dependency.outcome) {
+    case Outcome::kMatch:
+      how = "matches";
+      break;
+    case Outcome::kBelowNoiseFloor:
+      how = "is below the noise floor";
+      break;
+    case Outcome::kSkippedByRule:
+      how = "was skipped";
+      break;
+    default:
+      how = concat("is ", outcome_name(dependency.outcome));
+      break;
+  }
+  return concat(kind_name(dependency.key.kind), " ", who, " ", how);
+}
+
+std::string before_words(const std::vector<std::size_t>& depends_on, const Result& finding,
+                         const std::vector<Result>& results, const ExplainInput& input,
+                         const std::vector<std::size_t>& node_at) {
+  if (depends_on.empty()) return "nothing that was recorded comes before it";
+  std::vector<std::size_t> named = depends_on;
+  // What did not match is worth more room than what did.
+  std::stable_partition(named.begin(), named.end(), [&results](std::size_t i) {
+    return results[i].outcome != Outcome::kMatch;
+  });
+  std::string text;
+  for (std::size_t i = 0; i < named.size() && i < kMostDependenciesNamed; ++i) {
+    const Result& dependency = results[named[i]];
+    text += concat(text.empty() ? "" : "; ", dependency_words(dependency, finding));
+    const trace::TensorEntry* entry = input.pairs[node_at[named[i]]].candidate;
+    if (entry == nullptr) continue;
+    for (const auto& [axis, placement] : entry->placements) {
+      if (std::holds_alternative<trace::Partial>(placement)) {
+        text += concat(" as a ", to_string(placement), " over ", axis);
+      }
+    }
+  }
+  if (named.size() > kMostDependenciesNamed) {
+    text += concat("; and ", named.size() - kMostDependenciesNamed, " more");
+  }
+  return text;
+}
+
+std::vector<diagnosis::Cause> causes_of(const ExplainInput& input, const Pair& pair,
+                                        const Result& result) {
+  if (!result.comparison || result.exact) return {};
+  diagnosis::Case the_case;
+  the_case.reference = {&input.reference, pair.reference};
+  the_case.candidate = {&input.candidate, pair.candidate};
+  the_case.measurement = &result.comparison->measurement;
+  the_case.tolerance = result.comparison->tolerance;
+  try {
+    return diagnosis::find_causes(the_case);
+  } catch (const base::Error& error) {
+    if (error.kind() != base::ErrorKind::kInput) throw;
+    return {};  // the tensor was readable a moment ago; without a cause the finding still stands
+  }
+}
+
+}  // namespace
+
+std::vector<report::Finding> explain_findings(const ExplainInput& input,
+                                              const verdict::Frontier& frontier,
+                                              const std::vector<Result>& results) {
+  const verdict::ModuleGraph graph(input.reference.manifest().modules);
+  std::vector<std::size_t> node_at(input.position.size());
+  for (std::size_t node = 0; node < input.position.size(); ++node) {
+    node_at[input.position[node]] = node;
+  }
+  const auto positions = [&input](const std::vector<std::size_t>& nodes) {
+    std::vector<std::size_t> found;
+    for (const std::size_t node : nodes) found.push_back(input.position[node]);
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+
+  std::vector<report::Finding> findings;
+  for (const verdict::Finding& found : frontier.findings) {
+    const Pair& pair = input.pairs[found.first];
+    report::Finding finding;
+    finding.result = input.position[found.first];
+    const Result& result = results[finding.result];
+    finding.members = positions(found.members);
+    finding.missing_group = found.missing_group;
+    if (const trace::Module* module = module_of(graph, pair.key)) {
+      finding.class_name = module->class_name;
+      finding.called_at = module->called_at;
+    }
+    finding.depends_on = positions(input.flow.depends_on[found.first]);
+    finding.downstream = positions(found.downstream);
+    finding.before = before_words(finding.depends_on, result, results, input, node_at);
+    if (result.comparison) {
+      finding.ranks = ranks_with_error(result);
+      finding.where = where_words({&input.candidate, pair.candidate}, result);
+      finding.merged = merged_words(input.candidate, *pair.candidate);
+      finding.causes = causes_of(input, pair, result);
+    }
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+void locate_largest_differences(const trace::Source& candidate, const std::vector<Pair>& pairs,
+                                const std::vector<std::size_t>& position,
+                                std::vector<Result>& results) {
+  for (std::size_t node = 0; node < pairs.size(); ++node) {
+    Result& result = results[position[node]];
+    if (!result.comparison || !result.comparison->measurement.total.largest) continue;
+    const tensor::Shape& at = result.comparison->measurement.total.largest->at;
+    const trace::TensorEntry& entry = *pairs[node].candidate;
+    const layout::Plan plan =
+        layout::plan_layout(entry, candidate.manifest().meshes.at(entry.mesh));
+    const tensor::Box point{at, tensor::Shape(at.size(), 1)};
+    for (const layout::Block& block : plan.blocks) {
+      if (!tensor::intersect(block.global, point)) continue;
+      result.largest_rank = block.terms[0].replicas[0].rank;
+      result.largest_local = tensor::relative_to(point, block.global.origin).origin;
+      break;
+    }
+  }
+}
+
+}  // namespace ttrace::engine

@@ -1,0 +1,25 @@
+// Layouts and places in words, for the report.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/compare_report.h"
+#include "trace/source.h"
+
+namespace ttrace::engine {
+
+// "2 × [64] -> [64], replicas over tp"
+std::string merged_words(const trace::Source& candidate, const trace::TensorEntry& entry);
+
+// Where in the tensor, and on which ranks, the difference sits.
+std::string where_words(const compare::TensorRef& candidate, const report::Result& result);
+
+// Ranks that hold a part with more than its share of the error; all holders in a replica conflict.
+std::vector<std::uint64_t> ranks_with_error(const report::Result& result);
+
+// The candidate's block with the largest mean squared difference, or null if nothing differs.
+const compare::BlockStats* worst_block(const compare::Measurement& measurement);
+
+}  // namespace ttrace::engine

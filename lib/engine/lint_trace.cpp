@@ -1,0 +1,84 @@
+#include "engine/lint_trace.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "compare/shard_reader.h"
+#include "engine/open_checks.h"
+#include "layout/mesh_map.h"
+#include "layout/plan.h"
+#include "verdict/phase.h"
+
+namespace ttrace::engine {
+namespace {
+
+void lint_modules(const trace::Source& source, std::vector<std::string>& findings) {
+  const auto& modules = source.manifest().modules;
+  std::set<std::string_view> known;
+  for (const trace::Module& module : modules) known.insert(module.name);
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const auto check = [&](const char* member, const std::vector<std::string>& values) {
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        if (known.contains(verdict::module_of_value(values[k]))) continue;
+        findings.push_back(base::concat(source.path(), ": /modules/", i, "/", member, "/", k,
+                                        ": there is no module \"", values[k], "\""));
+      }
+    };
+    check("inputs", modules[i].inputs);
+    if (modules[i].computed_from) check("computed_from", *modules[i].computed_from);
+  }
+}
+
+void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& lost,
+                   LintResult& result) {
+  for (const trace::TensorEntry& entry : source.manifest().tensors) {
+    layout::Plan plan;
+    try {
+      plan = layout::plan_layout(entry, source.manifest().meshes.at(entry.mesh));
+    } catch (const base::Error&) {
+      continue;  // told by the layout check
+    }
+    for (const layout::Block& block : plan.blocks) {
+      for (const layout::Term& term : block.terms) {
+        for (const layout::Piece& piece : term.replicas) {
+          if (lost.contains(piece.rank)) continue;
+          ++result.datasets;
+          try {
+            const compare::ShardReader reader(source, entry, piece.rank, piece.local.extent);
+          } catch (const base::Error& error) {
+            if (error.kind() != base::ErrorKind::kInput) throw;
+            result.findings.emplace_back(error.what());
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+LintResult lint_trace(const trace::Source& source, const LintOptions& options) {
+  LintResult result;
+  result.tensors = source.manifest().tensors.size();
+  const std::vector<std::uint64_t> ranks = layout::ranks_of(source.manifest());
+  result.ranks = ranks.size();
+  if (result.tensors == 0) {
+    result.findings.push_back(base::concat(source.path(), ": the manifest lists no tensor"));
+  }
+  for (const std::string& problem : layout::layout_problems(source.manifest())) {
+    result.findings.push_back(base::concat(source.path(), ": ", problem));
+  }
+  lint_modules(source, result.findings);
+  if (options.manifest_only) return result;
+  std::set<std::uint64_t> lost;
+  for (const std::uint64_t rank : ranks) {
+    if (auto problem = source.rank_problem(rank)) {
+      lost.insert(rank);
+      result.findings.push_back(*std::move(problem));
+    }
+  }
+  lint_datasets(source, lost, result);
+  return result;
+}
+
+}  // namespace ttrace::engine

@@ -1,0 +1,123 @@
+#include "engine/merge_trace.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "compare/block_reader.h"
+#include "engine/open_checks.h"
+#include "layout/plan.h"
+
+namespace ttrace::engine {
+namespace {
+
+constexpr std::uint64_t kSlabElements = std::uint64_t{1} << 20;
+
+bool is_partial(const trace::TensorEntry& entry) {
+  return std::any_of(entry.placements.begin(), entry.placements.end(), [](const auto& placement) {
+    return std::holds_alternative<trace::Partial>(placement.second);
+  });
+}
+
+// The entry of the merged tensor: one rank holds it all.
+trace::TensorEntry merged_entry(const trace::TensorEntry& entry) {
+  trace::TensorEntry merged = entry;
+  merged.mesh.clear();
+  merged.held_at.clear();
+  merged.placements.clear();
+  if (is_partial(entry)) {
+    merged.dtype = tensor::DType::kFloat64;
+    merged.scale = 1;
+    merged.computed_in = entry.computed_in.value_or(entry.dtype);
+  }
+  return merged;
+}
+
+// Opens all blocks before anything is written, so that a tensor is written whole or not at all
+// where a shard is missing or of the wrong shape.
+std::vector<compare::BlockReader> open_blocks(const trace::Source& source,
+                                              const trace::TensorEntry& entry,
+                                              const layout::Plan& plan) {
+  std::vector<compare::BlockReader> readers;
+  for (const layout::Block& block : plan.blocks) {
+    readers.emplace_back(source, entry, block, plan.combination, compare::Replicas::kAll);
+  }
+  return readers;
+}
+
+class Merger {
+ public:
+  Merger(const trace::Source& source, trace::Sink& sink) : source_(source), sink_(sink) {}
+
+  // Returns whether replicas differed.
+  bool merge(const trace::TensorEntry& entry, const trace::TensorEntry& merged,
+             MergeResult& result) {
+    const layout::Plan plan = layout::plan_layout(entry, source_.manifest().meshes.at(entry.mesh));
+    std::vector<compare::BlockReader> readers = open_blocks(source_, entry, plan);
+    const std::string path = dataset_path(merged.key);
+    sink_.create(path, merged.dtype, merged.shape);
+    bool differ = false;
+    for (compare::BlockReader& reader : readers) {
+      tensor::for_each_slab(reader.block().global, kSlabElements, [&](const tensor::Box& slab) {
+        const std::span<const std::byte> bytes = slab_bytes(entry, reader, slab);
+        sink_.write(path, slab, bytes);
+        result.bytes += bytes.size();
+      });
+      for (const compare::ReplicaCheck& check : reader.replica_checks()) {
+        differ = differ || !check.all_equal();
+      }
+    }
+    return differ;
+  }
+
+ private:
+  std::span<const std::byte> slab_bytes(const trace::TensorEntry& entry,
+                                        compare::BlockReader& reader, const tensor::Box& slab) {
+    if (!is_partial(entry)) return reader.read_bits(slab);
+    values_.resize(tensor::volume(slab));
+    reader.read(slab, values_);
+    return std::as_bytes(std::span(values_));
+  }
+
+  const trace::Source& source_;
+  trace::Sink& sink_;
+  std::vector<double> values_;
+};
+
+}  // namespace
+
+MergeResult merge_trace(const trace::Source& source, const Selection& selection,
+                        trace::Sink& sink) {
+  require_sound_layouts(source);
+  std::vector<trace::TensorKey> keys;
+  for (const trace::TensorEntry& entry : source.manifest().tensors) keys.push_back(entry.key);
+  require_matches(selection, keys);
+
+  MergeResult result;
+  trace::Manifest manifest = source.manifest();
+  manifest.meshes = {{"", {}}};
+  manifest.tensors.clear();
+  Merger merger(source, sink);
+  for (const trace::TensorEntry& entry : source.manifest().tensors) {
+    if (!selection.selects(entry.key)) continue;
+    trace::TensorEntry merged = merged_entry(entry);
+    try {
+      if (merger.merge(entry, merged, result)) {
+        result.warnings.push_back(
+            base::concat(source.path(), ": ", to_string(entry.key),
+                         ": copies that should be equal differ; the first was written, `ttrace "
+                         "compare` tells which agree"));
+      }
+    } catch (const base::Error& error) {
+      if (error.kind() != base::ErrorKind::kInput) throw;
+      result.left_out.emplace_back(error.what());
+      continue;
+    }
+    manifest.tensors.push_back(std::move(merged));
+    ++result.tensors;
+  }
+  sink.finish(manifest);
+  return result;
+}
+
+}  // namespace ttrace::engine

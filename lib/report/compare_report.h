@@ -1,0 +1,97 @@
+// The answer of `ttrace compare` as data. Writers turn it into text and JSON; nothing here knows
+// how.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/measure.h"
+#include "diagnosis/cause.h"
+#include "tolerance/tolerance.h"
+#include "trace/manifest.h"
+#include "verdict/outcome.h"
+
+namespace ttrace::report {
+
+enum class Verdict { kMatch, kDiverged, kInconclusive };
+
+std::string_view verdict_name(Verdict verdict);
+// 0 match, 1 diverged, 3 inconclusive.
+int exit_code(Verdict verdict);
+
+struct TraceFacts {
+  std::string path;  // as given
+  std::uint64_t ranks = 0;
+  std::vector<trace::MeshAxis> mesh;  // the default one
+  std::vector<std::uint64_t> steps;
+  std::string precision;
+};
+
+// Present where numbers were compared.
+struct Comparison {
+  compare::Measurement measurement;
+  tolerance::Tolerance tolerance;
+};
+
+struct Result {
+  trace::TensorKey key;
+  verdict::Outcome outcome = verdict::Outcome::kMatch;
+  std::string reason;
+  tensor::Shape shape;  // the reference's, or the candidate's if that is all there is
+  tensor::DType dtype = tensor::DType::kFloat32;
+  bool exact = false;
+  std::optional<Comparison> comparison;
+  // Where the largest difference lies in the candidate.
+  std::optional<std::uint64_t> largest_rank;
+  tensor::Shape largest_local;
+};
+
+struct Finding {
+  std::size_t result = 0;  // index into results
+  std::vector<std::size_t> members;
+  std::string missing_group;
+  std::string class_name;
+  std::string called_at;
+  std::vector<std::uint64_t> ranks;
+  std::string where;                    // for people
+  std::string before;                   // what it was computed from and how that fared
+  std::vector<std::size_t> depends_on;  // results
+  std::vector<std::size_t> downstream;  // results that are bad and follow from it
+  std::string merged;                   // how the candidate's shards make up the tensor
+  std::vector<diagnosis::Cause> causes;
+};
+
+struct Environment {
+  std::string backend;
+  std::string instruction_set;
+  unsigned threads = 0;
+  double seconds = 0;
+  std::uint64_t bytes_read = 0;
+  std::string version;
+};
+
+struct CompareReport {
+  Verdict verdict = Verdict::kMatch;
+  std::string why;  // of an inconclusive verdict
+  TraceFacts reference;
+  TraceFacts candidate;
+  std::vector<std::string> noise_runs;
+  bool from_modules = false;  // the frontier follows the data flow, not the execution order
+  std::map<verdict::Outcome, std::uint64_t> counts;
+  std::vector<Result> results;  // in the order of the data flow
+  std::vector<Finding> findings;
+  std::size_t downstream = 0;
+  std::vector<std::string> warnings;
+  Environment environment;
+};
+
+// ‖C - R‖/‖R‖; infinite where the reference is zero and the candidate is not.
+double relative_error(const compare::Measurement& measurement);
+// Share of the allowed error that is used; infinite where nothing is allowed and something is
+// there.
+double used_share(const Comparison& comparison);
+
+}  // namespace ttrace::report

@@ -1,0 +1,18 @@
+// The report for people: the answer, the evidence, the rest.
+#pragma once
+
+#include <ostream>
+
+#include "report/compare_report.h"
+
+namespace ttrace::report {
+
+struct TextStyle {
+  bool colour = false;
+  bool all = false;       // also one line for every tensor
+  std::size_t width = 0;  // columns to fold evidence to; 0: not at all
+};
+
+void write_text(const CompareReport& report, const TextStyle& style, std::ostream& out);
+
+}  // namespace ttrace::report

@@ -1,0 +1,54 @@
+// The tolerance of a tensor without disturbed runs: the error bound of the paper's theorem 5.3. It
+// knows nothing of the model, so deep or ill-conditioned ones may exceed it; the report says where
+// it judged.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "tolerance/tolerance.h"
+#include "trace/key.h"
+
+namespace ttrace::tolerance {
+
+// k. Narrow types are multiplied but summed in f32, so their errors come from single roundings; f32
+// and f64 are summed in themselves. Measured on healthy tensor-parallel runs of 2 to 12 layers:
+// with these values bf16 reaches 0.47 of the limit, f32 0.35 (with 4 it would reach 1.4 and cry
+// wolf).
+inline constexpr double kFallbackMultiplierNarrow = 4;
+inline constexpr double kFallbackMultiplierWide = 16;
+inline constexpr double kGrowthPerLayer = 1.03;  // C
+
+// The first whole number among the dotted parts of a canonical name ("layers.3.mlp" -> 3), or
+// nothing.
+std::optional<std::uint64_t> layer_number(std::string_view name);
+
+// One more than the largest layer number in the names, at least 1.
+std::uint64_t layer_count(const std::vector<trace::TensorEntry>& tensors);
+
+// Layers an error has passed: l for activations, L + (L - l) for gradients and what follows from
+// them, 0 for what the step starts from. Names without a number count as the farthest.
+std::uint64_t error_depth(const trace::TensorKey& key, std::uint64_t layers);
+
+// The median over a trace's tensors of each kind of the root mean square of their elements: nearly
+// cancelling tensors are judged on the scale of their kind.
+class TypicalSize {
+ public:
+  void add(trace::Kind kind, double reference_norm, std::uint64_t elements);
+  double rms(trace::Kind kind) const;
+
+ private:
+  std::map<trace::Kind, std::vector<double>> values_;
+};
+
+// k for a precision: narrow if `epsilon` is coarser than f32's.
+double fallback_multiplier(double epsilon);
+
+// allowed = k · C^depth · ε · (‖R‖ + √elements · typical_rms)
+Tolerance fallback_tolerance(double reference_norm, double epsilon, std::uint64_t elements,
+                             std::uint64_t depth, double typical_rms);
+
+}  // namespace ttrace::tolerance

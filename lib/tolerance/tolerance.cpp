@@ -1,0 +1,42 @@
+#include "tolerance/tolerance.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace ttrace::tolerance {
+
+std::string_view rule_name(Rule rule) {
+  switch (rule) {
+    case Rule::kExact:
+      return "exact";
+    case Rule::kNoise:
+      return "noise";
+    case Rule::kFallback:
+      return "fallback";
+  }
+  return "";
+}
+
+double passing_multiplier(const Tolerance& tolerance, double difference_norm) {
+  const double above_floor = difference_norm - tolerance.floor_norm;
+  if (above_floor <= 0) return 0;
+  if (!(tolerance.unit_norm > 0)) return std::numeric_limits<double>::infinity();
+  return above_floor / tolerance.unit_norm;
+}
+
+double shared_epsilon(const trace::TensorEntry& reference, const trace::TensorEntry& candidate) {
+  double coarsest = 0;
+  for (const trace::TensorEntry* entry : {&reference, &candidate}) {
+    coarsest = std::max(coarsest, tensor::epsilon(entry->dtype));
+    if (entry->computed_in) coarsest = std::max(coarsest, tensor::epsilon(*entry->computed_in));
+  }
+  return coarsest;
+}
+
+Tolerance exact_tolerance() {
+  Tolerance tolerance;
+  tolerance.formula = "exactly equal";
+  return tolerance;
+}
+
+}  // namespace ttrace::tolerance

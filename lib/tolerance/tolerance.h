@@ -1,0 +1,42 @@
+// How far a candidate may be from its reference: one number per tensor, and where it came from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "trace/manifest.h"
+
+namespace ttrace::tolerance {
+
+enum class Rule {
+  kExact,     // integers and bool: every element equal
+  kNoise,     // from disturbed reference runs
+  kFallback,  // from the error theorem, where there are none
+};
+
+std::string_view rule_name(Rule rule);
+
+// allowed ‖C - R‖ = multiplier · unit_norm + floor_norm, all absolute.
+struct Tolerance {
+  Rule rule = Rule::kExact;
+  double epsilon = 0;     // in which this tensor's errors are counted
+  double multiplier = 0;  // m of the noise rule, k of the fallback
+  double unit_norm = 0;
+  double floor_norm = 0;
+  std::string formula;  // "4·noise + 2·ε", for people
+
+  double allowed_norm() const { return multiplier * unit_norm + floor_norm; }
+};
+
+// The smallest multiplier with which `difference_norm` would pass: 0 if the floor alone allows it,
+// infinite if no multiplier does.
+double passing_multiplier(const Tolerance& tolerance, double difference_norm);
+
+// The coarsest precision among what both tensors are stored and were computed in; 0 for integers.
+// Source: method, correction "computed in, not stored in".
+double shared_epsilon(const trace::TensorEntry& reference, const trace::TensorEntry& candidate);
+
+Tolerance exact_tolerance();
+
+}  // namespace ttrace::tolerance

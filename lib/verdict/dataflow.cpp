@@ -1,0 +1,87 @@
+#include "verdict/dataflow.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "verdict/dataflow_rules.h"
+#include "verdict/phase.h"
+
+namespace ttrace::verdict {
+namespace {
+
+// Position of every node in the order of ties.
+std::vector<std::size_t> tie_ranks(const std::vector<Node>& nodes) {
+  std::vector<std::size_t> sorted(nodes.size());
+  for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i] = i;
+  const auto place = [&nodes](std::size_t i) {
+    return std::tuple(nodes[i].key.step, phase_of(nodes[i].key),
+                      nodes[i].order.value_or(std::numeric_limits<std::uint64_t>::max()),
+                      nodes[i].key);
+  };
+  std::sort(sorted.begin(), sorted.end(),
+            [&place](std::size_t a, std::size_t b) { return place(a) < place(b); });
+  std::vector<std::size_t> ranks(nodes.size());
+  for (std::size_t i = 0; i < sorted.size(); ++i) ranks[sorted[i]] = i;
+  return ranks;
+}
+
+// Kahn's algorithm, the smallest tie rank first. Where only cycles are left, the node of smallest
+// rank goes next and its unmet dependencies are dropped.
+void order_and_cut_cycles(const std::vector<Node>& nodes, Dataflow& flow) {
+  const std::vector<std::size_t> ranks = tie_ranks(nodes);
+  std::vector<std::vector<std::size_t>> dependants(nodes.size());
+  std::vector<std::size_t> unmet(nodes.size());
+  std::set<std::pair<std::size_t, std::size_t>> ready;  // (tie rank, node)
+  std::set<std::pair<std::size_t, std::size_t>> waiting;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    unmet[i] = flow.depends_on[i].size();
+    for (const std::size_t d : flow.depends_on[i]) dependants[d].push_back(i);
+    (unmet[i] == 0 ? ready : waiting).emplace(ranks[i], i);
+  }
+  std::vector<bool> placed(nodes.size(), false);
+  while (!ready.empty() || !waiting.empty()) {
+    auto& from = ready.empty() ? waiting : ready;
+    const std::size_t node = from.begin()->second;
+    from.erase(from.begin());
+    auto& needs = flow.depends_on[node];
+    if (unmet[node] > 0) {
+      needs.erase(std::remove_if(needs.begin(), needs.end(),
+                                 [&placed](std::size_t d) { return !placed[d]; }),
+                  needs.end());
+      unmet[node] = 0;
+    }
+    placed[node] = true;
+    flow.topological_order.push_back(node);
+    for (const std::size_t dependant : dependants[node]) {
+      if (placed[dependant] || --unmet[dependant] > 0) continue;
+      waiting.erase({ranks[dependant], dependant});
+      ready.emplace(ranks[dependant], dependant);
+    }
+  }
+}
+
+}  // namespace
+
+Dataflow build_dataflow(const std::vector<Node>& nodes, const std::vector<trace::Module>& modules) {
+  Dataflow flow;
+  flow.from_modules = !modules.empty();
+  flow.depends_on.resize(nodes.size());
+  const NodeIndex index(nodes);
+  const ModuleGraph graph(modules);
+  std::vector<std::vector<std::size_t>> chain;
+  if (!flow.from_modules) chain = execution_chain(nodes);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    std::vector<std::size_t>& needs = flow.depends_on[i];
+    needs = dependencies(index, graph, i);
+    if (!chain.empty()) needs.insert(needs.end(), chain[i].begin(), chain[i].end());
+    std::sort(needs.begin(), needs.end());
+    needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
+    needs.erase(std::remove(needs.begin(), needs.end(), i), needs.end());
+  }
+  order_and_cut_cycles(nodes, flow);
+  return flow;
+}
+
+}  // namespace ttrace::verdict

@@ -1,0 +1,31 @@
+// The first divergences: bad tensors that depend on no other bad tensor. There may be several, one
+// for every bug. Source: method §3.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "verdict/dataflow.h"
+#include "verdict/outcome.h"
+
+namespace ttrace::verdict {
+
+struct Finding {
+  std::size_t first = 0;             // node that stands for the finding
+  std::vector<std::size_t> members;  // missing tensors told together; otherwise `first` alone
+  std::string missing_group;         // what is missing as a whole ("layers.3", "kind grad_output")
+  std::vector<std::size_t> downstream;  // bad nodes that depend on it, ascending
+};
+
+struct Frontier {
+  std::vector<Finding> findings;  // in topological order
+  std::size_t downstream = 0;     // bad nodes that are in no finding
+};
+
+// `outcomes[i]` is node i's. Missing tensors are told once for the outermost module, kind or step
+// that is missing altogether.
+Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
+                       const std::vector<Outcome>& outcomes);
+
+}  // namespace ttrace::verdict

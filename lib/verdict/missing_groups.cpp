@@ -1,0 +1,76 @@
+#include "verdict/missing_groups.h"
+
+#include <map>
+#include <utility>
+
+#include "base/concat.h"
+#include "verdict/phase.h"
+
+namespace ttrace::verdict {
+namespace {
+
+// Tensors of the reference below a name, and how many of them are missing.
+struct Tally {
+  std::size_t all = 0;
+  std::size_t missing = 0;
+
+  void add(bool is_missing) {
+    ++all;
+    missing += is_missing ? 1 : 0;
+  }
+  bool whole() const { return all == missing; }
+};
+
+// Calls visit("a"), visit("a.b"), visit("a.b.c") for "a.b.c[1]".
+template <typename Visit>
+void for_each_prefix(std::string_view name, Visit visit) {
+  name = module_of_value(name);
+  for (std::size_t dot = name.find('.'); dot != std::string_view::npos;
+       dot = name.find('.', dot + 1)) {
+    visit(name.substr(0, dot));
+  }
+  visit(name);
+}
+
+}  // namespace
+
+std::vector<std::string> missing_groups(const std::vector<Node>& nodes,
+                                        const std::vector<Outcome>& outcomes) {
+  std::map<std::uint64_t, Tally> steps;
+  std::map<std::pair<std::uint64_t, trace::Kind>, Tally> kinds;
+  std::map<std::pair<std::uint64_t, std::string>, Tally, std::less<>> modules;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (outcomes[i] == Outcome::kExtra) continue;  // not in the reference
+    const trace::TensorKey& key = nodes[i].key;
+    const bool missing = outcomes[i] == Outcome::kMissing;
+    steps[key.step].add(missing);
+    kinds[{key.step, key.kind}].add(missing);
+    for_each_prefix(key.name, [&](std::string_view prefix) {
+      modules[{key.step, std::string(prefix)}].add(missing);
+    });
+  }
+
+  std::vector<std::string> groups(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (outcomes[i] != Outcome::kMissing) continue;
+    const trace::TensorKey& key = nodes[i].key;
+    const Tally& kind = kinds[{key.step, key.kind}];
+    if (steps[key.step].whole()) {
+      groups[i] = base::concat("step ", key.step);
+    } else if (kind.whole() && kind.all > 1) {
+      groups[i] = base::concat("every ", kind_name(key.kind), " of step ", key.step);
+    } else {
+      groups[i] = to_string(key);
+      bool found = false;
+      for_each_prefix(key.name, [&](std::string_view prefix) {
+        const auto tally = modules.find(std::pair(key.step, std::string(prefix)));
+        if (found || !tally->second.whole()) return;
+        found = true;
+        groups[i] = base::concat(prefix, " (step ", key.step, ")");
+      });
+    }
+  }
+  return groups;
+}
+
+}  // namespace ttrace::verdict

@@ -1,0 +1,79 @@
+#include "verdict/outcome.h"
+
+#include <cmath>
+
+#include "base/concat.h"
+#include "base/number_text.h"
+
+namespace ttrace::verdict {
+namespace {
+
+bool sums_overflowed(const compare::TileStats& stats) {
+  return !std::isfinite(stats.sum_d2) || !std::isfinite(stats.sum_r2) ||
+         !std::isfinite(stats.sum_c2);
+}
+
+}  // namespace
+
+std::string_view outcome_name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kMatch:
+      return "match";
+    case Outcome::kDiverged:
+      return "diverged";
+    case Outcome::kBelowNoiseFloor:
+      return "below_noise_floor";
+    case Outcome::kReplicaConflict:
+      return "replica_conflict";
+    case Outcome::kMissing:
+      return "missing";
+    case Outcome::kExtra:
+      return "extra";
+    case Outcome::kIncomparable:
+      return "incomparable";
+    case Outcome::kUnreadable:
+      return "unreadable";
+    case Outcome::kSkippedByRule:
+      return "skipped_by_rule";
+  }
+  return "";
+}
+
+bool is_bad(Outcome outcome) {
+  return outcome == Outcome::kDiverged || outcome == Outcome::kReplicaConflict ||
+         outcome == Outcome::kMissing;
+}
+
+Judgement judge(const compare::Measurement& measurement, const tolerance::Tolerance& tolerance,
+                bool exact) {
+  const compare::TileStats& stats = measurement.total;
+  const double allowed = exact ? 0 : tolerance.allowed_norm();
+  // The replicas first: which of two different copies would the comparison be about?
+  if (measurement.replicas_differ && !(measurement.replicas.distance_norm <= allowed)) {
+    return {Outcome::kReplicaConflict, "copies that should be equal differ"};
+  }
+  if (stats.nonfinite_different > 0) {
+    return {Outcome::kDiverged, base::concat(base::plural(stats.nonfinite_different, "element"),
+                                             " not finite on one side or differently so")};
+  }
+  if (exact) {
+    if (stats.unequal == 0) return {Outcome::kMatch, ""};
+    return {Outcome::kDiverged, base::concat(stats.unequal, " of ", stats.elements, " differ")};
+  }
+  if (stats.elements > 0 && stats.finite == 0) {
+    return {Outcome::kIncomparable, "no element is finite"};
+  }
+  if (sums_overflowed(stats)) {
+    return {Outcome::kIncomparable, "the squares of its values overflow binary64"};
+  }
+  // Written so that NaN diverges.
+  if (!(compare::difference_norm(stats) <= allowed)) return {Outcome::kDiverged, ""};
+  const double norm = compare::reference_norm(stats);
+  // An infinite tolerance (a noise run that is not finite) checks nothing, not even a zero tensor.
+  if (std::isinf(allowed) || (norm > 0 && allowed >= norm)) {
+    return {Outcome::kBelowNoiseFloor, "its tolerance is wider than the tensor itself"};
+  }
+  return {Outcome::kMatch, ""};
+}
+
+}  // namespace ttrace::verdict

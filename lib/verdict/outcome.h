@@ -1,0 +1,44 @@
+// What became of one tensor. Every tensor of both traces gets exactly one.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "compare/measure.h"
+#include "tolerance/tolerance.h"
+
+namespace ttrace::verdict {
+
+enum class Outcome {
+  kMatch,
+  kDiverged,
+  kBelowNoiseFloor,  // within a tolerance so wide that zeros would have passed too
+  kReplicaConflict,  // copies that should be equal differ by more than the tolerance
+  kMissing,          // in the reference only
+  kExtra,            // in the candidate only
+  kIncomparable,     // shapes or element types that cannot be held against each other
+  kUnreadable,
+  kSkippedByRule,
+};
+
+inline constexpr std::array kAllOutcomes{
+    Outcome::kMatch,           Outcome::kDiverged,   Outcome::kBelowNoiseFloor,
+    Outcome::kReplicaConflict, Outcome::kMissing,    Outcome::kExtra,
+    Outcome::kIncomparable,    Outcome::kUnreadable, Outcome::kSkippedByRule};
+
+std::string_view outcome_name(Outcome outcome);
+
+// Diverged, in replica conflict or missing: what a finding is made of.
+bool is_bad(Outcome outcome);
+
+struct Judgement {
+  Outcome outcome = Outcome::kMatch;
+  std::string reason;  // for people, where the outcome alone does not tell
+};
+
+// `exact`: both tensors are of integer or bool type.
+Judgement judge(const compare::Measurement& measurement, const tolerance::Tolerance& tolerance,
+                bool exact);
+
+}  // namespace ttrace::verdict

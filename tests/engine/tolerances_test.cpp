@@ -1,0 +1,81 @@
+#include "engine/tolerances.h"
+
+#include <cmath>
+
+#include "support/catch.h"
+#include "support/memory_trace.h"
+#include "tolerance/fallback_rule.h"
+#include "tolerance/few_elements.h"
+
+namespace ttrace::engine {
+namespace {
+
+using test::make_entry;
+using tolerance::Rule;
+
+// One pair of entries and what was measured of it.
+struct Measured {
+  explicit Measured(trace::TensorEntry made) : entry(std::move(made)), manifest() {
+    manifest.tensors = {entry};
+    result.key = entry.key;
+    result.comparison.emplace();
+    compare::TileStats& stats = result.comparison->measurement.total;
+    stats.elements = 4;
+    stats.finite = 4;
+    stats.sum_r2 = 100;
+  }
+
+  tolerance::Tolerance resolve() {
+    std::vector<report::Result> results{result};
+    resolve_tolerances(manifest, {{entry.key, &entry, &entry, {}}}, results);
+    return results[0].comparison->tolerance;
+  }
+
+  trace::TensorEntry entry;
+  trace::Manifest manifest;
+  report::Result result;
+};
+
+TEST_CASE("integers are exact") {
+  Measured measured(make_entry("ids", {4}, trace::Kind::kInput, tensor::DType::kInt64));
+  measured.result.exact = true;
+  CHECK(measured.resolve().rule == Rule::kExact);
+  CHECK(measured.resolve().allowed_norm() == 0);
+}
+
+TEST_CASE("without noise the fallback judges, by depth and typical size") {
+  Measured measured(make_entry("layers.1.mlp", {4}));
+  const tolerance::Tolerance found = measured.resolve();
+  CHECK(found.rule == Rule::kFallback);
+  // The only tensor of its kind is itself typical: √4 · 5 = ‖R‖.
+  CHECK(found.allowed_norm() == Catch::Approx(16 * 1.03 * 1.03 * 0x1p-23 * (10 + 10)));
+}
+
+TEST_CASE("with noise the noise judges, the largest of the runs") {
+  Measured measured(make_entry("layers.1.mlp", {4}));
+  measured.result.comparison->measurement.noise_norms = {1e-6, 3e-6, 2e-6};
+  const tolerance::Tolerance found = measured.resolve();
+  CHECK(found.rule == Rule::kNoise);
+  const double widening = tolerance::few_elements_widening(4, 3);
+  CHECK(found.allowed_norm() == Catch::Approx(4 * widening * 3e-6 + 2 * widening * 0x1p-23 * 10));
+}
+
+TEST_CASE("the precision is that in which a tensor was computed") {
+  Measured measured(make_entry("norm", {4}, trace::Kind::kGradNorm, tensor::DType::kFloat64));
+  const double stored = measured.resolve().epsilon;
+  measured.entry.computed_in = tensor::DType::kFloat32;
+  CHECK(stored == 0x1p-52);
+  CHECK(measured.resolve().epsilon == 0x1p-23);
+}
+
+TEST_CASE("what was not measured gets no tolerance") {
+  Measured measured(make_entry("a", {4}));
+  std::vector<report::Result> results{measured.result};
+  results[0].comparison.reset();
+  resolve_tolerances(measured.manifest, {{measured.entry.key, &measured.entry, nullptr, {}}},
+                     results);
+  CHECK_FALSE(results[0].comparison.has_value());
+}
+
+}  // namespace
+}  // namespace ttrace::engine

@@ -1,0 +1,108 @@
+#include "engine/verdict_of_run.h"
+
+#include "base/concat.h"
+#include "support/catch.h"
+#include "support/memory_trace.h"
+
+namespace ttrace::engine {
+namespace {
+
+using report::Verdict;
+using verdict::Outcome;
+
+// A run with the given outcomes; what matched was compared over four elements.
+report::CompareReport run_of(const std::vector<Outcome>& outcomes) {
+  report::CompareReport out;
+  out.reference.ranks = 1;
+  out.candidate.ranks = 8;
+  for (const Outcome outcome : verdict::kAllOutcomes) out.counts[outcome] = 0;
+  for (const Outcome outcome : outcomes) {
+    report::Result result;
+    result.key = test::make_key(base::concat("t", out.results.size()));
+    result.outcome = outcome;
+    if (outcome == Outcome::kMatch || outcome == Outcome::kDiverged ||
+        outcome == Outcome::kBelowNoiseFloor || outcome == Outcome::kReplicaConflict) {
+      result.comparison.emplace();
+      result.comparison->measurement.total.elements = 4;
+    }
+    ++out.counts[outcome];
+    out.results.push_back(std::move(result));
+  }
+  return out;
+}
+
+report::CompareReport decided(const std::vector<Outcome>& outcomes, std::size_t lost_reference = 0,
+                              std::size_t lost_candidate = 0) {
+  report::CompareReport out = run_of(outcomes);
+  decide(lost_reference, lost_candidate, out);
+  CHECK(out.why.empty() == (out.verdict != Verdict::kInconclusive));
+  return out;
+}
+
+TEST_CASE("all tensors matching is a match, those skipped by the user's wish aside") {
+  CHECK(decided({Outcome::kMatch}).verdict == Verdict::kMatch);
+  CHECK(decided({Outcome::kMatch, Outcome::kSkippedByRule}).verdict == Verdict::kMatch);
+  CHECK(decided({Outcome::kMatch, Outcome::kBelowNoiseFloor}).verdict == Verdict::kMatch);
+}
+
+TEST_CASE("a bad tensor is a divergence, whatever else is wrong") {
+  for (const Outcome bad : {Outcome::kDiverged, Outcome::kReplicaConflict, Outcome::kMissing}) {
+    CHECK(decided({bad, Outcome::kMatch}).verdict == Verdict::kDiverged);
+    CHECK(decided({bad, Outcome::kUnreadable}, 0, 1).verdict == Verdict::kDiverged);
+    CHECK(decided({bad, Outcome::kIncomparable, Outcome::kExtra}).verdict == Verdict::kDiverged);
+  }
+}
+
+TEST_CASE("anything unchecked makes a run inconclusive") {
+  for (const Outcome unchecked : {Outcome::kUnreadable, Outcome::kIncomparable, Outcome::kExtra}) {
+    const auto out = decided({Outcome::kMatch, Outcome::kMatch, unchecked});
+    CHECK(out.verdict == Verdict::kInconclusive);
+    CHECK(out.why.find("nothing diverged, but 1 of 3 tensors were not checked") == 0);
+  }
+}
+
+TEST_CASE("a lost rank makes a run inconclusive even if all its tensors have copies elsewhere") {
+  const auto out = decided({Outcome::kMatch, Outcome::kUnreadable}, 0, 3);
+  CHECK(out.verdict == Verdict::kInconclusive);
+  CHECK(out.why ==
+        "nothing diverged, but 3 of 8 ranks of the candidate could not be read, so 1 of 2 tensors "
+        "were not checked");
+  CHECK(decided({Outcome::kMatch}, 0, 1).verdict == Verdict::kInconclusive);
+  CHECK(decided({Outcome::kMatch}, 1, 0).why.find("1 of 1 ranks of the reference") !=
+        std::string::npos);
+}
+
+TEST_CASE("a run in which nothing was checked is inconclusive and says why") {
+  CHECK(decided({}).why == "nothing was compared: both traces are empty");
+  CHECK(decided({Outcome::kBelowNoiseFloor, Outcome::kSkippedByRule}).why ==
+        "nothing was really checked: 1 of 2 tensors are below the noise floor, 1 were skipped");
+  CHECK(decided({Outcome::kSkippedByRule}).verdict == Verdict::kInconclusive);
+}
+
+TEST_CASE(
+    "traces without a common tensor are inconclusive, not diverged, and the names are shown") {
+  CHECK(decided({Outcome::kMissing}).verdict == Verdict::kInconclusive);
+  CHECK(decided({Outcome::kExtra}).verdict == Verdict::kInconclusive);
+  const auto out = decided({Outcome::kMissing, Outcome::kExtra, Outcome::kExtra});
+  CHECK(out.verdict == Verdict::kInconclusive);
+  CHECK(out.why.find("1 tensor only in the reference, 2 only in the candidate") !=
+        std::string::npos);
+  CHECK(out.why.find("the reference has t0 · output · step 0, the candidate t1") !=
+        std::string::npos);
+}
+
+TEST_CASE("tensors without elements are no check, also beside some that are too noisy") {
+  report::CompareReport empty = run_of({Outcome::kMatch});
+  empty.results[0].comparison->measurement.total.elements = 0;
+  decide(0, 0, empty);
+  CHECK(empty.verdict == Verdict::kInconclusive);
+  CHECK(empty.why == "nothing was compared: the tensors that match have no elements");
+
+  report::CompareReport noisy = run_of({Outcome::kMatch, Outcome::kBelowNoiseFloor});
+  noisy.results[0].comparison->measurement.total.elements = 0;
+  decide(0, 0, noisy);
+  CHECK(noisy.verdict == Verdict::kInconclusive);
+}
+
+}  // namespace
+}  // namespace ttrace::engine

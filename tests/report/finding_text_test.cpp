@@ -1,0 +1,132 @@
+#include "report/finding_text.h"
+
+#include <sstream>
+
+#include "report/sample_report.h"
+#include "support/catch.h"
+
+namespace ttrace::report {
+namespace {
+
+using verdict::Outcome;
+
+std::string block(const CompareReport& report, std::size_t width = 0) {
+  std::ostringstream out;
+  write_finding(report, 0, width, out);
+  return out.str();
+}
+
+std::string line(const CompareReport& report, std::size_t index = 0) {
+  std::ostringstream out;
+  write_finding_line(report, index, out);
+  return out.str();
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("a finding is told with all its evidence") {
+  const std::string text = block(test::diverged_report());
+  CHECK(text.find("  1  output  fc  [2] f32      forward\n") == 0);
+  CHECK(contains(text,
+                 "     error    0.1 of its norm = 8.39e5 ε      allowed 1.91e-6 (16·1.03^0·ε)      "
+                 "would pass at k = 8.39e5\n"));
+  CHECK(contains(text, "     where    everywhere\n"));
+  CHECK(contains(text, "     cause    scaled over tp: 1.1 times the reference\n"));
+  CHECK(contains(text, "     before   input of the same module matches\n"));
+  CHECK(contains(text, "     after    1 output\n"));
+  CHECK(contains(text, "     merged   2 × [2] -> [2], replicas over tp\n"));
+  CHECK(contains(text,
+                 "     largest  |d| = 0.5 at [1]: reference 4, candidate 4.5 (rank 1 at [1])\n"));
+  CHECK(contains(text, "     scale    fitted scale 1.08, left after it 0.06, cosine 0.998\n"));
+  CHECK(contains(text, "     code     Linear, called in model.py:7\n"));
+  CHECK_FALSE(contains(text, "copies"));
+}
+
+TEST_CASE("a finding without causes, followers or code says so or keeps still") {
+  const std::string text = block(test::many_findings(1));
+  CHECK(contains(text, "cause    unknown: no known cause fits the numbers\n"));
+  CHECK(contains(text, "after    nothing that was recorded follows wrongly from it\n"));
+  CHECK_FALSE(contains(text, "code"));
+  CHECK_FALSE(contains(text, "merged"));
+}
+
+TEST_CASE("several causes are told one after the other") {
+  CompareReport report = test::diverged_report();
+  report.findings[0].causes.push_back({"missing_reduction", "", "the sum fits", 0.1});
+  CHECK(contains(block(report),
+                 "scaled over tp: 1.1 times the reference; or missing_reduction: the sum fits\n"));
+}
+
+TEST_CASE("an error against zeros is absolute") {
+  CompareReport report = test::many_findings(1);
+  report.results[0] = test::compared("fc", {0, 0}, {0, 0.5}, Outcome::kDiverged);
+  CHECK(contains(block(report),
+                 "error    0.5, and the reference is zero      allowed 0 "
+                 "(16·1.03^0·ε)      no multiplier would pass it\n"));
+}
+
+TEST_CASE("integers are told by how many differ") {
+  CompareReport report = test::many_findings(1);
+  report.results[0].exact = true;
+  report.results[0].reason = "1 of 2 differ";
+  CHECK(contains(block(report), "     error    1 of 2 differ\n"));
+  CHECK(line(report) == "  1  fc0 · output · step 0: diverged\n");
+}
+
+TEST_CASE("a replica conflict says how far the copies are apart") {
+  CompareReport report = test::diverged_report();
+  report.results[0].outcome = Outcome::kReplicaConflict;
+  report.results[0].comparison->measurement.replicas.distance_norm = 5;
+  CHECK(contains(block(report), "copies   the copies differ by 1 of the reference's norm\n"));
+}
+
+TEST_CASE("the noise rule's multiplier is m") {
+  CompareReport report = test::diverged_report();
+  report.results[0].comparison->tolerance.rule = tolerance::Rule::kNoise;
+  CHECK(contains(block(report), "would pass at m = "));
+}
+
+TEST_CASE("missing tensors are counted by kind") {
+  CompareReport report = test::report_of(
+      Verdict::kDiverged,
+      {test::unmeasured("layers.3.fc", Outcome::kMissing, "gone"),
+       test::unmeasured("layers.3.act", Outcome::kMissing, "gone"),
+       test::unmeasured("layers.3.fc.weight", Outcome::kMissing, "gone", trace::Kind::kParam)});
+  report.findings = {test::finding_of(0)};
+  report.findings[0].members = {0, 1, 2};
+  report.findings[0].missing_group = "layers.3 (step 0)";
+  CHECK(block(report).find("  1  layers.3 (step 0)      forward\n") == 0);
+  CHECK(contains(block(report), "     missing  2 output, 1 param in the candidate\n"));
+  CHECK(line(report) == "  1  missing: layers.3 (step 0) (3 tensors)\n");
+}
+
+TEST_CASE("a single missing tensor is told by its name") {
+  CompareReport report = test::report_of(
+      Verdict::kDiverged, {test::unmeasured("fc", Outcome::kMissing, "in the reference only")});
+  report.findings = {test::finding_of(0)};
+  report.findings[0].missing_group = "fc (step 0)";
+  CHECK(block(report).find("  1  output  fc  [4] f32      forward\n") == 0);
+  CHECK(contains(block(report), "missing  1 output in the candidate\n"));
+  CHECK(line(report) == "  1  fc · output · step 0: missing\n");
+}
+
+TEST_CASE("a finding in one line names its first cause") {
+  CHECK(line(test::diverged_report()) ==
+        "  1  fc · output · step 0: diverged, error 0.1, scaled over tp\n");
+  CHECK(line(test::many_findings(2), 1) == "  2  fc1 · output · step 0: diverged, error 0.1\n");
+}
+
+TEST_CASE("evidence is folded to the width of the terminal") {
+  std::istringstream lines(block(test::diverged_report(), 60));
+  bool folded = false;
+  for (std::string text; std::getline(lines, text);) {
+    folded = folded || text.find("              ") == 0;
+    if (text.find("     ") == 0) CHECK(text.size() <= 64);  // some characters have two bytes
+  }
+  CHECK(folded);
+}
+
+}  // namespace
+}  // namespace ttrace::report

@@ -1,0 +1,99 @@
+// Reports made by hand, for the writers.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/concat.h"
+#include "compare/slab_stats.h"
+#include "report/compare_report.h"
+#include "support/memory_trace.h"
+#include "tolerance/fallback_rule.h"
+
+namespace ttrace::report::test {
+
+// A result of two tensors of these values, judged with the outcome given.
+inline Result compared(const std::string& name, const std::vector<double>& reference,
+                       const std::vector<double>& candidate,
+                       verdict::Outcome outcome = verdict::Outcome::kMatch,
+                       trace::Kind kind = trace::Kind::kOutput) {
+  Result result;
+  result.key = ttrace::test::make_key(name, kind);
+  result.outcome = outcome;
+  result.shape = {reference.size()};
+  result.comparison.emplace();
+  compare::Measurement& measurement = result.comparison->measurement;
+  const tensor::Box box = tensor::whole(result.shape);
+  measurement.total = compare::slab_stats(box, reference, candidate);
+  measurement.blocks = {{box, {0}, measurement.total}};
+  const double norm = compare::reference_norm(measurement.total);
+  result.comparison->tolerance =
+      tolerance::fallback_tolerance(norm, 0x1p-23, reference.size(), 0, 0);
+  return result;
+}
+
+inline Result unmeasured(const std::string& name, verdict::Outcome outcome, std::string reason,
+                         trace::Kind kind = trace::Kind::kOutput) {
+  Result result;
+  result.key = ttrace::test::make_key(name, kind);
+  result.outcome = outcome;
+  result.reason = std::move(reason);
+  result.shape = {4};
+  return result;
+}
+
+inline CompareReport report_of(Verdict verdict, std::vector<Result> results) {
+  CompareReport report;
+  report.verdict = verdict;
+  report.reference = {"ref.h5", 1, {}, {0}, "fp32"};
+  report.candidate = {"run/", 2, {{"pp", 1}, {"tp", 2}}, {0}, "bf16"};
+  report.from_modules = true;
+  report.environment = {"cpu", "x86-64", 2, 0.12, 1900000000, "0.1.0"};
+  for (const verdict::Outcome outcome : verdict::kAllOutcomes) report.counts[outcome] = 0;
+  for (const Result& result : results) ++report.counts[result.outcome];
+  report.results = std::move(results);
+  return report;
+}
+
+// The result at `index` as a finding, alone.
+inline Finding finding_of(std::size_t index) {
+  Finding finding;
+  finding.result = index;
+  finding.members = {index};
+  finding.before = "input of the same module matches";
+  return finding;
+}
+
+// Two tensors, the first of them wrong; the second follows from it.
+inline CompareReport diverged_report() {
+  CompareReport report = report_of(
+      Verdict::kDiverged, {compared("fc", {3, 4}, {3, 4.5}, verdict::Outcome::kDiverged),
+                           compared("head", {1, 2}, {1, 2.5}, verdict::Outcome::kDiverged)});
+  Finding finding = finding_of(0);
+  finding.class_name = "Linear";
+  finding.called_at = "model.py:7";
+  finding.where = "everywhere";
+  finding.merged = "2 × [2] -> [2], replicas over tp";
+  finding.downstream = {1};
+  finding.causes = {{"scaled", "tp", "1.1 times the reference", 0.01}};
+  report.results[0].largest_rank = 1;
+  report.results[0].largest_local = {1};
+  report.findings = {finding};
+  report.downstream = 1;
+  return report;
+}
+
+// `count` findings, nothing downstream.
+inline CompareReport many_findings(std::size_t count) {
+  std::vector<Result> results;
+  for (std::size_t i = 0; i < count; ++i) {
+    results.push_back(
+        compared(base::concat("fc", i), {3, 4}, {3, 4.5}, verdict::Outcome::kDiverged));
+  }
+  CompareReport report = report_of(Verdict::kDiverged, std::move(results));
+  for (std::size_t i = 0; i < count; ++i) report.findings.push_back(finding_of(i));
+  return report;
+}
+
+}  // namespace ttrace::report::test

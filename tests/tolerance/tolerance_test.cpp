@@ -1,0 +1,92 @@
+#include "tolerance/tolerance.h"
+
+#include <limits>
+
+#include "support/catch.h"
+#include "support/memory_trace.h"
+
+namespace ttrace::tolerance {
+namespace {
+
+using tensor::DType;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Tolerance made(double unit, double floor) {
+  Tolerance tolerance;
+  tolerance.multiplier = 4;
+  tolerance.unit_norm = unit;
+  tolerance.floor_norm = floor;
+  return tolerance;
+}
+
+TEST_CASE("what is allowed is the multiple of the unit and the floor") {
+  CHECK(made(3, 0.5).allowed_norm() == 12.5);
+  CHECK(made(0, 0).allowed_norm() == 0);
+}
+
+TEST_CASE("the passing multiplier is what the difference above the floor takes") {
+  CHECK(passing_multiplier(made(2, 1), 9) == 4);
+  CHECK(passing_multiplier(made(2, 1), 1.5) == 0.25);
+  // It passes with its own passing multiplier, and is what separates passing from not.
+  Tolerance tolerance = made(3, 2);
+  tolerance.multiplier = passing_multiplier(tolerance, 11);
+  CHECK(tolerance.allowed_norm() == 11);
+}
+
+TEST_CASE("the passing multiplier is zero if the floor alone allows the difference") {
+  CHECK(passing_multiplier(made(2, 1), 1) == 0);
+  CHECK(passing_multiplier(made(2, 1), 0) == 0);
+  CHECK(passing_multiplier(made(0, 0), 0) == 0);
+}
+
+TEST_CASE("the passing multiplier is infinite if no multiple of the unit is enough") {
+  CHECK(passing_multiplier(made(0, 1), 1.5) == kInf);
+  CHECK(passing_multiplier(made(0, 0), 5e-324) == kInf);
+  CHECK(passing_multiplier(made(2, 1), kInf) == kInf);
+}
+
+double shared(DType reference, DType candidate, std::optional<DType> reference_in = {},
+              std::optional<DType> candidate_in = {}) {
+  trace::TensorEntry r = test::make_entry("w", {}, trace::Kind::kOutput, reference);
+  trace::TensorEntry c = test::make_entry("w", {}, trace::Kind::kOutput, candidate);
+  r.computed_in = reference_in;
+  c.computed_in = candidate_in;
+  return shared_epsilon(r, c);
+}
+
+TEST_CASE("epsilon is that of the coarsest storage") {
+  CHECK(shared(DType::kFloat32, DType::kFloat32) == 0x1p-23);
+  CHECK(shared(DType::kFloat64, DType::kFloat32) == 0x1p-23);
+  CHECK(shared(DType::kBFloat16, DType::kFloat32) == 0x1p-7);
+  CHECK(shared(DType::kFloat32, DType::kFloat16) == 0x1p-10);
+  CHECK(shared(DType::kFloat32, DType::kFloat8E4M3) == 0x1p-7);
+}
+
+TEST_CASE("epsilon is that of the coarsest computation") {
+  CHECK(shared(DType::kFloat64, DType::kFloat64, DType::kFloat32) == 0x1p-23);
+  CHECK(shared(DType::kFloat64, DType::kFloat64, {}, DType::kBFloat16) == 0x1p-7);
+  // A finer computation does not undo the rounding of the storage.
+  CHECK(shared(DType::kBFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat32) == 0x1p-7);
+}
+
+TEST_CASE("integers have no epsilon") {
+  CHECK(shared(DType::kInt64, DType::kInt64) == 0);
+  CHECK(shared(DType::kBool, DType::kUInt8) == 0);
+  CHECK(shared(DType::kInt64, DType::kFloat32) == 0x1p-23);
+}
+
+TEST_CASE("the exact tolerance allows nothing") {
+  CHECK(exact_tolerance().rule == Rule::kExact);
+  CHECK(exact_tolerance().allowed_norm() == 0);
+  CHECK(exact_tolerance().formula == "exactly equal");
+}
+
+TEST_CASE("rules have names for the report") {
+  CHECK(rule_name(Rule::kExact) == "exact");
+  CHECK(rule_name(Rule::kNoise) == "noise");
+  CHECK(rule_name(Rule::kFallback) == "fallback");
+}
+
+}  // namespace
+}  // namespace ttrace::tolerance

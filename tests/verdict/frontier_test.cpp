@@ -1,0 +1,203 @@
+#include "verdict/frontier.h"
+
+#include <algorithm>
+#include <random>
+
+#include "support/catch.h"
+#include "verdict/tiny_model.h"
+
+namespace ttrace::verdict {
+namespace {
+
+using test::Labels;
+using trace::Kind;
+
+// The tiny model with an outcome for every tensor.
+class Run {
+ public:
+  explicit Run(std::vector<Node> nodes = test::tiny_nodes(1),
+               std::vector<trace::Module> modules = test::tiny_modules())
+      : nodes_(std::move(nodes)),
+        flow_(build_dataflow(nodes_, modules)),
+        outcomes_(nodes_.size(), Outcome::kMatch) {}
+
+  void set(const std::string& name, Outcome outcome) {
+    outcomes_[test::find_node(nodes_, name)] = outcome;
+  }
+  template <typename Where>
+  void set_where(Outcome outcome, Where where) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (where(nodes_[i].key)) outcomes_[i] = outcome;
+    }
+  }
+  // Everything that depends on the tensor, as a bug that nothing absorbs would have it.
+  void spoil_from(const std::string& name, Outcome first = Outcome::kDiverged) {
+    std::vector<bool> spoiled(nodes_.size(), false);
+    spoiled[test::find_node(nodes_, name)] = true;
+    for (const std::size_t node : flow_.topological_order) {
+      for (const std::size_t d : flow_.depends_on[node]) {
+        if (spoiled[d]) spoiled[node] = true;
+      }
+      if (spoiled[node]) outcomes_[node] = Outcome::kDiverged;
+    }
+    set(name, first);
+  }
+
+  Frontier frontier() const { return find_frontier(nodes_, flow_, outcomes_); }
+  std::vector<std::string> firsts() const {
+    std::vector<std::string> names;
+    for (const Finding& finding : frontier().findings) {
+      names.push_back(test::label(nodes_[finding.first]));
+    }
+    return names;
+  }
+  std::size_t bad() const {
+    return static_cast<std::size_t>(std::count_if(outcomes_.begin(), outcomes_.end(), is_bad));
+  }
+  const std::vector<Node>& nodes() const { return nodes_; }
+
+ private:
+  std::vector<Node> nodes_;
+  Dataflow flow_;
+  std::vector<Outcome> outcomes_;
+};
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("a healthy run has no findings") {
+  CHECK(Run().frontier().findings.empty());
+  CHECK(Run().frontier().downstream == 0);
+}
+
+TEST_CASE("one bug is one finding, and all else that is bad is counted downstream") {
+  Run run;
+  run.spoil_from("output:layer.attn@0");
+  CHECK(run.firsts() == Names{"output:layer.attn@0"});
+  const Frontier frontier = run.frontier();
+  CHECK(frontier.downstream == run.bad() - 1);
+  CHECK(frontier.findings[0].downstream.size() == run.bad() - 1);
+  CHECK(std::is_sorted(frontier.findings[0].downstream.begin(),
+                       frontier.findings[0].downstream.end()));
+  CHECK(frontier.findings[0].members == std::vector{frontier.findings[0].first});
+  CHECK(frontier.findings[0].missing_group.empty());
+}
+
+TEST_CASE("two outputs of one module are two findings") {
+  Run run;
+  run.set("output:layer.attn@0", Outcome::kDiverged);
+  run.set("output:layer.attn[1]@0", Outcome::kDiverged);
+  run.set("output:layer.mlp@0", Outcome::kDiverged);
+  CHECK(run.firsts() == Names{"output:layer.attn@0", "output:layer.attn[1]@0"});
+  CHECK(run.frontier().downstream == 1);
+}
+
+TEST_CASE("two independent bugs are two findings in the order of the data flow") {
+  Run run;
+  run.set("main_grad:layer.norm2.weight", Outcome::kDiverged);
+  run.set("main_grad:embed.weight", Outcome::kDiverged);
+  run.set("grad_norm:grad_norm", Outcome::kDiverged);
+  run.set("param_after_step:embed.weight", Outcome::kDiverged);
+  CHECK(run.firsts() == Names{"main_grad:embed.weight", "main_grad:layer.norm2.weight"});
+  CHECK(run.frontier().downstream == 2);
+  const Frontier frontier = run.frontier();
+  CHECK(test::labels(run.nodes(), frontier.findings[0].downstream) ==
+        Labels{"grad_norm:grad_norm", "param_after_step:embed.weight"});
+}
+
+TEST_CASE("a tensor that matches does not break the chain from a bad one to another") {
+  Run run;
+  run.set("output:embed@0", Outcome::kDiverged);
+  run.set("loss:loss@0", Outcome::kDiverged);
+  CHECK(run.firsts() == Names{"output:embed@0"});
+  CHECK(run.frontier().downstream == 1);
+}
+
+TEST_CASE("outcomes that are not bad start nothing") {
+  Run run;
+  run.set("output:embed@0", Outcome::kUnreadable);
+  run.set("output:layer.norm1@0", Outcome::kIncomparable);
+  run.set("output:layer.attn@0", Outcome::kBelowNoiseFloor);
+  run.set("output:layer.mlp@0", Outcome::kExtra);
+  run.set("output:head@0", Outcome::kSkippedByRule);
+  CHECK(run.frontier().findings.empty());
+  run.set("loss:loss@0", Outcome::kDiverged);
+  CHECK(run.firsts() == Names{"loss:loss@0"});
+}
+
+TEST_CASE("a replica conflict is a divergence") {
+  Run run;
+  run.spoil_from("main_grad:layer.norm1.weight", Outcome::kReplicaConflict);
+  CHECK(run.firsts() == Names{"main_grad:layer.norm1.weight"});
+}
+
+TEST_CASE("a missing layer is one finding with all its tensors") {
+  Run run;
+  run.set_where(Outcome::kMissing, [](const trace::TensorKey& key) {
+    return key.name == "layer" || key.name.find("layer.") == 0;
+  });
+  run.set("output:head@0", Outcome::kDiverged);
+  const Frontier frontier = run.frontier();
+  REQUIRE(frontier.findings.size() == 1);
+  CHECK(frontier.findings[0].missing_group == "layer (step 0)");
+  CHECK(frontier.findings[0].members.size() == run.bad() - 1);
+  CHECK(frontier.downstream == 1);
+  CHECK(test::labels(run.nodes(), frontier.findings[0].downstream) == Labels{"output:head@0"});
+}
+
+TEST_CASE("a missing kind is one finding") {
+  Run run;
+  run.set_where(Outcome::kMissing,
+                [](const trace::TensorKey& key) { return key.kind == Kind::kGradOutput; });
+  const Frontier frontier = run.frontier();
+  REQUIRE(frontier.findings.size() == 1);
+  CHECK(frontier.findings[0].missing_group == "every grad_output of step 0");
+  CHECK(frontier.downstream == 0);
+}
+
+TEST_CASE("a missing step is one finding") {
+  Run run(test::tiny_nodes(1, 2));
+  run.set_where(Outcome::kMissing, [](const trace::TensorKey& key) { return key.step == 1; });
+  const Frontier frontier = run.frontier();
+  REQUIRE(frontier.findings.size() == 1);
+  CHECK(frontier.findings[0].missing_group == "step 1");
+  CHECK(frontier.findings[0].members.size() == run.nodes().size() / 2);
+}
+
+TEST_CASE("a divergence and a missing layer elsewhere are two findings") {
+  Run run;
+  run.set("output:embed@0", Outcome::kDiverged);
+  run.set("param_grad:layer.mlp.weight@0", Outcome::kMissing);
+  run.set("param:layer.mlp.weight", Outcome::kMissing);
+  const Frontier frontier = run.frontier();
+  REQUIRE(frontier.findings.size() == 2);
+  CHECK(run.firsts() == Names{"param:layer.mlp.weight", "output:embed@0"});
+}
+
+TEST_CASE("property: every bad tensor is in a finding or downstream of one, cycles or not") {
+  std::mt19937 random(7);
+  std::vector<trace::Module> cyclic = test::tiny_modules();
+  cyclic[1].inputs = {"head", "layer.mlp"};
+  cyclic[3].inputs = {"layer.norm1", "layer"};
+  for (int round = 0; round < 200; ++round) {
+    Run run(test::tiny_nodes(2, 2), round % 2 == 0 ? cyclic : test::tiny_modules());
+    run.set_where(Outcome::kDiverged, [&](const auto&) { return random() % 20 == 0; });
+    run.set_where(Outcome::kMissing, [&](const auto&) { return random() % 15 == 0; });
+    const Frontier frontier = run.frontier();
+    std::set<std::size_t> told;
+    std::size_t members = 0;
+    for (const Finding& finding : frontier.findings) {
+      members += finding.members.size();
+      told.insert(finding.members.begin(), finding.members.end());
+    }
+    REQUIRE(told.size() == members);
+    REQUIRE(frontier.downstream + members == run.bad());
+    for (const Finding& finding : frontier.findings) {
+      told.insert(finding.downstream.begin(), finding.downstream.end());
+    }
+    REQUIRE(told.size() == run.bad());
+    REQUIRE(frontier.findings.empty() == (run.bad() == 0));
+  }
+}
+
+}  // namespace
+}  // namespace ttrace::verdict

@@ -1,0 +1,72 @@
+#include "verdict/phase.h"
+
+#include <set>
+
+#include "support/catch.h"
+#include "support/memory_trace.h"
+
+namespace ttrace::verdict {
+namespace {
+
+using trace::Kind;
+
+TEST_CASE("a value belongs to the module before its bracketed number") {
+  CHECK(module_of_value("a") == "a");
+  CHECK(module_of_value("a[1]") == "a");
+  CHECK(module_of_value("layers.3.router[12]") == "layers.3.router");
+  CHECK(module_of_value("a[1][2]") == "a[1]");
+}
+
+TEST_CASE("brackets that are no output number belong to the name") {
+  CHECK(module_of_value("a[x]") == "a[x]");
+  CHECK(module_of_value("a[]") == "a[]");
+  CHECK(module_of_value("a[-1]") == "a[-1]");
+  CHECK(module_of_value("a[1") == "a[1");
+  CHECK(module_of_value("a1]") == "a1]");
+  CHECK(module_of_value("]").size() == 1);
+  CHECK(module_of_value("").empty());
+  // Nothing is left that could be a module's name.
+  CHECK(module_of_value("[1]") == "[1]");
+}
+
+TEST_CASE("every kind has a phase, and the phases follow one step") {
+  const auto phase = [](Kind kind, const std::string& name = "m") {
+    return phase_of(test::make_key(name, kind));
+  };
+  CHECK(phase(Kind::kParam) == Phase::kParameter);
+  CHECK(phase(Kind::kBuffer) == Phase::kParameter);
+  CHECK(phase(Kind::kInput, "(model)") == Phase::kInput);
+  CHECK(phase(Kind::kInput, "(model)[1]") == Phase::kInput);
+  CHECK(phase(Kind::kInput) == Phase::kForward);
+  CHECK(phase(Kind::kOutput) == Phase::kForward);
+  CHECK(phase(Kind::kIndex) == Phase::kForward);
+  CHECK(phase(Kind::kScalar) == Phase::kForward);
+  CHECK(phase(Kind::kLoss) == Phase::kLoss);
+  CHECK(phase(Kind::kGradOutput) == Phase::kBackward);
+  CHECK(phase(Kind::kGradInput) == Phase::kBackward);
+  CHECK(phase(Kind::kParamGrad) == Phase::kBackward);
+  CHECK(phase(Kind::kMainGrad) == Phase::kSynchronisation);
+  CHECK(phase(Kind::kGradNorm) == Phase::kGradNorm);
+  CHECK(phase(Kind::kOptimizerState) == Phase::kOptimizer);
+  CHECK(phase(Kind::kParamAfterStep) == Phase::kOptimizer);
+  CHECK(Phase::kForward < Phase::kLoss);
+  CHECK(Phase::kLoss < Phase::kBackward);
+  CHECK(Phase::kBackward < Phase::kSynchronisation);
+  CHECK(Phase::kSynchronisation < Phase::kGradNorm);
+}
+
+TEST_CASE("phases have names for the JSON report and words for people") {
+  CHECK(phase_name(Phase::kSynchronisation) == "synchronisation");
+  CHECK(phase_words(Phase::kSynchronisation) == "backward, gradient synchronisation");
+  std::set<std::string_view> names;
+  for (const Kind kind : trace::kAllKinds) {
+    const Phase phase = phase_of(test::make_key("m", kind));
+    CHECK_FALSE(phase_name(phase).empty());
+    CHECK_FALSE(phase_words(phase).empty());
+    names.insert(phase_name(phase));
+  }
+  CHECK(names.size() == 7);  // all but the input of the model
+}
+
+}  // namespace
+}  // namespace ttrace::verdict
