@@ -1,0 +1,106 @@
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+
+#include "base/concat.h"
+#include "base/log.h"
+#include "base/number_text.h"
+#include "command.h"
+#include "engine/compare_traces.h"
+#include "output_file.h"
+#include "report/json_report.h"
+#include "report/text_report.h"
+#include "trace/hdf5/reader.h"
+#include "version.h"
+
+namespace ttrace::app {
+namespace {
+
+constexpr std::size_t kMostWarnings = 10;
+
+struct Flags {
+  std::string reference;
+  std::string candidate;
+  std::vector<std::string> noise;
+  std::string json;
+  std::string colour = "auto";
+  bool all = false;
+  unsigned threads = 0;
+  SelectionFlags selection;
+};
+
+bool wants_colour(const std::string& choice) {
+  if (choice != "auto") return choice == "always";
+  const char* no_colour = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0');
+}
+
+std::size_t terminal_width() {
+  winsize size{};
+  const bool known = isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return known ? size.ws_col : 0;
+}
+
+void print_warnings(const std::vector<std::string>& warnings) {
+  for (std::size_t i = 0; i < warnings.size() && i < kMostWarnings; ++i) {
+    base::warn(base::printable(warnings[i]));
+  }
+  if (warnings.size() > kMostWarnings) {
+    base::warn(base::concat("and ", warnings.size() - kMostWarnings,
+                            " more warnings; --json FILE has them all"));
+  }
+}
+
+int run(const Flags& flags) {
+  for (const std::string& input : {flags.reference, flags.candidate}) {
+    require_not_of_trace(flags.json, input);
+  }
+  for (const std::string& input : flags.noise) require_not_of_trace(flags.json, input);
+  OutputFile json(flags.json);
+  const auto reference = trace::hdf5::open_trace(flags.reference);
+  const auto candidate = trace::hdf5::open_trace(flags.candidate);
+  std::vector<std::unique_ptr<trace::Source>> noise;
+  std::vector<const trace::Source*> noise_runs;
+  for (const std::string& path : flags.noise) {
+    noise.push_back(trace::hdf5::open_trace(path));
+    noise_runs.push_back(noise.back().get());
+  }
+  report::CompareReport report = engine::compare_traces(
+      *reference, *candidate, noise_runs, {flags.selection.selection(), flags.threads});
+  report.environment.backend = "cpu";
+  report.environment.instruction_set = instruction_set();
+  report.environment.version = version();
+
+  print_warnings(report.warnings);
+  report::write_text(report, {wants_colour(flags.colour), flags.all, terminal_width()}, std::cout);
+  std::cout.flush();
+  json.store(report::json_text(report));
+  return report::exit_code(report.verdict);
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("compare", "compare a run with its reference, first divergence first");
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("REF", flags->reference, "the trusted trace: a file or a directory")
+      ->required();
+  command->add_option("RUN", flags->candidate, "the trace to check: a file or a directory")
+      ->required();
+  command->add_option("--noise", flags->noise,
+                      "a run of the reference with its first activation disturbed (repeatable; "
+                      "three are best)");
+  command->add_option("--json", flags->json, "also write the report as JSON to this file");
+  command->add_flag("--all", flags->all, "print every finding in full and every tensor");
+  command->add_option("--threads", flags->threads, "number of threads (default: one per core)");
+  command->add_option("--color", flags->colour, "when to use colour")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  flags->selection.add_to(*command);
+  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+}
+
+}  // namespace ttrace::app

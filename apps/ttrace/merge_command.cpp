@@ -1,0 +1,51 @@
+#include <iostream>
+#include <memory>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/number_text.h"
+#include "command.h"
+#include "engine/merge_trace.h"
+#include "output_file.h"
+#include "trace/hdf5/reader.h"
+#include "trace/hdf5/writer.h"
+
+namespace ttrace::app {
+namespace {
+
+struct Flags {
+  std::string run;
+  std::string output;
+  SelectionFlags selection;
+};
+
+int run(const Flags& flags) {
+  require_not_of_trace(flags.output, flags.run);
+  const auto source = trace::hdf5::open_trace(flags.run);
+  const auto sink = trace::hdf5::create_file(flags.output);
+  const engine::MergeResult result =
+      engine::merge_trace(*source, flags.selection.selection(), *sink);
+  for (const std::string& warning : result.warnings) base::warn(base::printable(warning));
+  for (const std::string& problem : result.left_out) base::warn(base::printable(problem));
+  std::cout << (result.left_out.empty() ? "MERGED  " : "INCOMPLETE  ")
+            << base::plural(result.tensors, "tensor") << " (" << base::human_bytes(result.bytes)
+            << ") into " << base::printable(flags.output);
+  if (!result.left_out.empty()) {
+    std::cout << ", " << result.left_out.size() << " left out because they could not be read";
+  }
+  std::cout << "\n";
+  return result.left_out.empty() ? 0 : 3;
+}
+
+}  // namespace
+
+void add_merge_command(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("merge", "put the shards of a run together into one file");
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("RUN", flags->run, "a file or a directory")->required();
+  command->add_option("-o,--output", flags->output, "the HDF5 file to write")->required();
+  flags->selection.add_to(*command);
+  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+}
+
+}  // namespace ttrace::app

@@ -1,0 +1,81 @@
+#include "supervise.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+#include "base/error.h"
+#include "base/log.h"
+#include "trace/hdf5/reading_note.h"
+
+namespace ttrace::app {
+namespace {
+
+constexpr std::array kForwarded{SIGINT, SIGTERM, SIGHUP};
+
+volatile std::sig_atomic_t child_process = 0;
+
+void forward(int signal) {
+  if (child_process > 0) ::kill(child_process, signal);
+}
+
+bool is_crash(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+         signal == SIGABRT;
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+void end_with_parent(pid_t parent) {
+#ifdef __linux__
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(2);  // it was gone before the line above
+#else
+  static_cast<void>(parent);
+#endif
+}
+
+}  // namespace
+
+int supervised(const std::function<int()>& action) {
+  trace::hdf5::share_reading_note();
+  const pid_t parent = ::getpid();
+  while (true) {
+    const pid_t child = ::fork();
+    if (child < 0) return action();  // no process to be had: without supervision, then
+    if (child == 0) {
+      end_with_parent(parent);
+      return action();
+    }
+    child_process = child;
+    for (const int signal : kForwarded) std::signal(signal, forward);
+    const int status = wait_for(child);
+    for (const int signal : kForwarded) std::signal(signal, SIG_DFL);
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    const int signal = WTERMSIG(status);
+    if (!is_crash(signal)) {
+      // Killed from outside: whoever waits for this process shall see the same.
+      std::signal(signal, SIG_DFL);
+      ::raise(signal);
+      return 2;
+    }
+    const std::string file = trace::hdf5::noted_file();
+    if (file.empty()) throw base::internal_error("it was ended by signal ", signal);
+    trace::hdf5::declare_damaged(file);
+    base::inform(base::concat(file, ": the HDF5 library crashed on it; going on without it"));
+  }
+}
+
+}  // namespace ttrace::app

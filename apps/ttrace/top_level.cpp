@@ -1,0 +1,48 @@
+#include "base/concat.h"
+#include "base/log.h"
+#include "base/number_text.h"
+#include "command.h"
+#include "supervise.h"
+#include "version.h"
+
+namespace ttrace::app {
+namespace {
+
+constexpr int kUsageExit = 2;
+
+// "ttrace compare" as far as the command line got.
+std::string command_words(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? "ttrace" : base::concat("ttrace ", chosen.front()->get_name());
+}
+
+}  // namespace
+
+void add_top_level_flags(CLI::App& app) {
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.set_version_flag("--version", version_text);
+  app.add_flag_callback(
+      "--quiet", [] { base::set_log_level(base::LogLevel::kQuiet); }, "no warnings on stderr");
+  app.add_flag_callback(
+      "-v,--verbose", [] { base::set_log_level(base::LogLevel::kVerbose); },
+      "more about what is done, on stderr");
+  app.footer(
+      "Exit codes: 0 match (clean), 1 diverged (findings), 2 usage or unreadable input,\n"
+      "3 inconclusive (nothing compared, ranks missing, everything under the noise floor).");
+}
+
+int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    // CLI11's own codes (105, 106, ...) mean nothing to a script.
+    base::report_error(
+        base::concat(base::printable(error.what()), "; see `", command_words(app), " --help`"));
+    return kUsageExit;
+  }
+  return supervised(action);
+}
+
+}  // namespace ttrace::app

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Checks that the code keeps to the house: who may include whom, and which package lives where.
+
+A module may include its own headers and those of the modules in its link list (DEPENDS of
+ttrace_module in its CMakeLists.txt); link lists point up the fixed order only; third-party headers
+stay behind their fences; the top level holds what it should. Exits 1 with one line per violation.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ORDER = [
+    "base",
+    "tensor",
+    "trace",
+    "hdf5",
+    "layout",
+    "compare",
+    "tolerance",
+    "verdict",
+    "diagnosis",
+    "report",
+    "engine",
+]
+# The adapter that only apps and tests link.
+ADAPTERS = {"hdf5"}
+TOP_LEVEL = {
+    "CMakeLists.txt",
+    "LICENSE",
+    "README.md",
+    "apps",
+    "cmake",
+    "lib",
+    "schemas",
+    "scripts",
+    "testdata",
+    "tests",
+}
+# Header prefix -> pattern of the only files (below the repository) that may include it.
+FENCES = {
+    "hdf5.h": r"lib/trace/hdf5/.*",
+    "nlohmann/": r"lib/.*_json\.cpp|tests/.*",
+    "spdlog/": r"lib/base/log\.cpp",
+    "CLI/": r"apps/.*",
+    "catch2/": r"tests/.*",
+    "cuda": r"lib/compare/cuda/.*",
+    "cublas": r"lib/compare/cuda/.*",
+}
+LONGEST_FILE = 500
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+MODULE = re.compile(r"ttrace_module\((\w+)\s+(.*?)\)", re.DOTALL)
+
+
+def module_of(path: Path, lib: Path) -> str:
+    parts = path.relative_to(lib).parts
+    return "hdf5" if parts[:2] == ("trace", "hdf5") else parts[0]
+
+
+def module_of_include(include: str) -> str | None:
+    if include.startswith("trace/hdf5/"):
+        return "hdf5"
+    first = include.split("/")[0]
+    return first if "/" in include and first in ORDER else None
+
+
+def link_lists(lib: Path) -> dict[str, list[str]]:
+    lists = {}
+    for cmake in sorted(lib.rglob("CMakeLists.txt")):
+        for name, body in MODULE.findall(cmake.read_text()):
+            depends = re.search(r"DEPENDS\s+(.*?)(?=PACKAGES|SOURCES|$)", body, re.DOTALL)
+            lists[name] = depends.group(1).split() if depends else []
+    return lists
+
+
+def violations(root: Path) -> list[str]:
+    lib = root / "lib"
+    links = link_lists(lib)
+    found = []
+    for name in sorted(set(links) ^ set(ORDER)):
+        found.append(f"lib: module {name} is not in both the link lists and the order")
+    for name, depends in links.items():
+        for dependency in depends:
+            if ORDER.index(dependency) >= ORDER.index(name) or dependency in ADAPTERS:
+                found.append(f"lib/{name}: may not link {dependency}")
+
+    sources = [
+        path
+        for top in ("apps", "lib", "tests")
+        for suffix in ("*.h", "*.cpp", "*.cu", "*.cuh")
+        for path in sorted((root / top).rglob(suffix))
+    ]
+    if len(sources) < 50:
+        found.append(f"only {len(sources)} source files found: is {root} the repository?")
+    for path in sources:
+        relative = path.relative_to(root).as_posix()
+        text = path.read_text()
+        if not relative.startswith("tests/") and text.count("\n") > LONGEST_FILE:
+            found.append(f"{relative}: {text.count(chr(10))} lines, split it before {LONGEST_FILE}")
+        for include in INCLUDE.findall(text):
+            for prefix, allowed in FENCES.items():
+                if include.startswith(prefix) and not re.fullmatch(allowed, relative):
+                    found.append(f"{relative}: may not include <{include}>")
+            target = module_of_include(include)
+            if target is None or not relative.startswith("lib/"):
+                continue
+            own = module_of(path, lib)
+            if target != own and target not in links.get(own, []):
+                found.append(
+                    f"{relative}: includes {include}, but lib/{own} does not link {target}"
+                )
+    return found + stray_top_level(root)
+
+
+def stray_top_level(root: Path) -> list[str]:
+    """What git would take at the top level beyond the agreed names; nothing without git."""
+    listed = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    names = {line.split("/")[0] for line in listed.stdout.splitlines()}
+    return [
+        f"{name}: does not belong at the top level"
+        for name in sorted(names - TOP_LEVEL)
+        if not name.startswith(".")
+    ]
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[2]
+    found = violations(root)
+    for line in found:
+        print(line)
+    print(f"{len(found)} violations of the layering")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""A check that cannot fail is no check: plants violations in a copy of lib/ and looks for them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from check_layers import violations
+
+PLANTED = {
+    "lib/tensor/box.cpp": '#include "engine/pairing.h"\n',
+    "lib/layout/shard.cpp": "#include <hdf5.h>\n",
+    "lib/engine/selection.cpp": '#include "trace/hdf5/reader.h"\n',
+    "lib/verdict/phase.cpp": "#include <nlohmann/json.hpp>\n",
+}
+
+
+def main() -> int:
+    root = Path(__file__).resolve().parents[2]
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for top in ("apps", "lib", "tests"):
+            shutil.copytree(
+                root / top, copy / top, ignore=shutil.ignore_patterns("__pycache__", "*.py")
+            )
+        clean = violations(copy)
+        for name, include in PLANTED.items():
+            path = copy / name
+            path.write_text(include + path.read_text())
+        cmake = copy / "lib/base/CMakeLists.txt"
+        cmake.write_text(cmake.read_text().replace("PACKAGES", "DEPENDS engine PACKAGES"))
+        found = violations(copy)
+    missed = [name for name in PLANTED if not any(line.startswith(name) for line in found)]
+    if not any(line.startswith("lib/base: may not link engine") for line in found):
+        missed.append("lib/base/CMakeLists.txt")
+    print(
+        f"{len(clean)} violations before, {len(found)} after planting, missed: {missed or 'none'}"
+    )
+    return 1 if clean or missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
