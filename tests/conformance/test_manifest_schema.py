@@ -1,0 +1,158 @@
+"""manifest.schema.json and the reader agree on what a manifest is."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import jsonschema
+import pytest
+from support.ttrace_cli import REPOSITORY, TESTDATA
+
+from .conftest import Run
+from .write_trace import manifest as script_manifest
+from .write_trace import sample_tensors
+
+EXAMPLES = sorted((REPOSITORY / "schemas" / "examples").glob("*.json"))
+SCHEMA = json.loads((REPOSITORY / "schemas" / "manifest.schema.json").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+REMOVED = object()
+
+GOOD = {
+    "schema": "ttrace.manifest/1",
+    "run": {"model": "m", "noise": {"seed": 1, "epsilon": 1e-7, "at": "a"}, "extra": {"x": [1]}},
+    "meshes": {"": {"axes": [{"name": "tp", "size": 2}], "ranks": [1, 0]}},
+    "tensors": [
+        {
+            "name": "a",
+            "kind": "output",
+            "step": 0,
+            "microbatch": None,
+            "call": 1,
+            "copy": 1,
+            "dtype": "float32",
+            "shape": [4, 2],
+            "mesh": "",
+            "held_at": {"tp": [0, 1]},
+            "placements": {"tp": {"shard": 0, "sizes": [3, 1]}},
+            "scale": 0.5,
+            "computed_in": "bfloat16",
+            "order": 3,
+        }
+    ],
+    "optimizer": [{"step": 0, "type": "adam", "betas": [0.9, 0.95], "updates": 1, "params": ["w"]}],
+    "modules": [{"name": "a", "inputs": ["a"], "computed_from": [], "outputs": ["a", "a[1]"]}],
+}
+
+TENSOR = ("tensors", 0)
+BROKEN: dict[str, tuple[tuple, Any]] = {
+    "later version": (("schema",), "ttrace.manifest/2"),
+    "no version": (("schema",), REMOVED),
+    "no meshes": (("meshes",), REMOVED),
+    "no tensors": (("tensors",), REMOVED),
+    "unknown member": (("extra",), {}),
+    "unknown member of a tensor": ((*TENSOR, "colour"), "red"),
+    "no default mesh": (("meshes",), {"x": {"axes": []}}),
+    "axis of size 0": (("meshes", "", "axes", 0, "size"), 0),
+    "axis without a name": (("meshes", "", "axes", 0, "name"), ""),
+    "unknown order of ranks": (("meshes", "", "ranks"), "column-major"),
+    "rank at two coordinates": (("meshes", "", "ranks"), [0, 0]),
+    "no name": ((*TENSOR, "name"), REMOVED),
+    "empty name": ((*TENSOR, "name"), ""),
+    "name that leaves the trace": ((*TENSOR, "name"), "a/../../b"),
+    "name that is the parent": ((*TENSOR, "name"), ".."),
+    "name with a line break": ((*TENSOR, "name"), "a\nb"),
+    "name with DEL": ((*TENSOR, "name"), "a\x7f"),
+    "name with a C1 control character": ((*TENSOR, "name"), "a\x9b31m"),
+    "name that is too long": ((*TENSOR, "name"), "a" * 513),
+    "unknown kind": ((*TENSOR, "kind"), "outputs"),
+    "negative step": ((*TENSOR, "step"), -1),
+    "fractional step": ((*TENSOR, "step"), 0.5),
+    "micro-batch as text": ((*TENSOR, "microbatch"), "0"),
+    "unknown dtype": ((*TENSOR, "dtype"), "fp32"),
+    "negative extent": ((*TENSOR, "shape"), [-4, 2]),
+    "shape as text": ((*TENSOR, "shape"), "4x2"),
+    "too many dimensions": ((*TENSOR, "shape"), [4, 2] + [1] * 31),
+    "unknown placement": ((*TENSOR, "placements", "tp"), "sharded"),
+    "placement of nothing": ((*TENSOR, "placements", "tp"), {}),
+    "placement of two things": ((*TENSOR, "placements", "tp"), {"shard": 0, "partial": "sum"}),
+    "unknown reduction": ((*TENSOR, "placements", "tp"), {"partial": "product"}),
+    "shard of a negative dimension": ((*TENSOR, "placements", "tp"), {"shard": -1}),
+    "held nowhere": ((*TENSOR, "held_at"), {"tp": []}),
+    "held twice at one place": ((*TENSOR, "held_at"), {"tp": [0, 0]}),
+    "scale as text": ((*TENSOR, "scale"), "0.5"),
+    "computed in an unknown dtype": ((*TENSOR, "computed_in"), "tf32"),
+    "noise of no size": (("run", "noise", "epsilon"), 0),
+    "noise without a seed": (("run", "noise", "seed"), REMOVED),
+    "extra facts that are a list": (("run", "extra"), []),
+    "optimizer without a type": (("optimizer", 0, "type"), REMOVED),
+    "one beta": (("optimizer", 0, "betas"), [0.9]),
+    "half an update": (("optimizer", 0, "updates"), 0.5),
+    "module without a name": (("modules", 0, "name"), REMOVED),
+    "modules that are an object": (("modules",), {}),
+    "inputs as text": (("modules", 0, "inputs"), "a"),
+}
+
+
+def changed(path: tuple, value: Any) -> dict:
+    manifest = copy.deepcopy(GOOD)
+    part = manifest
+    for step in path[:-1]:
+        part = part[step]
+    if value is REMOVED:
+        del part[path[-1]]
+    else:
+        part[path[-1]] = value
+    return manifest
+
+
+def lint(ttrace: Run, folder: Path, text: str) -> tuple[int, str]:
+    (folder / "manifest.json").write_text(text)
+    done = ttrace("lint", "--manifest-only", folder)
+    return done.returncode, done.stdout + done.stderr
+
+
+def embedded(path: Path) -> str:
+    with h5py.File(path) as file:
+        return file["manifest"][()].decode()
+
+
+MANIFESTS = {
+    **{path.name: path.read_text for path in EXAMPLES},
+    **{
+        str(path.relative_to(TESTDATA)): path.read_text for path in TESTDATA.glob("*/manifest.json")
+    },
+    **{
+        str(path.relative_to(TESTDATA)): lambda path=path: embedded(path)
+        for path in TESTDATA.rglob("*.h5")
+    },
+    "the test's own": lambda: json.dumps(GOOD),
+    "the script's reference": lambda: json.dumps(script_manifest(sample_tensors(), ranks=1)),
+    "the script's run": lambda: json.dumps(script_manifest(sample_tensors(), ranks=2)),
+}
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert len(MANIFESTS) == 15
+
+
+@pytest.mark.parametrize("name", sorted(MANIFESTS))
+def test_real_manifests_are_accepted_by_both(ttrace: Run, tmp_path: Path, name: str) -> None:
+    text = MANIFESTS[name]()
+    VALIDATOR.validate(json.loads(text))
+    exit_code, said = lint(ttrace, tmp_path, text)
+    assert (exit_code, said[:5]) == (0, "CLEAN"), said
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_manifests_are_refused_by_both(ttrace: Run, tmp_path: Path, name: str) -> None:
+    manifest = changed(*BROKEN[name])
+    assert not VALIDATOR.is_valid(manifest)
+    exit_code, said = lint(ttrace, tmp_path, json.dumps(manifest))
+    assert exit_code == 2, said
+    assert said.startswith(f"ttrace: {tmp_path}/manifest.json: ")
+    assert said.count("\n") == 1

@@ -1,0 +1,48 @@
+"""What `ttrace compare` sums over real shards is what an independent merge gives."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from support.ttrace_cli import TESTDATA
+
+from .conftest import Run
+from .numpy_merge import key_of, merged, norm
+
+
+@pytest.mark.parametrize("name", ["tp2sp", "tp2sp_p12"])
+def test_every_tensor_has_numpys_sums(ttrace: Run, tmp_path: Path, name: str) -> None:
+    report_path = tmp_path / "report.json"
+    ttrace("compare", TESTDATA / "ref.h5", TESTDATA / name, "--json", report_path)
+    report = json.loads(report_path.read_text())
+    references = merged(TESTDATA / "ref.h5")
+    candidates = merged(TESTDATA / name)
+    results = {key_of(result["key"]): result for result in report["results"]}
+    assert set(results) == set(references) == set(candidates)
+    assert len(results) == 201
+    for key, result in results.items():
+        r, c = references[key], candidates[key]
+        d = c - r
+        expected = {
+            "difference_norm": norm(d),
+            "reference_norm": norm(r),
+            "candidate_norm": norm(c),
+        }
+        if norm(r) > 0:
+            expected["scale"] = math.fsum((r * c).ravel()) / math.fsum((r * r).ravel())
+            expected["error"] = norm(d) / norm(r)
+        for member, value in expected.items():
+            assert math.isclose(result[member], value, rel_tol=1e-12), (key, member)
+        assert result["unequal"] == (d != 0).sum()
+
+
+def test_a_merged_trace_holds_numpys_values(ttrace: Run, tmp_path: Path) -> None:
+    whole = tmp_path / "whole.h5"
+    assert ttrace("merge", TESTDATA / "tp2sp", "-o", whole).returncode == 0
+    of_shards, of_file = merged(TESTDATA / "tp2sp"), merged(whole)
+    assert set(of_shards) == set(of_file)
+    for key, value in of_shards.items():
+        assert (of_file[key] == value).all(), key

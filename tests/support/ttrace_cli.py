@@ -1,0 +1,42 @@
+"""Runs the built command line tool, as a user would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TESTDATA = REPOSITORY / "testdata" / "tiny_gpt"
+
+MATCH, DIVERGED, UNUSABLE, INCONCLUSIVE = 0, 1, 2, 3
+
+
+def ttrace_binary() -> Path:
+    """The tool under test: $TTRACE, or what `scripts/test.sh` builds."""
+    path = Path(os.environ.get("TTRACE") or REPOSITORY / "build" / "ttrace").absolute()
+    if not os.access(path, os.X_OK):
+        raise FileNotFoundError(
+            f"{path} is not an executable: build it with scripts/test.sh, or name another in TTRACE"
+        )
+    return path
+
+
+def run_ttrace(
+    *arguments: str | Path,
+    timeout: float = 60,
+    environment: dict[str, str] | None = None,
+    cwd: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Waits at most `timeout` seconds; bytes that are not UTF-8 come back as U+FFFD."""
+    return subprocess.run(
+        [ttrace_binary(), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=timeout,
+        env={**os.environ, **(environment or {})},
+        cwd=cwd,
+        check=False,
+    )
