@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Runs the C++ tests under AddressSanitizer + UBSan, then under ThreadSanitizer. Each in a build
+# directory of its own beside build/.
+# shellcheck source=scripts/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+install_packages
+for sanitizers in address,undefined thread; do
+  folder=$root/build-${sanitizers%%,*}
+  say "$sanitizers in $folder"
+  cmake -S "$root" -B "$folder" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    -DTTRACE_SANITIZE="$sanitizers" >/dev/null
+  cmake --build "$folder" --parallel "$(nproc)"
+  ctest --test-dir "$folder" --parallel "$(nproc)" --no-tests=error --output-on-failure --quiet \
+    --output-log "$folder/ctest.log" || {
+    cat "$folder/ctest.log"
+    exit 1
+  }
+  tail -n 5 "$folder/ctest.log"
+done

@@ -1,0 +1,101 @@
+# Sourced by the other scripts: installs what a step needs and builds. Nothing is installed twice.
+# shellcheck shell=bash
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${TTRACE_BUILD_DIR:-$root/build}
+venv=${TTRACE_VENV:-$root/.venv}
+
+say() { printf '\n== %s\n' "$*"; }
+
+# Debian and Ubuntu package, and what it is called elsewhere.
+packages=(
+  "g++|a C++20 compiler: g++ 12 or newer, or clang 16 or newer"
+  "cmake|CMake 3.25 or newer"
+  "ninja-build|ninja"
+  "libcli11-dev|CLI11 (Fedora: cli11-devel, Arch: cli11, Homebrew: cli11)"
+  "libhdf5-dev|HDF5 with its C library and headers (Fedora: hdf5-devel, Arch and Homebrew: hdf5)"
+  "nlohmann-json3-dev|nlohmann/json (Fedora: json-devel, Arch and Homebrew: nlohmann-json)"
+  "libspdlog-dev|spdlog (Fedora: spdlog-devel, Arch and Homebrew: spdlog)"
+  "catch2|Catch2, 2.13 or 3 (Fedora: catch-devel, Arch: catch2-v2 or catch2, Homebrew: catch2)"
+  "hdf5-tools|h5dump (part of hdf5 elsewhere)"
+  "python3|Python 3.9 or newer"
+  "python3-venv|Python's venv module (part of Python elsewhere)"
+)
+
+list_packages_elsewhere() {
+  echo "This machine has no apt-get. Install these with its package manager, then run" >&2
+  echo "  cmake -B build && cmake --build build" >&2
+  local entry
+  for entry in "${packages[@]}"; do echo "  - ${entry#*|}" >&2; done
+}
+
+# A tool or header that is there already, from wherever, needs no package.
+have() {
+  case $1 in
+    g++) command -v c++ ;;
+    cmake) command -v cmake ;;
+    ninja-build) command -v ninja ;;
+    hdf5-tools) command -v h5dump ;;
+    python3) command -v python3 ;;
+    python3-venv) python3 -c 'import venv, ensurepip' ;;
+    *) dpkg -s "$1" ;;
+  esac >/dev/null 2>&1
+}
+
+install_packages() {
+  local missing=() entry sudo=()
+  if ! command -v apt-get >/dev/null; then
+    if ! command -v cmake >/dev/null; then
+      list_packages_elsewhere
+      exit 2
+    fi
+    echo "This machine has no apt-get; going on with what is installed." >&2
+    trap 'list_packages_elsewhere' ERR
+    return
+  fi
+  for entry in "${packages[@]}"; do
+    have "${entry%%|*}" || missing+=("${entry%%|*}")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  say "installing ${missing[*]}"
+  if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo "Run as root, or install yourself: apt-get install ${missing[*]}" >&2
+      exit 2
+    fi
+    sudo=(sudo)
+  fi
+  "${sudo[@]}" apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" >/dev/null
+}
+
+# configure_and_build [cmake --build arguments]
+configure_and_build() {
+  say "building in $build"
+  if [ ! -f "$build/CMakeCache.txt" ]; then
+    local generator=()
+    command -v ninja >/dev/null && generator=(-G Ninja)
+    cmake -S "$root" -B "$build" "${generator[@]}" >"$build.log" 2>&1 || {
+      cat "$build.log" >&2
+      exit 2
+    }
+    rm -f "$build.log"
+  fi
+  cmake --build "$build" --parallel "$(nproc)" "$@"
+}
+
+# A virtual environment with what the Python tests need; made again when the list changes.
+make_venv() {
+  local wanted stamp
+  wanted=$(cat "$root/tests/requirements.txt")
+  stamp=$venv/ttrace-requirements.txt
+  if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
+    say "Python packages for the tests in $venv"
+    python3 -m venv "$venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+      -r "$root/tests/requirements.txt"
+    printf '%s\n' "$wanted" >"$stamp"
+  fi
+}

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test, C++ and Python. A second run reuses all.
+# shellcheck source=scripts/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+install_packages
+configure_and_build
+
+say "C++ tests"
+ctest --test-dir "$build" --parallel "$(nproc)" --no-tests=error --output-on-failure --quiet \
+  --output-log "$build/ctest.log" || {
+  cat "$build/ctest.log"
+  exit 1
+}
+tail -n 5 "$build/ctest.log"
+
+make_venv
+say "Python tests"
+cd "$root"
+TTRACE=$build/ttrace PYTHONPATH=$root/lib/torch OMP_NUM_THREADS=1 \
+  "$venv/bin/python" -m pytest tests -q -p no:cacheprovider "$@"
