@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "base/concat.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/number_text.h"
 #include "command.h"
@@ -74,10 +76,18 @@ int run(const Flags& flags) {
   report.environment.instruction_set = instruction_set();
   report.environment.version = version();
 
+  // Before the answer: a reader that leaves after its first line ends this process. A full disk
+  // must not keep the answer back either.
+  std::optional<base::Error> unwritten;
+  try {
+    json.store(report::json_text(report));
+  } catch (const base::Error& error) {
+    unwritten = error;
+  }
   print_warnings(report.warnings);
   report::write_text(report, {wants_colour(flags.colour), flags.all, terminal_width()}, std::cout);
   std::cout.flush();
-  json.store(report::json_text(report));
+  if (unwritten) throw *unwritten;
   return report::exit_code(report.verdict);
 }
 

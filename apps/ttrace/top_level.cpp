@@ -1,4 +1,7 @@
+#include <iostream>
+
 #include "base/concat.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/number_text.h"
 #include "command.h"
@@ -42,7 +45,12 @@ int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
         base::concat(base::printable(error.what()), "; see `", command_words(app), " --help`"));
     return kUsageExit;
   }
-  return supervised(action);
+  const int exit_code = supervised(action);
+  std::cout.flush();
+  if (!std::cout) {
+    throw base::input_error("the answer cannot be written to standard output; is the disk full?");
+  }
+  return exit_code;
 }
 
 }  // namespace ttrace::app

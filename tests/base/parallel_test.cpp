@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <latch>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -47,6 +48,17 @@ TEST_CASE("parallel_for rethrows the exception of the smallest index") {
       CHECK(thrown == "3");
     }
   }
+}
+
+TEST_CASE("a later exception does not take the place of the smallest index's") {
+  std::latch both(2);
+  const std::string thrown = thrown_by(100, 4, [&both](std::size_t i) {
+    if (i != 3 && i != 4) return;
+    both.arrive_and_wait();
+    if (i == 4) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    throw std::runtime_error(std::to_string(i));
+  });
+  CHECK(thrown == "3");
 }
 
 TEST_CASE("parallel_for stops taking work after an exception") {

@@ -155,7 +155,7 @@ def first_tensor(manifest: dict, **changes: object) -> None:
 
 
 MANIFEST_TEXTS = {
-    "empty": (b"", ""),
+    "empty": (b"", "is empty"),
     "not JSON": (b"{tensors: 1}", "not valid JSON"),
     "cut off": (b'{"schema": "ttrace.manifest/1", "mesh', "not valid JSON"),
     "two values": (b"{} {}", "not valid JSON"),

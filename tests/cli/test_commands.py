@@ -128,6 +128,22 @@ def test_a_full_disk_is_told(ttrace: Run, tmp_path: Path) -> None:
     done = ttrace("compare", REFERENCE, HEALTHY, "--json", "/dev/full")
     assert done.returncode == UNUSABLE
     assert "/dev/full: cannot be written" in done.stderr
+    assert done.stdout.startswith("MATCH")
+
+
+@pytest.mark.parametrize("command", [["compare", REFERENCE, HEALTHY], ["inspect", HEALTHY]])
+def test_an_answer_that_cannot_be_written_is_no_answer(command: list) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [ttrace_binary(), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == UNUSABLE
+    assert done.stderr.startswith("ttrace: the answer cannot be written to standard output")
 
 
 def test_all_prints_every_tensor(ttrace: Run) -> None:
@@ -265,3 +281,14 @@ def test_a_reader_that_leaves_early_is_no_crash(command: list) -> None:
         exit_code = process.wait(timeout=60)
     assert said == b""
     assert exit_code in (MATCH, DIVERGED, -signal.SIGPIPE)
+
+
+def test_a_reader_that_leaves_early_does_not_cost_the_report(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    command = [ttrace_binary(), "compare", REFERENCE, FAULTY, "--all", "--json", path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.wait(timeout=60)
+    assert report_of(path)["verdict"] == "diverged"
+    assert list(tmp_path.iterdir()) == [path]

@@ -68,12 +68,16 @@ TEST_CASE("distances of a copy add up over the blocks it is cut into") {
   trace::TensorEntry entry = make_entry("w", {4}, trace::Kind::kOutput, DType::kFloat64);
   entry.placements = {{"tp", trace::Shard{0, std::nullopt}}};
   source.put(entry, {0, 0, 0, 0});
-  source.put_shard(entry, 2, {0, 3});  // dp 1, tp 0
-  source.put_shard(entry, 3, {4, 0});  // dp 1, tp 1
-  const Measurement measured = measure({&source, &entry}, {&source, &entry}, {});
-  CHECK(measured.replicas_differ);
-  CHECK(measured.replicas.distance_norm == 5);
-  CHECK(measured.replicas.classes == Classes{{1}, {3}});  // of the block furthest apart
+  const auto check = [&](double first, double second, const Classes& classes) {
+    source.put_shard(entry, 2, {0, first});   // dp 1, tp 0
+    source.put_shard(entry, 3, {second, 0});  // dp 1, tp 1
+    const Measurement measured = measure({&source, &entry}, {&source, &entry}, {});
+    CHECK(measured.replicas_differ);
+    CHECK(measured.replicas.distance_norm == 5);
+    CHECK(measured.replicas.classes == classes);  // of the block furthest apart
+  };
+  check(3, 4, {{1}, {3}});
+  check(4, 3, {{0}, {2}});
 }
 
 TEST_CASE("classes hold over all slabs of a tensor") {

@@ -37,6 +37,8 @@ TEST_CASE("a factor that is the size of an axis, or its inverse, names the axis"
   REQUIRE(by(1.0 / 3).size() == 1);
   CHECK(by(1.0 / 3)[0].axis == "tp");
   CHECK(by(1.0 / 3)[0].evidence.find("the inverse of the size of axis tp") != std::string::npos);
+  REQUIRE(by(1.005).size() == 1);
+  CHECK(by(1.005)[0].axis.empty());  // pp has size 1: nothing was multiplied over it
   REQUIRE(by(65536).size() == 1);
   CHECK(by(65536)[0].axis.empty());
   REQUIRE(by(-1).size() == 1);
@@ -48,6 +50,14 @@ TEST_CASE("a factor is recognised in double precision too") {
   const auto causes = causes_of(test::times(0.5, kReference), mesh, tensor::DType::kFloat64);
   REQUIRE(causes.size() == 1);
   CHECK(causes[0].axis == "tp");
+}
+
+TEST_CASE("the roundings of a large multiple are as large as it") {
+  std::vector<double> candidate = test::times(1000, kReference);
+  for (std::size_t i = 0; i < candidate.size(); i += 2) candidate[i] *= 1 + 0x1p-22;
+  const auto causes = causes_of(candidate);
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].evidence.find("1000 times the reference") == 0);
 }
 
 TEST_CASE("all zeros are nought times the reference") {

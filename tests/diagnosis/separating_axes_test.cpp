@@ -71,6 +71,13 @@ TEST_CASE("a class of several coordinates is told by all of them") {
   CHECK(replicas.words({{0}, {1}, {2}}) == "tp 0, tp 1 and tp 2");
 }
 
+TEST_CASE("coordinates that occur in several classes do not name them") {
+  // Held at four of eight places: dp separates, but dp 0 is in both classes.
+  const Replicas replicas(test::make_mesh({{"dp", 2}, {"tp", 2}, {"cp", 2}}));
+  CHECK(replicas.axes({{0, 7}, {3, 4}}) == Axes{"dp"});
+  CHECK(replicas.words({{0, 7}, {3, 4}}) == "ranks 0-7 (2 of them) and ranks 3-4 (2 of them)");
+}
+
 TEST_CASE("more than four classes are counted, not listed") {
   const Replicas replicas(test::make_mesh({{"tp", 6}}));
   CHECK(replicas.words({{0}, {1}, {2}, {3}}) == "tp 0, tp 1, tp 2 and tp 3");

@@ -200,6 +200,21 @@ TEST_CASE("a dataset that is absent or of another type is unreadable and warned 
         std::string::npos);
 }
 
+// A trace whose reading fails in a way that is not the file's fault.
+class DefectiveTrace : public MemoryTrace {
+ public:
+  using MemoryTrace::MemoryTrace;
+  std::unique_ptr<trace::Dataset> open(std::uint64_t, const std::string&) const override {
+    throw base::internal_error("a defect");
+  }
+};
+
+TEST_CASE("a defect of the program is no property of a tensor") {
+  DefectiveTrace candidate;
+  candidate.put(make_entry("a", {8}), kValues);
+  CHECK_THROWS_AS(compared(one_tensor(), candidate), base::Error);
+}
+
 TEST_CASE("a missing tensor diverges, an extra one does not match") {
   MemoryTrace both = one_tensor();
   both.put(make_entry("b", {8}), kValues);

@@ -81,10 +81,12 @@ TEST_CASE("what did not match before is named first") {
   step.put("fc", Kind::kInput, kOnes);
   step.put("fc.weight", Kind::kParam, kOnes);
   step.put("fc", Kind::kOutput, kTwos);
-  const CompareReport out = step.compared({{}, {"fc.weight"}, {}, {}});
+  Selection selection;
+  selection.kinds = {Kind::kParam, Kind::kOutput};
+  const CompareReport out = step.compared(selection);
   REQUIRE(out.findings.size() == 1);
   CHECK(out.findings[0].before ==
-        "param of fc.weight was skipped; input of the same module matches");
+        "input of the same module was skipped; param of fc.weight matches");
 }
 
 TEST_CASE("what was skipped before is not told to match") {
@@ -138,6 +140,10 @@ TEST_CASE("the largest difference is found on the rank that holds it") {
   const CompareReport out = step.compared();
   CHECK(out.results[0].largest_rank == std::optional<std::uint64_t>(1));
   CHECK(out.results[0].largest_local == tensor::Shape{2});
+
+  Step copies;
+  copies.put("fc", Kind::kOutput, values);
+  CHECK(copies.compared().results[0].largest_rank == std::optional<std::uint64_t>(0));
 }
 
 }  // namespace

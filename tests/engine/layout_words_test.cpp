@@ -72,6 +72,13 @@ TEST_CASE("a shard that holds all of the error stands out") {
   CHECK(scene.ranks() == Ranks{2});
 }
 
+TEST_CASE("ranks with less than their share of the error are not blamed") {
+  Scene scene(trace::Shard{0, std::nullopt});
+  scene.hold(0, {1, 1.001});
+  scene.hold(2, {1, 3});
+  CHECK(scene.ranks() == Ranks{2});
+}
+
 TEST_CASE("an error that is everywhere stands out nowhere") {
   Scene scene(trace::Shard{0, std::nullopt});
   for (std::uint64_t rank = 0; rank < 4; ++rank) scene.hold(rank, {2, 2});

@@ -53,6 +53,7 @@ TEST_CASE("partial sums become float64, with the former precision in computed_in
   MemoryTrace source(kTwo, "run");
   trace::TensorEntry entry = placed("a", {6}, {{"tp", trace::Partial{}}});
   entry.scale = 0.5;
+  entry.held_at["tp"] = {0, 1};
   source.put(entry, kSix);
   source.put_shard(entry, 1, {0x1p-24, 1, 1, 1, 1, 1});
   MemorySink sink;
@@ -61,9 +62,20 @@ TEST_CASE("partial sums become float64, with the former precision in computed_in
   CHECK(merged.dtype == tensor::DType::kFloat64);
   CHECK(merged.scale == 1);
   CHECK(merged.computed_in == std::optional(tensor::DType::kFloat32));
+  CHECK(merged.held_at.empty());
   // 1 + 2^-24 is no float32.
   CHECK(sink.bits(dataset_path(merged.key)) ==
         test::encode(tensor::DType::kFloat64, {0.5 + 0x1p-25, 1.5, 2, 2.5, 3, 3.5}));
+}
+
+TEST_CASE("a sum was computed in what its terms were computed in") {
+  MemoryTrace source(kTwo, "run");
+  trace::TensorEntry entry = placed("a", {6}, {{"tp", trace::Partial{}}});
+  entry.computed_in = tensor::DType::kBFloat16;
+  source.put(entry, kSix);
+  MemorySink sink;
+  merge_trace(source, {}, sink);
+  CHECK(merged_entry(sink).computed_in == std::optional(tensor::DType::kBFloat16));
 }
 
 TEST_CASE("stored bits, scale and precision of what is not reduced are kept") {

@@ -68,6 +68,18 @@ TEST_CASE("the precision is that in which a tensor was computed") {
   CHECK(measured.resolve().epsilon == 0x1p-23);
 }
 
+TEST_CASE("integers do not make floating-point tensors of their kind look large") {
+  Measured floats(make_entry("layers.1.mlp", {4}));
+  Measured integers(make_entry("ids", {4}, trace::Kind::kOutput, tensor::DType::kInt64));
+  integers.result.exact = true;
+  integers.result.comparison->measurement.total.sum_r2 = 1e20;
+  std::vector<report::Result> results{floats.result, integers.result, integers.result};
+  const Pair of_floats{floats.entry.key, &floats.entry, &floats.entry, {}};
+  const Pair of_integers{integers.entry.key, &integers.entry, &integers.entry, {}};
+  resolve_tolerances(floats.manifest, {of_floats, of_integers, of_integers}, results);
+  CHECK(results[0].comparison->tolerance.allowed_norm() == floats.resolve().allowed_norm());
+}
+
 TEST_CASE("what was not measured gets no tolerance") {
   Measured measured(make_entry("a", {4}));
   std::vector<report::Result> results{measured.result};

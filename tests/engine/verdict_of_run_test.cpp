@@ -1,5 +1,8 @@
 #include "engine/verdict_of_run.h"
 
+#include <algorithm>
+#include <set>
+
 #include "base/concat.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
@@ -89,6 +92,39 @@ TEST_CASE(
         std::string::npos);
   CHECK(out.why.find("the reference has t0 · output · step 0, the candidate t1") !=
         std::string::npos);
+}
+
+// The contract, said another way than the code says it.
+Verdict expected_verdict(const std::set<Outcome>& seen, bool lost) {
+  const auto has = [&seen](Outcome outcome) { return seen.count(outcome) > 0; };
+  const bool in_common = std::any_of(seen.begin(), seen.end(), [](Outcome outcome) {
+    return outcome != Outcome::kMissing && outcome != Outcome::kExtra;
+  });
+  const bool bad = std::any_of(seen.begin(), seen.end(), verdict::is_bad);
+  if (in_common && bad) return Verdict::kDiverged;
+  const bool all_checked = !lost && !bad && !has(Outcome::kExtra) && !has(Outcome::kUnreadable) &&
+                           !has(Outcome::kIncomparable);
+  return all_checked && has(Outcome::kMatch) ? Verdict::kMatch : Verdict::kInconclusive;
+}
+
+TEST_CASE("every combination of outcomes and lost ranks has its verdict") {
+  const std::size_t all = std::size_t{1} << verdict::kAllOutcomes.size();
+  for (std::size_t subset = 0; subset < all; ++subset) {
+    std::vector<Outcome> outcomes;
+    for (std::size_t i = 0; i < verdict::kAllOutcomes.size(); ++i) {
+      if ((subset >> i & 1U) == 1) outcomes.push_back(verdict::kAllOutcomes[i]);
+    }
+    const std::set<Outcome> seen(outcomes.begin(), outcomes.end());
+    for (const std::size_t reference : {0, 1}) {
+      for (const std::size_t candidate : {0, 1}) {
+        report::CompareReport out = run_of(outcomes);
+        decide(reference, candidate, out);
+        INFO("outcomes " << subset << ", lost " << reference << " and " << candidate);
+        REQUIRE(out.verdict == expected_verdict(seen, reference + candidate > 0));
+        REQUIRE(out.why.empty() == (out.verdict != Verdict::kInconclusive));
+      }
+    }
+  }
 }
 
 TEST_CASE("tensors without elements are no check, also beside some that are too noisy") {

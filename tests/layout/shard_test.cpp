@@ -58,9 +58,10 @@ TEST_CASE("chunks of the largest extents do not overflow") {
   CHECK(shard_range({0, std::nullopt}, kMost, 2, 0) == Range{0, std::uint64_t{1} << 63});
   CHECK(shard_range({0, std::nullopt}, kMost, 2, 1) ==
         Range{std::uint64_t{1} << 63, (std::uint64_t{1} << 63) - 1});
-  // ⌈2^63+1 / 2^63⌉ is 2: index · width passes 2^64.
-  const std::uint64_t half = std::uint64_t{1} << 63;
-  CHECK(shard_range({0, std::nullopt}, half + 1, half, half - 1) == Range{half + 1, 0});
+  // Parts of 2, and so many of them that index · 2 passes 2^64: the last ones are empty.
+  const std::uint64_t parts = (std::uint64_t{1} << 63) + 1;
+  CHECK(shard_range({0, std::nullopt}, kMost, parts, parts - 2) == Range{kMost - 1, 1});
+  CHECK(shard_range({0, std::nullopt}, kMost, parts, parts - 1) == Range{kMost, 0});
 }
 
 TEST_CASE("given sizes are taken in order") {

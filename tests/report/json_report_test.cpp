@@ -121,6 +121,18 @@ TEST_CASE("a measured result has all its numbers") {
   CHECK(result["worst_slice"]["extent"] == json{2});
 }
 
+TEST_CASE("the worst slice is the shard with the largest relative error") {
+  CompareReport report = test::diverged_report();
+  std::vector<compare::BlockStats>& blocks = report.results[0].comparison->measurement.blocks;
+  const auto block = [](std::uint64_t rank, double reference, double candidate) {
+    const tensor::Box box{{rank}, {1}};
+    return compare::BlockStats{box, {rank}, compare::slab_stats(box, {{reference}}, {{candidate}})};
+  };
+  blocks = {block(0, 100, 101), block(1, 1, 1.5), block(2, 10, 11), block(3, 1, 1)};
+  const json worst = parsed(report)["results"][0]["worst_slice"];
+  CHECK(worst == json{{"origin", {1}}, {"extent", {1}}, {"ranks", {1}}, {"error", 0.5}});
+}
+
 TEST_CASE("micro-batch and copy are in the key where they are in the trace") {
   CompareReport report = test::diverged_report();
   report.results[0].key.microbatch = 3;

@@ -119,6 +119,8 @@ TEST_CASE("copies that drift apart within the tolerance are mentioned") {
   CHECK(contains(text_of(test::report_of(Verdict::kMatch, {drifting})),
                  "drift: replicas of 1 tensor differ, by less than the tolerance; the furthest by "
                  "6.2 % of it (fc · output · step 0)"));
+  drifting.outcome = Outcome::kReplicaConflict;
+  CHECK_FALSE(contains(text_of(test::report_of(Verdict::kInconclusive, {drifting})), "drift"));
   CHECK_FALSE(contains(text_of(test::diverged_report()), "drift"));
 }
 

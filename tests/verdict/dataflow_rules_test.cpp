@@ -1,5 +1,7 @@
 #include "verdict/dataflow_rules.h"
 
+#include <cstdint>
+
 #include "support/catch.h"
 #include "verdict/tiny_model.h"
 
@@ -88,6 +90,12 @@ TEST_CASE("an output's gradient comes back through all consumers and containers"
                "output:layer.norm2@0", "param:layer.norm2.weight"});
 }
 
+TEST_CASE("the model's gradient comes from the loss that was computed from it, not from another") {
+  std::vector<Node> nodes = test::tiny_nodes();
+  nodes.push_back(make_node(Kind::kLoss, "auxiliary", 0));
+  CHECK(TinyModel(nodes).needs("grad_output:(model)@0") == Labels{"loss:loss@0"});
+}
+
 TEST_CASE("a gradient that nothing is known to consume hangs on the loss") {
   std::vector<Node> nodes = test::tiny_nodes();
   nodes.push_back(make_node(Kind::kGradOutput, "stranger", 1));
@@ -140,6 +148,10 @@ TEST_CASE("the next step begins with the parameters this one left") {
   const TinyModel model(test::tiny_nodes(1, 2));
   CHECK(model.needs("1/param:embed.weight") == Labels{"param_after_step:embed.weight"});
   CHECK(model.needs("param:embed.weight").empty());
+  // No step comes before the first, not even the last that a number can name.
+  std::vector<Node> nodes{make_node(Kind::kParam, "w"),
+                          make_node(Kind::kParamAfterStep, "w", std::nullopt, UINT64_MAX)};
+  CHECK(TinyModel(nodes).needs("param:w").empty());
 }
 
 TEST_CASE("optimizer state belongs to the parameter its name begins with") {

@@ -112,6 +112,24 @@ TEST_CASE("nothing depends on itself or twice on the same") {
   CHECK(needs_of(nodes, flow).at("output:m@0").count("output:m@0") == 0);
 }
 
+TEST_CASE("a tensor is not kept waiting for itself") {
+  const std::vector<trace::Module> modules{test::make_module("a", {"a"}),
+                                           test::make_module("b", {})};
+  std::vector<Node> nodes{make_node(Kind::kOutput, "a", 0), make_node(Kind::kOutput, "b", 0)};
+  CHECK(order_of(nodes, build_dataflow(nodes, modules)) ==
+        std::vector<std::string>{"output:a@0", "output:b@0"});
+}
+
+TEST_CASE("cutting a cycle leaves what is not on it") {
+  const std::vector<trace::Module> modules{test::make_module("a", {"b"}, {"w"}),
+                                           test::make_module("b", {"a"})};
+  const std::vector<Node> nodes{make_node(Kind::kOutput, "a", 0), make_node(Kind::kOutput, "b", 0),
+                                make_node(Kind::kParam, "w")};
+  const auto needs = needs_of(nodes, build_dataflow(nodes, modules));
+  CHECK(needs.at("output:a@0") == Labels{"param:w"});
+  CHECK(needs.at("output:b@0") == Labels{"output:a@0"});
+}
+
 TEST_CASE("a cycle is cut where its first node in step, phase and order stands") {
   const std::vector<trace::Module> modules{
       test::make_module("a", {"b"}), test::make_module("b", {"c"}), test::make_module("c", {"a"})};

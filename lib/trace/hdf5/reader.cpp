@@ -26,6 +26,9 @@ std::string read_text(const fs::path& path) {
     throw base::input_error(path.string(), ": not a regular file");
   }
   std::ifstream file(path, std::ios::binary);
+  if (file && file.peek() == std::ifstream::traits_type::eof() && !file.bad()) {
+    throw base::input_error(path.string(), ": is empty; was the job killed while it wrote?");
+  }
   std::ostringstream text;
   text << file.rdbuf();
   if (!file || !text) throw base::input_error(path.string(), ": cannot be read");
