@@ -13,7 +13,7 @@ namespace ttrace::diagnosis {
 std::vector<std::string> separating_axes(const compare::TensorRef& candidate,
                                          const compare::ReplicaDifference& replicas);
 
-// "tp 0 and tp 1", "ranks 0 and 2-3": the classes in words, by their coordinate where one axis
+// "tp 0 and tp 1", "rank 0 and ranks {2, 3}": the classes in words, by their coordinate where one axis
 // tells them apart.
 std::string class_words(const compare::TensorRef& candidate,
                         const compare::ReplicaDifference& replicas);

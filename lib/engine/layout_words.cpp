@@ -44,7 +44,7 @@ std::string nonfinite_words(const compare::TileStats& stats) {
 std::string slice_words(const compare::Measurement& measurement) {
   const auto& blocks = measurement.blocks;
   if (blocks.size() < 2) {
-    return concat("every shard; ", measurement.total.unequal, " of ", measurement.total.elements,
+    return concat(measurement.total.unequal, " of ", measurement.total.elements,
                   " elements differ");
   }
   const auto differing = std::count_if(blocks.begin(), blocks.end(),

@@ -46,7 +46,8 @@ void write_answer(const CompareReport& report, const TextStyle& style, std::ostr
       }
       out << bold("MATCH", "32", style) << "  "
           << base::plural(report.counts.at(Outcome::kMatch), "tensor")
-          << " agree within their tolerances";
+          << (report.counts.at(Outcome::kMatch) == 1 ? " agrees within its tolerance"
+                                                     : " agree within their tolerances");
       if (closest != nullptr) {
         out << "; the closest to its limit used " << percent(used_share(*closest->comparison))
             << " (" << printable(to_string(closest->key)) << ")";

@@ -42,7 +42,7 @@ TEST_CASE("copies that agree are separated by nothing") {
 TEST_CASE("both axes separate where a single rank or a diagonal disagrees") {
   const Replicas replicas = two_by_two();
   CHECK(replicas.axes({{0}, {1, 2, 3}}) == Axes{"dp", "tp"});
-  CHECK(replicas.words({{0}, {1, 2, 3}}) == "rank 0 and ranks 1-3 (3 of them)");
+  CHECK(replicas.words({{0}, {1, 2, 3}}) == "rank 0 and ranks {1, 2, 3}");
   CHECK(replicas.axes({{0, 3}, {1, 2}}) == Axes{"dp", "tp"});
   CHECK(replicas.axes({{0}, {1}, {2}, {3}}) == Axes{"dp", "tp"});
   CHECK(replicas.words({{0}, {1}, {2}, {3}}) == "rank 0, rank 1, rank 2 and rank 3");
@@ -75,7 +75,7 @@ TEST_CASE("coordinates that occur in several classes do not name them") {
   // Held at four of eight places: dp separates, but dp 0 is in both classes.
   const Replicas replicas(test::make_mesh({{"dp", 2}, {"tp", 2}, {"cp", 2}}));
   CHECK(replicas.axes({{0, 7}, {3, 4}}) == Axes{"dp"});
-  CHECK(replicas.words({{0, 7}, {3, 4}}) == "ranks 0-7 (2 of them) and ranks 3-4 (2 of them)");
+  CHECK(replicas.words({{0, 7}, {3, 4}}) == "ranks {0, 7} and ranks {3, 4}");
 }
 
 TEST_CASE("more than four classes are counted, not listed") {
