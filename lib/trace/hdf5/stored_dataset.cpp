@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "trace/hdf5/datatype.h"
+#include "trace/hdf5/hyperslab.h"
 #include "trace/hdf5/reading_note.h"
 
 namespace ttrace::trace::hdf5 {
@@ -138,17 +139,7 @@ void StoredDataset::read(const tensor::Box& box, std::span<std::byte> out) const
   const LibraryLock lock;
   const ReadingNote note(file_);
   const Handle space(H5Dget_space(object_.get()), H5Sclose);
-  Handle memory;
-  if (box.extent.empty()) {
-    memory = Handle(H5Screate(H5S_SCALAR), H5Sclose);
-  } else {
-    const std::vector<hsize_t> origin(box.origin.begin(), box.origin.end());
-    const std::vector<hsize_t> extent(box.extent.begin(), box.extent.end());
-    H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, origin.data(), nullptr, extent.data(),
-                        nullptr);
-    memory =
-        Handle(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose);
-  }
+  const Handle memory = select_box(space.get(), box);
   // Memory type = file type: HDF5 copies the bits and converts nothing.
   if (H5Dread(object_.get(), type_.get(), memory.get(), space.get(), H5P_DEFAULT, out.data()) < 0) {
     throw base::input_error(file_, ": ", path_, ": cannot be read (", base::printable(last_error()),

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "trace/hdf5/datatype.h"
+#include "trace/hdf5/hyperslab.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -62,17 +63,7 @@ class FileSink : public Sink {
     if (!object) throw failure(base::concat(dataset, " was never created"));
     const Handle type(H5Dget_type(object.get()), H5Tclose);
     const Handle space(H5Dget_space(object.get()), H5Sclose);
-    Handle memory;
-    if (box.extent.empty()) {
-      memory = Handle(H5Screate(H5S_SCALAR), H5Sclose);
-    } else {
-      const std::vector<hsize_t> origin(box.origin.begin(), box.origin.end());
-      const std::vector<hsize_t> extent(box.extent.begin(), box.extent.end());
-      H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, origin.data(), nullptr, extent.data(),
-                          nullptr);
-      memory = Handle(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
-                      H5Sclose);
-    }
+    const Handle memory = select_box(space.get(), box);
     if (H5Dwrite(object.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, bytes.data()) <
         0) {
       throw failure(base::concat(dataset, " cannot be written"));
