@@ -32,6 +32,33 @@ void widen_each(std::span<const std::byte> bytes, std::span<Out> out) {
   convert_each<T>(bytes, out, [](T stored) { return static_cast<Out>(stored); });
 }
 
+template <typename Out>
+void widen_integers(DType dtype, std::span<const std::byte> bytes, std::span<Out> out) {
+  switch (dtype) {
+    case DType::kInt8:
+      return widen_each<std::int8_t>(bytes, out);
+    case DType::kInt16:
+      return widen_each<std::int16_t>(bytes, out);
+    case DType::kInt32:
+      return widen_each<std::int32_t>(bytes, out);
+    case DType::kInt64:
+      return widen_each<std::int64_t>(bytes, out);
+    case DType::kUInt8:
+      return widen_each<std::uint8_t>(bytes, out);
+    case DType::kUInt16:
+      return widen_each<std::uint16_t>(bytes, out);
+    case DType::kUInt32:
+      return widen_each<std::uint32_t>(bytes, out);
+    case DType::kUInt64:
+      return widen_each<std::uint64_t>(bytes, out);
+    case DType::kBool:
+      return convert_each<std::uint8_t>(
+          bytes, out, [](std::uint8_t stored) { return static_cast<Out>(stored != 0); });
+    default:
+      throw base::internal_error("unknown dtype");
+  }
+}
+
 // IEEE-like small floats: `mantissa_bits` below `exponent_bits` below the sign.
 double decode_small(unsigned bits, int exponent_bits, int mantissa_bits, bool has_infinity) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
@@ -95,53 +122,16 @@ void decode_floats(DType dtype, std::span<const std::byte> bytes, std::span<doub
       return convert_each<std::uint8_t>(bytes, out, decode_float8_e4m3);
     case DType::kFloat8E5M2:
       return convert_each<std::uint8_t>(bytes, out, decode_float8_e5m2);
-    case DType::kInt8:
-      return widen_each<std::int8_t>(bytes, out);
-    case DType::kInt16:
-      return widen_each<std::int16_t>(bytes, out);
-    case DType::kInt32:
-      return widen_each<std::int32_t>(bytes, out);
-    case DType::kInt64:
-      return widen_each<std::int64_t>(bytes, out);
-    case DType::kUInt8:
-      return widen_each<std::uint8_t>(bytes, out);
-    case DType::kUInt16:
-      return widen_each<std::uint16_t>(bytes, out);
-    case DType::kUInt32:
-      return widen_each<std::uint32_t>(bytes, out);
-    case DType::kUInt64:
-      return widen_each<std::uint64_t>(bytes, out);
-    case DType::kBool:
-      return convert_each<std::uint8_t>(
-          bytes, out, [](std::uint8_t stored) { return stored != 0 ? 1.0 : 0.0; });
+    default:
+      return widen_integers(dtype, bytes, out);
   }
-  throw base::internal_error("unknown dtype");
 }
 
 void decode_integers(DType dtype, std::span<const std::byte> bytes, std::span<std::int64_t> out) {
-  switch (dtype) {
-    case DType::kInt8:
-      return widen_each<std::int8_t>(bytes, out);
-    case DType::kInt16:
-      return widen_each<std::int16_t>(bytes, out);
-    case DType::kInt32:
-      return widen_each<std::int32_t>(bytes, out);
-    case DType::kInt64:
-      return widen_each<std::int64_t>(bytes, out);
-    case DType::kUInt8:
-      return widen_each<std::uint8_t>(bytes, out);
-    case DType::kUInt16:
-      return widen_each<std::uint16_t>(bytes, out);
-    case DType::kUInt32:
-      return widen_each<std::uint32_t>(bytes, out);
-    case DType::kUInt64:
-      return widen_each<std::uint64_t>(bytes, out);
-    case DType::kBool:
-      return convert_each<std::uint8_t>(
-          bytes, out, [](std::uint8_t stored) { return std::int64_t{stored != 0}; });
-    default:
-      throw base::internal_error(dtype_name(dtype), " is not an integer type");
+  if (is_floating(dtype)) {
+    throw base::internal_error(dtype_name(dtype), " is not an integer type");
   }
+  widen_integers(dtype, bytes, out);
 }
 
 }  // namespace ttrace::tensor
