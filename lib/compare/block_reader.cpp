@@ -26,26 +26,24 @@ BlockReader::BlockReader(const trace::Source& source, const trace::TensorEntry& 
     : entry_(&entry), block_(&block), combination_(&combination) {
   for (const layout::Term& term : block.terms) {
     TermReaders readers;
-    const std::size_t count = replicas == Replicas::kAll ? term.replicas.size() : 1;
-    std::vector<std::uint64_t> ranks;
-    for (std::size_t i = 0; i < count; ++i) {
-      const layout::Piece& piece = term.replicas[i];
-      readers.replicas.emplace_back(source, entry, piece.rank, piece.local.extent);
-      ranks.push_back(piece.rank);
+    const std::size_t count = replicas == Replicas::kAll ? term.ranks.size() : 1;
+    const std::vector<std::uint64_t> ranks(term.ranks.begin(),
+                                           term.ranks.begin() + static_cast<std::ptrdiff_t>(count));
+    for (const std::uint64_t rank : ranks) {
+      readers.replicas.emplace_back(source, entry, rank, block.held);
     }
     terms_.push_back(std::move(readers));
-    checks_.emplace_back(std::move(ranks));
+    checks_.emplace_back(ranks);
   }
 }
 
 std::span<const std::byte> BlockReader::read_term(std::size_t term, const tensor::Box& box) {
-  const tensor::Box local = tensor::relative_to(box, block_->global.origin);
   std::vector<ShardReader>& replicas = terms_[term].replicas;
-  replicas[0].read_bits(local, first_bits_);
+  replicas[0].read_bits(box, first_bits_);
   bool decoded = false;
   const std::size_t count = tensor::volume(box);
   for (std::size_t i = 1; i < replicas.size(); ++i) {
-    replicas[i].read_bits(local, other_bits_);
+    replicas[i].read_bits(box, other_bits_);
     if (std::memcmp(first_bits_.data(), other_bits_.data(), first_bits_.size()) == 0) {
       checks_[term].add_equal(i);
       continue;
@@ -103,6 +101,12 @@ std::uint64_t BlockReader::bytes_read() const {
     for (const ShardReader& replica : term.replicas) bytes += replica.bytes_read();
   }
   return bytes;
+}
+
+std::size_t BlockReader::shards() const {
+  std::size_t count = 0;
+  for (const TermReaders& term : terms_) count += term.replicas.size();
+  return count;
 }
 
 }  // namespace ttrace::compare

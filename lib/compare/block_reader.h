@@ -24,7 +24,8 @@ class BlockReader {
 
   const layout::Block& block() const { return *block_; }
 
-  // The logical values of `box` (global coordinates, within the block), row-major.
+  // The logical values of `box` (in coordinates of the ranks' arrays, within one part of the
+  // block), row-major.
   void read(const tensor::Box& box, std::span<double> out);
 
   // The same with exact integers; the tensor must be of an integer type or bool.
@@ -37,6 +38,8 @@ class BlockReader {
   // What the replicas of each term looked like in everything read so far.
   const std::vector<ReplicaCheck>& replica_checks() const { return checks_; }
   std::uint64_t bytes_read() const;
+  // Number of datasets it holds open.
+  std::size_t shards() const;
 
  private:
   struct TermReaders {

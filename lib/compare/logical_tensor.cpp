@@ -1,54 +1,120 @@
 #include "compare/logical_tensor.h"
 
-namespace ttrace::compare {
+#include <algorithm>
 
-LogicalTensor::LogicalTensor(const trace::Source& source, const trace::TensorEntry& entry)
+#include "compare/resolved_plan.h"
+
+namespace ttrace::compare {
+namespace {
+
+constexpr std::size_t kMostOpenShards = 256;
+
+}  // namespace
+
+LogicalTensor::LogicalTensor(const trace::Source& source, const trace::TensorEntry& entry,
+                             Replicas replicas)
     : source_(&source),
       entry_(&entry),
-      plan_(layout::plan_layout(entry, source.manifest().meshes.at(entry.mesh))) {}
+      replicas_(replicas),
+      plan_(resolved_plan(source, entry)),
+      index_(plan_) {}
 
 BlockReader& LogicalTensor::reader_of(std::size_t block) {
-  auto found = readers_.find(block);
-  if (found == readers_.end()) {
-    found = readers_
-                .emplace(block, BlockReader(*source_, *entry_, plan_.blocks[block],
-                                            plan_.combination, Replicas::kFirstOnly))
-                .first;
+  auto found = open_.find(block);
+  if (found == open_.end()) {
+    BlockReader reader(*source_, *entry_, plan_.blocks[block], plan_.combination, replicas_);
+    open_shards_ += reader.shards();
+    while (open_shards_ > kMostOpenShards && !open_.empty()) close_least_used();
+    found = open_.emplace(block, OpenBlock{std::move(reader)}).first;
   }
-  return found->second;
+  found->second.last_used = ++uses_;
+  return found->second.reader;
+}
+
+void LogicalTensor::close_least_used() {
+  const auto least = std::min_element(open_.begin(), open_.end(), [](const auto& a, const auto& b) {
+    return a.second.last_used < b.second.last_used;
+  });
+  const BlockReader& reader = least->second.reader;
+  open_shards_ -= reader.shards();
+  closed_bytes_ += reader.bytes_read();
+  closed_checks_.insert(closed_checks_.end(), reader.replica_checks().begin(),
+                        reader.replica_checks().end());
+  open_.erase(least);
 }
 
 template <typename Value, typename ReadBlock>
-void LogicalTensor::read_blocks(const tensor::Box& box, std::span<Value> out,
-                                ReadBlock read_block) {
-  std::vector<Value> part;
-  for (std::size_t i = 0; i < plan_.blocks.size(); ++i) {
-    const auto common = tensor::intersect(plan_.blocks[i].global, box);
-    if (!common) continue;
-    if (*common == box) return read_block(reader_of(i), box, out);
-    part.resize(tensor::volume(*common));
-    read_block(reader_of(i), *common, std::span<Value>(part));
-    tensor::copy_common(*common, std::as_bytes(std::span(part)), box, std::as_writable_bytes(out),
+void LogicalTensor::read_parts(const tensor::Box& box, std::span<Value> out, ReadBlock read_block) {
+  std::vector<Value> values;
+  index_.for_each(box, [&](std::size_t block, const layout::Part& part) {
+    const tensor::Box common = *tensor::intersect(part.global, box);
+    const tensor::Box local =
+        tensor::shifted(tensor::relative_to(common, part.global.origin), part.local.origin);
+    if (common == box) {
+      read_block(reader_of(block), local, out);
+      return false;  // parts are disjoint
+    }
+    values.resize(tensor::volume(common));
+    read_block(reader_of(block), local, std::span<Value>(values));
+    tensor::copy_common(common, std::as_bytes(std::span(values)), box, std::as_writable_bytes(out),
                         sizeof(Value));
-  }
+    return true;
+  });
 }
 
 void LogicalTensor::read(const tensor::Box& box, std::span<double> out) {
-  read_blocks(box, out, [](BlockReader& reader, const tensor::Box& part, std::span<double> values) {
+  read_parts(box, out, [](BlockReader& reader, const tensor::Box& part, std::span<double> values) {
     reader.read(part, values);
   });
 }
 
 void LogicalTensor::read_integers(const tensor::Box& box, std::span<std::int64_t> out) {
-  read_blocks(box, out,
-              [](BlockReader& reader, const tensor::Box& part, std::span<std::int64_t> values) {
-                reader.read_integers(part, values);
-              });
+  read_parts(box, out,
+             [](BlockReader& reader, const tensor::Box& part, std::span<std::int64_t> values) {
+               reader.read_integers(part, values);
+             });
+}
+
+std::vector<Region> LogicalTensor::regions() const {
+  std::vector<Region> regions;
+  for (const layout::Block& block : plan_.blocks) {
+    Region region;
+    for (const layout::Part& part : block.held.parts) region.boxes.push_back(part.global);
+    for (const layout::Term& term : block.terms) {
+      region.ranks.insert(region.ranks.end(), term.ranks.begin(), term.ranks.end());
+    }
+    std::sort(region.ranks.begin(), region.ranks.end());
+    regions.push_back(std::move(region));
+  }
+  return regions;
+}
+
+std::optional<Place> LogicalTensor::locate(const tensor::Shape& point) const {
+  std::optional<Place> place;
+  const tensor::Box element{point, tensor::Shape(point.size(), 1)};
+  index_.for_each(element, [&](std::size_t block, const layout::Part& part) {
+    const layout::Holding& held = plan_.blocks[block].held;
+    tensor::Shape local =
+        tensor::shifted(tensor::relative_to(element, part.global.origin), part.local.origin).origin;
+    if (held.range) {
+      local = {tensor::position(held.shape, local) - held.range->start};
+    }
+    place = Place{plan_.blocks[block].terms[0].ranks[0], std::move(local)};
+    return false;
+  });
+  return place;
+}
+
+void LogicalTensor::for_each_check(const std::function<void(const ReplicaCheck&)>& visit) const {
+  for (const ReplicaCheck& check : closed_checks_) visit(check);
+  for (const auto& [block, open] : open_) {
+    for (const ReplicaCheck& check : open.reader.replica_checks()) visit(check);
+  }
 }
 
 std::uint64_t LogicalTensor::bytes_read() const {
-  std::uint64_t bytes = 0;
-  for (const auto& [block, reader] : readers_) bytes += reader.bytes_read();
+  std::uint64_t bytes = closed_bytes_;
+  for (const auto& [block, open] : open_) bytes += open.reader.bytes_read();
   return bytes;
 }
 

@@ -1,40 +1,49 @@
-// A logical tensor of any trace, read by boxes of its own coordinates, whatever its shards are.
+// A tensor of a trace as its shards make it up.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <span>
-#include <vector>
 
-#include "compare/block_reader.h"
-#include "layout/plan.h"
-#include "trace/source.h"
+#include "compare/part_index.h"
+#include "compare/tensor_reader.h"
 
 namespace ttrace::compare {
 
-// Reads the first replica of everything. Shards are opened when a box first needs them. Not
-// thread-safe; cheap to make.
-class LogicalTensor {
+// Shards are opened when a box first needs them, and closed when many others are needed: a run of
+// thousands of ranks has more files than a process may have open.
+class LogicalTensor : public TensorReader {
  public:
-  LogicalTensor(const trace::Source& source, const trace::TensorEntry& entry);
+  // `entry` must outlive the reader. Throws as resolved_plan.
+  LogicalTensor(const trace::Source& source, const trace::TensorEntry& entry,
+                Replicas replicas = Replicas::kFirstOnly);
 
-  const trace::TensorEntry& entry() const { return *entry_; }
-
-  // Logical values of `box`, row-major. Throws an input error if a shard is missing or wrong.
-  void read(const tensor::Box& box, std::span<double> out);
-  void read_integers(const tensor::Box& box, std::span<std::int64_t> out);
-  std::uint64_t bytes_read() const;
+  void read(const tensor::Box& box, std::span<double> out) override;
+  void read_integers(const tensor::Box& box, std::span<std::int64_t> out) override;
+  std::vector<Region> regions() const override;
+  std::optional<Place> locate(const tensor::Shape& point) const override;
+  void for_each_check(const std::function<void(const ReplicaCheck&)>& visit) const override;
+  std::uint64_t bytes_read() const override;
 
  private:
   template <typename Value, typename ReadBlock>
-  void read_blocks(const tensor::Box& box, std::span<Value> out, ReadBlock read_block);
+  void read_parts(const tensor::Box& box, std::span<Value> out, ReadBlock read_block);
+  struct OpenBlock {
+    BlockReader reader;
+    std::uint64_t last_used = 0;
+  };
+
   BlockReader& reader_of(std::size_t block);
+  void close_least_used();
 
   const trace::Source* source_;
   const trace::TensorEntry* entry_;
+  Replicas replicas_;
   layout::Plan plan_;
-  std::map<std::size_t, BlockReader> readers_;
+  PartIndex index_;
+  std::map<std::size_t, OpenBlock> open_;
+  std::uint64_t uses_ = 0;
+  std::size_t open_shards_ = 0;
+  std::vector<ReplicaCheck> closed_checks_;
+  std::uint64_t closed_bytes_ = 0;
 };
 
 }  // namespace ttrace::compare

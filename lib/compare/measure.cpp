@@ -2,13 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
-#include "base/error.h"
-#include "compare/block_reader.h"
-#include "compare/logical_tensor.h"
 #include "compare/slab_stats.h"
-#include "tensor/decode.h"
+#include "compare/tensor_reader.h"
 
 namespace ttrace::compare {
 namespace {
@@ -16,7 +12,16 @@ namespace {
 // 2 MiB of doubles per tensor and thread: past the size where reading in larger parts is faster.
 constexpr std::uint64_t kSlabElements = std::uint64_t{1} << 18;
 
-bool is_exact(const trace::TensorEntry& entry) { return !tensor::is_floating(entry.dtype); }
+bool is_exact(const layout::View& view) { return !tensor::is_floating(view.dtype); }
+
+bool is_u64(const layout::View& view) { return view.dtype == tensor::DType::kUInt64; }
+
+void to_floats(std::span<const std::int64_t> integers, bool u64, std::span<double> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = u64 ? static_cast<double>(static_cast<std::uint64_t>(integers[i]))
+                 : static_cast<double>(integers[i]);
+  }
+}
 
 // Equality of decoded integers: a uint64 above 2^63 has the bits of a negative int64.
 std::uint64_t count_unequal(std::span<const std::int64_t> reference, bool reference_is_u64,
@@ -34,19 +39,17 @@ std::uint64_t count_unequal(std::span<const std::int64_t> reference, bool refere
 // coordinate of the replicate axes, so their squares add up.
 class ReplicaTotals {
  public:
-  void add(const BlockReader& reader) {
-    for (const ReplicaCheck& check : reader.replica_checks()) {
-      if (check.replicas() > 1) has_replicas_ = true;
-      if (check.all_equal()) continue;
-      differ_ = true;
-      const std::vector<double>& squared = check.squared_distances();
-      if (squares_.size() < squared.size()) squares_.resize(squared.size(), 0);
-      for (std::size_t i = 0; i < squared.size(); ++i) squares_[i] += squared[i];
-      const double furthest = *std::max_element(squared.begin(), squared.end());
-      if (furthest > furthest_) {
-        furthest_ = furthest;
-        classes_ = check.classes();
-      }
+  void add(const ReplicaCheck& check) {
+    if (check.replicas() > 1) has_replicas_ = true;
+    if (check.all_equal()) return;
+    differ_ = true;
+    const std::vector<double>& squared = check.squared_distances();
+    if (squares_.size() < squared.size()) squares_.resize(squared.size(), 0);
+    for (std::size_t i = 0; i < squared.size(); ++i) squares_[i] += squared[i];
+    const double furthest = *std::max_element(squared.begin(), squared.end());
+    if (furthest > furthest_) {
+      furthest_ = furthest;
+      classes_ = check.classes();
     }
   }
 
@@ -67,76 +70,71 @@ class ReplicaTotals {
   std::vector<std::vector<std::uint64_t>> classes_;
 };
 
-std::vector<std::uint64_t> ranks_of(const layout::Block& block) {
-  std::vector<std::uint64_t> ranks;
-  for (const layout::Term& term : block.terms) {
-    for (const layout::Piece& piece : term.replicas) ranks.push_back(piece.rank);
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
-}
-
 }  // namespace
 
 Measurement measure(const TensorRef& reference, const TensorRef& candidate,
                     const std::vector<TensorRef>& noise) {
-  const layout::Plan plan = layout::plan_layout(
-      *candidate.entry, candidate.source->manifest().meshes.at(candidate.entry->mesh));
-  LogicalTensor reference_tensor(*reference.source, *reference.entry);
-  std::vector<LogicalTensor> noise_tensors;
-  for (const TensorRef& run : noise) noise_tensors.emplace_back(*run.source, *run.entry);
-  const bool exact = is_exact(*reference.entry) && is_exact(*candidate.entry);
+  const auto reference_tensor =
+      make_reader(*reference.source, *reference.view, Replicas::kFirstOnly);
+  const auto candidate_tensor = make_reader(*candidate.source, *candidate.view, Replicas::kAll);
+  std::vector<std::unique_ptr<TensorReader>> noise_tensors;
+  for (const TensorRef& run : noise) {
+    noise_tensors.push_back(make_reader(*run.source, *run.view, Replicas::kFirstOnly));
+  }
+  const bool exact = is_exact(*reference.view) && is_exact(*candidate.view);
 
   Measurement result;
   std::vector<double> noise_squares(noise.size(), 0);
-  ReplicaTotals replicas;
   std::vector<double> r;
   std::vector<double> c;
   std::vector<double> n;
   std::vector<std::int64_t> exact_r;
   std::vector<std::int64_t> exact_c;
-  for (const layout::Block& block : plan.blocks) {
-    BlockReader candidate_block(*candidate.source, *candidate.entry, block, plan.combination,
-                                Replicas::kAll);
-    BlockStats here{block.global, ranks_of(block), {}};
-    tensor::for_each_slab(block.global, kSlabElements, [&](const tensor::Box& slab) {
-      const std::size_t count = tensor::volume(slab);
-      r.resize(count);
-      c.resize(count);
-      reference_tensor.read(slab, r);
-      if (exact) {
-        exact_r.resize(count);
-        exact_c.resize(count);
-        reference_tensor.read_integers(slab, exact_r);
-        // Read once, or the replicas would be held against each other twice. The manifest refuses
-        // integers that are scaled or partial.
-        const std::span<const std::byte> bits = candidate_block.read_bits(slab);
-        tensor::decode_floats(candidate.entry->dtype, bits, c);
-        tensor::decode_integers(candidate.entry->dtype, bits, exact_c);
-      } else {
-        candidate_block.read(slab, c);
-      }
-      TileStats stats = slab_stats(slab, r, c);
-      if (exact) {
-        stats.unequal = count_unequal(exact_r, reference.entry->dtype == tensor::DType::kUInt64,
-                                      exact_c, candidate.entry->dtype == tensor::DType::kUInt64);
-      }
-      here.stats.merge(stats);
-      for (std::size_t i = 0; i < noise_tensors.size(); ++i) {
-        n.resize(count);
-        noise_tensors[i].read(slab, n);
-        noise_squares[i] += squared_distance(r, n);
-      }
-    });
-    replicas.add(candidate_block);
-    result.bytes_read += candidate_block.bytes_read();
+  const auto measure_slab = [&](const tensor::Box& slab, TileStats& into) {
+    const std::size_t count = tensor::volume(slab);
+    r.resize(count);
+    c.resize(count);
+    if (exact) {
+      exact_r.resize(count);
+      exact_c.resize(count);
+      reference_tensor->read_integers(slab, exact_r);
+      candidate_tensor->read_integers(slab, exact_c);
+      to_floats(exact_r, is_u64(*reference.view), r);
+      to_floats(exact_c, is_u64(*candidate.view), c);
+    } else {
+      reference_tensor->read(slab, r);
+      candidate_tensor->read(slab, c);
+    }
+    TileStats stats = slab_stats(slab, r, c);
+    if (exact) {
+      stats.unequal =
+          count_unequal(exact_r, is_u64(*reference.view), exact_c, is_u64(*candidate.view));
+    }
+    into.merge(stats);
+    for (std::size_t i = 0; i < noise_tensors.size(); ++i) {
+      n.resize(count);
+      noise_tensors[i]->read(slab, n);
+      noise_squares[i] += squared_distance(r, n);
+    }
+  };
+  for (Region& region : candidate_tensor->regions()) {
+    BlockStats here{std::move(region.boxes), std::move(region.ranks), {}};
+    for (const tensor::Box& box : here.boxes) {
+      tensor::for_each_slab(box, kSlabElements,
+                            [&](const tensor::Box& slab) { measure_slab(slab, here.stats); });
+    }
     result.total.merge(here.stats);
     result.blocks.push_back(std::move(here));
   }
+  ReplicaTotals replicas;
+  candidate_tensor->for_each_check([&](const ReplicaCheck& check) { replicas.add(check); });
   replicas.store(result);
   for (const double square : noise_squares) result.noise_norms.push_back(std::sqrt(square));
-  result.bytes_read += reference_tensor.bytes_read();
-  for (const LogicalTensor& run : noise_tensors) result.bytes_read += run.bytes_read();
+  if (result.total.largest) {
+    result.largest_place = candidate_tensor->locate(result.total.largest->at);
+  }
+  result.bytes_read = reference_tensor->bytes_read() + candidate_tensor->bytes_read();
+  for (const auto& run : noise_tensors) result.bytes_read += run->bytes_read();
   return result;
 }
 

@@ -3,22 +3,31 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "compare/tensor_reader.h"
 #include "compare/tile_stats.h"
-#include "layout/plan.h"
+#include "layout/view.h"
 #include "trace/source.h"
 
 namespace ttrace::compare {
 
-// A tensor in its trace. `noise` must have the shape of `reference`, as must `candidate`.
+// A tensor of a trace.
 struct TensorRef {
   const trace::Source* source = nullptr;
-  const trace::TensorEntry* entry = nullptr;
+  layout::ViewPtr view;
+
+  TensorRef() = default;
+  TensorRef(const trace::Source* from, layout::ViewPtr what)
+      : source(from), view(std::move(what)) {}
+  // The stored tensor itself; `entry` must outlive it.
+  TensorRef(const trace::Source* from, const trace::TensorEntry* entry)
+      : source(from), view(layout::view_of(*entry)) {}
 };
 
 struct BlockStats {
-  tensor::Box box;                   // coordinates of the logical tensor
+  std::vector<tensor::Box> boxes;    // coordinates of the logical tensor
   std::vector<std::uint64_t> ranks;  // of the candidate that hold it
   TileStats stats;
 };
@@ -31,16 +40,18 @@ struct ReplicaDifference {
 
 struct Measurement {
   TileStats total;
-  std::vector<BlockStats> blocks;   // one per block of the candidate's layout
+  std::vector<BlockStats> blocks;   // one per shard of the candidate, replicas together
   std::vector<double> noise_norms;  // ‖R' - R‖ of every noise run, infinite if it is not finite
   bool has_replicas = false;        // the candidate's layout has copies that were checked
   bool replicas_differ = false;
   ReplicaDifference replicas;
+  std::optional<Place> largest_place;  // of total.largest in the candidate
   std::uint64_t bytes_read = 0;
 };
 
-// Reads both tensors slab by slab in bounded memory, never a whole tensor. Integers and bool are
-// compared exactly (`total.unequal`). Throws an input error if a shard cannot be read.
+// `noise` must have the shape of `reference`, as must `candidate`. Reads both tensors slab by slab
+// in bounded memory, never a whole tensor. Integers and bool are compared exactly
+// (`total.unequal`). Throws an input error if a shard cannot be read.
 Measurement measure(const TensorRef& reference, const TensorRef& candidate,
                     const std::vector<TensorRef>& noise);
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "tensor/box.h"
+#include "layout/holding.h"
 #include "trace/source.h"
 
 namespace ttrace::compare {
@@ -15,15 +15,15 @@ namespace ttrace::compare {
 class ShardReader {
  public:
   // Opens the dataset of `entry` on `rank` and throws an input error with file, path and both
-  // shapes if it is not `shape` of the entry's dtype.
+  // shapes if it is not what `held` says, of the entry's dtype.
   ShardReader(const trace::Source& source, const trace::TensorEntry& entry, std::uint64_t rank,
-              const tensor::Shape& shape);
+              const layout::Holding& held);
 
   std::uint64_t rank() const { return rank_; }
   std::uint64_t bytes_read() const { return bytes_read_; }
 
-  // The stored bits of `box` (local coordinates). The caller's buffer, because a block of many
-  // replicas has many readers and needs few buffers.
+  // The stored bits of `box`, in coordinates of the rank's array and within what it holds. The
+  // caller's buffer, because a block of many replicas has many readers and needs few buffers.
   void read_bits(const tensor::Box& box, std::vector<std::byte>& bits);
 
   // Decodes bits into logical values: stored value × scale.
@@ -32,6 +32,8 @@ class ShardReader {
  private:
   const trace::TensorEntry* entry_;
   std::uint64_t rank_;
+  tensor::Shape array_;
+  std::optional<layout::Range> range_;
   std::unique_ptr<trace::Dataset> dataset_;
   std::uint64_t bytes_read_ = 0;
 };

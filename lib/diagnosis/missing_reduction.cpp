@@ -9,17 +9,21 @@ namespace ttrace::diagnosis {
 std::vector<Cause> find_missing_reduction(const Case& the_case) {
   std::vector<Cause> causes;
   if (!the_case.measurement->replicas_differ ||
-      !tensor::is_floating(the_case.candidate.entry->dtype)) {
+      !tensor::is_floating(the_case.candidate.view->dtype)) {
     return causes;
   }
   for (const std::string& axis :
        separating_axes(the_case.candidate, the_case.measurement->replicas)) {
     for (const trace::Reduction reduction : {trace::Reduction::kSum, trace::Reduction::kMean}) {
       // The same bytes under another placement: what the tensor would be, had it been reduced.
-      trace::TensorEntry reduced = *the_case.candidate.entry;
-      reduced.placements[axis] = trace::Partial{reduction};
+      const layout::ViewPtr reduced =
+          layout::with_entries(the_case.candidate.view, [&](const trace::TensorEntry& entry) {
+            trace::TensorEntry changed = entry;
+            changed.placements[axis] = trace::Partial{reduction};
+            return changed;
+          });
       const compare::Measurement measured =
-          compare::measure(the_case.reference, {the_case.candidate.source, &reduced}, {});
+          compare::measure(the_case.reference, {the_case.candidate.source, reduced}, {});
       const double left = compare::difference_norm(measured.total);
       const double allowed = the_case.tolerance.allowed_norm();
       const double norm = compare::reference_norm(measured.total);

@@ -4,6 +4,7 @@
 
 #include "base/concat.h"
 #include "base/number_text.h"
+#include "diagnosis/separating_axes.h"
 
 namespace ttrace::diagnosis {
 namespace {
@@ -33,8 +34,7 @@ std::vector<Cause> find_scaled(const Case& the_case) {
   if (!fit || !(fit->residual_norm <= allowed * std::max(1.0, std::abs(fit->scale)))) return {};
   // A residual within the tolerance says nothing if the whole error nearly is.
   if (fit->residual_norm > 0.1 * compare::difference_norm(stats)) return {};
-  const trace::Mesh& mesh =
-      the_case.candidate.source->manifest().meshes.at(the_case.candidate.entry->mesh);
+  const trace::Mesh& mesh = mesh_of(the_case.candidate);
   const std::string axis = axis_of_factor(fit->scale, mesh);
   const double left = fit->residual_norm / compare::reference_norm(stats);
   std::string evidence = base::concat(base::short_number(fit->scale), " times the reference");

@@ -23,10 +23,6 @@ std::map<std::uint64_t, Coordinates> coordinates_by_rank(const trace::Mesh& mesh
   return found;
 }
 
-const trace::Mesh& mesh_of(const compare::TensorRef& tensor) {
-  return tensor.source->manifest().meshes.at(tensor.entry->mesh);
-}
-
 std::string joined(const std::vector<std::string>& parts) {
   std::string text;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -65,6 +61,10 @@ std::vector<std::set<std::uint64_t>> classes_along(
 }
 
 }  // namespace
+
+const trace::Mesh& mesh_of(const compare::TensorRef& tensor) {
+  return tensor.source->manifest().meshes.at(layout::stored_in(*tensor.view).front()->mesh);
+}
 
 std::vector<std::string> separating_axes(const compare::TensorRef& candidate,
                                          const compare::ReplicaDifference& replicas) {

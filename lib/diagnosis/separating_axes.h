@@ -8,13 +8,16 @@
 
 namespace ttrace::diagnosis {
 
+// The mesh on which the tensor's shards lie; of a tensor made of several, the first one's.
+const trace::Mesh& mesh_of(const compare::TensorRef& tensor);
+
 // Axes along which a step from one rank to another, all else equal, leads from one class of
 // agreeing replicas into another. Empty if the replicas agree.
 std::vector<std::string> separating_axes(const compare::TensorRef& candidate,
                                          const compare::ReplicaDifference& replicas);
 
-// "tp 0 and tp 1", "rank 0 and ranks {2, 3}": the classes in words, by their coordinate where one axis
-// tells them apart.
+// "tp 0 and tp 1", "rank 0 and ranks {2, 3}": the classes in words, by their coordinate where one
+// axis tells them apart.
 std::string class_words(const compare::TensorRef& candidate,
                         const compare::ReplicaDifference& replicas);
 

@@ -11,6 +11,7 @@
 #include "engine/open_checks.h"
 #include "engine/pairing.h"
 #include "engine/run_facts.h"
+#include "engine/tensors_of.h"
 #include "engine/tolerances.h"
 #include "engine/verdict_of_run.h"
 #include "verdict/dataflow.h"
@@ -23,21 +24,25 @@ using report::CompareReport;
 using report::Result;
 using verdict::Outcome;
 
+std::string only_words(const char* side, const std::string& note) {
+  return base::concat("in the ", side, " only", note.empty() ? "" : "; ", note);
+}
+
 Result unmeasured(const Pair& pair, const Selection& selection) {
   Result result;
   result.key = pair.key;
-  const trace::TensorEntry& entry = pair.reference != nullptr ? *pair.reference : *pair.candidate;
-  result.shape = entry.shape;
-  result.dtype = entry.dtype;
+  const layout::View& view = pair.reference != nullptr ? *pair.reference : *pair.candidate;
+  result.shape = view.shape;
+  result.dtype = view.dtype;
   if (!selection.selects(pair.key)) {
     result.outcome = Outcome::kSkippedByRule;
     result.reason = "not selected";
   } else if (pair.candidate == nullptr) {
     result.outcome = Outcome::kMissing;
-    result.reason = "in the reference only";
+    result.reason = only_words("reference", pair.note);
   } else if (pair.reference == nullptr) {
     result.outcome = Outcome::kExtra;
-    result.reason = "in the candidate only";
+    result.reason = only_words("candidate", pair.note);
   } else {
     result.exact =
         !tensor::is_floating(pair.reference->dtype) && !tensor::is_floating(pair.candidate->dtype);
@@ -58,6 +63,10 @@ void measure_pair(const Pair& pair, const trace::Source& reference, const trace:
     report::Comparison comparison;
     comparison.measurement =
         compare::measure({&reference, pair.reference}, {&candidate, pair.candidate}, pair.noise);
+    if (const auto& place = comparison.measurement.largest_place) {
+      result.largest_rank = place->rank;
+      result.largest_local = place->local;
+    }
     result.comparison = std::move(comparison);
   } catch (const base::Error& error) {
     if (error.kind() != base::ErrorKind::kInput) throw;
@@ -70,8 +79,8 @@ std::vector<verdict::Node> nodes_of(const std::vector<Pair>& pairs) {
   std::vector<verdict::Node> nodes;
   nodes.reserve(pairs.size());
   for (const Pair& pair : pairs) {
-    const trace::TensorEntry& entry = pair.reference != nullptr ? *pair.reference : *pair.candidate;
-    nodes.push_back({pair.key, entry.order});
+    const layout::View& view = pair.reference != nullptr ? *pair.reference : *pair.candidate;
+    nodes.push_back({pair.key, view.order});
   }
   return nodes;
 }
@@ -101,6 +110,8 @@ std::vector<std::size_t> reorder(const std::vector<std::size_t>& order,
   return position;
 }
 
+Side side_of(const trace::Source& source) { return {&source, tensors_of(source.manifest())}; }
+
 }  // namespace
 
 CompareReport compare_traces(const trace::Source& reference, const trace::Source& candidate,
@@ -111,7 +122,9 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   require_sound_layouts(reference);
   require_sound_layouts(candidate);
   for (const trace::Source* run : noise) require_sound_layouts(*run);
-  const std::vector<Pair> pairs = pair_traces(reference, candidate, noise);
+  std::vector<Side> noise_sides;
+  for (const trace::Source* run : noise) noise_sides.push_back(side_of(*run));
+  const std::vector<Pair> pairs = pair_traces(side_of(reference), side_of(candidate), noise_sides);
   std::vector<trace::TensorKey> keys;
   for (const Pair& pair : pairs) keys.push_back(pair.key);
   require_matches(options.selection, keys);
@@ -144,7 +157,6 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   const verdict::Frontier frontier = verdict::find_frontier(nodes, flow, outcomes);
   out.downstream = frontier.downstream;
   const std::vector<std::size_t> position = reorder(flow.topological_order, out.results);
-  locate_largest_differences(candidate, pairs, position, out.results);
   out.findings =
       explain_findings({reference, candidate, pairs, flow, position}, frontier, out.results);
 

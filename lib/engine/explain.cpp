@@ -6,7 +6,6 @@
 #include "base/number_text.h"
 #include "diagnosis/cause.h"
 #include "engine/layout_words.h"
-#include "layout/plan.h"
 #include "verdict/module_graph.h"
 #include "verdict/phase.h"
 
@@ -63,9 +62,9 @@ std::string before_words(const std::vector<std::size_t>& depends_on, const Resul
   for (std::size_t i = 0; i < named.size() && i < kMostDependenciesNamed; ++i) {
     const Result& dependency = results[named[i]];
     text += concat(text.empty() ? "" : "; ", dependency_words(dependency, finding));
-    const trace::TensorEntry* entry = input.pairs[node_at[named[i]]].candidate;
-    if (entry == nullptr) continue;
-    for (const auto& [axis, placement] : entry->placements) {
+    const layout::ViewPtr& view = input.pairs[node_at[named[i]]].candidate;
+    if (view == nullptr) continue;
+    for (const auto& [axis, placement] : layout::stored_in(*view).front()->placements) {
       if (std::holds_alternative<trace::Partial>(placement)) {
         text += concat(" as a ", to_string(placement), " over ", axis);
       }
@@ -128,32 +127,12 @@ std::vector<report::Finding> explain_findings(const ExplainInput& input,
     if (result.comparison) {
       finding.ranks = ranks_with_error(result);
       finding.where = where_words({&input.candidate, pair.candidate}, result);
-      finding.merged = merged_words(input.candidate, *pair.candidate);
+      finding.merged = view_words(input.candidate, *pair.candidate);
       finding.causes = causes_of(input, pair, result);
     }
     findings.push_back(std::move(finding));
   }
   return findings;
-}
-
-void locate_largest_differences(const trace::Source& candidate, const std::vector<Pair>& pairs,
-                                const std::vector<std::size_t>& position,
-                                std::vector<Result>& results) {
-  for (std::size_t node = 0; node < pairs.size(); ++node) {
-    Result& result = results[position[node]];
-    if (!result.comparison || !result.comparison->measurement.total.largest) continue;
-    const tensor::Shape& at = result.comparison->measurement.total.largest->at;
-    const trace::TensorEntry& entry = *pairs[node].candidate;
-    const layout::Plan plan =
-        layout::plan_layout(entry, candidate.manifest().meshes.at(entry.mesh));
-    const tensor::Box point{at, tensor::Shape(at.size(), 1)};
-    for (const layout::Block& block : plan.blocks) {
-      if (!tensor::intersect(block.global, point)) continue;
-      result.largest_rank = block.terms[0].replicas[0].rank;
-      result.largest_local = tensor::relative_to(point, block.global.origin).origin;
-      break;
-    }
-  }
 }
 
 }  // namespace ttrace::engine

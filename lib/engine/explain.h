@@ -23,9 +23,4 @@ std::vector<report::Finding> explain_findings(const ExplainInput& input,
                                               const verdict::Frontier& frontier,
                                               const std::vector<report::Result>& results);
 
-// Sets rank and local index of every result's largest difference.
-void locate_largest_differences(const trace::Source& candidate, const std::vector<Pair>& pairs,
-                                const std::vector<std::size_t>& position,
-                                std::vector<report::Result>& results);
-
 }  // namespace ttrace::engine

@@ -5,22 +5,41 @@
 #include <set>
 
 #include "base/concat.h"
+#include "base/error.h"
 #include "base/number_text.h"
+#include "compare/resolved_plan.h"
 #include "diagnosis/separating_axes.h"
-#include "layout/plan.h"
 
 namespace ttrace::engine {
 namespace {
 
 using base::concat;
 
+constexpr std::size_t kMostNamed = 4;
+
 double mean_square(const compare::TileStats& stats) {
   return stats.finite == 0 ? 0 : stats.sum_d2 / static_cast<double>(stats.finite);
 }
 
+std::string cut_manner(const trace::Placement& placement) {
+  if (std::holds_alternative<trace::Zigzag>(placement)) return " in zigzag order";
+  if (const auto* segments = std::get_if<trace::Segments>(&placement)) {
+    return concat(" in ", segments->segments.size() * segments->repeat, " segments");
+  }
+  if (const auto* strided = std::get_if<trace::Strided>(&placement)) {
+    return concat(" with stride ", strided->stride);
+  }
+  return "";
+}
+
 std::string axis_words(const trace::Placement& placement, const std::string& axis) {
-  if (const auto* shard = std::get_if<trace::Shard>(&placement)) {
-    return concat("dimension ", shard->dim, " cut over ", axis);
+  if (std::holds_alternative<trace::Flat>(placement)) return concat("flat ranges over ", axis);
+  if (std::holds_alternative<trace::Boxes>(placement)) return concat("boxes over ", axis);
+  if (const auto* rows = std::get_if<trace::Rows>(&placement)) {
+    return concat("rows of dimension ", rows->dim, " dealt out over ", axis);
+  }
+  if (const auto dim = trace::cut_dimension(placement)) {
+    return concat("dimension ", *dim, " cut over ", axis, cut_manner(placement));
   }
   if (const auto* partial = std::get_if<trace::Partial>(&placement)) {
     return concat("partial ", reduction_name(partial->reduction), " over ", axis);
@@ -41,6 +60,13 @@ std::string nonfinite_words(const compare::TileStats& stats) {
   return text;
 }
 
+std::string boxes_words(const std::vector<tensor::Box>& boxes) {
+  std::string text = tensor::to_string(boxes[0]);
+  if (boxes.size() == 2) text += concat(" and ", tensor::to_string(boxes[1]));
+  if (boxes.size() > 2) text += concat(" and ", boxes.size() - 1, " more boxes");
+  return text;
+}
+
 std::string slice_words(const compare::Measurement& measurement) {
   const auto& blocks = measurement.blocks;
   if (blocks.size() < 2) {
@@ -55,11 +81,19 @@ std::string slice_words(const compare::Measurement& measurement) {
   // Standing out: more than twice what an even spread would give it.
   if (share * static_cast<double>(blocks.size()) > 2 || differing == 1) {
     return concat(base::short_number(100 * share), " % of the error is in ",
-                  tensor::to_string(worst->box), " on rank ", worst->ranks.front(), "; ", differing,
-                  " of ", blocks.size(), " shards differ");
+                  boxes_words(worst->boxes),
+                  worst->ranks.empty() ? std::string(", which is padding")
+                                       : concat(" on rank ", worst->ranks.front()),
+                  "; ", differing, " of ", blocks.size(), " shards differ");
   }
   return concat("spread over ", differing, " of ", blocks.size(), " shards, none stands out; ",
                 measurement.total.unequal, " of ", measurement.total.elements, " elements differ");
+}
+
+// A part of a tensor, by what its key has that the whole's has not.
+std::string entry_words(const trace::TensorEntry& part, const trace::TensorKey& whole) {
+  if (part.key.name != whole.name || !part.key.microbatch) return part.key.name;
+  return concat("mb ", *part.key.microbatch);
 }
 
 }  // namespace
@@ -75,12 +109,18 @@ const compare::BlockStats* worst_block(const compare::Measurement& measurement) 
 
 std::string merged_words(const trace::Source& candidate, const trace::TensorEntry& entry) {
   const trace::Mesh& mesh = candidate.manifest().meshes.at(entry.mesh);
-  const layout::Plan plan = layout::plan_layout(entry, mesh);
+  layout::Plan plan;
+  try {
+    plan = compare::resolved_plan(candidate, entry);
+  } catch (const base::Error& error) {
+    if (error.kind() != base::ErrorKind::kInput) throw;
+    return error.what();  // an index that cannot be read
+  }
   std::size_t pieces = 0;
   std::set<tensor::Shape> shapes;
   for (const layout::Block& block : plan.blocks) {
-    shapes.insert(block.global.extent);
-    for (const layout::Term& term : block.terms) pieces += term.replicas.size();
+    shapes.insert(block.held.dataset_shape());
+    for (const layout::Term& term : block.terms) pieces += term.ranks.size();
   }
   std::string text = concat(pieces, " × ");
   if (shapes.empty()) {
@@ -98,6 +138,22 @@ std::string merged_words(const trace::Source& candidate, const trace::TensorEntr
                               axis.name));
   }
   return text;
+}
+
+std::string view_words(const trace::Source& candidate, const layout::View& view) {
+  const std::vector<const trace::TensorEntry*> entries = layout::stored_in(view);
+  const std::string first = merged_words(candidate, *entries.front());
+  if (std::holds_alternative<layout::Stored>(view.how)) return first;
+  const char* how = std::holds_alternative<layout::Sum>(view.how)          ? "the sum of "
+                    : std::holds_alternative<layout::Transposed>(view.how) ? "transposed: "
+                    : entries.size() > 1                                   ? "made of "
+                                                                           : "cut from ";
+  std::string text = concat(tensor::to_string(view.shape), " ", how);
+  for (std::size_t i = 0; i < entries.size() && i < kMostNamed; ++i) {
+    text += concat(i > 0 ? ", " : "", entry_words(*entries[i], view.key));
+  }
+  if (entries.size() > kMostNamed) text += concat(", ... ", entries.size(), " in all");
+  return concat(text, "; ", entries.size() > 1 ? "each " : "", first);
 }
 
 std::string where_words(const compare::TensorRef& candidate, const report::Result& result) {

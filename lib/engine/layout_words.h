@@ -13,6 +13,9 @@ namespace ttrace::engine {
 // "2 × [64] -> [64], replicas over tp"
 std::string merged_words(const trace::Source& candidate, const trace::TensorEntry& entry);
 
+// The same for what a comparison looks at: of a tensor made of several, which and how.
+std::string view_words(const trace::Source& candidate, const layout::View& view);
+
 // Where in the tensor, and on which ranks, the difference sits.
 std::string where_words(const compare::TensorRef& candidate, const report::Result& result);
 

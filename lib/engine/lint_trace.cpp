@@ -1,8 +1,10 @@
 #include "engine/lint_trace.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/error.h"
+#include "compare/resolved_plan.h"
 #include "compare/shard_reader.h"
 #include "engine/open_checks.h"
 #include "layout/mesh_map.h"
@@ -29,22 +31,31 @@ void lint_modules(const trace::Source& source, std::vector<std::string>& finding
   }
 }
 
+bool placed_by_rows(const trace::TensorEntry& entry) {
+  return std::any_of(entry.placements.begin(), entry.placements.end(), [](const auto& placement) {
+    return std::holds_alternative<trace::Rows>(placement.second);
+  });
+}
+
 void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& lost,
                    LintResult& result) {
   for (const trace::TensorEntry& entry : source.manifest().tensors) {
     layout::Plan plan;
     try {
-      plan = layout::plan_layout(entry, source.manifest().meshes.at(entry.mesh));
-    } catch (const base::Error&) {
-      continue;  // told by the layout check
+      plan = compare::resolved_plan(source, entry);
+    } catch (const base::Error& error) {
+      if (error.kind() != base::ErrorKind::kInput) throw;
+      // Everything else is told by the layout check.
+      if (placed_by_rows(entry)) result.findings.emplace_back(error.what());
+      continue;
     }
     for (const layout::Block& block : plan.blocks) {
       for (const layout::Term& term : block.terms) {
-        for (const layout::Piece& piece : term.replicas) {
-          if (lost.contains(piece.rank)) continue;
+        for (const std::uint64_t rank : term.ranks) {
+          if (lost.contains(rank)) continue;
           ++result.datasets;
           try {
-            const compare::ShardReader reader(source, entry, piece.rank, piece.local.extent);
+            const compare::ShardReader reader(source, entry, rank, block.held);
           } catch (const base::Error& error) {
             if (error.kind() != base::ErrorKind::kInput) throw;
             result.findings.emplace_back(error.what());

@@ -5,8 +5,9 @@
 
 #include "base/error.h"
 #include "compare/block_reader.h"
+#include "compare/resolved_plan.h"
 #include "engine/open_checks.h"
-#include "layout/plan.h"
+#include "engine/tensors_of.h"
 
 namespace ttrace::engine {
 namespace {
@@ -33,18 +34,6 @@ trace::TensorEntry merged_entry(const trace::TensorEntry& entry) {
   return merged;
 }
 
-// Opens all blocks before anything is written, so that a tensor is written whole or not at all
-// where a shard is missing or of the wrong shape.
-std::vector<compare::BlockReader> open_blocks(const trace::Source& source,
-                                              const trace::TensorEntry& entry,
-                                              const layout::Plan& plan) {
-  std::vector<compare::BlockReader> readers;
-  for (const layout::Block& block : plan.blocks) {
-    readers.emplace_back(source, entry, block, plan.combination, compare::Replicas::kAll);
-  }
-  return readers;
-}
-
 class Merger {
  public:
   Merger(const trace::Source& source, trace::Sink& sink) : source_(source), sink_(sink) {}
@@ -52,17 +41,15 @@ class Merger {
   // Returns whether replicas differed.
   bool merge(const trace::TensorEntry& entry, const trace::TensorEntry& merged,
              MergeResult& result) {
-    const layout::Plan plan = layout::plan_layout(entry, source_.manifest().meshes.at(entry.mesh));
-    std::vector<compare::BlockReader> readers = open_blocks(source_, entry, plan);
+    const layout::Plan plan = compare::resolved_plan(source_, entry);
+    require_readable(entry, plan);
     const std::string path = dataset_path(merged.key);
     sink_.create(path, merged.dtype, merged.shape);
     bool differ = false;
-    for (compare::BlockReader& reader : readers) {
-      tensor::for_each_slab(reader.block().global, kSlabElements, [&](const tensor::Box& slab) {
-        const std::span<const std::byte> bytes = slab_bytes(entry, reader, slab);
-        sink_.write(path, slab, bytes);
-        result.bytes += bytes.size();
-      });
+    for (const layout::Block& block : plan.blocks) {
+      compare::BlockReader reader(source_, entry, block, plan.combination, compare::Replicas::kAll);
+      for (const layout::Part& part : block.held.parts)
+        write_part(entry, path, part, reader, result);
       for (const compare::ReplicaCheck& check : reader.replica_checks()) {
         differ = differ || !check.all_equal();
       }
@@ -71,6 +58,26 @@ class Merger {
   }
 
  private:
+  // Opens all shards before anything is written, so that a tensor is written whole or not at all
+  // where one is missing or of the wrong shape. Not kept open: they may be thousands.
+  void require_readable(const trace::TensorEntry& entry, const layout::Plan& plan) const {
+    for (const layout::Block& block : plan.blocks) {
+      const compare::BlockReader reader(source_, entry, block, plan.combination,
+                                        compare::Replicas::kAll);
+    }
+  }
+
+  void write_part(const trace::TensorEntry& entry, const std::string& path,
+                  const layout::Part& part, compare::BlockReader& reader, MergeResult& result) {
+    tensor::for_each_slab(part.local, kSlabElements, [&](const tensor::Box& local) {
+      const std::span<const std::byte> bytes = slab_bytes(entry, reader, local);
+      const tensor::Box global =
+          tensor::shifted(tensor::relative_to(local, part.local.origin), part.global.origin);
+      sink_.write(path, global, bytes);
+      result.bytes += bytes.size();
+    });
+  }
+
   std::span<const std::byte> slab_bytes(const trace::TensorEntry& entry,
                                         compare::BlockReader& reader, const tensor::Box& slab) {
     if (!is_partial(entry)) return reader.read_bits(slab);
@@ -98,7 +105,8 @@ MergeResult merge_trace(const trace::Source& source, const Selection& selection,
   manifest.meshes = {{"", {}}};
   manifest.tensors.clear();
   Merger merger(source, sink);
-  for (const trace::TensorEntry& entry : source.manifest().tensors) {
+  for (const layout::ViewPtr& view : tensors_of(source.manifest())) {
+    const trace::TensorEntry& entry = *layout::stored_in(*view).front();
     if (!selection.selects(entry.key)) continue;
     trace::TensorEntry merged = merged_entry(entry);
     try {

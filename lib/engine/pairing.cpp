@@ -1,30 +1,45 @@
 #include "engine/pairing.h"
 
 #include <map>
+#include <set>
 
 #include "base/error.h"
+#include "layout/microbatches.h"
 
 namespace ttrace::engine {
 namespace {
 
-using EntriesByKey = std::map<trace::TensorKey, const trace::TensorEntry*>;
+using layout::ViewPtr;
+using ViewsByKey = std::map<trace::TensorKey, ViewPtr>;
 
-EntriesByKey by_key(const trace::Manifest& manifest) {
-  EntriesByKey entries;
-  for (const trace::TensorEntry& entry : manifest.tensors) entries.emplace(entry.key, &entry);
-  return entries;
+ViewsByKey by_key(const Side& side) {
+  ViewsByKey views;
+  for (const ViewPtr& view : side.tensors) views.emplace(view->key, view);
+  return views;
 }
 
-const trace::TensorEntry* find(const EntriesByKey& entries, const trace::TensorKey& key) {
-  const auto found = entries.find(key);
-  return found == entries.end() ? nullptr : found->second;
+ViewPtr find(const ViewsByKey& views, const trace::TensorKey& key) {
+  const auto found = views.find(key);
+  return found == views.end() ? nullptr : found->second;
 }
 
-std::string described(const trace::TensorEntry& entry) {
-  return base::concat(tensor::to_string(entry.shape), " ", tensor::dtype_short_name(entry.dtype));
+std::string described(const layout::View& view) {
+  return base::concat(tensor::to_string(view.shape), " ", tensor::dtype_short_name(view.dtype));
 }
 
-void require_same_reference(const trace::TensorEntry& reference, const trace::TensorEntry& noise,
+std::string microbatch_words(const layout::View& view) {
+  if (!view.microbatches) return "of no micro-batch in particular";
+  using How = trace::Microbatches::How;
+  const How how = view.microbatches->how;
+  std::string text = how == How::kSum ? "the sum of" : how == How::kMean ? "the mean of" : "all of";
+  text += " micro-batches";
+  for (std::size_t i = 0; i < view.microbatches->numbers.size(); ++i) {
+    text += base::concat(i > 0 ? ", " : " ", view.microbatches->numbers[i]);
+  }
+  return text;
+}
+
+void require_same_reference(const layout::View& reference, const layout::View& noise,
                             const trace::Source& run) {
   if (noise.shape == reference.shape && noise.dtype == reference.dtype) return;
   throw base::input_error(run.path(), ": ", to_string(noise.key), ": ", described(noise),
@@ -33,35 +48,100 @@ void require_same_reference(const trace::TensorEntry& reference, const trace::Te
                           "its first activation disturbed");
 }
 
+// What `views` has of the micro-batches that `whole` stands for, put together.
+layout::Composed composed_of(const ViewsByKey& views, const layout::View& whole) {
+  std::vector<ViewPtr> parts;
+  std::string lacking;
+  for (const trace::TensorKey& key : layout::part_keys(whole)) {
+    if (ViewPtr part = find(views, key)) {
+      parts.push_back(std::move(part));
+    } else {
+      lacking += base::concat(lacking.empty() ? "" : ", ", *key.microbatch);
+    }
+  }
+  if (parts.empty()) return {};
+  if (!lacking.empty()) {
+    return {nullptr, base::concat("it is ", microbatch_words(whole),
+                                  ", and the other side lacks micro-batch ", lacking)};
+  }
+  return layout::compose_microbatches(whole, parts);
+}
+
+// Pairs the tensors of one side that stand for several micro-batches with the other's parts.
+class MicrobatchPairing {
+ public:
+  MicrobatchPairing(std::map<trace::TensorKey, Pair>& pairs, const ViewsByKey& wholes,
+                    const ViewsByKey& others, ViewPtr Pair::*whole_side, ViewPtr Pair::*other_side)
+      : pairs_(pairs),
+        wholes_(wholes),
+        others_(others),
+        whole_side_(whole_side),
+        other_side_(other_side) {}
+
+  void run() {
+    std::set<trace::TensorKey> used;
+    for (const auto& [key, whole] : wholes_) {
+      Pair& pair = pairs_.at(key);
+      if (!whole->microbatches || pair.*other_side_ != nullptr) continue;
+      layout::Composed composed = composed_of(others_, *whole);
+      pair.note = std::move(composed.problem);
+      if (!composed.view) continue;
+      pair.*other_side_ = std::move(composed.view);
+      for (const trace::TensorKey& part : layout::part_keys(*whole)) used.insert(part);
+    }
+    for (const trace::TensorKey& key : used) {
+      // A part with a partner of its own is compared with that as well.
+      if (pairs_.at(key).*whole_side_ == nullptr) pairs_.erase(key);
+    }
+  }
+
+ private:
+  std::map<trace::TensorKey, Pair>& pairs_;
+  const ViewsByKey& wholes_;
+  const ViewsByKey& others_;
+  ViewPtr Pair::*whole_side_;
+  ViewPtr Pair::*other_side_;
+};
+
+void add_noise(const Side& run, const ViewsByKey& views, Pair& pair) {
+  ViewPtr view = find(views, pair.reference->key);
+  if (view == nullptr && pair.reference->microbatches) {
+    view = composed_of(views, *pair.reference).view;
+  }
+  if (view == nullptr) return;
+  require_same_reference(*pair.reference, *view, *run.source);
+  pair.noise.emplace_back(run.source, std::move(view));
+}
+
 }  // namespace
 
-std::vector<Pair> pair_traces(const trace::Source& reference, const trace::Source& candidate,
-                              const std::vector<const trace::Source*>& noise) {
-  const EntriesByKey references = by_key(reference.manifest());
-  const EntriesByKey candidates = by_key(candidate.manifest());
-  std::vector<EntriesByKey> noise_entries;
-  for (const trace::Source* run : noise) noise_entries.push_back(by_key(run->manifest()));
+std::vector<Pair> pair_traces(const Side& reference, const Side& candidate,
+                              const std::vector<Side>& noise) {
+  const ViewsByKey references = by_key(reference);
+  const ViewsByKey candidates = by_key(candidate);
+  std::vector<ViewsByKey> noise_views;
+  for (const Side& run : noise) noise_views.push_back(by_key(run));
 
   std::map<trace::TensorKey, Pair> pairs;
-  for (const auto& [key, entry] : references) pairs[key].reference = entry;
-  for (const auto& [key, entry] : candidates) {
+  for (const auto& [key, view] : references) pairs[key].reference = view;
+  for (const auto& [key, view] : candidates) {
     Pair& pair = pairs[key];
-    pair.candidate = entry;
+    pair.candidate = view;
     if (pair.reference == nullptr && key.copy != 0) {
       trace::TensorKey first_copy = key;
       first_copy.copy = 0;
       pair.reference = find(references, first_copy);
     }
   }
+  MicrobatchPairing(pairs, references, candidates, &Pair::reference, &Pair::candidate).run();
+  MicrobatchPairing(pairs, candidates, references, &Pair::candidate, &Pair::reference).run();
+
   std::vector<Pair> result;
   result.reserve(pairs.size());
   for (auto& [key, pair] : pairs) {
     pair.key = key;
     for (std::size_t i = 0; i < noise.size() && pair.reference != nullptr; ++i) {
-      const trace::TensorEntry* entry = find(noise_entries[i], pair.reference->key);
-      if (entry == nullptr) continue;
-      require_same_reference(*pair.reference, *entry, *noise[i]);
-      pair.noise.push_back({noise[i], entry});
+      add_noise(noise[i], noise_views[i], pair);
     }
     result.push_back(std::move(pair));
   }
@@ -69,12 +149,19 @@ std::vector<Pair> pair_traces(const trace::Source& reference, const trace::Sourc
 }
 
 std::string incomparable_reason(const Pair& pair) {
-  const trace::TensorEntry& reference = *pair.reference;
-  const trace::TensorEntry& candidate = *pair.candidate;
+  const layout::View& reference = *pair.reference;
+  const layout::View& candidate = *pair.candidate;
   const bool same_class =
       tensor::is_floating(reference.dtype) == tensor::is_floating(candidate.dtype);
-  if (reference.shape == candidate.shape && same_class) return "";
-  return base::concat("reference ", described(reference), ", candidate ", described(candidate));
+  if (reference.shape != candidate.shape || !same_class) {
+    return base::concat("reference ", described(reference), ", candidate ", described(candidate));
+  }
+  if (reference.microbatches && candidate.microbatches &&
+      reference.microbatches != candidate.microbatches) {
+    return base::concat("the reference is ", microbatch_words(reference), ", the candidate ",
+                        microbatch_words(candidate));
+  }
+  return "";
 }
 
 }  // namespace ttrace::engine

@@ -1,6 +1,7 @@
 // The union of two traces' tensors, each with what there is of it on either side.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "compare/measure.h"
@@ -8,18 +9,26 @@
 
 namespace ttrace::engine {
 
+// The tensors of a trace that take part, each key once.
+struct Side {
+  const trace::Source* source = nullptr;
+  std::vector<layout::ViewPtr> tensors;
+};
+
 struct Pair {
   trace::TensorKey key;
-  const trace::TensorEntry* reference = nullptr;  // or null
-  const trace::TensorEntry* candidate = nullptr;  // or null
-  std::vector<compare::TensorRef> noise;          // of the runs that have the tensor
+  layout::ViewPtr reference;              // or null
+  layout::ViewPtr candidate;              // or null
+  std::vector<compare::TensorRef> noise;  // of the runs that have the tensor
+  std::string note;                       // why a side is absent though it has parts of the tensor
 };
 
 // Sorted by key. A further copy of a tied parameter that the reference does not have is paired with
-// the reference's copy 0. Throws an input error if a noise run has another shape or dtype for a
-// tensor of the reference: it is then not a run of this reference.
-std::vector<Pair> pair_traces(const trace::Source& reference, const trace::Source& candidate,
-                              const std::vector<const trace::Source*>& noise);
+// the reference's copy 0. A tensor that stands for several micro-batches is paired with the other
+// side's tensors of those, put together. Throws an input error if a noise run has another shape or
+// dtype for a tensor of the reference: it is then not a run of this reference.
+std::vector<Pair> pair_traces(const Side& reference, const Side& candidate,
+                              const std::vector<Side>& noise);
 
 // Why the pair cannot be held against each other ("reference [4, 8] f32, candidate [4, 16] f32"),
 // or empty. Both sides must be present.

@@ -1,6 +1,9 @@
 #include "layout/mesh_map.h"
 
+#include <algorithm>
 #include <set>
+
+#include "base/error.h"
 
 namespace ttrace::layout {
 
@@ -21,6 +24,13 @@ std::vector<std::uint64_t> coordinates_at(const trace::Mesh& mesh, std::uint64_t
 
 std::uint64_t rank_at(const trace::Mesh& mesh, std::uint64_t linear) {
   return mesh.ranks.empty() ? linear : mesh.ranks[linear];
+}
+
+std::vector<std::uint64_t> coordinates_of(const trace::Mesh& mesh, std::uint64_t rank) {
+  if (mesh.ranks.empty()) return coordinates_at(mesh, rank);
+  const auto found = std::find(mesh.ranks.begin(), mesh.ranks.end(), rank);
+  if (found == mesh.ranks.end()) throw base::internal_error("rank ", rank, " is not of the mesh");
+  return coordinates_at(mesh, static_cast<std::uint64_t>(found - mesh.ranks.begin()));
 }
 
 std::vector<std::uint64_t> ranks_of(const trace::Manifest& manifest) {

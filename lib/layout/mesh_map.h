@@ -17,6 +17,9 @@ std::vector<std::uint64_t> coordinates_at(const trace::Mesh& mesh, std::uint64_t
 // The rank at position `linear` in row-major order of the coordinates.
 std::uint64_t rank_at(const trace::Mesh& mesh, std::uint64_t linear);
 
+// Coordinates of `rank`, which must be of the mesh.
+std::vector<std::uint64_t> coordinates_of(const trace::Mesh& mesh, std::uint64_t rank);
+
 // All ranks of all meshes, ascending.
 std::vector<std::uint64_t> ranks_of(const trace::Manifest& manifest);
 

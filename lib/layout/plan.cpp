@@ -4,162 +4,173 @@
 #include <map>
 
 #include "base/error.h"
-#include "layout/mesh_map.h"
-#include "layout/shard.h"
+#include "layout/axis_view.h"
+#include "layout/combination.h"
+#include "layout/coverage.h"
+#include "layout/cut.h"
+#include "layout/rows.h"
 
 namespace ttrace::layout {
 namespace {
 
-using trace::Placement;
+using Position = std::vector<std::uint64_t>;
 
-// One mesh axis as a tensor sees it: the coordinates that hold it, and how.
-struct AxisView {
-  const std::string* name = nullptr;
-  std::vector<std::uint64_t> held;
-  Placement placement = trace::Replicate{};
+// Position of `position` among the axes for which `counts(placement)`, in row-major order.
+template <typename Counts>
+std::uint64_t linear_over(const std::vector<AxisView>& views, const Position& position,
+                          Counts counts) {
+  std::uint64_t linear = 0;
+  for (std::size_t a = 0; a < views.size(); ++a) {
+    if (counts(*views[a].placement)) linear = linear * views[a].held.size() + position[a];
+  }
+  return linear;
+}
+
+bool is_partial(const trace::Placement& placement) {
+  return std::holds_alternative<trace::Partial>(placement);
+}
+
+const trace::Rows* rows_of(const std::vector<AxisView>& views) {
+  for (const AxisView& view : views) {
+    if (const auto* rows = std::get_if<trace::Rows>(view.placement)) return rows;
+  }
+  return nullptr;
+}
+
+class Holder {
+ public:
+  Holder(const trace::TensorEntry& entry, const trace::Mesh& mesh,
+         const std::vector<AxisView>& views, const RowNumbers& rows)
+      : entry_(entry), mesh_(mesh), views_(views), rows_(rows), by_rows_(rows_of(views)) {}
+
+  Holding at(const Position& position) const {
+    std::vector<Ranges> held(entry_.shape.size());
+    for (std::size_t d = 0; d < held.size(); ++d) append(held[d], {0, entry_.shape[d]});
+    std::optional<Range> range;
+    for (std::size_t a = 0; a < views_.size(); ++a) {
+      const AxisView& view = views_[a];
+      try {
+        apply_cut(*view.placement, view.held.size(), position[a], held);
+      } catch (const base::Error& error) {
+        throw error.in(base::concat("placements/", *view.name));
+      }
+      if (const auto* flat = std::get_if<trace::Flat>(view.placement)) {
+        range = Range{flat->ranges[position[a]].start,
+                      flat->ranges[position[a]].stop - flat->ranges[position[a]].start};
+      }
+    }
+    if (by_rows_ != nullptr) held[by_rows_->dim] = rows_at(position);
+    return make_holding(held, range);
+  }
+
+ private:
+  Ranges rows_at(const Position& position) const {
+    if (!rows_) throw base::internal_error("a tensor placed by rows without its index");
+    const std::uint64_t rank = rank_of(views_, mesh_, position);
+    try {
+      return rows_from_numbers(rows_(rank), entry_.shape[by_rows_->dim]);
+    } catch (const base::Error& error) {
+      throw error.in(base::concat(by_rows_->index, ": rank ", rank));
+    }
+  }
+
+  const trace::TensorEntry& entry_;
+  const trace::Mesh& mesh_;
+  const std::vector<AxisView>& views_;
+  const RowNumbers& rows_;
+  const trace::Rows* by_rows_;
 };
 
-std::vector<AxisView> axis_views(const trace::TensorEntry& entry, const trace::Mesh& mesh) {
-  std::vector<AxisView> views;
-  views.reserve(mesh.axes.size());
-  for (const trace::MeshAxis& axis : mesh.axes) {
-    AxisView view;
-    view.name = &axis.name;
-    if (const auto placement = entry.placements.find(axis.name);
-        placement != entry.placements.end()) {
-      view.placement = placement->second;
-    }
-    if (const auto held = entry.held_at.find(axis.name); held != entry.held_at.end()) {
-      view.held = held->second;
-    } else if (const auto* only = std::get_if<trace::Only>(&view.placement)) {
-      view.held = {only->coordinate};
-    } else {
-      view.held.resize(axis.size);
-      for (std::uint64_t i = 0; i < axis.size; ++i) view.held[i] = i;
-    }
-    views.push_back(std::move(view));
-  }
-  return views;
-}
-
-// Calls visit(index of each axis within its held coordinates) in row-major order.
-template <typename Visit>
-void for_each_position(const std::vector<AxisView>& views, Visit visit) {
-  std::vector<std::uint64_t> position(views.size(), 0);
-  while (true) {
-    visit(position);
-    std::size_t a = views.size();
-    while (a > 0 && ++position[a - 1] == views[a - 1].held.size()) position[--a] = 0;
-    if (a == 0) return;
-  }
-}
-
-tensor::Box box_at(const trace::TensorEntry& entry, const std::vector<AxisView>& views,
-                   const std::vector<std::uint64_t>& position) {
-  tensor::Box box = tensor::whole(entry.shape);
-  for (std::size_t a = 0; a < views.size(); ++a) {
-    const auto* shard = std::get_if<trace::Shard>(&views[a].placement);
-    if (shard == nullptr) continue;
-    try {
-      const Range range =
-          shard_range(*shard, box.extent[shard->dim], views[a].held.size(), position[a]);
-      box.origin[shard->dim] += range.start;
-      box.extent[shard->dim] = range.length;
-    } catch (const base::Error& error) {
-      throw error.in(base::concat("placements/", *views[a].name));
+// Only the index says who holds which row, so only here can it be told that one has no holder.
+void check_rows(const std::vector<AxisView>& views, const trace::TensorEntry& entry,
+                const std::vector<Block>& blocks, const std::vector<std::uint64_t>& other_cuts) {
+  const trace::Rows& rows = *rows_of(views);
+  struct Group {
+    std::vector<tensor::Box> runs;
+    std::vector<std::uint64_t> ranks;
+  };
+  std::map<std::uint64_t, Group> groups;  // blocks that the other axes cut alike
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const tensor::Shape& shape = blocks[b].held.shape;
+    const bool has_columns = std::all_of(
+        shape.begin(), shape.end(),
+        [&, d = std::uint64_t{0}](std::uint64_t n) mutable { return d++ == rows.dim || n > 0; });
+    if (!has_columns) continue;
+    Group& group = groups[other_cuts[b]];
+    for (const Part& part : blocks[b].held.parts) {
+      // Other dimensions may cut a row into several parts; its first one stands for it.
+      const bool first = std::all_of(
+          part.local.origin.begin(), part.local.origin.end(),
+          [&, d = std::uint64_t{0}](std::uint64_t o) mutable { return d++ == rows.dim || o == 0; });
+      if (!first) continue;
+      group.runs.push_back({{part.global.origin[rows.dim]}, {part.global.extent[rows.dim]}});
+      group.ranks.push_back(blocks[b].terms[0].ranks[0]);
     }
   }
-  return box;
-}
-
-Combination combination_of(const std::vector<AxisView>& views) {
-  Combination combination;
-  bool sums = false;
-  for (const AxisView& view : views) {
-    const auto* partial = std::get_if<trace::Partial>(&view.placement);
-    if (partial == nullptr) continue;
-    if (partial->reduction == trace::Reduction::kMax) {
-      combination.maximum = true;
-    } else {
-      sums = true;
-    }
-    if (partial->reduction == trace::Reduction::kMean) {
-      combination.factor /= static_cast<double>(view.held.size());
+  for (const auto& [other, group] : groups) {
+    for (const CoverageDefect& defect : coverage_defects({entry.shape[rows.dim]}, group.runs, 1)) {
+      const std::uint64_t row = defect.where.origin[0];
+      if (defect.owners.empty()) {
+        throw base::input_error(rows.index, ": row ", row, " of dimension ", rows.dim,
+                                " is held by no rank");
+      }
+      throw base::input_error(rows.index, ": row ", row, " of dimension ", rows.dim,
+                              " is held twice, by rank ", group.ranks[defect.owners[0]],
+                              " and rank ", group.ranks[defect.owners[1]]);
     }
   }
-  if (combination.maximum && sums) {
-    throw base::input_error(
-        "placements: a maximum over one axis and a sum or mean over another "
-        "cannot be combined");
-  }
-  return combination;
 }
 
 }  // namespace
 
-std::optional<tensor::Box> held_box(const trace::TensorEntry& entry, const trace::Mesh& mesh,
-                                    const std::vector<std::uint64_t>& coordinates) {
+std::optional<Holding> held_at(const trace::TensorEntry& entry, const trace::Mesh& mesh,
+                               const std::vector<std::uint64_t>& coordinates,
+                               const RowNumbers& rows) {
   const std::vector<AxisView> views = axis_views(entry, mesh);
-  std::vector<std::uint64_t> position(views.size());
+  Position position(views.size());
   for (std::size_t a = 0; a < views.size(); ++a) {
-    const auto found = std::find(views[a].held.begin(), views[a].held.end(), coordinates[a]);
-    if (found == views[a].held.end()) return std::nullopt;
+    const auto found = std::lower_bound(views[a].held.begin(), views[a].held.end(), coordinates[a]);
+    if (found == views[a].held.end() || *found != coordinates[a]) return std::nullopt;
     position[a] = static_cast<std::uint64_t>(found - views[a].held.begin());
   }
-  return box_at(entry, views, position);
+  return Holder(entry, mesh, views, rows).at(position);
 }
 
-Plan plan_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh) {
+Plan plan_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh, const RowNumbers& rows) {
   const std::vector<AxisView> views = axis_views(entry, mesh);
+  const bool by_rows = rows_of(views) != nullptr;
   Plan plan;
   plan.combination = combination_of(views);
-  std::map<tensor::Shape, std::size_t> block_at;  // by origin: blocks are disjoint
-  for_each_position(views, [&](const std::vector<std::uint64_t>& position) {
-    tensor::Box global = box_at(entry, views, position);
-    if (tensor::empty(global)) return;
-    Piece piece;
-    std::uint64_t linear = 0;
-    std::uint64_t term = 0;
-    for (std::size_t a = 0; a < views.size(); ++a) {
-      const std::uint64_t coordinate = views[a].held[position[a]];
-      piece.coordinates.push_back(coordinate);
-      linear = linear * mesh.axes[a].size + coordinate;
-      if (std::holds_alternative<trace::Partial>(views[a].placement)) {
-        term = term * views[a].held.size() + position[a];
-      }
-    }
-    piece.rank = rank_at(mesh, linear);
-    piece.local = tensor::whole(global.extent);
-    const auto [found, fresh] = block_at.emplace(global.origin, plan.blocks.size());
-    if (fresh) plan.blocks.push_back({std::move(global), {}});
-    std::vector<Term>& terms = plan.blocks[found->second].terms;
-    if (terms.size() <= term) terms.resize(term + 1);
-    terms[term].replicas.push_back(std::move(piece));
-  });
-  return plan;
-}
-
-std::vector<std::string> layout_problems(const trace::Manifest& manifest) {
-  std::vector<std::string> problems;
-  for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
-    const trace::TensorEntry& entry = manifest.tensors[i];
-    try {
-      const std::vector<AxisView> views = axis_views(entry, manifest.meshes.at(entry.mesh));
-      combination_of(views);
-      // Only shards can contradict the shape, so the other axes stay at their first coordinate.
-      std::vector<AxisView> shards = views;
-      for (AxisView& view : shards) {
-        if (!std::holds_alternative<trace::Shard>(view.placement)) view.held.resize(1);
-      }
-      for_each_position(shards, [&](const std::vector<std::uint64_t>& position) {
-        box_at(entry, shards, position);
-      });
-    } catch (const base::Error& error) {
-      problems.push_back(base::concat("/tensors/", i, "/", error.what(), " (", to_string(entry.key),
-                                      ", shape ", tensor::to_string(entry.shape), ")"));
-    }
+  std::uint64_t blocks = 1;
+  std::uint64_t terms = 1;
+  for (const AxisView& view : views) {
+    if (cuts(*view.placement)) blocks *= view.held.size();
+    if (is_partial(*view.placement)) terms *= view.held.size();
   }
-  return problems;
+  plan.blocks.resize(blocks);
+  std::vector<std::uint64_t> other_cuts(by_rows ? blocks : 0);
+  const Holder holder(entry, mesh, views, rows);
+  for_each_position(views, [&](const Position& position) {
+    const std::uint64_t b = linear_over(views, position, cuts);
+    Block& block = plan.blocks[b];
+    const std::uint64_t rank = rank_of(views, mesh, position);
+    if (block.terms.empty()) {
+      block.held = holder.at(position);
+      block.terms.resize(terms);
+      if (by_rows) {
+        other_cuts[b] = linear_over(views, position, [](const trace::Placement& placement) {
+          return cuts(placement) && !std::holds_alternative<trace::Rows>(placement);
+        });
+      }
+    } else if (by_rows && holder.at(position) != block.held) {
+      throw base::input_error(rows_of(views)->index, ": ranks ", block.terms[0].ranks[0], " and ",
+                              rank, " should hold the same rows, but their indices differ");
+    }
+    block.terms[linear_over(views, position, is_partial)].ranks.push_back(rank);
+  });
+  if (by_rows) check_rows(views, entry, plan.blocks, other_cuts);
+  std::erase_if(plan.blocks, [](const Block& block) { return block.held.parts.empty(); });
+  return plan;
 }
 
 }  // namespace ttrace::layout

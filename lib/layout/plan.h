@@ -3,30 +3,25 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tensor/box.h"
+#include "layout/holding.h"
 #include "trace/manifest.h"
 
 namespace ttrace::layout {
 
-// A rank's dataset, or the part of it that a block covers, in local coordinates.
-struct Piece {
-  std::uint64_t rank = 0;
-  std::vector<std::uint64_t> coordinates;  // of the mesh
-  tensor::Box local;
-};
-
-// Copies of the same numbers; they are expected to be equal bit by bit.
+// Ranks that hold copies of the same numbers; they are expected to be equal bit by bit.
 struct Term {
-  std::vector<Piece> replicas;
+  std::vector<std::uint64_t> ranks;
 };
 
-// A part of the logical tensor: its value is the reduction of its terms (one, unless partial).
+// A part of the logical tensor, as the ranks of all its terms hold it: its value is the reduction
+// of its terms (one, unless partial).
 struct Block {
-  tensor::Box global;
+  Holding held;
   std::vector<Term> terms;
 };
 
@@ -38,22 +33,30 @@ struct Combination {
 };
 
 struct Plan {
-  std::vector<Block>
-      blocks;  // disjoint, covering every element; none for a tensor without elements
+  // Together they hold every element of the tensor once; blocks without elements are left out.
+  std::vector<Block> blocks;
   Combination combination;
 };
 
-// Throws an input error with a JSON pointer relative to the entry ("placements/tp: ...") if the
-// placements contradict each other or the shape.
-Plan plan_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh);
+// For a tensor placed by rows: the numbers in a rank's part of its index tensor. A negative one is
+// a row of padding. May throw.
+using RowNumbers = std::function<std::vector<std::int64_t>(std::uint64_t rank)>;
 
-// The box of the logical tensor that the coordinates' rank holds (possibly empty), or nothing if it
-// holds no part. Throws as plan_layout.
-std::optional<tensor::Box> held_box(const trace::TensorEntry& entry, const trace::Mesh& mesh,
-                                    const std::vector<std::uint64_t>& coordinates);
+// Throws an input error with a JSON pointer relative to the entry ("placements/tp: ...") if the
+// placements contradict each other or the shape, and if the rows leave one to nobody or give it to
+// two coordinates. Whether boxes and flat ranges do is for layout_problems, and must be known.
+Plan plan_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh,
+                 const RowNumbers& rows = {});
+
+// What the coordinates' rank holds (perhaps no elements), or nothing if the tensor is not held
+// there. Its cost does not depend on the other ranks. Throws as plan_layout.
+std::optional<Holding> held_at(const trace::TensorEntry& entry, const trace::Mesh& mesh,
+                               const std::vector<std::uint64_t>& coordinates,
+                               const RowNumbers& rows = {});
 
 // Everything contradictory in the manifest's layouts, one sentence each with a JSON pointer; empty
-// if there is nothing.
+// if there is nothing. The rows of index tensors are not looked at, only that there is such a
+// tensor and that it fits.
 std::vector<std::string> layout_problems(const trace::Manifest& manifest);
 
 }  // namespace ttrace::layout

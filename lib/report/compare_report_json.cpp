@@ -9,6 +9,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
+constexpr std::size_t kMostBoxes = 64;  // of a shard in one report
+
 json number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -79,10 +81,20 @@ json worst_slice_json(const compare::Measurement& measurement) {
     }
   }
   if (worst == nullptr) return nullptr;
-  return {{"origin", worst->box.origin},
-          {"extent", worst->box.extent},
-          {"ranks", worst->ranks},
-          {"error", number(worst_error)}};
+  const tensor::Box hull = tensor::hull(worst->boxes);
+  json out{{"origin", hull.origin},
+           {"extent", hull.extent},
+           {"ranks", worst->ranks},
+           {"error", number(worst_error)}};
+  if (worst->boxes.size() > 1) {
+    json boxes = json::array();
+    for (const tensor::Box& box : worst->boxes) {
+      boxes.push_back({{"origin", box.origin}, {"extent", box.extent}});
+      if (boxes.size() == kMostBoxes) break;
+    }
+    out["boxes"] = std::move(boxes);
+  }
+  return out;
 }
 
 json result_json(const Result& result) {

@@ -43,6 +43,19 @@ std::optional<Box> intersect(const Box& a, const Box& b) {
   return common;
 }
 
+Box hull(const std::vector<Box>& boxes) {
+  Box around = boxes.at(0);
+  for (const Box& box : boxes) {
+    for (std::size_t d = 0; d < box.extent.size(); ++d) {
+      const std::uint64_t stop =
+          std::max(around.origin[d] + around.extent[d], box.origin[d] + box.extent[d]);
+      around.origin[d] = std::min(around.origin[d], box.origin[d]);
+      around.extent[d] = stop - around.origin[d];
+    }
+  }
+  return around;
+}
+
 Box relative_to(const Box& box, const Shape& origin) {
   Box moved = box;
   for (std::size_t d = 0; d < origin.size(); ++d) moved.origin[d] -= origin[d];

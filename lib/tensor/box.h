@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tensor/shape.h"
 
@@ -30,6 +31,9 @@ bool empty(const Box& box);
 
 // The common part, or nothing if there is none.
 std::optional<Box> intersect(const Box& a, const Box& b);
+
+// The smallest box around all of `boxes`, of which there is at least one.
+Box hull(const std::vector<Box>& boxes);
 
 // `box` in the coordinates of a frame whose origin is `origin`.
 Box relative_to(const Box& box, const Shape& origin);

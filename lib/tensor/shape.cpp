@@ -23,6 +23,12 @@ std::optional<std::uint64_t> byte_count(const Shape& shape, DType dtype) {
   return elements ? base::checked_mul(*elements, element_bytes(dtype)) : std::nullopt;
 }
 
+std::uint64_t position(const Shape& shape, const Shape& point) {
+  std::uint64_t linear = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) linear = linear * shape[d] + point[d];
+  return linear;
+}
+
 std::string to_string(const Shape& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) {

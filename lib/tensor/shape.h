@@ -19,6 +19,9 @@ std::optional<std::uint64_t> element_count(const Shape& shape);
 // Size in bytes of a dense tensor, or nothing if it overflows 64 bits.
 std::optional<std::uint64_t> byte_count(const Shape& shape, DType dtype);
 
+// Row-major position of the element at `point` within an array of `shape`.
+std::uint64_t position(const Shape& shape, const Shape& point);
+
 // "[8, 32]", "[]".
 std::string to_string(const Shape& shape);
 

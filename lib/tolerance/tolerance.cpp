@@ -24,11 +24,11 @@ double passing_multiplier(const Tolerance& tolerance, double difference_norm) {
   return above_floor / tolerance.unit_norm;
 }
 
-double shared_epsilon(const trace::TensorEntry& reference, const trace::TensorEntry& candidate) {
+double shared_epsilon(const layout::View& reference, const layout::View& candidate) {
   double coarsest = 0;
-  for (const trace::TensorEntry* entry : {&reference, &candidate}) {
-    coarsest = std::max(coarsest, tensor::epsilon(entry->dtype));
-    if (entry->computed_in) coarsest = std::max(coarsest, tensor::epsilon(*entry->computed_in));
+  for (const layout::View* view : {&reference, &candidate}) {
+    coarsest = std::max(coarsest, tensor::epsilon(view->dtype));
+    if (view->computed_in) coarsest = std::max(coarsest, tensor::epsilon(*view->computed_in));
   }
   return coarsest;
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "trace/manifest.h"
+#include "layout/view.h"
 
 namespace ttrace::tolerance {
 
@@ -35,7 +35,7 @@ double passing_multiplier(const Tolerance& tolerance, double difference_norm);
 
 // The coarsest precision among what both tensors are stored and were computed in; 0 for integers.
 // Source: method, correction "computed in, not stored in".
-double shared_epsilon(const trace::TensorEntry& reference, const trace::TensorEntry& candidate);
+double shared_epsilon(const layout::View& reference, const layout::View& candidate);
 
 Tolerance exact_tolerance();
 

@@ -43,8 +43,21 @@ struct Mesh {
   std::vector<std::uint64_t> ranks;  // row-major order of the coordinates; empty: 0, 1, 2, ...
 };
 
+// A tensor that stands for several micro-batches: their sum, their mean, or all of them one after
+// the other along dimension `dim`.
+struct Microbatches {
+  enum class How { kSum, kMean, kShard };
+
+  How how = How::kSum;
+  std::uint64_t dim = 0;
+  std::vector<std::uint64_t> numbers;
+
+  bool operator==(const Microbatches&) const = default;
+};
+
 struct TensorEntry {
   TensorKey key;
+  std::optional<Microbatches> microbatches;
   tensor::DType dtype = tensor::DType::kFloat32;
   tensor::Shape shape;
   std::string mesh;

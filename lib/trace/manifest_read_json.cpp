@@ -6,6 +6,7 @@
 #include "base/number_text.h"
 #include "base/strict_json.h"
 #include "trace/manifest.h"
+#include "trace/placement_json.h"
 
 namespace ttrace::trace {
 namespace {
@@ -122,94 +123,59 @@ Mesh mesh_from(const JsonCursor& object) {
   return mesh;
 }
 
-Placement placement_from(const JsonCursor& value) {
-  if (value.is_string()) {
-    const std::string word = value.as_string();
-    if (word != "replicate") {
-      throw value.error("unknown placement \"", base::printable(word),
-                        "\", expected \"replicate\" or an object with shard, partial or only");
-    }
-    return Replicate{};
-  }
-  if (value.find("shard")) {
-    value.allow_keys({"shard", "sizes"});
-    Shard shard{value.require("shard").as_count(), std::nullopt};
-    if (const auto sizes = value.find("sizes")) shard.sizes = counts(*sizes);
-    return shard;
-  }
-  if (value.find("partial")) {
-    value.allow_keys({"partial"});
-    const JsonCursor reduction = value.require("partial");
-    const std::string word = reduction.as_string();
-    for (const Reduction known : {Reduction::kSum, Reduction::kMean, Reduction::kMax}) {
-      if (word == reduction_name(known)) return Partial{known};
-    }
-    throw reduction.error("unknown reduction \"", base::printable(word),
-                          "\", expected sum, mean or max");
-  }
-  if (const auto only = value.find("only")) {
-    value.allow_keys({"only"});
-    return Only{only->as_count()};
-  }
-  throw value.error(
-      "unknown placement, expected \"replicate\" or an object with shard, partial or "
-      "only");
-}
-
-std::uint64_t axis_size(const Mesh& mesh, const std::string& axis, const JsonCursor& at) {
-  for (const MeshAxis& known : mesh.axes) {
-    if (known.name == axis) return known.size;
-  }
-  throw at.error("the mesh has no axis \"", base::printable(axis), "\"");
-}
-
 void read_layout(const JsonCursor& object, const Mesh& mesh, TensorEntry& entry) {
   if (const auto held_at = object.find("held_at")) {
     for (const auto& [axis, list] : held_at->members()) {
-      const std::uint64_t size = axis_size(mesh, axis, list);
-      const std::vector<std::uint64_t> held = counts(list);
-      if (held.empty()) throw list.error("held at no coordinate");
-      for (std::size_t i = 0; i < held.size(); ++i) {
-        if (held[i] >= size) {
-          throw list.error("coordinate ", held[i], ", but the axis has size ", size);
-        }
-        if (i > 0 && held[i] <= held[i - 1]) {
-          throw list.error("coordinates must ascend: ", held[i - 1], " before ", held[i]);
-        }
-      }
-      entry.held_at.emplace(axis, held);
+      entry.held_at.emplace(axis, held_coordinates_from(list, axis, mesh));
     }
   }
   if (const auto placements = object.find("placements")) {
     for (const auto& [axis, value] : placements->members()) {
-      const std::uint64_t size = axis_size(mesh, axis, value);
       Placement placement = placement_from(value);
-      if (const auto* shard = std::get_if<Shard>(&placement)) {
-        if (shard->dim >= entry.shape.size()) {
-          throw value.error("shard of dimension ", shard->dim, ", but the tensor's shape is ",
-                            tensor::to_string(entry.shape));
-        }
-      }
-      if (const auto* only = std::get_if<Only>(&placement)) {
-        if (only->coordinate >= size) {
-          throw value.error("only ", only->coordinate, ", but the axis has size ", size);
-        }
-        if (entry.held_at.contains(axis)) {
-          throw value.error("\"only\" and \"held_at\" both restrict this axis; give one");
-        }
-      }
-      if (std::holds_alternative<Partial>(placement) && !tensor::is_floating(entry.dtype)) {
-        throw value.error("partial of ", tensor::dtype_name(entry.dtype),
-                          "; only floating-point tensors are reduced");
-      }
+      check_placement(placement, axis, entry, mesh, value);
       entry.placements.emplace(axis, std::move(placement));
     }
   }
 }
 
+Microbatches microbatches_from(const JsonCursor& object, const TensorEntry& entry) {
+  object.allow_keys({"sum", "mean", "shard", "of"});
+  Microbatches whole;
+  std::optional<JsonCursor> list;
+  if (const auto shard = object.find("shard")) {
+    object.allow_keys({"shard", "of"});
+    whole.how = Microbatches::How::kShard;
+    whole.dim = shard->as_count();
+    if (whole.dim >= entry.shape.size()) {
+      throw shard->error("dimension ", whole.dim, ", but the tensor's shape is ",
+                         tensor::to_string(entry.shape));
+    }
+    list = object.require("of");
+  } else {
+    const bool mean = object.find("mean").has_value();
+    object.allow_keys({mean ? "mean" : "sum"});
+    whole.how = mean ? Microbatches::How::kMean : Microbatches::How::kSum;
+    list = object.require(mean ? "mean" : "sum");
+    if (!tensor::is_floating(entry.dtype) && mean) {
+      throw list->error("mean of ", tensor::dtype_name(entry.dtype));
+    }
+  }
+  whole.numbers = counts(*list);
+  if (whole.numbers.empty()) throw list->error("expected at least one micro-batch");
+  std::vector<std::uint64_t> sorted = whole.numbers;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) throw list->error("micro-batch ", *twice, " stands twice");
+  if (entry.key.microbatch) {
+    throw object.error("a tensor of micro-batch ", *entry.key.microbatch,
+                       " cannot stand for several; leave out \"microbatch\"");
+  }
+  return whole;
+}
+
 TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Mesh>& meshes) {
-  object.allow_keys({"name", "kind", "step", "microbatch", "call", "copy", "dtype", "shape", "mesh",
-                     "held_at", "placements", "scale", "computed_in", "order"});
+  object.allow_keys({"name", "kind", "step", "microbatch", "microbatches", "call", "copy", "dtype",
+                     "shape", "mesh", "held_at", "placements", "scale", "computed_in", "order"});
   TensorEntry entry;
   const JsonCursor name = object.require("name");
   entry.key.name = name.as_string();
@@ -235,6 +201,9 @@ TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Me
   if (!tensor::byte_count(entry.shape, entry.dtype)) {
     throw shape.error("the size in bytes of ", tensor::to_string(entry.shape), " ",
                       tensor::dtype_name(entry.dtype), " overflows 64 bits");
+  }
+  if (const auto whole = object.find("microbatches")) {
+    entry.microbatches = microbatches_from(*whole, entry);
   }
   const auto mesh_name = object.find("mesh");
   if (mesh_name) entry.mesh = mesh_name->as_string();

@@ -45,15 +45,57 @@ struct PlacementJson {
     if (shard.sizes) out["sizes"] = *shard.sizes;
     return out;
   }
+  json operator()(const Zigzag& zigzag) const {
+    return {{"shard", zigzag.dim}, {"order", "zigzag"}};
+  }
+  json operator()(const Segments& segments) const {
+    json out{{"shard", segments.dim}, {"segments", segments.segments}};
+    if (segments.repeat != 1) out["repeat"] = segments.repeat;
+    if (segments.sizes) out["sizes"] = *segments.sizes;
+    return out;
+  }
+  json operator()(const Strided& strided) const {
+    return {{"shard", strided.dim}, {"stride", strided.stride}};
+  }
+  json operator()(const Flat& flat) const {
+    json ranges = json::array();
+    for (const Flat::Interval& range : flat.ranges) {
+      ranges.push_back(json::array({range.start, range.stop}));
+    }
+    return {{"flat", std::move(ranges)}};
+  }
+  json operator()(const Boxes& boxes) const {
+    json list = json::array();
+    for (const tensor::Box& box : boxes.boxes) {
+      list.push_back(json::array({box.origin, box.extent}));
+    }
+    return {{"boxes", std::move(list)}};
+  }
+  json operator()(const Rows& rows) const {
+    return {{"rows", {{"dim", rows.dim}, {"index", rows.index}}}};
+  }
   json operator()(const Partial& partial) const {
     return {{"partial", reduction_name(partial.reduction)}};
   }
   json operator()(const Only& only) const { return {{"only", only.coordinate}}; }
 };
 
+json microbatches_json(const Microbatches& whole) {
+  switch (whole.how) {
+    case Microbatches::How::kSum:
+      return {{"sum", whole.numbers}};
+    case Microbatches::How::kMean:
+      return {{"mean", whole.numbers}};
+    case Microbatches::How::kShard:
+      break;
+  }
+  return {{"shard", whole.dim}, {"of", whole.numbers}};
+}
+
 json tensor_json(const TensorEntry& entry) {
   json out{{"name", entry.key.name}, {"kind", kind_name(entry.key.kind)}, {"step", entry.key.step}};
   if (entry.key.microbatch) out["microbatch"] = *entry.key.microbatch;
+  if (entry.microbatches) out["microbatches"] = microbatches_json(*entry.microbatches);
   if (entry.key.call != 0) out["call"] = entry.key.call;
   if (entry.key.copy != 0) out["copy"] = entry.key.copy;
   out["dtype"] = tensor::dtype_name(entry.dtype);

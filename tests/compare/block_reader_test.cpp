@@ -82,16 +82,16 @@ TEST_CASE("the scale applies to each stored value") {
   CHECK(OneAxis(Partial{Reduction::kMax}, {{1}, {2}}, -1).values() == Doubles{-1});
 }
 
-TEST_CASE("a box of a block is read in global coordinates") {
+TEST_CASE("a box of a block is read in coordinates of the ranks' arrays") {
   MemoryTrace source(make_mesh({{"tp", 2}}));
   trace::TensorEntry entry = make_entry("w", {4, 3});
   entry.placements = {{"tp", trace::Shard{0, std::nullopt}}};
   source.put(entry, {0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32});
   const layout::Plan plan = layout::plan_layout(entry, source.manifest().meshes.at(""));
   BlockReader reader(source, entry, plan.blocks[1], plan.combination, Replicas::kAll);
-  CHECK(reader.block().global == tensor::Box{{2, 0}, {2, 3}});
+  CHECK(reader.block().held.parts[0].global == tensor::Box{{2, 0}, {2, 3}});
   Doubles out(4);
-  reader.read({{2, 1}, {2, 2}}, out);
+  reader.read({{0, 1}, {2, 2}}, out);
   CHECK(out == Doubles{21, 22, 31, 32});
   CHECK(reader.bytes_read() == 16);
 }

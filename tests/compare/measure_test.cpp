@@ -76,10 +76,10 @@ TEST_CASE("every block of the candidate has its own numbers and ranks") {
   const Whole reference({4}, {1, 2, 3, 4});
   const Measurement measured = measure(reference.ref(), {&source, &entry}, {});
   REQUIRE(measured.blocks.size() == 2);
-  CHECK(measured.blocks[0].box == tensor::Box{{0}, {2}});
+  CHECK(measured.blocks[0].boxes == std::vector<tensor::Box>{{{0}, {2}}});
   CHECK(measured.blocks[0].ranks == std::vector<std::uint64_t>{0, 2});
   CHECK(measured.blocks[0].stats.sum_d2 == 0);
-  CHECK(measured.blocks[1].box == tensor::Box{{2}, {2}});
+  CHECK(measured.blocks[1].boxes == std::vector<tensor::Box>{{{2}, {2}}});
   CHECK(measured.blocks[1].ranks == std::vector<std::uint64_t>{1, 3});
   CHECK(measured.blocks[1].stats.sum_d2 == 9);
   CHECK(measured.blocks[1].stats.largest->at == tensor::Shape{3});

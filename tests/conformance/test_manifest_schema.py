@@ -41,7 +41,15 @@ GOOD = {
             "scale": 0.5,
             "computed_in": "bfloat16",
             "order": 3,
-        }
+        },
+        {
+            "name": "b",
+            "kind": "output",
+            "step": 0,
+            "microbatches": {"shard": 0, "of": [0, 1]},
+            "dtype": "float32",
+            "shape": [4, 2],
+        },
     ],
     "optimizer": [{"step": 0, "type": "adam", "betas": [0.9, 0.95], "updates": 1, "params": ["w"]}],
     "modules": [{"name": "a", "inputs": ["a"], "computed_from": [], "outputs": ["a", "a[1]"]}],
@@ -80,6 +88,42 @@ BROKEN: dict[str, tuple[tuple, Any]] = {
     "placement of nothing": ((*TENSOR, "placements", "tp"), {}),
     "placement of two things": ((*TENSOR, "placements", "tp"), {"shard": 0, "partial": "sum"}),
     "unknown reduction": ((*TENSOR, "placements", "tp"), {"partial": "product"}),
+    "unknown order of a shard": ((*TENSOR, "placements", "tp"), {"shard": 0, "order": "zagzig"}),
+    "order and sizes": (
+        (*TENSOR, "placements", "tp"),
+        {"shard": 0, "order": "zigzag", "sizes": [3, 1]},
+    ),
+    "no segments": ((*TENSOR, "placements", "tp"), {"shard": 0, "segments": []}),
+    "segments repeated 0 times": (
+        (*TENSOR, "placements", "tp"),
+        {"shard": 0, "segments": [2, 2], "repeat": 0},
+    ),
+    "repeat without segments": ((*TENSOR, "placements", "tp"), {"shard": 0, "repeat": 2}),
+    "parts of segments in one list": (
+        (*TENSOR, "placements", "tp"),
+        {"shard": 0, "segments": [2, 2], "sizes": [1, 1]},
+    ),
+    "stride of 0": ((*TENSOR, "placements", "tp"), {"shard": 0, "stride": 0}),
+    "stride and segments": (
+        (*TENSOR, "placements", "tp"),
+        {"shard": 0, "stride": 2, "segments": [2, 2]},
+    ),
+    "flat range of one number": ((*TENSOR, "placements", "tp"), {"flat": [[0], [4, 8]]}),
+    "flat range that is negative": ((*TENSOR, "placements", "tp"), {"flat": [[-1, 4], [4, 8]]}),
+    "flat by dimension": ((*TENSOR, "placements", "tp"), {"flat": [[0, 4], [4, 8]], "dim": 0}),
+    "box without a size": ((*TENSOR, "placements", "tp"), {"boxes": [[[0, 0]], [[0, 1]]]}),
+    "box of numbers": ((*TENSOR, "placements", "tp"), {"boxes": [[0, 2], [2, 2]]}),
+    "rows without an index": ((*TENSOR, "placements", "tp"), {"rows": {"dim": 0}}),
+    "rows by an index of no name": (
+        (*TENSOR, "placements", "tp"),
+        {"rows": {"dim": 0, "index": ""}},
+    ),
+    "rows by a list": ((*TENSOR, "placements", "tp"), {"rows": [0, 1]}),
+    "micro-batches as a list": ((*TENSOR, "microbatches"), [0, 1]),
+    "the sum of no micro-batch": ((*TENSOR, "microbatches"), {"sum": []}),
+    "micro-batches in two manners": ((*TENSOR, "microbatches"), {"sum": [0], "mean": [0]}),
+    "micro-batches cut without a list": ((*TENSOR, "microbatches"), {"shard": 0}),
+    "one micro-batch and several": (("tensors", 1, "microbatch"), 0),
     "shard of a negative dimension": ((*TENSOR, "placements", "tp"), {"shard": -1}),
     "held nowhere": ((*TENSOR, "held_at"), {"tp": []}),
     "held twice at one place": ((*TENSOR, "held_at"), {"tp": [0, 0]}),
@@ -135,9 +179,27 @@ MANIFESTS = {
 }
 
 
+# Placements on an axis of two coordinates of a tensor of shape [4, 2].
+PLACEMENTS: dict[str, Any] = {
+    "replicate": "replicate",
+    "shard": {"shard": 1},
+    "sizes": {"shard": 0, "sizes": [4, 0]},
+    "zigzag": {"shard": 0, "order": "zigzag"},
+    "segments": {"shard": 0, "segments": [1, 3]},
+    "repeated segments": {"shard": 0, "segments": [1, 1], "repeat": 2},
+    "segments with sizes": {"shard": 0, "segments": [1, 3], "sizes": [[1, 0], [1, 2]]},
+    "stride": {"shard": 0, "stride": 3},
+    "flat": {"flat": [[3, 8], [0, 3]]},
+    "an empty flat range": {"flat": [[0, 8], [5, 5]]},
+    "boxes": {"boxes": [[[0, 1], [4, 1]], [[0, 0], [4, 1]]]},
+    "partial": {"partial": "max"},
+    "only": {"only": 1},
+}
+
+
 def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    assert len(MANIFESTS) == 15
+    assert len(MANIFESTS) == 16
 
 
 @pytest.mark.parametrize("name", sorted(MANIFESTS))
@@ -145,6 +207,16 @@ def test_real_manifests_are_accepted_by_both(ttrace: Run, tmp_path: Path, name: 
     text = MANIFESTS[name]()
     VALIDATOR.validate(json.loads(text))
     exit_code, said = lint(ttrace, tmp_path, text)
+    assert (exit_code, said[:5]) == (0, "CLEAN"), said
+
+
+@pytest.mark.parametrize("name", PLACEMENTS)
+def test_every_placement_is_accepted_by_both(ttrace: Run, tmp_path: Path, name: str) -> None:
+    manifest = changed((*TENSOR, "placements", "tp"), PLACEMENTS[name])
+    if name == "only":
+        del manifest["tensors"][0]["held_at"]
+    VALIDATOR.validate(manifest)
+    exit_code, said = lint(ttrace, tmp_path, json.dumps(manifest))
     assert (exit_code, said[:5]) == (0, "CLEAN"), said
 
 

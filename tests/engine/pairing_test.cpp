@@ -1,6 +1,7 @@
 #include "engine/pairing.h"
 
 #include "base/error.h"
+#include "engine/tensors_of.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
@@ -25,17 +26,32 @@ MemoryTrace trace_of(const std::vector<trace::TensorEntry>& entries) {
   return made;
 }
 
+std::vector<Pair> pair(const MemoryTrace& reference, const MemoryTrace& candidate,
+                       const std::vector<const MemoryTrace*>& noise = {}) {
+  const auto side = [](const MemoryTrace& trace) {
+    return Side{&trace, tensors_of(trace.manifest())};
+  };
+  std::vector<Side> runs;
+  for (const MemoryTrace* run : noise) runs.push_back(side(*run));
+  return pair_traces(side(reference), side(candidate), runs);
+}
+
+// The only stored tensor of a view.
+const trace::TensorEntry* stored(const layout::ViewPtr& view) {
+  return std::get<layout::Stored>(view->how).entry.get();
+}
+
 TEST_CASE("the union of the keys is paired, sorted, each key once") {
   const MemoryTrace reference = trace_of({entry_of("c"), entry_of("a")});
   const MemoryTrace candidate = trace_of({entry_of("b"), entry_of("c")});
-  const auto pairs = pair_traces(reference, candidate, {});
+  const auto pairs = pair(reference, candidate);
   REQUIRE(pairs.size() == 3);
   CHECK(pairs[0].key.name == "a");
   CHECK(pairs[0].candidate == nullptr);
   CHECK(pairs[1].key.name == "b");
   CHECK(pairs[1].reference == nullptr);
-  CHECK(pairs[2].reference == &reference.manifest().tensors[0]);
-  CHECK(pairs[2].candidate == &candidate.manifest().tensors[1]);
+  CHECK(stored(pairs[2].reference) == &reference.manifest().tensors[0]);
+  CHECK(stored(pairs[2].candidate) == &candidate.manifest().tensors[1]);
 }
 
 TEST_CASE("keys that differ in any part are different tensors") {
@@ -45,48 +61,50 @@ TEST_CASE("keys that differ in any part are different tensors") {
   entries[3].key.kind = Kind::kParamGrad;
   entries[4].key.call = 1;
   entries[5].key.name = "a[1]";
-  const auto pairs = pair_traces(trace_of(entries), trace_of({}), {});
-  CHECK(pairs.size() == 6);
+  const MemoryTrace reference = trace_of(entries);
+  const MemoryTrace candidate = trace_of({});
+  CHECK(pair(reference, candidate).size() == 6);
 }
 
 TEST_CASE("a further copy of a tied parameter is held against the reference's only one") {
   const MemoryTrace reference = trace_of({entry_of("w")});
   const MemoryTrace candidate = trace_of({entry_of("w"), entry_of("w", 1), entry_of("v", 1)});
-  const auto pairs = pair_traces(reference, candidate, {&reference});
+  const auto pairs = pair(reference, candidate, {&reference});
   REQUIRE(pairs.size() == 3);
   CHECK(pairs[0].key.name == "v");
   CHECK(pairs[0].reference == nullptr);
   CHECK(pairs[2].key.copy == 1);
-  CHECK(pairs[2].reference == &reference.manifest().tensors[0]);
-  CHECK(pairs[2].candidate == &candidate.manifest().tensors[1]);
+  CHECK(stored(pairs[2].reference) == &reference.manifest().tensors[0]);
+  CHECK(stored(pairs[2].candidate) == &candidate.manifest().tensors[1]);
   CHECK(pairs[2].noise.size() == 1);
 }
 
 TEST_CASE("a reference that has the copy itself keeps it") {
   const MemoryTrace reference = trace_of({entry_of("w"), entry_of("w", 1)});
-  const auto pairs = pair_traces(reference, trace_of({entry_of("w", 1)}), {});
+  const MemoryTrace candidate = trace_of({entry_of("w", 1)});
+  const auto pairs = pair(reference, candidate);
   REQUIRE(pairs.size() == 2);
   CHECK(pairs[0].candidate == nullptr);
-  CHECK(pairs[1].reference == &reference.manifest().tensors[1]);
+  CHECK(stored(pairs[1].reference) == &reference.manifest().tensors[1]);
 }
 
 TEST_CASE("noise runs belong to the tensors they have") {
   const MemoryTrace reference = trace_of({entry_of("a"), entry_of("b")});
   const MemoryTrace first = trace_of({entry_of("a"), entry_of("b"), entry_of("z")});
   const MemoryTrace second = trace_of({entry_of("b")});
-  const auto pairs = pair_traces(reference, reference, {&first, &second});
+  const auto pairs = pair(reference, reference, {&first, &second});
   REQUIRE(pairs.size() == 2);
   REQUIRE(pairs[0].noise.size() == 1);
   CHECK(pairs[0].noise[0].source == &first);
   REQUIRE(pairs[1].noise.size() == 2);
-  CHECK(pairs[1].noise[1].entry == &second.manifest().tensors[0]);
+  CHECK(stored(pairs[1].noise[1].view) == &second.manifest().tensors[0]);
 }
 
 TEST_CASE("a noise run of another shape or type is no run of this reference") {
   const MemoryTrace reference = trace_of({entry_of("a")});
   const auto refusal = [&reference](const MemoryTrace& noise) {
     try {
-      pair_traces(reference, reference, {&noise});
+      pair(reference, reference, {&noise});
     } catch (const base::Error& error) {
       CHECK(error.kind() == base::ErrorKind::kInput);
       return std::string(error.what());
@@ -102,7 +120,8 @@ TEST_CASE("a noise run of another shape or type is no run of this reference") {
 
 TEST_CASE("shapes must be equal and types of one class") {
   const auto reason = [](const trace::TensorEntry& reference, const trace::TensorEntry& candidate) {
-    return incomparable_reason({reference.key, &reference, &candidate, {}});
+    return incomparable_reason(
+        {reference.key, layout::view_of(reference), layout::view_of(candidate), {}, {}});
   };
   using tensor::DType;
   const auto of = [](DType dtype) { return entry_of("a", 0, {2}, dtype); };

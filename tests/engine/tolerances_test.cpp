@@ -27,7 +27,8 @@ struct Measured {
 
   tolerance::Tolerance resolve() {
     std::vector<report::Result> results{result};
-    resolve_tolerances(manifest, {{entry.key, &entry, &entry, {}}}, results);
+    resolve_tolerances(
+        manifest, {{entry.key, layout::view_of(entry), layout::view_of(entry), {}, {}}}, results);
     return results[0].comparison->tolerance;
   }
 
@@ -74,8 +75,10 @@ TEST_CASE("integers do not make floating-point tensors of their kind look large"
   integers.result.exact = true;
   integers.result.comparison->measurement.total.sum_r2 = 1e20;
   std::vector<report::Result> results{floats.result, integers.result, integers.result};
-  const Pair of_floats{floats.entry.key, &floats.entry, &floats.entry, {}};
-  const Pair of_integers{integers.entry.key, &integers.entry, &integers.entry, {}};
+  const Pair of_floats{
+      floats.entry.key, layout::view_of(floats.entry), layout::view_of(floats.entry), {}, {}};
+  const Pair of_integers{
+      integers.entry.key, layout::view_of(integers.entry), layout::view_of(integers.entry), {}, {}};
   resolve_tolerances(floats.manifest, {of_floats, of_integers, of_integers}, results);
   CHECK(results[0].comparison->tolerance.allowed_norm() == floats.resolve().allowed_norm());
 }
@@ -84,7 +87,8 @@ TEST_CASE("what was not measured gets no tolerance") {
   Measured measured(make_entry("a", {4}));
   std::vector<report::Result> results{measured.result};
   results[0].comparison.reset();
-  resolve_tolerances(measured.manifest, {{measured.entry.key, &measured.entry, nullptr, {}}},
+  resolve_tolerances(measured.manifest,
+                     {{measured.entry.key, layout::view_of(measured.entry), nullptr, {}, {}}},
                      results);
   CHECK_FALSE(results[0].comparison.has_value());
 }

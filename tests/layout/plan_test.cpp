@@ -20,20 +20,25 @@ using Ranks = std::vector<std::uint64_t>;
 const Shard kRows{0, std::nullopt};
 const Shard kColumns{1, std::nullopt};
 
-Ranks ranks_of(const Term& term) {
-  Ranks ranks;
-  for (const Piece& piece : term.replicas) ranks.push_back(piece.rank);
-  return ranks;
+using Boxes = std::vector<Box>;
+
+Boxes held_boxes(const TensorEntry& entry, const trace::Mesh& mesh, const Ranks& coordinates) {
+  Boxes boxes;
+  const auto held = held_at(entry, mesh, coordinates);
+  for (const Part& part : held.value().parts) boxes.push_back(part.global);
+  return boxes;
 }
 
 // "[0:2, 0:4] = 0 1 + 2 3; ...": blocks with the ranks of their terms' replicas.
 std::string spelled(const Plan& plan) {
   std::string text;
   for (const Block& block : plan.blocks) {
-    text += (text.empty() ? "" : "; ") + tensor::to_string(block.global) + " =";
+    text += text.empty() ? "" : "; ";
+    for (const Part& part : block.held.parts) text += tensor::to_string(part.global);
+    text += " =";
     for (std::size_t i = 0; i < block.terms.size(); ++i) {
       if (i > 0) text += " +";
-      for (const std::uint64_t rank : ranks_of(block.terms[i])) text += base::concat(" ", rank);
+      for (const std::uint64_t rank : block.terms[i].ranks) text += base::concat(" ", rank);
     }
   }
   return text;
@@ -42,9 +47,7 @@ std::string spelled(const Plan& plan) {
 TEST_CASE("a tensor of one rank is one block") {
   const Plan plan = plan_layout(make_entry("w", {6, 4}), {});
   CHECK(spelled(plan) == "[0:6, 0:4] = 0");
-  const Piece& piece = plan.blocks[0].terms[0].replicas[0];
-  CHECK(piece.coordinates.empty());
-  CHECK(piece.local == tensor::whole({6, 4}));
+  CHECK(plan.blocks[0].held.parts[0].local == tensor::whole({6, 4}));
   CHECK(plan.combination.factor == 1);
   CHECK_FALSE(plan.combination.maximum);
 }
@@ -57,14 +60,14 @@ TEST_CASE("axes that a tensor does not name replicate it") {
   CHECK(spelled(plan_layout(entry, mesh)) == "[0:3, 0:4] = 0 2; [3:6, 0:4] = 1 3");
 }
 
-TEST_CASE("pieces have their mesh coordinates and their local box") {
+TEST_CASE("parts have their place in the rank's array") {
   TensorEntry entry = make_entry("w", {6, 4});
   entry.placements = {{"tp", kColumns}};
   const Plan plan = plan_layout(entry, make_mesh({{"dp", 2}, {"tp", 2}}));
-  const Piece& piece = plan.blocks[1].terms[0].replicas[1];
-  CHECK(piece.rank == 3);
-  CHECK(piece.coordinates == Ranks{1, 1});
-  CHECK(piece.local == Box{{0, 0}, {6, 2}});
+  const Block& block = plan.blocks[1];
+  CHECK(block.terms[0].ranks == Ranks{1, 3});
+  CHECK(block.held.shape == tensor::Shape{6, 2});
+  CHECK(block.held.parts == std::vector<Part>{{{{0, 2}, {6, 2}}, {{0, 0}, {6, 2}}}});
 }
 
 TEST_CASE("a table of ranks names the holders") {
@@ -83,8 +86,8 @@ TEST_CASE("held_at restricts an axis and its shards go to the listed coordinates
   entry.held_at = {{"pp", {0, 2}}};
   entry.placements = {{"pp", kRows}};
   CHECK(spelled(plan_layout(entry, mesh)) == "[0:2] = 0 1; [2:4] = 4 5");
-  CHECK(held_box(entry, mesh, {2, 0}) == Box{{2}, {2}});
-  CHECK_FALSE(held_box(entry, mesh, {1, 0}).has_value());
+  CHECK(held_boxes(entry, mesh, {2, 0}) == Boxes{{{2}, {2}}});
+  CHECK_FALSE(held_at(entry, mesh, {1, 0}).has_value());
 }
 
 TEST_CASE("only is one coordinate of its axis") {
@@ -92,8 +95,8 @@ TEST_CASE("only is one coordinate of its axis") {
   TensorEntry entry = make_entry("w", {4});
   entry.placements = {{"dp", Only{1}}, {"tp", kRows}};
   CHECK(spelled(plan_layout(entry, mesh)) == "[0:2] = 2; [2:4] = 3");
-  CHECK_FALSE(held_box(entry, mesh, {0, 1}).has_value());
-  CHECK(held_box(entry, mesh, {1, 1}) == Box{{2}, {2}});
+  CHECK_FALSE(held_at(entry, mesh, {0, 1}).has_value());
+  CHECK(held_boxes(entry, mesh, {1, 1}) == Boxes{{{2}, {2}}});
 }
 
 TEST_CASE("a partial axis gives one term for each coordinate") {
@@ -157,7 +160,7 @@ TEST_CASE("given sizes of a later axis must fit what the earlier one left") {
   CHECK(spelled(plan_layout(entry, mesh)) == "[0:1] = 0; [1:4] = 1; [4:5] = 2; [5:8] = 3");
   entry.shape = {9};
   test::check_refused([&] { plan_layout(entry, mesh); }, {"placements/b: ", "add up to 4"});
-  test::check_refused([&] { held_box(entry, mesh, {0, 0}); }, {"placements/b: "});
+  test::check_refused([&] { held_at(entry, mesh, {0, 0}); }, {"placements/b: "});
 }
 
 TEST_CASE("ranks of empty shards hold an empty box and appear in no block") {
@@ -165,7 +168,7 @@ TEST_CASE("ranks of empty shards hold an empty box and appear in no block") {
   TensorEntry entry = make_entry("w", {2, 3});
   entry.placements = {{"tp", kRows}};
   CHECK(spelled(plan_layout(entry, mesh)) == "[0:1, 0:3] = 0; [1:2, 0:3] = 1");
-  CHECK(held_box(entry, mesh, {3}) == Box{{2, 0}, {0, 3}});
+  CHECK(held_at(entry, mesh, {3}) == Holding{{0, 3}, {}, {}});
   entry.placements = {{"tp", Shard{0, {{1, 0, 0, 1}}}}};
   CHECK(spelled(plan_layout(entry, mesh)) == "[0:1, 0:3] = 0; [1:2, 0:3] = 3");
 }
@@ -175,7 +178,7 @@ TEST_CASE("a tensor without elements has no blocks") {
   entry.placements = {{"tp", kColumns}};
   const trace::Mesh mesh = make_mesh({{"tp", 2}});
   CHECK(plan_layout(entry, mesh).blocks.empty());
-  CHECK(held_box(entry, mesh, {1}) == Box{{0, 2}, {0, 1}});
+  CHECK(held_at(entry, mesh, {1}) == Holding{{0, 1}, {}, {}});
 }
 
 TEST_CASE("a scalar is held whole") {

@@ -1,9 +1,14 @@
-// Random cases that repeat: every case has a seed, which a failing test prints.
+// Random cases that repeat: every case has a seed, which a failing test prints. TTRACE_SEED=n in the
+// environment starts at seed n: a failing case is the first one again, and a number never used
+// gives cases never tried.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <iostream>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "support/catch.h"
@@ -51,10 +56,22 @@ class Random {
   std::mt19937_64 engine_;
 };
 
+// The first seed of every property; told once, so that the log of any run says how to repeat it.
+inline std::uint64_t base_seed() {
+  static const std::uint64_t base = [] {
+    const char* given = std::getenv("TTRACE_SEED");
+    const std::uint64_t seed = given == nullptr ? 1 : std::stoull(given);
+    std::cout << "random cases start at seed " << seed << " (TTRACE_SEED)" << std::endl;
+    return seed;
+  }();
+  return base;
+}
+
 // Runs check(random) for `count` seeds.
 template <typename Check>
 void for_seeds(std::uint64_t count, Check check) {
-  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t seed = base_seed() + i;
     CAPTURE(seed);
     Random random(seed);
     check(random);

@@ -126,7 +126,8 @@ TEST_CASE("the worst slice is the shard with the largest relative error") {
   std::vector<compare::BlockStats>& blocks = report.results[0].comparison->measurement.blocks;
   const auto block = [](std::uint64_t rank, double reference, double candidate) {
     const tensor::Box box{{rank}, {1}};
-    return compare::BlockStats{box, {rank}, compare::slab_stats(box, {{reference}}, {{candidate}})};
+    return compare::BlockStats{
+        {box}, {rank}, compare::slab_stats(box, {{reference}}, {{candidate}})};
   };
   blocks = {block(0, 100, 101), block(1, 1, 1.5), block(2, 10, 11), block(3, 1, 1)};
   const json worst = parsed(report)["results"][0]["worst_slice"];

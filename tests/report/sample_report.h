@@ -26,7 +26,7 @@ inline Result compared(const std::string& name, const std::vector<double>& refer
   compare::Measurement& measurement = result.comparison->measurement;
   const tensor::Box box = tensor::whole(result.shape);
   measurement.total = compare::slab_stats(box, reference, candidate);
-  measurement.blocks = {{box, {0}, measurement.total}};
+  measurement.blocks = {{{box}, {0}, measurement.total}};
   const double norm = compare::reference_norm(measurement.total);
   result.comparison->tolerance =
       tolerance::fallback_tolerance(norm, 0x1p-23, reference.size(), 0, 0);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "compare/resolved_plan.h"
 #include "layout/mesh_map.h"
 #include "layout/plan.h"
 
@@ -17,6 +18,21 @@ std::vector<std::byte> encode_as(const std::vector<double>& values) {
     std::memcpy(bits.data() + i * sizeof(T), &value, sizeof(T));
   }
   return bits;
+}
+
+// The dataset of a rank that holds `held` of the tensor `values`; padding is -1.
+std::vector<double> shard_of(const tensor::Shape& shape, const std::vector<double>& values,
+                             const layout::Holding& held) {
+  const std::uint64_t first = held.range ? held.range->start : 0;
+  std::vector<double> shard(tensor::element_count(held.dataset_shape()).value(), -1);
+  for (const layout::Part& part : held.parts) {
+    for (std::uint64_t i = 0; i < tensor::volume(part.local); ++i) {
+      const std::uint64_t at =
+          tensor::position(held.shape, tensor::coordinates(part.local, i)) - first;
+      shard.at(at) = values.at(tensor::position(shape, tensor::coordinates(part.global, i)));
+    }
+  }
+  return shard;
 }
 
 }  // namespace
@@ -48,15 +64,14 @@ void MemoryTrace::put_bits(const trace::TensorKey& key, std::uint64_t rank, tens
 
 void MemoryTrace::put(const trace::TensorEntry& entry, const std::vector<double>& values) {
   manifest_.tensors.push_back(entry);
-  const layout::Plan plan = layout::plan_layout(entry, manifest_.meshes.at(entry.mesh));
+  const layout::Plan plan = compare::resolved_plan(*this, entry);
   for (const layout::Block& block : plan.blocks) {
-    std::vector<double> shard(tensor::volume(block.global));
-    tensor::copy_common(tensor::whole(entry.shape), std::as_bytes(std::span(values)), block.global,
-                        std::as_writable_bytes(std::span(shard)), sizeof(double));
+    const std::vector<double> shard = shard_of(entry.shape, values, block.held);
     for (std::size_t term = 0; term < block.terms.size(); ++term) {
       const std::vector<double> part = term == 0 ? shard : std::vector<double>(shard.size(), 0.0);
-      for (const layout::Piece& piece : block.terms[term].replicas) {
-        put_bits(entry.key, piece.rank, entry.dtype, piece.local.extent, encode(entry.dtype, part));
+      for (const std::uint64_t rank : block.terms[term].ranks) {
+        put_bits(entry.key, rank, entry.dtype, block.held.dataset_shape(),
+                 encode(entry.dtype, part));
       }
     }
   }
@@ -65,11 +80,8 @@ void MemoryTrace::put(const trace::TensorEntry& entry, const std::vector<double>
 void MemoryTrace::put_shard(const trace::TensorEntry& entry, std::uint64_t rank,
                             const std::vector<double>& values) {
   const trace::Mesh& mesh = manifest_.meshes.at(entry.mesh);
-  for (std::uint64_t i = 0; i < layout::mesh_size(mesh); ++i) {
-    if (layout::rank_at(mesh, i) != rank) continue;
-    const auto box = layout::held_box(entry, mesh, layout::coordinates_at(mesh, i));
-    put_bits(entry.key, rank, entry.dtype, box.value().extent, encode(entry.dtype, values));
-  }
+  const auto held = layout::held_at(entry, mesh, layout::coordinates_of(mesh, rank));
+  put_bits(entry.key, rank, entry.dtype, held.value().dataset_shape(), encode(entry.dtype, values));
 }
 
 std::string MemoryTrace::rank_file(std::uint64_t rank) const {

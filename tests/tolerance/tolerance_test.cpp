@@ -52,7 +52,7 @@ double shared(DType reference, DType candidate, std::optional<DType> reference_i
   trace::TensorEntry c = test::make_entry("w", {}, trace::Kind::kOutput, candidate);
   r.computed_in = reference_in;
   c.computed_in = candidate_in;
-  return shared_epsilon(r, c);
+  return shared_epsilon(*layout::view_of(r), *layout::view_of(c));
 }
 
 TEST_CASE("epsilon is that of the coarsest storage") {

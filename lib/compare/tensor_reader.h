@@ -1,0 +1,55 @@
+// A logical tensor that can be read by boxes of its own coordinates, whatever it is made of.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compare/block_reader.h"
+#include "layout/view.h"
+#include "trace/source.h"
+
+namespace ttrace::compare {
+
+// A part of the tensor that the same ranks hold.
+struct Region {
+  std::vector<tensor::Box> boxes;
+  std::vector<std::uint64_t> ranks;  // ascending; empty for what no rank holds (padding)
+};
+
+// An element as a rank has it.
+struct Place {
+  std::uint64_t rank = 0;
+  tensor::Shape local;  // in the rank's dataset
+};
+
+// Not thread-safe; cheap to make.
+class TensorReader {
+ public:
+  virtual ~TensorReader() = default;
+
+  // Logical values of `box`, row-major. Throws an input error if a shard is missing or wrong.
+  virtual void read(const tensor::Box& box, std::span<double> out) = 0;
+  // The same with exact integers, for tensors of an integer type or bool; a uint64 keeps its bits.
+  virtual void read_integers(const tensor::Box& box, std::span<std::int64_t> out) = 0;
+
+  // Disjoint, together the whole tensor.
+  virtual std::vector<Region> regions() const = 0;
+
+  // Who holds the element at `point`: the first replica of the first term; nothing for padding.
+  virtual std::optional<Place> locate(const tensor::Shape& point) const = 0;
+
+  // What the replicas looked like in everything read so far, for each block that was.
+  virtual void for_each_check(const std::function<void(const ReplicaCheck&)>& visit) const = 0;
+  virtual std::uint64_t bytes_read() const = 0;
+};
+
+// With Replicas::kAll all copies are read and held against each other; each element must then be
+// read once only, or its differences count twice. `view` must outlive the reader.
+std::unique_ptr<TensorReader> make_reader(const trace::Source& source, const layout::View& view,
+                                          Replicas replicas);
+
+}  // namespace ttrace::compare

@@ -1,0 +1,71 @@
+// A logical tensor as a comparison sees it: one that a trace has, or one made of several that it
+// has. Values only; reading them is compare's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "tensor/box.h"
+#include "trace/manifest.h"
+
+namespace ttrace::layout {
+
+struct View;
+using ViewPtr = std::shared_ptr<const View>;
+
+// A tensor of the trace's manifest, or one with another layout over the same datasets.
+struct Stored {
+  std::shared_ptr<const trace::TensorEntry> entry;
+};
+
+// Boxes of other tensors put together. Elements outside all tiles are 0.
+struct Mosaic {
+  struct Tile {
+    tensor::Box target;  // in the new tensor
+    ViewPtr source;
+    tensor::Shape origin;  // of the box of the same extent in the source
+  };
+  std::vector<Tile> tiles;  // disjoint
+};
+
+// Elementwise sum times `factor`; all terms have the view's shape.
+struct Sum {
+  std::vector<ViewPtr> terms;
+  double factor = 1;
+};
+
+// Dimension i is dimension axes[i] of the source.
+struct Transposed {
+  ViewPtr source;
+  std::vector<std::size_t> axes;
+};
+
+struct View {
+  trace::TensorKey key;
+  tensor::DType dtype = tensor::DType::kFloat32;
+  tensor::Shape shape;
+  std::optional<tensor::DType> computed_in;
+  std::optional<std::uint64_t> order;
+  std::optional<trace::Microbatches> microbatches;
+  std::variant<Stored, Mosaic, Sum, Transposed> how;
+};
+
+// The tensor itself. `entry` must outlive the view.
+ViewPtr view_of(const trace::TensorEntry& entry);
+
+// Key, dtype, order and precision of a tensor made of `parts` (at least one): those of the first
+// part, computed in the coarsest precision of any.
+View made_of(const std::vector<ViewPtr>& parts);
+
+// The stored tensors it is made of, in order; at least one.
+std::vector<const trace::TensorEntry*> stored_in(const View& view);
+
+// The same view over changed entries.
+ViewPtr with_entries(const ViewPtr& view,
+                     const std::function<trace::TensorEntry(const trace::TensorEntry&)>& change);
+
+}  // namespace ttrace::layout
