@@ -1,25 +1,109 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
+#include <sstream>
 
-#include "base/concat.h"
+#include "base/error.h"
 #include "base/number_text.h"
+#include "base/strict_json.h"
 #include "command.h"
 #include "engine/lint_trace.h"
+#include "engine/write_manifest.h"
+#include "output_file.h"
+#include "trace/hdf5/rank_parts.h"
 #include "trace/hdf5/reader.h"
 
 namespace ttrace::app {
 namespace {
 
-int run(const std::string& path, const engine::LintOptions& options) {
-  const auto source = trace::hdf5::open_trace(path);
-  const engine::LintResult result = engine::lint_trace(*source, options);
+namespace fs = std::filesystem;
+
+struct Flags {
+  std::string trace;
+  engine::LintOptions options;
+  bool write = false;
+  std::string why_not_written;  // the refusal to replace what is there; empty: there is none
+};
+
+std::string manifest_path(const std::string& run) {
+  return (fs::path(run) / "manifest.json").string();
+}
+
+bool is_json(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return true;  // it cannot be read, but may well be sound
+  if (file.peek() == std::ifstream::traits_type::eof()) return false;
+  std::ostringstream text;
+  text << file.rdbuf();
+  try {
+    const base::JsonDocument document(text.str(), path);
+    return true;
+  } catch (const base::Error&) {
+    return false;
+  }
+}
+
+// A manifest.json that its writer did not finish may be replaced; nothing else, be it of a later
+// version of the format or edited by hand.
+std::string refusal_to_replace(const std::string& path) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) return "";
+  if (fs::is_regular_file(status) && !is_json(path)) return "";
+  return base::concat(path,
+                      ": is there already and is not replaced; move it away to have it "
+                      "rebuilt from the rank files");
+}
+
+struct Written {
+  std::string line;
+  std::vector<std::string> findings;
+};
+
+Written write_manifest(const Flags& flags) {
+  std::error_code error;
+  const auto status = fs::status(flags.trace, error);
+  if (!fs::exists(status)) {
+    throw base::input_error(flags.trace, ": ",
+                            error ? error.message() : "no such file or directory");
+  }
+  if (!fs::is_directory(status)) {
+    throw base::usage_error("--write rebuilds the manifest.json of a directory of rank files; ",
+                            flags.trace, " is a file, which embeds its manifest");
+  }
+  if (!flags.why_not_written.empty()) throw base::input_error(flags.why_not_written);
+  const engine::RebuiltManifest rebuilt = engine::rebuild_manifest(
+      flags.trace, trace::hdf5::ranks_with_files(flags.trace),
+      [&flags](std::uint64_t rank) { return trace::hdf5::read_rank_part(flags.trace, rank); });
+  const std::string path = manifest_path(flags.trace);
+  // Opened only now: a file that HDF5 crashes on must leave nothing behind.
+  OutputFile(path).store(rebuilt.text);
+  return {base::concat("WROTE  ", path, " from the parts of ", rebuilt.parts, " of ",
+                       base::plural(rebuilt.ranks, "rank")),
+          rebuilt.findings};
+}
+
+int run(const Flags& flags) {
+  Written written;
+  if (flags.write) written = write_manifest(flags);
+  const auto source = trace::hdf5::open_trace(flags.trace);
+  engine::LintResult result = engine::lint_trace(*source, flags.options);
+  for (const std::string& finding : written.findings) {
+    const auto& told = result.findings;
+    if (std::find(told.begin(), told.end(), finding) == told.end()) {
+      result.findings.push_back(finding);
+    }
+  }
   const std::string looked_at = base::concat(
       base::plural(result.tensors, "tensor"), " over ", base::plural(result.ranks, "rank"),
-      options.manifest_only ? std::string(", the layout alone")
-                            : base::concat(", ", base::plural(result.datasets, "dataset")));
+      flags.options.manifest_only ? std::string(", the layout alone")
+                                  : base::concat(", ", base::plural(result.datasets, "dataset")));
   std::cout << (result.findings.empty() ? "CLEAN  " : "FINDINGS  ");
   if (!result.findings.empty()) std::cout << result.findings.size() << " in ";
   std::cout << looked_at << "\n";
+  if (flags.write) std::cout << base::printable(written.line) << "\n";
   for (const std::string& finding : result.findings) {
     std::cout << "  " << base::printable(finding) << "\n";
   }
@@ -29,18 +113,20 @@ int run(const std::string& path, const engine::LintOptions& options) {
 }  // namespace
 
 void add_lint_command(CLI::App& app, Action& action) {
-  struct Flags {
-    std::string trace;
-    engine::LintOptions options;
-  };
   CLI::App* command = app.add_subcommand(
       "lint", "check that a trace is what its manifest says, reading no numbers");
   const auto flags = std::make_shared<Flags>();
   command->add_option("TRACE", flags->trace, "a file or a directory")->required();
   command->add_flag("--manifest-only", flags->options.manifest_only,
                     "check the layout alone, open no rank file");
-  command->callback(
-      [flags, &action] { action = [flags] { return run(flags->trace, flags->options); }; });
+  command->add_flag("--write", flags->write,
+                    "first rebuild a lost manifest.json from the parts in the rank files");
+  command->callback([flags, &action] {
+    // Not within the action: it starts again after a crash of HDF5, and what then lies there may be
+    // its own.
+    if (flags->write) flags->why_not_written = refusal_to_replace(manifest_path(flags->trace));
+    action = [flags] { return run(*flags); };
+  });
 }
 
 }  // namespace ttrace::app

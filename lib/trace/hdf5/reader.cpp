@@ -84,9 +84,8 @@ class DirectoryTrace : public Source {
     if (!fs::exists(manifest, error)) {
       throw base::input_error(manifest.string(),
                               ": there is no such file, so this directory is not a trace, or its "
-                              "job died before the last rank had written; `python -m "
-                              "ttrace_torch.union ",
-                              path_, "` rebuilds it from complete rank files");
+                              "job died before the last rank had written; `ttrace lint --write ",
+                              path_, "` rebuilds it from the rank files");
     }
     manifest_ = parse_manifest(read_text(manifest), manifest.string());
   }

@@ -1,0 +1,38 @@
+// What the parts of a manifest say, in the words of a refusal.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trace/manifest.h"
+
+namespace ttrace::layout {
+
+// "rank 3", "ranks {0, 7}", with "... 12 in all" where there are many.
+std::string rank_words(const std::vector<std::uint64_t>& ranks);
+
+// "pp 2 × tp 2", "one rank".
+std::string mesh_words(const trace::Mesh& mesh);
+
+// With all its digits: two numbers that differ read differently.
+std::string exact_number(double value);
+
+// All meshes by name.
+std::string meshes_words(const std::map<std::string, trace::Mesh>& meshes);
+
+// A member of a tensor's entry about which two ranks do not agree, and what either says.
+struct EntryDifference {
+  std::string member;
+  std::string first;
+  std::string second;
+};
+
+// Nothing if the entries describe one tensor alike. `order` and `computed_in` may differ: a stage
+// that computes in a wider type than the others says so. An axis without a placement replicates.
+std::optional<EntryDifference> entry_difference(const trace::TensorEntry& first,
+                                                const trace::TensorEntry& second);
+
+}  // namespace ttrace::layout
