@@ -13,6 +13,7 @@
 #include "command.h"
 #include "engine/compare_traces.h"
 #include "output_file.h"
+#include "rules_files.h"
 #include "report/json_report.h"
 #include "report/text_report.h"
 #include "trace/hdf5/reader.h"
@@ -28,6 +29,8 @@ struct Flags {
   std::string candidate;
   std::vector<std::string> noise;
   std::string json;
+  std::string layout;
+  std::string map;
   std::string colour = "auto";
   bool all = false;
   unsigned threads = 0;
@@ -61,17 +64,25 @@ int run(const Flags& flags) {
     require_not_of_trace(flags.json, input);
   }
   for (const std::string& input : flags.noise) require_not_of_trace(flags.json, input);
+  for (const std::string& rules : {flags.layout, flags.map}) {
+    if (!rules.empty()) require_not_of_trace(flags.json, rules);
+  }
   OutputFile json(flags.json);
   const auto reference = trace::hdf5::open_trace(flags.reference);
-  const auto candidate = trace::hdf5::open_trace(flags.candidate);
+  const OpenedTrace candidate(flags.candidate, flags.layout);
   std::vector<std::unique_ptr<trace::Source>> noise;
   std::vector<const trace::Source*> noise_runs;
   for (const std::string& path : flags.noise) {
     noise.push_back(trace::hdf5::open_trace(path));
     noise_runs.push_back(noise.back().get());
   }
-  report::CompareReport report = engine::compare_traces(
-      *reference, *candidate, noise_runs, {flags.selection.selection(), flags.threads});
+  engine::CompareOptions options{flags.selection.selection(), flags.threads, {}};
+  if (!flags.map.empty()) {
+    options.map = layout::parse_map_rules(rules_text(flags.map), flags.map);
+  }
+  report::CompareReport report =
+      engine::compare_traces(*reference, *candidate, noise_runs, options);
+  report.layout_rules = flags.layout;
   report.environment.backend = "cpu";
   report.environment.instruction_set = instruction_set();
   report.environment.version = version();
@@ -109,6 +120,9 @@ void add_compare_command(CLI::App& app, Action& action) {
   command->add_option("--threads", flags->threads, "number of threads (default: one per core)");
   command->add_option("--color", flags->colour, "when to use colour")
       ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_layout_flag(*command, flags->layout);
+  command->add_option("--map", flags->map,
+                      "rules (JSON) that rename, split, join, transpose, trim or pad tensors");
   flags->selection.add_to(*command);
   command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
 }

@@ -3,13 +3,14 @@
 
 #include "command.h"
 #include "engine/inspect_trace.h"
-#include "trace/hdf5/reader.h"
+#include "rules_files.h"
 
 namespace ttrace::app {
 
 void add_inspect_command(CLI::App& app, Action& action) {
   struct Flags {
     std::string trace;
+    std::string layout;
     bool values = false;
     SelectionFlags selection;
   };
@@ -19,10 +20,11 @@ void add_inspect_command(CLI::App& app, Action& action) {
   command->add_option("PATTERN", flags->selection.only, "only tensors whose name matches (globs)");
   command->add_flag("--values", flags->values,
                     "also read the data: norm, range, non-finite values");
+  add_layout_flag(*command, flags->layout);
   flags->selection.add_to(*command);
   command->callback([flags, &action] {
     action = [flags] {
-      const auto source = trace::hdf5::open_trace(flags->trace);
+      const OpenedTrace source(flags->trace, flags->layout);
       engine::inspect_trace(*source, flags->selection.selection(), flags->values, std::cout);
       return 0;
     };

@@ -12,8 +12,8 @@
 #include "engine/lint_trace.h"
 #include "engine/write_manifest.h"
 #include "output_file.h"
+#include "rules_files.h"
 #include "trace/hdf5/rank_parts.h"
-#include "trace/hdf5/reader.h"
 
 namespace ttrace::app {
 namespace {
@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 struct Flags {
   std::string trace;
+  std::string layout;
   engine::LintOptions options;
   bool write = false;
   std::string why_not_written;  // the refusal to replace what is there; empty: there is none
@@ -88,7 +89,7 @@ Written write_manifest(const Flags& flags) {
 int run(const Flags& flags) {
   Written written;
   if (flags.write) written = write_manifest(flags);
-  const auto source = trace::hdf5::open_trace(flags.trace);
+  const OpenedTrace source(flags.trace, flags.layout);
   engine::LintResult result = engine::lint_trace(*source, flags.options);
   for (const std::string& finding : written.findings) {
     const auto& told = result.findings;
@@ -119,6 +120,7 @@ void add_lint_command(CLI::App& app, Action& action) {
   command->add_option("TRACE", flags->trace, "a file or a directory")->required();
   command->add_flag("--manifest-only", flags->options.manifest_only,
                     "check the layout alone, open no rank file");
+  add_layout_flag(*command, flags->layout);
   command->add_flag("--write", flags->write,
                     "first rebuild a lost manifest.json from the parts in the rank files");
   command->callback([flags, &action] {

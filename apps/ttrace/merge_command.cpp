@@ -7,7 +7,7 @@
 #include "command.h"
 #include "engine/merge_trace.h"
 #include "output_file.h"
-#include "trace/hdf5/reader.h"
+#include "rules_files.h"
 #include "trace/hdf5/writer.h"
 
 namespace ttrace::app {
@@ -16,12 +16,13 @@ namespace {
 struct Flags {
   std::string run;
   std::string output;
+  std::string layout;
   SelectionFlags selection;
 };
 
 int run(const Flags& flags) {
   require_not_of_trace(flags.output, flags.run);
-  const auto source = trace::hdf5::open_trace(flags.run);
+  const OpenedTrace source(flags.run, flags.layout);
   const auto sink = trace::hdf5::create_file(flags.output);
   const engine::MergeResult result =
       engine::merge_trace(*source, flags.selection.selection(), *sink);
@@ -44,6 +45,7 @@ void add_merge_command(CLI::App& app, Action& action) {
   const auto flags = std::make_shared<Flags>();
   command->add_option("RUN", flags->run, "a file or a directory")->required();
   command->add_option("-o,--output", flags->output, "the HDF5 file to write")->required();
+  add_layout_flag(*command, flags->layout);
   flags->selection.add_to(*command);
   command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
 }

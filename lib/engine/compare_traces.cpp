@@ -13,6 +13,7 @@
 #include "engine/run_facts.h"
 #include "engine/tensors_of.h"
 #include "engine/tolerances.h"
+#include "engine/unmatched.h"
 #include "engine/verdict_of_run.h"
 #include "verdict/dataflow.h"
 #include "verdict/frontier.h"
@@ -110,7 +111,27 @@ std::vector<std::size_t> reorder(const std::vector<std::size_t>& order,
   return position;
 }
 
-Side side_of(const trace::Source& source) { return {&source, tensors_of(source.manifest())}; }
+struct Sides {
+  Side reference;
+  Side candidate;
+  std::vector<Side> noise;
+};
+
+Sides sides_of(const trace::Source& reference, const trace::Source& candidate,
+               const std::vector<const trace::Source*>& noise,
+               const std::optional<layout::MapRules>& map, CompareReport& out) {
+  const auto side = [&](const trace::Source& source, const std::vector<layout::MapRule>& rules) {
+    layout::Mapped mapped =
+        layout::apply_map(rules, map ? map->file : "", tensors_of(source.manifest()));
+    for (std::string& warning : mapped.warnings) out.warnings.push_back(std::move(warning));
+    return Side{&source, std::move(mapped.tensors)};
+  };
+  const layout::MapRules rules = map.value_or(layout::MapRules{});
+  Sides sides{side(reference, rules.reference), side(candidate, rules.candidate), {}};
+  for (const trace::Source* run : noise) sides.noise.push_back(side(*run, rules.reference));
+  out.map_rules = rules.file;
+  return sides;
+}
 
 }  // namespace
 
@@ -122,16 +143,17 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   require_sound_layouts(reference);
   require_sound_layouts(candidate);
   for (const trace::Source* run : noise) require_sound_layouts(*run);
-  std::vector<Side> noise_sides;
-  for (const trace::Source* run : noise) noise_sides.push_back(side_of(*run));
-  const std::vector<Pair> pairs = pair_traces(side_of(reference), side_of(candidate), noise_sides);
+  const Sides sides = sides_of(reference, candidate, noise, options.map, out);
+  const std::vector<Pair> pairs = pair_traces(sides.reference, sides.candidate, sides.noise);
   std::vector<trace::TensorKey> keys;
   for (const Pair& pair : pairs) keys.push_back(pair.key);
   require_matches(options.selection, keys);
   out.reference = facts_of(reference);
   out.candidate = facts_of(candidate);
   for (const trace::Source* run : noise) out.noise_runs.push_back(run->path());
-  out.warnings = disturbance_warnings(reference, candidate, noise);
+  for (std::string& warning : disturbance_warnings(reference, candidate, noise)) {
+    out.warnings.push_back(std::move(warning));
+  }
 
   for (const Pair& pair : pairs) out.results.push_back(unmeasured(pair, options.selection));
   base::parallel_for(pairs.size(), options.threads, [&](std::size_t i) {
@@ -150,16 +172,20 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   }
 
   const std::vector<verdict::Node> nodes = nodes_of(pairs);
-  const verdict::Dataflow flow = verdict::build_dataflow(nodes, reference.manifest().modules);
+  const std::vector<trace::Module> modules =
+      layout::mapped_modules(options.map ? options.map->reference : std::vector<layout::MapRule>{},
+                             reference.manifest().modules);
+  const verdict::Dataflow flow = verdict::build_dataflow(nodes, modules);
   out.from_modules = flow.from_modules;
   std::vector<Outcome> outcomes;
   for (const Result& result : out.results) outcomes.push_back(result.outcome);
   const verdict::Frontier frontier = verdict::find_frontier(nodes, flow, outcomes);
   out.downstream = frontier.downstream;
   const std::vector<std::size_t> position = reorder(flow.topological_order, out.results);
-  out.findings =
-      explain_findings({reference, candidate, pairs, flow, position}, frontier, out.results);
+  out.findings = explain_findings({reference, candidate, pairs, modules, flow, position}, frontier,
+                                  out.results);
 
+  find_nearest_names(out.results);
   for (const Outcome outcome : verdict::kAllOutcomes) out.counts[outcome] = 0;
   for (const Result& result : out.results) ++out.counts[result.outcome];
   const std::vector<std::string> lost_reference = unreadable_ranks(reference);

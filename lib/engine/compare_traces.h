@@ -1,9 +1,11 @@
 // The story of `ttrace compare`: two traces in, one report out.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "engine/selection.h"
+#include "layout/map_rules.h"
 #include "report/compare_report.h"
 #include "trace/source.h"
 
@@ -12,12 +14,13 @@ namespace ttrace::engine {
 struct CompareOptions {
   Selection selection;
   unsigned threads = 0;  // 0: one per core
+  std::optional<layout::MapRules> map = std::nullopt;
 };
 
 // `noise`: runs of the reference with its first activation disturbed; may be empty. Throws a usage
-// error if the selection matches nothing, an input error if a manifest contradicts itself. A tensor
-// or rank that cannot be read is an outcome, not an error. Everything but `environment` is the same
-// for every number of threads.
+// error if the selection matches nothing, an input error if a manifest contradicts itself or the
+// map does not fit. A tensor or rank that cannot be read is an outcome, not an error. Everything
+// but `environment` is the same for every number of threads.
 report::CompareReport compare_traces(const trace::Source& reference, const trace::Source& candidate,
                                      const std::vector<const trace::Source*>& noise,
                                      const CompareOptions& options);

@@ -97,7 +97,7 @@ std::vector<diagnosis::Cause> causes_of(const ExplainInput& input, const Pair& p
 std::vector<report::Finding> explain_findings(const ExplainInput& input,
                                               const verdict::Frontier& frontier,
                                               const std::vector<Result>& results) {
-  const verdict::ModuleGraph graph(input.reference.manifest().modules);
+  const verdict::ModuleGraph graph(input.modules);
   std::vector<std::size_t> node_at(input.position.size());
   for (std::size_t node = 0; node < input.position.size(); ++node) {
     node_at[input.position[node]] = node;

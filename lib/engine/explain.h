@@ -15,6 +15,7 @@ struct ExplainInput {
   const trace::Source& reference;
   const trace::Source& candidate;
   const std::vector<Pair>& pairs;  // node i is pairs[i]
+  const std::vector<trace::Module>& modules;
   const verdict::Dataflow& flow;
   const std::vector<std::size_t>& position;  // node i is results[position[i]]
 };

@@ -81,8 +81,9 @@ class MicrobatchPairing {
   void run() {
     std::set<trace::TensorKey> used;
     for (const auto& [key, whole] : wholes_) {
-      Pair& pair = pairs_.at(key);
-      if (!whole->microbatches || pair.*other_side_ != nullptr) continue;
+      if (!whole->microbatches) continue;
+      Pair& pair = pairs_.at(key);  // not erased: it says no micro-batch, so it is nobody's part
+      if (pair.*other_side_ != nullptr) continue;
       layout::Composed composed = composed_of(others_, *whole);
       pair.note = std::move(composed.problem);
       if (!composed.view) continue;
@@ -91,7 +92,8 @@ class MicrobatchPairing {
     }
     for (const trace::TensorKey& key : used) {
       // A part with a partner of its own is compared with that as well.
-      if (pairs_.at(key).*whole_side_ == nullptr) pairs_.erase(key);
+      const auto part = pairs_.find(key);
+      if (part != pairs_.end() && part->second.*whole_side_ == nullptr) pairs_.erase(part);
     }
   }
 

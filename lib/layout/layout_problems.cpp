@@ -109,7 +109,7 @@ class EntryCheck {
         apply_cut(boxes, boxes.boxes.size(), i, ignored);  // throws if the box ends outside
       }
       for (const CoverageDefect& defect : coverage_defects(shape, boxes.boxes, 1)) {
-        throw base::input_error(place(example.held, defect.where, shape),
+        throw base::input_error(place(example.held, defect.where, shape), " is",
                                 owners(defect.owners, axis, example));
       }
     }
@@ -133,7 +133,7 @@ class EntryCheck {
         const tensor::Box first = flat_boxes(shape, start, stop)[0];
         throw base::input_error("elements ", start, " to ", stop - 1, " of the flattened ",
                                 tensor::to_string(shape), ", from ",
-                                place(example.held, first, shape), " on,",
+                                place(example.held, first, shape), " on, are",
                                 owners(defect.owners, axis, example));
       }
     }
@@ -155,8 +155,8 @@ class EntryCheck {
 
   std::string owners(const std::vector<std::size_t>& boxes, std::size_t axis,
                      const Example& example) const {
-    if (boxes.empty()) return " is held by nobody";
-    std::string text = " is held by";
+    if (boxes.empty()) return " held by nobody";
+    std::string text = " held by";
     for (std::size_t i = 0; i < boxes.size(); ++i) {
       std::vector<std::uint64_t> position = example.position;
       position[axis] = boxes[i];
@@ -195,7 +195,10 @@ void check_index(const trace::TensorEntry& entry, const trace::Mesh& mesh, const
   for (std::size_t a = 0; a < views.size(); ++a) {
     const bool by_rows = std::holds_alternative<trace::Rows>(*views[a].placement);
     const trace::Placement& placed = *index_views[a].placement;
-    if (by_rows ? !trace::cut_dimension(placed) : cuts(placed)) {
+    if (std::holds_alternative<trace::Rows>(placed)) {
+      throw base::input_error("the index is itself placed by rows over ", *views[a].name);
+    }
+    if (by_rows != cuts(placed)) {
       throw base::input_error("the index is ", by_rows ? "not cut" : "cut", " over ",
                               *views[a].name, ", the tensor is ", by_rows ? "" : "not ",
                               "placed by its rows there");
@@ -208,9 +211,10 @@ void check_index(const trace::TensorEntry& entry, const trace::Mesh& mesh, const
   }
   for (const auto& [other, placement] : entry.placements) {
     const auto* other_rows = std::get_if<trace::Rows>(&placement);
-    const bool boxes = std::holds_alternative<trace::Boxes>(placement);
+    const bool whole_array = std::holds_alternative<trace::Boxes>(placement) ||
+                             std::holds_alternative<trace::Flat>(placement);
     if (other == axis || (other_rows != nullptr && *other_rows == rows)) continue;
-    if (boxes || other_rows != nullptr || trace::cut_dimension(placement) == rows.dim) {
+    if (whole_array || other_rows != nullptr || trace::cut_dimension(placement) == rows.dim) {
       throw base::input_error("dimension ", rows.dim, " is placed by rows, and by ",
                               to_string(placement), " over ", other, " as well");
     }

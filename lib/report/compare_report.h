@@ -44,6 +44,8 @@ struct Result {
   tensor::DType dtype = tensor::DType::kFloat32;
   bool exact = false;
   std::optional<Comparison> comparison;
+  // Of a missing or extra tensor: the other side's unmatched names of the same kind and shape.
+  std::vector<std::string> nearest;
   // Where the largest difference lies in the candidate.
   std::optional<std::uint64_t> largest_rank;
   tensor::Shape largest_local;
@@ -79,6 +81,8 @@ struct CompareReport {
   TraceFacts reference;
   TraceFacts candidate;
   std::vector<std::string> noise_runs;
+  std::string layout_rules;   // file that overrode the candidate's layouts, or empty
+  std::string map_rules;      // file that renamed tensors, or empty
   bool from_modules = false;  // the frontier follows the data flow, not the execution order
   std::map<verdict::Outcome, std::uint64_t> counts;
   std::vector<Result> results;  // in the order of the data flow

@@ -104,6 +104,7 @@ json result_json(const Result& result) {
            {"dtype", dtype_name(result.dtype)},
            {"elements", tensor::element_count(result.shape).value_or(0)}};
   if (!result.reason.empty()) out["reason"] = result.reason;
+  if (!result.nearest.empty()) out["nearest"] = result.nearest;
   if (!result.comparison) return out;
   const Comparison& comparison = *result.comparison;
   const compare::TileStats& stats = comparison.measurement.total;
@@ -212,6 +213,10 @@ std::string json_text(const CompareReport& report) {
   text += ",\n  \"reference\": " + dumped(trace_json(report.reference));
   text += ",\n  \"candidate\": " + dumped(trace_json(report.candidate));
   text += ",\n  \"tolerance\": " + dumped(tolerance);
+  if (!report.layout_rules.empty()) {
+    text += ",\n  \"layout_rules\": " + dumped(report.layout_rules);
+  }
+  if (!report.map_rules.empty()) text += ",\n  \"map_rules\": " + dumped(report.map_rules);
   text +=
       ",\n  \"frontier_from\": " + dumped(report.from_modules ? "data_flow" : "execution_order");
   text += ",\n  \"counts\": " + dumped(counts);

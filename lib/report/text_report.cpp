@@ -9,6 +9,7 @@
 #include "base/concat.h"
 #include "base/number_text.h"
 #include "report/finding_text.h"
+#include "report/unmatched_text.h"
 #include "verdict/phase.h"
 
 namespace ttrace::report {
@@ -182,6 +183,12 @@ void write_footer(const CompareReport& report, std::ostream& out) {
       << " · " << report.environment.backend << " " << report.environment.instruction_set << ", "
       << base::plural(report.environment.threads, "thread") << " · "
       << base::human_bytes(report.environment.bytes_read) << " in " << seconds.data() << " s\n";
+  if (!report.layout_rules.empty()) {
+    out << "  layouts of the candidate overridden by " << printable(report.layout_rules) << "\n";
+  }
+  if (!report.map_rules.empty()) {
+    out << "  tensors mapped by " << printable(report.map_rules) << "\n";
+  }
   if (report.noise_runs.empty()) {
     out << "  The fallback rule knows nothing of the model; --noise RUN with runs of the disturbed "
            "reference is sharper.\n";
@@ -201,6 +208,7 @@ void write_text(const CompareReport& report, const TextStyle& style, std::ostrea
   if (style.all) write_every_tensor(report, out);
   write_counts(report, out);
   write_drift(report, out);
+  write_unmatched(report, style.all, out);
   write_footer(report, out);
 }
 

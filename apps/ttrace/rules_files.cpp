@@ -1,0 +1,39 @@
+#include "rules_files.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "layout/layout_rules.h"
+#include "trace/hdf5/reader.h"
+#include "trace/with_manifest.h"
+
+namespace ttrace::app {
+
+std::string rules_text(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw base::input_error(path, ": ", error ? error.message() : "not a regular file");
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || !text) throw base::input_error(path, ": cannot be read, or is empty");
+  return text.str();
+}
+
+void add_layout_flag(CLI::App& command, std::string& path) {
+  command.add_option("--layout", path,
+                     "rules (JSON) that override the layouts of the run's manifest");
+}
+
+OpenedTrace::OpenedTrace(const std::string& path, const std::string& layout_rules)
+    : stored_(trace::hdf5::open_trace(path)) {
+  if (layout_rules.empty()) return;
+  overridden_ = std::make_unique<trace::WithManifest>(
+      *stored_, layout::with_layout_rules(stored_->manifest(), rules_text(layout_rules),
+                                          layout_rules));
+}
+
+}  // namespace ttrace::app

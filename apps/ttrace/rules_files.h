@@ -1,0 +1,31 @@
+// Traces as rules files say they are to be seen.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "trace/source.h"
+
+namespace ttrace::app {
+
+// The whole text file; throws an input error if it cannot be read.
+std::string rules_text(const std::string& path);
+
+// --layout, which means the same for every command that reads a run.
+void add_layout_flag(CLI::App& command, std::string& path);
+
+// An open trace, with another manifest if layout rules were given.
+class OpenedTrace {
+ public:
+  // `layout_rules`: a file, or empty.
+  OpenedTrace(const std::string& path, const std::string& layout_rules);
+
+  const trace::Source& operator*() const { return overridden_ ? *overridden_ : *stored_; }
+
+ private:
+  std::unique_ptr<trace::Source> stored_;
+  std::unique_ptr<trace::Source> overridden_;
+};
+
+}  // namespace ttrace::app

@@ -1,0 +1,203 @@
+#include "layout/map_rules.h"
+
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/number_text.h"
+#include "layout/rule_scope.h"
+#include "layout/view_ops.h"
+
+namespace ttrace::layout {
+namespace {
+
+using Captures = NamePattern::Captures;
+
+// A rule that a name matches, with which of its patterns, and how.
+struct Match {
+  std::size_t rule = 0;
+  std::size_t pattern = 0;
+  Captures captures;
+};
+
+std::optional<Match> match_of(const std::vector<MapRule>& rules, std::string_view name,
+                              std::optional<trace::Kind> kind) {
+  for (std::size_t r = 0; r < rules.size(); ++r) {
+    if (kind && !is_of(rules[r].kinds, *kind)) continue;
+    for (std::size_t p = 0; p < rules[r].from.size(); ++p) {
+      if (auto captures = rules[r].from[p].match(name)) return Match{r, p, std::move(*captures)};
+    }
+  }
+  return std::nullopt;
+}
+
+ViewPtr named(const ViewPtr& view, std::string name) {
+  if (const auto problem = trace::name_problem(name)) {
+    throw base::input_error(base::printable(name), ": ", *problem);
+  }
+  View renamed = *view;
+  renamed.key.name = std::move(name);
+  return std::make_shared<View>(std::move(renamed));
+}
+
+ViewPtr resized(const MapRule& rule, ViewPtr view) {
+  if (rule.trim) view = trimmed(view, rule.trim->dim, rule.trim->size);
+  if (rule.pad) view = padded(view, rule.pad->dim, rule.pad->size);
+  if (!rule.transpose.empty()) view = transposed(view, rule.transpose);
+  return view;
+}
+
+// The tensors of one concatenation, in the order of the rule's patterns.
+struct Gathered {
+  Captures captures;
+  std::vector<ViewPtr> parts;  // null: not there
+};
+using GatheredKey = std::tuple<std::size_t, Captures, trace::TensorKey>;
+
+class Mapping {
+ public:
+  Mapping(const std::vector<MapRule>& rules, const std::string& file)
+      : rules_(rules), file_(file), used_(rules.size(), false) {}
+
+  void add(const ViewPtr& view) {
+    const auto match = match_of(rules_, view->key.name, view->key.kind);
+    if (!match) return put(view);
+    used_[match->rule] = true;
+    const MapRule& rule = rules_[match->rule];
+    if (rule.from.size() > 1) return gather(view, *match);
+    in_rule(rule, [&] {
+      const ViewPtr one = resized(rule, view);
+      if (rule.to.size() == 1) return put(named(one, rule.to[0].filled(match->captures)));
+      const std::vector<ViewPtr> parts =
+          split(one, rule.dim, rule.to.size(), rule.sizes, rule.groups);
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        put(named(parts[i], rule.to[i].filled(match->captures)));
+      }
+    });
+  }
+
+  Mapped finish(const std::vector<ViewPtr>& tensors) {
+    for (const auto& [key, gathered] : gathered_) join(rules_[std::get<0>(key)], gathered);
+    for (std::size_t r = 0; r < rules_.size(); ++r) {
+      if (used_[r]) continue;
+      std::vector<std::string> names;
+      for (const ViewPtr& view : tensors) names.push_back(view->key.name);
+      const std::string& text = rules_[r].from[0].text();
+      throw base::input_error(file_, ": ", rules_[r].pointer,
+                              "/from: no tensor that an earlier rule leaves matches ",
+                              base::printable(text), base::nearest_hint(text, names));
+    }
+    return std::move(mapped_);
+  }
+
+ private:
+  template <typename Work>
+  void in_rule(const MapRule& rule, Work work) const {
+    try {
+      work();
+    } catch (const base::Error& error) {
+      throw error.in(base::concat(file_, ": ", rule.pointer));
+    }
+  }
+
+  void put(ViewPtr view) {
+    const auto [earlier, fresh] = made_.emplace(view->key, view);
+    if (!fresh) {
+      throw base::input_error(file_, ": two tensors would be ", to_string(view->key), ": ",
+                              origin(*earlier->second), " and ", origin(*view));
+    }
+    mapped_.tensors.push_back(std::move(view));
+  }
+
+  static std::string origin(const View& view) { return stored_in(view).front()->key.name; }
+
+  void gather(const ViewPtr& view, const Match& match) {
+    trace::TensorKey rest = view->key;
+    rest.name.clear();
+    Gathered& gathered = gathered_[{match.rule, match.captures, rest}];
+    gathered.captures = match.captures;
+    gathered.parts.resize(rules_[match.rule].from.size());
+    if (gathered.parts[match.pattern] != nullptr) {
+      throw base::input_error(file_, ": ", rules_[match.rule].pointer, ": ", to_string(view->key),
+                              " and ", to_string(gathered.parts[match.pattern]->key),
+                              " would be the same part");
+    }
+    gathered.parts[match.pattern] = view;
+  }
+
+  void join(const MapRule& rule, const Gathered& gathered) {
+    std::string lacking;
+    for (std::size_t i = 0; i < gathered.parts.size(); ++i) {
+      if (gathered.parts[i] == nullptr) lacking = rule.from[i].filled(gathered.captures);
+    }
+    if (lacking.empty()) {
+      in_rule(rule, [&] {
+        put(named(resized(rule, concatenated(gathered.parts, rule.dim, rule.groups)),
+                  rule.to[0].filled(gathered.captures)));
+      });
+      return;
+    }
+    for (const ViewPtr& part : gathered.parts) {
+      if (part == nullptr) continue;
+      mapped_.warnings.push_back(base::concat(file_, ": ", rule.pointer, ": ", to_string(part->key),
+                                              " is left as it is: there is no ", lacking,
+                                              " to join it with"));
+      put(part);
+    }
+  }
+
+  const std::vector<MapRule>& rules_;
+  const std::string& file_;
+  std::vector<bool> used_;
+  std::map<GatheredKey, Gathered> gathered_;
+  std::map<trace::TensorKey, ViewPtr> made_;
+  Mapped mapped_;
+};
+
+std::vector<std::string> mapped_names(const std::vector<MapRule>& rules,
+                                      const std::vector<std::string>& names) {
+  std::vector<std::string> mapped;
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    const auto match = match_of(rules, name, std::nullopt);
+    if (!match) {
+      if (seen.insert(name).second) mapped.push_back(name);
+      continue;
+    }
+    for (const NamePattern& to : rules[match->rule].to) {
+      std::string made = to.filled(match->captures);
+      if (seen.insert(made).second) mapped.push_back(std::move(made));
+    }
+  }
+  return mapped;
+}
+
+}  // namespace
+
+Mapped apply_map(const std::vector<MapRule>& rules, const std::string& file,
+                 const std::vector<ViewPtr>& tensors) {
+  if (rules.empty()) return {tensors, {}};
+  Mapping mapping(rules, file);
+  for (const ViewPtr& view : tensors) mapping.add(view);
+  return mapping.finish(tensors);
+}
+
+std::vector<trace::Module> mapped_modules(const std::vector<MapRule>& rules,
+                                          const std::vector<trace::Module>& modules) {
+  std::vector<trace::Module> mapped = modules;
+  for (trace::Module& module : mapped) {
+    if (rules.empty()) break;
+    module.outputs = mapped_names(rules, module.outputs.value_or(std::vector{module.name}));
+    const auto match = match_of(rules, module.name, std::nullopt);
+    if (match && rules[match->rule].only_renames()) {
+      module.name = rules[match->rule].to[0].filled(match->captures);
+    }
+    module.params = mapped_names(rules, module.params);
+    module.inputs = mapped_names(rules, module.inputs);
+    if (module.computed_from) module.computed_from = mapped_names(rules, *module.computed_from);
+  }
+  return mapped;
+}
+
+}  // namespace ttrace::layout

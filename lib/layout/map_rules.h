@@ -1,0 +1,61 @@
+// Rules that make the tensors of two frameworks meet: new names, and views where one has several
+// tensors and the other has one (schemas/map-rules-v1.md).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layout/name_pattern.h"
+#include "layout/view.h"
+
+namespace ttrace::layout {
+
+struct Resize {
+  std::uint64_t dim = 0;
+  std::uint64_t size = 0;
+};
+
+// One tensor to one, several to one (concatenation) or one to several (split). Trimming, padding
+// and transposing, in this order, happen to the one tensor: before a split, after a concatenation.
+struct MapRule {
+  std::string pointer;  // in the file, for messages
+  std::vector<NamePattern> from;
+  std::vector<NamePattern> to;
+  std::vector<trace::Kind> kinds;  // empty: any
+  std::uint64_t dim = 0;           // of a concatenation or split
+  std::uint64_t groups = 1;
+  std::vector<std::uint64_t> sizes;  // of a split; empty: equal ones
+  std::optional<Resize> trim;
+  std::optional<Resize> pad;
+  std::vector<std::size_t> transpose;  // empty: none
+
+  bool only_renames() const;
+};
+
+struct MapRules {
+  std::string file;
+  std::vector<MapRule> reference;
+  std::vector<MapRule> candidate;
+};
+
+// Throws an input error with the JSON pointer for everything that is not as the schema says.
+MapRules parse_map_rules(std::string_view text, const std::string& file);
+
+struct Mapped {
+  std::vector<ViewPtr> tensors;
+  std::vector<std::string> warnings;  // tensors left as they are because others of them are missing
+};
+
+// `tensors` with the rules applied, the first that matches a name. Throws an input error if a rule
+// matches nothing, if shapes do not allow it, or if two tensors would have one key.
+Mapped apply_map(const std::vector<MapRule>& rules, const std::string& file,
+                 const std::vector<ViewPtr>& tensors);
+
+// The data flow with the names that the rules make of its values and parameters.
+std::vector<trace::Module> mapped_modules(const std::vector<MapRule>& rules,
+                                          const std::vector<trace::Module>& modules);
+
+}  // namespace ttrace::layout

@@ -1,0 +1,130 @@
+#include <algorithm>
+
+#include "base/number_text.h"
+#include "base/strict_json.h"
+#include "layout/map_rules.h"
+#include "layout/rule_scope.h"
+
+namespace ttrace::layout {
+namespace {
+
+using base::JsonCursor;
+
+std::vector<NamePattern> patterns(const JsonCursor& rule, std::string_view key) {
+  std::vector<NamePattern> found;
+  for (const std::string& text : one_or_more(rule, key)) {
+    try {
+      found.emplace_back(text);
+    } catch (const base::Error& error) {
+      throw rule.require(key).error(error.what());
+    }
+  }
+  return found;
+}
+
+Resize resize_from(const JsonCursor& object) {
+  object.allow_keys({"dim", "size"});
+  return {object.require("dim").as_count(), object.require("size").as_count()};
+}
+
+std::vector<std::string> sorted_captures(const NamePattern& pattern) {
+  std::vector<std::string> names = pattern.captures();
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Every name that a rule makes must be told by what it matched, and each of several tensors must
+// say to which whole it belongs.
+void check_captures(const JsonCursor& json, const MapRule& rule) {
+  const std::vector<std::string> known = sorted_captures(rule.from[0]);
+  for (const NamePattern& from : rule.from) {
+    if (sorted_captures(from) == known) continue;
+    throw json.error("the patterns of \"from\" have different captures: ",
+                     base::printable(rule.from[0].text()), " and ", base::printable(from.text()));
+  }
+  for (const NamePattern& to : rule.to) {
+    for (const std::string& capture : to.captures()) {
+      if (std::find(known.begin(), known.end(), capture) != known.end()) continue;
+      throw json.error("{", base::printable(capture), "} of \"to\" is not captured by \"from\"");
+    }
+  }
+}
+
+MapRule rule_from(const JsonCursor& json) {
+  json.allow_keys({"from", "to", "kind", "concat", "split", "trim", "pad", "transpose"});
+  MapRule rule;
+  rule.pointer = json.pointer();
+  rule.from = patterns(json, "from");
+  rule.to = patterns(json, "to");
+  rule.kinds = kinds_of(json);
+  const auto concat = json.find("concat");
+  const auto split = json.find("split");
+  if (rule.from.size() > 1 && rule.to.size() > 1) {
+    throw json.error("several tensors to several; one side must be one");
+  }
+  if (concat.has_value() != (rule.from.size() > 1)) {
+    throw json.error(concat ? "\"concat\" needs several patterns in \"from\""
+                            : "several tensors become one by \"concat\": {\"dim\": ...}");
+  }
+  if (split.has_value() != (rule.to.size() > 1)) {
+    throw json.error(split ? "\"split\" needs several names in \"to\""
+                           : "one tensor becomes several by \"split\": {\"dim\": ...}");
+  }
+  if (const auto& cut = concat ? concat : split) {
+    if (concat) {
+      cut->allow_keys({"dim", "groups"});
+    } else {
+      cut->allow_keys({"dim", "groups", "sizes"});
+    }
+    rule.dim = cut->require("dim").as_count();
+    if (const auto groups = cut->find("groups")) {
+      rule.groups = groups->as_count();
+      if (rule.groups == 0) throw groups->error("0 groups");
+    }
+    if (const auto sizes = cut->find("sizes")) {
+      for (const JsonCursor& item : sizes->items()) rule.sizes.push_back(item.as_count());
+      if (rule.sizes.size() != rule.to.size()) {
+        throw sizes->error(rule.sizes.size(), " sizes for ", rule.to.size(), " tensors");
+      }
+    }
+  }
+  if (const auto trim = json.find("trim")) rule.trim = resize_from(*trim);
+  if (const auto pad = json.find("pad")) rule.pad = resize_from(*pad);
+  if (const auto axes = json.find("transpose")) {
+    for (const JsonCursor& item : axes->items()) rule.transpose.push_back(item.as_count());
+  }
+  check_captures(json, rule);
+  return rule;
+}
+
+std::vector<MapRule> rules_from(const JsonCursor& root, std::string_view side) {
+  std::vector<MapRule> rules;
+  if (const auto list = root.find(side)) {
+    for (const JsonCursor& json : list->items()) rules.push_back(rule_from(json));
+  }
+  return rules;
+}
+
+}  // namespace
+
+bool MapRule::only_renames() const {
+  return from.size() == 1 && to.size() == 1 && !trim && !pad && transpose.empty();
+}
+
+MapRules parse_map_rules(std::string_view text, const std::string& file) {
+  const base::JsonDocument document(text, file);
+  const JsonCursor root = document.root();
+  const JsonCursor schema = root.require("schema");
+  if (schema.as_string() != "ttrace.map/1") {
+    throw schema.error("this is \"", base::printable(schema.as_string()),
+                       "\", expected \"ttrace.map/1\"");
+  }
+  root.allow_keys({"schema", "reference", "candidate"});
+  MapRules rules{file, rules_from(root, "reference"), rules_from(root, "candidate")};
+  if (rules.reference.empty() && rules.candidate.empty()) {
+    throw root.error("no rules; expected a list \"candidate\" or \"reference\"");
+  }
+  return rules;
+}
+
+}  // namespace ttrace::layout

@@ -1,0 +1,93 @@
+#include "layout/name_pattern.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/number_text.h"
+
+namespace ttrace::layout {
+namespace {
+
+constexpr std::size_t kMostCaptures = 8;
+constexpr std::string_view kAnything = "...";
+constexpr const char* kOutputNumber = "[]";
+
+// Length of the "[12]" at the end of a name, or 0.
+std::size_t output_number_length(std::string_view name) {
+  if (!name.ends_with(']')) return 0;
+  std::size_t start = name.size() - 1;
+  while (start > 0 && name[start - 1] >= '0' && name[start - 1] <= '9') --start;
+  const bool number = start > 1 && start < name.size() - 1 && name[start - 1] == '[';
+  return number ? name.size() - start + 1 : 0;
+}
+
+}  // namespace
+
+NamePattern::NamePattern(const std::string& text) : text_(text) {
+  const auto refuse = [&text](const auto&... why) {
+    return base::input_error("the pattern ", base::printable(text), " ", why...);
+  };
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t open = text.find_first_of("{}", at);
+    if (open != at) {
+      pieces_.push_back({text.substr(at, open == std::string::npos ? open : open - at), "", false});
+      if (open == std::string::npos) break;
+    }
+    const std::size_t close = text.find_first_of("{}", open + 1);
+    if (text[open] == '}' || close == std::string::npos || text[close] == '{') {
+      throw refuse("has a brace without its partner");
+    }
+    std::string name = text.substr(open + 1, close - open - 1);
+    const bool dots = name.ends_with(kAnything);
+    if (dots) name.resize(name.size() - kAnything.size());
+    if (name.empty()) throw refuse("has a capture without a name");
+    if (std::find(names_.begin(), names_.end(), name) != names_.end()) {
+      throw refuse("has two captures {", base::printable(name), "}");
+    }
+    names_.push_back(name);
+    pieces_.push_back({"", std::move(name), dots});
+    at = close + 1;
+  }
+  if (names_.size() > kMostCaptures) throw refuse("has more than ", kMostCaptures, " captures");
+  if (pieces_.empty()) throw base::input_error("an empty pattern");
+}
+
+bool NamePattern::match_from(std::size_t piece, std::string_view rest, Captures& captures) const {
+  if (piece == pieces_.size()) return rest.empty();
+  const Piece& here = pieces_[piece];
+  if (here.capture.empty()) {
+    return rest.starts_with(here.literal) &&
+           match_from(piece + 1, rest.substr(here.literal.size()), captures);
+  }
+  for (std::size_t length = 1; length <= rest.size(); ++length) {
+    if (!here.dots && rest[length - 1] == '.') return false;
+    if (match_from(piece + 1, rest.substr(length), captures)) {
+      captures[here.capture] = rest.substr(0, length);
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<NamePattern::Captures> NamePattern::match(std::string_view name) const {
+  Captures captures;
+  const std::size_t number = output_number_length(name);
+  if (number > 0 && match_from(0, name.substr(0, name.size() - number), captures)) {
+    captures[kOutputNumber] = name.substr(name.size() - number);
+    return captures;
+  }
+  if (match_from(0, name, captures)) return captures;
+  return std::nullopt;
+}
+
+std::string NamePattern::filled(const Captures& captures) const {
+  std::string name;
+  for (const Piece& piece : pieces_) {
+    name += piece.capture.empty() ? piece.literal : captures.at(piece.capture);
+  }
+  const auto number = captures.find(kOutputNumber);
+  return number == captures.end() ? name : name + number->second;
+}
+
+}  // namespace ttrace::layout
