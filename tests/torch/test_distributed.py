@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import socket
-
 import numpy as np
 import pytest
 import torch
-import torch.multiprocessing as multiprocessing
-from small_models import VOCABULARY, WIDTH, TiedGPT, batch, cross_entropy, seeded, train_step
+from parallel_model import ParallelModel, compare, reference
+from process_groups import run_ranks
+from small_models import WIDTH, TiedGPT, batch, cross_entropy, seeded, train_step
 from torch import distributed, nn
 from trace_reading import Trace
 
@@ -17,56 +15,6 @@ import ttrace_torch as tt
 from ttrace_torch import Layout, Mesh, Partial, Shard
 
 RANKS = 2
-
-
-def run_ranks(work, *arguments):
-    """Runs `work(rank, *arguments)` in two processes that form a gloo group.
-
-    They are forked: importing torch again would take most of the test's time.
-    """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    processes = multiprocessing.start_processes(
-        in_group, (port, work, arguments), nprocs=RANKS, join=False, start_method="fork"
-    )
-    while not processes.join(timeout=300):
-        pass
-
-
-def in_group(rank, port, work, arguments):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.set_num_threads(1)
-    distributed.init_process_group("gloo", rank=rank, world_size=RANKS)
-    work(rank, *arguments)
-    distributed.destroy_process_group()
-
-
-class ParallelModel(nn.Module):
-    """Embedding, norm, a column- and a row-parallel linear layer, and a head."""
-
-    def __init__(self, hidden=12):
-        super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY + 1, WIDTH)
-        self.norm = nn.LayerNorm(WIDTH)
-        self.up = nn.Linear(WIDTH, hidden)
-        self.down = nn.Linear(hidden, WIDTH)
-        self.head = nn.Linear(WIDTH, VOCABULARY)
-
-    def forward(self, ids):
-        x = self.embedding(ids)
-        x = x + self.down(nn.functional.gelu(self.up(self.norm(x))))
-        return self.head(x)
-
-
-def reference(path, make=ParallelModel, length=6):
-    model = seeded(make)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    with tt.trace(model, optimizer, out=path) as tracer, tracer.step(0):
-        ids, targets = batch(length=length)
-        tracer.loss(cross_entropy(model(ids), targets)).backward()
-        optimizer.step()
-    return Trace(path)
 
 
 def dtensor_rank(rank, folder, sequence_parallel):
@@ -100,27 +48,10 @@ def dtensor_rank(rank, folder, sequence_parallel):
             optimizer.step()
 
 
-def compare(candidate, expected, kinds=None, rtol=2e-5):
-    """Every tensor of the reference is in the candidate, with its shape and value."""
-    compared = 0
-    for key, entry in expected.entries.items():
-        if kinds is not None and key[0] not in kinds:
-            continue
-        assert candidate.entry(*key)["shape"] == entry["shape"], key
-        found, value = candidate.value(*key), expected.value(*key)
-        if entry["dtype"].startswith("float"):
-            atol = rtol * max(1e-6, np.abs(value).max())
-            np.testing.assert_allclose(found, value, rtol=rtol, atol=atol, err_msg=str(key))
-        else:
-            np.testing.assert_array_equal(found, value, err_msg=str(key))
-        compared += 1
-    return compared
-
-
 @pytest.mark.parametrize("sequence_parallel", [False, True], ids=["tp", "tp+sp"])
 def test_dtensor_tensor_parallelism_tells_its_own_layout(tmp_path, sequence_parallel):
     expected = reference(tmp_path / "reference.h5")
-    run_ranks(dtensor_rank, tmp_path / "run", sequence_parallel)
+    run_ranks(RANKS, dtensor_rank, tmp_path / "run", sequence_parallel)
     candidate = Trace(tmp_path / "run")
     assert compare(candidate, expected) == len(expected.entries)
 
@@ -207,7 +138,7 @@ def hand_rank(rank, folder):
 
 def test_tensor_parallelism_by_hand_with_uneven_shards(tmp_path):
     expected = reference(tmp_path / "reference.h5", make=HandParallelModel)
-    run_ranks(hand_rank, tmp_path / "run")
+    run_ranks(RANKS, hand_rank, tmp_path / "run")
     candidate = Trace(tmp_path / "run")
     kinds = {"input", "output", "loss", "grad_output", "param_grad", "main_grad"}
     assert compare(candidate, expected, kinds) > 30
@@ -233,7 +164,7 @@ def test_data_parallelism_with_global_microbatches(tmp_path):
     with tt.trace(model, optimizer, out=tmp_path / "reference.h5") as tracer:
         train_step(model, tracer, optimizer, microbatches=RANKS)
     expected = Trace(tmp_path / "reference.h5")
-    run_ranks(data_rank, tmp_path / "run")
+    run_ranks(RANKS, data_rank, tmp_path / "run")
     candidate = Trace(tmp_path / "run")
     # The reference divides each micro-batch's loss, DistributedDataParallel the sum of gradients.
     whole_step = {"param", "main_grad", "param_after_step", "input", "output", "loss"}
@@ -250,42 +181,43 @@ def test_data_parallelism_with_global_microbatches(tmp_path):
 
 
 def refusals_rank(rank, folder):
-    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
     from torch.distributed.tensor import DTensor, distribute_tensor
     from torch.distributed.tensor import Partial as DPartial
     from torch.distributed.tensor import Shard as DShard
-    from torch.distributed.tensor.placement_types import _StridedShard
 
     named = init_device_mesh("cpu", (RANKS,), mesh_dim_names=("tp",))
     other = init_device_mesh("cpu", (RANKS,), mesh_dim_names=("model",))
+    turned = DeviceMesh("cpu", [1, 0], mesh_dim_names=("tp",))
     anonymous = init_device_mesh("cpu", (RANKS,))
     whole = torch.arange(10.0).reshape(5, 2)
     tracer = tt.trace(nn.Linear(1, 1), out=folder, mesh=Mesh({"dp": 1, "tp": RANKS}))
     with tracer.step(0):
         tracer.scalar("cut", distribute_tensor(whole, named, [DShard(0)]))
-        for placement, message in (
-            (_StridedShard(0, split_factor=2), "_StridedShard|split_factor|version 1"),
-            (DPartial("product"), "full_tensor"),
-        ):
-            odd = DTensor.from_local(torch.ones(2, 2), named, [placement], run_check=False)
-            with pytest.raises(tt.TraceError, match=message):
-                tracer.scalar("odd", odd)
+        odd = DTensor.from_local(torch.ones(2, 2), named, [DPartial("product")], run_check=False)
+        with pytest.raises(tt.TraceError, match="full_tensor"):
+            tracer.scalar("odd", odd)
         norm = torch.linalg.vector_norm(distribute_tensor(whole, named, [DShard(0)]))
         with pytest.raises(tt.TraceError, match="full_tensor"):
             tracer.grad_norm(norm)
         tracer.grad_norm(norm.full_tensor())
-        with pytest.raises(tt.TraceError, match="'model' of size 2"):
-            tracer.scalar("other", distribute_tensor(whole, other, [DShard(0)]))
+        tracer.scalar("other", distribute_tensor(whole, other, [DShard(0)]))
+        with pytest.raises(tt.TraceError, match="rank 1 at {'tp': 0}, but .* {'dp': 0, 'tp': 1}"):
+            tracer.scalar("turned", distribute_tensor(whole, turned, [DShard(0)]))
         with pytest.raises(tt.TraceError, match="mesh_dim_names"):
             tracer.scalar("anonymous", distribute_tensor(whole, anonymous, [DShard(0)]))
     tracer.close()
 
 
 def test_dtensors_with_uneven_cuts_and_those_that_are_refused(tmp_path):
-    run_ranks(refusals_rank, tmp_path / "run")
+    run_ranks(RANKS, refusals_rank, tmp_path / "run")
     trace = Trace(tmp_path / "run")
     assert trace.entry("scalar", "cut")["shape"] == [5, 2]
     expected = np.arange(10.0).reshape(5, 2)
-    np.testing.assert_array_equal(trace.value("scalar", "cut"), expected)
-    assert trace.names("scalar") == ["cut"]
+    for name in ("cut", "other"):
+        np.testing.assert_array_equal(trace.value("scalar", name), expected)
+    # An axis of the device mesh that the trace does not have: a mesh of its own.
+    assert trace.entry("scalar", "other")["mesh"] == "model=2"
+    assert trace.manifest["meshes"]["model=2"] == {"axes": [{"name": "model", "size": 2}]}
+    assert trace.names("scalar") == ["cut", "other"]
     assert trace.value("grad_norm", "grad_norm") == np.float32(np.linalg.norm(expected))

@@ -74,6 +74,69 @@ def test_a_missing_shard_is_an_error():
         unite(parts([cut], [], [cut], []))
 
 
+STAGE = {"axes": [{"name": "fsdp", "size": 2}], "ranks": [2, 3]}
+
+
+def with_meshes(united, **meshes):
+    for part in united.values():
+        part["meshes"].update(copy.deepcopy(meshes))
+    return united
+
+
+def test_a_mesh_of_its_own_is_in_the_parts_of_those_that_met_it():
+    cut = entry(mesh="stage", placements={"fsdp": {"shard": 0}})
+    united = parts([], [], [cut], [cut])
+    for rank in (2, 3):
+        united[rank]["meshes"] = {"": MESH, "stage": STAGE}
+    whole = unite(united)
+    assert whole["meshes"] == {"": MESH, "stage": STAGE}
+    # All ranks of its mesh hold it; those outside hold nothing of it.
+    assert whole["tensors"] == [cut]
+
+
+def test_where_an_entry_is_held_is_told_on_its_own_mesh():
+    turned = {"axes": [{"name": "x", "size": 2}, {"name": "y", "size": 2}], "ranks": [0, 2, 1, 3]}
+    here = entry(mesh="turned", placements={"x": {"shard": 0}})
+    whole = unite(with_meshes(parts([here], [here], [], []), turned=turned))
+    # Ranks 0 and 1 are pp 0 on the default mesh, y 0 on this one.
+    assert whole["tensors"] == [{**here, "held_at": {"y": [0]}}]
+
+
+@pytest.mark.parametrize(
+    "placement",
+    [
+        {"shard": 0, "order": "zigzag"},
+        {"shard": 0, "stride": 2},
+        {"flat": [[0, 2], [2, 4]]},
+        {"boxes": [[[0], [2]], [[2], [2]]]},
+        {"rows": {"dim": 0, "index": "rows"}},
+    ],
+    ids=str,
+)
+def test_every_way_of_cutting_needs_all_its_coordinates(placement):
+    cut = entry(mesh="stage", placements={"fsdp": placement})
+    with pytest.raises(tt.TraceError, match=r"cut over axis fsdp, .* \[1\] of 2 .*ranks \[3\]"):
+        unite(with_meshes(parts([], [], [], [cut]), stage=STAGE))
+
+
+def test_a_rank_outside_the_mesh_is_an_error():
+    with pytest.raises(tt.TraceError, match=r"a · output .* ranks \[1\], which are outside"):
+        unite(with_meshes(parts([], [entry(mesh="stage")], [], []), stage=STAGE))
+
+
+def test_two_meshes_of_one_name_are_an_error():
+    united = with_meshes(parts([], [], [], []), stage=STAGE)
+    united[3]["meshes"]["stage"] = {**STAGE, "ranks": [3, 2]}
+    with pytest.raises(tt.TraceError, match="rank 3 says the mesh 'stage'"):
+        unite(united)
+
+
+def test_ranks_that_disagree_on_micro_batches_are_an_error():
+    one, other = [entry(microbatch=None, microbatches={"sum": [n]}) for n in (0, 1)]
+    with pytest.raises(tt.TraceError, match="say microbatches is {'sum'.* say {'sum': "):
+        unite(parts([one], [one], [other], [other]))
+
+
 def test_contradictions_name_the_key_and_the_ranks():
     other = entry(shape=[5])
     with pytest.raises(tt.TraceError) as caught:
@@ -142,6 +205,16 @@ def test_the_last_rank_to_finish_writes_the_manifest(tmp_path):
     # A rank that starts again takes the manifest away, and gives the same one back.
     write_rank(tmp_path, 0)
     assert (tmp_path / "manifest.json").read_bytes() == first
+
+
+def test_the_ranks_of_a_run_are_those_of_all_meshes(tmp_path):
+    # The default mesh leaves out rank 1, which the other one has.
+    options = {"mesh": tt.Mesh({"dp": 2}, [0, 2]), "meshes": {"all": tt.Mesh({"rank": 3})}}
+    for rank in (0, 2):
+        tt.trace(nn.Linear(1, 1), out=tmp_path, rank=rank, **options).close()
+        assert not (tmp_path / "manifest.json").exists()
+    with pytest.raises(tt.TraceError, match="of the 3 ranks .* files of \\[1\\] are missing"):
+        write_manifest(tmp_path)
 
 
 def test_ranks_that_race_write_the_same(tmp_path):

@@ -5,13 +5,13 @@ Values come through h5py's own conversion, so they also check the HDF5 types.
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 
 import h5py
 import jsonschema
 import numpy as np
+from element_numbers import element_numbers, holds, ranks_of
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 SCHEMA = json.loads((SCHEMAS / "manifest.schema.json").read_text(encoding="utf-8"))
@@ -40,7 +40,6 @@ class Trace:
             with h5py.File(self.path, "r") as file:
                 self.manifest = json.loads(file["manifest"][()])
         jsonschema.validate(self.manifest, SCHEMA, cls=jsonschema.Draft202012Validator)
-        self.axes = [(a["name"], a["size"]) for a in self.manifest["meshes"][""]["axes"]]
         keys = [self.key(entry) for entry in self.manifest["tensors"]]
         assert len(keys) == len(set(keys)), "a key stands twice"
         self.entries = dict(zip(keys, self.manifest["tensors"], strict=False))
@@ -63,18 +62,22 @@ class Trace:
         """Names of a kind, in the order of the manifest, once each."""
         return list(dict.fromkeys(e["name"] for e in self.manifest["tensors"] if e["kind"] == kind))
 
-    def coordinates(self):
-        """rank -> coordinates, row-major."""
-        ranges = [range(size) for _, size in self.axes]
-        names = [name for name, _ in self.axes]
-        return [dict(zip(names, where, strict=False)) for where in itertools.product(*ranges)]
+    def mesh(self, entry):
+        """The mesh that the entry's placements refer to."""
+        return self.manifest["meshes"][entry.get("mesh", "")]
+
+    def ranks(self):
+        """The ranks of all meshes."""
+        return sorted({r for mesh in self.manifest["meshes"].values() for r in ranks_of(mesh)})
 
     def file(self, rank):
         return self.path / f"rank_{rank:05d}.h5" if self.path.is_dir() else self.path
 
     def local(self, entry, rank):
-        """What a rank stored, widened to float64 where it is floating-point."""
+        """What a rank stored, widened to float64 where it is floating-point; None for nothing."""
         with h5py.File(self.file(rank), "r") as file:
+            if dataset_path(entry) not in file:
+                return None
             dataset = file[dataset_path(entry)]
             assert dataset.attrs["ttrace_dtype"].decode() == entry["dtype"]
             array = dataset[()]
@@ -85,31 +88,55 @@ class Trace:
         return self.merged(self.entry(kind, name, step, microbatch, call))
 
     def merged(self, entry):
-        held = entry.get("held_at", {})
-        placements = entry.get("placements", {})
-        parts = {}
-        for rank, where in enumerate(self.coordinates()):
-            kept = all(where[axis] in coords for axis, coords in held.items())
-            for axis, placement in placements.items():
-                if isinstance(placement, dict) and "only" in placement:
-                    kept &= where[axis] == placement["only"]
-            if kept:
-                parts[tuple(where.values())] = self.local(entry, rank)
-        # Innermost axis first: its cut was the last one made, its parts are joined first.
-        for position in reversed(range(len(self.axes))):
-            placement = placements.get(self.axes[position][0], "replicate")
+        mesh, placements = self.mesh(entry), entry.get("placements", {})
+        partial = {a: p["partial"] for a, p in placements.items() if "partial" in p}
+        axes = [axis["name"] for axis in mesh["axes"] if axis["name"] in partial]
+        size = int(np.prod(entry["shape"], dtype=np.int64))
+        terms = {}
+        for rank, where in ranks_of(mesh).items():
+            if not holds(entry, where):
+                continue
+            numbers = element_numbers(entry, mesh, where, self.rows(entry, rank))
+            local = self.local(entry, rank)
+            if local is None:
+                assert numbers.size == 0, (entry, rank)
+                continue
+            assert local.shape == numbers.shape, (entry, rank, local.shape, numbers.shape)
+            term = terms.setdefault(tuple(where[axis] for axis in axes), {})
+            whole = term.setdefault("value", np.zeros(size, local.dtype))
+            known = term.setdefault("known", np.zeros(size, bool))
+            kept = numbers >= 0
+            numbers, local = numbers[kept], local[kept]
+            # Copies are expected to be equal bit by bit.
+            np.testing.assert_array_equal(whole[numbers][known[numbers]], local[known[numbers]])
+            whole[numbers], known[numbers] = local, True
+        assert size == 0 or terms, entry
+        assert all(term["known"].all() for term in terms.values()), (entry, "has gaps")
+        values = {place: term["value"] for place, term in terms.items()}
+        for axis in reversed(axes):
             groups = {}
-            for where in sorted(parts):
-                groups.setdefault(where[:position], []).append(parts[where])
-            parts = {where: _joined(group, placement) for where, group in groups.items()}
-        (whole,) = parts.values()
-        assert list(whole.shape) == entry["shape"], (entry, whole.shape)
-        return whole
+            for place in sorted(values):
+                groups.setdefault(place[:-1], []).append(values[place])
+            reduce = {"sum": np.sum, "mean": np.mean, "max": np.max}[partial[axis]]
+            values = {place: reduce(np.stack(group), axis=0) for place, group in groups.items()}
+        (whole,) = values.values() if size else [np.zeros(0)]
+        return whole.reshape(entry["shape"])
+
+    def rows(self, entry, rank):
+        """Index tensor's name -> the rank's part of it, for the indices that the entry names."""
+        found = {}
+        for placement in entry.get("placements", {}).values():
+            if "rows" in placement:
+                name = placement["rows"]["index"]
+                key = ("index", name, entry["step"], entry.get("microbatch"), entry.get("call", 0))
+                part = self.local(self.entries[key], rank)
+                found[name] = np.zeros(0, np.int64) if part is None else part
+        return found
 
     def check_complete(self):
         """Every dataset belongs to an entry and every entry's shape is what was stored."""
         known = {dataset_path(entry) for entry in self.entries.values()} | {"/manifest"}
-        for rank in range(len(self.coordinates())):
+        for rank in self.ranks():
             found = []
             with h5py.File(self.file(rank), "r") as file:
                 assert file.attrs["ttrace_rank"] == rank
@@ -121,14 +148,3 @@ class Trace:
             assert set(found) <= known
         for entry in self.entries.values():
             self.merged(entry)
-
-
-def _joined(group, placement):
-    if placement == "replicate" or "only" in placement:
-        for other in group[1:]:
-            np.testing.assert_array_equal(group[0], other)
-        return group[0]
-    if "shard" in placement:
-        return np.concatenate(group, axis=placement["shard"])
-    reduction = {"sum": np.sum, "mean": np.mean, "max": np.max}[placement["partial"]]
-    return reduction(np.stack(group), axis=0)

@@ -13,10 +13,14 @@ from ttrace_torch import names as naming
 from ttrace_torch.assignment import assign
 from ttrace_torch.disturb import Disturb, Disturber
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout import Layout, Mesh
+from ttrace_torch.layout import Layout
+from ttrace_torch.megatron_attributes import check_axis
+from ttrace_torch.mesh import Mesh
+from ttrace_torch.meshes import Meshes
 from ttrace_torch.output import Output
 from ttrace_torch.record import KINDS
-from ttrace_torch.tracer import Selection, Tracer
+from ttrace_torch.step import Selection
+from ttrace_torch.tracer import Tracer
 
 
 def trace(
@@ -31,6 +35,8 @@ def trace(
     modules: Iterable[str] | None = None,
     run: Mapping[str, Any] | None = None,
     compress: int | None = None,
+    meshes: Mapping[str, Mesh] | None = None,
+    tp_axis: str = "tp",
 ) -> Tracer:
     """A tracer for `model`; what is recorded is what runs inside its `step()` contexts.
 
@@ -45,18 +51,23 @@ def trace(
     modules: globs over canonical names; only these modules and their own parameters are recorded.
     run: facts for the manifest: framework, model, precision, command, created (strings), extra.
     compress: deflate level 0 to 9; by default the datasets are contiguous.
+    meshes: further meshes by name, for placements that say `OnMesh(name, ...)`; the parameters of
+        Megatron's experts lie on the one called "expert". DTensors bring their own.
+    tp_axis: the axis over which Megatron's tensor-parallel parameters are cut.
 
     Removes this rank's earlier file in `out`, and its manifest. Never communicates. Throws
     TraceError for whatever would make the trace wrong: a pattern without a match, an unknown axis.
     """
     mesh = Mesh() if mesh is None else mesh
+    check_axis(tp_axis, mesh)
+    grids = Meshes(mesh, meshes)
     rank = _rank() if rank is None else rank
     mesh.coordinate(rank)
     names = naming.ModelNames.of(model)
-    assignment = assign(layouts, names, mesh)
+    assignment = assign(layouts, names, grids, tp_axis)
     selection = _select(names, kinds, modules)
     facts = {"framework": "PyTorch", "model": type(names.modules[naming.ROOT]).__name__}
-    output = Output(out, mesh, rank, {**facts, **(run or {})}, compress)
+    output = Output(out, grids, rank, {**facts, **(run or {})}, compress)
     disturber = Disturber(disturb) if disturb is not None else None
     return Tracer(names, assignment, selection, output, optimizer, disturber)
 

@@ -7,61 +7,15 @@ Everything is checked here, before the first step, so that a misspelt pattern or
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ttrace_torch import names as naming
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout import (
-    Layout,
-    Mesh,
-    Partial,
-    Placement,
-    Placements,
-    Replicate,
-    TensorPlacements,
-)
-from ttrace_torch.shapes import check_axes
-
-
-@dataclass
-class ModuleLayout:
-    """Placements of one module's activations."""
-
-    input: TensorPlacements = field(default_factory=dict)
-    output: TensorPlacements = field(default_factory=dict)
-    grad_output: TensorPlacements | None = None
-
-    def of_input(self, index: int) -> Placements:
-        """Placements of the module's `index`-th input tensor."""
-        return _pick(self.input, index)
-
-    def of_output(self, index: int) -> Placements:
-        """Placements of the module's `index`-th output tensor."""
-        return _pick(self.output, index)
-
-    def of_grad_output(self, index: int) -> Placements:
-        """Placements of the gradient of the module's `index`-th output tensor."""
-        if self.grad_output is not None:
-            return _pick(self.grad_output, index)
-        # The gradient of a sum is the same for every part of it.
-        return {
-            axis: Replicate() if isinstance(placement, Partial) else placement
-            for axis, placement in self.of_output(index).items()
-        }
-
-
-@dataclass
-class ParameterLayout:
-    """Placements of one parameter and its gradients."""
-
-    param: Placements = field(default_factory=dict)
-    param_grad: Placements | None = None
-    main_grad: Placements | None = None
-
-    def of(self, kind: str) -> Placements:
-        """Placements of the parameter's tensor of that kind."""
-        given = {"param_grad": self.param_grad, "main_grad": self.main_grad}.get(kind)
-        return self.param if given is None else given
+from ttrace_torch.layout import Layout
+from ttrace_torch.megatron_attributes import layout_of
+from ttrace_torch.meshes import Meshes
+from ttrace_torch.placement import Placements
+from ttrace_torch.tensor_layouts import ModuleLayout, ParameterLayout
 
 
 @dataclass
@@ -72,10 +26,12 @@ class Assignment:
     parameters: dict[str, ParameterLayout]
 
 
-def assign(layouts: Iterable[Layout], model: naming.ModelNames, mesh: Mesh) -> Assignment:
-    """The layouts matched against the model.
+def assign(
+    layouts: Iterable[Layout], model: naming.ModelNames, meshes: Meshes, tp_axis: str
+) -> Assignment:
+    """The layouts matched against the model, Megatron's attributes where they say nothing.
 
-    Throws for a pattern that matches nothing and an axis that the mesh lacks.
+    Throws for a pattern that matches nothing, a mesh that is not there and an axis that it lacks.
     """
     found = Assignment(
         {name: ModuleLayout() for name in model.modules},
@@ -83,7 +39,7 @@ def assign(layouts: Iterable[Layout], model: naming.ModelNames, mesh: Mesh) -> A
     )
     for layout in layouts:
         for placements in layout.all_placements():
-            check_axes(placements, mesh, f'Layout("{layout.pattern}")')
+            meshes.of(placements, f'Layout("{layout.pattern}")')
         matched = naming.matching(layout.pattern, model.modules)
         if not matched:
             raise TraceError(
@@ -94,6 +50,9 @@ def assign(layouts: Iterable[Layout], model: naming.ModelNames, mesh: Mesh) -> A
             _apply(layout, found.modules[name])
         for field_name in ("params", "param_grads", "main_grads"):
             _apply_to_parameters(layout, field_name, set(matched), model, found)
+    for name, parameter in model.parameters.items():
+        if found.parameters[name].param is None:
+            found.parameters[name].told = layout_of(parameter, name, meshes, tp_axis)
     return found
 
 
@@ -104,6 +63,10 @@ def _apply(layout: Layout, module: ModuleLayout) -> None:
         module.output = layout.output
     if layout.grad_output is not None:
         module.grad_output = layout.grad_output
+    if layout.input_batch is not None:
+        module.input_batch = layout.input_batch
+    if layout.output_batch is not None:
+        module.output_batch = layout.output_batch
 
 
 def _apply_to_parameters(
@@ -113,7 +76,7 @@ def _apply_to_parameters(
     model: naming.ModelNames,
     found: Assignment,
 ) -> None:
-    table: Mapping[str, Mapping[str, Placement]] = getattr(layout, field_name)
+    table: Mapping[str, Placements] = getattr(layout, field_name)
     for pattern, placements in table.items():
         local_names = {
             (owner, local): name
@@ -133,9 +96,3 @@ def _apply_to_parameters(
         for name in hits:
             attribute = {"params": "param", "param_grads": "param_grad", "main_grads": "main_grad"}
             setattr(found.parameters[name], attribute[field_name], placements)
-
-
-def _pick(placements: TensorPlacements, index: int) -> Placements:
-    if isinstance(placements, Mapping):
-        return placements
-    return (placements[index] or {}) if index < len(placements) else {}

@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch.autograd.function import FunctionCtx
 
+from ttrace_torch.batches import Batch
+
 # Attribute of an autograd function's context: module name -> what its first pass ran.
 _RUNS = "_ttrace_runs"
 
@@ -36,7 +38,7 @@ class Run:
     """
 
     step: object
-    microbatch: int
+    microbatch: Batch
     call: int
     recomputed: bool = False
     in_function: bool = False
@@ -52,8 +54,8 @@ class CallCounter:
     """Numbers the runs of one traced step."""
 
     def __init__(self) -> None:
-        self.microbatch = 0
-        self._counts: dict[tuple[int, str], int] = {}
+        self.microbatch: Batch = 0
+        self._counts: dict[tuple[Batch, str], int] = {}
 
     def begin(self, name: str) -> Run | None:
         """The run of module `name` that begins now; None where it belongs to nothing."""
@@ -68,7 +70,7 @@ class CallCounter:
             _leave(ctx, name, run)
         return run
 
-    def count(self, microbatch: int, name: str) -> int:
+    def count(self, microbatch: Batch, name: str) -> int:
         """How often module `name` has run in that micro-batch."""
         return self._counts.get((microbatch, name), 0)
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ttrace_torch import dtypes
+from ttrace_torch.batches import Batch
 from ttrace_torch.dtensor import is_dtensor
 from ttrace_torch.errors import TraceError
 
@@ -53,7 +54,7 @@ class Disturber:
         return self._at in (None, name)
 
     def applied_to(
-        self, tensor: torch.Tensor, step: int, microbatch: int, name: str
+        self, tensor: torch.Tensor, step: int, microbatch: Batch, name: str
     ) -> torch.Tensor:
         """The disturbed tensor: same shape and dtype, in the same graph. Settles on module `name`.
 

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ttrace_torch.device_mesh import grid_of
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout import Mesh, Partial, Placement, Replicate, Shard
+from ttrace_torch.mesh import Mesh
+from ttrace_torch.placement import Partial, Placement, Replicate, Shard, Strided
 
 REDUCTIONS = {"sum": "sum", "avg": "mean", "mean": "mean", "max": "max"}
 
@@ -18,33 +20,39 @@ class LocalTensor(NamedTuple):
 
     value: the plain local tensor.
     shape: shape of what the DTensor's ranks hold together; the local shape of a plain tensor.
-    placements: what the DTensor says of the mesh axes it knows; empty for a plain tensor.
+    placements: what the DTensor says of the axes of its device mesh, in their order; empty for a
+        plain tensor.
+    grid: the device mesh; None for a plain tensor.
     """
 
     value: torch.Tensor
     shape: tuple[int, ...]
     placements: dict[str, Placement]
+    grid: Mesh | None
 
 
-def local_part(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor:
+def local_part(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor | None:
     """The local part of `tensor`, plain or DTensor, detached and arrived.
 
-    Throws where the DTensor's axes are not the mesh's, or a placement has no word in the format.
+    None where this rank is none of the DTensor's. Throws where a placement has no word in the
+    format, or the device mesh has no names and is not `mesh`.
     """
     if not _is_dtensor(tensor):
         value = _arrived(tensor.detach())
-        return LocalTensor(value, tuple(value.shape), {})
+        return LocalTensor(value, tuple(value.shape), {}, None)
     dtensor: Any = tensor
-    axes = _axes(dtensor.device_mesh, mesh, what)
+    if dtensor.device_mesh.get_coordinate() is None:
+        return None
+    grid = grid_of(dtensor.device_mesh, mesh, what)
     placements = {
         axis: _placement(placement, tensor.dim(), f"{what} on axis {axis}")
-        for axis, placement in zip(axes, dtensor.placements)
+        for axis, placement in zip(grid.axes, dtensor.placements)
     }
     with torch.no_grad():
         value = _arrived(dtensor.to_local().detach())
         for placement in dtensor.placements:
             value = _masked(value, placement)
-    return LocalTensor(value, tuple(dtensor.shape), placements)
+    return LocalTensor(value, tuple(dtensor.shape), placements, grid)
 
 
 def storage_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -89,33 +97,12 @@ def _masked(value: torch.Tensor, placement: Any) -> torch.Tensor:
     return value
 
 
-def _axes(device_mesh: Any, mesh: Mesh, what: str) -> list[str]:
-    names: tuple[str, ...] | None = device_mesh.mesh_dim_names
-    sizes = [device_mesh.size(i) for i in range(device_mesh.ndim)]
-    if names is None:
-        if sizes == list(mesh.axes.values()):
-            return list(mesh.axes)
-        raise TraceError(
-            f"{what} is a DTensor on a device mesh {sizes} without names; give "
-            f"init_device_mesh(..., mesh_dim_names=...) the names of {mesh}"
-        )
-    for name, size in zip(names, sizes):
-        if mesh.axes.get(name) != size:
-            raise TraceError(
-                f"{what} is a DTensor on axis {name!r} of size {size}, but the trace has {mesh}; "
-                "name the axes alike in trace(mesh=Mesh({...})) and in the device mesh"
-            )
-    return list(names)
-
-
 def _placement(placement: Any, ndim: int, what: str) -> Placement:
     kind = type(placement).__name__
     # Tested before Shard: in some releases it is a subclass, and it cuts in another order.
     if kind == "_StridedShard":
-        raise TraceError(
-            f"{what}: placement {placement} (two axes cutting one dimension, the inner one first) "
-            "has no word in version 1 of the trace format"
-        )
+        dim, factor = placement.dim % ndim, int(placement.split_factor)
+        return Shard(dim) if factor == 1 else Strided(dim, factor)
     if placement.is_shard():
         return Shard(placement.dim % ndim)
     if placement.is_replicate():

@@ -6,18 +6,21 @@ operations behave.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import torch
 
 from ttrace_torch.assignment import Assignment
+from ttrace_torch.batches import Together, number_of
 from ttrace_torch.calls import CallCounter
-from ttrace_torch.layout import Placements
 from ttrace_torch.names import ModelNames
+from ttrace_torch.placement import Placements
 from ttrace_torch.record import Key, Recorder
+from ttrace_torch.stand_ins import Hook, follow_stand_ins
 from ttrace_torch.views import ViewOf
 
-Hook = Callable[[torch.Tensor], None]
+# A gradient's key, and what it is of several micro-batches.
+Described = tuple[Key, Optional[dict[str, Any]]]
 
 
 class GradientHooks:
@@ -36,15 +39,17 @@ class GradientHooks:
         key: Key,
         placements: Placements,
         base: torch.Tensor | None = None,
+        microbatches: dict[str, Any] | None = None,
     ) -> None:
         """Records the gradient of a module's output when it is known, under `key`.
 
         Where several backwards pass the same tensor, their gradients add up.
         base: what the output is a view of; tells the gradient should the view be overwritten.
+        microbatches: what the gradient is of theirs, for an output of several micro-batches.
         """
         if not tensor.requires_grad or not self._recorder.wants(key.kind):
             return
-        record = self._hook(lambda: key, placements)
+        record = self._hook(lambda: (key, microbatches), placements)
         if base is not None:
             record = self._hook_with_base(record, ViewOf(tensor, base), base)
         handle = tensor.register_hook(record)  # type: ignore[no-untyped-call]
@@ -53,14 +58,21 @@ class GradientHooks:
             self._handles.append(handle)
 
     def follow_parameters(self, names: ModelNames, selected: set[str], layout: Assignment) -> None:
-        """Records every parameter's raw gradient, as each micro-batch's backward leaves it."""
+        """Records every parameter's raw gradient, as each micro-batch's backward leaves it.
+
+        A parameter sharded by FSDP has none itself: the whole one that stands in for it while its
+        module runs has, on each rank that of its own micro-batch.
+        """
         if not self._recorder.wants("param_grad"):
             return
+        hooks = {}
         for name, parameter in names.parameters.items():
             if name in selected and parameter.requires_grad:
                 placements = layout.parameters[name].of("param_grad")
-                hook = self._hook(self._parameter_key(name), placements)
-                self._handles.append(parameter.register_hook(hook))  # type: ignore[no-untyped-call]
+                hooks[name] = self._hook(self._parameter_key(name), placements)
+                handle = parameter.register_hook(hooks[name])  # type: ignore[no-untyped-call]
+                self._handles.append(handle)
+        self._handles.extend(follow_stand_ins(names, hooks))
 
     def remove(self) -> None:
         """Takes the hooks off and stops listening."""
@@ -87,12 +99,21 @@ class GradientHooks:
         base.register_hook(from_base)  # type: ignore[no-untyped-call]
         return from_view
 
-    def _parameter_key(self, name: str) -> Callable[[], Key]:
-        return lambda: Key(self._step, self._calls.microbatch, "param_grad", name)
+    def _parameter_key(self, name: str) -> Callable[[], Described]:
+        def described() -> Described:
+            batch = self._calls.microbatch
+            key = Key(self._step, number_of(batch), "param_grad", name)
+            together = batch.entry("sum", 0, str(key)) if isinstance(batch, Together) else None
+            return key, together
 
-    def _hook(self, key: Callable[[], Key], placements: Placements) -> Hook:
+        return described
+
+    def _hook(self, described: Callable[[], Described], placements: Placements) -> Hook:
         def record(gradient: torch.Tensor) -> None:
             if self._active:
-                self._recorder.add(key(), gradient, placements, accumulate=True)
+                key, microbatches = described()
+                self._recorder.add(
+                    key, gradient, placements, accumulate=True, microbatches=microbatches
+                )
 
         return record

@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from ttrace_torch import structure
-from ttrace_torch.assignment import Assignment, ModuleLayout
+from ttrace_torch.assignment import Assignment
+from ttrace_torch.batches import Batch, BatchWords, Together, number_of, pick_word
 from ttrace_torch.calls import CallCounter, Run, in_backward
 from ttrace_torch.dataflow import DataFlow
 from ttrace_torch.disturb import Disturber
@@ -21,6 +22,7 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.gradients import GradientHooks
 from ttrace_torch.names import value_name
 from ttrace_torch.record import Key, Recorder
+from ttrace_torch.tensor_layouts import ModuleLayout
 from ttrace_torch.views import own_base
 
 
@@ -41,7 +43,7 @@ class ForwardHooks:
         self._calls = calls
         self._gradients = gradients
         self._flow = flow
-        self._flow_microbatch: int | None = None
+        self._flow_microbatch: Batch | None = None
         self._disturber = disturber
         self._running: dict[str, list[Run]] = {}
         self._handles: list[Any] = []
@@ -79,7 +81,10 @@ class ForwardHooks:
         if not run.recomputed and self._recorder.wants("input"):
             for index, tensor in enumerate(inputs):
                 key = self._key(run, "input", value_name(hook.name, index))
-                self._recorder.add(key, tensor, hook.layout.of_input(index))
+                told, together = self._together(run, key, tensor, hook.layout.input_batch, index)
+                if told:
+                    placements = hook.layout.of_input(index)
+                    self._recorder.add(key, tensor, placements, microbatches=together)
 
     def after(self, hook: _ModuleHook, inputs: list[torch.Tensor], output: Any) -> Any:
         """Module `hook.name` has returned `output`; what it returns instead, or None."""
@@ -95,20 +100,41 @@ class ForwardHooks:
         if self._follows_flow(run):
             self._flow.leave(hook.name, run, inputs, outputs)  # type: ignore[union-attr]
         for index, tensor in enumerate(outputs):
-            name = value_name(hook.name, index)
-            if not run.recomputed:
-                key = self._key(run, "output", name)
-                self._recorder.add(key, tensor, hook.layout.of_output(index))
+            name, words = value_name(hook.name, index), hook.layout.output_batch
+            key = self._key(run, "output", name)
+            told, together = self._together(run, key, tensor, words, index)
+            if told and not run.recomputed:
+                placements = hook.layout.of_output(index)
+                self._recorder.add(key, tensor, placements, microbatches=together)
+            key = self._key(run, "grad_output", name)
+            _, together = self._together(run, key, tensor, words, index, gradient=True)
             self._gradients.follow(
                 tensor,
-                self._key(run, "grad_output", name),
+                key,
                 hook.layout.of_grad_output(index),
                 own_base(tensor, inputs),
+                together,
             )
         return disturbed
 
     def _key(self, run: Run, kind: str, name: str) -> Key:
-        return Key(self._step, run.microbatch, kind, name, run.call)
+        return Key(self._step, number_of(run.microbatch), kind, name, run.call)
+
+    def _together(
+        self,
+        run: Run,
+        key: Key,
+        tensor: torch.Tensor,
+        words: BatchWords | None,
+        index: int,
+        gradient: bool = False,
+    ) -> tuple[bool, dict[str, Any] | None]:
+        """Whether the tensor can be described, and `microbatches` where it is of several."""
+        batch = run.microbatch
+        if not isinstance(batch, Together) or not self._recorder.wants(key.kind):
+            return True, None
+        told = batch.activation(pick_word(words, index), tensor, str(key), gradient)
+        return told is not None, told
 
     def _follows_flow(self, run: Run) -> bool:
         if self._flow is None:

@@ -94,5 +94,6 @@ class ModelNames:
                 if old.get(name) is not new.get(name):  # type: ignore[attr-defined]
                     raise TraceError(
                         f"{name} is not what it was when trace() was called; call trace() after "
-                        "the model has been wrapped, parallelised, converted and loaded"
+                        "the model has been wrapped, parallelised, converted and loaded, and "
+                        "model.reshard() on an FSDP model that ran forward without a backward"
                     )

@@ -9,7 +9,7 @@ from typing import Any
 from ttrace_torch import manifest, parts
 from ttrace_torch.errors import TraceError
 from ttrace_torch.hdf5 import RankFile
-from ttrace_torch.layout import Mesh
+from ttrace_torch.meshes import Meshes
 from ttrace_torch.precision import StepPrecision
 from ttrace_torch.record import Record
 from ttrace_torch.version import __version__
@@ -28,7 +28,7 @@ class Output:
     def __init__(
         self,
         path: str | Path,
-        mesh: Mesh,
+        meshes: Meshes,
         rank: int,
         run: Mapping[str, Any],
         compress: int | None = None,
@@ -41,18 +41,18 @@ class Output:
             )
         if compress is not None and not 0 <= compress <= 9:
             raise TraceError(f"compress={compress}: the levels are 0 to 9")
-        self.mesh = mesh
+        self.meshes = meshes
         self.rank = rank
         self.skipped: set[str] = set()
-        mesh.coordinate(rank)
+        meshes.default.coordinate(rank)
         self._run = dict(run)
         self._folder: Path | None = None
         path = Path(path)
         if path.suffix == ".h5":
-            if mesh.size != 1:
+            if len(meshes.ranks) != 1:
                 raise TraceError(
-                    f"{path}: a single file holds one rank, the mesh has {mesh.size}; give a "
-                    "folder, e.g. out='run/'"
+                    f"{path}: a single file holds one rank, the mesh has {len(meshes.ranks)}; give "
+                    "a folder, e.g. out='run/'"
                 )
             path.parent.mkdir(parents=True, exist_ok=True)
         else:
@@ -87,7 +87,7 @@ class Output:
         part: dict[str, Any] = {
             "schema": manifest.SCHEMA,
             "run": run,
-            "meshes": {"": self.mesh.to_json()},
+            "meshes": self.meshes.to_json(),
             "tensors": manifest.sorted_tensors(self._tensors),
         }
         if self._optimizer:
@@ -95,7 +95,7 @@ class Output:
         if modules is not None:
             part["modules"] = modules
         self._file.finish(manifest.dumps(part))
-        if self._folder is not None and parts.complete(self._folder, self.mesh):
+        if self._folder is not None and parts.complete(self._folder, self.meshes.ranks):
             parts.write_manifest(self._folder)
 
     def discard(self) -> None:

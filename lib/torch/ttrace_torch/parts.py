@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ttrace_torch import manifest
-from ttrace_torch.dtypes import BY_NAME
 from ttrace_torch.errors import TraceError
 from ttrace_torch.hdf5 import read_manifest
-from ttrace_torch.layout import Mesh
+from ttrace_torch.mesh import Mesh
+from ttrace_torch.part_tensors import unite_tensors
 
 MANIFEST = "manifest.json"
 
@@ -27,9 +27,9 @@ def rank_file(rank: int) -> str:
     return f"rank_{rank:05d}.h5"
 
 
-def complete(folder: Path, mesh: Mesh) -> bool:
-    """Whether the files of all ranks of the mesh are in place."""
-    return all((folder / rank_file(rank)).exists() for rank in range(mesh.size))
+def complete(folder: Path, ranks: Iterable[int]) -> bool:
+    """Whether the files of all the ranks are in place."""
+    return all((folder / rank_file(rank)).exists() for rank in ranks)
 
 
 def write_manifest(out_dir: str | Path) -> Path:
@@ -42,14 +42,15 @@ def write_manifest(out_dir: str | Path) -> Path:
     files = sorted(folder.glob("rank_*.h5"))
     if not files:
         raise TraceError(f"{folder}: no rank_*.h5 in it; give the folder that trace(out=...) named")
-    mesh = Mesh.from_json(_read(files[0])["meshes"][""])
-    missing = [r for r in range(mesh.size) if not (folder / rank_file(r)).exists()]
+    meshes = [Mesh.from_json(value) for value in _read(files[0])["meshes"].values()]
+    ranks = sorted({rank for mesh in meshes for rank in mesh.ranks})
+    missing = [rank for rank in ranks if not (folder / rank_file(rank)).exists()]
     if missing:
         raise TraceError(
-            f"{folder}: of the {mesh.size} ranks of {mesh}, the files of {missing} are missing; "
-            "each is written when its rank closes the tracer"
+            f"{folder}: of the {len(ranks)} ranks of {meshes[0]}, the files of {missing} are "
+            "missing; each is written when its rank closes the tracer"
         )
-    parts = {rank: _read(folder / rank_file(rank)) for rank in range(mesh.size)}
+    parts = {rank: _read(folder / rank_file(rank)) for rank in ranks}
     text = manifest.dumps(unite(parts))
     # A name of its own: another rank may be doing the same on another host.
     temporary = folder / f"{MANIFEST}.{uuid.uuid4().hex}.tmp"
@@ -59,21 +60,21 @@ def write_manifest(out_dir: str | Path) -> Path:
 
 
 def unite(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """One manifest from the parts of all ranks of their mesh (rank -> part)."""
+    """One manifest from the parts of all ranks of their meshes (rank -> part).
+
+    Throws TraceError where the parts contradict each other, or one is missing.
+    """
     ranks = sorted(parts)
     first = parts[ranks[0]]
-    for rank in ranks:
-        if parts[rank]["meshes"] != first["meshes"]:
-            raise TraceError(
-                f"rank {rank} says the meshes are {parts[rank]['meshes']}, rank {ranks[0]} says "
-                f"{first['meshes']}; files of two runs lie in one folder"
-            )
-    mesh = Mesh.from_json(first["meshes"][""])
+    meshes = _unite_meshes(parts)
     whole: dict[str, Any] = {"schema": manifest.SCHEMA}
     if "run" in first:
         whole["run"] = first["run"]
-    whole["meshes"] = first["meshes"]
-    whole["tensors"] = _unite_tensors(parts, mesh)
+    whole["meshes"] = meshes
+    whole["tensors"] = unite_tensors(
+        {rank: part["tensors"] for rank, part in parts.items()},
+        {name: Mesh.from_json(value) for name, value in meshes.items()},
+    )
     optimizer = _unite_optimizer([parts[rank].get("optimizer", []) for rank in ranks])
     if optimizer:
         whole["optimizer"] = optimizer
@@ -87,76 +88,18 @@ def unite(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     return whole
 
 
-def _unite_tensors(parts: Mapping[int, Mapping[str, Any]], mesh: Mesh) -> list[dict[str, Any]]:
-    held: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
+def _unite_meshes(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """All meshes by name, the default one first. A mesh of DTensors is in the parts that met it."""
+    found: dict[str, tuple[int, Any]] = {}
     for rank in sorted(parts):
-        for entry in parts[rank]["tensors"]:
-            held.setdefault(manifest.key_of(entry), {})[rank] = entry
-    return manifest.sorted_tensors(_unite_entry(entries, mesh) for entries in held.values())
-
-
-def _unite_entry(entries: Mapping[int, dict[str, Any]], mesh: Mesh) -> dict[str, Any]:
-    """One entry from those of the ranks that hold the tensor."""
-    ranks = sorted(entries)
-    entry = dict(entries[ranks[0]])
-    for rank in ranks[1:]:
-        differing = _members(entry, entries[rank])
-        if differing:
-            member = differing[0]
-            same = [r for r in ranks if entries[r].get(member) == entry.get(member)]
-            others = [r for r in ranks if r not in same]
-            raise TraceError(
-                f"{manifest.describe_key(entry)}: rank(s) {same} say {member} is "
-                f"{entry.get(member)}, rank(s) {others} say {entries[rank].get(member)}; "
-                "describe the layout alike on all ranks, and an uneven cut by its whole extent, "
-                "Shard(dim, size=...)"
-            )
-    precisions = [e.get("computed_in", e["dtype"]) for e in entries.values()]
-    coarsest = max(precisions, key=lambda name: BY_NAME[name].epsilon or 0.0)
-    if coarsest != entry["dtype"]:
-        entry["computed_in"] = coarsest
-    orders = [e["order"] for e in entries.values() if "order" in e]
-    held_at = _held_at(entry, ranks, mesh)
-    if held_at:
-        entry["held_at"] = held_at
-    if orders:
-        # Last, as the collector writes it.
-        entry.pop("order", None)
-        entry["order"] = min(orders)
-    return entry
-
-
-def _members(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    # A stage that computes in a wider type than the others says so; the coarsest one counts.
-    free = {"order", "computed_in"}
-    return sorted(m for m in {**one, **other} if m not in free and one.get(m) != other.get(m))
-
-
-def _held_at(entry: Mapping[str, Any], ranks: Sequence[int], mesh: Mesh) -> dict[str, list[int]]:
-    """Axis -> coordinates, for the axes of which not all coordinates hold the tensor."""
-    key = manifest.describe_key(entry)
-    coordinates = [mesh.coordinate(rank) for rank in ranks]
-    placements = entry.get("placements", {})
-    found: dict[str, list[int]] = {}
-    product = 1
-    for axis, size in mesh.axes.items():
-        holding = sorted({coordinate[axis] for coordinate in coordinates})
-        product *= len(holding)
-        placement = placements.get(axis, "replicate")
-        if len(holding) == size or (isinstance(placement, dict) and "only" in placement):
-            continue
-        if isinstance(placement, dict) and "shard" in placement:
-            raise TraceError(
-                f"{key}: cut over axis {axis}, but only its coordinates {holding} of {size} "
-                f"recorded it (ranks {list(ranks)}); the other parts are missing"
-            )
-        found[axis] = holding
-    if product != len(ranks):
-        raise TraceError(
-            f"{key}: recorded by ranks {list(ranks)} alone, which are no product of coordinates "
-            f"of {mesh}; the ranks between them did not run that module or have no such gradient"
-        )
-    return found
+        for name, mesh in parts[rank]["meshes"].items():
+            other, known = found.setdefault(name, (rank, mesh))
+            if known != mesh:
+                raise TraceError(
+                    f"rank {rank} says the mesh {name!r} is {mesh}, rank {other} says {known}; "
+                    "files of two runs lie in one folder, so empty it and run again"
+                )
+    return {name: found[name][1] for name in sorted(found)}
 
 
 def _unite_optimizer(parts: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 
-from ttrace_torch import dtypes, shapes
+from ttrace_torch import dtypes
 from ttrace_torch.dtensor import local_part
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout import Mesh, Only, Placement, Placements
+from ttrace_torch.meshes import Meshes
+from ttrace_torch.placement import Flat, Only, Placement, Placements
+from ttrace_torch.placement_json import to_json
+from ttrace_torch.placing import Placed, place
 from ttrace_torch.precision import StepPrecision
+from ttrace_torch.shapes import check_local_shape
 
 KINDS = (
     "param",
@@ -26,11 +30,15 @@ KINDS = (
     "grad_norm",
     "param_after_step",
     "scalar",
+    "index",
 )
 
 
 class Key(NamedTuple):
-    """A tensor key; `copy` is always 0, since a tied parameter is recorded once per rank."""
+    """A tensor key; `copy` is always 0, since a tied parameter is recorded once per rank.
+
+    microbatch: None for what belongs to the whole step or to several micro-batches.
+    """
 
     step: int
     microbatch: int | None
@@ -56,6 +64,17 @@ class Record:
     shape: list[int]
     placements: dict[str, Placement]
     order: int
+    mesh: str = ""
+    microbatches: dict[str, Any] | None = None
+
+    def lies_as(self, other: Record) -> bool:
+        """Whether the two are the same part of tensors that may be added up."""
+        return (
+            self.shape == other.shape
+            and self.mesh == other.mesh
+            and self.placements == other.placements
+            and self.microbatches == other.microbatches
+        )
 
     @property
     def dtype(self) -> str:
@@ -80,10 +99,14 @@ class Record:
             entry["microbatch"] = key.microbatch
         if key.call:
             entry["call"] = key.call
+        if self.microbatches is not None:
+            entry["microbatches"] = self.microbatches
         entry["dtype"] = self.dtype
         entry["shape"] = self.shape
+        if self.mesh:
+            entry["mesh"] = self.mesh
         if self.placements:
-            entry["placements"] = shapes.to_json(self.placements)
+            entry["placements"] = to_json(self.placements)
         computed_in = precision.computed_in(key.kind, key.name, self.dtype)
         if computed_in is not None:
             entry["computed_in"] = computed_in
@@ -94,14 +117,14 @@ class Record:
 class Recorder:
     """The records of one step on one rank."""
 
-    def __init__(self, mesh: Mesh, rank: int, kinds: Iterable[str], skipped: set[str]) -> None:
+    def __init__(self, meshes: Meshes, rank: int, kinds: Iterable[str], skipped: set[str]) -> None:
         """`skipped` collects, over all steps, what has no dtype in the format."""
         self.precision = StepPrecision()
         self.records: dict[Key, Record] = {}
-        self._mesh = mesh
+        self._meshes = meshes
         self._rank = rank
-        self._coordinate = mesh.coordinate(rank)
-        self._kinds = frozenset(kinds)
+        # Without its index, a tensor cut by rows cannot be read.
+        self._kinds = frozenset([*kinds, "index"])
         self._skipped = skipped
 
     def wants(self, kind: str) -> bool:
@@ -115,46 +138,66 @@ class Recorder:
         return key
 
     def add(
-        self, key: Key, tensor: torch.Tensor, placements: Placements, accumulate: bool = False
+        self,
+        key: Key,
+        tensor: torch.Tensor,
+        placements: Placements,
+        accumulate: bool = False,
+        microbatches: dict[str, Any] | None = None,
     ) -> None:
         """Copies `tensor`, of any device and layout, under `key`.
 
         accumulate: a second tensor under the same key is added to the first, as autograd would.
+        microbatches: what a tensor of several micro-batches is of theirs, as the manifest says it.
         Throws TraceError where the placements do not fit the tensor or the key is taken.
         """
         if key.kind not in self._kinds:
             return
         what = f"{key} on rank {self._rank}"
-        local = local_part(tensor, self._mesh, what)
+        local = local_part(tensor, self._meshes.default, what)
+        if local is None:
+            return
         if dtypes.of(local.value) is None or local.value.is_meta:
             self._skip(key, local.value)
             return
-        placed = shapes.normalised(
-            {**placements, **local.placements}, len(local.shape), self._mesh, what
-        )
-        if any(
-            isinstance(placement, Only) and placement.coordinate != self._coordinate[axis]
-            for axis, placement in placed.items()
-        ):
+        placed = place(local, placements, key.kind, self._meshes, what)
+        if not self._holds(placed):
             return
-        # A DTensor's shape is whole on its own axes already; a layout may cut further ones.
-        cut_further = {a: p for a, p in placed.items() if a not in local.placements}
-        whole = shapes.whole_shape(local.shape, cut_further, self._mesh, what)
-        shapes.check_local_shape(
-            whole, local.value.shape, placed, self._mesh, self._coordinate, what
+        coordinate = placed.grid.coordinate(self._rank)
+        value = _flat_part(local.value, placed.placements, coordinate)
+        check_local_shape(
+            placed.shape, value.shape, placed.placements, placed.grid, coordinate, what
         )
-        data = cpu_copy(local.value)
+        record = Record(
+            key,
+            cpu_copy(value),
+            placed.shape,
+            placed.placements,
+            len(self.records),
+            placed.mesh,
+            microbatches,
+        )
         earlier = self.records.get(key)
         if earlier is None:
-            self.records[key] = Record(key, data, whole, placed, len(self.records))
-        elif accumulate and earlier.shape == whole and earlier.placements == placed:
-            earlier.data += data
+            self.records[key] = record
+        elif accumulate and earlier.lies_as(record):
+            earlier.data += record.data
         else:
             raise TraceError(
                 f"{what}: recorded twice; every micro-batch of a step needs a "
                 "`with tracer.microbatch(n)` with a number of its own, every optimizer step a "
                 "`with tracer.step(n)`"
             )
+
+    def _holds(self, placed: Placed) -> bool:
+        """Whether this rank holds a part at all."""
+        if not placed.grid.holds(self._rank):
+            return False
+        coordinate = placed.grid.coordinate(self._rank)
+        return not any(
+            isinstance(placement, Only) and placement.coordinate != coordinate[axis]
+            for axis, placement in placed.placements.items()
+        )
 
     def _skip(self, key: Key, tensor: torch.Tensor) -> None:
         module = key.name.split("[")[0]
@@ -165,6 +208,19 @@ class Recorder:
                 stacklevel=2,
             )
         self._skipped.add(f"{key.kind} {key.name} {str(tensor.dtype).split('.')[-1]}")
+
+
+def _flat_part(
+    value: torch.Tensor, placements: Mapping[str, Placement], coordinate: Mapping[str, int]
+) -> torch.Tensor:
+    """The local tensor in one dimension, where a placement is flat: the range or what it is of."""
+    for axis, placement in placements.items():
+        if isinstance(placement, Flat):
+            start, stop = placement.ranges[coordinate[axis]]
+            if tuple(value.shape) == tuple(placement.shape) and value.numel() != stop - start:
+                return value.reshape(-1)[start:stop]
+            return value.reshape(-1)
+    return value
 
 
 def cpu_copy(tensor: torch.Tensor) -> torch.Tensor:

@@ -3,53 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Union
 
 import torch
 
 from ttrace_torch.assignment import Assignment
-from ttrace_torch.calls import CallCounter
+from ttrace_torch.batches import Batch, Together, batch_of, number_of
 from ttrace_torch.dataflow import DataFlow
 from ttrace_torch.disturb import Disturber
 from ttrace_torch.errors import TraceError
-from ttrace_torch.gradients import GradientHooks
 from ttrace_torch.hooks import ForwardHooks
-from ttrace_torch.layout import Placements
 from ttrace_torch.names import ModelNames, check_name
 from ttrace_torch.optimizer import OptimizerWatch
 from ttrace_torch.output import Output
+from ttrace_torch.placement import Placements
 from ttrace_torch.record import Key, Recorder
+from ttrace_torch.step import Selection, Step
 
 Number = Union[torch.Tensor, float, int, bool]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What is recorded: kinds, and the canonical names of modules and parameters."""
-
-    kinds: tuple[str, ...]
-    modules: set[str]
-    parameters: set[str]
-
-
-class _Step:
-    """What belongs to one traced step and ends with it."""
-
-    def __init__(self, number: int, recorder: Recorder, flow: DataFlow | None) -> None:
-        self.number = number
-        self.flow = flow
-        self.recorder = recorder
-        self.calls = CallCounter()
-        self.gradients = GradientHooks(number, recorder, self.calls)
-        self.main_grads_done = False
-        self.updated = False
-        self.params_after_done = False
-        self.in_microbatch = False
-        self.clip_norm: float | None = None
-        self.optimizer: list[dict[str, Any]] = []
 
 
 class Tracer:
@@ -69,7 +42,7 @@ class Tracer:
         self._selection = selection
         self._output = output
         self._disturber = disturber
-        self._step: _Step | None = None
+        self._step: Step | None = None
         self._finished: set[int] = set()
         self._flow: DataFlow | None = None
         self._closed = False
@@ -92,8 +65,8 @@ class Tracer:
             raise TraceError(f"step {number} has been traced already, or is negative")
         self._names.check_unchanged()
         output = self._output
-        recorder = Recorder(output.mesh, output.rank, self._selection.kinds, output.skipped)
-        step = _Step(number, recorder, DataFlow() if self._flow is None else None)
+        recorder = Recorder(output.meshes, output.rank, self._selection.kinds, output.skipped)
+        step = Step(number, recorder, DataFlow() if self._flow is None else None)
         hooks = ForwardHooks(
             number, recorder, step.calls, step.gradients, step.flow, self._disturber
         )
@@ -126,19 +99,23 @@ class Tracer:
             self._step = None
 
     @contextmanager
-    def microbatch(self, number: int) -> Iterator[Tracer]:
+    def microbatch(self, number: int | Sequence[int], dim: int = 0) -> Iterator[Tracer]:
         """What runs inside belongs to the global micro-batch `number`; 0 outside of any.
 
         May be entered again, for instance for a backward that runs apart from its forward.
+
+        number: a list for a run of several micro-batches at once, such as the reference's one big
+            batch. They lie one after the other along dimension `dim` of the activations, where no
+            layout's `input_batch` or `output_batch` says otherwise; gradients of parameters are
+            their sum, the loss and other floating-point numbers their mean.
         """
-        if number < 0:
-            raise TraceError(f"micro-batch {number}: numbers count from 0")
+        batch = batch_of(number, dim)
         step = self._step
         if step is None:
             yield self
             return
         outer = step.calls.microbatch, step.in_microbatch
-        step.calls.microbatch, step.in_microbatch = number, True
+        step.calls.microbatch, step.in_microbatch = batch, True
         try:
             yield self
         finally:
@@ -178,8 +155,26 @@ class Tracer:
         """Records any other number; inside `microbatch()` it belongs to the micro-batch."""
         step = self._step
         if step is not None:
-            microbatch = step.calls.microbatch if step.in_microbatch else None
-            self._add(step, "scalar", check_name(name, "scalar"), value, placements, microbatch)
+            batch = step.calls.microbatch if step.in_microbatch else None
+            self._add(step, "scalar", check_name(name, "scalar"), value, placements, batch)
+
+    def index(self, name: str, rows: torch.Tensor, placements: Placements | None = None) -> None:
+        """Records which rows of the whole tensor this rank holds, for tensors cut by `Rows`.
+
+        rows: one integer for each row held, negative for a row of padding; in the same micro-batch
+            and as often as the tensors that name it.
+        placements: how `rows` itself is cut, over the axes that say `Rows`.
+        """
+        step = self._step
+        if step is None:
+            return
+        if rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
+            raise TraceError(
+                f"index {name}: {rows.dtype} of shape {list(rows.shape)}; give the numbers of the "
+                "rows as integers in one dimension"
+            )
+        batch = step.calls.microbatch
+        self._add(step, "index", check_name(name, "index"), rows, placements, batch)
 
     def main_grads(self) -> None:
         """Records now what the optimizer will consume: `main_grad` of the parameters that have
@@ -251,7 +246,7 @@ class Tracer:
         if self._step is not None:
             self._step.updated = True
 
-    def _record_parameters(self, step: _Step, kind: str) -> None:
+    def _record_parameters(self, step: Step, kind: str) -> None:
         for name, parameter in self._names.parameters.items():
             if name not in self._selection.parameters:
                 continue
@@ -267,15 +262,23 @@ class Tracer:
 
     def _add(
         self,
-        step: _Step,
+        step: Step,
         kind: str,
         name: str,
         value: Number,
         placements: Placements | None,
-        microbatch: int | None = None,
+        batch: Batch | None = None,
     ) -> None:
         if not isinstance(value, torch.Tensor):
             exact = torch.float64 if isinstance(value, float) else None
             value = torch.tensor(value, dtype=exact)
-        key = step.recorder.next_call(Key(step.number, microbatch, kind, name))
-        step.recorder.add(key, value, placements or {})
+        key = step.recorder.next_call(Key(step.number, number_of(batch), kind, name))
+        together = None
+        if isinstance(batch, Together) and kind != "index":
+            if not value.is_floating_point():
+                raise TraceError(
+                    f"{key}: {value.dtype} has no mean over the micro-batches {batch}; record a "
+                    "floating-point number, or record it outside of microbatch([...])"
+                )
+            together = batch.entry("mean", value.dim(), str(key))
+        step.recorder.add(key, value, placements or {}, microbatches=together)

@@ -1,0 +1,112 @@
+"""Micro-batches, one by one or several together: the reference's big batch.
+
+A tensor of several micro-batches has no micro-batch number of its own; its entry says of which
+micro-batches it is the sum, the mean, or the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+import torch
+
+from ttrace_torch.errors import TraceError
+
+# The dimension along which the micro-batches lie, or how the tensor is made of theirs.
+BatchWord = Union[int, str]
+BatchWords = Union[BatchWord, Sequence[Optional[BatchWord]]]
+
+_REDUCTIONS = ("mean", "sum")
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several global micro-batches that run as one, along dimension `dim` of the activations."""
+
+    numbers: tuple[int, ...]
+    dim: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.numbers or min(self.numbers) < 0 or len(set(self.numbers)) < len(self.numbers):
+            raise TraceError(
+                f"micro-batches {self}: give at least one number, each from 0 on and once"
+            )
+
+    def __str__(self) -> str:
+        return str(list(self.numbers))
+
+    def word(self, told: BatchWord | None, ndim: int) -> BatchWord:
+        """What a layout tells of a tensor, by default `dim`, and "mean" where it has no `dim`."""
+        if told is not None:
+            return told
+        return self.dim if -ndim <= self.dim < ndim else "mean"
+
+    def activation(
+        self, told: BatchWord | None, tensor: torch.Tensor, what: str, gradient: bool = False
+    ) -> dict[str, Any] | None:
+        """`microbatches` of a module's tensor, or of the gradient of one.
+
+        None where there is nothing to say: integers that lie along no micro-batch have no mean.
+        """
+        word = self.word(told, tensor.dim())
+        if word == "mean" and not tensor.is_floating_point():
+            return None
+        return self.entry(gradient_word(word) if gradient else word, tensor.dim(), what)
+
+    def entry(self, word: BatchWord, ndim: int, what: str) -> dict[str, Any]:
+        """The entry's `microbatches`. Throws for a dimension that the tensor lacks."""
+        if isinstance(word, str):
+            return {word: list(self.numbers)}
+        if not -ndim <= word < ndim:
+            raise TraceError(
+                f"{what}: the micro-batches {self} are said to lie along dimension {word}, but the "
+                f"tensor has {ndim} dimension(s); give Layout(input_batch=..., output_batch=...) "
+                'the right one, or "mean" or "sum"'
+            )
+        return {"shard": word % ndim, "of": list(self.numbers)}
+
+
+# A micro-batch's number, or several micro-batches.
+Batch = Union[int, Together]
+
+
+def batch_of(numbers: int | Sequence[int], dim: int) -> Batch:
+    """What the user said of the micro-batch at hand. Throws for what no micro-batch is."""
+    if isinstance(numbers, Sequence):
+        return Together(tuple(int(number) for number in numbers), dim)
+    if numbers < 0:
+        raise TraceError(f"micro-batch {numbers}: numbers count from 0")
+    return numbers
+
+
+def number_of(batch: Batch | None) -> int | None:
+    """The micro-batch in a tensor's key: none for several."""
+    return None if isinstance(batch, Together) else batch
+
+
+def gradient_word(word: BatchWord) -> BatchWord:
+    """How the gradient of a tensor is made of the micro-batches', from how the tensor is.
+
+    The gradient by a mean is spread over its parts, so theirs add up to it; that by a sum is the
+    same for every part.
+    """
+    return {"mean": "sum", "sum": "mean"}.get(word, word) if isinstance(word, str) else word
+
+
+def pick_word(words: BatchWords | None, index: int) -> BatchWord | None:
+    """The word for the `index`-th tensor of a module, None where none is given."""
+    if words is None or isinstance(words, (int, str)):
+        return words
+    return words[index] if index < len(words) else None
+
+
+def check_batch_words(words: BatchWords | None, what: str) -> None:
+    """Throws for a word that is neither a dimension nor a reduction."""
+    listed = [words] if words is None or isinstance(words, (int, str)) else words
+    for word in listed:
+        if isinstance(word, str) and word not in _REDUCTIONS:
+            raise TraceError(
+                f'{what}: micro-batches lie along "{word}"; give a dimension, "mean" or "sum"'
+            )
