@@ -13,9 +13,9 @@
 #include "command.h"
 #include "engine/compare_traces.h"
 #include "output_file.h"
-#include "rules_files.h"
 #include "report/json_report.h"
 #include "report/text_report.h"
+#include "rules_files.h"
 #include "trace/hdf5/reader.h"
 #include "version.h"
 

@@ -32,8 +32,8 @@ OpenedTrace::OpenedTrace(const std::string& path, const std::string& layout_rule
     : stored_(trace::hdf5::open_trace(path)) {
   if (layout_rules.empty()) return;
   overridden_ = std::make_unique<trace::WithManifest>(
-      *stored_, layout::with_layout_rules(stored_->manifest(), rules_text(layout_rules),
-                                          layout_rules));
+      *stored_,
+      layout::with_layout_rules(stored_->manifest(), rules_text(layout_rules), layout_rules));
 }
 
 }  // namespace ttrace::app

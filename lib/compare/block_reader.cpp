@@ -24,13 +24,19 @@ BlockReader::BlockReader(const trace::Source& source, const trace::TensorEntry& 
                          const layout::Block& block, const layout::Combination& combination,
                          Replicas replicas)
     : entry_(&entry), block_(&block), combination_(&combination) {
+  std::size_t shards = 0;
+  for (const layout::Term& term : block.terms) {
+    shards += replicas == Replicas::kAll ? term.ranks.size() : 1;
+  }
+  const Between between = shards > kMostOpenShards ? Between::kClose : Between::kKeepOpen;
+  open_shards_ = between == Between::kClose ? 0 : shards;
   for (const layout::Term& term : block.terms) {
     TermReaders readers;
     const std::size_t count = replicas == Replicas::kAll ? term.ranks.size() : 1;
     const std::vector<std::uint64_t> ranks(term.ranks.begin(),
                                            term.ranks.begin() + static_cast<std::ptrdiff_t>(count));
     for (const std::uint64_t rank : ranks) {
-      readers.replicas.emplace_back(source, entry, rank, block.held);
+      readers.replicas.emplace_back(source, entry, rank, block.held, between);
     }
     terms_.push_back(std::move(readers));
     checks_.emplace_back(ranks);
@@ -101,12 +107,6 @@ std::uint64_t BlockReader::bytes_read() const {
     for (const ShardReader& replica : term.replicas) bytes += replica.bytes_read();
   }
   return bytes;
-}
-
-std::size_t BlockReader::shards() const {
-  std::size_t count = 0;
-  for (const TermReaders& term : terms_) count += term.replicas.size();
-  return count;
 }
 
 }  // namespace ttrace::compare

@@ -12,6 +12,9 @@
 
 namespace ttrace::compare {
 
+// More datasets than this are not held open at once: each holds its file open.
+inline constexpr std::size_t kMostOpenShards = 256;
+
 enum class Replicas { kFirstOnly, kAll };
 
 class BlockReader {
@@ -38,8 +41,8 @@ class BlockReader {
   // What the replicas of each term looked like in everything read so far.
   const std::vector<ReplicaCheck>& replica_checks() const { return checks_; }
   std::uint64_t bytes_read() const;
-  // Number of datasets it holds open.
-  std::size_t shards() const;
+  // Number of datasets it holds open between reads.
+  std::size_t open_shards() const { return open_shards_; }
 
  private:
   struct TermReaders {
@@ -53,6 +56,7 @@ class BlockReader {
   const layout::Block* block_;
   const layout::Combination* combination_;
   std::vector<TermReaders> terms_;
+  std::size_t open_shards_ = 0;
   std::vector<ReplicaCheck> checks_;
   std::vector<std::byte> first_bits_;
   std::vector<std::byte> other_bits_;

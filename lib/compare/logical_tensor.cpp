@@ -5,12 +5,6 @@
 #include "compare/resolved_plan.h"
 
 namespace ttrace::compare {
-namespace {
-
-constexpr std::size_t kMostOpenShards = 256;
-
-}  // namespace
-
 LogicalTensor::LogicalTensor(const trace::Source& source, const trace::TensorEntry& entry,
                              Replicas replicas)
     : source_(&source),
@@ -23,7 +17,7 @@ BlockReader& LogicalTensor::reader_of(std::size_t block) {
   auto found = open_.find(block);
   if (found == open_.end()) {
     BlockReader reader(*source_, *entry_, plan_.blocks[block], plan_.combination, replicas_);
-    open_shards_ += reader.shards();
+    open_shards_ += reader.open_shards();
     while (open_shards_ > kMostOpenShards && !open_.empty()) close_least_used();
     found = open_.emplace(block, OpenBlock{std::move(reader)}).first;
   }
@@ -36,7 +30,7 @@ void LogicalTensor::close_least_used() {
     return a.second.last_used < b.second.last_used;
   });
   const BlockReader& reader = least->second.reader;
-  open_shards_ -= reader.shards();
+  open_shards_ -= reader.open_shards();
   closed_bytes_ += reader.bytes_read();
   closed_checks_.insert(closed_checks_.end(), reader.replica_checks().begin(),
                         reader.replica_checks().end());

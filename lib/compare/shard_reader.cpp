@@ -7,8 +7,13 @@
 namespace ttrace::compare {
 
 ShardReader::ShardReader(const trace::Source& source, const trace::TensorEntry& entry,
-                         std::uint64_t rank, const layout::Holding& held)
-    : entry_(&entry), rank_(rank), array_(held.shape), range_(held.range) {
+                         std::uint64_t rank, const layout::Holding& held, Between between)
+    : source_(&source),
+      entry_(&entry),
+      rank_(rank),
+      between_(between),
+      array_(held.shape),
+      range_(held.range) {
   if (const auto problem = source.rank_problem(rank)) throw base::input_error(*problem);
   const std::string path = dataset_path(entry.key);
   dataset_ = source.open(rank, path);
@@ -21,16 +26,23 @@ ShardReader::ShardReader(const trace::Source& source, const trace::TensorEntry& 
         tensor::to_string(shape), " ", tensor::dtype_short_name(entry.dtype),
         "; give its layout with --layout, or correct it in the collector and dump again");
   }
+  close_if_wanted();
+}
+
+void ShardReader::close_if_wanted() {
+  if (between_ == Between::kClose) dataset_.reset();
 }
 
 void ShardReader::read_bits(const tensor::Box& box, std::vector<std::byte>& bits) {
   bits.resize(tensor::volume(box) * tensor::element_bytes(entry_->dtype));
+  if (!dataset_) dataset_ = source_->open(rank_, dataset_path(entry_->key));
   if (range_) {
     bytes_read_ += read_flat_box(*dataset_, array_, *range_, box, bits);
-    return;
+  } else {
+    dataset_->read(box, bits);
+    bytes_read_ += bits.size();
   }
-  dataset_->read(box, bits);
-  bytes_read_ += bits.size();
+  close_if_wanted();
 }
 
 void ShardReader::decode(std::span<const std::byte> bits, std::span<double> out) const {

@@ -12,12 +12,14 @@
 
 namespace ttrace::compare {
 
+enum class Between { kKeepOpen, kClose };  // what happens to the dataset between two reads
+
 class ShardReader {
  public:
   // Opens the dataset of `entry` on `rank` and throws an input error with file, path and both
   // shapes if it is not what `held` says, of the entry's dtype.
   ShardReader(const trace::Source& source, const trace::TensorEntry& entry, std::uint64_t rank,
-              const layout::Holding& held);
+              const layout::Holding& held, Between between = Between::kKeepOpen);
 
   std::uint64_t rank() const { return rank_; }
   std::uint64_t bytes_read() const { return bytes_read_; }
@@ -30,8 +32,12 @@ class ShardReader {
   void decode(std::span<const std::byte> bits, std::span<double> out) const;
 
  private:
+  void close_if_wanted();
+
+  const trace::Source* source_;
   const trace::TensorEntry* entry_;
   std::uint64_t rank_;
+  Between between_;
   tensor::Shape array_;
   std::optional<layout::Range> range_;
   std::unique_ptr<trace::Dataset> dataset_;
