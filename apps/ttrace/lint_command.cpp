@@ -11,6 +11,7 @@
 #include "command.h"
 #include "engine/lint_trace.h"
 #include "engine/write_manifest.h"
+#include "layout/mesh_map.h"
 #include "output_file.h"
 #include "rules_files.h"
 #include "trace/hdf5/rank_parts.h"
@@ -86,6 +87,18 @@ Written write_manifest(const Flags& flags) {
           rebuilt.findings};
 }
 
+// Rank files that the manifest knows nothing of: of another run, or of a mesh that was larger.
+void add_files_of_no_rank(const std::string& run, const trace::Source& source,
+                          std::vector<std::string>& findings) {
+  if (!fs::is_directory(run)) return;
+  const std::vector<std::uint64_t> ranks = layout::ranks_of(source.manifest());
+  for (const std::uint64_t rank : trace::hdf5::ranks_with_files(run)) {
+    if (std::binary_search(ranks.begin(), ranks.end(), rank)) continue;
+    findings.push_back(base::concat(source.rank_file(rank), ": the manifest's meshes have no rank ",
+                                    rank, "; files of two runs may lie in one directory"));
+  }
+}
+
 int run(const Flags& flags) {
   Written written;
   if (flags.write) written = write_manifest(flags);
@@ -97,6 +110,7 @@ int run(const Flags& flags) {
       result.findings.push_back(finding);
     }
   }
+  if (!flags.options.manifest_only) add_files_of_no_rank(flags.trace, *source, result.findings);
   const std::string looked_at = base::concat(
       base::plural(result.tensors, "tensor"), " over ", base::plural(result.ranks, "rank"),
       flags.options.manifest_only ? std::string(", the layout alone")

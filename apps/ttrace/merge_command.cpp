@@ -22,6 +22,7 @@ struct Flags {
 
 int run(const Flags& flags) {
   require_not_of_trace(flags.output, flags.run);
+  if (!flags.layout.empty()) require_not_of_trace(flags.output, flags.layout);
   const OpenedTrace source(flags.run, flags.layout);
   const auto sink = trace::hdf5::create_file(flags.output);
   const engine::MergeResult result =

@@ -118,7 +118,7 @@ Measurement measure(const TensorRef& reference, const TensorRef& candidate,
     }
   };
   for (Region& region : candidate_tensor->regions()) {
-    BlockStats here{std::move(region.boxes), std::move(region.ranks), {}};
+    BlockStats here{std::move(region.boxes), std::move(region.ranks), {}, std::move(region.part)};
     for (const tensor::Box& box : here.boxes) {
       tensor::for_each_slab(box, kSlabElements,
                             [&](const tensor::Box& slab) { measure_slab(slab, here.stats); });

@@ -30,6 +30,7 @@ struct BlockStats {
   std::vector<tensor::Box> boxes;    // coordinates of the logical tensor
   std::vector<std::uint64_t> ranks;  // of the candidate that hold it
   TileStats stats;
+  std::string part = "";  // as Region's
 };
 
 // Copies that should be equal and are not, in the candidate.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "compare/block_reader.h"
@@ -18,6 +19,7 @@ namespace ttrace::compare {
 struct Region {
   std::vector<tensor::Box> boxes;
   std::vector<std::uint64_t> ranks;  // ascending; empty for what no rank holds (padding)
+  std::string part;  // of a tensor made of several: which of them ("mb 1", "layers.0.q"), or empty
 };
 
 // An element as a rank has it.

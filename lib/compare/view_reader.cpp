@@ -49,7 +49,10 @@ class MosaicReader final : public ComposedReader {
     std::map<const layout::View*, std::size_t> known;  // tiles of one source share its reader
     for (const layout::Mosaic::Tile& tile : mosaic.tiles) {
       const auto [at, fresh] = known.emplace(tile.source.get(), sources_.size());
-      if (fresh) sources_.push_back(make_reader(source, *tile.source, replicas));
+      if (fresh) {
+        sources_.push_back(make_reader(source, *tile.source, replicas));
+        parts_.push_back(layout::part_words(tile.source->key, view.key));
+      }
       source_of_.push_back(at->second);
     }
   }
@@ -58,12 +61,12 @@ class MosaicReader final : public ComposedReader {
     std::vector<Region> regions;
     for (std::size_t s = 0; s < sources_.size(); ++s) {
       for (const Region& region : sources_[s]->regions()) {
-        Region seen{{}, region.ranks};
+        Region seen{{}, region.ranks, region.part.empty() ? parts_[s] : region.part};
         for (const tensor::Box& box : region.boxes) add_targets(s, box, seen.boxes);
         if (!seen.boxes.empty()) regions.push_back(std::move(seen));
       }
     }
-    Region padding{outside_tiles(), {}};
+    Region padding{outside_tiles(), {}, ""};
     if (!padding.boxes.empty()) regions.push_back(std::move(padding));
     return regions;
   }
@@ -145,6 +148,7 @@ class MosaicReader final : public ComposedReader {
   }
 
   const layout::Mosaic& mosaic_;
+  std::vector<std::string> parts_;  // what the sources are of the whole
   tensor::Box whole_;
   std::vector<std::size_t> source_of_;  // for every tile
 };

@@ -67,6 +67,11 @@ std::string boxes_words(const std::vector<tensor::Box>& boxes) {
   return text;
 }
 
+std::string named_part(const trace::TensorEntry& part, const trace::TensorKey& whole) {
+  const std::string words = layout::part_words(part.key, whole);
+  return words.empty() ? part.key.name : words;
+}
+
 std::string slice_words(const compare::Measurement& measurement) {
   const auto& blocks = measurement.blocks;
   if (blocks.size() < 2) {
@@ -82,18 +87,13 @@ std::string slice_words(const compare::Measurement& measurement) {
   if (share * static_cast<double>(blocks.size()) > 2 || differing == 1) {
     return concat(base::short_number(100 * share), " % of the error is in ",
                   boxes_words(worst->boxes),
+                  worst->part.empty() ? "" : concat(" (", worst->part, ")"),
                   worst->ranks.empty() ? std::string(", which is padding")
                                        : concat(" on rank ", worst->ranks.front()),
                   "; ", differing, " of ", blocks.size(), " shards differ");
   }
   return concat("spread over ", differing, " of ", blocks.size(), " shards, none stands out; ",
                 measurement.total.unequal, " of ", measurement.total.elements, " elements differ");
-}
-
-// A part of a tensor, by what its key has that the whole's has not.
-std::string entry_words(const trace::TensorEntry& part, const trace::TensorKey& whole) {
-  if (part.key.name != whole.name || !part.key.microbatch) return part.key.name;
-  return concat("mb ", *part.key.microbatch);
 }
 
 }  // namespace
@@ -150,7 +150,7 @@ std::string view_words(const trace::Source& candidate, const layout::View& view)
                                                                            : "cut from ";
   std::string text = concat(tensor::to_string(view.shape), " ", how);
   for (std::size_t i = 0; i < entries.size() && i < kMostNamed; ++i) {
-    text += concat(i > 0 ? ", " : "", entry_words(*entries[i], view.key));
+    text += concat(i > 0 ? ", " : "", named_part(*entries[i], view.key));
   }
   if (entries.size() > kMostNamed) text += concat(", ... ", entries.size(), " in all");
   return concat(text, "; ", entries.size() > 1 ? "each " : "", first);

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "layout/axis_view.h"
 #include "layout/combination.h"
@@ -55,6 +56,7 @@ class EntryCheck {
         throw error.in(concat("placements/", *views_[a].name));
       }
     }
+    check_parts();
     if (flat == nullptr) return;
     try {
       check_flat(static_cast<std::size_t>(flat - views_.data()));
@@ -64,6 +66,23 @@ class EntryCheck {
   }
 
  private:
+  // What is cut finely along several dimensions is very many boxes.
+  void check_parts() const {
+    std::optional<std::uint64_t> holders = 1;
+    for (const AxisView& view : views_) {
+      if (cuts(*view.placement)) holders = base::checked_mul(*holders, view.held.size());
+    }
+    for (const auto& [shape, example] : examples_) {
+      std::optional<std::uint64_t> parts = holders;
+      for (const Ranges& ranges : example.held) {
+        if (parts) parts = base::checked_mul(*parts, ranges.size());
+      }
+      if (parts && *parts <= kMostParts) continue;
+      throw base::input_error("placements: the ranks would hold more than ", kMostParts,
+                              " separate boxes");
+    }
+  }
+
   // Whether an axis that is applied after `axis` gives numbers that could contradict what it
   // leaves.
   bool checked_later(std::size_t axis) const {

@@ -161,6 +161,10 @@ class RuleApplication {
     if (!shape) return false;
     entry.shape.clear();
     for (const JsonCursor& item : shape->items()) entry.shape.push_back(item.as_count());
+    if (entry.shape.size() > tensor::kMostDimensions) {
+      throw shape->error(entry.shape.size(), " dimensions, at most ", tensor::kMostDimensions,
+                         " are possible");
+    }
     if (!tensor::byte_count(entry.shape, entry.dtype)) {
       throw shape->error("the size in bytes of ", tensor::to_string(entry.shape),
                          " overflows 64 bits");
@@ -172,11 +176,26 @@ class RuleApplication {
     if (old.mesh == entry.mesh && cut_alike(old, entry, mesh)) return;
     const auto local = local_shape(old, before_.meshes.at(old.mesh));
     const auto whole = local ? whole_shape(entry, mesh, *local) : std::nullopt;
-    if (!whole || !tensor::byte_count(*whole, entry.dtype)) {
-      throw rule_.error("the whole shape of ", to_string(entry.key),
-                        " cannot be worked out from the shards; give it as \"shape\"");
+    if (whole && tensor::byte_count(*whole, entry.dtype)) {
+      entry.shape = *whole;
+      if (cut_from(entry, mesh, *local)) return;
     }
-    entry.shape = *whole;
+    throw rule_.error("the whole shape of ", to_string(entry.key),
+                      " cannot be worked out from the shards; give it as \"shape\"");
+  }
+
+  // Whether the first rank's array has the extents `local`: a zigzag of 6 over 2 leaves no 3.
+  static bool cut_from(const TensorEntry& entry, const trace::Mesh& mesh,
+                       const tensor::Shape& local) {
+    for (const auto& [axis, placement] : entry.placements) {
+      const auto* shard = std::get_if<trace::Shard>(&placement);
+      if (shard != nullptr && shard->sizes) return true;  // then they are not equal anyway
+    }
+    try {
+      return local_shape(entry, mesh) == local;
+    } catch (const base::Error&) {
+      return false;
+    }
   }
 
   const JsonCursor& rule_;

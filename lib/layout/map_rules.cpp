@@ -1,36 +1,18 @@
 #include "layout/map_rules.h"
 
-#include <set>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/number_text.h"
-#include "layout/rule_scope.h"
+#include "layout/map_match.h"
 #include "layout/view_ops.h"
 
 namespace ttrace::layout {
 namespace {
 
 using Captures = NamePattern::Captures;
-
-// A rule that a name matches, with which of its patterns, and how.
-struct Match {
-  std::size_t rule = 0;
-  std::size_t pattern = 0;
-  Captures captures;
-};
-
-std::optional<Match> match_of(const std::vector<MapRule>& rules, std::string_view name,
-                              std::optional<trace::Kind> kind) {
-  for (std::size_t r = 0; r < rules.size(); ++r) {
-    if (kind && !is_of(rules[r].kinds, *kind)) continue;
-    for (std::size_t p = 0; p < rules[r].from.size(); ++p) {
-      if (auto captures = rules[r].from[p].match(name)) return Match{r, p, std::move(*captures)};
-    }
-  }
-  return std::nullopt;
-}
+using Match = RuleMatch;
 
 ViewPtr named(const ViewPtr& view, std::string name) {
   if (const auto problem = trace::name_problem(name)) {
@@ -61,7 +43,7 @@ class Mapping {
       : rules_(rules), file_(file), used_(rules.size(), false) {}
 
   void add(const ViewPtr& view) {
-    const auto match = match_of(rules_, view->key.name, view->key.kind);
+    const auto match = match_of(rules_, view->key.name, {view->key.kind});
     if (!match) return put(view);
     used_[match->rule] = true;
     const MapRule& rule = rules_[match->rule];
@@ -155,24 +137,6 @@ class Mapping {
   Mapped mapped_;
 };
 
-std::vector<std::string> mapped_names(const std::vector<MapRule>& rules,
-                                      const std::vector<std::string>& names) {
-  std::vector<std::string> mapped;
-  std::set<std::string> seen;
-  for (const std::string& name : names) {
-    const auto match = match_of(rules, name, std::nullopt);
-    if (!match) {
-      if (seen.insert(name).second) mapped.push_back(name);
-      continue;
-    }
-    for (const NamePattern& to : rules[match->rule].to) {
-      std::string made = to.filled(match->captures);
-      if (seen.insert(made).second) mapped.push_back(std::move(made));
-    }
-  }
-  return mapped;
-}
-
 }  // namespace
 
 Mapped apply_map(const std::vector<MapRule>& rules, const std::string& file,
@@ -181,23 +145,6 @@ Mapped apply_map(const std::vector<MapRule>& rules, const std::string& file,
   Mapping mapping(rules, file);
   for (const ViewPtr& view : tensors) mapping.add(view);
   return mapping.finish(tensors);
-}
-
-std::vector<trace::Module> mapped_modules(const std::vector<MapRule>& rules,
-                                          const std::vector<trace::Module>& modules) {
-  std::vector<trace::Module> mapped = modules;
-  for (trace::Module& module : mapped) {
-    if (rules.empty()) break;
-    module.outputs = mapped_names(rules, module.outputs.value_or(std::vector{module.name}));
-    const auto match = match_of(rules, module.name, std::nullopt);
-    if (match && rules[match->rule].only_renames()) {
-      module.name = rules[match->rule].to[0].filled(match->captures);
-    }
-    module.params = mapped_names(rules, module.params);
-    module.inputs = mapped_names(rules, module.inputs);
-    if (module.computed_from) module.computed_from = mapped_names(rules, *module.computed_from);
-  }
-  return mapped;
 }
 
 }  // namespace ttrace::layout

@@ -31,8 +31,6 @@ struct MapRule {
   std::optional<Resize> trim;
   std::optional<Resize> pad;
   std::vector<std::size_t> transpose;  // empty: none
-
-  bool only_renames() const;
 };
 
 struct MapRules {
@@ -54,7 +52,8 @@ struct Mapped {
 Mapped apply_map(const std::vector<MapRule>& rules, const std::string& file,
                  const std::vector<ViewPtr>& tensors);
 
-// The data flow with the names that the rules make of its values and parameters.
+// The data flow with the names that the rules make of its values and parameters. Modules whose
+// outputs become one are one; a module whose output becomes several is one for each.
 std::vector<trace::Module> mapped_modules(const std::vector<MapRule>& rules,
                                           const std::vector<trace::Module>& modules);
 

@@ -107,10 +107,6 @@ std::vector<MapRule> rules_from(const JsonCursor& root, std::string_view side) {
 
 }  // namespace
 
-bool MapRule::only_renames() const {
-  return from.size() == 1 && to.size() == 1 && !trim && !pad && transpose.empty();
-}
-
 MapRules parse_map_rules(std::string_view text, const std::string& file) {
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();

@@ -12,6 +12,10 @@ constexpr std::size_t kMostCaptures = 8;
 constexpr std::string_view kAnything = "...";
 constexpr const char* kOutputNumber = "[]";
 
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
 // Length of the "[12]" at the end of a name, or 0.
 std::size_t output_number_length(std::string_view name) {
   if (!name.ends_with(']')) return 0;
@@ -41,7 +45,9 @@ NamePattern::NamePattern(const std::string& text) : text_(text) {
     std::string name = text.substr(open + 1, close - open - 1);
     const bool dots = name.ends_with(kAnything);
     if (dots) name.resize(name.size() - kAnything.size());
-    if (name.empty()) throw refuse("has a capture without a name");
+    if (name.empty() || !std::all_of(name.begin(), name.end(), is_word)) {
+      throw refuse("has a capture whose name is not of letters, digits and underscores");
+    }
     if (std::find(names_.begin(), names_.end(), name) != names_.end()) {
       throw refuse("has two captures {", base::printable(name), "}");
     }
@@ -53,32 +59,41 @@ NamePattern::NamePattern(const std::string& text) : text_(text) {
   if (pieces_.empty()) throw base::input_error("an empty pattern");
 }
 
-bool NamePattern::match_from(std::size_t piece, std::string_view rest, Captures& captures) const {
+bool NamePattern::match_from(std::size_t piece, std::string_view rest, Captures& captures,
+                             Failures& failures) const {
   if (piece == pieces_.size()) return rest.empty();
+  if (failures.contains({piece, rest.size()})) return false;
   const Piece& here = pieces_[piece];
   if (here.capture.empty()) {
     return rest.starts_with(here.literal) &&
-           match_from(piece + 1, rest.substr(here.literal.size()), captures);
+           match_from(piece + 1, rest.substr(here.literal.size()), captures, failures);
   }
   for (std::size_t length = 1; length <= rest.size(); ++length) {
-    if (!here.dots && rest[length - 1] == '.') return false;
-    if (match_from(piece + 1, rest.substr(length), captures)) {
+    if (!here.dots && rest[length - 1] == '.') break;
+    if (match_from(piece + 1, rest.substr(length), captures, failures)) {
       captures[here.capture] = rest.substr(0, length);
       return true;
     }
   }
+  failures.emplace(piece, rest.size());
   return false;
 }
 
 std::optional<NamePattern::Captures> NamePattern::match(std::string_view name) const {
-  Captures captures;
-  const std::size_t number = output_number_length(name);
-  if (number > 0 && match_from(0, name.substr(0, name.size() - number), captures)) {
-    captures[kOutputNumber] = name.substr(name.size() - number);
+  const auto matched = [this](std::string_view text) -> std::optional<Captures> {
+    Captures captures;
+    Failures failures;
+    if (!match_from(0, text, captures, failures)) return std::nullopt;
     return captures;
+  };
+  const std::size_t number = output_number_length(name);
+  if (number > 0) {
+    if (auto captures = matched(name.substr(0, name.size() - number))) {
+      captures->emplace(kOutputNumber, name.substr(name.size() - number));
+      return captures;
+    }
   }
-  if (match_from(0, name, captures)) return captures;
-  return std::nullopt;
+  return matched(name);
 }
 
 std::string NamePattern::filled(const Captures& captures) const {

@@ -3,8 +3,10 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ttrace::layout {
@@ -15,8 +17,8 @@ class NamePattern {
  public:
   using Captures = std::map<std::string, std::string>;
 
-  // Throws an input error on braces that do not pair, an empty or repeated name, and more than 8
-  // captures.
+  // Throws an input error on braces that do not pair, more than 8 captures, and a capture without a
+  // name of its own of letters, digits and underscores.
   explicit NamePattern(const std::string& text);
 
   const std::string& text() const { return text_; }
@@ -37,7 +39,12 @@ class NamePattern {
     bool dots = false;
   };
 
-  bool match_from(std::size_t piece, std::string_view rest, Captures& captures) const;
+  // What is left to match, by piece and by characters: whether it does is the same for all ways
+  // that led there, so each is tried once.
+  using Failures = std::set<std::pair<std::size_t, std::size_t>>;
+
+  bool match_from(std::size_t piece, std::string_view rest, Captures& captures,
+                  Failures& failures) const;
 
   std::string text_;
   std::vector<Piece> pieces_;

@@ -150,12 +150,19 @@ Plan plan_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh, const
   plan.blocks.resize(blocks);
   std::vector<std::uint64_t> other_cuts(by_rows ? blocks : 0);
   const Holder holder(entry, mesh, views, rows);
+  std::size_t parts = 0;
   for_each_position(views, [&](const Position& position) {
     const std::uint64_t b = linear_over(views, position, cuts);
     Block& block = plan.blocks[b];
     const std::uint64_t rank = rank_of(views, mesh, position);
     if (block.terms.empty()) {
       block.held = holder.at(position);
+      parts += block.held.parts.size();
+      // The rows of an index were read, and are as many as the ranks have.
+      if (parts > kMostParts && !by_rows) {
+        throw base::input_error("placements: the ranks would hold more than ", kMostParts,
+                                " separate boxes");
+      }
       block.terms.resize(terms);
       if (by_rows) {
         other_cuts[b] = linear_over(views, position, [](const trace::Placement& placement) {

@@ -21,6 +21,9 @@ using Ranges = std::vector<Range>;
 // manifest, and would take the memory of the machine.
 inline constexpr std::size_t kMostRanges = std::size_t{1} << 20;
 
+// The same for the boxes of all ranks of a tensor together.
+inline constexpr std::size_t kMostParts = std::size_t{1} << 22;
+
 // Number of indices.
 std::uint64_t total(const Ranges& ranges);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/concat.h"
+
 namespace ttrace::layout {
 namespace {
 
@@ -43,6 +45,14 @@ View made_of(const std::vector<ViewPtr>& parts) {
   }
   if (coarsest != view.dtype) view.computed_in = coarsest;
   return view;
+}
+
+std::string part_words(const trace::TensorKey& part, const trace::TensorKey& whole) {
+  if (part.name != whole.name) return part.name;
+  if (part.microbatch && part.microbatch != whole.microbatch) {
+    return base::concat("mb ", *part.microbatch);
+  }
+  return "";
 }
 
 std::vector<const trace::TensorEntry*> stored_in(const View& view) {

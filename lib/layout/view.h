@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -60,6 +61,10 @@ ViewPtr view_of(const trace::TensorEntry& entry);
 // Key, dtype, order and precision of a tensor made of `parts` (at least one): those of the first
 // part, computed in the coarsest precision of any.
 View made_of(const std::vector<ViewPtr>& parts);
+
+// `part` in words, by what its key has that the key of the whole has not: "mb 1",
+// "layers.0.q.weight", or nothing.
+std::string part_words(const trace::TensorKey& part, const trace::TensorKey& whole);
 
 // The stored tensors it is made of, in order; at least one.
 std::vector<const trace::TensorEntry*> stored_in(const View& view);

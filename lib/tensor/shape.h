@@ -2,6 +2,7 @@
 // element.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,8 @@
 namespace ttrace::tensor {
 
 using Shape = std::vector<std::uint64_t>;
+
+inline constexpr std::size_t kMostDimensions = 32;  // HDF5's own limit
 
 // Number of elements, or nothing if it overflows 64 bits.
 std::optional<std::uint64_t> element_count(const Shape& shape);

@@ -14,7 +14,6 @@ namespace {
 
 using base::JsonCursor;
 
-constexpr std::size_t kMostDimensions = 32;                     // HDF5's own limit
 constexpr std::uint64_t kMostUpdates = std::uint64_t{1} << 53;  // kept as a double
 
 std::string optional_string(const JsonCursor& object, std::string_view key) {
@@ -151,8 +150,8 @@ TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Me
   entry.dtype = dtype_from(object.require("dtype"));
   const JsonCursor shape = object.require("shape");
   entry.shape = counts(shape);
-  if (entry.shape.size() > kMostDimensions) {
-    throw shape.error(entry.shape.size(), " dimensions, at most ", kMostDimensions,
+  if (entry.shape.size() > tensor::kMostDimensions) {
+    throw shape.error(entry.shape.size(), " dimensions, at most ", tensor::kMostDimensions,
                       " are possible");
   }
   if (!tensor::byte_count(entry.shape, entry.dtype)) {

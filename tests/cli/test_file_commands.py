@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import h5py
@@ -50,6 +51,18 @@ def test_the_testdata_is_clean(ttrace: Run, trace: Path) -> None:
     done = ttrace("lint", trace, "--manifest-only")
     check_answer(done, MATCH, "CLEAN  201 tensors over ")
     assert "the layout alone" in done.stdout
+
+
+def test_lint_tells_of_rank_files_that_the_meshes_have_no_rank_for(
+    ttrace: Run, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(HEALTHY, run)
+    shutil.copy(run / "rank_00001.h5", run / "rank_00007.h5")
+    done = ttrace("lint", run)
+    assert done.returncode == DIVERGED
+    assert done.stdout.startswith("FINDINGS  1 in 201 tensors over 2 ranks, 402 datasets\n")
+    assert f"{run}/rank_00007.h5: the manifest's meshes have no rank 7" in done.stdout
 
 
 def test_lint_counts_and_lists_its_findings(ttrace: Run, tmp_path: Path) -> None:

@@ -6,8 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "trace/hdf5/file.h"
-#include "trace/hdf5/reader.h"
+#include "trace/hdf5/rank_file.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -41,13 +40,7 @@ std::vector<std::uint64_t> ranks_with_files(const std::string& directory) {
 
 Manifest read_rank_part(const std::string& directory, std::uint64_t rank) {
   const std::string path = (fs::path(directory) / rank_file_name(rank)).string();
-  const auto file = File::open(path);
-  if (const auto written_by = file->root_attribute("ttrace_rank");
-      written_by && *written_by != rank) {
-    throw base::input_error(path, ": was written by rank ", *written_by,
-                            " (attribute ttrace_rank), not by rank ", rank,
-                            "; were files renamed or copied over each other?");
-  }
+  const auto file = open_rank_file(path, rank);
   if (!file->has("/manifest")) {
     throw base::input_error(path,
                             ": /manifest: there is no such dataset, so the rank's part of the "

@@ -1,7 +1,5 @@
 #include "trace/hdf5/reader.h"
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <list>
@@ -11,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/number_text.h"
-#include "trace/hdf5/file.h"
+#include "trace/hdf5/rank_file.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -124,14 +122,7 @@ class DirectoryTrace : public Source {
       }
     }
     try {
-      std::shared_ptr<const File> file = File::open(rank_file(rank));
-      const auto written_by = file->root_attribute("ttrace_rank");
-      if (written_by && *written_by != rank) {
-        throw base::input_error(rank_file(rank), ": was written by rank ", *written_by,
-                                " (attribute ttrace_rank), not by rank ", rank,
-                                "; were files renamed or copied over each other?");
-      }
-      open_.emplace_front(rank, std::move(file));
+      open_.emplace_front(rank, open_rank_file(rank_file(rank), rank));
     } catch (const base::Error& error) {
       problems_.emplace(rank, error.what());
       throw;
@@ -148,13 +139,6 @@ class DirectoryTrace : public Source {
 };
 
 }  // namespace
-
-std::string rank_file_name(std::uint64_t rank) {
-  std::array<char, 40> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "rank_%05llu.h5",
-                static_cast<unsigned long long>(rank));
-  return buffer.data();
-}
 
 std::unique_ptr<Source> open_trace(const std::string& path) {
   std::error_code error;

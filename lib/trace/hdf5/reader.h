@@ -13,7 +13,4 @@ namespace ttrace::trace::hdf5 {
 // that cannot be read is told by rank_problem(), not thrown.
 std::unique_ptr<Source> open_trace(const std::string& path);
 
-// "rank_00003.h5"
-std::string rank_file_name(std::uint64_t rank);
-
 }  // namespace ttrace::trace::hdf5

@@ -11,6 +11,7 @@
 #include "base/refusal.h"
 #include "support/temp_dir.h"
 #include "trace/hdf5/odd_file.h"
+#include "trace/hdf5/rank_file.h"
 #include "trace/hdf5/writer.h"
 
 namespace ttrace::trace::hdf5 {

@@ -2,6 +2,7 @@
 
 #include "base/refusal.h"
 #include "support/temp_dir.h"
+#include "trace/hdf5/rank_file.h"
 #include "trace/hdf5/reader.h"
 
 namespace ttrace::trace::hdf5 {
