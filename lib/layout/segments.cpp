@@ -18,6 +18,7 @@ void check_sum(const trace::Segments& segments, std::uint64_t extent) {
     throw base::input_error("the segments add up to ", *sum, ", but there are ", extent,
                             " elements to cut");
   }
+  if (segments.segments.empty()) throw base::input_error("there are no segments");
   if (segments.repeat > kMostRanges / segments.segments.size()) {
     throw base::input_error(segments.segments.size(), " segments, ", segments.repeat,
                             " times, are more than ", kMostRanges);

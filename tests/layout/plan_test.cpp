@@ -1,6 +1,7 @@
 #include "layout/plan.h"
 
 #include "base/refusal.h"
+#include "layout/spelled.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::layout {
@@ -9,6 +10,7 @@ namespace {
 using tensor::Box;
 using test::make_entry;
 using test::make_mesh;
+using test::spelled;
 using trace::Only;
 using trace::Partial;
 using trace::Reduction;
@@ -27,21 +29,6 @@ Boxes held_boxes(const TensorEntry& entry, const trace::Mesh& mesh, const Ranks&
   const auto held = held_at(entry, mesh, coordinates);
   for (const Part& part : held.value().parts) boxes.push_back(part.global);
   return boxes;
-}
-
-// "[0:2, 0:4] = 0 1 + 2 3; ...": blocks with the ranks of their terms' replicas.
-std::string spelled(const Plan& plan) {
-  std::string text;
-  for (const Block& block : plan.blocks) {
-    text += text.empty() ? "" : "; ";
-    for (const Part& part : block.held.parts) text += tensor::to_string(part.global);
-    text += " =";
-    for (std::size_t i = 0; i < block.terms.size(); ++i) {
-      if (i > 0) text += " +";
-      for (const std::uint64_t rank : block.terms[i].ranks) text += base::concat(" ", rank);
-    }
-  }
-  return text;
 }
 
 TEST_CASE("a tensor of one rank is one block") {

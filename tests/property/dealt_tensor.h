@@ -30,7 +30,8 @@ inline Doubles whole_numbers(Random& random, std::size_t count) {
 inline void put_index(MemoryTrace& trace, const RandomTensor& tensor) {
   if (!tensor.index) return;
   const NaiveRows rows = tensor.rows(trace.manifest().meshes.at(""));
-  for (const NaiveHolder& holder : deal_naively(*tensor.index, trace.manifest().meshes.at("")).holders) {
+  for (const NaiveHolder& holder :
+       deal_naively(*tensor.index, trace.manifest().meshes.at("")).holders) {
     const auto& numbers = rows[holder.linear];
     trace.put_bits(tensor.index->key, holder.rank, tensor.index->dtype, {numbers.size()},
                    encode(tensor.index->dtype, Doubles(numbers.begin(), numbers.end())));
@@ -102,7 +103,8 @@ inline bool close(const Doubles& a, const Doubles& b) {
 }
 
 // The values of `box` of a tensor of `shape`.
-inline Doubles values_in(const tensor::Box& box, const tensor::Shape& shape, const Doubles& values) {
+inline Doubles values_in(const tensor::Box& box, const tensor::Shape& shape,
+                         const Doubles& values) {
   Doubles inside;
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::uint64_t rest = i;

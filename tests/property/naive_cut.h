@@ -45,7 +45,7 @@ inline std::vector<Indices> parts_of(const Indices& list, const Indices& sizes, 
   return dealt;
 }
 
-inline Indices all_of(std::uint64_t extent) {
+inline Indices all_indices(std::uint64_t extent) {
   Indices all(extent);
   for (std::uint64_t i = 0; i < extent; ++i) all[i] = i;
   return all;
@@ -65,12 +65,12 @@ struct KeptIndices {
   bool& fits;
 
   Indices operator()(const trace::Shard& shard) const {
-    const Indices all = all_of(extent);
+    const Indices all = all_indices(extent);
     return part_of(shard.sizes ? parts_of(all, *shard.sizes, fits) : chunks_of(all, parts), parts,
                    index, fits);
   }
   Indices operator()(const trace::Zigzag&) const {
-    const std::vector<Indices> chunks = chunks_of(all_of(extent), 2 * parts);
+    const std::vector<Indices> chunks = chunks_of(all_indices(extent), 2 * parts);
     Indices kept = chunks[index];
     const Indices& second = chunks[2 * parts - 1 - index];
     kept.insert(kept.end(), second.begin(), second.end());
@@ -84,10 +84,9 @@ struct KeptIndices {
         Indices segment;
         while (segment.size() < segments.segments[s] && at < extent) segment.push_back(at++);
         fits = fits && segment.size() == segments.segments[s];
-        const Indices part =
-            part_of(segments.sizes ? parts_of(segment, (*segments.sizes)[s], fits)
-                                   : chunks_of(segment, parts),
-                    parts, index, fits);
+        const Indices part = part_of(segments.sizes ? parts_of(segment, (*segments.sizes)[s], fits)
+                                                    : chunks_of(segment, parts),
+                                     parts, index, fits);
         kept.insert(kept.end(), part.begin(), part.end());
       }
     }
@@ -96,7 +95,7 @@ struct KeptIndices {
   }
   Indices operator()(const trace::Strided& strided) const {
     Indices kept;
-    for (const Indices& chunk : chunks_of(all_of(extent), strided.stride)) {
+    for (const Indices& chunk : chunks_of(all_indices(extent), strided.stride)) {
       const Indices part = chunks_of(chunk, parts)[index];
       kept.insert(kept.end(), part.begin(), part.end());
     }
@@ -104,11 +103,12 @@ struct KeptIndices {
   }
   template <typename Other>
   Indices operator()(const Other&) const {
-    return all_of(extent);
+    return all_indices(extent);
   }
 };
 
-// The array with the entries `indices` of dimension `dim`, in that order; -1 is an entry of padding.
+// The array with the entries `indices` of dimension `dim`, in that order; -1 is an entry of
+// padding.
 template <typename Index>
 NaiveArray take(const NaiveArray& from, std::size_t dim, const std::vector<Index>& indices,
                 bool& fits) {

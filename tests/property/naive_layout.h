@@ -1,6 +1,6 @@
-// Which elements each coordinate of a mesh holds, found from schemas/trace-v1.md element by element:
-// arrays of element numbers that one axis after the other deals out. Written from that page alone;
-// shares no code with the library's layouts.
+// Which elements each coordinate of a mesh holds, found from schemas/trace-v1.md element by
+// element: arrays of element numbers that one axis after the other deals out. Written from that
+// page alone; shares no code with the library's layouts.
 #pragma once
 
 #include <cstdint>
@@ -141,7 +141,8 @@ inline NaiveRows rows_of_index(const trace::TensorEntry& index, const trace::Mes
   return rows;
 }
 
-// How many of the different parts each element of the tensor is in; all 1 where the layout is sound.
+// How many of the different parts each element of the tensor is in; all 1 where the layout is
+// sound.
 inline std::vector<int> times_held(const NaiveDeal& deal, std::uint64_t elements) {
   std::vector<int> times(elements, 0);
   std::vector<bool> seen;

@@ -1,5 +1,5 @@
-// Random cases that repeat: every case has a seed, which a failing test prints. TTRACE_SEED=n in the
-// environment starts at seed n: a failing case is the first one again, and a number never used
+// Random cases that repeat: every case has a seed, which a failing test prints. TTRACE_SEED=n in
+// the environment starts at seed n: a failing case is the first one again, and a number never used
 // gives cases never tried.
 #pragma once
 

@@ -96,8 +96,8 @@ class RandomPlacements {
     const std::size_t parts = held_of(entry(), axis).size();
     if (!rows_axes_.empty() && dim == rows_dim_) return std::nullopt;
     if (rows_axes_.empty() && left_.size() == 1 && random_.chance(0.25)) {
-      return trace::Boxes{random_boxes(
-          random_, {tensor::Shape(dimensions, 0), *left_.begin()}, parts)};
+      return trace::Boxes{
+          random_boxes(random_, {tensor::Shape(dimensions, 0), *left_.begin()}, parts)};
     }
     switch (random_.between(0, 5)) {
       case 0:
@@ -122,8 +122,7 @@ class RandomPlacements {
     if (!extent) return trace::Shard{dim, std::nullopt};
     trace::Segments segments{dim, {}, random_.between(1, 4), std::nullopt};
     if (*extent % segments.repeat != 0) segments.repeat = 1;
-    segments.segments =
-        random_parts(random_, *extent / segments.repeat, random_.between(1, 3));
+    segments.segments = random_parts(random_, *extent / segments.repeat, random_.between(1, 3));
     if (random_.chance(0.5)) {
       segments.sizes.emplace();
       for (const std::uint64_t segment : segments.segments) {
@@ -209,14 +208,26 @@ class RandomPlacements {
         index.held_at.insert(*held);
       }
       if (!by_rows) continue;
-      trace::Shard shard{0, std::nullopt};
-      if (std::exchange(first, false) && random_.chance(0.7)) {
-        shard.sizes =
-            random_parts(random_, tensor_.numbers.size(), held_of(entry(), axis).size());
-      }
-      index.placements[axis.name] = shard;
+      const std::size_t parts = held_of(entry(), axis).size();
+      index.placements[axis.name] = std::exchange(first, false)
+                                        ? index_cut(parts)
+                                        : trace::Placement{trace::Shard{0, std::nullopt}};
     }
     tensor_.index = std::move(index);
+  }
+
+  trace::Placement index_cut(std::size_t parts) {
+    const std::uint64_t extent = tensor_.numbers.size();
+    switch (random_.between(0, 4)) {
+      case 0:
+        return trace::Zigzag{0};
+      case 1:
+        return trace::Boxes{random_boxes(random_, {{0}, {extent}}, parts)};
+      case 2:
+        return trace::Shard{0, std::nullopt};
+      default:
+        return trace::Shard{0, random_parts(random_, extent, parts)};
+    }
   }
 
   Random& random_;
@@ -238,12 +249,20 @@ inline RandomTensor random_tensor(Random& random, const trace::Mesh& mesh, tenso
   return RandomPlacements(random, mesh, std::move(entry)).make();
 }
 
-// What a message of a failing case needs.
-inline std::string layout_words(const trace::TensorEntry& entry, const trace::Mesh& mesh) {
+// Fails with `problem`, unless there is none, and the whole layout of the case.
+inline void check_case(const std::string& problem, const trace::Mesh& mesh,
+                       const RandomTensor& tensor) {
+  if (problem.empty()) {
+    SUCCEED();
+    return;
+  }
   trace::Manifest manifest;
   manifest.meshes.emplace("", mesh);
-  manifest.tensors.push_back(entry);
-  return trace::manifest_text(manifest);
+  manifest.tensors.push_back(tensor.entry);
+  if (tensor.index) manifest.tensors.push_back(*tensor.index);
+  const std::string layout = trace::manifest_text(manifest);
+  CAPTURE(problem, layout, tensor.numbers);
+  FAIL_CHECK(problem);
 }
 
 }  // namespace ttrace::test
