@@ -41,7 +41,8 @@ class TensorReader {
   // Disjoint, together the whole tensor.
   virtual std::vector<Region> regions() const = 0;
 
-  // Who holds the element at `point`: the first replica of the first term; nothing for padding.
+  // Who holds the element at `point`: the first replica of the first term; nothing for padding
+  // and for sums of several tensors.
   virtual std::optional<Place> locate(const tensor::Shape& point) const = 0;
 
   // What the replicas looked like in everything read so far, for each block that was.

@@ -14,9 +14,6 @@ class ComposedReader : public TensorReader {
   void read_integers(const tensor::Box& box, std::span<std::int64_t> out) override {
     read_any(box, out);
   }
-  std::optional<Place> locate(const tensor::Shape& point) const override {
-    return sources_[0]->locate(point);
-  }
   void for_each_check(const std::function<void(const ReplicaCheck&)>& visit) const override {
     for (const auto& source : sources_) source->for_each_check(visit);
   }
@@ -182,6 +179,11 @@ class SumReader final : public ComposedReader {
       region.ranks.erase(std::unique(region.ranks.begin(), region.ranks.end()), region.ranks.end());
     }
     return regions;
+  }
+
+  // Which of several terms is wrong cannot be told from their sum.
+  std::optional<Place> locate(const tensor::Shape& point) const override {
+    return sources_.size() == 1 ? sources_[0]->locate(point) : std::nullopt;
   }
 
  protected:

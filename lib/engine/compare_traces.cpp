@@ -35,6 +35,7 @@ Result unmeasured(const Pair& pair, const Selection& selection) {
   const layout::View& view = pair.reference != nullptr ? *pair.reference : *pair.candidate;
   result.shape = view.shape;
   result.dtype = view.dtype;
+  result.note = pair.note;
   if (!selection.selects(pair.key)) {
     result.outcome = Outcome::kSkippedByRule;
     result.reason = "not selected";

@@ -50,6 +50,17 @@ std::string axis_words(const trace::Placement& placement, const std::string& axi
   return concat("replicas over ", axis);
 }
 
+// "dp", or "dp {0, 2}" where only those coordinates hold the tensor.
+std::string held_words(const trace::TensorEntry& entry, const std::string& axis) {
+  const auto held = entry.held_at.find(axis);
+  if (held == entry.held_at.end()) return axis;
+  std::string text;
+  for (const std::uint64_t coordinate : held->second) {
+    text += concat(text.empty() ? "" : ", ", coordinate);
+  }
+  return concat(axis, " {", text, "}");
+}
+
 std::string nonfinite_words(const compare::TileStats& stats) {
   std::string text =
       concat(stats.nonfinite_candidate, " NaN or Inf in the candidate, ", stats.nonfinite_reference,
@@ -133,9 +144,13 @@ std::string merged_words(const trace::Source& candidate, const trace::TensorEntr
   for (const trace::MeshAxis& axis : mesh.axes) {
     if (axis.size == 1) continue;
     const auto found = entry.placements.find(axis.name);
-    text += concat(", ",
-                   axis_words(found == entry.placements.end() ? trace::Placement{} : found->second,
-                              axis.name));
+    trace::Placement placement =
+        found == entry.placements.end() ? trace::Placement{} : found->second;
+    const auto held = entry.held_at.find(axis.name);
+    const bool one = held != entry.held_at.end() && held->second.size() == 1;
+    const bool copies = std::holds_alternative<trace::Replicate>(placement);
+    if (one && copies) placement = trace::Only{held->second[0]};
+    text += concat(", ", axis_words(placement, one ? axis.name : held_words(entry, axis.name)));
   }
   return text;
 }
@@ -153,7 +168,10 @@ std::string view_words(const trace::Source& candidate, const layout::View& view)
     text += concat(i > 0 ? ", " : "", named_part(*entries[i], view.key));
   }
   if (entries.size() > kMostNamed) text += concat(", ... ", entries.size(), " in all");
-  return concat(text, "; ", entries.size() > 1 ? "each " : "", first);
+  const bool alike = std::all_of(entries.begin(), entries.end(), [&](const auto* entry) {
+    return merged_words(candidate, *entry) == first;
+  });
+  return concat(text, "; ", !alike ? "the first " : entries.size() > 1 ? "each " : "", first);
 }
 
 std::string where_words(const compare::TensorRef& candidate, const report::Result& result) {

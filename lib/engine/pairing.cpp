@@ -79,18 +79,15 @@ class MicrobatchPairing {
         other_side_(other_side) {}
 
   void run() {
-    std::set<trace::TensorKey> used;
     for (const auto& [key, whole] : wholes_) {
       if (!whole->microbatches) continue;
       Pair& pair = pairs_.at(key);  // not erased: it says no micro-batch, so it is nobody's part
-      if (pair.*other_side_ != nullptr) continue;
-      layout::Composed composed = composed_of(others_, *whole);
-      pair.note = std::move(composed.problem);
-      if (!composed.view) continue;
-      pair.*other_side_ = std::move(composed.view);
-      for (const trace::TensorKey& part : layout::part_keys(*whole)) used.insert(part);
+      if (pair.*other_side_ == nullptr) {
+        pair.note = compose(*whole, pair);
+      }
+      if (key.copy == 0) pair_further_copies(whole);
     }
-    for (const trace::TensorKey& key : used) {
+    for (const trace::TensorKey& key : used_) {
       // A part with a partner of its own is compared with that as well.
       const auto part = pairs_.find(key);
       if (part != pairs_.end() && part->second.*whole_side_ == nullptr) pairs_.erase(part);
@@ -98,7 +95,38 @@ class MicrobatchPairing {
   }
 
  private:
+  // Puts the other side's parts of `whole` together into `pair`, or says why it cannot.
+  std::string compose(const layout::View& whole, Pair& pair) {
+    layout::Composed composed = composed_of(others_, whole);
+    if (composed.view) {
+      pair.*other_side_ = std::move(composed.view);
+      for (const trace::TensorKey& part : layout::part_keys(whole)) used_.insert(part);
+    } else if (composed.problem.empty() && whole.key.copy != 0 && is_candidate()) {
+      // The reference has one copy of a tied parameter, for all of the candidate's.
+      layout::View first = whole;
+      first.key.copy = 0;
+      pair.*other_side_ = composed_of(others_, first).view;
+    }
+    return composed.problem;
+  }
+
+  // The candidate's parts of further copies of a tied parameter meet the reference's only whole.
+  void pair_further_copies(const ViewPtr& whole) {
+    if (is_candidate()) return;
+    layout::View copy = *whole;
+    for (copy.key.copy = 1;; ++copy.key.copy) {
+      if (wholes_.contains(copy.key) || !composed_of(others_, copy).view) return;
+      Pair& pair = pairs_[copy.key];
+      if (pair.*other_side_ != nullptr) return;
+      pair.*whole_side_ = whole;
+      compose(copy, pair);
+    }
+  }
+
+  bool is_candidate() const { return whole_side_ == &Pair::candidate; }
+
   std::map<trace::TensorKey, Pair>& pairs_;
+  std::set<trace::TensorKey> used_;
   const ViewsByKey& wholes_;
   const ViewsByKey& others_;
   ViewPtr Pair::*whole_side_;

@@ -127,16 +127,24 @@ class RuleApplication {
     }
     read_placements(entry);
     read_scale(entry);
-    if (!read_shape(entry)) derive_shape(old, mesh->second, entry);
-    const auto given = rule_.find("placements");
-    for (const auto& [axis, placement] : entry.placements) {
-      const auto value = given ? given->find(axis) : std::nullopt;
-      check_placement(placement, axis, entry, mesh->second, value.value_or(rule_));
+    const bool shape_given = read_shape(entry);
+    check_placements(entry, mesh->second);
+    if (!shape_given) {
+      derive_shape(old, mesh->second, entry);
+      check_placements(entry, mesh->second);
     }
     return entry;
   }
 
  private:
+  void check_placements(const TensorEntry& entry, const trace::Mesh& mesh) const {
+    const auto given = rule_.find("placements");
+    for (const auto& [axis, placement] : entry.placements) {
+      const auto value = given ? given->find(axis) : std::nullopt;
+      check_placement(placement, axis, entry, mesh, value.value_or(rule_));
+    }
+  }
+
   void read_placements(TensorEntry& entry) const {
     const auto placements = rule_.find("placements");
     if (!placements) return;

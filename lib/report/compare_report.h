@@ -40,6 +40,7 @@ struct Result {
   trace::TensorKey key;
   verdict::Outcome outcome = verdict::Outcome::kMatch;
   std::string reason;
+  std::string note;     // why one side lacks it though it has parts of it, or empty
   tensor::Shape shape;  // the reference's, or the candidate's if that is all there is
   tensor::DType dtype = tensor::DType::kFloat32;
   bool exact = false;

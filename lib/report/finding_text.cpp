@@ -127,6 +127,7 @@ void write_missing(const CompareReport& report, const Finding& finding, Lines& l
   for (const auto& [kind, count] : kinds)
     what += concat(what.empty() ? "" : ", ", count, " ", kind);
   lines.add("missing", concat(what, " in the candidate"));
+  lines.add("why", report.results[finding.result].note);
 }
 
 }  // namespace
