@@ -44,7 +44,7 @@ class Mapping {
 
   void add(const ViewPtr& view) {
     const auto match = match_of(rules_, view->key.name, {view->key.kind});
-    if (!match) return put(view);
+    if (!match) return put_unchanged(view);
     used_[match->rule] = true;
     const MapRule& rule = rules_[match->rule];
     if (rule.from.size() > 1) return gather(view, *match);
@@ -86,10 +86,18 @@ class Mapping {
   void put(ViewPtr view) {
     const auto [earlier, fresh] = made_.emplace(view->key, view);
     if (!fresh) {
-      throw base::input_error(file_, ": two tensors would be ", to_string(view->key), ": ",
+      throw base::input_error("two tensors would be ", to_string(view->key), ": ",
                               origin(*earlier->second), " and ", origin(*view));
     }
     mapped_.tensors.push_back(std::move(view));
+  }
+
+  void put_unchanged(const ViewPtr& view) {
+    try {
+      put(view);
+    } catch (const base::Error& error) {
+      throw error.in(file_);
+    }
   }
 
   static std::string origin(const View& view) { return stored_in(view).front()->key.name; }
@@ -125,7 +133,7 @@ class Mapping {
       mapped_.warnings.push_back(base::concat(file_, ": ", rule.pointer, ": ", to_string(part->key),
                                               " is left as it is: there is no ", lacking,
                                               " to join it with"));
-      put(part);
+      put_unchanged(part);
     }
   }
 

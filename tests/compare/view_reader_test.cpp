@@ -99,7 +99,7 @@ TEST_CASE("a sum is taken element by element, times its factor") {
   CHECK(read(*reader, {{1, 1}, {1, 2}}) == Doubles{30, 36});
   // They are cut in different ways: one region of all ranks.
   CHECK(spelled(reader->regions()) == "[0:2, 0:3] = 0 1");
-  CHECK(reader->locate({1, 0})->rank == 1);  // in its first term
+  CHECK_FALSE(reader->locate({1, 0}).has_value());  // it may be any of them
 }
 
 TEST_CASE("a sum of tensors that are cut alike keeps their regions") {

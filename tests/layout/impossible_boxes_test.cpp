@@ -107,7 +107,7 @@ TEST_CASE("two flat axes are refused at the second") {
                 "placements/tp", {"second axis is flat"});
 }
 
-TEST_CASE("thousands of boxes are checked in a moment") {
+TEST_CASE("thousands of boxes are checked") {
   const std::uint64_t side = 64;
   const trace::Mesh mesh = make_mesh({{"tp", side * side}});
   Boxes boxes;

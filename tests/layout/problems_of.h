@@ -1,7 +1,6 @@
 // What layout_problems says of a manifest with one tensor.
 #pragma once
 
-#include <chrono>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -31,14 +30,12 @@ inline std::vector<std::string> problems_of(const trace::Mesh& mesh,
   return layout::layout_problems(manifest);
 }
 
-// The tensor must have one problem, told within a moment, at `pointer` below its entry and with all
+// The tensor must have one problem, told at `pointer` below its entry and with all
 // of `parts`.
 inline void check_problem(const trace::Mesh& mesh, const trace::TensorEntry& entry,
                           const std::string& pointer, std::initializer_list<std::string_view> parts,
                           const std::vector<trace::TensorEntry>& others = {}) {
-  const auto before = std::chrono::steady_clock::now();
   const std::vector<std::string> problems = problems_of(mesh, entry, others);
-  CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(2));
   REQUIRE(problems.size() == 1);
   CAPTURE(problems[0], pointer);
   CHECK(problems[0].find("/tensors/0/" + pointer + ": ") == 0);

@@ -20,7 +20,7 @@ struct Origin {
 struct RandomView {
   layout::ViewPtr view;
   Doubles values;
-  std::vector<std::optional<Origin>> origins;  // of the first term of sums; nothing for padding
+  std::vector<std::optional<Origin>> origins;  // nothing for padding and sums of several
 };
 
 inline std::vector<tensor::Shape> points_of(const tensor::Shape& shape) {
@@ -104,6 +104,7 @@ class RandomViews {
       const RandomView term = make(shape, depth - 1);
       sum.terms.push_back(term.view);
       for (std::size_t k = 0; k < made.values.size(); ++k) made.values[k] += term.values[k];
+      made.origins.assign(made.values.size(), std::nullopt);
     }
     if (tensor::is_floating(dtype_)) sum.factor = random_.chance(0.5) ? 0.5 : 1;
     for (double& value : made.values) value *= sum.factor;

@@ -1,0 +1,171 @@
+#include "base/refusal.h"
+#include "layout/map_rules.h"
+
+namespace ttrace::layout {
+namespace {
+
+using test::check_refused;
+
+// A file whose only rule, of the candidate, has these members.
+std::string one_rule(const std::string& members) {
+  return R"({"schema": "ttrace.map/1", "candidate": [{)" + members + "}]}";
+}
+
+MapRule parsed(const std::string& members) {
+  return parse_map_rules(one_rule(members), "map.json").candidate.at(0);
+}
+
+void check_rule_refused(const std::string& members,
+                        std::initializer_list<std::string_view> reasons) {
+  CAPTURE(members);
+  check_refused([&] { parsed(members); }, {"map.json: /candidate/0"});
+  check_refused([&] { parsed(members); }, reasons);
+}
+
+const std::string kPlain = R"("from": "a", "to": "b")";
+const std::string kConcat = R"("from": ["a", "c"], "to": "b", )";
+const std::string kSplit = R"("from": "a", "to": ["b", "c"], )";
+
+TEST_CASE("a rule that only renames") {
+  const MapRule rule = parsed(R"("from": "model.{i}.{w...}", "to": "decoder.{i}.{w}")");
+  REQUIRE(rule.from.size() == 1);
+  CHECK(rule.from[0].text() == "model.{i}.{w...}");
+  REQUIRE(rule.to.size() == 1);
+  CHECK(rule.to[0].text() == "decoder.{i}.{w}");
+  CHECK(rule.kinds.empty());
+  CHECK(rule.groups == 1);
+  CHECK(rule.pointer == "/candidate/0");
+}
+
+TEST_CASE("every member is read") {
+  const MapRule joined = parsed(
+      R"("from": ["a", "b"], "to": "c", "kind": ["param", "main_grad"],
+         "concat": {"dim": 1, "groups": 4}, "trim": {"dim": 0, "size": 5},
+         "pad": {"dim": 2, "size": 7}, "transpose": [1, 0, 2])");
+  CHECK(joined.from.size() == 2);
+  CHECK(joined.kinds == std::vector{trace::Kind::kParam, trace::Kind::kMainGrad});
+  CHECK(joined.dim == 1);
+  CHECK(joined.groups == 4);
+  CHECK(joined.trim->size == 5);
+  CHECK(joined.pad->dim == 2);
+  CHECK(joined.transpose == std::vector<std::size_t>{1, 0, 2});
+  const MapRule cut = parsed(kSplit + R"("split": {"dim": 3, "groups": 2, "sizes": [4, 0]})");
+  CHECK(cut.dim == 3);
+  CHECK(cut.groups == 2);
+  CHECK(cut.sizes == std::vector<std::uint64_t>{4, 0});
+  CHECK(parsed(kPlain + R"(, "kind": "loss")").kinds == std::vector{trace::Kind::kLoss});
+}
+
+TEST_CASE("both sides have their rules, in the file's order") {
+  const MapRules rules = parse_map_rules(
+      R"({"schema": "ttrace.map/1", "reference": [{"from": "a", "to": "b"}],
+          "candidate": [{"from": "c", "to": "d"}, {"from": "e", "to": "f"}]})",
+      "map.json");
+  CHECK(rules.file == "map.json");
+  REQUIRE(rules.reference.size() == 1);
+  CHECK(rules.reference[0].pointer == "/reference/0");
+  REQUIRE(rules.candidate.size() == 2);
+  CHECK(rules.candidate[1].pointer == "/candidate/1");
+  CHECK(rules.candidate[1].from[0].text() == "e");
+}
+
+TEST_CASE("a file of something else is refused") {
+  const auto refused = [](const std::string& text, std::string_view reason) {
+    CAPTURE(text);
+    check_refused([&] { parse_map_rules(text, "map.json"); }, {"map.json: ", reason});
+  };
+  refused("", "not valid JSON");
+  refused("{", "not valid JSON");
+  refused("[]", "the top level: expected an object, found array");
+  refused("null", "the top level: expected an object");
+  refused("{}", "the key \"schema\" is missing");
+  refused(R"({"schema": 1})", "/schema: expected a string");
+  refused(R"({"schema": "ttrace.layout/1", "rules": []})",
+          "/schema: this is \"ttrace.layout/1\", expected \"ttrace.map/1\"");
+  refused(R"({"schema": "ttrace.map/2"})", "this is \"ttrace.map/2\"");
+  refused(R"({"schema": "ttrace.map/1"})", "no rules; expected a list \"candidate\"");
+  refused(R"({"schema": "ttrace.map/1", "candidate": [], "reference": []})", "no rules");
+  refused(R"({"schema": "ttrace.map/1", "rules": []})", "/rules: unknown key");
+  refused(R"({"schema": "ttrace.map/1", "candidate": {}})", "/candidate: expected a list");
+  refused(R"({"schema": "ttrace.map/1", "candidate": ["a"]})", "/candidate/0: expected an object");
+  refused(R"({"schema": "ttrace.map/1", "schema": "ttrace.map/1"})", "stands twice");
+}
+
+TEST_CASE("a rule says what becomes what") {
+  check_rule_refused(R"("from": "a")", {"the key \"to\" is missing"});
+  check_rule_refused(R"("to": "a")", {"the key \"from\" is missing"});
+  check_rule_refused(R"("from": [], "to": "a")", {"/from: expected at least one"});
+  check_rule_refused(R"("from": "a", "to": [])", {"/to: expected at least one"});
+  check_rule_refused(R"("from": 1, "to": "a")", {"/from: expected a list, found number"});
+  check_rule_refused(R"("from": ["a", 1], "to": "a")", {"/from/1: expected a string"});
+  check_rule_refused(kPlain + R"(, "colour": "red")", {"/colour: unknown key"});
+}
+
+TEST_CASE("a pattern that is none is refused where it stands") {
+  check_rule_refused(R"("from": "a{i", "to": "b")", {"/from: the pattern a{i has a brace"});
+  check_rule_refused(R"("from": "a", "to": "b}")", {"/to: the pattern b} has a brace"});
+  check_rule_refused(R"("from": "", "to": "b")", {"/from: an empty pattern"});
+}
+
+TEST_CASE("what a name is made of must have been captured") {
+  check_rule_refused(R"("from": "a.{i}", "to": "b.{j}")",
+                     {"{j} of \"to\" is not captured by \"from\""});
+  check_rule_refused(R"("from": ["a.{i}", "c.{j}"], "to": "b", "concat": {"dim": 0})",
+                     {"different captures: a.{i} and c.{j}"});
+  check_rule_refused(R"("from": ["a.{i}", "c"], "to": "b.{i}", "concat": {"dim": 0})",
+                     {"different captures"});
+  // The order is free, and a name need not use all of them.
+  CHECK(parsed(R"("from": ["a.{i}.{j}", "b.{j}.{i}"], "to": "{j}", "concat": {"dim": 0})")
+            .from.size() == 2);
+}
+
+TEST_CASE("several tensors on one side need a word on how") {
+  check_rule_refused(R"("from": ["a", "c"], "to": "b")", {"by \"concat\": {\"dim\": ...}"});
+  check_rule_refused(R"("from": "a", "to": ["b", "c"])", {"by \"split\": {\"dim\": ...}"});
+  check_rule_refused(R"("from": ["a", "c"], "to": ["b", "d"], "concat": {"dim": 0})",
+                     {"several tensors to several"});
+  check_rule_refused(kPlain + R"(, "concat": {"dim": 0})",
+                     {"\"concat\" needs several patterns in \"from\""});
+  check_rule_refused(kPlain + R"(, "split": {"dim": 0})",
+                     {"\"split\" needs several names in \"to\""});
+  check_rule_refused(kConcat + R"("split": {"dim": 0})", {"concat"});
+  check_rule_refused(kSplit + R"("concat": {"dim": 0})", {"concat"});
+  check_rule_refused(kConcat + R"("concat": {"dim": 0}, "split": {"dim": 0})", {"split"});
+}
+
+TEST_CASE("the numbers of a concatenation or split are checked") {
+  check_rule_refused(kConcat + R"("concat": {})", {"/concat: the key \"dim\" is missing"});
+  check_rule_refused(kConcat + R"("concat": 0)", {"/concat: expected an object"});
+  check_rule_refused(kConcat + R"("concat": {"dim": -1})", {"/concat/dim", "found -1"});
+  check_rule_refused(kConcat + R"("concat": {"dim": 0.5})", {"/concat/dim", "found 0.5"});
+  check_rule_refused(kConcat + R"("concat": {"dim": 0, "groups": 0})",
+                     {"/concat/groups: 0 groups"});
+  check_rule_refused(kConcat + R"("concat": {"dim": 0, "sizes": [1, 1]})",
+                     {"/concat/sizes: unknown key"});
+  check_rule_refused(kSplit + R"("split": {"dim": 0, "sizes": [1, 2, 3]})",
+                     {"/split/sizes: 3 sizes for 2 tensors"});
+  check_rule_refused(kSplit + R"("split": {"dim": 0, "sizes": []})", {"0 sizes for 2 tensors"});
+  check_rule_refused(kSplit + R"("split": {"dim": 0, "sizes": 2})",
+                     {"/split/sizes: expected a list"});
+}
+
+TEST_CASE("trim, pad and transpose are checked") {
+  check_rule_refused(kPlain + R"(, "trim": {"dim": 0})", {"/trim: the key \"size\" is missing"});
+  check_rule_refused(kPlain + R"(, "trim": {"size": 0})", {"/trim: the key \"dim\" is missing"});
+  check_rule_refused(kPlain + R"(, "trim": [0, 1])", {"/trim: expected an object"});
+  check_rule_refused(kPlain + R"(, "pad": {"dim": 0, "size": -1})", {"/pad/size", "found -1"});
+  check_rule_refused(kPlain + R"(, "pad": {"dim": 0, "size": 1, "value": 0})",
+                     {"/pad/value: unknown key"});
+  check_rule_refused(kPlain + R"(, "transpose": 1)", {"/transpose: expected a list"});
+  check_rule_refused(kPlain + R"(, "transpose": [1, -2])", {"/transpose/1", "found -2"});
+}
+
+TEST_CASE("an unknown kind is told with the known ones that are alike") {
+  check_rule_refused(kPlain + R"(, "kind": "params")",
+                     {"/kind: unknown kind \"params\"", "nearest names are param"});
+  check_rule_refused(kPlain + R"(, "kind": ["param", "x"])", {"unknown kind \"x\""});
+  check_rule_refused(kPlain + R"(, "kind": [])", {"/kind: expected at least one"});
+}
+
+}  // namespace
+}  // namespace ttrace::layout
