@@ -121,11 +121,12 @@ class EntryCheck {
   }
 
   void check_boxes(const trace::Boxes& boxes, std::size_t axis) const {
-    require_fitting_lists(boxes, views_[axis].held.size());
+    const trace::Placement& placement = *views_[axis].placement;
+    require_fitting_lists(placement, views_[axis].held.size());
     for (const auto& [shape, example] : examples_) {
       for (std::size_t i = 0; i < boxes.boxes.size(); ++i) {
         std::vector<Ranges> ignored = example.held;
-        apply_cut(boxes, boxes.boxes.size(), i, ignored);  // throws if the box ends outside
+        apply_cut(placement, boxes.boxes.size(), i, ignored);  // throws if the box ends outside
       }
       for (const CoverageDefect& defect : coverage_defects(shape, boxes.boxes, 1)) {
         throw base::input_error(place(example.held, defect.where, shape), " is",

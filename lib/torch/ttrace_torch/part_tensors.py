@@ -48,6 +48,7 @@ def _unite_entry(
             )
     precisions = [e.get("computed_in", e["dtype"]) for e in entries.values()]
     coarsest = max(precisions, key=lambda name: BY_NAME[name].epsilon or 0.0)
+    entry.pop("computed_in", None)
     if coarsest != entry["dtype"]:
         entry["computed_in"] = coarsest
     orders = [e["order"] for e in entries.values() if "order" in e]
