@@ -81,6 +81,15 @@ class Holder {
   const trace::Rows* by_rows_;
 };
 
+// Whether `holds` is true of the numbers of all dimensions but `dim`.
+template <typename Holds>
+bool all_but(std::uint64_t dim, const tensor::Shape& numbers, Holds holds) {
+  for (std::size_t d = 0; d < numbers.size(); ++d) {
+    if (d != dim && !holds(numbers[d])) return false;
+  }
+  return true;
+}
+
 // Only the index says who holds which row, so only here can it be told that one has no holder.
 void check_rows(const std::vector<AxisView>& views, const trace::TensorEntry& entry,
                 const std::vector<Block>& blocks, const std::vector<std::uint64_t>& other_cuts) {
@@ -91,18 +100,11 @@ void check_rows(const std::vector<AxisView>& views, const trace::TensorEntry& en
   };
   std::map<std::uint64_t, Group> groups;  // blocks that the other axes cut alike
   for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const tensor::Shape& shape = blocks[b].held.shape;
-    const bool has_columns = std::all_of(
-        shape.begin(), shape.end(),
-        [&, d = std::uint64_t{0}](std::uint64_t n) mutable { return d++ == rows.dim || n > 0; });
-    if (!has_columns) continue;
+    if (!all_but(rows.dim, blocks[b].held.shape, [](auto extent) { return extent > 0; })) continue;
     Group& group = groups[other_cuts[b]];
     for (const Part& part : blocks[b].held.parts) {
       // Other dimensions may cut a row into several parts; its first one stands for it.
-      const bool first = std::all_of(
-          part.local.origin.begin(), part.local.origin.end(),
-          [&, d = std::uint64_t{0}](std::uint64_t o) mutable { return d++ == rows.dim || o == 0; });
-      if (!first) continue;
+      if (!all_but(rows.dim, part.local.origin, [](auto start) { return start == 0; })) continue;
       group.runs.push_back({{part.global.origin[rows.dim]}, {part.global.extent[rows.dim]}});
       group.ranks.push_back(blocks[b].terms[0].ranks[0]);
     }
