@@ -19,6 +19,7 @@ ORDER = [
     "trace",
     "hdf5",
     "layout",
+    "synth",
     "compare",
     "tolerance",
     "verdict",
