@@ -11,6 +11,8 @@ tracer.close()
 """
 
 from ttrace_torch.api import trace
+from ttrace_torch.consistent import consistent
+from ttrace_torch.consistent_init import consistent_init
 from ttrace_torch.disturb import Disturb
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout import Layout
@@ -50,6 +52,8 @@ __all__ = [
     "Tracer",
     "Zigzag",
     "__version__",
+    "consistent",
+    "consistent_init",
     "trace",
     "write_manifest",
 ]

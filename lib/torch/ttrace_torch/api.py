@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import distributed, nn
+from torch import nn
 
 from ttrace_torch import names as naming
 from ttrace_torch.assignment import assign
 from ttrace_torch.disturb import Disturb, Disturber
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks import framework_of
 from ttrace_torch.layout import Layout
 from ttrace_torch.megatron_attributes import check_axis
 from ttrace_torch.mesh import Mesh
 from ttrace_torch.meshes import Meshes
 from ttrace_torch.output import Output
+from ttrace_torch.ranks import current_rank
 from ttrace_torch.record import KINDS
 from ttrace_torch.step import Selection
 from ttrace_torch.tracer import Tracer
 
 
 def trace(
-    model: nn.Module,
+    model: nn.Module | Sequence[nn.Module],
     optimizer: Any = None,
     out: str | Path = "run/",
     mesh: Mesh | None = None,
@@ -37,11 +38,13 @@ def trace(
     compress: int | None = None,
     meshes: Mapping[str, Mesh] | None = None,
     tp_axis: str = "tp",
+    framework: str = "auto",
 ) -> Tracer:
     """A tracer for `model`; what is recorded is what runs inside its `step()` contexts.
 
-    optimizer: a torch optimizer. Main gradients are then recorded when its step begins, updated
-        parameters after it, and its hyperparameters go into the manifest.
+    model: a module; for Megatron-core also the list of its model chunks.
+    optimizer: a torch optimizer, or Megatron's. Main gradients are then recorded when its step
+        begins, updated parameters after it, and its hyperparameters go into the manifest.
     out: a path ending in ".h5" for a run of one rank, else a folder for the files of all ranks.
     mesh: the ranks of the run as a grid; by default a single rank.
     rank: by default torch.distributed's where it is initialised, else the variable RANK, else 0.
@@ -53,29 +56,30 @@ def trace(
     compress: deflate level 0 to 9; by default the datasets are contiguous.
     meshes: further meshes by name, for placements that say `OnMesh(name, ...)`; the parameters of
         Megatron's experts lie on the one called "expert". DTensors bring their own.
+    framework: "megatron" where Megatron-core's model, groups and schedules tell names, meshes,
+        layouts and micro-batches themselves (docs/megatron.md), "none" where all is said here;
+        "auto" looks at the classes of the model's modules. The manifest says which it was.
     tp_axis: the axis over which Megatron's tensor-parallel parameters are cut.
 
     Removes this rank's earlier file in `out`, and its manifest. Never communicates. Throws
     TraceError for whatever would make the trace wrong: a pattern without a match, an unknown axis.
     """
-    mesh = Mesh() if mesh is None else mesh
+    adapter = framework_of(model, framework)
+    mesh, meshes = adapter.meshes(mesh, meshes)
     check_axis(tp_axis, mesh)
     grids = Meshes(mesh, meshes)
-    rank = _rank() if rank is None else rank
+    rank = current_rank() if rank is None else rank
     mesh.coordinate(rank)
-    names = naming.ModelNames.of(model)
-    assignment = assign(layouts, names, grids, tp_axis)
+    names = naming.ModelNames.of(model, adapter.naming())
+    layouts = list(layouts)
+    known = adapter.layouts(names, [layout.pattern for layout in layouts])
+    assignment = assign(layouts, names, grids, tp_axis, known)
     selection = _select(names, kinds, modules)
-    facts = {"framework": "PyTorch", "model": type(names.modules[naming.ROOT]).__name__}
+    adapter.check(selection, optimizer)
+    facts = {"framework": adapter.label, "model": adapter.model_class(names)}
     output = Output(out, grids, rank, {**facts, **(run or {})}, compress)
-    disturber = Disturber(disturb) if disturb is not None else None
-    return Tracer(names, assignment, selection, output, optimizer, disturber)
-
-
-def _rank() -> int:
-    if distributed.is_available() and distributed.is_initialized():
-        return int(distributed.get_rank())
-    return int(os.environ.get("RANK", "0"))
+    disturber = Disturber(disturb, grids, rank) if disturb is not None else None
+    return Tracer(names, assignment, selection, output, optimizer, disturber, adapter)
 
 
 def _select(

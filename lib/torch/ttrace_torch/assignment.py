@@ -27,14 +27,20 @@ class Assignment:
 
 
 def assign(
-    layouts: Iterable[Layout], model: naming.ModelNames, meshes: Meshes, tp_axis: str
+    layouts: Iterable[Layout],
+    model: naming.ModelNames,
+    meshes: Meshes,
+    tp_axis: str,
+    known: Assignment | None = None,
 ) -> Assignment:
     """The layouts matched against the model, Megatron's attributes where they say nothing.
 
+    known: what a framework tells of its modules and parameters; layouts override it.
     Throws for a pattern that matches nothing, a mesh that is not there and an axis that it lacks.
     """
+    known = known or Assignment({}, {})
     found = Assignment(
-        {name: ModuleLayout() for name in model.modules},
+        {name: known.modules.get(name) or ModuleLayout() for name in model.modules},
         {name: ParameterLayout() for name in model.parameters},
     )
     for layout in layouts:
@@ -52,7 +58,8 @@ def assign(
             _apply_to_parameters(layout, field_name, set(matched), model, found)
     for name, parameter in model.parameters.items():
         if found.parameters[name].param is None:
-            found.parameters[name].told = layout_of(parameter, name, meshes, tp_axis)
+            told = known.parameters.get(name)
+            found.parameters[name].told = told or layout_of(parameter, name, meshes, tp_axis)
     return found
 
 

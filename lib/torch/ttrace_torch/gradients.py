@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 import torch
 
 from ttrace_torch.assignment import Assignment
-from ttrace_torch.batches import Together, number_of
+from ttrace_torch.batches import Batch, Together, number_of
 from ttrace_torch.calls import CallCounter
 from ttrace_torch.names import ModelNames
 from ttrace_torch.placement import Placements
@@ -32,6 +32,9 @@ class GradientHooks:
         self._calls = calls
         self._active = True
         self._handles: list[Any] = []
+        # Parameter, turn -> micro-batch, where the parameter's n-th backward tells it better than
+        # the micro-batch at hand; None where it does not.
+        self.backward_batch: Callable[[str, int], Batch | None] | None = None
 
     def follow(
         self,
@@ -40,16 +43,18 @@ class GradientHooks:
         placements: Placements,
         base: torch.Tensor | None = None,
         microbatches: dict[str, Any] | None = None,
+        shown: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> None:
         """Records the gradient of a module's output when it is known, under `key`.
 
         Where several backwards pass the same tensor, their gradients add up.
         base: what the output is a view of; tells the gradient should the view be overwritten.
         microbatches: what the gradient is of theirs, for an output of several micro-batches.
+        shown: makes what is recorded of the gradient.
         """
         if not tensor.requires_grad or not self._recorder.wants(key.kind):
             return
-        record = self._hook(lambda: (key, microbatches), placements)
+        record = self._hook(lambda: (key, microbatches), placements, shown)
         if base is not None:
             record = self._hook_with_base(record, ViewOf(tensor, base), base)
         handle = tensor.register_hook(record)  # type: ignore[no-untyped-call]
@@ -100,18 +105,31 @@ class GradientHooks:
         return from_view
 
     def _parameter_key(self, name: str) -> Callable[[], Described]:
+        turn = 0
+
         def described() -> Described:
+            nonlocal turn
             batch = self._calls.microbatch
+            if self.backward_batch is not None:
+                told = self.backward_batch(name, turn)
+                batch = batch if told is None else told
+            turn += 1
             key = Key(self._step, number_of(batch), "param_grad", name)
             together = batch.entry("sum", 0, str(key)) if isinstance(batch, Together) else None
             return key, together
 
         return described
 
-    def _hook(self, described: Callable[[], Described], placements: Placements) -> Hook:
+    def _hook(
+        self,
+        described: Callable[[], Described],
+        placements: Placements,
+        shown: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> Hook:
         def record(gradient: torch.Tensor) -> None:
             if self._active:
                 key, microbatches = described()
+                gradient = gradient if shown is None else shown(gradient)
                 self._recorder.add(
                     key, gradient, placements, accumulate=True, microbatches=microbatches
                 )

@@ -83,14 +83,14 @@ class ForwardHooks:
                 key = self._key(run, "input", value_name(hook.name, index))
                 told, together = self._together(run, key, tensor, hook.layout.input_batch, index)
                 if told:
-                    placements = hook.layout.of_input(index)
+                    placements = hook.layout.of_input(index, tensor)
                     self._recorder.add(key, tensor, placements, microbatches=together)
 
     def after(self, hook: _ModuleHook, inputs: list[torch.Tensor], output: Any) -> Any:
         """Module `hook.name` has returned `output`; what it returns instead, or None."""
         waiting = self._running.get(hook.name)
         run = waiting.pop() if waiting else None
-        disturbed = self._disturb(hook.name, run, output)
+        disturbed = self._disturb(hook, run, output)
         if run is None or not hook.recorded:
             return disturbed
         outputs = structure.tensors_in(output if disturbed is None else disturbed)
@@ -104,16 +104,20 @@ class ForwardHooks:
             key = self._key(run, "output", name)
             told, together = self._together(run, key, tensor, words, index)
             if told and not run.recomputed:
-                placements = hook.layout.of_output(index)
-                self._recorder.add(key, tensor, placements, microbatches=together)
+                placements = hook.layout.of_output(index, tensor)
+                shown = hook.layout.swapped(tensor)
+                self._recorder.add(key, shown, placements, microbatches=together)
+            if isinstance(tensor, nn.Parameter) and not hook.layout.follows_parameters:
+                continue
             key = self._key(run, "grad_output", name)
             _, together = self._together(run, key, tensor, words, index, gradient=True)
             self._gradients.follow(
                 tensor,
                 key,
-                hook.layout.of_grad_output(index),
+                hook.layout.of_grad_output(index, tensor),
                 own_base(tensor, inputs),
                 together,
+                hook.layout.swapped,
             )
         return disturbed
 
@@ -143,16 +147,15 @@ class ForwardHooks:
             self._flow_microbatch = run.microbatch
         return run.microbatch == self._flow_microbatch
 
-    def _disturb(self, name: str, run: Run | None, output: Any) -> Any:
-        """The output with its first floating-point tensor disturbed, None where it is left alone.
+    def _disturb(self, hook: _ModuleHook, run: Run | None, output: Any) -> Any:
+        """The output with what is to be disturbed disturbed, None where it is left alone.
 
         A recomputation has to see what the first pass saw, so it is disturbed again.
         """
-        if self._disturber is None or not self._disturber.takes(name):
+        disturber, name = self._disturber, hook.name
+        if disturber is None or not disturber.takes(name, 0 if run is None else run.call):
             return None
-        tensors = structure.tensors_in(output)
-        index = next((i for i, t in enumerate(tensors) if t.is_floating_point()), None)
-        if index is None:
+        if not any(tensor.is_floating_point() for tensor in structure.tensors_in(output)):
             return None
         if run is not None:
             microbatch, call = run.microbatch, run.call
@@ -166,15 +169,7 @@ class ForwardHooks:
                 )
         else:
             return None
-        if call > 0:
-            return None
-        return structure.replace_tensor(
-            output,
-            index,
-            lambda tensor: self._disturber.applied_to(  # type: ignore[union-attr]
-                tensor, self._step, microbatch, name
-            ),
-        )
+        return disturber.applied_to(output, self._step, microbatch, call, name, hook.layout)
 
 
 class _ModuleHook:

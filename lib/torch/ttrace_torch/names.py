@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Any
 
 from torch import nn
 
@@ -54,41 +55,73 @@ def nearest(pattern: str, names: Iterable[str]) -> str:
     return "nearest: " + ", ".join(close) if close else "there are none"
 
 
+class Naming:
+    """What makes canonical names out of a model's own; a framework knows more than this one."""
+
+    def parts(self, model: Any) -> list[nn.Module]:
+        """The modules that make up what this rank holds of the model."""
+        return [model]
+
+    def of_modules(self, part: nn.Module) -> dict[str, str | None]:
+        """Path in `part` -> canonical name, for each of its modules, outermost first.
+
+        None is a module that is not recorded, since it is no module of the whole model.
+        """
+        return {path: canonical(path) or ROOT for path, _ in part.named_modules()}
+
+    def of_parameters(self, part: nn.Module) -> dict[str, str]:
+        """Path in `part` -> canonical name, for each of its parameters."""
+        return {path: canonical(path) for path, _ in part.named_parameters()}
+
+
 @dataclass
 class ModelNames:
     """The names of one model.
 
+    model: the model, or the list of its parts that the naming knows.
     modules: canonical name -> module, outermost first; a wrapper gives way to what it wraps.
     parameters: canonical name -> parameter; a tied parameter stands once, under its first name.
     owners: canonical parameter name -> the (module name, local name) pairs that hold it.
     """
 
-    model: nn.Module
+    model: Any
     modules: dict[str, nn.Module] = field(default_factory=dict)
     parameters: dict[str, nn.Parameter] = field(default_factory=dict)
     owners: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    naming: Naming = field(default_factory=Naming)
 
     @staticmethod
-    def of(model: nn.Module) -> ModelNames:
+    def of(model: Any, naming: Naming | None = None) -> ModelNames:
         """Names of all modules and parameters of `model`."""
-        found = ModelNames(model)
-        for path, module in model.named_modules():
-            found.modules[check_name(canonical(path) or ROOT, "module")] = module
-        for path, parameter in model.named_parameters():
-            name = check_name(canonical(path), "parameter")
-            if name in found.parameters:
-                raise TraceError(f"two parameters are both called {name} without their wrappers")
-            found.parameters[name] = parameter
-        by_id = {id(parameter): name for name, parameter in found.parameters.items()}
-        for path, module in model.named_modules():
-            for local, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
-                owner = (canonical(path) or ROOT, local)
-                found.owners.setdefault(by_id[id(parameter)], []).append(owner)
+        found = ModelNames(model, naming=naming or Naming())
+        for part in found.naming.parts(model):
+            found._add(part)
         return found
+
+    def _add(self, part: nn.Module) -> None:
+        modules, held = self.naming.of_modules(part), dict(part.named_modules())
+        mine: dict[str, nn.Module] = {}
+        for path, module_name in modules.items():
+            if module_name is not None:
+                mine[check_name(module_name, "module")] = held[path]
+        for name in mine:
+            if name in self.modules:
+                raise TraceError(f"two parts of the model both have a module {name}")
+        self.modules.update(mine)
+        parameters = dict(part.named_parameters())
+        for path, name in self.naming.of_parameters(part).items():
+            if check_name(name, "parameter") in self.parameters:
+                raise TraceError(f"two parameters are both called {name} without their wrappers")
+            self.parameters[name] = parameters[path]
+        by_id = {id(parameter): name for name, parameter in self.parameters.items()}
+        for path, module in held.items():
+            for local, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+                owner = (modules[path] or canonical(path) or ROOT, local)
+                self.owners.setdefault(by_id[id(parameter)], []).append(owner)
 
     def check_unchanged(self) -> None:
         """Throws where modules or parameters of the model have since been replaced."""
-        now = ModelNames.of(self.model)
+        now = ModelNames.of(self.model, self.naming)
         for old, new in ((self.modules, now.modules), (self.parameters, now.parameters)):
             for name in {**old, **new}:
                 if old.get(name) is not new.get(name):  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Callable
 
 import torch
@@ -54,35 +55,50 @@ class OptimizerWatch:
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
         """The manifest's entries for the optimizer step about to be made."""
-        kind = type(self._optimizer).__name__.lower()
         by_id: dict[int, str] = {}
         for name, parameter in names.parameters.items():
             by_id[id(parameter)] = name
             # Mixed precision in Megatron's way: the optimizer updates a wider copy.
             by_id[id(getattr(parameter, "main_param", parameter))] = name
-        found = []
-        for group in getattr(self._optimizer, "param_groups", []):
-            decoupled = kind == "adam" and group.get("decoupled_weight_decay")
-            entry: dict[str, Any] = {"step": step, "type": "adamw" if decoupled else kind}
-            # A tensor is a number here too; some optimizers keep tuples under these names.
-            entry.update(
-                {
-                    k: float(group[k])
-                    for k in _NUMBERS
-                    if isinstance(group.get(k), (int, float, torch.Tensor))
-                }
-            )
-            entry.update({k: bool(group[k]) for k in _FLAGS if group.get(k) is not None})
-            if group.get("betas") is not None:
-                entry["betas"] = [float(beta) for beta in group["betas"]]
-            entry["updates"] = self._updates(group) + 1
-            entry["params"] = [by_id[id(p)] for p in group["params"] if id(p) in by_id]
-            found.append(entry)
-        return found
+        return entries_of(self._optimizer, step, by_id, self._count)
 
-    def _updates(self, group: dict[str, Any]) -> int:
-        # The optimizer's own count also knows of updates before a checkpoint was loaded.
-        state = getattr(self._optimizer, "state", {})
-        counts: list[Any | None] = [state.get(p, {}).get("step") for p in group["params"]]
-        known = [int(count) for count in counts if count is not None]
-        return max(known, default=self._count)
+
+def entries_of(
+    optimizer: Any, step: int, by_id: Mapping[int, str], count: int
+) -> list[dict[str, Any]]:
+    """The manifest's entries for a torch optimizer's coming step, one for each parameter group.
+
+    by_id: identity of a tensor in the groups -> canonical name of the parameter it stands for.
+    count: how many steps it has made, where it does not know itself.
+    """
+    kind = type(optimizer).__name__.lower()
+    found = []
+    for group in getattr(optimizer, "param_groups", []):
+        fused = kind == "fusedadam"
+        decoupled = fused and getattr(optimizer, "adam_w_mode", False)
+        decoupled = decoupled or (kind == "adam" and group.get("decoupled_weight_decay"))
+        name = "adamw" if decoupled else "adam" if fused else kind
+        entry: dict[str, Any] = {"step": step, "type": name}
+        # A tensor is a number here too; some optimizers keep tuples under these names.
+        entry.update(
+            {
+                k: float(group[k])
+                for k in _NUMBERS
+                if isinstance(group.get(k), (int, float, torch.Tensor))
+            }
+        )
+        entry.update({k: bool(group[k]) for k in _FLAGS if group.get(k) is not None})
+        if group.get("betas") is not None:
+            entry["betas"] = [float(beta) for beta in group["betas"]]
+        entry["updates"] = _updates(optimizer, group, count) + 1
+        entry["params"] = [by_id[id(p)] for p in group["params"] if id(p) in by_id]
+        found.append(entry)
+    return found
+
+
+def _updates(optimizer: Any, group: dict[str, Any], count: int) -> int:
+    # The optimizer's own count also knows of updates before a checkpoint was loaded.
+    state = getattr(optimizer, "state", {})
+    counts: list[Any | None] = [state.get(p, {}).get("step") for p in group["params"]]
+    known = [int(number) for number in counts if number is not None]
+    return max(known, default=count)

@@ -66,6 +66,7 @@ class Record:
     order: int
     mesh: str = ""
     microbatches: dict[str, Any] | None = None
+    scale: float = 1.0
 
     def lies_as(self, other: Record) -> bool:
         """Whether the two are the same part of tensors that may be added up."""
@@ -107,6 +108,8 @@ class Record:
             entry["mesh"] = self.mesh
         if self.placements:
             entry["placements"] = to_json(self.placements)
+        if self.scale != 1.0 and self.data.is_floating_point():
+            entry["scale"] = self.scale
         computed_in = precision.computed_in(key.kind, key.name, self.dtype)
         if computed_in is not None:
             entry["computed_in"] = computed_in
@@ -117,8 +120,18 @@ class Record:
 class Recorder:
     """The records of one step on one rank."""
 
-    def __init__(self, meshes: Meshes, rank: int, kinds: Iterable[str], skipped: set[str]) -> None:
-        """`skipped` collects, over all steps, what has no dtype in the format."""
+    def __init__(
+        self,
+        meshes: Meshes,
+        rank: int,
+        kinds: Iterable[str],
+        skipped: set[str],
+        scales: Mapping[str, float] | None = None,
+    ) -> None:
+        """`skipped` collects, over all steps, what has no dtype in the format.
+
+        scales: kind -> what its tensors are to be multiplied by; the manifest says so.
+        """
         self.precision = StepPrecision()
         self.records: dict[Key, Record] = {}
         self._meshes = meshes
@@ -126,6 +139,7 @@ class Recorder:
         # Without its index, a tensor cut by rows cannot be read.
         self._kinds = frozenset([*kinds, "index"])
         self._skipped = skipped
+        self._scales = dict(scales or {})
 
     def wants(self, kind: str) -> bool:
         """Whether tensors of that kind are recorded at all."""
@@ -176,6 +190,7 @@ class Recorder:
             len(self.records),
             placed.mesh,
             microbatches,
+            self._scales.get(key.kind, 1.0),
         )
         earlier = self.records.get(key)
         if earlier is None:

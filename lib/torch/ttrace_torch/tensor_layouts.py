@@ -4,34 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Callable
+
+import torch
 
 from ttrace_torch.batches import BatchWords
 from ttrace_torch.placement import OnMesh, Partial, Placements, Replicate, TensorPlacements
 
+# The placements of a module's n-th tensor, where they depend on what the tensor is.
+Rule = Callable[[int, torch.Tensor], Placements]
+
 
 @dataclass
 class ModuleLayout:
-    """Placements of one module's activations, and where micro-batches lie in them."""
+    """Placements of one module's activations, and where micro-batches lie in them.
 
-    input: TensorPlacements = field(default_factory=dict)
-    output: TensorPlacements = field(default_factory=dict)
+    output_swap: two dimensions that the whole model's output has the other way round.
+    follows_parameters: whether an output that is a parameter, such as the bias that Megatron's
+        layers hand on, has an output gradient. Its hooks stay from one micro-batch to the next, so
+        what they see depends on the schedule.
+    """
+
+    input: TensorPlacements | Rule = field(default_factory=dict)
+    output: TensorPlacements | Rule = field(default_factory=dict)
     grad_output: TensorPlacements | None = None
     input_batch: BatchWords | None = None
     output_batch: BatchWords | None = None
+    output_swap: tuple[int, int] | None = None
+    follows_parameters: bool = True
 
-    def of_input(self, index: int) -> Placements:
+    def of_input(self, index: int, tensor: torch.Tensor) -> Placements:
         """Placements of the module's `index`-th input tensor."""
-        return _pick(self.input, index)
+        return _pick(self.input, index, tensor)
 
-    def of_output(self, index: int) -> Placements:
+    def of_output(self, index: int, tensor: torch.Tensor) -> Placements:
         """Placements of the module's `index`-th output tensor."""
-        return _pick(self.output, index)
+        return _pick(self.output, index, tensor)
 
-    def of_grad_output(self, index: int) -> Placements:
-        """Placements of the gradient of the module's `index`-th output tensor."""
+    def swapped(self, output: torch.Tensor) -> torch.Tensor:
+        """An output of the module, or its gradient, with its dimensions in the whole's order."""
+        return output if self.output_swap is None else output.transpose(*self.output_swap)
+
+    def of_grad_output(self, index: int, tensor: torch.Tensor) -> Placements:
+        """Placements of the gradient of the module's `index`-th output `tensor`."""
         if self.grad_output is not None:
-            return _pick(self.grad_output, index)
-        output = self.of_output(index)
+            return _pick(self.grad_output, index, tensor)
+        output = self.of_output(index, tensor)
         # The gradient of a sum is the same for every part of it.
         placements = {
             axis: Replicate() if isinstance(placement, Partial) else placement
@@ -62,7 +80,9 @@ class ParameterLayout:
         return given
 
 
-def _pick(placements: TensorPlacements, index: int) -> Placements:
+def _pick(placements: TensorPlacements | Rule, index: int, tensor: torch.Tensor) -> Placements:
+    if callable(placements):
+        return placements(index, tensor)
     if isinstance(placements, Mapping):
         return placements
     return (placements[index] or {}) if index < len(placements) else {}

@@ -14,9 +14,9 @@ from ttrace_torch.batches import Batch, Together, batch_of, number_of
 from ttrace_torch.dataflow import DataFlow
 from ttrace_torch.disturb import Disturber
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.framework import Framework, Watch
 from ttrace_torch.hooks import ForwardHooks
 from ttrace_torch.names import ModelNames, check_name
-from ttrace_torch.optimizer import OptimizerWatch
 from ttrace_torch.output import Output
 from ttrace_torch.placement import Placements
 from ttrace_torch.record import Key, Recorder
@@ -36,6 +36,7 @@ class Tracer:
         output: Output,
         optimizer: Any = None,
         disturber: Disturber | None = None,
+        framework: Framework | None = None,
     ) -> None:
         self._names = names
         self._assignment = assignment
@@ -46,9 +47,10 @@ class Tracer:
         self._finished: set[int] = set()
         self._flow: DataFlow | None = None
         self._closed = False
-        self._watch: OptimizerWatch | None = None
+        self._framework = framework or Framework()
+        self._watch: Watch | None = None
         if optimizer is not None:
-            self._watch = OptimizerWatch(optimizer, self._before_update, self._after_update)
+            self._watch = self._framework.watch_optimizer(optimizer, self)
 
     @contextmanager
     def step(self, number: int) -> Iterator[Tracer]:
@@ -65,7 +67,10 @@ class Tracer:
             raise TraceError(f"step {number} has been traced already, or is negative")
         self._names.check_unchanged()
         output = self._output
-        recorder = Recorder(output.meshes, output.rank, self._selection.kinds, output.skipped)
+        scales = self._framework.scales()
+        recorder = Recorder(
+            output.meshes, output.rank, self._selection.kinds, output.skipped, scales
+        )
         step = Step(number, recorder, DataFlow() if self._flow is None else None)
         hooks = ForwardHooks(
             number, recorder, step.calls, step.gradients, step.flow, self._disturber
@@ -77,10 +82,12 @@ class Tracer:
                 self._names, self._selection.parameters, self._assignment
             )
             hooks.attach(self._names.modules, self._selection.modules, self._assignment)
-            yield self
+            with self._framework.watch_step(self) as watch:
+                step.gradients.backward_batch = watch.backward_batch
+                yield self
             if step.updated and not step.params_after_done:
                 self._record_parameters(step, "param_after_step")
-            if self._disturber is not None and self._disturber.facts() is None:
+            if self._disturber is not None and self._disturber.missed:
                 raise TraceError(
                     f"step {number}: nothing was disturbed, no module returned a floating-point "
                     "tensor; run the model inside the step"
@@ -231,7 +238,8 @@ class Tracer:
         if self._watch is not None:
             self._watch.remove()
 
-    def _before_update(self) -> None:
+    def before_update(self) -> None:
+        """The optimizer is about to make its step; called by what watches it."""
         step = self._step
         if step is None:
             return
@@ -242,7 +250,8 @@ class Tracer:
         if self._watch is not None:
             step.optimizer = self._watch.entries(step.number, self._names)
 
-    def _after_update(self) -> None:
+    def after_update(self) -> None:
+        """The optimizer has made its step; called by what watches it."""
         if self._step is not None:
             self._step.updated = True
 

@@ -1,0 +1,26 @@
+"""What training frameworks know of their models, each behind the interface `Framework`.
+
+No framework is imported here; one that the job uses has been imported by then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.framework import Framework
+from ttrace_torch.frameworks.megatron import Megatron
+
+_NAMES = ("auto", "megatron", "none")
+
+
+def framework_of(model: Any, name: str) -> Framework:
+    """The adapter called `name`, or with "auto" the one that the model's classes ask for.
+
+    Throws TraceError for an unknown name, and for a model that is not of the framework named.
+    """
+    if name not in _NAMES:
+        raise TraceError(f"framework={name!r} is none of {', '.join(_NAMES)}")
+    if name == "none" or (name == "auto" and not Megatron.made(model)):
+        return Framework()
+    return Megatron(model)

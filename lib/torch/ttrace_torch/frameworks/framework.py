@@ -1,0 +1,81 @@
+"""The interface between the tracer and a training framework, and plain PyTorch's answers to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Protocol
+
+from ttrace_torch.assignment import Assignment
+from ttrace_torch.batches import Batch
+from ttrace_torch.mesh import Mesh
+from ttrace_torch.names import ROOT, ModelNames, Naming
+from ttrace_torch.optimizer import OptimizerWatch
+from ttrace_torch.step import Selection
+
+if TYPE_CHECKING:
+    from ttrace_torch.tracer import Tracer
+
+
+class Watch(Protocol):
+    """Follows an optimizer; tells the tracer of its steps."""
+
+    def remove(self) -> None:
+        """Lets go of the optimizer."""
+
+    def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
+        """The manifest's entries for the optimizer step about to be made."""
+
+
+@dataclass
+class StepWatch:
+    """What a framework tells while a step is traced.
+
+    backward_batch: parameter name, n -> the micro-batch of its n-th backward in the step; None
+        where the micro-batch at hand is right.
+    """
+
+    backward_batch: Callable[[str, int], Batch | None] | None = None
+
+
+class Framework:
+    """Plain PyTorch: the user says everything."""
+
+    label = "PyTorch"
+
+    def naming(self) -> Naming:
+        """What makes the model's canonical names."""
+        return Naming()
+
+    def model_class(self, names: ModelNames) -> str:
+        """Name of the class of the whole model, for the manifest."""
+        return type(names.modules[ROOT]).__name__
+
+    def meshes(
+        self, mesh: Mesh | None, meshes: Mapping[str, Mesh] | None
+    ) -> tuple[Mesh, Mapping[str, Mesh] | None]:
+        """The default mesh and the named ones, from those that the user gave."""
+        return Mesh() if mesh is None else mesh, meshes
+
+    def layouts(self, names: ModelNames, described: Sequence[str]) -> Assignment:
+        """What is known of modules and parameters before the user's layouts are looked at.
+
+        described: the patterns of the user's layouts.
+        """
+        return Assignment({}, {})
+
+    def check(self, selection: Selection, optimizer: Any) -> None:
+        """Throws TraceError where what is to be recorded cannot be told from what the job does."""
+
+    def scales(self) -> dict[str, float]:
+        """Kind -> what its tensors of the coming step must be multiplied by."""
+        return {}
+
+    def watch_optimizer(self, optimizer: Any, tracer: Tracer) -> Watch:
+        """Tells `tracer` of the optimizer's steps, traced or not."""
+        return OptimizerWatch(optimizer, tracer.before_update, tracer.after_update)
+
+    def watch_step(self, tracer: Tracer) -> AbstractContextManager[StepWatch]:
+        """Tells `tracer` what happens in a step that it traces."""
+        return nullcontext(StepWatch())

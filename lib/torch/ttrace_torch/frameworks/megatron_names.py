@@ -1,0 +1,105 @@
+"""Canonical names of Megatron's models: numbers of layers and experts are global, chunks are one.
+
+A stage's modules are numbered from 0; `layer_number` of a layer is global and counts from 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.names import ROOT, WRAPPERS, Naming
+
+TIED = "embedding.word_embeddings.weight"
+_HEAD = "output_layer.weight"
+
+# Modules that every stage has, whatever layers are its own.
+EVERYWHERE = frozenset({ROOT, "decoder", "encoder", "rotary_pos_emb"})
+
+
+def parts_of(model: Any) -> list[nn.Module]:
+    """The chunks of a model; a module is its own only chunk."""
+    parts = list(model) if isinstance(model, (list, tuple)) else [model]
+    if not parts or not all(isinstance(part, nn.Module) for part in parts):
+        kinds = ", ".join(type(part).__name__ for part in parts) or "nothing"
+        raise TraceError(f"model: give a module or a list of modules, not {kinds}")
+    return parts
+
+
+def inner(part: nn.Module) -> Any:
+    """The chunk without its wrappers."""
+    while isinstance(getattr(part, "module", None), nn.Module) and not hasattr(part, "decoder"):
+        part = part.module  # type: ignore[assignment]
+    return part
+
+
+def holds_copy_of_embedding(part: nn.Module) -> bool:
+    """Whether the chunk's head is a copy of an embedding that another stage has."""
+    model = inner(part)
+    tied = getattr(model, "share_embeddings_and_output_weights", False)
+    return bool(tied) and not getattr(model, "pre_process", True)
+
+
+class MegatronNaming(Naming):
+    """Names of a model in Megatron's chunks. `state` is `megatron.core.parallel_state`.
+
+    A rank has the first chunk or the last one, and with virtual stages others between them. What
+    every chunk has is that of the first or the last: it has the whole model's input or output.
+    """
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def parts(self, model: Any) -> list[nn.Module]:
+        return parts_of(model)
+
+    def of_modules(self, part: nn.Module) -> dict[str, str | None]:
+        chunk = inner(part)
+        outer = getattr(chunk, "pre_process", True) or getattr(chunk, "post_process", True)
+        modules = dict(part.named_modules())
+        found: dict[str, str | None] = {}
+        for path, name in self._names(part).items():
+            # Tokens are dealt out to experts by their values; which came is no part of a module.
+            routed = ".experts." in f".{name}."
+            shared = name in EVERYWHERE or isinstance(modules[path], nn.ModuleList)
+            found[path] = None if routed or (shared and not outer) else name
+        return found
+
+    def of_parameters(self, part: nn.Module) -> dict[str, str]:
+        names = self._names(part)
+        copied = holds_copy_of_embedding(part)
+        found = {}
+        for path, _ in part.named_parameters():
+            owner, _, local = path.rpartition(".")
+            name = local if names[owner] == ROOT else f"{names[owner]}.{local}"
+            found[path] = TIED if copied and name == _HEAD else name
+        return found
+
+    def _names(self, part: nn.Module) -> dict[str, str]:
+        """Path -> canonical name of every module."""
+        names: dict[str, str] = {}
+        modules = dict(part.named_modules())
+        for path, module in modules.items():
+            owner, _, local = path.rpartition(".")
+            if not path or local in WRAPPERS:
+                names[path] = names[owner] if path else ROOT
+                continue
+            local = self._number(local, module, owner, modules)
+            names[path] = local if names[owner] == ROOT else f"{names[owner]}.{local}"
+        return names
+
+    def _number(
+        self, local: str, module: nn.Module, owner: str, modules: dict[str, nn.Module]
+    ) -> str:
+        """`local`, or its number in the whole model."""
+        if not local.isdigit():
+            return local
+        kind = owner.rpartition(".")[2]
+        if kind == "layers" and hasattr(module, "layer_number"):
+            return str(int(getattr(module, "layer_number")) - 1)  # noqa: B009
+        if kind == "local_experts":
+            share = len(list(modules[owner].children()))
+            return str(self._state.get_expert_model_parallel_rank() * share + int(local))
+        return local

@@ -1,0 +1,116 @@
+"""Megatron's optimizers: when they step, what they were told, and what each rank's part is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.names import ModelNames
+from ttrace_torch.optimizer import entries_of
+
+if TYPE_CHECKING:
+    from ttrace_torch.tracer import Tracer
+
+Range = tuple[int, int]
+
+
+class MegatronOptimizerWatch:
+    """Follows a `MegatronOptimizer`, chained ones included, by wrapping its `step`."""
+
+    def __init__(self, optimizer: Any, tracer: Tracer) -> None:
+        self._optimizer = optimizer
+        self._count = 0
+        self._before = vars(optimizer).get("step")
+        step = optimizer.step
+
+        def traced_step(*args: Any, **kwargs: Any) -> Any:
+            # Clipping works in place, so main gradients are taken before.
+            tracer.before_update()
+            done = step(*args, **kwargs)
+            updated, norm = done[0], done[1]
+            if norm is not None:
+                limit = optimizer.config.clip_grad
+                tracer.grad_norm(norm, clip_norm=limit if limit > 0 else None)
+            if updated:
+                self._count += 1
+                tracer.after_update()
+            return done
+
+        optimizer.step = traced_step
+
+    def remove(self) -> None:
+        """Puts the optimizer's own `step` back."""
+        if self._before is None:
+            vars(self._optimizer).pop("step", None)
+        else:
+            self._optimizer.step = self._before
+
+    def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
+        """The manifest's entries for the optimizer step about to be made."""
+        by_id: dict[int, str] = {}
+        for name, parameter in names.parameters.items():
+            by_id[id(parameter)] = name
+            # Mixed precision: the optimizer updates a wider copy.
+            by_id[id(getattr(parameter, "main_param", parameter))] = name
+        found = []
+        for one in _torch_optimizers(self._optimizer):
+            known = dict(by_id)
+            for model_groups, shard_groups in _shards(one):
+                for models, shards in zip(model_groups, shard_groups):
+                    for model, shard in zip(models, shards):
+                        known[id(shard)] = by_id[id(model)]
+            found.extend(entries_of(one.optimizer, step, known, self._count))
+        # A rank may own no part of a group, and then has nothing to say of it.
+        return [entry for entry in found if entry["params"]]
+
+
+def _torch_optimizers(optimizer: Any) -> list[Any]:
+    """The optimizers that have a torch optimizer inside."""
+    chained = getattr(optimizer, "chained_optimizers", None)
+    found = [optimizer] if chained is None else [o for c in chained for o in _torch_optimizers(c)]
+    return [one for one in found if getattr(one, "optimizer", None) is not None]
+
+
+def _shards(optimizer: Any) -> list[tuple[Any, Any]]:
+    """A distributed optimizer's groups of parameters, and of the parts that it updates."""
+    pairs = (
+        ("model_fp32_groups", "shard_fp32_groups"),
+        ("model_float16_groups", "shard_fp32_from_float16_groups"),
+    )
+    return [
+        (getattr(optimizer, whole), getattr(optimizer, part))
+        for whole, part in pairs
+        if hasattr(optimizer, whole) and hasattr(optimizer, part)
+    ]
+
+
+def ranges_of(parts: Sequence[nn.Module]) -> dict[int, list[Range]]:
+    """Identity of a parameter -> the elements that each data-parallel rank's optimizer owns.
+
+    Empty without a distributed optimizer. The gradient buffers are cut evenly, bucket by bucket,
+    whatever the parameters' borders, so a rank's range may be empty.
+    """
+    found: dict[int, list[Range]] = {}
+    for part in parts:
+        settings = getattr(part, "ddp_config", None)
+        if not getattr(settings, "use_distributed_optimizer", False):
+            continue
+        if getattr(settings, "num_distributed_optimizer_instances", 1) > 1:
+            raise TraceError(
+                "num_distributed_optimizer_instances: gradients that are cut within an instance "
+                "and reduced between them are not described; trace with one instance, or say "
+                'kinds=[...] without "main_grad"'
+            )
+        model: Any = part
+        for buffer in [*model.buffers, *model.expert_parallel_buffers]:
+            for parameter, (start, stop, bucket_number) in buffer.param_index_map.items():
+                bucket = buffer.buckets[bucket_number]
+                world = buffer.data_parallel_world_size
+                share = bucket.grad_data.numel() // world
+                borders = [bucket.offset + share * number - start for number in range(world + 1)]
+                inside = [min(max(border, 0), stop - start) for border in borders]
+                found[id(parameter)] = list(zip(inside, inside[1:]))
+    return found

@@ -1,0 +1,83 @@
+"""How the parameters and gradients of Megatron's models lie, beyond what their attributes say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from ttrace_torch.frameworks.megatron_mesh import REPLICAS_MESH, meshes
+from ttrace_torch.frameworks.megatron_names import TIED, inner
+from ttrace_torch.frameworks.megatron_optimizer import ranges_of
+from ttrace_torch.megatron_attributes import EXPERT_MESH, layout_of
+from ttrace_torch.meshes import Meshes
+from ttrace_torch.names import ModelNames
+from ttrace_torch.placement import Flat, OnMesh, Partial, Placement, Placements, Strided
+from ttrace_torch.tensor_layouts import ParameterLayout
+
+
+def parameter_layouts(
+    names: ModelNames, parts: Sequence[nn.Module], sizes: Mapping[str, int], state: Any
+) -> dict[str, ParameterLayout]:
+    """Canonical name -> layout, for every parameter; complete, so attributes need no second look.
+
+    Throws TraceError where attributes contradict each other.
+    """
+    config = inner(parts[0]).config
+    known = meshes(state, config)
+    grids = Meshes(known[""], {name: grid for name, grid in known.items() if name})
+    ranges = ranges_of(parts)
+    found = {}
+    for name, parameter in names.parameters.items():
+        told = layout_of(parameter, name, grids)
+        whole, raw = dict(told.of("param")), dict(told.of("param_grad"))
+        expert = not getattr(parameter, "allreduce", True)
+        if config.gated_linear_unit and ".linear_fc1." in f".{name}":
+            whole, raw = _gated(whole), _gated(raw)
+        if sizes["tp"] > 1 and name.rpartition(".")[0].endswith(("q_layernorm", "k_layernorm")):
+            # Shared by all heads, of which each rank has seen its own.
+            raw["tp"] = Partial("sum")
+        if name == TIED and sizes["pp"] > 1 and _tied(parts):
+            raw["pp"] = Partial("sum")
+        if expert:
+            # Which micro-batches' tokens came to it depends on the routing: all data-parallel
+            # ranks have seen some, so only the sum of all is the same in every layout.
+            raw["edp"] = Partial("sum")
+        main = dict(whole)
+        axis, mesh = _replicas(expert, sizes)
+        if id(parameter) in ranges and sizes_of(axis, sizes) > 1:
+            main[axis] = Flat(ranges[id(parameter)], tuple(parameter.shape))
+        home = EXPERT_MESH if expert and EXPERT_MESH in known else ""
+        found[name] = ParameterLayout(
+            _at(home, whole), _at(home, raw), _at(mesh if axis in main else home, main)
+        )
+    return found
+
+
+def sizes_of(axis: str, sizes: Mapping[str, int]) -> int:
+    """Number of ranks on an axis, data- and context-parallel ones together as "dp_cp"."""
+    return sizes["dp"] * sizes["cp"] if axis == "dp_cp" else sizes[axis]
+
+
+def _replicas(expert: bool, sizes: Mapping[str, int]) -> tuple[str, str]:
+    """Axis over which a distributed optimizer deals a parameter out, and its mesh."""
+    if expert:
+        return "edp", EXPERT_MESH
+    return ("dp_cp", REPLICAS_MESH) if sizes["cp"] > 1 else ("dp", "")
+
+
+def _gated(placements: dict[str, Placement]) -> dict[str, Placement]:
+    """Each rank holds its part of the gate, then of what is gated, whatever the stride says."""
+    return {
+        axis: Strided(0, 2) if getattr(placement, "dim", None) == 0 else placement
+        for axis, placement in placements.items()
+    }
+
+
+def _tied(parts: Sequence[nn.Module]) -> bool:
+    return bool(getattr(inner(parts[0]), "share_embeddings_and_output_weights", False))
+
+
+def _at(mesh: str, placements: Mapping[str, Placement]) -> Placements:
+    return OnMesh(mesh, placements) if mesh else placements

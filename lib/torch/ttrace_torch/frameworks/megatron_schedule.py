@@ -1,0 +1,90 @@
+"""What Megatron's schedules tell while a step is traced: micro-batches, and final gradients."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from ttrace_torch.batches import Batch, Together
+from ttrace_torch.frameworks.framework import StepWatch
+from ttrace_torch.frameworks.megatron_names import MegatronNaming, inner
+
+if TYPE_CHECKING:
+    from ttrace_torch.tracer import Tracer
+
+
+class ScheduleWatch:
+    """Follows one traced step.
+
+    A micro-batch's number is the data-parallel rank's share times the rank, plus its turn. Its
+    backward comes in the same turn as its forward, but under 1F1B while a later forward's number
+    is the current one: so a parameter's n-th backward is that of the n-th micro-batch.
+    """
+
+    def __init__(self, tracer: Tracer, parts: Sequence[nn.Module], state: Any) -> None:
+        self._tracer = tracer
+        self._parts = parts
+        self._state = state
+        self._share: int | None = None
+        self._turns: dict[int, int] = {}
+        naming = MegatronNaming(state)
+        self._experts = {
+            name
+            for part in parts
+            for path, name in naming.of_parameters(part).items()
+            if not getattr(part.get_parameter(path), "allreduce", True)
+        }
+
+    @contextmanager
+    def watching(self) -> Iterator[StepWatch]:
+        """Wraps the schedule's forward step and the model's reduction of gradients."""
+        with ExitStack() as stack:
+            schedules: Any = sys.modules.get("megatron.core.pipeline_parallel.schedules")
+            if schedules is not None:
+                forward = schedules.forward_step
+                stack.callback(setattr, schedules, "forward_step", forward)
+                schedules.forward_step = self._numbered(forward)
+            for config in {id(c): c for c in (inner(p).config for p in self._parts)}.values():
+                reduce = getattr(config, "finalize_model_grads_func", None)
+                if reduce is not None:
+                    stack.callback(setattr, config, "finalize_model_grads_func", reduce)
+                    config.finalize_model_grads_func = self._final(reduce)
+            yield StepWatch(self._backward_batch)
+
+    def _numbered(self, forward: Any) -> Any:
+        signature = inspect.signature(forward)
+
+        def forward_step(*args: Any, **kwargs: Any) -> Any:
+            given = signature.bind(*args, **kwargs).arguments
+            chunk = id(given["model"])
+            self._share = int(given["num_microbatches"])
+            turn = self._turns.get(chunk, 0)
+            self._turns[chunk] = turn + 1
+            with self._tracer.microbatch(self._first() + turn):
+                return forward(*args, **kwargs)
+
+        return forward_step
+
+    def _final(self, reduce: Any) -> Any:
+        def finalize_model_grads(*args: Any, **kwargs: Any) -> Any:
+            done = reduce(*args, **kwargs)
+            self._tracer.main_grads()
+            return done
+
+        return finalize_model_grads
+
+    def _first(self) -> int:
+        return int(self._state.get_data_parallel_rank()) * (self._share or 0)
+
+    def _backward_batch(self, name: str, turn: int) -> Batch | None:
+        if self._share is None:
+            return None
+        if name in self._experts:
+            replicas = int(self._state.get_data_parallel_world_size())
+            return Together(tuple(range(replicas * self._share)))
+        return self._first() + turn

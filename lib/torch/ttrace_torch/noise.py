@@ -1,0 +1,75 @@
+"""The numbers a noise run disturbs an activation with: the same for an element in every layout.
+
+Keyed by seed, step, micro-batch, call and name, and numbered by place in the whole tensor of one
+micro-batch. See schemas/consistent-v1.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ttrace_torch.batches import Batch, BatchWord, Together
+from ttrace_torch.cuts.ranges import Ranges, appended, total
+from ttrace_torch.holding import Holding
+from ttrace_torch.normal import uniform
+from ttrace_torch.slices import generated
+from ttrace_torch.streams import noise_key
+
+Array = np.ndarray[Any, Any]
+
+
+def noise(
+    holding: Holding,
+    seed: int,
+    step: int,
+    batch: Batch,
+    call: int,
+    name: str,
+    along: BatchWord | None = None,
+) -> Array:
+    """u in [-1, 1) for what a rank holds of the output `name`: float32 of the local shape.
+
+    along: the dimension along which several micro-batches lie one after the other. Each then has
+        the numbers it has alone, if they are equally long; otherwise `batch` is one key for all.
+    """
+    if not isinstance(batch, Together) or not isinstance(along, int) or not holding.shape:
+        return _uniform(holding, noise_key(seed, step, batch, call, name))
+    dim, count = along % len(holding.shape), len(batch.numbers)
+    if holding.shape[dim] % count or holding.window is not None:
+        return _uniform(holding, noise_key(seed, step, batch, call, name))
+    out = np.empty(holding.local_shape, np.float32)
+    for number, part, places in _microbatches(holding, dim, batch):
+        values = _uniform(part, noise_key(seed, step, number, call, name))
+        out[(slice(None),) * dim + (places,)] = values
+    return out
+
+
+def _uniform(holding: Holding, key: int) -> Array:
+    return generated(key, holding, uniform, np.float32)
+
+
+def _microbatches(
+    holding: Holding, dim: int, batch: Together
+) -> Iterator[tuple[int, Holding, Array]]:
+    """Each micro-batch's number, what is held of its tensor, and where that lies along `dim`."""
+    extent = holding.shape[dim] // len(batch.numbers)
+    shape = tuple(extent if d == dim else size for d, size in enumerate(holding.shape))
+    for order, number in enumerate(batch.numbers):
+        ranges: Ranges = []
+        places = []
+        passed = 0
+        for start, length in holding.ranges[dim]:
+            low = max(start, order * extent)
+            high = min(start + length, (order + 1) * extent)
+            if low < high:
+                ranges = appended(ranges, low - order * extent, high - low)
+                places.append(np.arange(passed + low - start, passed + high - start))
+            passed += length
+        if total(ranges):
+            held = (*holding.ranges[:dim], tuple(ranges), *holding.ranges[dim + 1 :])
+            part = replace(holding, shape=shape, ranges=held)
+            yield number, part, np.concatenate(places)
