@@ -155,6 +155,9 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   for (std::string& warning : disturbance_warnings(reference, candidate, noise)) {
     out.warnings.push_back(std::move(warning));
   }
+  for (std::string& warning : plan_warnings(reference, candidate, noise)) {
+    out.warnings.push_back(std::move(warning));
+  }
 
   for (const Pair& pair : pairs) out.results.push_back(unmeasured(pair, options.selection));
   base::parallel_for(pairs.size(), options.threads, [&](std::size_t i) {

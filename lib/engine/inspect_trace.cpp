@@ -72,6 +72,10 @@ void write_summary(const trace::Source& source, std::ostream& out) {
     out << "  disturbed at " << printable(run.noise->at) << " by "
         << base::short_number(run.noise->epsilon) << " (seed " << run.noise->seed << ")\n";
   }
+  if (run.plan) {
+    out << "  rewritten by plan " << run.plan->digest.substr(0, 12) << " ("
+        << base::plural(run.plan->modules.size(), "module") << ")\n";
+  }
   std::map<trace::Kind, std::uint64_t> kinds;
   for (const trace::TensorEntry& entry : manifest.tensors) ++kinds[entry.key.kind];
   out << "  kinds";

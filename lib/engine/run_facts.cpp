@@ -51,4 +51,23 @@ std::vector<std::string> disturbance_warnings(const trace::Source& reference,
   return warnings;
 }
 
+std::vector<std::string> plan_warnings(const trace::Source& reference,
+                                       const trace::Source& candidate,
+                                       const std::vector<const trace::Source*>& noise) {
+  const auto told = [](const trace::Source& run) {
+    const auto& plan = run.manifest().run.plan;
+    return base::concat(run.path(), plan ? " was rewritten by the plan " : " was not rewritten",
+                        plan ? plan->digest.substr(0, 12) : "");
+  };
+  std::vector<const trace::Source*> others{&candidate};
+  others.insert(others.end(), noise.begin(), noise.end());
+  std::vector<std::string> warnings;
+  for (const trace::Source* run : others) {
+    if (run->manifest().run.plan == reference.manifest().run.plan) continue;
+    warnings.push_back(base::concat(told(reference), ", ", told(*run),
+                                    "; run both with the same plan, or both without one"));
+  }
+  return warnings;
+}
+
 }  // namespace ttrace::engine

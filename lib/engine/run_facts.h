@@ -16,4 +16,9 @@ std::vector<std::string> disturbance_warnings(const trace::Source& reference,
                                               const trace::Source& candidate,
                                               const std::vector<const trace::Source*>& noise);
 
+// Runs that were not rewritten by one and the same plan have nothing to do with each other.
+std::vector<std::string> plan_warnings(const trace::Source& reference,
+                                       const trace::Source& candidate,
+                                       const std::vector<const trace::Source*>& noise);
+
 }  // namespace ttrace::engine

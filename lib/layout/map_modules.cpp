@@ -46,6 +46,8 @@ void unite(const trace::Module& from, trace::Module& into) {
   }
   add_missing(from.params, into.params);
   add_missing(from.inputs, into.inputs);
+  add_missing(from.via, into.via);
+  add_missing(from.computed_via, into.computed_via);
   if (from.outputs) {
     into.outputs = into.outputs.value_or(std::vector{into.name});
     add_missing(*from.outputs, *into.outputs);

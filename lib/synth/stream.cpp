@@ -45,6 +45,12 @@ Stream Stream::of_noise(std::uint64_t seed, std::uint64_t step, std::string_view
                         std::to_string(call), name}));
 }
 
+Stream Stream::of_plan(std::uint64_t seed, std::string_view kind, std::uint64_t step,
+                       std::uint64_t microbatch, std::uint64_t call, std::string_view name) {
+  return Stream(key_of({"plan", std::to_string(seed), kind, std::to_string(step),
+                        std::to_string(microbatch), std::to_string(call), name}));
+}
+
 void Stream::words(std::uint64_t first, std::span<std::uint32_t> out) const {
   std::size_t done = 0;
   while (done < out.size()) {

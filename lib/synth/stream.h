@@ -23,6 +23,11 @@ class Stream {
   static Stream of_noise(std::uint64_t seed, std::uint64_t step, std::string_view microbatch,
                          std::uint64_t call, std::string_view name);
 
+  // What a plan overwrites with in a run: `kind` is "input" or "grad_output", `microbatch` the
+  // global number, `name` that of the module's tensor.
+  static Stream of_plan(std::uint64_t seed, std::string_view kind, std::uint64_t step,
+                        std::uint64_t microbatch, std::uint64_t call, std::string_view name);
+
   std::uint64_t key() const { return key_; }
 
   // Words first, first + 1, ..., one for each element of `out`; the last of them is at most

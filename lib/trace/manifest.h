@@ -22,6 +22,14 @@ struct NoiseFacts {
   std::string at;
 };
 
+// A run whose inputs and gradients a plan has overwritten: schemas/plan-v1.md.
+struct PlanFacts {
+  std::string digest;                // 64 hexadecimal digits
+  std::vector<std::string> modules;  // names and globs, as the plan gives them
+
+  bool operator==(const PlanFacts&) const = default;
+};
+
 struct RunFacts {
   std::string framework;
   std::string model;
@@ -30,6 +38,7 @@ struct RunFacts {
   std::string created;
   std::string collector;
   std::optional<NoiseFacts> noise;
+  std::optional<PlanFacts> plan;
   std::string extra_json;  // the "extra" object as text, or empty
 };
 
@@ -86,6 +95,8 @@ struct Module {
   std::vector<std::string> inputs;
   std::optional<std::vector<std::string>> computed_from;  // absent: the inputs
   std::optional<std::vector<std::string>> outputs;        // absent: the module's name
+  std::vector<std::string> via = {};           // operations on the way from the inputs' values
+  std::vector<std::string> computed_via = {};  // the same for computed_from
 };
 
 struct Manifest {

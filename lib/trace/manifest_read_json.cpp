@@ -55,9 +55,20 @@ tensor::DType dtype_from(const JsonCursor& value) {
   return *dtype;
 }
 
+PlanFacts plan_from(const JsonCursor& object) {
+  object.allow_keys({"digest", "modules"});
+  const JsonCursor digest = object.require("digest");
+  PlanFacts plan{digest.as_string(), names(object.require("modules"))};
+  if (plan.digest.size() != 64 ||
+      plan.digest.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    throw digest.error("expected the 64 hexadecimal digits of a SHA-256");
+  }
+  return plan;
+}
+
 RunFacts run_from(const JsonCursor& object, const base::JsonDocument& document) {
-  object.allow_keys(
-      {"framework", "model", "precision", "command", "created", "collector", "noise", "extra"});
+  object.allow_keys({"framework", "model", "precision", "command", "created", "collector", "noise",
+                     "plan", "extra"});
   RunFacts run;
   run.framework = optional_string(object, "framework");
   run.model = optional_string(object, "model");
@@ -72,6 +83,7 @@ RunFacts run_from(const JsonCursor& object, const base::JsonDocument& document) 
     run.noise = NoiseFacts{noise->require("seed").as_count(), epsilon.as_number(),
                            noise->require("at").as_string()};
   }
+  if (const auto plan = object.find("plan")) run.plan = plan_from(*plan);
   if (const auto extra = object.find("extra")) {
     extra->members();
     run.extra_json = base::JsonDocument::text_of(*extra, document);
@@ -210,8 +222,8 @@ OptimizerGroup optimizer_from(const JsonCursor& object) {
 }
 
 Module module_from(const JsonCursor& object) {
-  object.allow_keys(
-      {"name", "class", "op", "called_at", "params", "inputs", "computed_from", "outputs"});
+  object.allow_keys({"name", "class", "op", "called_at", "params", "inputs", "computed_from",
+                     "outputs", "via", "computed_via"});
   Module module;
   const JsonCursor name = object.require("name");
   module.name = name.as_string();
@@ -223,6 +235,8 @@ Module module_from(const JsonCursor& object) {
   module.inputs = optional_names(object, "inputs");
   module.computed_from = names_if_present(object, "computed_from");
   module.outputs = names_if_present(object, "outputs");
+  module.via = optional_names(object, "via");
+  module.computed_via = optional_names(object, "computed_via");
   return module;
 }
 

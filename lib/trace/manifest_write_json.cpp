@@ -22,6 +22,7 @@ json run_json(const RunFacts& run) {
     out["noise"] = {
         {"seed", run.noise->seed}, {"epsilon", run.noise->epsilon}, {"at", run.noise->at}};
   }
+  if (run.plan) out["plan"] = {{"digest", run.plan->digest}, {"modules", run.plan->modules}};
   if (!run.extra_json.empty()) out["extra"] = json::parse(run.extra_json);
   return out;
 }
@@ -140,6 +141,8 @@ json module_json(const Module& module) {
   if (!module.inputs.empty()) out["inputs"] = module.inputs;
   if (module.computed_from) out["computed_from"] = *module.computed_from;
   if (module.outputs) out["outputs"] = *module.outputs;
+  if (!module.via.empty()) out["via"] = module.via;
+  if (!module.computed_via.empty()) out["computed_via"] = module.computed_via;
   return out;
 }
 

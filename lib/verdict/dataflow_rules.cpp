@@ -56,6 +56,7 @@ class Collector {
       case Kind::kParamAfterStep:
         add(Kind::kMainGrad, key_.name);
         add(Kind::kParam, key_.name);
+        append(index_.find_below(key_, Kind::kOptimizerState, key_.name));
         add_kind(Kind::kGradNorm);
         break;
       case Kind::kBuffer:
@@ -128,12 +129,17 @@ class Collector {
     }
   }
 
-  // "layers.0.fc1.weight.exp_avg" belongs to the parameter it begins with.
+  // "layers.0.fc1.weight.exp_avg" belongs to the parameter it begins with, and was left there by
+  // the step before.
   void optimizer_state() {
-    add_kind(Kind::kGradNorm);
+    if (key_.step == 0) return;
+    TensorKey before = key_;
+    --before.step;
+    append(index_.find_kind(before, Kind::kGradNorm));
+    append(index_.find_in_step(before.step, Kind::kOptimizerState, key_.name));
     std::string_view name = key_.name;
     while (true) {
-      const std::vector<std::size_t> gradients = index_.find(key_, Kind::kMainGrad, name);
+      const std::vector<std::size_t> gradients = index_.find(before, Kind::kMainGrad, name);
       if (!gradients.empty()) return append(gradients);
       const std::size_t dot = name.rfind('.');
       if (dot == std::string_view::npos) return;

@@ -59,4 +59,19 @@ std::vector<std::size_t> NodeIndex::find_in_step(std::uint64_t step, trace::Kind
   return found == values_.end() ? std::vector<std::size_t>{} : found->second;
 }
 
+std::vector<std::size_t> NodeIndex::find_below(const trace::TensorKey& like, trace::Kind kind,
+                                               std::string_view name) const {
+  std::vector<std::size_t> found;
+  const std::string prefix = std::string(name) + ".";
+  for (auto it = values_.lower_bound(std::tuple(like.step, kind, prefix, std::string()));
+       it != values_.end() && std::get<0>(it->first) == like.step &&
+       std::get<1>(it->first) == kind && std::get<2>(it->first).starts_with(prefix);
+       ++it) {
+    for (const std::size_t node : it->second) {
+      if (same_microbatch(like, node)) found.push_back(node);
+    }
+  }
+  return found;
+}
+
 }  // namespace ttrace::verdict

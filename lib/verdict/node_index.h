@@ -31,6 +31,10 @@ class NodeIndex {
   std::vector<std::size_t> find_in_step(std::uint64_t step, trace::Kind kind,
                                         std::string_view name) const;
 
+  // All whose names go on after `name` and a dot: "w.exp_avg" of "w".
+  std::vector<std::size_t> find_below(const trace::TensorKey& like, trace::Kind kind,
+                                      std::string_view name) const;
+
  private:
   using ByName = std::map<std::tuple<std::uint64_t, trace::Kind, std::string, std::string>,
                           std::vector<std::size_t>, std::less<>>;

@@ -63,6 +63,7 @@ Phase phase_of(const trace::TensorKey& key) {
   switch (key.kind) {
     case Kind::kParam:
     case Kind::kBuffer:
+    case Kind::kOptimizerState:
       return Phase::kParameter;
     case Kind::kInput:
       return module_of_value(key.name) == "(model)" ? Phase::kInput : Phase::kForward;
@@ -80,7 +81,6 @@ Phase phase_of(const trace::TensorKey& key) {
       return Phase::kSynchronisation;
     case Kind::kGradNorm:
       return Phase::kGradNorm;
-    case Kind::kOptimizerState:
     case Kind::kParamAfterStep:
       return Phase::kOptimizer;
   }

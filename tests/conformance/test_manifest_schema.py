@@ -16,14 +16,21 @@ from .conftest import Run
 from .write_trace import manifest as script_manifest
 from .write_trace import sample_tensors
 
-EXAMPLES = sorted((REPOSITORY / "schemas" / "examples").glob("*.json"))
+EXAMPLES = sorted(
+    path for path in (REPOSITORY / "schemas" / "examples").glob("*.json") if path.stem != "plan"
+)
 SCHEMA = json.loads((REPOSITORY / "schemas" / "manifest.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 REMOVED = object()
 
 GOOD = {
     "schema": "ttrace.manifest/1",
-    "run": {"model": "m", "noise": {"seed": 1, "epsilon": 1e-7, "at": "a"}, "extra": {"x": [1]}},
+    "run": {
+        "model": "m",
+        "noise": {"seed": 1, "epsilon": 1e-7, "at": "a"},
+        "plan": {"digest": "0a" * 32, "modules": ["a", "layers.*"]},
+        "extra": {"x": [1]},
+    },
     "meshes": {"": {"axes": [{"name": "tp", "size": 2}], "ranks": [1, 0]}},
     "tensors": [
         {
@@ -52,7 +59,16 @@ GOOD = {
         },
     ],
     "optimizer": [{"step": 0, "type": "adam", "betas": [0.9, 0.95], "updates": 1, "params": ["w"]}],
-    "modules": [{"name": "a", "inputs": ["a"], "computed_from": [], "outputs": ["a", "a[1]"]}],
+    "modules": [
+        {
+            "name": "a",
+            "inputs": ["a"],
+            "computed_from": [],
+            "outputs": ["a", "a[1]"],
+            "via": ["AddBackward0"],
+            "computed_via": ["MulBackward0"],
+        }
+    ],
 }
 
 TENSOR = ("tensors", 0)
@@ -131,6 +147,11 @@ BROKEN: dict[str, tuple[tuple, Any]] = {
     "computed in an unknown dtype": ((*TENSOR, "computed_in"), "tf32"),
     "noise of no size": (("run", "noise", "epsilon"), 0),
     "noise without a seed": (("run", "noise", "seed"), REMOVED),
+    "plan without a digest": (("run", "plan", "digest"), REMOVED),
+    "plan with half a digest": (("run", "plan", "digest"), "0a" * 16),
+    "plan with a digest in capitals": (("run", "plan", "digest"), "0A" * 32),
+    "plan with a seed": (("run", "plan", "seed"), 1),
+    "operations as text": (("modules", 0, "via"), "AddBackward0"),
     "extra facts that are a list": (("run", "extra"), []),
     "optimizer without a type": (("optimizer", 0, "type"), REMOVED),
     "one beta": (("optimizer", 0, "betas"), [0.9]),

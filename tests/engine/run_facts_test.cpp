@@ -66,5 +66,28 @@ TEST_CASE("noise runs of the same seed are told") {
   CHECK(found[0].find("noise2 and noise1 were disturbed with the same seed 1") == 0);
 }
 
+TEST_CASE("runs that one plan rewrote, and those that none did, give no warning") {
+  MemoryTrace reference = run("ref");
+  MemoryTrace candidate = run("run");
+  CHECK(plan_warnings(reference, candidate, {}).empty());
+  reference.edit().run.plan = {std::string(64, 'a'), {"layers.*"}};
+  candidate.edit().run.plan = reference.manifest().run.plan;
+  CHECK(plan_warnings(reference, candidate, {}).empty());
+}
+
+TEST_CASE("runs that different plans rewrote are told") {
+  MemoryTrace reference = run("ref");
+  MemoryTrace candidate = run("run");
+  const MemoryTrace noise = run("noise", 1);
+  reference.edit().run.plan = {std::string(64, 'a'), {"layers.*"}};
+  CHECK(plan_warnings(reference, candidate, {&noise}) ==
+        std::vector<std::string>{"ref was rewritten by the plan aaaaaaaaaaaa, run was not "
+                                 "rewritten; run both with the same plan, or both without one",
+                                 "ref was rewritten by the plan aaaaaaaaaaaa, noise was not "
+                                 "rewritten; run both with the same plan, or both without one"});
+  candidate.edit().run.plan = {std::string(64, 'b'), {"layers.*"}};
+  CHECK(plan_warnings(reference, candidate, {}).size() == 1);
+}
+
 }  // namespace
 }  // namespace ttrace::engine

@@ -55,7 +55,7 @@ TEST_CASE("FNV-1a gives the hashes that its authors publish") {
   CHECK(fnv1a("foobar") == 0x85944171f73967e8);
 }
 
-TEST_CASE("the keys of tensors and of noise are the collector's") {
+TEST_CASE("the keys of tensors, of noise and of plans are the collector's") {
   for (const auto& line : lines_of("tensor")) {
     CHECK(Stream::of_tensor(std::stoull(line[1]), line[2]).key() == hexadecimal(line[3]));
   }
@@ -63,6 +63,12 @@ TEST_CASE("the keys of tensors and of noise are the collector's") {
     const Stream stream = Stream::of_noise(std::stoull(line[1]), std::stoull(line[2]), line[3],
                                            std::stoull(line[4]), line[5]);
     CHECK(stream.key() == hexadecimal(line[6]));
+  }
+  for (const auto& line : lines_of("plan")) {
+    const Stream stream =
+        Stream::of_plan(std::stoull(line[1]), line[2], std::stoull(line[3]), std::stoull(line[4]),
+                        std::stoull(line[5]), line[6]);
+    CHECK(stream.key() == hexadecimal(line[7]));
   }
 }
 

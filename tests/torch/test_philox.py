@@ -17,7 +17,7 @@ import pytest
 from ttrace_torch.normal import UNIT, normal, normal_units, uniform
 from ttrace_torch.normal_table import QUANTILES
 from ttrace_torch.philox import philox4x32, words_at
-from ttrace_torch.streams import fnv1a, noise_key, tensor_key
+from ttrace_torch.streams import fnv1a, noise_key, plan_key, tensor_key
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "schemas" / "consistent-v1.md").read_text()
@@ -90,6 +90,9 @@ def test_keys_are_those_of_the_vectors():
         assert fnv1a(f"tensor\0{seed}\0{name}".encode()) == int(key, 16)
     for *parts, key in vectors("noise"):
         assert noise_key(*parts) == int(key, 16)
+    for *parts, key in vectors("plan"):
+        assert plan_key(*parts) == int(key, 16)
+        assert fnv1a("\0".join(["plan", *parts]).encode()) == int(key, 16)
 
 
 def test_single_values_are_those_of_the_vectors():

@@ -36,6 +36,8 @@ TEST_CASE("unknown keys are refused wherever they stand") {
   refuse(with_top(R"("run": {"modle": ""})"), "/run/modle", "unknown key");
   refuse(with_top(R"("run": {"noise": {"seed": 1, "epsilon": 1, "at": "e", "x": 1}})"),
          "/run/noise/x", "unknown key");
+  refuse(with_top(R"("run": {"plan": {"digest": "", "modules": [], "seed": 1}})"),
+         "/run/plan/seed", "unknown key");
   refuse(with_mesh(R"({"axes": [], "axis": 1})"), "/meshes//axis", "unknown key");
   refuse(with_mesh(R"({"axes": [{"name": "tp", "size": 1, "x": 1}]})"), "/meshes//axes/0/x",
          "unknown key");
@@ -64,6 +66,7 @@ TEST_CASE("required members of a manifest must be there") {
   refuse(manifest_of(tensor_text(R"("dtype": "bool")")), "/tensors/0", "\"shape\" is missing");
   refuse(with_top(R"("run": {"noise": {"seed": 1, "epsilon": 1}})"), "/run/noise",
          "\"at\" is missing");
+  refuse(with_top(R"("run": {"plan": {"modules": []}})"), "/run/plan", "\"digest\" is missing");
   refuse(with_top(R"("optimizer": [{"step": 0}])"), "/optimizer/0", "\"type\" is missing");
   refuse(with_top(R"("modules": [{}])"), "/modules/0", "\"name\" is missing");
 }
@@ -101,7 +104,7 @@ TEST_CASE("names that leave their place are refused everywhere") {
   refuse(named(std::string(513, 'x')), "/tensors/0/name", "longer than 512");
   refuse(with_mesh(R"({"axes": [{"name": "a/b", "size": 1}]})"), "/meshes//axes/0", "\"/\"");
   refuse(with_top(R"("modules": [{"name": "a\nb"}])"), "/modules/0/name", "control character");
-  for (const char* list : {"params", "inputs", "computed_from", "outputs"}) {
+  for (const char* list : {"params", "inputs", "computed_from", "outputs", "via", "computed_via"}) {
     refuse(with_top(base::concat(R"("modules": [{"name": "a", ")", list, R"(": ["x", ".."]}])")),
            base::concat("/modules/0/", list, "/1"), "leave the trace");
   }
@@ -123,6 +126,10 @@ TEST_CASE("what a run says of itself has the right types") {
   refuse(with_top(R"("run": [])"), "/run", "expected an object");
   refuse(with_top(R"("run": {"model": 3})"), "/run/model", "expected a string");
   refuse(with_top(R"("run": {"extra": []})"), "/run/extra", "expected an object");
+  for (const std::string& digest : {std::string(63, 'a'), std::string(64, 'A')}) {
+    refuse(with_top(base::concat(R"("run": {"plan": {"modules": [], "digest": ")", digest, "\"}}")),
+           "/run/plan/digest", "64 hexadecimal digits");
+  }
   refuse(with_top(R"("run": {"noise": {"seed": -1, "epsilon": 1, "at": "e"}})"), "/run/noise/seed",
          "whole number");
   refuse(with_top(R"("run": {"noise": {"seed": 1, "epsilon": "1", "at": "e"}})"),

@@ -83,13 +83,15 @@ TEST_CASE("every member of a manifest survives being written") {
   const std::string more = R"(,
     "run": {"framework": "f", "model": "größe \"x\"", "precision": "p", "command": "a\nb",
             "created": "c", "collector": "d", "extra": {"z": [1, {"y": null}], "a": 0.1},
-            "noise": {"seed": 18446744073709551615, "epsilon": 1e-7, "at": "emb"}},
+            "noise": {"seed": 18446744073709551615, "epsilon": 1e-7, "at": "emb"},
+            "plan": {"digest": ")" + std::string(60, '0') + R"(1a2f", "modules": ["a", "b.*"]}},
     "optimizer": [{"step": 1, "type": "adamw", "lr": 1e-3, "momentum": 0, "dampening": 0.5,
                    "nesterov": true, "maximize": false, "betas": [0.9, 0.999], "eps": 1e-8,
                    "amsgrad": false, "weight_decay": 0.1, "updates": 9007199254740992,
                    "clip_norm": 1.0, "params": ["a", "b"]}],
     "modules": [{"name": "a", "class": "A", "op": "o", "called_at": "x.py:1", "params": ["w"],
-                 "inputs": ["i", "i[1]"], "computed_from": [], "outputs": ["a", "a[1]"]},
+                 "inputs": ["i", "i[1]"], "computed_from": [], "outputs": ["a", "a[1]"],
+                 "via": ["AddBackward0"], "computed_via": ["MulBackward0", "SumBackward0"]},
                 {"name": "b", "outputs": []}])";
   const Manifest manifest = parse_manifest(manifest_of(tensors, more), "m.json");
   const Manifest again = parse_manifest(manifest_text(manifest), "again.json");
@@ -106,6 +108,9 @@ TEST_CASE("every member of a manifest survives being written") {
   REQUIRE(again.run.noise.has_value());
   CHECK(again.run.noise->seed == UINT64_MAX);
   CHECK(again.run.noise->epsilon == 1e-7);
+  REQUIRE(again.run.plan.has_value());
+  CHECK(again.run.plan->digest == std::string(60, '0') + "1a2f");
+  CHECK(again.run.plan->modules == std::vector<std::string>{"a", "b.*"});
   CHECK(again.run.extra_json == manifest.run.extra_json);
   CHECK(again.optimizer[0].numbers == manifest.optimizer[0].numbers);
   CHECK(again.optimizer[0].numbers.at("updates") == 9007199254740992.0);
@@ -113,6 +118,9 @@ TEST_CASE("every member of a manifest survives being written") {
   CHECK(again.optimizer[0].betas == std::vector<double>{0.9, 0.999});
   CHECK(again.modules[0].computed_from == std::vector<std::string>{});
   CHECK(again.modules[0].inputs == std::vector<std::string>{"i", "i[1]"});
+  CHECK(again.modules[0].via == std::vector<std::string>{"AddBackward0"});
+  CHECK(again.modules[0].computed_via == std::vector<std::string>{"MulBackward0", "SumBackward0"});
+  CHECK(again.modules[1].via.empty());
   CHECK(again.modules[1].outputs == std::vector<std::string>{});
   CHECK_FALSE(again.modules[1].computed_from.has_value());
   check_round_trip(manifest);

@@ -154,14 +154,23 @@ TEST_CASE("the next step begins with the parameters this one left") {
   CHECK(TinyModel(nodes).needs("param:w").empty());
 }
 
-TEST_CASE("optimizer state belongs to the parameter its name begins with") {
-  std::vector<Node> nodes = test::tiny_nodes();
-  nodes.push_back(make_node(Kind::kOptimizerState, "embed.weight.exp_avg"));
-  nodes.push_back(make_node(Kind::kOptimizerState, "nobody.exp_avg"));
+TEST_CASE("optimizer state comes from the step before, from the parameter its name begins with") {
+  std::vector<Node> nodes = test::tiny_nodes(1, 2);
+  for (const std::uint64_t step : {0, 1}) {
+    for (const char* name : {"embed.weight.exp_avg", "embed.weights", "nobody.exp_avg"}) {
+      nodes.push_back(make_node(Kind::kOptimizerState, name, std::nullopt, step));
+    }
+  }
   const TinyModel model(nodes);
-  CHECK(model.needs("optimizer_state:embed.weight.exp_avg") ==
-        Labels{"grad_norm:grad_norm", "main_grad:embed.weight"});
-  CHECK(model.needs("optimizer_state:nobody.exp_avg") == Labels{"grad_norm:grad_norm"});
+  CHECK(model.needs("1/optimizer_state:embed.weight.exp_avg") ==
+        Labels{"grad_norm:grad_norm", "main_grad:embed.weight",
+               "optimizer_state:embed.weight.exp_avg"});
+  CHECK(model.needs("1/optimizer_state:nobody.exp_avg") ==
+        Labels{"grad_norm:grad_norm", "optimizer_state:nobody.exp_avg"});
+  CHECK(model.needs("optimizer_state:embed.weight.exp_avg").empty());
+  CHECK(model.needs("1/param_after_step:embed.weight") ==
+        Labels{"1/main_grad:embed.weight", "1/param:embed.weight", "1/grad_norm:grad_norm",
+               "1/optimizer_state:embed.weight.exp_avg"});
 }
 
 TEST_CASE("buffers, scalars and indices come from nothing that is recorded") {

@@ -35,6 +35,7 @@ TEST_CASE("every kind has a phase, and the phases follow one step") {
   };
   CHECK(phase(Kind::kParam) == Phase::kParameter);
   CHECK(phase(Kind::kBuffer) == Phase::kParameter);
+  CHECK(phase(Kind::kOptimizerState) == Phase::kParameter);
   CHECK(phase(Kind::kInput, "(model)") == Phase::kInput);
   CHECK(phase(Kind::kInput, "(model)[1]") == Phase::kInput);
   CHECK(phase(Kind::kInput) == Phase::kForward);
@@ -47,7 +48,6 @@ TEST_CASE("every kind has a phase, and the phases follow one step") {
   CHECK(phase(Kind::kParamGrad) == Phase::kBackward);
   CHECK(phase(Kind::kMainGrad) == Phase::kSynchronisation);
   CHECK(phase(Kind::kGradNorm) == Phase::kGradNorm);
-  CHECK(phase(Kind::kOptimizerState) == Phase::kOptimizer);
   CHECK(phase(Kind::kParamAfterStep) == Phase::kOptimizer);
   CHECK(Phase::kForward < Phase::kLoss);
   CHECK(Phase::kLoss < Phase::kBackward);

@@ -33,6 +33,11 @@ def noise_key(seed: int, step: int, microbatch: object, call: int, name: str) ->
     return _key("noise", seed, step, microbatch, call, name)
 
 
+def plan_key(seed: int, kind: str, step: int, microbatch: int, call: int, name: str) -> int:
+    """Key of what a plan overwrites the tensor `name` of kind "input" or "grad_output" with."""
+    return _key("plan", seed, kind, step, microbatch, call, name)
+
+
 def check_seed(seed: int, what: str) -> int:
     """`seed` itself. Throws where it is no number from 0 to 2^64 - 1."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _MASK:
