@@ -18,8 +18,10 @@ from ttrace_torch.megatron_attributes import check_axis
 from ttrace_torch.mesh import Mesh
 from ttrace_torch.meshes import Meshes
 from ttrace_torch.output import Output
+from ttrace_torch.plan import plan_path, read_plan
 from ttrace_torch.ranks import current_rank
 from ttrace_torch.record import KINDS
+from ttrace_torch.rewriting import Rewriter
 from ttrace_torch.step import Selection
 from ttrace_torch.tracer import Tracer
 
@@ -39,6 +41,7 @@ def trace(
     meshes: Mapping[str, Mesh] | None = None,
     tp_axis: str = "tp",
     framework: str = "auto",
+    plan: str | Path | None = None,
 ) -> Tracer:
     """A tracer for `model`; what is recorded is what runs inside its `step()` contexts.
 
@@ -59,6 +62,8 @@ def trace(
     framework: "megatron" where Megatron-core's model, groups and schedules tell names, meshes,
         layouts and micro-batches themselves (docs/megatron.md), "none" where all is said here;
         "auto" looks at the classes of the model's modules. The manifest says which it was.
+    plan: a plan file: the inputs and output gradients of the modules it names are overwritten, see
+        docs/rewriting.md. By default the one that the variable TTRACE_PLAN names, if any.
     tp_axis: the axis over which Megatron's tensor-parallel parameters are cut.
 
     Removes this rank's earlier file in `out`, and its manifest. Never communicates. Throws
@@ -76,10 +81,29 @@ def trace(
     assignment = assign(layouts, names, grids, tp_axis, known)
     selection = _select(names, kinds, modules)
     adapter.check(selection, optimizer)
+    rewriter = _rewriter(plan, names, grids, rank, disturb)
     facts = {"framework": adapter.label, "model": adapter.model_class(names)}
     output = Output(out, grids, rank, {**facts, **(run or {})}, compress)
     disturber = Disturber(disturb, grids, rank) if disturb is not None else None
-    return Tracer(names, assignment, selection, output, optimizer, disturber, adapter)
+    return Tracer(names, assignment, selection, output, optimizer, disturber, adapter, rewriter)
+
+
+def _rewriter(
+    plan: str | Path | None,
+    names: naming.ModelNames,
+    grids: Meshes,
+    rank: int,
+    disturb: Disturb | None,
+) -> Rewriter | None:
+    path = plan_path(plan)
+    if path is None:
+        return None
+    if disturb is not None:
+        raise TraceError(
+            f"plan {path} in a noise run: a disturbance does not travel where inputs are "
+            "overwritten; leave out one of the two"
+        )
+    return Rewriter(read_plan(path), names.modules, grids, rank)
 
 
 def _select(

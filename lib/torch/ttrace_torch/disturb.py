@@ -6,7 +6,6 @@ random numbers go by name and place in the whole tensor, so a run is disturbed a
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +13,12 @@ import torch
 
 from ttrace_torch import dtypes, structure
 from ttrace_torch.batches import Batch, Together, pick_word
-from ttrace_torch.dtensor import is_dtensor, local_part
+from ttrace_torch.dtensor import differentiable_local, is_dtensor, with_local
 from ttrace_torch.errors import TraceError
-from ttrace_torch.holding import held_part
 from ttrace_torch.meshes import Meshes
 from ttrace_torch.names import value_name
 from ttrace_torch.noise import noise
-from ttrace_torch.placing import place
-from ttrace_torch.shapes import check_local_shape
+from ttrace_torch.own_part import own_part
 from ttrace_torch.streams import check_seed
 from ttrace_torch.tensor_layouts import ModuleLayout
 
@@ -117,31 +114,23 @@ class Disturber:
 
         The product is formed in a wider type and rounded once.
         """
-        own = dtypes.DTYPES[tensor.dtype].epsilon or 0.0
-        epsilon = own if self._disturb.epsilon is None else self._disturb.epsilon
+        natural = dtypes.DTYPES[tensor.dtype].epsilon or 0.0
+        epsilon = natural if self._disturb.epsilon is None else self._disturb.epsilon
         self._met = True
         self._at = name if self._at is None else self._at
         self._epsilon = epsilon if self._epsilon is None else self._epsilon
         what = f"{value_name(name, index)} · output · step {step} on rank {self._rank}"
-        shown = layout.swapped(tensor)
-        part = local_part(shown, self._meshes.default, what)
-        if part is None or part.value.numel() == 0:
-            return tensor
         placements = layout.of_output(index, tensor)
-        placed = place(part, placements, "output", self._meshes, what)
-        holding = held_part(placed.shape, placed.placements, placed.grid, self._rank, what)
-        if holding is None:
+        own = own_part(layout.swapped(tensor), placements, "output", self._meshes, self._rank, what)
+        if own is None:
             return tensor
-        where = placed.grid.coordinate(self._rank)
-        shape = part.value.shape
-        check_local_shape(placed.shape, shape, placed.placements, placed.grid, where, what)
         along = pick_word(layout.output_batch, index)
         if isinstance(batch, Together):
             along = batch.word(along, tensor.dim())
         key = (self._disturb.seed, step, batch, call, value_name(name, index))
-        u = layout.swapped(torch.from_numpy(noise(holding, *key, along)))
+        u = layout.swapped(torch.from_numpy(noise(own.holding, *key, along)))
         wide = _WIDER.get(tensor.dtype, torch.float32)
-        factor = (1 + epsilon * u.double()).to(device=part.value.device, dtype=wide)
+        factor = (1 + epsilon * u.double()).to(device=own.value.device, dtype=wide)
         result = _times(tensor, factor, wide)
         setattr(result, _DONE, True)
         return result
@@ -167,17 +156,4 @@ def _times(tensor: torch.Tensor, factor: torch.Tensor, wide: torch.dtype) -> tor
     """The local values times `factor`, element by element; a DTensor stays one."""
     if not is_dtensor(tensor):
         return (tensor.to(wide) * factor).to(tensor.dtype)
-    dtensor: Any = tensor
-    placements = dtensor.placements
-    # Loaded, since there is a DTensor; of another name in the first releases.
-    module: Any = (
-        sys.modules.get("torch.distributed.tensor") or sys.modules["torch.distributed._tensor"]
-    )
-    # The gradient of a sum is the same for every term of it.
-    gradients = [module.Replicate() if p.is_partial() else p for p in placements]
-    local = _times(dtensor.to_local(grad_placements=gradients), factor, wide)
-    meta = {"shape": dtensor.shape, "stride": dtensor.stride()}
-    result: torch.Tensor = module.DTensor.from_local(
-        local, dtensor.device_mesh, placements, run_check=False, **meta
-    )
-    return result
+    return with_local(tensor, _times(differentiable_local(tensor), factor, wide))

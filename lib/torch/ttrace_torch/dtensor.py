@@ -65,6 +65,31 @@ def is_dtensor(tensor: torch.Tensor) -> bool:
     return _is_dtensor(tensor)
 
 
+def differentiable_local(tensor: torch.Tensor) -> torch.Tensor:
+    """The local part of a DTensor, in its graph."""
+    dtensor: Any = tensor
+    # The gradient of a sum is the same for every term of it.
+    replicate = _dtensor_module().Replicate()
+    gradients = [replicate if p.is_partial() else p for p in dtensor.placements]
+    local: torch.Tensor = dtensor.to_local(grad_placements=gradients)
+    return local
+
+
+def with_local(tensor: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
+    """A DTensor that lies as the DTensor `tensor` does, with the local part `local`."""
+    dtensor: Any = tensor
+    meta = {"shape": dtensor.shape, "stride": dtensor.stride()}
+    result: torch.Tensor = _dtensor_module().DTensor.from_local(
+        local, dtensor.device_mesh, dtensor.placements, run_check=False, **meta
+    )
+    return result
+
+
+def _dtensor_module() -> Any:
+    # Loaded, since there is a DTensor; of another name in the first releases.
+    return sys.modules.get("torch.distributed.tensor") or sys.modules["torch.distributed._tensor"]
+
+
 def _is_dtensor(tensor: torch.Tensor) -> bool:
     if type(tensor) in (torch.Tensor, torch.nn.Parameter):
         return False

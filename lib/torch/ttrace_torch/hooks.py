@@ -22,6 +22,7 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.gradients import GradientHooks
 from ttrace_torch.names import value_name
 from ttrace_torch.record import Key, Recorder
+from ttrace_torch.rewriting import Rewriter, Turn
 from ttrace_torch.tensor_layouts import ModuleLayout
 from ttrace_torch.views import own_base
 
@@ -37,6 +38,7 @@ class ForwardHooks:
         gradients: GradientHooks,
         flow: DataFlow | None,
         disturber: Disturber | None,
+        rewriter: Rewriter | None = None,
     ) -> None:
         self._step = step
         self._recorder = recorder
@@ -45,15 +47,17 @@ class ForwardHooks:
         self._flow = flow
         self._flow_microbatch: Batch | None = None
         self._disturber = disturber
+        self._rewriter = rewriter
         self._running: dict[str, list[Run]] = {}
         self._handles: list[Any] = []
 
     def attach(
         self, modules: dict[str, nn.Module], recorded: set[str], assignment: Assignment
     ) -> None:
-        """Puts hooks on the recorded modules, and on all of them where one is to be disturbed."""
+        """Puts hooks on the recorded modules, and on those to disturb or to rewrite."""
         for name, module in modules.items():
-            if name in recorded or self._disturber is not None:
+            rewritten = self._rewriter is not None and self._rewriter.takes(name)
+            if name in recorded or rewritten or self._disturber is not None:
                 hook = _ModuleHook(self, name, name in recorded, assignment.modules[name])
                 self._handles.append(
                     module.register_forward_pre_hook(hook.before, with_kwargs=True)
@@ -68,16 +72,19 @@ class ForwardHooks:
             handle.remove()
         self._handles = []
 
-    def before(self, hook: _ModuleHook, module: nn.Module, inputs: list[torch.Tensor]) -> None:
-        """Module `hook.name` is about to run."""
+    def before(self, hook: _ModuleHook, module: nn.Module, given: Any) -> Any:
+        """Module `hook.name` is about to run on `given`, (args, kwargs); what it gets instead."""
         run = self._calls.begin(hook.name)
+        rewritten = self._rewrite(hook, run, given)
         if run is None:
-            return
+            return rewritten
         self._running.setdefault(hook.name, []).append(run)
         if not hook.recorded:
-            return
+            return rewritten
+        inputs = structure.tensors_in(given)
         if self._follows_flow(run):
             self._flow.enter(hook.name, module, run, inputs)  # type: ignore[union-attr]
+        inputs = inputs if rewritten is None else structure.tensors_in(rewritten)
         if not run.recomputed and self._recorder.wants("input"):
             for index, tensor in enumerate(inputs):
                 key = self._key(run, "input", value_name(hook.name, index))
@@ -85,14 +92,19 @@ class ForwardHooks:
                 if told:
                     placements = hook.layout.of_input(index, tensor)
                     self._recorder.add(key, tensor, placements, microbatches=together)
+        return rewritten
 
     def after(self, hook: _ModuleHook, inputs: list[torch.Tensor], output: Any) -> Any:
         """Module `hook.name` has returned `output`; what it returns instead, or None."""
         waiting = self._running.get(hook.name)
         run = waiting.pop() if waiting else None
         disturbed = self._disturb(hook, run, output)
+        handed_on = disturbed
+        if run is not None and self._rewriter is not None:
+            turn = run.microbatch, run.call
+            handed_on = self._rewriter.outputs(hook.name, output, turn, hook.layout)
         if run is None or not hook.recorded:
-            return disturbed
+            return handed_on
         outputs = structure.tensors_in(output if disturbed is None else disturbed)
         if not run.recomputed:
             for tensor in outputs:
@@ -119,7 +131,7 @@ class ForwardHooks:
                 together,
                 hook.layout.swapped,
             )
-        return disturbed
+        return handed_on
 
     def _key(self, run: Run, kind: str, name: str) -> Key:
         return Key(self._step, number_of(run.microbatch), kind, name, run.call)
@@ -157,19 +169,34 @@ class ForwardHooks:
             return None
         if not any(tensor.is_floating_point() for tensor in structure.tensors_in(output)):
             return None
-        if run is not None:
-            microbatch, call = run.microbatch, run.call
-        elif in_backward():
-            microbatch, call = self._calls.microbatch, 0
-            if self._calls.count(microbatch, name) > 1:
-                raise TraceError(
-                    f"{name} is recomputed and was called more than once in micro-batch "
-                    f"{microbatch}; which call to disturb cannot be told, so switch "
-                    "checkpointing off in noise runs"
-                )
-        else:
+        turn = self._turn(run, name, "disturb", "noise runs")
+        if turn is None:
             return None
-        return disturber.applied_to(output, self._step, microbatch, call, name, hook.layout)
+        return disturber.applied_to(output, self._step, *turn, name, hook.layout)
+
+    def _rewrite(self, hook: _ModuleHook, run: Run | None, given: Any) -> Any:
+        """(args, kwargs) with what is to be overwritten overwritten, None where all is left."""
+        if self._rewriter is None or not self._rewriter.takes(hook.name):
+            return None
+        turn = self._turn(run, hook.name, "rewrite", "rewritten runs")
+        if turn is None:
+            return None
+        return self._rewriter.inputs(hook.name, given, turn, run is None, hook.layout)
+
+    def _turn(self, run: Run | None, name: str, action: str, runs: str) -> Turn | None:
+        """The micro-batch and call of a run; of a recomputation that belongs to nothing, too."""
+        if run is not None:
+            return run.microbatch, run.call
+        if not in_backward():
+            return None
+        microbatch = self._calls.microbatch
+        if self._calls.count(microbatch, name) != 1:
+            raise TraceError(
+                f"{name} is recomputed and was not called exactly once in micro-batch "
+                f"{microbatch}; which call to {action} cannot be told, so switch checkpointing "
+                f"off in {runs}"
+            )
+        return microbatch, 0
 
 
 class _ModuleHook:
@@ -181,8 +208,8 @@ class _ModuleHook:
         self.recorded = recorded
         self.layout = layout
 
-    def before(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        self._hooks.before(self, module, structure.tensors_in((args, kwargs)))
+    def before(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        return self._hooks.before(self, module, (args, kwargs))
 
     def after(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         return self._hooks.after(self, structure.tensors_in((args, kwargs)), output)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -36,20 +36,35 @@ def noise(
     along: the dimension along which several micro-batches lie one after the other. Each then has
         the numbers it has alone, if they are equally long; otherwise `batch` is one key for all.
     """
-    if not isinstance(batch, Together) or not isinstance(along, int) or not holding.shape:
-        return _uniform(holding, noise_key(seed, step, batch, call, name))
-    dim, count = along % len(holding.shape), len(batch.numbers)
-    if holding.shape[dim] % count or holding.window is not None:
-        return _uniform(holding, noise_key(seed, step, batch, call, name))
+
+    def made(part: Holding, of: object) -> Array:
+        return generated(noise_key(seed, step, of, call, name), part, uniform, np.float32)
+
+    apart = by_microbatch(holding, batch, along, made)
+    return made(holding, batch) if apart is None else apart
+
+
+def by_microbatch(
+    holding: Holding,
+    batch: Batch,
+    along: BatchWord | None,
+    made: Callable[[Holding, int], Array],
+) -> Array | None:
+    """What `made(part, number)` gives for each micro-batch, put together: float32, local shape.
+
+    None where several micro-batches do not lie one after the other, equally long.
+    """
+    if not isinstance(batch, Together):
+        return made(holding, batch)
+    if not isinstance(along, int) or not holding.shape or holding.window is not None:
+        return None
+    dim = along % len(holding.shape)
+    if holding.shape[dim] % len(batch.numbers):
+        return None
     out = np.empty(holding.local_shape, np.float32)
     for number, part, places in _microbatches(holding, dim, batch):
-        values = _uniform(part, noise_key(seed, step, number, call, name))
-        out[(slice(None),) * dim + (places,)] = values
+        out[(slice(None),) * dim + (places,)] = made(part, number)
     return out
-
-
-def _uniform(holding: Holding, key: int) -> Array:
-    return generated(key, holding, uniform, np.float32)
 
 
 def _microbatches(

@@ -77,13 +77,20 @@ class Output:
         self._tensors.extend(record.entry(precision) for record in records)
         self._optimizer.extend(optimizer)
 
-    def finish(self, modules: list[dict[str, Any]] | None, noise: dict[str, Any] | None) -> None:
+    def finish(
+        self,
+        modules: list[dict[str, Any]] | None,
+        noise: dict[str, Any] | None,
+        plan: dict[str, Any] | None = None,
+    ) -> None:
         """Puts this rank's file in place, and writes the manifest if it was the last one."""
         run = {**self._run, "collector": f"ttrace_torch {__version__}"}
         if self.skipped:
             run["extra"] = {**run.get("extra", {}), "skipped": sorted(self.skipped)}
         if noise is not None:
             run["noise"] = noise
+        if plan is not None:
+            run["plan"] = plan
         part: dict[str, Any] = {
             "schema": manifest.SCHEMA,
             "run": run,

@@ -20,6 +20,7 @@ from ttrace_torch.names import ModelNames, check_name
 from ttrace_torch.output import Output
 from ttrace_torch.placement import Placements
 from ttrace_torch.record import Key, Recorder
+from ttrace_torch.rewriting import Rewriter
 from ttrace_torch.step import Selection, Step
 
 Number = Union[torch.Tensor, float, int, bool]
@@ -37,12 +38,14 @@ class Tracer:
         optimizer: Any = None,
         disturber: Disturber | None = None,
         framework: Framework | None = None,
+        rewriter: Rewriter | None = None,
     ) -> None:
         self._names = names
         self._assignment = assignment
         self._selection = selection
         self._output = output
         self._disturber = disturber
+        self._rewriter = rewriter
         self._step: Step | None = None
         self._finished: set[int] = set()
         self._flow: DataFlow | None = None
@@ -73,8 +76,16 @@ class Tracer:
         )
         step = Step(number, recorder, DataFlow() if self._flow is None else None)
         hooks = ForwardHooks(
-            number, recorder, step.calls, step.gradients, step.flow, self._disturber
+            number,
+            recorder,
+            step.calls,
+            step.gradients,
+            step.flow,
+            self._disturber,
+            self._rewriter,
         )
+        if self._rewriter is not None:
+            self._rewriter.begin(number, scales)
         self._step = step
         try:
             self._record_parameters(step, "param")
@@ -92,6 +103,8 @@ class Tracer:
                     f"step {number}: nothing was disturbed, no module returned a floating-point "
                     "tensor; run the model inside the step"
                 )
+            if self._rewriter is not None:
+                self._rewriter.end()
             if step.flow is not None:
                 self._flow = step.flow
             if step.clip_norm is not None:
@@ -220,7 +233,8 @@ class Tracer:
         self._detach()
         modules = self._flow.entries(self._names) if self._flow is not None else None
         noise = self._disturber.facts() if self._disturber is not None else None
-        self._output.finish(modules, noise)
+        plan = self._rewriter.facts() if self._rewriter is not None else None
+        self._output.finish(modules, noise, plan)
 
     def __enter__(self) -> Tracer:
         return self
