@@ -267,3 +267,39 @@ def test_the_flow_comes_from_the_first_traced_step(tmp_path):
     train_step(model, tracer, step=4)
     tracer.close()
     assert len(Trace(tmp_path / "run.h5").manifest["modules"]) == 21
+
+
+def test_the_operations_between_modules_are_named(tmp_path):
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(WIDTH))
+            self.first = nn.Linear(WIDTH, WIDTH)
+            self.second = nn.Linear(WIDTH, WIDTH)
+
+        def forward(self, x):
+            x = self.first(x)
+            y = self.second(torch.tanh(x) * self.scale)
+            return (x + y + x).exp()
+
+    model = Mixed()
+    flow_of(model, tmp_path, torch.ones(2, WIDTH), loss=lambda output: output.square().mean())
+    modules = Trace(tmp_path / "run.h5").modules
+    assert "via" not in modules["first"]
+    assert modules["second"]["via"] == ["MulBackward0", "TanhBackward0"]
+    assert "computed_via" not in modules["second"]
+    assert modules["(model)"]["computed_via"] == ["ExpBackward0", "AddBackward0"]
+    assert modules["loss"]["computed_via"] == ["MeanBackward0", "PowBackward0"]
+
+
+def test_many_operations_are_cut_short(tmp_path):
+    def long_loss(output):
+        for name in ("sin", "cos", "tanh", "exp", "sqrt", "atan", "sinh", "asinh", "erf", "log1p"):
+            output = getattr(output, name)()
+        for name in ("sigmoid", "relu", "abs", "neg", "square", "expm1", "ceil", "floor", "sum"):
+            output = getattr(output, name)()
+        return output
+
+    flow_of(nn.Linear(3, 3), tmp_path, torch.ones(2, 3), loss=long_loss)
+    operations = Trace(tmp_path / "run.h5").modules["loss"]["computed_via"]
+    assert len(operations) == 16 and operations[:2] == ["SumBackward0", "FloorBackward0"]

@@ -24,10 +24,13 @@ from ttrace_torch.calls import Run
 from ttrace_torch.callsite import call_site, operation
 from ttrace_torch.dtensor import storage_of
 from ttrace_torch.names import ROOT, ModelNames, value_name
+from ttrace_torch.operations import add_operation, united
 from ttrace_torch.views import own_base
 
 # Values, each with the clock of its first sighting, so that they can be listed in that order.
 _Sources = dict[str, int]
+# Operations met on the way to them, in that order.
+_Via = dict[str, None]
 
 
 class _Site(NamedTuple):
@@ -47,6 +50,8 @@ class _Seen:
     called_at: str | None
     inputs: dict[int, _Sources] = field(default_factory=dict)
     computed_from: dict[int, _Sources] = field(default_factory=dict)
+    via: dict[int, _Via] = field(default_factory=dict)
+    computed_via: dict[int, _Via] = field(default_factory=dict)
     outputs: int = 0
     container: bool = False
 
@@ -64,7 +69,7 @@ class DataFlow:
         self._unsettled: list[tuple[torch.Tensor, str]] = []
         self._entered: dict[tuple[str, int], int] = {}
         self._left: dict[tuple[str, int], int] = {}
-        self._loss: tuple[str, _Sources] | None = None
+        self._loss: tuple[str, _Sources, _Via] | None = None
 
     def enter(self, name: str, module: nn.Module, run: Run, inputs: Sequence[torch.Tensor]) -> None:
         """Module `name` is about to run on `inputs`."""
@@ -74,7 +79,7 @@ class DataFlow:
         seen = self._seen[name]
         until = self._first_time(self._entered, name, run)
         self._last_entered = self._clock
-        seen.inputs[run.call] = self._sources(inputs, until)
+        seen.inputs[run.call], seen.via[run.call] = self._sources(inputs, until)
 
     def leave(
         self,
@@ -93,7 +98,8 @@ class DataFlow:
             seen.container |= self._last_entered > self._entered[name, run.call]
         seen.outputs = max(seen.outputs, len(outputs))
         until = self._first_time(self._left, name, run)
-        seen.computed_from[run.call] = self._sources(outputs, until)
+        found, via = self._sources(outputs, until)
+        seen.computed_from[run.call], seen.computed_via[run.call] = found, via
         for index, tensor in enumerate(outputs):
             self._know(value_name(name, index), tensor, run)
             base = own_base(tensor, inputs)
@@ -104,7 +110,7 @@ class DataFlow:
         """The loss, wherever it was computed."""
         self._tick()
         if self._loss is None:
-            self._loss = (name, self._sources([tensor], self._clock))
+            self._loss = (name, *self._sources([tensor], self._clock))
 
     def entries(self, names: ModelNames) -> list[dict[str, Any]]:
         """The manifest's `modules`, in the order of the modules' first calls."""
@@ -120,13 +126,18 @@ class DataFlow:
             if used.get(name):
                 entry["params"] = used[name]
             entry["inputs"] = _in_order(*seen.inputs.values())
+            _tell(entry, "via", seen.via.values())
             if seen.container:
                 entry["computed_from"] = _in_order(*seen.computed_from.values())
+                _tell(entry, "computed_via", seen.computed_via.values())
             if seen.outputs != 1:
                 entry["outputs"] = [value_name(name, i) for i in range(seen.outputs)]
             found.append(entry)
         if self._loss is not None:
-            found.append({"name": self._loss[0], "computed_from": _in_order(self._loss[1])})
+            name, sources, via = self._loss
+            entry = {"name": name, "computed_from": _in_order(sources)}
+            _tell(entry, "computed_via", [via])
+            found.append(entry)
         return found
 
     def release(self) -> None:
@@ -162,8 +173,9 @@ class DataFlow:
             known = self._storages.setdefault(reference.cdata, (reference, []))
             known[1].append(_Site(self._clock, offset, elements, value))
 
-    def _sources(self, tensors: Iterable[torch.Tensor], until: int) -> _Sources:
+    def _sources(self, tensors: Iterable[torch.Tensor], until: int) -> tuple[_Sources, _Via]:
         found: _Sources = {}
+        via: _Via = {}
         visited: set[Any] = set()
         stack: list[tuple[Any, int]] = []
         for tensor in tensors:
@@ -178,11 +190,12 @@ class DataFlow:
                 found[value] = self._values[value]
             elif node not in visited:
                 visited.add(node)
+                add_operation(node, via)
                 variable = getattr(node, "variable", None)
                 if isinstance(variable, torch.Tensor):
                     self._find_by_storage(variable, until, found)
                 stack.extend(edge for edge in node.next_functions if edge[0] is not None)
-        return found
+        return found, via
 
     def _find_by_storage(self, tensor: torch.Tensor, until: int, found: _Sources) -> None:
         place = _storage(tensor)
@@ -207,6 +220,12 @@ class DataFlow:
                 if parameter not in mine:
                     mine.append(parameter)
         return used
+
+
+def _tell(entry: dict[str, Any], member: str, calls: Iterable[_Via]) -> None:
+    operations = united(calls)
+    if operations:
+        entry[member] = operations
 
 
 def _in_order(*calls: _Sources) -> list[str]:
