@@ -30,6 +30,9 @@ class Casts(nn.Module):
         return {name: x.to(getattr(torch, name)) for name in self.dtypes}
 
 
+PER_STEP = ("param", "optimizer_state", "main_grad", "param_after_step")
+
+
 def trace_casts(path, dtypes, values, **options):
     with tt.trace(Casts(dtypes), out=path, **options) as tracer, tracer.step(0):
         tracer._names.model(torch.tensor(values, dtype=torch.float64))
@@ -62,9 +65,10 @@ def test_every_entry_has_its_dataset_and_every_dataset_its_entry(tmp_path):
         "param_grad",
         "main_grad",
         "param_after_step",
+        "optimizer_state",
     }
     for entry in trace.entries.values():
-        parameter_kind = entry["kind"] in ("param", "main_grad", "param_after_step")
+        parameter_kind = entry["kind"] in PER_STEP
         assert ("microbatch" not in entry) == parameter_kind
     entry = trace.entry("output", "layers.1.attn", step=1, microbatch=1)
     assert dataset_path(entry) == "/step_000001/mb_0001/output/layers.1.attn"

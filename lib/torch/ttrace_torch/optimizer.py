@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Callable
 
 import torch
 
 from ttrace_torch.errors import TraceError
 from ttrace_torch.names import ModelNames
+from ttrace_torch.optimizer_state import StateTensor, state_tensors
 
 _NUMBERS = ("lr", "momentum", "dampening", "eps", "weight_decay")
 _FLAGS = ("nesterov", "maximize", "amsgrad")
@@ -55,18 +56,28 @@ class OptimizerWatch:
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
         """The manifest's entries for the optimizer step about to be made."""
-        by_id: dict[int, str] = {}
-        for name, parameter in names.parameters.items():
-            by_id[id(parameter)] = name
-            # Mixed precision in Megatron's way: the optimizer updates a wider copy.
-            by_id[id(getattr(parameter, "main_param", parameter))] = name
-        return entries_of(self._optimizer, step, by_id, self._count)
+        return entries_of(self._optimizer, step, updated_tensors(names), self._count)
+
+    def states(self, names: ModelNames) -> Iterator[StateTensor]:
+        """The state that the coming step begins with."""
+        return state_tensors(self._optimizer, updated_tensors(names), names.parameters)
+
+
+def updated_tensors(names: ModelNames) -> dict[int, str]:
+    """Identity of what an optimizer may update -> canonical name of the parameter."""
+    by_id: dict[int, str] = {}
+    for name, parameter in names.parameters.items():
+        by_id[id(parameter)] = name
+        # Mixed precision in Megatron's way: the optimizer updates a wider copy.
+        by_id[id(getattr(parameter, "main_param", parameter))] = name
+    return by_id
 
 
 def entries_of(
     optimizer: Any, step: int, by_id: Mapping[int, str], count: int
 ) -> list[dict[str, Any]]:
-    """The manifest's entries for a torch optimizer's coming step, one for each parameter group.
+    """The manifest's entries for a torch optimizer's coming step, one for each parameter group
+    and number of updates.
 
     by_id: identity of a tensor in the groups -> canonical name of the parameter it stands for.
     count: how many steps it has made, where it does not know itself.
@@ -90,15 +101,23 @@ def entries_of(
         entry.update({k: bool(group[k]) for k in _FLAGS if group.get(k) is not None})
         if group.get("betas") is not None:
             entry["betas"] = [float(beta) for beta in group["betas"]]
-        entry["updates"] = _updates(optimizer, group, count) + 1
-        entry["params"] = [by_id[id(p)] for p in group["params"] if id(p) in by_id]
-        found.append(entry)
+        for updates, params in _by_updates(optimizer, group, count).items():
+            named = [by_id[id(p)] for p in params if id(p) in by_id]
+            found.append({**entry, "updates": updates + 1, "params": named})
     return found
 
 
-def _updates(optimizer: Any, group: dict[str, Any], count: int) -> int:
+def _by_updates(optimizer: Any, group: dict[str, Any], count: int) -> dict[int, list[Any]]:
+    """Number of updates made -> the group's parameters that have had so many.
+
+    They differ where a parameter had no gradient in some step, and with them Adam's corrections.
+    """
     # The optimizer's own count also knows of updates before a checkpoint was loaded.
     state = getattr(optimizer, "state", {})
-    counts: list[Any | None] = [state.get(p, {}).get("step") for p in group["params"]]
-    known = [int(number) for number in counts if number is not None]
-    return max(known, default=count)
+    counts = [state.get(p, {}).get("step", group.get("step")) for p in group["params"]]
+    # Where others of the group are counted, one without a count has had none.
+    default = count if all(number is None for number in counts) else 0
+    found: dict[int, list[Any]] = {}
+    for parameter, number in zip(group["params"], counts):
+        found.setdefault(default if number is None else int(number), []).append(parameter)
+    return found or {count: []}

@@ -21,7 +21,9 @@ from ttrace_torch.right_to_left import as_cut
 from ttrace_torch.shapes import normalised, whole_shape
 
 # Kinds whose DTensors have parameters' layouts.
-_OF_PARAMETERS = frozenset({"param", "param_grad", "main_grad", "param_after_step"})
+_OF_PARAMETERS = frozenset(
+    {"param", "param_grad", "main_grad", "optimizer_state", "param_after_step"}
+)
 
 
 @dataclass(frozen=True)

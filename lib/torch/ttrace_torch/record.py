@@ -21,6 +21,7 @@ from ttrace_torch.shapes import check_local_shape
 
 KINDS = (
     "param",
+    "optimizer_state",
     "input",
     "output",
     "loss",
@@ -214,6 +215,10 @@ class Recorder:
             for axis, placement in placed.placements.items()
         )
 
+    def leave_out(self, kind: str, name: str, tensor: torch.Tensor) -> None:
+        """Notes that a tensor is not recorded, since nothing tells how it lies."""
+        self._skipped.add(f"{kind} {name} {str(tensor.dtype).split('.')[-1]}")
+
     def _skip(self, key: Key, tensor: torch.Tensor) -> None:
         module = key.name.split("[")[0]
         if not any(entry.split(" ")[1].split("[")[0] == module for entry in self._skipped):
@@ -222,7 +227,7 @@ class Recorder:
                 "recorded, as nothing of this kind will be from this module",
                 stacklevel=2,
             )
-        self._skipped.add(f"{key.kind} {key.name} {str(tensor.dtype).split('.')[-1]}")
+        self.leave_out(key.kind, key.name, tensor)
 
 
 def _flat_part(

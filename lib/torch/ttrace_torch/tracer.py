@@ -89,6 +89,7 @@ class Tracer:
         self._step = step
         try:
             self._record_parameters(step, "param")
+            self._record_optimizer_state(step)
             step.gradients.follow_parameters(
                 self._names, self._selection.parameters, self._assignment
             )
@@ -282,6 +283,22 @@ class Tracer:
                 step.recorder.add(Key(step.number, None, kind, name), tensor, placements)
             if kind == "param":
                 step.recorder.precision.note(parameter)
+
+    def _record_optimizer_state(self, step: Step) -> None:
+        if self._watch is None or not step.recorder.wants("optimizer_state"):
+            return
+        for state in self._watch.states(self._names):
+            if state.parameter not in self._selection.parameters:
+                continue
+            name = check_name(f"{state.parameter}.{state.name}", "optimizer state")
+            placements = self._assignment.parameters[state.parameter].of("main_grad")
+            if not state.lies_as_gradient:
+                if placements and state.value.dim() > 0:
+                    step.recorder.leave_out("optimizer_state", name, state.value)
+                    continue
+                placements = {}
+            key = Key(step.number, None, "optimizer_state", name)
+            step.recorder.add(key, state.value, placements)
 
     def _add(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Protocol
@@ -12,6 +12,7 @@ from ttrace_torch.batches import Batch
 from ttrace_torch.mesh import Mesh
 from ttrace_torch.names import ROOT, ModelNames, Naming
 from ttrace_torch.optimizer import OptimizerWatch
+from ttrace_torch.optimizer_state import StateTensor
 from ttrace_torch.step import Selection
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ class Watch(Protocol):
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
         """The manifest's entries for the optimizer step about to be made."""
+
+    def states(self, names: ModelNames) -> Iterable[StateTensor]:
+        """The state of the optimizer that the coming step begins with."""
 
 
 @dataclass

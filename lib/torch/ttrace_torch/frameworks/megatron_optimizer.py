@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from ttrace_torch.errors import TraceError
 from ttrace_torch.names import ModelNames
-from ttrace_torch.optimizer import entries_of
+from ttrace_torch.optimizer import entries_of, updated_tensors
+from ttrace_torch.optimizer_state import StateTensor, state_tensors
 
 if TYPE_CHECKING:
     from ttrace_torch.tracer import Tracer
@@ -50,21 +51,27 @@ class MegatronOptimizerWatch:
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
         """The manifest's entries for the optimizer step about to be made."""
-        by_id: dict[int, str] = {}
-        for name, parameter in names.parameters.items():
-            by_id[id(parameter)] = name
-            # Mixed precision: the optimizer updates a wider copy.
-            by_id[id(getattr(parameter, "main_param", parameter))] = name
         found = []
+        for one, known in self._known(names):
+            found.extend(entries_of(one.optimizer, step, known, self._count))
+        # A rank may own no part of a group, and then has nothing to say of it.
+        return [entry for entry in found if entry["params"]]
+
+    def states(self, names: ModelNames) -> Iterator[StateTensor]:
+        """The state that the coming step begins with; main parameters and shards of them too."""
+        for one, known in self._known(names):
+            yield from state_tensors(one.optimizer, known, names.parameters)
+
+    def _known(self, names: ModelNames) -> Iterator[tuple[Any, dict[int, str]]]:
+        """Each optimizer with a torch optimizer inside, and what it updates -> canonical name."""
+        by_id = updated_tensors(names)
         for one in _torch_optimizers(self._optimizer):
             known = dict(by_id)
             for model_groups, shard_groups in _shards(one):
                 for models, shards in zip(model_groups, shard_groups):
                     for model, shard in zip(models, shards):
                         known[id(shard)] = by_id[id(model)]
-            found.extend(entries_of(one.optimizer, step, known, self._count))
-        # A rank may own no part of a group, and then has nothing to say of it.
-        return [entry for entry in found if entry["params"]]
+            yield one, known
 
 
 def _torch_optimizers(optimizer: Any) -> list[Any]:

@@ -1,0 +1,202 @@
+"""The optimizer's update, replayed from the trace alone: state, gradients and hyperparameters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from fake_ranks import playing
+from small_models import TiedGPT, batch, cross_entropy, seeded
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+from trace_reading import Trace
+
+import ttrace_torch as tt
+
+
+def replayed(trace, name, step, group):
+    """The parameter after the step in binary64, as PyTorch's documentation defines the update."""
+
+    def state(which, default=None):
+        key = ("optimizer_state", f"{name}.{which}", step, None, 0)
+        return trace.value(*key[:3]) if key in trace.entries else default
+
+    old = state("main_param", trace.value("param", name, step))
+    gradient = trace.value("main_grad", name, step)
+    sign, decay, rate = (-1 if group["maximize"] else 1), group["weight_decay"], group["lr"]
+    gradient = sign * gradient
+    if group["type"] == "sgd":
+        gradient = gradient + decay * old
+        if group["momentum"]:
+            before = state("momentum_buffer")
+            buffer = gradient
+            if before is not None:
+                buffer = group["momentum"] * before + (1 - group["dampening"]) * gradient
+            gradient = gradient + group["momentum"] * buffer if group["nesterov"] else buffer
+        return old - rate * gradient
+    if group["type"] == "adamw":
+        old = old * (1 - rate * decay)
+    else:
+        assert group["type"] == "adam"
+        gradient = gradient + decay * old
+    zero = np.zeros_like(old)
+    first, second = group["betas"]
+    mean = first * state("exp_avg", zero) + (1 - first) * gradient
+    square = second * state("exp_avg_sq", zero) + (1 - second) * gradient**2
+    largest = square
+    if group["amsgrad"]:
+        largest = np.maximum(state("max_exp_avg_sq", zero), square)
+    count = group["updates"]
+    root = np.sqrt(largest) / np.sqrt(1 - second**count)
+    return old - rate / (1 - first**count) * mean / (root + group["eps"])
+
+
+def run(path, make, steps=3, model=None, freeze=None):
+    """Steps 1 and following are traced, so the state of step 1 is that of an update before."""
+    model = seeded(TiedGPT) if model is None else model
+    optimizer = make(model)
+    with tt.trace(model, optimizer, out=path) as tracer:
+        for step in range(steps):
+            with tracer.step(step):
+                ids, targets = batch(seed=step)
+                tracer.loss(cross_entropy(model(ids), targets)).backward()
+                if step == freeze:
+                    model.norm.weight.grad = None
+                optimizer.step()
+                optimizer.zero_grad()
+    trace = Trace(path)
+    trace.check_complete()
+    return trace
+
+
+def two_groups(model, make, **options):
+    names = [name for name, _ in model.named_parameters()]
+    cut = len(names) // 2
+    parameters = list(model.parameters())
+    first, second = parameters[:cut], parameters[cut:]
+    groups = [{"params": first}, {"params": second, "lr": 0.003, "weight_decay": 0.0}]
+    return make(groups, **options)
+
+
+MOMENTUM = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.02}
+ADAM = {"lr": 0.01, "weight_decay": 0.1, "betas": (0.8, 0.95)}
+OPTIMIZERS = {
+    "sgd": (torch.optim.SGD, {"lr": 0.1}),
+    "momentum": (torch.optim.SGD, {**MOMENTUM, "dampening": 0.3}),
+    "nesterov": (torch.optim.SGD, {**MOMENTUM, "nesterov": True}),
+    "maximised": (torch.optim.SGD, {**MOMENTUM, "maximize": True}),
+    "adam": (torch.optim.Adam, ADAM),
+    "adam, maximised": (torch.optim.Adam, {**ADAM, "maximize": True}),
+    "amsgrad": (torch.optim.Adam, {**ADAM, "amsgrad": True}),
+    "adamw": (torch.optim.AdamW, ADAM),
+    "adamw, amsgrad": (torch.optim.AdamW, {**ADAM, "amsgrad": True, "eps": 1e-3}),
+    "adamw, rate in a tensor": (torch.optim.AdamW, {**ADAM, "lr": torch.tensor(0.01)}),
+}
+
+
+def check_replay(trace, steps):
+    checked = 0
+    for step in steps:
+        for group in trace.manifest["optimizer"]:
+            for name in group["params"] if group["step"] == step else ():
+                if ("main_grad", name, step, None, 0) not in trace.entries:
+                    continue
+                expected = replayed(trace, name, step, group)
+                found = trace.value("param_after_step", name, step)
+                # A sum and a few products in binary32.
+                scale = np.abs(expected).max()
+                update = np.abs(expected - trace.value("param", name, step)).max()
+                np.testing.assert_allclose(
+                    found, expected, rtol=0, atol=2**-23 * scale + 1e-5 * update
+                )
+                checked += 1
+    return checked
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_update_follows_from_the_trace(tmp_path, name):
+    make, options = OPTIMIZERS[name]
+    trace = run(tmp_path / "run.h5", lambda model: two_groups(model, make, **options))
+    parameters = len(trace.names("param"))
+    assert check_replay(trace, range(3)) == 3 * parameters
+    states = {key[1].rpartition(".")[2] for key in trace.entries if key[0] == "optimizer_state"}
+    expected = {"exp_avg", "exp_avg_sq"} if "adam" in name or name == "amsgrad" else set()
+    expected |= {"max_exp_avg_sq"} if "amsgrad" in name else set()
+    expected |= {"momentum_buffer"} if name in ("momentum", "nesterov", "maximised") else set()
+    assert states == expected
+    # The first update begins with no state.
+    found = [key for key in trace.entries if key[0] == "optimizer_state"]
+    assert len(found) == 2 * parameters * len(expected)
+    assert all(key[2] > 0 for key in found)
+
+
+def test_parameters_that_missed_an_update_have_a_count_of_their_own(tmp_path):
+    trace = run(
+        tmp_path / "run.h5",
+        lambda model: torch.optim.Adam(model.parameters(), lr=0.01),
+        freeze=0,
+    )
+    late = [e for e in trace.manifest["optimizer"] if e["params"] == ["norm.weight"]]
+    assert [(e["step"], e["updates"]) for e in late] == [(1, 1), (2, 2)]
+    assert check_replay(trace, range(3)) == 3 * len(trace.names("param")) - 1
+
+
+def test_the_wider_copy_that_is_updated_is_recorded(tmp_path):
+    model = seeded(lambda: nn.Linear(4, 3)).to(torch.bfloat16)
+    copies = []
+    for parameter in model.parameters():
+        parameter.main_param = parameter.detach().clone().float()
+        copies.append(parameter.main_param)
+    optimizer = torch.optim.AdamW(copies, lr=0.01)
+    with tt.trace(model, optimizer, out=tmp_path / "run.h5") as tracer:
+        for step in range(2):
+            with tracer.step(step):
+                model(torch.ones(2, 4, dtype=torch.bfloat16)).sum().backward()
+                for parameter in model.parameters():
+                    parameter.main_param.grad = parameter.grad.float()
+                optimizer.step()
+                with torch.no_grad():
+                    for parameter in model.parameters():
+                        parameter.copy_(parameter.main_param)
+                        parameter.grad = None
+    trace = Trace(tmp_path / "run.h5")
+    assert trace.entry("optimizer_state", "weight.main_param")["dtype"] == "float32"
+    assert trace.entry("optimizer_state", "bias.main_param", step=1)["dtype"] == "float32"
+    group = trace.manifest["optimizer"][1]
+    for name in ("weight", "bias"):
+        expected = torch.from_numpy(replayed(trace, name, 1, group)).bfloat16().double()
+        found = trace.value("param_after_step", name, step=1)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_state_that_is_no_tensor_of_the_parameter_s_shape(tmp_path):
+    """Factored moments are whole where the parameter is; averages and counts are numbers."""
+    trace = run(
+        tmp_path / "run.h5",
+        lambda model: torch.optim.Adafactor(model.parameters(), lr=0.01),
+        steps=2,
+    )
+    assert trace.entry("optimizer_state", "layers.0.attn.weight.row_var", step=1)["shape"] == [8, 1]
+    assert not [name for name in trace.names("optimizer_state") if name.endswith(".step")]
+
+
+def test_the_state_of_a_cut_parameter_is_cut_as_its_gradient(tmp_path):
+    for rank in range(2):
+        with playing(rank, 2):
+            mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+            model = parallelize_module(seeded(lambda: nn.Linear(4, 6)), mesh, ColwiseParallel())
+            optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, foreach=False)
+            options = {"out": tmp_path / "run", "mesh": tt.Mesh({"tp": 2}), "rank": rank}
+            with tt.trace(model, optimizer, **options) as tracer:
+                for step in range(2):
+                    with tracer.step(step):
+                        model(torch.ones(2, 4)).sum().backward()
+                        optimizer.step()
+    trace = Trace(tmp_path / "run")
+    trace.check_complete()
+    for name, shape in (("weight", [6, 4]), ("bias", [6])):
+        for state in ("exp_avg", "exp_avg_sq"):
+            entry = trace.entry("optimizer_state", f"{name}.{state}", step=1)
+            assert entry["placements"] == {"tp": {"shard": 0}} and entry["shape"] == shape
+    assert check_replay(trace, range(2)) == 4
