@@ -200,3 +200,33 @@ def test_the_state_of_a_cut_parameter_is_cut_as_its_gradient(tmp_path):
             entry = trace.entry("optimizer_state", f"{name}.{state}", step=1)
             assert entry["placements"] == {"tp": {"shard": 0}} and entry["shape"] == shape
     assert check_replay(trace, range(2)) == 4
+
+
+def test_a_rank_whose_range_is_empty_says_so(tmp_path):
+    """As with Megatron's distributed optimizer: each rank updates a range of the flat parameter."""
+    ranges = {"weight": [(0, 4), (4, 6)], "bias": [(0, 2), (2, 2)]}
+    shapes = {"weight": (2, 3), "bias": (2,)}
+    flat = {name: {"dp": tt.Flat(ranges[name], shapes[name])} for name in ranges}
+    layouts = [tt.Layout("*", main_grads=flat)]
+    for rank in range(2):
+        model = seeded(lambda: nn.Linear(3, 2))
+        shards = []
+        for name, parameter in model.named_parameters():
+            start, stop = ranges[name][rank]
+            if start < stop:
+                parameter.main_param = parameter.detach().flatten()[start:stop].double()
+                parameter.main_param.grad = torch.ones_like(parameter.main_param)
+                shards.append(parameter.main_param)
+        optimizer = torch.optim.AdamW(shards, lr=0.1)
+        options = {"out": tmp_path / "run", "mesh": tt.Mesh({"dp": 2}), "rank": rank}
+        with tt.trace(model, optimizer, layouts=layouts, **options) as tracer:
+            for step in range(2):
+                with tracer.step(step):
+                    optimizer.step()
+    trace = Trace(tmp_path / "run")
+    trace.check_complete()
+    for name, shape in shapes.items():
+        for state in ("main_param", "exp_avg"):
+            value = trace.value("optimizer_state", f"{name}.{state}", step=1)
+            assert value.shape == shape
+        np.testing.assert_allclose(value, 0.1)

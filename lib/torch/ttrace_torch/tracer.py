@@ -20,6 +20,7 @@ from ttrace_torch.names import ModelNames, check_name
 from ttrace_torch.output import Output
 from ttrace_torch.placement import Placements
 from ttrace_torch.record import Key, Recorder
+from ttrace_torch.recorded_state import record_states
 from ttrace_torch.rewriting import Rewriter
 from ttrace_torch.step import Selection, Step
 
@@ -285,20 +286,15 @@ class Tracer:
                 step.recorder.precision.note(parameter)
 
     def _record_optimizer_state(self, step: Step) -> None:
-        if self._watch is None or not step.recorder.wants("optimizer_state"):
-            return
-        for state in self._watch.states(self._names):
-            if state.parameter not in self._selection.parameters:
-                continue
-            name = check_name(f"{state.parameter}.{state.name}", "optimizer state")
-            placements = self._assignment.parameters[state.parameter].of("main_grad")
-            if not state.lies_as_gradient:
-                if placements and state.value.dim() > 0:
-                    step.recorder.leave_out("optimizer_state", name, state.value)
-                    continue
-                placements = {}
-            key = Key(step.number, None, "optimizer_state", name)
-            step.recorder.add(key, state.value, placements)
+        if self._watch is not None and step.recorder.wants("optimizer_state"):
+            record_states(
+                self._watch.states(self._names),
+                {name: self._names.parameters[name] for name in self._selection.parameters},
+                self._assignment,
+                step,
+                self._output.meshes,
+                self._output.rank,
+            )
 
     def _add(
         self,

@@ -1,0 +1,72 @@
+"""Records the optimizer's state, laid out as the main gradients are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+
+from ttrace_torch.assignment import Assignment
+from ttrace_torch.meshes import Meshes
+from ttrace_torch.names import check_name
+from ttrace_torch.optimizer_state import StateTensor
+from ttrace_torch.placement import Flat, Placements
+from ttrace_torch.record import Key
+from ttrace_torch.step import Step
+
+_KIND = "optimizer_state"
+
+
+def record_states(
+    states: Iterable[StateTensor],
+    parameters: Mapping[str, torch.Tensor],
+    assignment: Assignment,
+    step: Step,
+    meshes: Meshes,
+    rank: int,
+) -> None:
+    """Records `states` of the chosen `parameters` (canonical name -> parameter).
+
+    Throws TraceError where a tensor does not fit the layout of the main gradient. What has another
+    shape is recorded where the parameter is whole, else left out, for nothing tells how it lies.
+    """
+    met: dict[str, torch.dtype] = {}
+    owned: set[str] = set()
+    for state in states:
+        owned.add(state.parameter)
+        if state.lies_as_gradient:
+            met[state.name] = state.value.dtype
+        if state.parameter not in parameters:
+            continue
+        key = _key(step, state.parameter, state.name)
+        placements = assignment.parameters[state.parameter].of("main_grad")
+        if state.lies_as_gradient:
+            step.recorder.add(key, state.value, placements)
+        elif placements and state.value.dim() > 0:
+            step.recorder.leave_out(key.kind, key.name, state.value)
+        else:
+            step.recorder.add(key, state.value, {})
+    # An optimizer that deals elements out has no state where a rank's range is empty, but the
+    # trace must say that this part is.
+    for name in parameters:
+        placements = assignment.parameters[name].of("main_grad")
+        if name not in owned and _range_is_empty(placements, meshes, rank):
+            for state_name, dtype in met.items():
+                empty = torch.empty(0, dtype=dtype)
+                step.recorder.add(_key(step, name, state_name), empty, placements)
+
+
+def _key(step: Step, parameter: str, state: str) -> Key:
+    name = check_name(f"{parameter}.{state}", "optimizer state")
+    return Key(step.number, None, _KIND, name)
+
+
+def _range_is_empty(placements: Placements, meshes: Meshes, rank: int) -> bool:
+    for axis, placement in placements.items():
+        if isinstance(placement, Flat):
+            _, grid = meshes.of(placements, _KIND)
+            if not grid.holds(rank):
+                return False
+            start, stop = placement.ranges[grid.coordinate(rank)[axis]]
+            return start == stop
+    return False
