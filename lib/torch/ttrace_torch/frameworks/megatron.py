@@ -78,6 +78,13 @@ class Megatron(Framework):
         return Assignment(modules, parameter_layouts(names, self._parts, self._sizes, self._state))
 
     def check(self, selection: Selection, optimizer: Any) -> None:
+        for name in ("hidden_dropout", "attention_dropout"):
+            if getattr(self._config, name, 0.0) > 0.0:
+                raise TraceError(
+                    f"{name} is {getattr(self._config, name)}: every layout draws masks of its "
+                    "own, so no other run repeats this one; set hidden_dropout and "
+                    "attention_dropout to 0 for traced runs, the reference's too"
+                )
         fused = getattr(self._config, "gradient_accumulation_fusion", False)
         if fused and "param_grad" in selection.kinds:
             raise TraceError(

@@ -108,8 +108,7 @@ def ranges_of(parts: Sequence[nn.Module]) -> dict[int, list[Range]]:
         if getattr(settings, "num_distributed_optimizer_instances", 1) > 1:
             raise TraceError(
                 "num_distributed_optimizer_instances: gradients that are cut within an instance "
-                "and reduced between them are not described; trace with one instance, or say "
-                'kinds=[...] without "main_grad"'
+                "and reduced between them are not described; set it to 1 for traced runs"
             )
         model: Any = part
         for buffer in [*model.buffers, *model.expert_parallel_buffers]:

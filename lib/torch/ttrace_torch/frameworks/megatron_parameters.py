@@ -40,6 +40,9 @@ def parameter_layouts(
             raw["tp"] = Partial("sum")
         if name == TIED and sizes["pp"] > 1 and _tied(parts):
             raw["pp"] = Partial("sum")
+        if sizes["cp"] > 1 and not expert:
+            # Each rank has seen its own part of the sequence.
+            raw["cp"] = Partial("sum")
         if expert:
             # Which micro-batches' tokens came to it depends on the routing: all data-parallel
             # ranks have seen some, so only the sum of all is the same in every layout.
