@@ -5,17 +5,23 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=${TTRACE_FRAMEWORKS_VENV:-$root/.venv-frameworks}
-packages=(torch==2.13.0 numpy h5py pytest)
+packages=(torch==2.13.0 numpy h5py pytest einops)
 # Megatron-core asks for numpy 1 and for packages that it does not need here.
 alone=(megatron-core==0.16.1)
+# Older versions, each in a folder of its own: $venv/older/megatron-core==0.15.3 goes on PYTHONPATH.
+older=(megatron-core==0.15.3 megatron-core==0.14.0 megatron-core==0.13.1)
 
 stamp=$venv/ttrace-requirements.txt
-wanted="${packages[*]} ${alone[*]}"
+wanted="${packages[*]} ${alone[*]} ${older[*]}"
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
   {
     python3 -m venv "$venv"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]}"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "${alone[@]}"
+    for one in "${older[@]}"; do
+      "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+        --target "$venv/older/$one" "$one"
+    done
   } >&2
   printf '%s\n' "$wanted" >"$stamp"
 fi

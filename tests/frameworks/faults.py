@@ -7,14 +7,43 @@ from importlib import import_module
 from unittest import mock
 
 
-@contextmanager
-def norms_not_summed():
-    """Megatron-LM 1446: gradients of norms are not summed over the tensor-parallel ranks."""
+def _left_out(name):
+    """A step of the final reduction of gradients that is not made."""
     # The package has a function of the module's name, so the module is asked for by its full name.
     module = import_module("megatron.core.distributed.finalize_model_grads")
-    name = "_allreduce_non_tensor_model_parallel_grads"
-    with mock.patch.object(module, name, lambda *_: None):
+    return mock.patch.object(module, name, lambda *_, **__: None)
+
+
+def norms_not_summed():
+    """Megatron-LM 1446: gradients of norms are not summed over the tensor-parallel ranks."""
+    return _left_out("_allreduce_non_tensor_model_parallel_grads")
+
+
+def copies_not_summed():
+    """The first stage's embedding and the last one's copy, tied, each keep their own gradient."""
+    return _left_out("_allreduce_word_embedding_grads")
+
+
+@contextmanager
+def experts_not_reduced():
+    """Gradients of experts are scaled, but not summed over the ranks that hold the same experts."""
+    wrapper = import_module("megatron.core.distributed").DistributedDataParallel
+    finish = wrapper.finish_grad_sync
+
+    def without_experts(self, *args, **kwargs):
+        for group in self.expert_parallel_bucket_groups:
+            for bucket in group.buckets:
+                bucket.grad_data.mul_(bucket.gradient_scaling_factor)
+        with mock.patch.object(self, "expert_parallel_bucket_groups", []):
+            return finish(self, *args, **kwargs)
+
+    with mock.patch.object(wrapper, "finish_grad_sync", without_experts):
         yield
 
 
-FAULTS = {"none": nullcontext, "norms_not_summed": norms_not_summed}
+FAULTS = {
+    "none": nullcontext,
+    "norms_not_summed": norms_not_summed,
+    "copies_not_summed": copies_not_summed,
+    "experts_not_reduced": experts_not_reduced,
+}

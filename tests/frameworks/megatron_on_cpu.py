@@ -14,6 +14,7 @@ class _OnCpu(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
+        kwargs.pop("pin_memory", None)
         if function is torch.Tensor.cuda:
             return args[0]
         device = kwargs.get("device")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import zlib
-from functools import partial
-
 import torch
+from context_attention import ContextAttention, zigzag
 from megatron.core import parallel_state, tensor_parallel
 from megatron.core.distributed import (
     DistributedDataParallel,
@@ -17,11 +15,14 @@ from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.transformer import TransformerConfig
+from megatron.core.transformer.module import Float16Module
 from megatron_on_cpu import SequenceParallelNorm
 
 import ttrace_torch as tt  # tt
 
-SEQUENCE, VOCABULARY, HIDDEN, LAYERS = 8, 64, 32, 4
+SEQUENCE, HIDDEN, LAYERS = 8, 32, 4
+# Tokens, and the rows of the embedding: padded, as the largest tensor-parallel job needs it.
+VOCABULARY, ROWS = 61, 64
 MICRO_BATCH_SIZE, GLOBAL_MICRO_BATCHES, STEPS = 2, 4, 2
 
 
@@ -31,9 +32,11 @@ def block_spec(config, vp_stage=None):
     for layer in spec.layer_specs:
         layer.submodules.input_layernorm = SequenceParallelNorm
         layer.submodules.pre_mlp_layernorm = SequenceParallelNorm
+        attention = layer.submodules.self_attention.submodules
         if config.qk_layernorm and config.sequence_parallel:
-            attention = layer.submodules.self_attention.submodules
             attention.q_layernorm = attention.k_layernorm = SequenceParallelNorm
+        if config.context_parallel_size > 1:
+            attention.core_attention = ContextAttention
     return spec
 
 
@@ -42,7 +45,7 @@ def build_model(config, case, vp_stage=None):
     model = GPTModel(
         config=config,
         transformer_layer_spec=block_spec(config, vp_stage),
-        vocab_size=VOCABULARY,
+        vocab_size=ROWS,
         max_sequence_length=SEQUENCE,
         pre_process=parallel_state.is_pipeline_first_stage(**where),
         post_process=parallel_state.is_pipeline_last_stage(**where),
@@ -51,87 +54,41 @@ def build_model(config, case, vp_stage=None):
         vp_stage=vp_stage,
     )
     model.model_type = None
-    return model
-
-
-def whole_name(name, model):
-    """What the parameter is called in the whole model; written apart from the collector's way."""
-    parts = name.split(".")
-    if parts[:2] == ["decoder", "layers"]:
-        parts[2] = str(model.decoder.layers[int(parts[2])].layer_number - 1)
-    if "local_experts" in parts:
-        place = parts.index("local_experts") + 1
-        experts = model.config.num_moe_experts
-        share = experts // parallel_state.get_expert_model_parallel_world_size()
-        first = share * parallel_state.get_expert_model_parallel_rank()
-        parts[place] = str(int(parts[place]) + first)
-    name = ".".join(parts)
-    tied = model.share_embeddings_and_output_weights
-    return "embedding.word_embeddings.weight" if tied and name == "output_layer.weight" else name
-
-
-def initialise(model):
-    """The same weights in every layout: drawn for the whole parameter, then cut."""
-    for name, parameter in model.named_parameters():
-        name = whole_name(name, model)
-        shape = list(parameter.shape)
-        cut = getattr(parameter, "tensor_model_parallel", False)
-        expert = not getattr(parameter, "allreduce", True)
-        if expert:
-            world = parallel_state.get_expert_tensor_parallel_world_size()
-            rank = parallel_state.get_expert_tensor_parallel_rank()
-        else:
-            world = parallel_state.get_tensor_model_parallel_world_size()
-            rank = parallel_state.get_tensor_model_parallel_rank()
-        if cut:
-            shape[parameter.partition_dim] *= world
-        generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-        whole = 0.2 * torch.randn(shape, generator=generator)
-        if "norm" in name and name.endswith("weight"):
-            whole += 1.0
-        if cut:
-            dim = parameter.partition_dim
-            gated = model.config.gated_linear_unit and ".linear_fc1." in name
-            stride = 2 if gated else 1
-            pieces = whole.chunk(stride * world, dim)
-            whole = torch.cat(pieces[rank::world], dim)
-        parameter.data.copy_(whole)
+    return Float16Module(config, model) if config.bf16 else model
 
 
 def get_batch(step, number):
+    """Token numbers, positions, mask and labels of this context-parallel rank."""
     generator = torch.Generator().manual_seed(1000 * step + number)
     size = (MICRO_BATCH_SIZE, SEQUENCE + 1)
     data = torch.randint(VOCABULARY, size, generator=generator)
-    positions = torch.arange(SEQUENCE).expand(MICRO_BATCH_SIZE, SEQUENCE).contiguous()
+    positions = torch.arange(SEQUENCE).expand(MICRO_BATCH_SIZE, SEQUENCE)
     mask = torch.triu(torch.ones(SEQUENCE, SEQUENCE, dtype=torch.bool), 1)[None, None]
-    return data[:, :-1].contiguous(), positions, mask, data[:, 1:].contiguous()
+    parts = ((data[:, :-1], 1), (positions, 1), (mask, 2), (data[:, 1:], 1))
+    return [zigzag(tensor, dim) for tensor, dim in parts]
 
 
-def main(case, out):
-    tensor_parallel.model_parallel_cuda_manual_seed(1234)
+def configure(case):
+    """The configurations of the model, of the reduction of gradients, and of the optimizer."""
+    given = case.get("config", {})
+    half = {"bf16": True} if given.get("bf16") else {}
+    dtype = torch.bfloat16 if half else torch.float32
     config = TransformerConfig(
-        num_layers=LAYERS,
         hidden_size=HIDDEN,
         num_attention_heads=4,
         use_cpu_initialization=True,
         attention_dropout=0.0,
-        hidden_dropout=0.0,
-        pipeline_dtype=torch.float32,
+        params_dtype=dtype,
+        pipeline_dtype=dtype,
         tensor_model_parallel_size=parallel_state.get_tensor_model_parallel_world_size(),
         pipeline_model_parallel_size=parallel_state.get_pipeline_model_parallel_world_size(),
+        context_parallel_size=parallel_state.get_context_parallel_world_size(),
         expert_model_parallel_size=parallel_state.get_expert_model_parallel_world_size(),
         expert_tensor_parallel_size=parallel_state.get_expert_tensor_parallel_world_size(),
-        **case.get("config", {}),
+        **{"num_layers": LAYERS, "hidden_dropout": 0.0, **given},
     )
-    ddp_config = DistributedDataParallelConfig(
-        use_distributed_optimizer=case.get("distributed_optimizer", False),
-        overlap_grad_reduce=False,
-    )
-    virtual = config.virtual_pipeline_model_parallel_size
-    chunks = [build_model(config, case, stage) for stage in (range(virtual) if virtual else [None])]
-    for chunk in chunks:
-        initialise(chunk)
-    model = [DistributedDataParallel(config, ddp_config, chunk) for chunk in chunks]
+    config.finalize_model_grads_func = finalize_model_grads
+    reduction = {"grad_reduce_in_fp32": bool(half), **case.get("reduction", {})}
     optimizer_config = OptimizerConfig(
         optimizer="adam",
         lr=0.01,
@@ -140,21 +97,37 @@ def main(case, out):
         # would make whole steps.
         adam_eps=1e-3,
         clip_grad=1.0,
-        use_distributed_optimizer=case.get("distributed_optimizer", False),
+        params_dtype=dtype,
+        use_distributed_optimizer=reduction.get("use_distributed_optimizer", False),
+        **half,
     )
+    return config, DistributedDataParallelConfig(**reduction), optimizer_config
+
+
+def main(case, out):
+    tensor_parallel.model_parallel_cuda_manual_seed(1234)
+    config, ddp_config, optimizer_config = configure(case)
+    virtual = config.virtual_pipeline_model_parallel_size
+    chunks = [build_model(config, case, stage) for stage in (range(virtual) if virtual else [None])]
+    model = [DistributedDataParallel(config, ddp_config, chunk) for chunk in chunks]
+    tt.consistent_init(model, std=0.2)  # tt
     optimizer = get_megatron_optimizer(optimizer_config, model)
-    config.finalize_model_grads_func = case.get("finalize", finalize_model_grads)
+    if ddp_config.overlap_grad_reduce:
+        config.no_sync_func = [chunk.no_sync for chunk in model]
+        config.no_sync_func = config.no_sync_func if virtual else config.no_sync_func[0]
     noise = tt.Disturb(case["noise"]) if "noise" in case else None  # tt
     tracer = tt.trace(model, optimizer, out=out, disturb=noise)  # tt
 
-    def loss_of(labels, output):
-        loss = output.float().mean()
-        tracer.loss(loss)  # tt
-        return loss, {"loss": loss.detach()}
+    def loss_of(output):
+        tokens = torch.tensor(output.numel(), dtype=torch.int)
+        loss = output.float().sum()
+        tracer.loss(loss, {"cp": tt.Partial("sum")})  # tt
+        # A planted fault of the user's: divided by what Megatron divides by anyway.
+        return loss / case.get("divided_by", 1), tokens, {"loss": loss.detach()}
 
     def forward_step(data, chunk):
         ids, positions, mask, labels = next(data)
-        return chunk(ids, positions, mask, labels=labels), partial(loss_of, labels)
+        return chunk(ids, positions, mask, labels=labels), loss_of
 
     share = GLOBAL_MICRO_BATCHES // parallel_state.get_data_parallel_world_size()
     first = share * parallel_state.get_data_parallel_rank()
