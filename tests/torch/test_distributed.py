@@ -176,6 +176,8 @@ def test_data_parallelism_with_global_microbatches(tmp_path):
         raw = candidate.value("param_grad", "norm.weight", microbatch=number)
         scaled = expected.value("param_grad", "norm.weight", microbatch=number)
         np.testing.assert_allclose(raw, RANKS * scaled, rtol=2e-5, atol=1e-8)
+        entry = candidate.entry("param_grad", "norm.weight", microbatch=number)
+        assert entry["scale"] == 1 / RANKS
     assert "held_at" not in candidate.entry("main_grad", "norm.weight")
     assert candidate.modules["layers.0.norm2"] == expected.modules["layers.0.norm2"]
 

@@ -87,13 +87,14 @@ def test_training_steps(tmp_path, expected, axes):
     whole = merged(trace)
     kinds = {"param", "main_grad", "param_after_step", "input", "output", "loss"}
     assert compare(whole, expected, kinds, rtol=1e-4) > 150
-    # As autograd leaves it on each rank: of the micro-batch's own loss, not yet averaged.
+    # As autograd leaves it on each rank: of the micro-batch's own loss. The average is its scale.
     data = int(np.prod([size for axis, size in axes.items() if axis != "tp"]))
     for key, entry in expected.entries.items():
-        if key[0] == "param_grad":
+        if key[0] in ("param_grad", "grad_output"):
             raw, scaled = whole.value(*key), expected.value(*key)
             np.testing.assert_allclose(raw, data * scaled, rtol=1e-4, atol=1e-6, err_msg=str(key))
             assert raw.shape == tuple(entry["shape"])
+            assert trace.entry(*key)["scale"] == 1 / data
     assert set(trace.modules) == set(expected.modules)
     shard = list(axes)[-1] if "tp" not in axes else "dp"
     after = trace.entry("param_after_step", "up.weight", step=1)["placements"]

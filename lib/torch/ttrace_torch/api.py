@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
-
-from torch import nn
+from typing import Any, Callable
 
 from ttrace_torch import names as naming
 from ttrace_torch.assignment import assign
@@ -27,7 +25,7 @@ from ttrace_torch.tracer import Tracer
 
 
 def trace(
-    model: nn.Module | Sequence[nn.Module],
+    model: Any,
     optimizer: Any = None,
     out: str | Path = "run/",
     mesh: Mesh | None = None,
@@ -41,15 +39,18 @@ def trace(
     meshes: Mapping[str, Mesh] | None = None,
     tp_axis: str = "tp",
     framework: str = "auto",
+    rename: Callable[..., str] | None = None,
     plan: str | Path | None = None,
 ) -> Tracer:
     """A tracer for `model`; what is recorded is what runs inside its `step()` contexts.
 
-    model: a module; for Megatron-core also the list of its model chunks.
+    model: a module; for Megatron-core also the list of its model chunks; for a pipeline of
+        torch.distributed.pipelining its schedule.
     optimizer: a torch optimizer, or Megatron's. Main gradients are then recorded when its step
         begins, updated parameters after it, and its hyperparameters go into the manifest.
     out: a path ending in ".h5" for a run of one rank, else a folder for the files of all ranks.
-    mesh: the ranks of the run as a grid; by default a single rank.
+    mesh: the ranks of the run as a grid; by default that of the parameters' device meshes or of
+        the wrappers' process groups, and a single rank where there are none.
     rank: by default torch.distributed's where it is initialised, else the variable RANK, else 0.
     layouts: which tensors are not replicated. See `Layout`; DTensors need none.
     disturb: makes this a noise run of the reference. See `Disturb`.
@@ -61,7 +62,10 @@ def trace(
         Megatron's experts lie on the one called "expert". DTensors bring their own.
     framework: "megatron" where Megatron-core's model, groups and schedules tell names, meshes,
         layouts and micro-batches themselves (docs/megatron.md), "none" where all is said here;
-        "auto" looks at the classes of the model's modules. The manifest says which it was.
+        "pytorch" where DDP, FSDP2, DTensors or a pipeline do; "auto" looks at the classes of the
+        model's modules. The manifest says which it was.
+    rename: from a canonical name in this rank's model, of a module or a parameter, to that in the
+        whole model; given the number of the stage as well where the model is a pipeline's.
     plan: a plan file: the inputs and output gradients of the modules it names are overwritten, see
         docs/rewriting.md. By default the one that the variable TTRACE_PLAN names, if any.
     tp_axis: the axis over which Megatron's tensor-parallel parameters are cut.
@@ -75,7 +79,7 @@ def trace(
     grids = Meshes(mesh, meshes)
     rank = current_rank() if rank is None else rank
     mesh.coordinate(rank)
-    names = naming.ModelNames.of(model, adapter.naming())
+    names = naming.ModelNames.of(model, naming.renamed(adapter.naming(), rename))
     layouts = list(layouts)
     known = adapter.layouts(names, [layout.pattern for layout in layouts])
     assignment = assign(layouts, names, grids, tp_axis, known)

@@ -55,10 +55,14 @@ class CallCounter:
 
     def __init__(self) -> None:
         self.microbatch: Batch = 0
+        # What runs meanwhile belongs to nothing.
+        self.paused = False
         self._counts: dict[tuple[Batch, str], int] = {}
 
     def begin(self, name: str) -> Run | None:
         """The run of module `name` that begins now; None where it belongs to nothing."""
+        if self.paused:
+            return None
         if in_backward():
             return self._repeated(name)
         key = (self.microbatch, name)

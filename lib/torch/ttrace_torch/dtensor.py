@@ -45,7 +45,7 @@ def local_part(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor | Non
         return None
     grid = grid_of(dtensor.device_mesh, mesh, what)
     placements = {
-        axis: _placement(placement, tensor.dim(), f"{what} on axis {axis}")
+        axis: word_of(placement, tensor.dim(), f"{what} on axis {axis}")
         for axis, placement in zip(grid.axes, dtensor.placements)
     }
     with torch.no_grad():
@@ -122,7 +122,8 @@ def _masked(value: torch.Tensor, placement: Any) -> torch.Tensor:
     return value
 
 
-def _placement(placement: Any, ndim: int, what: str) -> Placement:
+def word_of(placement: Any, ndim: int, what: str) -> Placement:
+    """The format's word for a DTensor's placement. Throws TraceError where it has none."""
     kind = type(placement).__name__
     # Tested before Shard: in some releases it is a subclass, and it cuts in another order.
     if kind == "_StridedShard":

@@ -35,6 +35,8 @@ class GradientHooks:
         # Parameter, turn -> micro-batch, where the parameter's n-th backward tells it better than
         # the micro-batch at hand; None where it does not.
         self.backward_batch: Callable[[str, int], Batch | None] | None = None
+        # Whether the backward under way passes outputs a second time.
+        self.repeats_outputs: Callable[[], bool] | None = None
 
     def follow(
         self,
@@ -127,8 +129,10 @@ class GradientHooks:
         shown: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> Hook:
         def record(gradient: torch.Tensor) -> None:
-            if self._active:
+            if self._active and not self._calls.paused:
                 key, microbatches = described()
+                if key.kind != "param_grad" and self.repeats_outputs and self.repeats_outputs():
+                    return
                 gradient = gradient if shown is None else shown(gradient)
                 self._recorder.add(
                     key, gradient, placements, accumulate=True, microbatches=microbatches

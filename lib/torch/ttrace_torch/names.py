@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Callable
 
 from torch import nn
 
@@ -58,6 +58,10 @@ def nearest(pattern: str, names: Iterable[str]) -> str:
 class Naming:
     """What makes canonical names out of a model's own; a framework knows more than this one."""
 
+    def place(self, part: nn.Module) -> tuple[int, ...]:
+        """What tells a part from the others: a pipeline stage's number. Nothing for a model."""
+        return ()
+
     def parts(self, model: Any) -> list[nn.Module]:
         """The modules that make up what this rank holds of the model."""
         return [model]
@@ -72,6 +76,37 @@ class Naming:
     def of_parameters(self, part: nn.Module) -> dict[str, str]:
         """Path in `part` -> canonical name, for each of its parameters."""
         return {path: canonical(path) for path, _ in part.named_parameters()}
+
+
+class _Renamed(Naming):
+    """Another naming's names, renamed by the user."""
+
+    def __init__(self, naming: Naming, rename: Callable[..., str]) -> None:
+        self._naming = naming
+        self._rename = rename
+
+    def parts(self, model: Any) -> list[nn.Module]:
+        return self._naming.parts(model)
+
+    def place(self, part: nn.Module) -> tuple[int, ...]:
+        return self._naming.place(part)
+
+    def of_modules(self, part: nn.Module) -> dict[str, str | None]:
+        place = self.place(part)
+        return {
+            path: name if name is None or name == ROOT else self._rename(name, *place)
+            for path, name in self._naming.of_modules(part).items()
+        }
+
+    def of_parameters(self, part: nn.Module) -> dict[str, str]:
+        place = self.place(part)
+        names = self._naming.of_parameters(part)
+        return {path: self._rename(name, *place) for path, name in names.items()}
+
+
+def renamed(naming: Naming, rename: Callable[..., str] | None) -> Naming:
+    """`naming` with each name but the root's given to `rename`, and the number of its stage."""
+    return naming if rename is None else _Renamed(naming, rename)
 
 
 @dataclass

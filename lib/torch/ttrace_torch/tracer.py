@@ -76,6 +76,7 @@ class Tracer:
             output.meshes, output.rank, self._selection.kinds, output.skipped, scales
         )
         step = Step(number, recorder, DataFlow() if self._flow is None else None)
+        step.calls.microbatch = (self._framework.data_rank() or (0, 1))[0]
         hooks = ForwardHooks(
             number,
             recorder,
@@ -97,6 +98,7 @@ class Tracer:
             hooks.attach(self._names.modules, self._selection.modules, self._assignment)
             with self._framework.watch_step(self) as watch:
                 step.gradients.backward_batch = watch.backward_batch
+                step.gradients.repeats_outputs = watch.repeats_outputs
                 yield self
             if step.updated and not step.params_after_done:
                 self._record_parameters(step, "param_after_step")
@@ -121,8 +123,13 @@ class Tracer:
             self._step = None
 
     @contextmanager
-    def microbatch(self, number: int | Sequence[int], dim: int = 0) -> Iterator[Tracer]:
-        """What runs inside belongs to the global micro-batch `number`; 0 outside of any.
+    def microbatch(
+        self, number: int | Sequence[int], dim: int = 0, of: int | None = None
+    ) -> Iterator[Tracer]:
+        """What runs inside belongs to the global micro-batch `number`.
+
+        Outside of any, all belongs to that which has the number of this data-parallel rank, 0 in
+        one process.
 
         May be entered again, for instance for a backward that runs apart from its forward.
 
@@ -130,8 +137,12 @@ class Tracer:
             batch. They lie one after the other along dimension `dim` of the activations, where no
             layout's `input_batch` or `output_batch` says otherwise; gradients of parameters are
             their sum, the loss and other floating-point numbers their mean.
+        of: how many micro-batches each data-parallel rank has; `number` is then the rank's own,
+            from 0 on, and the global one is `of` times the data-parallel rank more.
         """
         batch = batch_of(number, dim)
+        if of is not None:
+            batch = self._global(batch, of)
         step = self._step
         if step is None:
             yield self
@@ -151,7 +162,7 @@ class Tracer:
         step = self._step
         if step is not None:
             self._add(step, "loss", "loss", loss, placements, step.calls.microbatch)
-            if step.flow is not None:
+            if step.flow is not None and not step.calls.paused:
                 step.flow.loss("loss", loss)
         return loss
 
@@ -197,6 +208,27 @@ class Tracer:
             )
         batch = step.calls.microbatch
         self._add(step, "index", check_name(name, "index"), rows, placements, batch)
+
+    @contextmanager
+    def unrecorded(self) -> Iterator[Tracer]:
+        """What runs inside is not recorded: an evaluation, or a pipeline's rehearsal."""
+        step = self._step
+        if step is None:
+            yield self
+            return
+        outer, step.calls.paused = step.calls.paused, True
+        try:
+            yield self
+        finally:
+            step.calls.paused = outer
+
+    def turn_to(self, number: int) -> None:
+        """What runs from now on belongs to the global micro-batch `number`, outside of others.
+
+        For schedules, whose losses are computed after the forward that they belong to.
+        """
+        if self._step is not None:
+            self._step.calls.microbatch = number
 
     def main_grads(self) -> None:
         """Records now what the optimizer will consume: `main_grad` of the parameters that have
@@ -271,6 +303,20 @@ class Tracer:
         if self._step is not None:
             self._step.updated = True
 
+    def _global(self, batch: Batch, count: int) -> int:
+        """The global number of a rank's own micro-batch, of which every rank has `count`."""
+        known = self._framework.data_rank()
+        if known is None and len(self._output.meshes.ranks) > 1:
+            raise TraceError(
+                f"microbatch({batch}, of={count}): which data-parallel rank this is cannot be told "
+                "from the model; give the global number, rank * of + number, without `of`"
+            )
+        if isinstance(batch, Together) or not 0 <= batch < count:
+            raise TraceError(
+                f"microbatch({batch}, of={count}): give one number below {count}, the rank's own"
+            )
+        return (known or (0, 1))[0] * count + batch
+
     def _record_parameters(self, step: Step, kind: str) -> None:
         for name, parameter in self._names.parameters.items():
             if name not in self._selection.parameters:
@@ -305,6 +351,8 @@ class Tracer:
         placements: Placements | None,
         batch: Batch | None = None,
     ) -> None:
+        if step.calls.paused:
+            return
         if not isinstance(value, torch.Tensor):
             exact = torch.float64 if isinstance(value, float) else None
             value = torch.tensor(value, dtype=exact)

@@ -10,8 +10,10 @@ from typing import Any
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Framework
 from ttrace_torch.frameworks.megatron import Megatron
+from ttrace_torch.frameworks.native import Native
+from ttrace_torch.frameworks.pipelining import pipeline_of
 
-_NAMES = ("auto", "megatron", "none")
+_NAMES = ("auto", "megatron", "pytorch", "none")
 
 
 def framework_of(model: Any, name: str) -> Framework:
@@ -21,6 +23,12 @@ def framework_of(model: Any, name: str) -> Framework:
     """
     if name not in _NAMES:
         raise TraceError(f"framework={name!r} is none of {', '.join(_NAMES)}")
-    if name == "none" or (name == "auto" and not Megatron.made(model)):
+    if name == "auto":
+        name = "pytorch" if pipeline_of(model) is not None else "none"
+        if name == "none" and Megatron.made(model):
+            name = "megatron"
+        elif name == "none" and Native.made(model):
+            name = "pytorch"
+    if name == "none":
         return Framework()
-    return Megatron(model)
+    return Megatron(model) if name == "megatron" else Native(model)

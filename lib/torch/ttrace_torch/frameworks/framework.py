@@ -38,9 +38,11 @@ class StepWatch:
 
     backward_batch: parameter name, n -> the micro-batch of its n-th backward in the step; None
         where the micro-batch at hand is right.
+    repeats_outputs: whether the backward under way passes outputs whose gradients are known.
     """
 
     backward_batch: Callable[[str, int], Batch | None] | None = None
+    repeats_outputs: Callable[[], bool] | None = None
 
 
 class Framework:
@@ -75,6 +77,13 @@ class Framework:
     def scales(self) -> dict[str, float]:
         """Kind -> what its tensors of the coming step must be multiplied by."""
         return {}
+
+    def data_rank(self) -> tuple[int, int] | None:
+        """This rank's number among those that share out the data, and how many they are.
+
+        None where that is not known.
+        """
+        return None
 
     def watch_optimizer(self, optimizer: Any, tracer: Tracer) -> Watch:
         """Tells `tracer` of the optimizer's steps, traced or not."""

@@ -1,0 +1,144 @@
+"""Who shares out the data and averages gradients: DistributedDataParallel and FSDP2, as they say.
+
+What is read here of either is what its own reduction uses.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import distributed, nn
+
+from ttrace_torch.errors import TraceError
+
+_AVERAGING_HOOKS = "torch.distributed.algorithms.ddp_comm_hooks."
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A module whose gradients are averaged.
+
+    label: what does it.
+    ranks: those that average; a hybrid's in the order of its mesh, shards fastest.
+    axes: the lines of ranks that they are made of, by the name of the axis.
+    divisor: what the sum over the ranks is divided by; None where that cannot be told.
+    device_mesh: FSDP's.
+    """
+
+    label: str
+    ranks: tuple[int, ...]
+    axes: tuple[tuple[str, tuple[int, ...]], ...]
+    divisor: float | None
+    device_mesh: Any = None
+
+
+@dataclass(frozen=True)
+class DataParallel:
+    """What all units of a model come to; without any, one rank has all the data.
+
+    labels: of the units, each once.
+    ranks: those that share out the data.
+    divisor: of the sum of their gradients; None where units differ, or one does not tell.
+    """
+
+    labels: tuple[str, ...]
+    ranks: tuple[int, ...]
+    divisor: float | None
+
+    @property
+    def place(self) -> int:
+        """This rank's number among them."""
+        return self.ranks.index(distributed.get_rank()) if self.ranks else 0
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return max(1, len(self.ranks))
+
+
+def units_of(parts: Sequence[nn.Module]) -> list[Unit]:
+    """The units in a model's parts, outermost first. Throws TraceError for FSDP1."""
+    return [unit for part in parts for module in part.modules() for unit in _units(module)]
+
+
+def united(units: Iterable[Unit]) -> DataParallel:
+    """What the units have in common. Throws TraceError where they do not share out one batch.
+
+    Some may be averaged over fewer ranks than others, as experts are.
+    """
+    known = list(units)
+    widest = max(known, key=lambda unit: len(unit.ranks), default=None)
+    if widest is None:
+        return DataParallel((), (), 1.0)
+    for unit in known:
+        if not set(unit.ranks) <= set(widest.ranks):
+            raise TraceError(
+                f"{unit.label} over the ranks {list(unit.ranks)} beside {widest.label} over "
+                f"{list(widest.ranks)}: which of them share out the data is not clear; say "
+                'framework="none" and give mesh=..., and global numbers to microbatch()'
+            )
+    divisors = {unit.divisor for unit in known}
+    labels = tuple(dict.fromkeys(unit.label for unit in known))
+    return DataParallel(labels, widest.ranks, divisors.pop() if len(divisors) == 1 else None)
+
+
+def _units(module: nn.Module) -> Iterator[Unit]:
+    bases = {base.__module__ + "." + base.__name__ for base in type(module).__mro__}
+    if "torch.nn.parallel.distributed.DistributedDataParallel" in bases:
+        ranks = _ranks(getattr(module, "process_group", None))
+        yield Unit("DDP", ranks, (("dp", ranks),), _ddp_divisor(module, len(ranks)))
+    elif any(name.endswith(".FullyShardedDataParallel") for name in bases):
+        raise TraceError(
+            "FullyShardedDataParallel (FSDP1): its flat parameters are not described; use "
+            "fully_shard(), or trace the model without it"
+        )
+    elif any(name.endswith(".FSDPModule") and name.startswith("torch.") for name in bases):
+        state: Any = module._get_fsdp_state()  # type: ignore[operator]
+        groups = getattr(state, "_fsdp_param_groups", None)
+        for group in [state._fsdp_param_group] if groups is None else groups:
+            if group is not None:
+                yield _sharded(group)
+
+
+def _sharded(group: Any) -> Unit:
+    """The unit that a group of FSDP2's parameters is."""
+    info = group.mesh_info
+    if getattr(info, "is_spmd_mesh", False):
+        raise TraceError(
+            "fully_shard(dp_mesh_dims=...): parameters on a mesh with other axes than the data's "
+            'are not described; give fully_shard its own mesh[...], or say framework="none"'
+        )
+    device_mesh = info.mesh
+    ranks = tuple(device_mesh.mesh.flatten().tolist())
+    names = device_mesh.mesh_dim_names or (
+        ("dp",) if device_mesh.ndim == 1 else ("dp_replicate", "dp_shard")
+    )
+    lines = [
+        tuple(distributed.get_process_group_ranks(device_mesh.get_group(dim)))
+        for dim in range(device_mesh.ndim)
+    ]
+    factor = getattr(group, "gradient_divide_factor", None)
+    if getattr(group, "_all_reduce_hook", None) is not None:
+        divisor = None
+    else:
+        divisor = float(factor) if factor is not None else float(len(ranks))
+    replicated = getattr(info, "shard_mesh_dim", 0) is None
+    label = "replicate" if replicated else "FSDP2" if device_mesh.ndim == 1 else "HSDP"
+    return Unit(label, ranks, tuple(zip(names, lines)), divisor, device_mesh)
+
+
+def _ddp_divisor(module: Any, count: int) -> float | None:
+    """The number of ranks, where the module's own reduction or one of torch's makes the mean."""
+    for hook, _ in getattr(module, "_comm_hooks", []):
+        if not getattr(hook, "__module__", "").startswith(_AVERAGING_HOOKS):
+            return None
+    return float(count)
+
+
+def _ranks(group: Any) -> tuple[int, ...]:
+    if "torch.distributed" not in sys.modules or not distributed.is_initialized():
+        return ()
+    return tuple(distributed.get_process_group_ranks(group or distributed.group.WORLD))

@@ -1,0 +1,139 @@
+"""How plain local tensors lie in a tensor-parallel model of DTensors, read off the autograd graph.
+
+A DTensor's `to_local()` is a node of the graph and knows its placements. What is computed from
+whole tensors is whole, whatever computes it. What is computed element by element from a cut one, or
+normalised along dimensions that are whole, is cut as that is, if it has its shape. Of all else
+nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import torch
+
+from ttrace_torch.dtensor import is_dtensor, word_of
+from ttrace_torch.placement import Partial, Placement, Replicate, Shard
+
+# Axis -> placement; empty for what is whole, None for what cannot be told.
+Verdict = Optional[Mapping[str, Placement]]
+
+_TO_LOCAL = "_ToTorchTensorBackward"
+_KEY = "ttrace.placements"
+# The backward nodes of operations whose result, element by element, comes from one element of each
+# tensor.
+_POINTWISE = frozenset(
+    {
+        "AbsBackward0",
+        "AddBackward0",
+        "AliasBackward0",
+        "CloneBackward0",
+        "DivBackward0",
+        "EluBackward0",
+        "GeluBackward0",
+        "HardswishBackward0",
+        "LeakyReluBackward0",
+        "MulBackward0",
+        "NativeDropoutBackward0",
+        "NegBackward0",
+        "PowBackward0",
+        # FSDP2 hands a module its inputs through this one.
+        "RegisterPostBackwardFunctionBackward",
+        "ReluBackward0",
+        "SigmoidBackward0",
+        "SiluBackward0",
+        "SoftplusBackward0",
+        "SubBackward0",
+        "TanhBackward0",
+        "ToCopyBackward0",
+    }
+)
+_NORMS = frozenset({"NativeLayerNormBackward0", "FusedRmsNormBackward0"})
+
+
+def placements_of(tensor: torch.Tensor) -> Verdict:
+    """Placements of a plain tensor on the axes of the tensor-parallel device meshes.
+
+    What has no graph, such as the model's input, is taken to be whole; None also where gradients
+    are off, since then there is no graph to tell.
+    """
+    if is_dtensor(tensor) or not tensor.is_floating_point():
+        return {}
+    if tensor.grad_fn is None:
+        return {} if torch.is_grad_enabled() or isinstance(tensor, torch.nn.Parameter) else None
+    return _verdict(tensor.grad_fn)
+
+
+def _verdict(last: Any) -> Verdict:
+    """The verdict on a node, left in its metadata as on all those before it."""
+    stack = [last]
+    while stack:
+        node = stack[-1]
+        before = [one for one, _ in _next(node)]
+        waiting = [one for one in before if _KEY not in one.metadata]
+        if _KEY in node.metadata or not waiting:
+            node.metadata.setdefault(_KEY, _judged(node))
+            stack.pop()
+        else:
+            stack.extend(waiting)
+    found: Verdict = last.metadata[_KEY]
+    return found
+
+
+def _judged(node: Any) -> Verdict:
+    if node.name() == _TO_LOCAL:
+        return _told(node.dtensor_spec)
+    cut: list[tuple[Any, int]] = []
+    for one, number in _next(node):
+        verdict = one.metadata[_KEY]
+        if verdict is None:
+            return None
+        if verdict:
+            cut.append((one, number))
+    if not cut:
+        return {}
+    verdicts = [one.metadata[_KEY] for one, _ in cut]
+    if (
+        not (node.name() in _POINTWISE or _within_rows(node, verdicts[0]))
+        or any(verdict != verdicts[0] for verdict in verdicts)
+        or any(isinstance(placement, Partial) for placement in verdicts[0].values())
+        or any(_shape(one, number) != _shape(node, 0) for one, number in cut)
+    ):
+        return None
+    first: Verdict = verdicts[0]
+    return first
+
+
+def _within_rows(node: Any, cut: Mapping[str, Placement]) -> bool:
+    """Whether the node is a norm over dimensions that are not cut."""
+    if node.name() not in _NORMS:
+        return False
+    rows = len(_shape(node, 0) or ()) - len(node._saved_normalized_shape)
+    return all(isinstance(placement, Shard) and placement.dim < rows for placement in cut.values())
+
+
+def _told(spec: Any) -> Verdict:
+    """What a DTensor says of its local part, whole axes left out."""
+    names = spec.mesh.mesh_dim_names
+    found: dict[str, Placement] = {}
+    for number, placement in enumerate(spec.placements):
+        word = word_of(placement, len(spec.shape), "a local tensor")
+        if word != Replicate() and spec.mesh.size(number) > 1:
+            if names is None:
+                return None
+            found[names[number]] = word
+    return found
+
+
+def _next(node: Any) -> list[tuple[Any, int]]:
+    """What the node's tensors come from, up to the nearest DTensors."""
+    if node.name() == _TO_LOCAL:
+        return []
+    return [(one, number) for one, number in node.next_functions if one is not None]
+
+
+def _shape(node: Any, number: int) -> tuple[int, ...] | None:
+    """Shape of the `number`-th tensor that the node's operation returned."""
+    metadata = getattr(node, "_input_metadata", None)
+    return tuple(metadata[number].shape) if metadata else None

@@ -1,0 +1,152 @@
+"""PyTorch's own parallelism: DDP, FSDP2, DTensors and pipelines, as they mix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import distributed, nn
+
+from ttrace_torch.assignment import Assignment
+from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks import pipelining
+from ttrace_torch.frameworks.data_parallel import united, units_of
+from ttrace_torch.frameworks.default_mesh import default_mesh, device_meshes, line_of
+from ttrace_torch.frameworks.framework import Framework, StepWatch
+from ttrace_torch.frameworks.local_tensors import placements_of
+from ttrace_torch.mesh import Mesh
+from ttrace_torch.names import ROOT, ModelNames, Naming
+from ttrace_torch.placement import Only, Placement, Placements
+from ttrace_torch.step import Selection
+from ttrace_torch.tensor_layouts import ModuleLayout, Rule
+
+if TYPE_CHECKING:
+    from ttrace_torch.tracer import Tracer
+
+_RAW = ("grad_output", "param_grad")
+
+
+class Native(Framework):
+    """A model that PyTorch itself makes parallel, or stages of one."""
+
+    def __init__(self, model: Any) -> None:
+        self._pipeline = pipelining.pipeline_of(model)
+        self._parts = [model] if self._pipeline is None else self._pipeline.parts
+        if not all(isinstance(part, nn.Module) for part in self._parts):
+            raise TraceError(f"model: give a module, not {type(model).__name__}")
+        self._units = units_of(self._parts)
+        self._data = united(self._units)
+        self._device_meshes = device_meshes(self._parts, self._units)
+        data_axes = {axis for unit in self._units for axis, _ in unit.axes}
+        self._tensor_axes = {
+            axis
+            for mesh in self._device_meshes
+            for axis in mesh.mesh_dim_names or ()
+            if axis not in data_axes and mesh.size(mesh.mesh_dim_names.index(axis)) > 1
+        }
+        self._stage_axis: str | None = None
+        words = [] if self._pipeline is None else [self._pipeline.label]
+        words += self._data.labels
+        words += ["tensor parallelism"] if self._tensor_axes else []
+        self.label = " + ".join([f"PyTorch {torch.__version__.partition('+')[0]}", *words])
+
+    @staticmethod
+    def made(model: Any) -> bool:
+        """Whether there is anything about `model` that plain modules lack."""
+        if pipelining.pipeline_of(model) is not None:
+            return True
+        if not isinstance(model, nn.Module):
+            return False
+        units = units_of([model])
+        return bool(units or device_meshes([model], units))
+
+    def naming(self) -> Naming:
+        return Naming() if self._pipeline is None else self._pipeline.naming()
+
+    def model_class(self, names: ModelNames) -> str:
+        # FSDP2 puts a class of its own in front.
+        bases = [base for base in type(self._parts[0]).__mro__ if not _of_fsdp(base)]
+        return bases[0].__name__
+
+    def meshes(
+        self, mesh: Mesh | None, meshes: Mapping[str, Mesh] | None
+    ) -> tuple[Mesh, Mapping[str, Mesh] | None]:
+        stages = () if self._pipeline is None else self._pipeline.ranks
+        if mesh is None:
+            mesh = default_mesh(self._device_meshes, self._units, stages)
+        if len(stages) > 1:
+            lines = {axis: line_of(mesh, distributed.get_rank(), axis) for axis in mesh.axes}
+            axes = [axis for axis, line in lines.items() if line == stages]
+            if not axes:
+                raise TraceError(
+                    f"the pipeline's ranks {list(stages)} lie along no axis of {mesh}; give "
+                    "trace(mesh=tt.Mesh({...})) an axis for them"
+                )
+            self._stage_axis = axes[0]
+        return mesh, meshes
+
+    def layouts(self, names: ModelNames, described: Sequence[str]) -> Assignment:
+        modules = {}
+        for name in names.modules:
+            ends = self._ends() if name == ROOT else (None, None)
+            modules[name] = ModuleLayout(self._rule(name, ends[0]), self._rule(name, ends[1]))
+        return Assignment(modules, {})
+
+    def check(self, selection: Selection, optimizer: Any) -> None:
+        raw = set(_RAW) & set(selection.kinds)
+        if raw and self._data.divisor is None:
+            raise TraceError(
+                f"{', '.join(self._data.labels)} divide gradients by several numbers, or by a hook "
+                "of the job's own, so how the raw ones compare is not known; give "
+                f"trace(kinds=[...]) without {' and '.join(sorted(raw))}"
+            )
+        if raw and self._pipeline is not None and self._pipeline.divisor is None:
+            raise TraceError(
+                "the stages alone do not tell whether gradients are divided by the number of "
+                "micro-batches; give trace() the schedule in their place"
+            )
+
+    def scales(self) -> dict[str, float]:
+        # Read again, since a job may change the factors between steps.
+        self._data = united(units_of(self._parts))
+        of_stages = 1.0 if self._pipeline is None else self._pipeline.divisor
+        if self._data.divisor is None or of_stages is None:
+            return {}
+        return dict.fromkeys(_RAW, 1.0 / (self._data.divisor * of_stages))
+
+    def data_rank(self) -> tuple[int, int] | None:
+        return self._data.place, self._data.count
+
+    def watch_step(self, tracer: Tracer) -> AbstractContextManager[StepWatch]:
+        if self._pipeline is None:
+            return super().watch_step(tracer)
+        return self._pipeline.watching(tracer, self._data.place)
+
+    def _ends(self) -> tuple[Placements | None, Placements | None]:
+        """Where the whole model's input and output are: with the first stage, and the last."""
+        if self._pipeline is None or self._stage_axis is None:
+            return None, None
+        first, last = self._pipeline.ends
+        return {self._stage_axis: Only(first)}, {self._stage_axis: Only(last)}
+
+    def _rule(self, name: str, further: Placements | None) -> Rule:
+        def rule(index: int, tensor: torch.Tensor) -> Placements:
+            found: dict[str, Placement] = dict(further or {})
+            if not self._tensor_axes:
+                return found
+            told = placements_of(tensor)
+            if told is None:
+                raise TraceError(
+                    f"{name}: how a local tensor {list(tensor.shape)} of its input or output lies "
+                    f"over {', '.join(sorted(self._tensor_axes))} cannot be told from the graph; "
+                    f'say Layout("{name}", input=..., output=...), {{}} for what is replicated'
+                )
+            return {**found, **told}
+
+        return rule
+
+
+def _of_fsdp(base: type) -> bool:
+    return base.__module__.startswith("torch.distributed.") or base.__name__.startswith("FSDP")

@@ -1,0 +1,190 @@
+"""Stages of torch.distributed.pipelining: their names, their micro-batches, and what they divide.
+
+A schedule numbers micro-batches itself and hands the number to its stages. Before the first one it
+may rehearse, with a forward and a backward of every stage that learn the shapes of tensors; those
+compute nothing, on later stages from uninitialised memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable
+
+from torch import distributed, nn
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.framework import StepWatch
+from ttrace_torch.names import ROOT, Naming
+
+if TYPE_CHECKING:
+    from ttrace_torch.tracer import Tracer
+
+_PACKAGE = "torch.distributed.pipelining."
+_REHEARSALS = ("_prepare_forward_infra", "_prepare_backward_infra")
+_BACKWARD, _BACKWARD_OF_WEIGHTS = "backward_one_chunk", "backward_weight_one_chunk"
+
+
+def pipeline_of(model: Any) -> Pipeline | None:
+    """The pipeline that a schedule, a stage or a list of stages is part of; None for others."""
+    if _made_of(model, "_PipelineSchedule"):
+        stages = getattr(model, "_stages", None) or [model._stage]
+        return Pipeline(list(stages), model)
+    stages = list(model) if isinstance(model, (list, tuple)) else [model]
+    if stages and all(_made_of(stage, "_PipelineStageBase") for stage in stages):
+        return Pipeline(stages, None)
+    return None
+
+
+class Pipeline:
+    """A rank's stages, in order, and the schedule that runs them, where it is known."""
+
+    label = "pipelining"
+
+    def __init__(self, stages: Sequence[Any], schedule: Any) -> None:
+        self._stages = sorted(stages, key=lambda stage: int(stage.stage_index))
+        self._schedule = schedule
+        first, last = self.ends
+        if first == last and self._stages[0].num_stages > 1:
+            raise TraceError(
+                "the first and the last stage on one rank (a schedule in the shape of a V): which "
+                "of them has the whole model's input and output is not described yet; trace with "
+                "a schedule that deals the stages out in turn"
+            )
+
+    @property
+    def parts(self) -> list[nn.Module]:
+        """The modules of the stages."""
+        return [stage.submod for stage in self._stages]
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks of the pipeline, in order."""
+        group = self._stages[0].group or distributed.group.WORLD
+        return tuple(distributed.get_process_group_ranks(group))
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The places in `ranks` of the first and of the last stage."""
+        stage = self._stages[0]
+        where = stage.stage_index_to_group_rank
+        return int(where[0]), int(where[stage.num_stages - 1])
+
+    @property
+    def divisor(self) -> float | None:
+        """What the schedule divides gradients by; None where it is not known."""
+        if self._schedule is None:
+            return None
+        return float(self._schedule._n_microbatches if self._schedule.scale_grads else 1)
+
+    def naming(self) -> StageNaming:
+        """The names of the stages' modules."""
+        return StageNaming(self._stages)
+
+    @contextmanager
+    def watching(self, tracer: Tracer, data_rank: int) -> Iterator[StepWatch]:
+        """Tells `tracer` the micro-batches of one step.
+
+        data_rank: this rank's number among the data-parallel ones, of which each has as many.
+        """
+        repeating: list[int] = []
+        with ExitStack() as stack:
+            for stage in self._stages:
+
+                def number(chunk: int, stage: Any = stage) -> int:
+                    return data_rank * int(stage.chunks) + chunk
+
+                for name in _REHEARSALS:
+                    if hasattr(stage, name):
+                        _wrap(stack, stage, name, lambda _: tracer.unrecorded())
+                _wrap(stack, stage, "forward_one_chunk", _from_now_on(tracer, number))
+                inside = _inside(tracer, number)
+                _wrap(stack, stage, _BACKWARD, inside)
+                if hasattr(stage, _BACKWARD_OF_WEIGHTS):
+                    _wrap(stack, stage, _BACKWARD_OF_WEIGHTS, inside)
+                    if not stage.is_first:
+                        # It starts again where weights come in. The first stage, which has no
+                        # input to find the gradient of, does everything here.
+                        again = partial(_listed, repeating)
+                        _wrap(stack, stage, _BACKWARD_OF_WEIGHTS, again)
+            yield StepWatch(repeats_outputs=lambda: bool(repeating))
+
+
+class StageNaming(Naming):
+    """Names of a model in stages. What is whole at its ends alone belongs to the outer stages.
+
+    The root of the first stage has the whole model's input, that of the last one its output.
+    """
+
+    def __init__(self, stages: Sequence[Any]) -> None:
+        self._stages = {id(stage.submod): stage for stage in stages}
+        self._of = stages
+
+    def parts(self, model: Any) -> list[nn.Module]:
+        return [stage.submod for stage in self._of]
+
+    def of_modules(self, part: nn.Module) -> dict[str, str | None]:
+        stage = self._stages[id(part)]
+        outer = stage.is_first or stage.is_last
+        found: dict[str, str | None] = {}
+        modules = dict(part.named_modules())
+        for path, name in super().of_modules(part).items():
+            # A list of layers is never called, and every stage has one of that name.
+            shared = name == ROOT or isinstance(modules[path], (nn.ModuleList, nn.ModuleDict))
+            found[path] = None if shared and not outer else name
+        return found
+
+    def place(self, part: nn.Module) -> tuple[int, ...]:
+        return (int(self._stages[id(part)].stage_index),)
+
+
+def _made_of(thing: Any, base: str) -> bool:
+    return any(
+        cls.__name__ == base and cls.__module__.startswith(_PACKAGE) for cls in type(thing).__mro__
+    )
+
+
+def _from_now_on(tracer: Tracer, number: Callable[[int], int]) -> Any:
+    """A stage's forward: the loss, which is computed after it, belongs to its micro-batch too."""
+
+    def around(chunk: int) -> Any:
+        tracer.turn_to(number(chunk))
+        return nullcontext()
+
+    return around
+
+
+def _inside(tracer: Tracer, number: Callable[[int], int]) -> Any:
+    """A stage's backward, which comes while a later forward's micro-batch is the current one."""
+    return lambda chunk: tracer.microbatch(number(chunk))
+
+
+@contextmanager
+def _listed(known: list[int], chunk: int) -> Iterator[None]:
+    """Has `chunk` in the list meanwhile."""
+    known.append(chunk)
+    try:
+        yield
+    finally:
+        known.remove(chunk)
+
+
+def _wrap(stack: ExitStack, stage: Any, name: str, context: Callable[..., Any]) -> None:
+    """Until `stack` ends, runs a stage's method inside a context made from its first argument."""
+    method = getattr(stage, name)
+    had = name in vars(stage)
+
+    def wrapped(first: Any, *args: Any, **kwargs: Any) -> Any:
+        with context(first):
+            return method(first, *args, **kwargs)
+
+    setattr(stage, name, wrapped)
+
+    def put_back() -> None:
+        if had:
+            setattr(stage, name, method)
+        else:
+            delattr(stage, name)
+
+    stack.callback(put_back)
