@@ -1,0 +1,248 @@
+"""PyTorch's own parallelism: scripts traced on one process and in every layout must agree.
+
+No layout, no mesh and no global micro-batch is said by the scripts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import h5py
+import pytest
+from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, run_ttrace
+
+HERE = Path(__file__).parent
+TESTS = HERE.parent
+
+PLAIN = {"kind": "plain", "one": True}
+# A single process has to compute as the others do, so it has FSDP2's mixed precision too.
+BF16 = {"kind": "fsdp", "axes": {"dp": 1}, "bf16": True, "one": True}
+REFERENCES = {
+    "float32": PLAIN,
+    "bfloat16": BF16,
+    **{f"float32_noise{seed}": {**PLAIN, "noise": seed} for seed in (1, 2, 3)},
+    **{f"bfloat16_noise{seed}": {**BF16, "noise": seed} for seed in (1, 2, 3)},
+}
+TP = {"kind": "tp", "axes": {"tp": 2}}
+FSDP = {"kind": "fsdp", "axes": {"dp": 2}}
+BOTH = {"kind": "fsdp", "axes": {"dp": 2, "tp": 2}}
+INTERLEAVED = {"schedule": "interleaved", "stages": 2}
+# Name -> case, and the label in the manifest after the version.
+ON_TWO = {
+    "ddp": ({"kind": "ddp"}, "DDP"),
+    "fsdp2": (FSDP, "FSDP2"),
+    "fsdp2_bf16": ({**FSDP, "bf16": True}, "FSDP2"),
+    "tp": (TP, "tensor parallelism"),
+    "tp_sequence": ({**TP, "sequence": True}, "tensor parallelism"),
+    "gpipe": ({"schedule": "gpipe"}, "pipelining"),
+    "1f1b": ({"schedule": "1f1b"}, "pipelining"),
+    "interleaved": (INTERLEAVED, "pipelining"),
+    "zero_bubble": ({"schedule": "zero_bubble", "stages": 2}, "pipelining"),
+}
+ON_FOUR = {
+    "hsdp": ({"kind": "fsdp", "axes": {"replicas": 2, "shards": 2}}, "HSDP"),
+    "fsdp2_tp": (BOTH, "FSDP2 + tensor parallelism"),
+    "fsdp2_tp_sequence": ({**BOTH, "sequence": True}, "FSDP2 + tensor parallelism"),
+    "1f1b_ddp": ({"schedule": "1f1b", "data": "ddp"}, "pipelining + DDP"),
+    "interleaved_fsdp2": ({**INTERLEAVED, "data": "fsdp"}, "pipelining + FSDP2"),
+}
+# Case, where it diverges first, and what the report has to say of it.
+FAULTS = {
+    "left_in_no_sync": (
+        {"kind": "ddp", "fault": "no_sync"},
+        "embedding.weight · main_grad · step 0",
+        "missing_reduction over dp: the mean of the copies is the reference",
+    ),
+    "divided_by_the_wrong_count": (
+        {**FSDP, "fault": "wrong_count"},
+        "(model) · grad_output · step 0 · mb 0",
+        "2 times the reference",
+    ),
+    "norms_not_summed": (
+        {**TP, "sequence": True, "fault": "norms_not_summed"},
+        "layers.3.attention_norm.weight · param_grad · step 0 · mb 0",
+        "missing_reduction over tp: the sum of the copies is the reference",
+    ),
+    "not_scaled": (
+        {"schedule": "1f1b", "fault": "not_scaled"},
+        "(model) · grad_output · step 0 · mb 0",
+        "4 times the reference",
+    ),
+    "targets_swapped": (
+        {**INTERLEAVED, "fault": "targets_swapped"},
+        "loss · loss · step 0 · mb 0",
+        "output of (model) matches",
+    ),
+}
+
+
+def train(world, cases, out):
+    """Trains all the cases in one go: importing torch takes most of the time."""
+    done = subprocess.run(
+        [sys.executable, HERE / "launch_torch.py", str(world), json.dumps(cases), out],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(
+                [str(REPOSITORY / "lib" / "torch"), str(TESTS / "torch")]
+            ),
+            "OMP_NUM_THREADS": "1",
+        },
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    return train(1, REFERENCES, tmp_path_factory.mktemp("references"))
+
+
+@pytest.fixture(scope="module")
+def on_two(tmp_path_factory):
+    cases = {name: case for name, (case, *_) in {**ON_TWO, **FAULTS}.items()}
+    return train(2, cases, tmp_path_factory.mktemp("two"))
+
+
+@pytest.fixture(scope="module")
+def on_four(tmp_path_factory):
+    return train(
+        4, {name: case for name, (case, _) in ON_FOUR.items()}, tmp_path_factory.mktemp("four")
+    )
+
+
+def manifest(path):
+    if path.is_dir():
+        return json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    with h5py.File(path, "r") as file:
+        return json.loads(file["manifest"][()])
+
+
+def keys(path):
+    found = [
+        (e["kind"], e["name"], e["step"], e.get("microbatch"), e.get("call", 0))
+        for e in manifest(path)["tensors"]
+    ]
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def noise_of(references, precision):
+    return [references / f"{precision}_noise{seed}.h5" for seed in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("name", [*ON_TWO, *ON_FOUR])
+def test_layouts_agree_with_one_process(name, references, request):
+    out = request.getfixturevalue("on_two" if name in ON_TWO else "on_four") / name
+    case, label = {**ON_TWO, **ON_FOUR}[name]
+    precision = "bfloat16" if case.get("bf16") else "float32"
+    reference = references / f"{precision}.h5"
+    linted = run_ttrace("lint", out)
+    assert linted.returncode == MATCH and linted.stdout.startswith("CLEAN"), linted.stdout
+    compared = run_ttrace("compare", reference, out, "--noise", *noise_of(references, precision))
+    assert compared.returncode == MATCH, compared.stdout + compared.stderr
+    assert compared.stdout.startswith("MATCH"), compared.stdout
+    assert keys(out) == keys(reference)
+    framework = manifest(out)["run"]["framework"]
+    assert framework.startswith("PyTorch ") and framework.endswith(f" + {label}")
+
+
+def test_all_kinds_are_recorded(references):
+    counts = Counter(key[0] for key in keys(references / "float32.h5"))
+    layers, steps, batches = 4, 2, 4
+    # The embedding, the last norm and the head; in a layer two norms and two linears with their
+    # biases, and the four weights of attention.
+    parameters = 1 + 12 * layers + 3
+    # The model, its embedding, norm and head; in a layer itself, two norms, attention and its four
+    # linears, the feed-forward and its three.
+    modules = 4 + 12 * layers
+    assert dict(counts) == {
+        "param": steps * parameters,
+        "main_grad": steps * parameters,
+        "param_after_step": steps * parameters,
+        "param_grad": steps * batches * parameters,
+        "input": steps * batches * modules,
+        "output": steps * batches * modules,
+        "grad_output": steps * batches * modules,
+        "loss": steps * batches,
+        "grad_norm": steps,
+    }
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted_faults_are_found(name, references, on_two):
+    _, where, said = FAULTS[name]
+    assert run_ttrace("lint", on_two / name).returncode == MATCH
+    done = run_ttrace(
+        "compare",
+        references / "float32.h5",
+        on_two / name,
+        "--noise",
+        *noise_of(references, "float32"),
+    )
+    assert done.returncode == DIVERGED, done.stdout + done.stderr
+    assert f"first at {where} " in done.stdout.splitlines()[0]
+    assert said in done.stdout
+
+
+def entry_of(path, kind, name, microbatch=None):
+    (found,) = [
+        entry
+        for entry in manifest(path)["tensors"]
+        if (entry["kind"], entry["name"], entry["step"], entry.get("microbatch"))
+        == (kind, name, 0, microbatch)
+    ]
+    return found
+
+
+def test_meshes_come_from_the_model(on_two, on_four):
+    def axes(path):
+        return {axis["name"]: axis["size"] for axis in manifest(path)["meshes"][""]["axes"]}
+
+    assert axes(on_two / "ddp") == axes(on_two / "fsdp2") == {"dp": 2}
+    assert axes(on_two / "tp") == {"tp": 2}
+    assert axes(on_two / "interleaved") == {"pp": 2}
+    assert axes(on_four / "hsdp") == {"replicas": 2, "shards": 2}
+    assert axes(on_four / "fsdp2_tp") == {"dp": 2, "tp": 2}
+    assert axes(on_four / "1f1b_ddp") == axes(on_four / "interleaved_fsdp2") == {"dp": 2, "pp": 2}
+
+
+def test_where_tensors_lie(on_two, on_four):
+    # Element by element of what a column-parallel layer returned; the sum of two parts of rows.
+    act = entry_of(on_two / "tp", "output", "layers.0.feed_forward.act", 0)
+    assert act["placements"] == {"tp": {"shard": 2}} and act["shape"] == [2, 8, 128]
+    assert "placements" not in entry_of(on_two / "tp", "output", "layers.0", 0)
+    rows = entry_of(on_two / "tp_sequence", "output", "layers.0", 0)
+    assert rows["placements"] == {"tp": {"shard": 1}}
+    # The second of two data-parallel ranks has the last two of four micro-batches.
+    raw = entry_of(on_four / "fsdp2_tp", "param_grad", "layers.1.attention.wq.weight", 3)
+    assert raw["held_at"] == {"dp": [1]} and raw["scale"] == 0.5
+    # Stages dealt out in turn: layer 2 on the first rank again.
+    held = entry_of(on_two / "interleaved", "output", "layers.2", 1)["held_at"]
+    assert held == {"pp": [0]}
+    assert entry_of(on_two / "interleaved", "input", "(model)", 0)["placements"] == {
+        "pp": {"only": 0}
+    }
+    assert entry_of(on_two / "interleaved", "output", "(model)", 0)["placements"] == {
+        "pp": {"only": 1}
+    }
+    gradient = entry_of(on_four / "interleaved_fsdp2", "main_grad", "layers.3.attention.wo.weight")
+    assert gradient["held_at"] == {"pp": [1]} and gradient["placements"] == {"dp": {"shard": 0}}
+    # Two micro-batches on each of two data-parallel ranks.
+    raw = entry_of(on_four / "interleaved_fsdp2", "grad_output", "layers.3", 3)
+    assert raw["held_at"] == {"dp": [1], "pp": [1]} and raw["scale"] == 0.25
+
+
+@pytest.mark.parametrize("script", ["train_torch.py", "train_pipeline.py"])
+def test_the_user_adds_few_lines(script):
+    code = (HERE / script).read_text(encoding="utf-8").split('"""', 2)[2].splitlines()
+    added = [line for line in code if line.endswith("# tt")]
+    assert 0 < len(added) < 10
+    assert added == [line for line in code if "tracer" in line or "tt." in line or "ttrace" in line]
