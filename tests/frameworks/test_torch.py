@@ -240,9 +240,19 @@ def test_where_tensors_lie(on_two, on_four):
     assert raw["held_at"] == {"dp": [1], "pp": [1]} and raw["scale"] == 0.25
 
 
-@pytest.mark.parametrize("script", ["train_torch.py", "train_pipeline.py"])
-def test_the_user_adds_few_lines(script):
+@pytest.mark.parametrize(
+    ("script", "pages"),
+    [("train_torch.py", ["ddp.md", "fsdp2.md"]), ("train_pipeline.py", ["pipelining.md"])],
+)
+def test_the_user_adds_few_lines(script, pages):
     code = (HERE / script).read_text(encoding="utf-8").split('"""', 2)[2].splitlines()
     added = [line for line in code if line.endswith("# tt")]
     assert 0 < len(added) < 10
     assert added == [line for line in code if "tracer" in line or "tt." in line or "ttrace" in line]
+    for page in pages:
+        text = (REPOSITORY / "lib" / "torch" / "docs" / page).read_text(encoding="utf-8")
+        diff = text.split("```diff\n", 1)[1].split("```", 1)[0]
+        shown = [line for line in diff.splitlines() if line.startswith("+")]
+        assert len(shown) == len(added)
+        words = {7: "seven", 9: "nine"}
+        assert f"## The diff: {words[len(added)]} lines" in text
