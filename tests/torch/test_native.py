@@ -204,6 +204,28 @@ def test_stages_that_count_their_layers_from_0_are_renamed(tmp_path):
         assert trace.entry("param_grad", name, microbatch=1)["scale"] == 0.5
 
 
+def consistent_rank(rank):
+    whole = seeded(Split)
+    tt.consistent_init(whole, framework="none", rank=0)
+    expected = dict(whole.named_parameters())
+    root = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
+    model = parallelize_module(seeded(Split), root["tp"], plan)
+    fully_shard(model, mesh=root["dp"])
+    tt.consistent_init(model)
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter.full_tensor(), expected[name]), name
+    stage = PipelineStage(nn.Linear(WIDTH, WIDTH), rank, 4, torch.device("cpu"))
+    tt.consistent_init(ScheduleGPipe(stage, n_microbatches=4, loss_fn=squares), seed=1)
+    one = nn.Linear(WIDTH, WIDTH)
+    tt.consistent_init(one, framework="none", rank=0, seed=1)
+    assert torch.equal(stage.submod.weight, one.weight)
+
+
+def test_consistent_values_on_meshes_that_the_model_tells():
+    run_ranks(4, consistent_rank)
+
+
 def test_renamed_plain_model(tmp_path):
     model = seeded(lambda: nn.Sequential(nn.Embedding(13, WIDTH), nn.Linear(WIDTH, 13)))
     names = {"0": "embedding", "1": "head"}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import torch
-from torch import nn
 
 from ttrace_torch.assignment import assign
 from ttrace_torch.consistent import check_determined, consistent_values
@@ -38,7 +38,7 @@ def usual_mean(name: str, ndim: int) -> float:
 
 
 def consistent_init(
-    model: nn.Module | Sequence[nn.Module],
+    model: Any,
     *,
     mesh: Mesh | None = None,
     layouts: Iterable[Layout] = (),
