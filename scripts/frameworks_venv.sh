@@ -6,17 +6,22 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=${TTRACE_FRAMEWORKS_VENV:-$root/.venv-frameworks}
 packages=(torch==2.13.0 numpy h5py pytest einops)
+# DeepSpeed is built from its source, with the torch that is there by then.
+built=(deepspeed==0.19.8)
 # Megatron-core asks for numpy 1 and for packages that it does not need here.
 alone=(megatron-core==0.16.1)
 # Older versions, each in a folder of its own: $venv/older/megatron-core==0.15.3 goes on PYTHONPATH.
 older=(megatron-core==0.15.3 megatron-core==0.14.0 megatron-core==0.13.1)
 
 stamp=$venv/ttrace-requirements.txt
-wanted="${packages[*]} ${alone[*]} ${older[*]}"
+wanted="${packages[*]} ${built[*]} ${alone[*]} ${older[*]}"
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
   {
     python3 -m venv "$venv"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]}"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check setuptools wheel
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+      "${built[@]}"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "${alone[@]}"
     for one in "${older[@]}"; do
       "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \

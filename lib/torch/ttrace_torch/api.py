@@ -45,9 +45,10 @@ def trace(
     """A tracer for `model`; what is recorded is what runs inside its `step()` contexts.
 
     model: a module; for Megatron-core also the list of its model chunks; for a pipeline of
-        torch.distributed.pipelining its schedule.
-    optimizer: a torch optimizer, or Megatron's. Main gradients are then recorded when its step
-        begins, updated parameters after it, and its hyperparameters go into the manifest.
+        torch.distributed.pipelining its schedule; a DeepSpeed engine.
+    optimizer: a torch optimizer, or Megatron's; a DeepSpeed engine has its own. Main gradients are
+        then recorded when its step begins, updated parameters after it, and its hyperparameters
+        go into the manifest.
     out: a path ending in ".h5" for a run of one rank, else a folder for the files of all ranks.
     mesh: the ranks of the run as a grid; by default that of the parameters' device meshes or of
         the wrappers' process groups, and a single rank where there are none.
@@ -61,9 +62,10 @@ def trace(
     meshes: further meshes by name, for placements that say `OnMesh(name, ...)`; the parameters of
         Megatron's experts lie on the one called "expert". DTensors bring their own.
     framework: "megatron" where Megatron-core's model, groups and schedules tell names, meshes,
-        layouts and micro-batches themselves (docs/megatron.md), "none" where all is said here;
-        "pytorch" where DDP, FSDP2, DTensors or a pipeline do; "auto" looks at the classes of the
-        model's modules. The manifest says which it was.
+        layouts and micro-batches themselves (docs/megatron.md), "deepspeed" where its engine does
+        (docs/deepspeed.md), "pytorch" where DDP, FSDP2, DTensors or a pipeline do, "none" where
+        all is said here; "auto" looks at the classes of the model's modules. The manifest says
+        which it was.
     rename: from a canonical name in this rank's model, of a module or a parameter, to that in the
         whole model; given the number of the stage as well where the model is a pipeline's.
     plan: a plan file: the inputs and output gradients of the modules it names are overwritten, see
@@ -84,6 +86,7 @@ def trace(
     known = adapter.layouts(names, [layout.pattern for layout in layouts])
     assignment = assign(layouts, names, grids, tp_axis, known)
     selection = _select(names, kinds, modules)
+    optimizer = adapter.optimizer(optimizer)
     adapter.check(selection, optimizer)
     rewriter = _rewriter(plan, names, grids, rank, disturb)
     facts = {"framework": adapter.label, "model": adapter.model_class(names)}

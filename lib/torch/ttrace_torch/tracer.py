@@ -286,6 +286,15 @@ class Tracer:
         if self._watch is not None:
             self._watch.remove()
 
+    def begin_microbatch(self, number: int) -> bool:
+        """What runs from now on belongs to the micro-batch `number`, unless `microbatch()` says
+        otherwise; called by what watches the training loop. Whether it does."""
+        step = self._step
+        if step is None or step.in_microbatch:
+            return False
+        step.calls.microbatch = number
+        return True
+
     def before_update(self) -> None:
         """The optimizer is about to make its step; called by what watches it."""
         step = self._step
@@ -321,10 +330,7 @@ class Tracer:
         for name, parameter in self._names.parameters.items():
             if name not in self._selection.parameters:
                 continue
-            tensor: torch.Tensor | None = parameter
-            if kind == "main_grad":
-                tensor = getattr(parameter, "main_grad", None)
-                tensor = parameter.grad if tensor is None else tensor
+            tensor = self._framework.held(name, parameter, kind)
             if tensor is not None:
                 placements = self._assignment.parameters[name].of(kind)
                 step.recorder.add(Key(step.number, None, kind, name), tensor, placements)

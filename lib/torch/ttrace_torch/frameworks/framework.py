@@ -7,6 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Protocol
 
+import torch
+from torch import nn
+
 from ttrace_torch.assignment import Assignment
 from ttrace_torch.batches import Batch
 from ttrace_torch.mesh import Mesh
@@ -84,6 +87,20 @@ class Framework:
         None where that is not known.
         """
         return None
+
+    def optimizer(self, given: Any) -> Any:
+        """The optimizer to follow, from the one that the user gave, or None."""
+        return given
+
+    def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
+        """What this rank holds of a parameter, or for the kind "main_grad" of its final gradient.
+
+        None where there is no gradient.
+        """
+        if kind != "main_grad":
+            return parameter
+        main: torch.Tensor | None = getattr(parameter, "main_grad", None)
+        return parameter.grad if main is None else main
 
     def watch_optimizer(self, optimizer: Any, tracer: Tracer) -> Watch:
         """Tells `tracer` of the optimizer's steps, traced or not."""

@@ -1,0 +1,103 @@
+"""DeepSpeed: an engine of ZeRO stage 0 to 3 tells mesh, partitions, micro-batches and scales.
+
+Nothing of DeepSpeed is imported, and none of its functions that gather is called: a rank reads what
+it holds itself, and works out from the tables of the partitions what the others hold.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import distributed, nn
+
+from ttrace_torch.assignment import Assignment
+from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.deepspeed_limits import check_engine, check_kinds
+from ttrace_torch.frameworks.deepspeed_optimizer import EngineWatch, loss_scale
+from ttrace_torch.frameworks.deepspeed_partitions import Partitions, partitions_of
+from ttrace_torch.frameworks.deepspeed_steps import MicroSteps
+from ttrace_torch.frameworks.framework import Framework, StepWatch, Watch
+from ttrace_torch.mesh import Mesh
+from ttrace_torch.names import ModelNames
+from ttrace_torch.step import Selection
+
+if TYPE_CHECKING:
+    from ttrace_torch.tracer import Tracer
+
+_ENGINE = "deepspeed.runtime.engine"
+
+
+class DeepSpeed(Framework):
+    """What `deepspeed.initialize` returned first."""
+
+    def __init__(self, model: Any) -> None:
+        if not self.made(model):
+            raise TraceError(
+                f'framework="deepspeed": {type(model).__name__} is no DeepSpeedEngine; give the '
+                "first of what deepspeed.initialize returned"
+            )
+        version = getattr(sys.modules["deepspeed"], "__version__", "")
+        self.label = f"DeepSpeed {version}".strip()
+        self._engine = model
+        group = model.seq_data_parallel_group or distributed.group.WORLD
+        self._ranks = [int(rank) for rank in distributed.get_process_group_ranks(group)]
+        check_engine(model, self._ranks)
+        self._partitions: Partitions = partitions_of(model, len(self._ranks))
+
+    @staticmethod
+    def made(model: Any) -> bool:
+        """Whether `model` is a DeepSpeed engine, which it is only where DeepSpeed is imported."""
+        engine = getattr(sys.modules.get(_ENGINE), "DeepSpeedEngine", None)
+        return engine is not None and isinstance(model, engine)
+
+    def meshes(
+        self, mesh: Mesh | None, meshes: Mapping[str, Mesh] | None
+    ) -> tuple[Mesh, Mapping[str, Mesh] | None]:
+        if mesh is not None:
+            raise TraceError(
+                "mesh=...: DeepSpeed's data-parallel group tells the mesh; leave it out, or say "
+                'framework="none" and describe everything by layouts'
+            )
+        return Mesh({"dp": len(self._ranks)}, self._ranks), meshes
+
+    def layouts(self, names: ModelNames, described: Sequence[str]) -> Assignment:
+        return Assignment({}, self._partitions.layouts(names))
+
+    def check(self, selection: Selection, optimizer: Any) -> None:
+        check_kinds(self._engine, selection)
+
+    def scales(self) -> dict[str, float]:
+        """Factors that make a reduced mean of every gradient.
+
+        Each micro-batch's loss is divided by their number on its rank, the reduction divides by the
+        number of ranks; what has not been reduced yet still lacks that.
+        """
+        engine = self._engine
+        main = 1.0 / loss_scale(engine)
+        raw = main / len(self._ranks) if getattr(engine, "gradient_average", True) else main
+        return {"grad_output": raw, "param_grad": raw, "main_grad": main}
+
+    def optimizer(self, given: Any) -> Any:
+        """The engine's own, which alone makes its steps."""
+        own = getattr(self._engine, "optimizer", None)
+        inner = getattr(self._engine, "basic_optimizer", None)
+        if given is not None and given is not own and given is not inner:
+            raise TraceError(
+                f"optimizer: {type(given).__name__} is not the engine's; leave it out, the engine "
+                "has its own"
+            )
+        return None if inner is None else own
+
+    def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
+        return self._partitions.held(name, parameter, kind)
+
+    def watch_optimizer(self, optimizer: Any, tracer: Tracer) -> Watch:
+        return EngineWatch(self._engine, tracer)
+
+    def watch_step(self, tracer: Tracer) -> AbstractContextManager[StepWatch]:
+        place = self._ranks.index(distributed.get_rank())
+        return MicroSteps(self._engine, tracer, place).watching()

@@ -1,0 +1,127 @@
+"""The engine's optimizer step: what comes before clipping, the norm, and what it was told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.names import ModelNames
+from ttrace_torch.optimizer import entries_of
+
+if TYPE_CHECKING:
+    from ttrace_torch.tracer import Tracer
+
+_STEP = "_take_model_step"
+
+# A wrapper's groups of the tensors that the torch optimizer updates, and of the model's parameters
+# that these are made of: ZeRO-1 and 2, bf16 with fp32 gradients, fp16 without and with fusing.
+_GROUPS = (
+    ("single_partition_of_fp32_groups", "bit16_groups"),
+    ("fp32_groups_flat_partition", "bf16_groups"),
+    ("fp32_groups", "fp16_groups"),
+    ("fp32_groups_flat", "fp16_groups"),
+)
+
+
+class EngineWatch:
+    """Follows a DeepSpeed engine by wrapping what its `step` does at the end of an accumulation.
+
+    There all gradients are reduced, and neither clipped nor freed; a `step` that only ends a
+    micro-batch does not come there.
+    """
+
+    def __init__(self, engine: Any, tracer: Tracer) -> None:
+        if not hasattr(type(engine), _STEP):
+            raise TraceError(
+                f"{type(engine).__name__} has no {_STEP}, so when gradients are final is not known "
+                "in this release of DeepSpeed; tested is 0.19.8"
+            )
+        self._engine = engine
+        self._count = 0
+        self._before = vars(engine).get(_STEP)
+        take_step = getattr(engine, _STEP)
+
+        def traced_step(*args: Any, **kwargs: Any) -> Any:
+            tracer.before_update()
+            with _clipped_norms() as norms:
+                done = take_step(*args, **kwargs)
+            norm = engine.get_global_grad_norm()
+            norm = norms[-1] if norm is None and norms else norm
+            if norm is not None:
+                limit = float(engine.gradient_clipping())
+                tracer.grad_norm(norm, clip_norm=limit if limit > 0 else None)
+            if engine.was_step_applied():
+                self._count += 1
+                tracer.after_update()
+            return done
+
+        setattr(engine, _STEP, traced_step)
+
+    def remove(self) -> None:
+        """Puts the engine's own step back."""
+        if self._before is None:
+            vars(self._engine).pop(_STEP, None)
+        else:
+            setattr(self._engine, _STEP, self._before)
+
+    def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
+        """The manifest's entries for the optimizer step about to be made."""
+        by_id = {id(parameter): name for name, parameter in names.parameters.items()}
+        inner = self._engine.basic_optimizer
+        found = []
+        told = entries_of(inner, step, by_id, self._count)
+        for entry, (updated, parameters) in zip(told, _groups(self._engine, inner)):
+            state = [inner.state.get(tensor, {}).get("step") for tensor in updated]
+            counts = [int(count) for count in state if count is not None]
+            entry["updates"] = max(counts, default=self._count) + 1
+            entry["params"] = [by_id[id(p)] for p in parameters if id(p) in by_id]
+            found.append(entry)
+        return found
+
+
+def loss_scale(engine: Any) -> float:
+    """What the engine multiplies losses with; 1 outside of fp16."""
+    return float(getattr(engine.optimizer, "loss_scale", 1.0))
+
+
+def _groups(engine: Any, inner: Any) -> list[tuple[list[Any], list[Any]]]:
+    """For each parameter group what the torch optimizer updates, and whose values these are."""
+    wrapper = engine.optimizer
+    if wrapper is inner:
+        return [(group["params"], group["params"]) for group in inner.param_groups]
+    subgroups = getattr(wrapper, "sub_group_to_group_id", None)
+    if subgroups is not None:
+        groups: list[tuple[list[Any], list[Any]]] = [([], []) for _ in inner.param_groups]
+        for number, group in subgroups.items():
+            groups[group][0].append(wrapper.fp32_partitioned_groups_flat[number])
+            groups[group][1].extend(wrapper.fp16_groups[number])
+        return groups
+    for updated, parameters in _GROUPS:
+        if hasattr(wrapper, updated) and hasattr(wrapper, parameters):
+            pairs = zip(getattr(wrapper, updated), getattr(wrapper, parameters))
+            return [(one if isinstance(one, list) else [one], group) for one, group in pairs]
+    raise TraceError(
+        f"{type(wrapper).__name__} does not tell which parameters its groups are of; tested is "
+        "DeepSpeed 0.19.8 with ZeRO-0 to 3"
+    )
+
+
+@contextmanager
+def _clipped_norms() -> Iterator[list[Any]]:
+    """The norms that the engine clips by itself, of which without ZeRO it keeps none."""
+    module: Any = sys.modules["deepspeed.runtime.engine"]
+    clip = module.clip_grad_norm_
+    norms: list[Any] = []
+
+    def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
+        norms.append(clip(*args, **kwargs))
+        return norms[-1]
+
+    module.clip_grad_norm_ = clip_grad_norm_
+    try:
+        yield norms
+    finally:
+        module.clip_grad_norm_ = clip

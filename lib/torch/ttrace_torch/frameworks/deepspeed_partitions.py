@@ -1,0 +1,171 @@
+"""Which part of parameters and final gradients each rank of ZeRO holds, and where it lies.
+
+A layout is that of all ranks, so the ranges of the others are worked out from sizes and borders,
+which every rank knows. Nothing is asked of another rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch import nn
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.names import ModelNames
+from ttrace_torch.placement import Flat
+from ttrace_torch.tensor_layouts import ParameterLayout
+
+Range = tuple[int, int]
+
+
+class Partitions:
+    """ZeRO-0: everything is whole on each rank, as in plain data parallelism.
+
+    So it is in ZeRO-1 with bf16 and gradients in fp32, whose reduction leaves them whole too.
+    """
+
+    def layouts(self, names: ModelNames) -> dict[str, ParameterLayout]:
+        """Canonical name -> layout, for the parameters of which ranks hold parts."""
+        return {}
+
+    def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
+        """This rank's part of the parameter, or for "main_grad" of its final gradient.
+
+        None where there is no gradient. Throws TraceError where gradients are not final.
+        """
+        if kind != "main_grad":
+            return parameter
+        # In bf16 with gradients accumulated in fp32, the optimizer takes the wider copy, kept flat.
+        wider: torch.Tensor | None = getattr(parameter, "_hp_grad", None)
+        return parameter.grad if wider is None else wider.view_as(parameter)
+
+
+class GradientPartitions(Partitions):
+    """ZeRO-1 and 2: parameters are whole, final gradients the rank's range of each flat group.
+
+    A group's parameters lie one after the other, and the whole is cut evenly, whatever their
+    borders: a rank has ranges of some parameters, all of others, none of most.
+    """
+
+    def __init__(self, optimizer: Any, world: int) -> None:
+        self._optimizer = optimizer
+        self._ranges: dict[int, list[Range]] = {}
+        self._places: dict[int, tuple[int, int, int]] = {}
+        for number, group in enumerate(optimizer.round_robin_bit16_groups):
+            share = int(optimizer.partition_size[number])
+            place = torch.distributed.get_rank(optimizer.real_dp_process_group[number])
+            paddings = getattr(optimizer, "round_robin_bit16_padding", None)
+            start = 0
+            for turn, parameter in enumerate(group):
+                length = parameter.numel()
+                borders = [min(max(share * i - start, 0), length) for i in range(world + 1)]
+                ranges = list(zip(borders, borders[1:]))
+                self._ranges[id(parameter)] = ranges
+                first, stop = ranges[place]
+                self._places[id(parameter)] = (number, start + first - share * place, stop - first)
+                start += length + (paddings[number][turn] if paddings is not None else 0)
+
+    def layouts(self, names: ModelNames) -> dict[str, ParameterLayout]:
+        return {
+            name: ParameterLayout(
+                {}, {}, {"dp": Flat(self._ranges[id(parameter)], parameter.shape)}
+            )
+            for name, parameter in names.parameters.items()
+            if id(parameter) in self._ranges
+        }
+
+    def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
+        if kind != "main_grad":
+            return parameter
+        if id(parameter) not in self._places:
+            return None
+        group, start, length = self._places[id(parameter)]
+        pieces: Sequence[torch.Tensor] | None = self._optimizer.averaged_gradients.get(group)
+        if pieces is None:
+            raise _not_final(name)
+        if length == 0:
+            return pieces[0].new_empty(0)
+        passed = 0
+        for piece in pieces:
+            if passed <= start and start + length <= passed + piece.numel():
+                return piece.detach().reshape(-1)[start - passed : start - passed + length]
+            passed += piece.numel()
+        raise TraceError(
+            f"{name}: elements {start} to {start + length} of this rank's partition are in no one "
+            "piece of its gradients; this release of DeepSpeed keeps them in another way"
+        )
+
+
+class ParameterPartitions(Partitions):
+    """ZeRO-3: of everything the rank's share of the elements; that of the last ones has padding."""
+
+    def __init__(self, optimizer: Any, parameters: list[Any], world: int) -> None:
+        self._optimizer = optimizer
+        self._ranges: dict[int, list[Range]] = {}
+        self._place = torch.distributed.get_rank()
+        self._gradients = {
+            id(parameter): (number, turn)
+            for number, group in enumerate(getattr(optimizer, "fp16_groups", []))
+            for turn, parameter in enumerate(group)
+        }
+        for parameter in parameters:
+            length = prod(parameter.ds_shape)
+            share = -(-length // world)
+            if parameter.ds_tensor.numel() != share:
+                raise TraceError(
+                    f"a parameter of shape {list(parameter.ds_shape)} has "
+                    f"{parameter.ds_tensor.numel()} elements on this rank, not {share}: its parts "
+                    f"are not those of {world} ranks (MiCS and quantized weights are not "
+                    "described); switch that off for traced runs"
+                )
+            borders = [min(share * i, length) for i in range(world + 1)]
+            self._ranges[id(parameter)] = list(zip(borders, borders[1:]))
+            group = getattr(parameter, "ds_process_group", None)
+            self._place = torch.distributed.get_rank(group)
+
+    def layouts(self, names: ModelNames) -> dict[str, ParameterLayout]:
+        found = {}
+        for name, parameter in names.parameters.items():
+            whole: Any = parameter
+            flat = {"dp": Flat(self._ranges[id(parameter)], tuple(whole.ds_shape))}
+            # Autograd's own gradient is that of the gathered parameter.
+            found[name] = ParameterLayout(flat, {}, flat)
+        return found
+
+    def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
+        start, stop = self._ranges[id(parameter)][self._place]
+        whole: Any = parameter
+        if kind != "main_grad":
+            return self._without_padding(whole.ds_tensor, stop - start)
+        if id(parameter) not in self._gradients or not parameter.requires_grad:
+            return None
+        number, turn = self._gradients[id(parameter)]
+        group = self._optimizer.averaged_gradients.get(number)
+        if group is None:
+            raise _not_final(name)
+        return self._without_padding(group[turn], stop - start)
+
+    @staticmethod
+    def _without_padding(part: torch.Tensor, length: int) -> torch.Tensor:
+        return part.detach().reshape(-1)[:length]
+
+
+def partitions_of(engine: Any, world: int) -> Partitions:
+    """How the engine's optimizer deals parameters and gradients out to `world` ranks."""
+    optimizer = getattr(engine, "optimizer", None)
+    cut = [p for p in engine.parameters() if hasattr(p, "ds_tensor")]
+    if cut:
+        return ParameterPartitions(optimizer, cut, world)
+    if hasattr(optimizer, "round_robin_bit16_groups"):
+        return GradientPartitions(optimizer, world)
+    return Partitions()
+
+
+def _not_final(name: str) -> TraceError:
+    return TraceError(
+        f"{name}: ZeRO has its final gradient between the last backward and the step alone; call "
+        "main_grads() there, or leave it to the engine's step"
+    )

@@ -1,0 +1,103 @@
+"""Which micro-batch of a traced step an engine is at, counted by its forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ttrace_torch.calls import in_backward
+from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.framework import StepWatch
+
+if TYPE_CHECKING:
+    from ttrace_torch.tracer import Tracer
+
+_OWN = "say which it is with `with tracer.microbatch(n)` around each forward and backward"
+
+
+class MicroSteps:
+    """Follows one traced step.
+
+    A micro-batch's number is the data-parallel rank's share times its place, plus its turn. What
+    runs outside of autograd, such as an evaluation, is none.
+    """
+
+    def __init__(self, engine: Any, tracer: Tracer, place: int) -> None:
+        self._engine = engine
+        self._tracer = tracer
+        self._share = int(engine.gradient_accumulation_steps())
+        self._first = place * self._share
+        self._forwards = 0
+        self._counted = 0
+        self._backwards = 0
+
+    @contextmanager
+    def watching(self) -> Iterator[StepWatch]:
+        """Counts forwards and backwards. Throws TraceError where they are not those of one step."""
+        engine = self._engine
+        self._check_begin()
+        before = vars(engine).get("backward")
+        handle = engine.module.register_forward_pre_hook(self._forward, prepend=True)
+        engine.backward = self._followed(engine.backward)
+        try:
+            yield StepWatch()
+        finally:
+            handle.remove()
+            if before is None:
+                vars(engine).pop("backward", None)
+            else:
+                engine.backward = before
+        self._check_end()
+
+    def _forward(self, *_: Any) -> None:
+        if in_backward() or not torch.is_grad_enabled():
+            return
+        self._forwards += 1
+        if not self._tracer.begin_microbatch(self._first + self._counted):
+            return
+        self._counted += 1
+        if self._counted > self._share:
+            raise TraceError(
+                f"forward {self._counted} in a step of {self._share} micro-batches "
+                f"(gradient_accumulation_steps); {_OWN}"
+            )
+
+    def _followed(self, backward: Any) -> Any:
+        def traced_backward(*args: Any, **kwargs: Any) -> Any:
+            if self._counted and self._counted != self._backwards + 1:
+                raise TraceError(
+                    f"{self._counted} forwards before backward {self._backwards + 1}: whose "
+                    f"micro-batch it is cannot be told; {_OWN}"
+                )
+            self._backwards += 1
+            return backward(*args, **kwargs)
+
+        return traced_backward
+
+    def _check_begin(self) -> None:
+        engine = self._engine
+        own = getattr(engine, "_is_gradient_accumulation_boundary", None) is not None
+        managed = getattr(engine, "managed_gradient_accumulation", lambda: True)()
+        done = int(engine.micro_steps) % self._share
+        if managed and not own and done:
+            raise TraceError(
+                f"the traced step begins after {done} of {self._share} micro-batches; open "
+                "tracer.step() around all of an optimizer step's"
+            )
+
+    def _check_end(self) -> None:
+        if self._counted and self._counted != self._share:
+            raise TraceError(
+                f"the traced step ends after {self._counted} of {self._share} micro-batches "
+                "(gradient_accumulation_steps); open tracer.step() around all of an optimizer "
+                "step's"
+            )
+        if self._share > 1 and self._forwards and not self._backwards:
+            raise TraceError(
+                "loss.backward() of a DeepSpeed engine divides by gradient_accumulation_steps "
+                "after the model's last output, so its gradient is not to be compared; call "
+                "engine.backward(loss)"
+            )

@@ -1,0 +1,282 @@
+"""DeepSpeed on the CPU: one script, traced in every stage of ZeRO, must agree with one process.
+
+In fp32 the reference is plain PyTorch, so that no line of DeepSpeed is on both sides. In 16 bits it
+is DeepSpeed's ZeRO-1 on one process, which like all of them updates weights that are kept in fp32.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import h5py
+import pytest
+from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, run_ttrace
+
+HERE = Path(__file__).parent
+
+BF16 = {"bf16": {"enabled": True}}
+FP16 = {"fp16": {"enabled": True, "loss_scale": 128}}
+WIDE = {"data_types": {"grad_accum_dtype": "fp32"}}
+
+REFERENCES = {
+    "plain": {},
+    "untied": {"tied": False},
+    "bf16": {"stage": 1, "settings": BF16},
+    "fp16": {"stage": 1, "settings": FP16},
+}
+NOISE = {
+    f"{name}_noise{seed}": {**case, "noise": seed}
+    for name, case in REFERENCES.items()
+    for seed in (1, 2, 3)
+}
+ON_ONE = {"plain_one_process": {"stage": 0}}
+CASES = {
+    "plain_zero0": {"stage": 0},
+    "plain_zero1": {"stage": 1},
+    "plain_zero2": {"stage": 2},
+    "plain_zero3": {"stage": 3},
+    "plain_zero1_robin": {"stage": 1, "zero": {"round_robin_gradients": True}},
+    "plain_zero2_buckets": {
+        "stage": 2,
+        "zero": {"reduce_bucket_size": 500, "reduce_scatter": False, "overlap_comm": True},
+    },
+    # Several groups of parameters for the optimizer, and some that stay gathered.
+    "plain_zero3_groups": {
+        "stage": 3,
+        "zero": {"sub_group_size": 1000, "stage3_param_persistence_threshold": 100},
+    },
+    "plain_numbered": {"stage": 2, "loop": "own_numbers"},
+    "plain_step_once": {"stage": 3, "loop": "step_once"},
+    "untied_zero2": {"stage": 2, "tied": False},
+    "untied_zero3": {"stage": 3, "tied": False},
+    "bf16_zero1_wide": {"stage": 1, "settings": {**BF16, **WIDE}},
+    "bf16_zero2": {"stage": 2, "settings": BF16},
+    "bf16_zero2_wide": {"stage": 2, "settings": {**BF16, **WIDE}},
+    "bf16_zero3": {"stage": 3, "settings": BF16},
+    "fp16_zero2": {"stage": 2, "settings": FP16},
+    "fp16_zero3": {"stage": 3, "settings": FP16},
+}
+FAULTS = {
+    "unreduced": {"stage": 0, "reduce": False},
+    "divided_twice": {"stage": 2, "divisor": 2},
+    "fp16_zero0": {"stage": 0, "settings": FP16},
+}
+REFUSED = {
+    "halfway": "begins after 1 of 4 micro-batches",
+    "half_a_step": "ends after 1 of 4 micro-batches",
+    "too_many": "forward 5 in a step of 4 micro-batches",
+    "forwards_first": "4 forwards before backward 1",
+    "plain_backward": "call engine.backward(loss)",
+    "too_early": "between the last backward and the step alone",
+    "mesh": "DeepSpeed's data-parallel group tells the mesh",
+    "other_optimizer": "SGD is not the engine's",
+}
+
+
+@pytest.fixture(scope="session")
+def python():
+    """The interpreter that has the frameworks."""
+    done = subprocess.run(
+        [REPOSITORY / "scripts" / "frameworks_venv.sh"],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def train(python, world, cases, out):
+    """Trains all the cases in one go: importing DeepSpeed takes most of the time."""
+    done = subprocess.run(
+        [python, HERE / "launch_deepspeed.py", str(world), json.dumps(cases), out],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "lib" / "torch"), "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def references(python, tmp_path_factory):
+    return train(
+        python, 1, {**REFERENCES, **NOISE, **ON_ONE}, tmp_path_factory.mktemp("references")
+    )
+
+
+@pytest.fixture(scope="module")
+def on_two(python, tmp_path_factory):
+    return train(python, 2, {**CASES, **FAULTS}, tmp_path_factory.mktemp("two"))
+
+
+def manifest(path):
+    if path.is_dir():
+        return json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    with h5py.File(path, "r") as file:
+        return json.loads(file["manifest"][()])
+
+
+def keys(path):
+    found = [
+        (entry["kind"], entry["name"], entry["step"], entry.get("microbatch"), entry.get("call", 0))
+        for entry in manifest(path)["tensors"]
+    ]
+    assert len(set(found)) == len(found)
+    return set(found)
+
+
+def noise_of(references, name):
+    return [references / f"{name.split('_')[0]}_noise{seed}.h5" for seed in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("name", [*ON_ONE, *CASES])
+def test_stages_agree_with_one_process(name, references, request):
+    if name in ON_ONE:
+        out = references / f"{name}.h5"
+    else:
+        out = request.getfixturevalue("on_two") / name
+    reference = references / f"{name.split('_')[0]}.h5"
+    linted = run_ttrace("lint", out)
+    assert linted.returncode == MATCH and linted.stdout.startswith("CLEAN"), linted.stdout
+    compared = run_ttrace("compare", reference, out, "--noise", *noise_of(references, name))
+    assert compared.returncode == MATCH, compared.stdout + compared.stderr
+    assert compared.stdout.startswith("MATCH"), compared.stdout
+    assert keys(out) == keys(reference)
+    assert manifest(out)["run"]["framework"] == "DeepSpeed 0.19.8"
+    assert manifest(out)["run"]["model"] == "SmallGpt"
+
+
+def test_all_kinds_are_recorded(on_two):
+    # Two embeddings, the last norm; in a layer two norms, three linears with a bias, one without.
+    layers, steps, batches = 2, 2, 4
+    parameters = 2 + layers * 11 + 2
+    # The model, its embeddings, norm and head; in a layer the layer, norms and linears.
+    modules = 1 + 4 + layers * 7
+    for name in ("plain_zero0", "plain_zero1", "plain_zero2", "plain_zero3"):
+        counts = Counter(key[0] for key in keys(on_two / name))
+        assert counts == {
+            "param": steps * parameters,
+            "main_grad": steps * parameters,
+            "param_after_step": steps * parameters,
+            "param_grad": steps * batches * parameters,
+            "output": steps * batches * modules,
+            "grad_output": steps * batches * modules,
+            # The model itself takes labels too.
+            "input": steps * batches * (modules + 1),
+            "loss": steps * batches,
+            "grad_norm": steps,
+        }
+
+
+def entry_of(path, kind, name):
+    (entry,) = [
+        entry
+        for entry in manifest(path)["tensors"]
+        if (entry["kind"], entry["name"], entry["step"]) == (kind, name, 0)
+        and entry.get("microbatch") in (None, 0)
+    ]
+    return entry
+
+
+def test_who_holds_what(on_two):
+    odd = "blocks.0.up.bias"  # of 81 elements
+    for kind in ("param", "main_grad", "param_after_step"):
+        assert "placements" not in entry_of(on_two / "plain_zero0", kind, odd)
+        three = entry_of(on_two / "plain_zero3", kind, odd)
+        assert three["shape"] == [81]
+        assert three["placements"] == {"dp": {"flat": [[0, 41], [41, 81]]}}
+    for name in ("plain_zero1", "plain_zero2"):
+        cut = [
+            entry["placements"]["dp"]["flat"]
+            for entry in manifest(on_two / name)["tensors"]
+            if entry["kind"] == "main_grad"
+        ]
+        assert len(cut) == 2 * 26
+        # A group's border falls into one parameter; the others are one rank's.
+        assert sum(0 < ranges[0][1] < ranges[1][1] for ranges in cut) == 2 * 2
+        for kind in ("param", "param_after_step"):
+            assert "placements" not in entry_of(on_two / name, kind, odd)
+    assert "placements" not in entry_of(on_two / "plain_zero3", "param_grad", odd)
+
+
+def test_types_and_scales(on_two):
+    name = "blocks.1.qkv.weight"
+    half, wide = on_two / "fp16_zero2", on_two / "bf16_zero2_wide"
+    assert entry_of(half, "main_grad", name)["scale"] == 1 / 128
+    assert entry_of(half, "param_grad", name)["scale"] == 1 / 256
+    assert entry_of(half, "grad_output", "norm")["scale"] == 1 / 256
+    assert entry_of(half, "main_grad", name)["dtype"] == "float16"
+    assert entry_of(wide, "param", name)["dtype"] == "bfloat16"
+    assert entry_of(wide, "main_grad", name)["dtype"] == "float32"
+    assert entry_of(on_two / "plain_zero3", "param_grad", name)["scale"] == 1 / 2
+    assert "scale" not in entry_of(on_two / "plain_zero3", "main_grad", name)
+
+
+def told(path):
+    return {
+        (entry["step"], parameter): {k: v for k, v in entry.items() if k != "params"}
+        for entry in manifest(path)["optimizer"]
+        for parameter in entry["params"]
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("plain")])
+def test_what_the_optimizer_was_told(name, references, on_two):
+    expected = told(references / "plain.h5")
+    assert told(on_two / name) == expected
+    assert {entry["type"] for entry in expected.values()} == {"adamw"}
+    assert {entry["clip_norm"] for entry in expected.values()} == {0.5}
+    assert {entry["updates"] for entry in expected.values()} == {1, 2}
+
+
+def first_divergence(references, name, on_two):
+    out = on_two / name
+    assert run_ttrace("lint", out).returncode == MATCH
+    reference = "fp16" if name.startswith("fp16") else "plain"
+    noise = noise_of(references, reference)
+    done = run_ttrace("compare", references / f"{reference}.h5", out, "--noise", *noise)
+    assert done.returncode == DIVERGED, done.stdout
+    return done.stdout
+
+
+def test_lost_reduction_is_named(references, on_two):
+    report = first_divergence(references, "unreduced", on_two)
+    assert "first at words.weight · main_grad · step 0" in report.splitlines()[0]
+    assert "missing_reduction over dp" in report
+
+
+def test_loss_divided_twice_is_found_where_it_happens(references, on_two):
+    report = first_divergence(references, "divided_twice", on_two)
+    assert "first at (model) · grad_output · step 0 · mb 0" in report.splitlines()[0]
+    assert "reference 0.25, candidate 0.125" in report
+
+
+def test_fp16_without_zero_is_found_to_lack_its_loss_scale(references, on_two):
+    # DeepSpeed 0.19.8 itself: without ZeRO `engine.backward` leaves the loss unscaled, and the
+    # step divides by the scale all the same. Adam and clipping hide it from the loss curve.
+    report = first_divergence(references, "fp16_zero0", on_two)
+    assert "first at (model) · grad_output · step 0 · mb 0" in report.splitlines()[0]
+    assert "reference 0.25, candidate 0.00195" in report
+    # And its optimizer has made a step, without gradients, before the first.
+    assert told(on_two / "fp16_zero0")[0, "norm.bias"]["updates"] == 2
+
+
+def test_what_cannot_be_told_is_refused(python, tmp_path):
+    cases = {name: {"stage": 2, "loop": name} for name in REFUSED}
+    train(python, 1, cases, tmp_path)
+    for name, words in REFUSED.items():
+        assert words in (tmp_path / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def test_the_user_adds_few_lines():
+    script = (HERE / "train_deepspeed.py").read_text(encoding="utf-8")
+    code = script.split('"""', 2)[2].splitlines()
+    added = [line for line in code if line.endswith("# tt")]
+    assert 0 < len(added) < 10
+    assert added == [line for line in code if "trace" in line or "tt." in line]
