@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Callable
 
+from ttrace_torch import environment
 from ttrace_torch import names as naming
 from ttrace_torch.assignment import assign
 from ttrace_torch.disturb import Disturb, Disturber
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks import framework_of
+from ttrace_torch.inactive import Inactive
 from ttrace_torch.layout import Layout
 from ttrace_torch.megatron_attributes import check_axis
 from ttrace_torch.mesh import Mesh
@@ -21,13 +23,15 @@ from ttrace_torch.ranks import current_rank
 from ttrace_torch.record import KINDS
 from ttrace_torch.rewriting import Rewriter
 from ttrace_torch.step import Selection
+from ttrace_torch.steps import FirstStep
 from ttrace_torch.tracer import Tracer
+from ttrace_torch.writing_ranks import WritingRanks
 
 
 def trace(
     model: Any,
     optimizer: Any = None,
-    out: str | Path = "run/",
+    out: str | Path | None = None,
     mesh: Mesh | None = None,
     rank: int | None = None,
     layouts: Iterable[Layout] = (),
@@ -41,8 +45,16 @@ def trace(
     framework: str = "auto",
     rename: Callable[..., str] | None = None,
     plan: str | Path | None = None,
+    steps: str | int | Iterable[int] | None = None,
+    ranks: str | int | Iterable[int] | None = None,
+    memory: str | int | None = None,
 ) -> Tracer:
     """A tracer for `model`; what is recorded is what runs inside its `step()` contexts.
+
+    Without `out` and without the variable TTRACE_OUT it is inactive: nothing is looked at, and all
+    its calls do nothing. Variables stand in for arguments that are None: TTRACE_STEPS, _RANKS,
+    _KINDS, _MODULES (with commas), _NOISE (the seed of `disturb`), _NOISE_AT, _COMPRESS, _MEMORY,
+    _PLAN.
 
     model: a module; for Megatron-core also the list of its model chunks; for a pipeline of
         torch.distributed.pipelining its schedule; a DeepSpeed engine.
@@ -71,28 +83,58 @@ def trace(
     plan: a plan file: the inputs and output gradients of the modules it names are overwritten, see
         docs/rewriting.md. By default the one that the variable TTRACE_PLAN names, if any.
     tp_axis: the axis over which Megatron's tensor-parallel parameters are cut.
+    steps: which steps are recorded, as numbers or as a text such as "0,5,10-12". By default every
+        one, and the first one met alone where TTRACE_OUT said where to.
+    ranks: which ranks record, in the same way, all by default; a block of coordinates of the mesh.
+        The others leave files without tensors. Where it cuts through a tensor, recording throws.
+    memory: how many bytes may wait to be written before a step waits, such as "4GiB".
 
     Removes this rank's earlier file in `out`, and its manifest. Never communicates. Throws
     TraceError for whatever would make the trace wrong: a pattern without a match, an unknown axis.
+    What the disk refuses is printed and does not stop the job, see `Tracer.failed`.
     """
+    if not environment.active(out):
+        return Inactive()
+    given = environment.Settings(out, steps, ranks, kinds, modules, disturb, compress, memory)
+    told = environment.settled(given)
+    chosen_steps = told.chosen_steps(named=out is not None)
     adapter = framework_of(model, framework)
     mesh, meshes = adapter.meshes(mesh, meshes)
     check_axis(tp_axis, mesh)
     grids = Meshes(mesh, meshes)
     rank = current_rank() if rank is None else rank
     mesh.coordinate(rank)
+    writing = WritingRanks(told.chosen_ranks(), grids.named.values())
     names = naming.ModelNames.of(model, naming.renamed(adapter.naming(), rename))
     layouts = list(layouts)
     known = adapter.layouts(names, [layout.pattern for layout in layouts])
     assignment = assign(layouts, names, grids, tp_axis, known)
-    selection = _select(names, kinds, modules)
+    selection = _select(names, told.kinds, told.modules)
+    if not writing.takes(rank):
+        selection = Selection((), set(), set())
     optimizer = adapter.optimizer(optimizer)
     adapter.check(selection, optimizer)
-    rewriter = _rewriter(plan, names, grids, rank, disturb)
+    noise = told.disturb
+    rewriter = _rewriter(plan, names, grids, rank, noise)
     facts = {"framework": adapter.label, "model": adapter.model_class(names)}
-    output = Output(out, grids, rank, {**facts, **(run or {})}, compress)
-    disturber = Disturber(disturb, grids, rank) if disturb is not None else None
-    return Tracer(names, assignment, selection, output, optimizer, disturber, adapter, rewriter)
+    output = Output(
+        str(told.out), grids, rank, {**facts, **(run or {})}, told.compress, told.bytes_waiting()
+    )
+    if isinstance(chosen_steps, FirstStep):
+        chosen_steps.announces = rank == 0
+    disturber = Disturber(noise, grids, rank) if noise is not None else None
+    return Tracer(
+        names,
+        assignment,
+        selection,
+        output,
+        optimizer,
+        disturber,
+        adapter,
+        rewriter,
+        chosen_steps,
+        writing,
+    )
 
 
 def _rewriter(

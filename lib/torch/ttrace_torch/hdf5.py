@@ -5,72 +5,140 @@ The same calls give the same bytes: nothing is stamped with the time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+import torch
 
 from ttrace_torch import dtypes
 from ttrace_torch.record import Record
+from ttrace_torch.step_file import StepFile
 
 # HDF5 1.10, which long-term distributions carry, opens what this writes.
 _LIBVER = ("earliest", "v110")
 _CHUNK_BYTES = 1 << 20
+# Attribute of a file to which nothing will be added.
+_CLOSED = "ttrace_closed"
 
 
 class RankFile:
-    """The file of one rank, written under a temporary name and moved into place at the end.
+    """The file of one rank. Each commit puts it in place, with all that was written until then.
 
     It is opened for each step and closed again, so that no handle is inherited by the processes
-    that a data loader forks meanwhile.
+    that a data loader forks meanwhile. Throws OSError for what the disk refuses; `rollback` then
+    leaves what the last commit left.
     """
 
     def __init__(self, path: Path, rank: int, compress: int | None) -> None:
         """compress: deflate level 0 to 9 for chunked datasets; None writes contiguous ones."""
-        self._path = path
-        self._temporary = path.with_name(path.name + ".tmp")
+        self._file = StepFile(path)
+        self._rank = rank
         self._compress = compress
-        with h5py.File(self._temporary, "w", libver=_LIBVER) as file:
-            file.attrs.create("ttrace_rank", rank, dtype="<i8")
+        self._hdf5: Any = None
+        self._types: dict[str, Any] = {}
+        self._links = h5py.h5p.create(h5py.h5p.LINK_CREATE)
+        self._links.set_create_intermediate_group(True)
+        self._links.set_char_encoding(h5py.h5t.CSET_UTF8)
 
-    def write(self, records: Iterable[Record]) -> None:
-        """Appends the records' datasets. A tensor without elements is left out."""
-        with h5py.File(self._temporary, "r+", libver=_LIBVER) as file:
-            for record in records:
-                if record.data.numel():
-                    self._write_one(file, record)
+    @property
+    def empty(self) -> bool:
+        """Whether no step has been put in place."""
+        return self._file.empty
 
-    def finish(self, manifest: str) -> None:
-        """Embeds the manifest and puts the file in its place."""
-        with h5py.File(self._temporary, "r+", libver=_LIBVER) as file:
-            text = h5py.string_dtype("utf-8")
-            file.create_dataset("manifest", data=manifest, dtype=text, track_times=False)
-        self._temporary.replace(self._path)
+    def create(self) -> None:
+        """Removes what an earlier run wrote, and shows that this one can write."""
+        self._file.create()
+
+    def write(self, record: Record, data: torch.Tensor) -> None:
+        """Writes the dataset of `record`. A tensor without elements is left out.
+
+        data: contiguous, on the CPU.
+        """
+        if data.numel():
+            self._open()
+            self._write_one(record, data)
+            self._check()
+
+    def add(self, record: Record, data: torch.Tensor) -> None:
+        """Adds `data` to the dataset of `record`, rounding as torch does for its type."""
+        if data.numel():
+            dataset = self._hdf5[record.dataset()].id
+            kind = dtypes.hdf5_type(record.dtype)
+            total = torch.empty(data.shape, dtype=record.stored)
+            bits = dtypes.bits(total)
+            dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
+            total += data
+            dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
+            self._check()
+
+    def commit(self, manifest: str, closed: bool = False) -> None:
+        """Embeds this rank's part of the manifest in place of an earlier one, and puts the file in
+        its place. closed: nothing will follow."""
+        self._open()
+        file = self._hdf5
+        if "manifest" in file:
+            del file["manifest"]
+        text = h5py.string_dtype("utf-8")
+        file.create_dataset("manifest", data=manifest, dtype=text, track_times=False)
+        if closed:
+            file.attrs.create(_CLOSED, 1, dtype="<i8")
+        self._hdf5 = None
+        file.close()
+        self._check()
+        self._file.commit()
+
+    def rollback(self) -> None:
+        """Forgets what has been written since the last commit."""
+        file, self._hdf5 = self._hdf5, None
+        self._file.ignore()
+        if file is not None:
+            # What HDF5 says of a file whose last writes are missing is no news.
+            with suppress(Exception):
+                file.close()
+        self._file.rollback()
+
+    def discard_unfinished(self) -> None:
+        """Removes a file that has not been put in place."""
+        self._file.discard_temporary()
 
     def discard(self) -> None:
         """Removes what has been written."""
-        self._temporary.unlink(missing_ok=True)
+        self._file.discard()
 
-    def _write_one(self, file: Any, record: Record) -> None:
-        shape = tuple(record.data.shape)
-        kind = dtypes.hdf5_type(record.dtype)
+    def _open(self) -> None:
+        if self._hdf5 is not None:
+            return
+        self._file.begin()
+        if not self._file.empty:
+            self._hdf5 = h5py.File(self._file, "r+", libver=_LIBVER)
+            return
+        self._hdf5 = h5py.File(self._file, "w", libver=_LIBVER)
+        self._hdf5.attrs.create("ttrace_rank", self._rank, dtype="<i8")
+
+    def _check(self) -> None:
+        if self._file.error is not None:
+            raise self._file.error
+
+    def _write_one(self, record: Record, data: torch.Tensor) -> None:
+        shape = tuple(data.shape)
+        name = record.dtype
+        kind = self._types.setdefault(name, dtypes.hdf5_type(name))
         create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         create.set_obj_track_times(False)
         if self._compress is not None and shape:
-            create.set_chunk(_chunk(shape, record.data.element_size()))
+            create.set_chunk(_chunk(shape, data.element_size()))
             create.set_shuffle()
             create.set_deflate(self._compress)
-        link = h5py.h5p.create(h5py.h5p.LINK_CREATE)
-        link.set_create_intermediate_group(True)
-        link.set_char_encoding(h5py.h5t.CSET_UTF8)
         space = h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
         path = record.dataset().encode()
-        dataset = h5py.h5d.create(file.id, path, kind, space, dcpl=create, lcpl=link)
-        bits = np.ascontiguousarray(dtypes.bits(record.data)).reshape(shape)
+        dataset = h5py.h5d.create(self._hdf5.id, path, kind, space, dcpl=create, lcpl=self._links)
+        bits = np.ascontiguousarray(dtypes.bits(data)).reshape(shape)
         dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
-        h5py.Dataset(dataset).attrs["ttrace_dtype"] = np.bytes_(record.dtype)
+        h5py.Dataset(dataset).attrs["ttrace_dtype"] = np.bytes_(name)
 
 
 def _chunk(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
@@ -89,3 +157,12 @@ def read_manifest(path: Path) -> str:
     with h5py.File(path, "r") as file:
         value = file["manifest"][()]
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def is_closed(path: Path) -> bool:
+    """Whether the rank's file is there and its rank has closed the tracer."""
+    try:
+        with h5py.File(path, "r") as file:
+            return _CLOSED in file.attrs
+    except OSError:
+        return False

@@ -68,6 +68,13 @@ class Mesh:
         ranges = [range(extent) for extent in self.axes.values()]
         return [dict(zip(self.axes, combination)) for combination in product(*ranges)]
 
+    def rank_at(self, where: Mapping[str, int]) -> int:
+        """The rank at a coordinate, given for every axis."""
+        place = 0
+        for name, extent in self.axes.items():
+            place = place * extent + where[name]
+        return self.ranks[place]
+
     def reordered(self, axes: Sequence[str]) -> Mesh:
         """The same grid with its axes in another order."""
         places = {

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
+
+import torch
 
 from ttrace_torch import manifest, parts
+from ttrace_torch.background import Writer
+from ttrace_torch.copies import HostCopies
 from ttrace_torch.errors import TraceError
+from ttrace_torch.failure import Failure
 from ttrace_torch.hdf5 import RankFile
+from ttrace_torch.memory import default_memory
 from ttrace_torch.meshes import Meshes
 from ttrace_torch.precision import StepPrecision
 from ttrace_torch.record import Record
@@ -23,6 +30,8 @@ class Output:
     A path that ends in `.h5` is the single-file form, for a run of one rank; anything else is a
     folder. What this rank wrote there before, and the folder's manifest, are removed at once, so
     that an old part is never united with new ones.
+
+    What the disk refuses is kept in `failure`, and never thrown.
     """
 
     def __init__(
@@ -32,7 +41,9 @@ class Output:
         rank: int,
         run: Mapping[str, Any],
         compress: int | None = None,
+        memory: int | None = None,
     ) -> None:
+        """memory: how many bytes may wait to be written."""
         unknown = set(run) - RUN_FACTS
         if unknown:
             raise TraceError(
@@ -44,67 +55,135 @@ class Output:
         self.meshes = meshes
         self.rank = rank
         self.skipped: set[str] = set()
+        self.failure = Failure(rank)
         meshes.default.coordinate(rank)
         self._run = dict(run)
         self._folder: Path | None = None
-        path = Path(path)
-        if path.suffix == ".h5":
+        self._path = Path(path)
+        if self._path.suffix == ".h5":
             if len(meshes.ranks) != 1:
                 raise TraceError(
                     f"{path}: a single file holds one rank, the mesh has {len(meshes.ranks)}; give "
                     "a folder, e.g. out='run/'"
                 )
-            path.parent.mkdir(parents=True, exist_ok=True)
         else:
-            path.mkdir(parents=True, exist_ok=True)
-            self._folder = path
-            (path / parts.MANIFEST).unlink(missing_ok=True)
-            path = path / parts.rank_file(rank)
-        path.unlink(missing_ok=True)
-        self._file = RankFile(path, rank, compress)
+            self._folder = self._path
+            self._path = self._folder / parts.rank_file(rank)
+        self._file = RankFile(self._path, rank, compress)
+        self._copies = HostCopies()
+        memory = default_memory() if memory is None else memory
+        self._writer = Writer(rank, memory, self.failure, self._undo)
         self._tensors: list[dict[str, Any]] = []
         self._optimizer: list[dict[str, Any]] = []
+        self._facts: dict[str, Any] = {}
+        try:
+            if self._folder is not None:
+                (self._folder / parts.MANIFEST).unlink(missing_ok=True)
+            self._file.create()
+        except OSError as error:
+            self.failure.record(f"making {self._path}", error)
+
+    def put(self, record: Record, value: torch.Tensor, again: bool) -> None:
+        """Copies `value` and has it written in the background; waits where too much waits already.
+
+        again: it is added to what has been put for the same record.
+        """
+        size = value.numel() * value.element_size()
+        if not self._writer.reserve(size):
+            return
+        try:
+            copy = self._copies.start(value)
+        except (RuntimeError, MemoryError) as error:
+            self._writer.release(size)
+            self.failure.record(f"copying {record.key}", error)
+            return
+        job = partial(self._store, record, copy, again)
+        self._writer.submit(f"writing {record.key} to {self._path}", job, size)
 
     def write(
         self,
         records: Iterable[Record],
         precision: StepPrecision,
         optimizer: Iterable[dict[str, Any]],
+        facts: Mapping[str, Any],
     ) -> None:
-        """Writes a finished step. What could not be written is not in the manifest either."""
-        records = list(records)
-        self._file.write(records)
-        self._tensors.extend(record.entry(precision) for record in records)
-        self._optimizer.extend(optimizer)
+        """Ends a step: it will be in the file, with all its records.
 
-    def finish(
-        self,
-        modules: list[dict[str, Any]] | None,
-        noise: dict[str, Any] | None,
-        plan: dict[str, Any] | None = None,
-    ) -> None:
-        """Puts this rank's file in place, and writes the manifest if it was the last one."""
-        run = {**self._run, "collector": f"ttrace_torch {__version__}"}
-        if self.skipped:
-            run["extra"] = {**run.get("extra", {}), "skipped": sorted(self.skipped)}
-        if noise is not None:
-            run["noise"] = noise
-        if plan is not None:
-            run["plan"] = plan
-        part: dict[str, Any] = {
-            "schema": manifest.SCHEMA,
-            "run": run,
-            "meshes": self.meshes.to_json(),
-            "tensors": manifest.sorted_tensors(self._tensors),
-        }
-        if self._optimizer:
-            part["optimizer"] = self._optimizer
-        if modules is not None:
-            part["modules"] = modules
-        self._file.finish(manifest.dumps(part))
-        if self._folder is not None and parts.complete(self._folder, self.meshes.ranks):
-            parts.write_manifest(self._folder)
+        facts: what is known of `modules`, of the disturbance, `noise`, and of the `plan`.
+        """
+        self._facts.update(facts)
+        head = self._head(unfinished="the tracer was not closed; the steps listed are whole")
+        job = partial(self._commit, head, list(records), precision, list(optimizer))
+        self._writer.submit(f"writing {self._path}", job)
+
+    def drop(self) -> None:
+        """Ends a step that will not be in the file."""
+        self._writer.submit(f"writing {self._path}", self._file.rollback)
+
+    def finish(self) -> None:
+        """Waits until this rank's file is whole, and writes the manifest if it was the last one."""
+        self._writer.submit(f"writing {self._path}", partial(self._commit, self._head()))
+        self._writer.stop()
+        if self.failure.message is None and self._folder is not None:
+            try:
+                if parts.complete(self._folder, self.meshes.ranks):
+                    parts.write_manifest(self._folder)
+            except OSError as error:
+                self.failure.record(f"writing {self._folder / parts.MANIFEST}", error)
+        if self._file.empty:
+            self.failure.remind("there is no trace of this rank")
+        else:
+            self.failure.remind(f"{self._path} has the steps before that")
 
     def discard(self) -> None:
         """Leaves nothing behind."""
+        self._writer.stop()
         self._file.discard()
+
+    def _store(self, record: Record, copy: Callable[[], torch.Tensor], again: bool) -> None:
+        data = copy()
+        if again:
+            self._file.add(record, data)
+        else:
+            self._file.write(record, data)
+
+    def _commit(
+        self,
+        head: Mapping[str, Any],
+        records: Iterable[Record] | None = None,
+        precision: StepPrecision | None = None,
+        optimizer: Iterable[dict[str, Any]] = (),
+    ) -> None:
+        if records is not None and precision is not None:
+            self._tensors.extend(record.entry(precision) for record in records)
+        self._optimizer.extend(optimizer)
+        part = {**head, "tensors": manifest.sorted_tensors(self._tensors)}
+        if self._optimizer:
+            part["optimizer"] = self._optimizer
+        self._file.commit(manifest.dumps(part), closed=records is None)
+
+    def _undo(self) -> None:
+        self._file.rollback()
+        self._file.discard_unfinished()
+
+    def _head(self, unfinished: str | None = None) -> dict[str, Any]:
+        """The part of the manifest without what the writing thread adds."""
+        run = {**self._run, "collector": f"ttrace_torch {__version__}"}
+        extra: dict[str, Any] = {}
+        if self.skipped:
+            extra["skipped"] = sorted(self.skipped)
+        if unfinished is not None:
+            extra["unfinished"] = unfinished
+        if extra:
+            run["extra"] = {**run.get("extra", {}), **extra}
+        for fact in ("noise", "plan"):
+            if self._facts.get(fact) is not None:
+                run[fact] = self._facts[fact]
+        head: dict[str, Any] = {
+            "schema": manifest.SCHEMA,
+            "run": run,
+            "meshes": self.meshes.to_json(),
+        }
+        if "modules" in self._facts:
+            head["modules"] = self._facts["modules"]
+        return head

@@ -15,7 +15,7 @@ from typing import Any
 
 from ttrace_torch import manifest
 from ttrace_torch.errors import TraceError
-from ttrace_torch.hdf5 import read_manifest
+from ttrace_torch.hdf5 import is_closed, read_manifest
 from ttrace_torch.mesh import Mesh
 from ttrace_torch.part_tensors import unite_tensors
 
@@ -28,8 +28,10 @@ def rank_file(rank: int) -> str:
 
 
 def complete(folder: Path, ranks: Iterable[int]) -> bool:
-    """Whether the files of all the ranks are in place."""
-    return all((folder / rank_file(rank)).exists() for rank in ranks)
+    """Whether the files of all the ranks are in place, and nothing will be added to them."""
+    files = [folder / rank_file(rank) for rank in ranks]
+    # Which costs less, and is most often the answer.
+    return all(file.exists() for file in files) and all(map(is_closed, files))
 
 
 def write_manifest(out_dir: str | Path) -> Path:

@@ -1,11 +1,11 @@
-"""What has been recorded: one record per tensor key, in memory until the step ends."""
+"""What is recorded in a step: one record per tensor key. The values go to a sink at once."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Callable, NamedTuple
 
 import torch
 
@@ -18,6 +18,8 @@ from ttrace_torch.placement_json import to_json
 from ttrace_torch.placing import Placed, place
 from ttrace_torch.precision import StepPrecision
 from ttrace_torch.shapes import check_local_shape
+from ttrace_torch.stored import whole
+from ttrace_torch.writing_ranks import WritingRanks
 
 KINDS = (
     "param",
@@ -58,16 +60,20 @@ class Key(NamedTuple):
 
 @dataclass
 class Record:
-    """A recorded tensor: a CPU copy of the local part, and what the manifest says of the whole."""
+    """A recorded tensor: what the manifest says of it.
+
+    stored: type of the elements.
+    """
 
     key: Key
-    data: torch.Tensor
+    stored: torch.dtype
     shape: list[int]
     placements: dict[str, Placement]
     order: int
     mesh: str = ""
     microbatches: dict[str, Any] | None = None
     scale: float = 1.0
+    members: dict[str, Any] = field(default_factory=dict)
 
     def lies_as(self, other: Record) -> bool:
         """Whether the two are the same part of tensors that may be added up."""
@@ -81,7 +87,7 @@ class Record:
     @property
     def dtype(self) -> str:
         """Name of the element type."""
-        return dtypes.DTYPES[self.data.dtype].name
+        return dtypes.DTYPES[self.stored].name
 
     def dataset(self) -> str:
         """Path of the dataset in the rank's file."""
@@ -109,13 +115,19 @@ class Record:
             entry["mesh"] = self.mesh
         if self.placements:
             entry["placements"] = to_json(self.placements)
-        if self.scale != 1.0 and self.data.is_floating_point():
+        if self.scale != 1.0 and self.stored.is_floating_point:
             entry["scale"] = self.scale
         computed_in = precision.computed_in(key.kind, key.name, self.dtype)
         if computed_in is not None:
             entry["computed_in"] = computed_in
+        entry.update(self.members)
         entry["order"] = self.order
         return entry
+
+
+# Takes a record, what is stored of its tensor, and whether that is to be added to what the same key
+# has already; copies the tensor before it returns.
+Sink = Callable[[Record, torch.Tensor, bool], None]
 
 
 class Recorder:
@@ -127,18 +139,24 @@ class Recorder:
         rank: int,
         kinds: Iterable[str],
         skipped: set[str],
+        sink: Sink,
         scales: Mapping[str, float] | None = None,
+        writing: WritingRanks | None = None,
     ) -> None:
         """`skipped` collects, over all steps, what has no dtype in the format.
 
+        sink: where the values go.
         scales: kind -> what its tensors are to be multiplied by; the manifest says so.
+        writing: which ranks record, all by default.
         """
         self.precision = StepPrecision()
         self.records: dict[Key, Record] = {}
         self._meshes = meshes
         self._rank = rank
+        self._sink = sink
+        self._writing = writing or WritingRanks(None)
         # Without its index, a tensor cut by rows cannot be read.
-        self._kinds = frozenset([*kinds, "index"])
+        self._kinds = frozenset([*kinds, "index"] if self._writing.takes(rank) else [])
         self._skipped = skipped
         self._scales = dict(scales or {})
 
@@ -160,7 +178,7 @@ class Recorder:
         accumulate: bool = False,
         microbatches: dict[str, Any] | None = None,
     ) -> None:
-        """Copies `tensor`, of any device and layout, under `key`.
+        """Has `tensor`, of any device and layout, stored under `key`.
 
         accumulate: a second tensor under the same key is added to the first, as autograd would.
         microbatches: what a tensor of several micro-batches is of theirs, as the manifest says it.
@@ -183,27 +201,27 @@ class Recorder:
         check_local_shape(
             placed.shape, value.shape, placed.placements, placed.grid, coordinate, what
         )
+        self._writing.check(placed, coordinate, what)
+        stored = whole(value)
         record = Record(
             key,
-            cpu_copy(value),
+            stored.value.dtype,
             placed.shape,
             placed.placements,
             len(self.records),
             placed.mesh,
             microbatches,
             self._scales.get(key.kind, 1.0),
+            stored.members,
         )
-        earlier = self.records.get(key)
-        if earlier is None:
-            self.records[key] = record
-        elif accumulate and earlier.lies_as(record):
-            earlier.data += record.data
-        else:
+        earlier = self.records.setdefault(key, record)
+        if earlier is not record and not (accumulate and earlier.lies_as(record)):
             raise TraceError(
                 f"{what}: recorded twice; every micro-batch of a step needs a "
                 "`with tracer.microbatch(n)` with a number of its own, every optimizer step a "
                 "`with tracer.step(n)`"
             )
+        self._sink(earlier, stored.value, earlier is not record)
 
     def _holds(self, placed: Placed) -> bool:
         """Whether this rank holds a part at all."""
@@ -241,13 +259,3 @@ def _flat_part(
                 return value.reshape(-1)[start:stop]
             return value.reshape(-1)
     return value
-
-
-def cpu_copy(tensor: torch.Tensor) -> torch.Tensor:
-    """A contiguous CPU copy that shares no memory with `tensor`."""
-    tensor = tensor.detach()
-    if tensor.layout != torch.strided:
-        tensor = tensor.to_dense()
-    if tensor.device.type != "cpu":
-        return tensor.to("cpu").contiguous().resolve_neg()
-    return tensor.clone(memory_format=torch.contiguous_format).resolve_neg()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Union
 
 import torch
 
 from ttrace_torch.assignment import Assignment
+from ttrace_torch.at_exit import call_at_exit
 from ttrace_torch.batches import Batch, Together, batch_of, number_of
 from ttrace_torch.dataflow import DataFlow
 from ttrace_torch.disturb import Disturber
@@ -23,6 +24,8 @@ from ttrace_torch.record import Key, Recorder
 from ttrace_torch.recorded_state import record_states
 from ttrace_torch.rewriting import Rewriter
 from ttrace_torch.step import Selection, Step
+from ttrace_torch.steps import Steps
+from ttrace_torch.writing_ranks import WritingRanks
 
 Number = Union[torch.Tensor, float, int, bool]
 
@@ -40,6 +43,8 @@ class Tracer:
         disturber: Disturber | None = None,
         framework: Framework | None = None,
         rewriter: Rewriter | None = None,
+        steps: Steps | None = None,
+        writing: WritingRanks | None = None,
     ) -> None:
         self._names = names
         self._assignment = assignment
@@ -49,20 +54,31 @@ class Tracer:
         self._rewriter = rewriter
         self._step: Step | None = None
         self._finished: set[int] = set()
-        self._flow: DataFlow | None = None
+        self._facts: dict[str, Any] = {}
         self._closed = False
+        self._steps = steps or Steps()
+        self._writing = writing or WritingRanks(None)
+        self._next_step = 0
         self._framework = framework or Framework()
         self._watch: Watch | None = None
         if optimizer is not None:
             self._watch = self._framework.watch_optimizer(optimizer, self)
+        self._stay_at_exit = call_at_exit(self._exit)
 
-    @contextmanager
-    def step(self, number: int) -> Iterator[Tracer]:
-        """Traces the training step `number`, counted from 0.
+    def step(self, number: int | None = None) -> AbstractContextManager[Tracer]:
+        """Traces the training step `number`, counted from 0; by default the one after the last.
 
         Parameters are recorded on entering, and on leaving where the optimizer made its step. If
-        the body throws, the step is dropped.
+        the body throws, the step is dropped. A step that is not selected runs as it is.
         """
+        number = self._next_step if number is None else number
+        self._next_step = number + 1
+        if self.failed is not None or not self._steps.takes(number):
+            return nullcontext(self)
+        return self._traced(number)
+
+    @contextmanager
+    def _traced(self, number: int) -> Iterator[Tracer]:
         if self._closed:
             raise TraceError(f"step {number}: the tracer is closed")
         if self._step is not None:
@@ -73,9 +89,15 @@ class Tracer:
         output = self._output
         scales = self._framework.scales()
         recorder = Recorder(
-            output.meshes, output.rank, self._selection.kinds, output.skipped, scales
+            output.meshes,
+            output.rank,
+            self._selection.kinds,
+            output.skipped,
+            output.put,
+            scales,
+            self._writing,
         )
-        step = Step(number, recorder, DataFlow() if self._flow is None else None)
+        step = Step(number, recorder, DataFlow() if self._follows_flow else None)
         step.calls.microbatch = (self._framework.data_rank() or (0, 1))[0]
         hooks = ForwardHooks(
             number,
@@ -110,12 +132,18 @@ class Tracer:
             if self._rewriter is not None:
                 self._rewriter.end()
             if step.flow is not None:
-                self._flow = step.flow
+                self._facts["modules"] = step.flow.entries(self._names)
+            if self._disturber is not None:
+                self._facts["noise"] = self._disturber.facts()
+            if self._rewriter is not None:
+                self._facts["plan"] = self._rewriter.facts()
             if step.clip_norm is not None:
                 step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
-            output.write(recorder.records.values(), recorder.precision, step.optimizer)
+            output.write(recorder.records.values(), recorder.precision, step.optimizer, self._facts)
             self._finished.add(number)
         finally:
+            if number not in self._finished:
+                output.drop()
             hooks.remove()
             step.gradients.remove()
             if step.flow is not None:
@@ -254,10 +282,21 @@ class Tracer:
         """What was not recorded because its dtype is not in the format, as "kind name dtype"."""
         return sorted(self._output.skipped)
 
+    @property
+    def active(self) -> bool:
+        """Whether this tracer records at all: it was told where to."""
+        return True
+
+    @property
+    def failed(self) -> str | None:
+        """What ended the recording: a full disk, a folder without permission. None if nothing."""
+        return self._output.failure.message
+
     def close(self) -> None:
         """Writes the files and takes all hooks off. Does nothing the second time.
 
-        The rank that finds all ranks' files in place writes manifest.json.
+        The rank that finds all ranks' files in place writes manifest.json. Does not throw for what
+        the disk refuses, see `failed`.
         """
         if self._closed:
             return
@@ -265,10 +304,7 @@ class Tracer:
             raise TraceError(f"close() inside step {self._step.number}")
         self._closed = True
         self._detach()
-        modules = self._flow.entries(self._names) if self._flow is not None else None
-        noise = self._disturber.facts() if self._disturber is not None else None
-        plan = self._rewriter.facts() if self._rewriter is not None else None
-        self._output.finish(modules, noise, plan)
+        self._output.finish()
 
     def __enter__(self) -> Tracer:
         return self
@@ -282,7 +318,20 @@ class Tracer:
             self._detach()
             self._output.discard()
 
+    def _exit(self) -> None:
+        """The interpreter ends, and nobody has closed the tracer: finished steps count."""
+        if self._step is not None:
+            self._step = None
+            self._output.drop()
+        self.__exit__(None if self._finished else SystemExit, None, None)
+
+    @property
+    def _follows_flow(self) -> bool:
+        """Whether a step that begins is to tell the data flow, which one does for all."""
+        return "modules" not in self._facts and self._writing.takes(self._output.rank)
+
     def _detach(self) -> None:
+        self._stay_at_exit()
         if self._watch is not None:
             self._watch.remove()
 

@@ -92,11 +92,14 @@ class DeepSpeed(Framework):
             )
         return None if inner is None else own
 
+    def data_rank(self) -> tuple[int, int] | None:
+        return self._ranks.index(distributed.get_rank()), len(self._ranks)
+
     def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
         return self._partitions.held(name, parameter, kind)
 
     def watch_optimizer(self, optimizer: Any, tracer: Tracer) -> Watch:
-        return EngineWatch(self._engine, tracer)
+        return EngineWatch(self._engine, tracer, self._partitions)
 
     def watch_step(self, tracer: Tracer) -> AbstractContextManager[StepWatch]:
         place = self._ranks.index(distributed.get_rank())

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.deepspeed_partitions import Partitions
 from ttrace_torch.names import ModelNames
 from ttrace_torch.optimizer import entries_of
+from ttrace_torch.optimizer_state import MAIN_PARAM, StateTensor, state_tensors
 
 if TYPE_CHECKING:
     from ttrace_torch.tracer import Tracer
@@ -33,13 +37,14 @@ class EngineWatch:
     micro-batch does not come there.
     """
 
-    def __init__(self, engine: Any, tracer: Tracer) -> None:
+    def __init__(self, engine: Any, tracer: Tracer, partitions: Partitions) -> None:
         if not hasattr(type(engine), _STEP):
             raise TraceError(
                 f"{type(engine).__name__} has no {_STEP}, so when gradients are final is not known "
                 "in this release of DeepSpeed; tested is 0.19.8"
             )
         self._engine = engine
+        self._partitions = partitions
         self._count = 0
         self._before = vars(engine).get(_STEP)
         take_step = getattr(engine, _STEP)
@@ -80,6 +85,29 @@ class EngineWatch:
             entry["params"] = [by_id[id(p)] for p in parameters if id(p) in by_id]
             found.append(entry)
         return found
+
+
+    def states(self, names: ModelNames) -> Iterator[StateTensor]:
+        """The state that the coming step begins with: this rank's ranges of the flat groups.
+
+        Wrappers that keep it in yet another way, bf16 with gradients in fp32 and fp16 without ZeRO,
+        tell of none.
+        """
+        inner = self._engine.basic_optimizer
+        if self._engine.optimizer is inner:
+            by_id = {id(parameter): name for name, parameter in names.parameters.items()}
+            yield from state_tensors(inner, by_id, names.parameters)
+            return
+        for name, parameter in names.parameters.items():
+            place = self._partitions.updated(parameter)
+            if place is None:
+                continue
+            flat, part = place
+            if flat.dtype != parameter.dtype:
+                yield StateTensor(name, MAIN_PARAM, flat.detach()[part], True)
+            for key, value in inner.state.get(flat, {}).items():
+                if isinstance(value, torch.Tensor) and value.shape == flat.shape:
+                    yield StateTensor(name, str(key), value[part], True)
 
 
 def loss_scale(engine: Any) -> float:

@@ -43,6 +43,14 @@ class Partitions:
         return parameter.grad if wider is None else wider.view_as(parameter)
 
 
+    def updated(self, parameter: nn.Parameter) -> tuple[torch.Tensor, slice] | None:
+        """The flat tensor that the optimizer updates in the parameter's place, and where in it.
+
+        None where no part of it is this rank's, or no such tensor is known.
+        """
+        return None
+
+
 class GradientPartitions(Partitions):
     """ZeRO-1 and 2: parameters are whole, final gradients the rank's range of each flat group.
 
@@ -99,6 +107,14 @@ class GradientPartitions(Partitions):
         )
 
 
+    def updated(self, parameter: nn.Parameter) -> tuple[torch.Tensor, slice] | None:
+        number, start, length = self._places.get(id(parameter), (0, 0, 0))
+        if length == 0:
+            return None
+        flat: torch.Tensor = self._optimizer.single_partition_of_fp32_groups[number]
+        return flat, slice(start, start + length)
+
+
 class ParameterPartitions(Partitions):
     """ZeRO-3: of everything the rank's share of the elements; that of the last ones has padding."""
 
@@ -147,6 +163,17 @@ class ParameterPartitions(Partitions):
         if group is None:
             raise _not_final(name)
         return self._without_padding(group[turn], stop - start)
+
+    def updated(self, parameter: nn.Parameter) -> tuple[torch.Tensor, slice] | None:
+        start, stop = self._ranges[id(parameter)][self._place]
+        flats = getattr(self._optimizer, "fp32_partitioned_groups_flat", None)
+        if flats is None or id(parameter) not in self._gradients or start == stop:
+            return None
+        number, turn = self._gradients[id(parameter)]
+        before = self._optimizer.fp16_groups[number][:turn]
+        first = sum(int(other.ds_tensor.numel()) for other in before)
+        flat: torch.Tensor = flats[number]
+        return flat, slice(first, first + stop - start)
 
     @staticmethod
     def _without_padding(part: torch.Tensor, length: int) -> torch.Tensor:

@@ -1,0 +1,188 @@
+"""A file that takes whole steps: what is written counts from its commit on, or never.
+
+A job can be killed at any moment, and what it traced before should be readable then. So new bytes
+go behind the end of the last commit, where no reader looks, and changes of earlier ones, which HDF5
+makes to a few blocks of metadata, wait in memory. The commit alone touches what readers see, and
+for these few writes the file has its temporary name: it is whole, or it is not there.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_PAGE = 4096
+
+
+class StepFile:
+    """The file object that h5py writes a rank's file through.
+
+    It swallows what is written once something could not be: HDF5 cannot close a file whose writes
+    fail. The first error stands in `error` then.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._temporary = path.with_name(path.name + ".tmp")
+        self._descriptor = -1
+        self._process = os.getpid()
+        self._published = False
+        self._committed = 0
+        self._size = 0
+        self._place = 0
+        # Number -> content, of the pages with committed bytes that have been changed since.
+        self._pages: dict[int, bytearray] = {}
+        self._ignoring = False
+        self.error: OSError | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has been committed."""
+        return not self._published
+
+    def create(self) -> None:
+        """Makes the folder and an empty temporary file, and removes an earlier file."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.unlink(missing_ok=True)
+        self._temporary.write_bytes(b"")
+
+    def begin(self) -> None:
+        """Opens the file for a step."""
+        path = self._path if self._published else self._temporary
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._size = self._committed
+        self._place = 0
+        self._ignoring = False
+        self.error = None
+
+    def commit(self) -> None:
+        """Puts what has been written since `begin` in place, and closes the file.
+
+        Throws OSError where that fails, `rollback` is to be called then.
+        """
+        # Some file systems tell only now that there was no space.
+        os.fsync(self._descriptor)
+        if self._published:
+            os.rename(self._path, self._temporary)
+            # Until it is back, half of a commit must not be taken for the file.
+            self._published, self._committed = False, 0
+            for number, page in self._pages.items():
+                _write_at(self._descriptor, memoryview(page), number * _PAGE)
+        os.ftruncate(self._descriptor, self._size)
+        os.fsync(self._descriptor)
+        os.rename(self._temporary, self._path)
+        self._published, self._committed = True, self._size
+        self._close()
+
+    def ignore(self) -> None:
+        """What is written from here on is of a step that will be rolled back."""
+        self._ignoring = True
+
+    def rollback(self) -> None:
+        """Forgets what has been written since the last commit, and closes the file."""
+        if self._descriptor >= 0:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._committed)
+            self._close()
+
+    def discard_temporary(self) -> None:
+        """Removes what has not been put in place."""
+        with suppress(OSError):
+            self._temporary.unlink()
+
+    def discard(self) -> None:
+        """Removes everything."""
+        self.discard_temporary()
+        with suppress(OSError):
+            self._path.unlink()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Sets the place of the next read or write."""
+        self._place = offset + (self._size if whence == os.SEEK_END else 0)
+        return self._place
+
+    def tell(self) -> int:
+        """The place of the next read or write."""
+        return self._place
+
+    def truncate(self, size: int) -> int:
+        """Sets the size that the file will have."""
+        self._size = size
+        return size
+
+    def flush(self) -> None:
+        """Does nothing: a commit does it."""
+
+    def read(self, size: int) -> bytes:
+        """The bytes from the place on; those not written yet are zero."""
+        buffer = bytearray(size)
+        self.readinto(buffer)
+        return bytes(buffer)
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:
+        """Fills `buffer` from the place on; bytes that were not written yet are zero."""
+        view = memoryview(buffer).cast("B")
+        start, size = self._place, len(view)
+        done = 0
+        while done < size:
+            data = os.pread(self._descriptor, size - done, start + done)
+            if not data:
+                view[done:] = bytes(size - done)
+                break
+            view[done : done + len(data)] = data
+            done += len(data)
+        for number in self._changed(start, size):
+            low, high = max(start, number * _PAGE), min(start + size, (number + 1) * _PAGE)
+            page = memoryview(self._pages[number])
+            view[low - start : high - start] = page[low - number * _PAGE : high - number * _PAGE]
+        self._place += size
+        return size
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Writes at the place; never fails, see `error`."""
+        view = memoryview(data).cast("B")
+        start, size = self._place, len(view)
+        self._place += size
+        self._size = max(self._size, start + size)
+        # A child of this process that closes what it inherited has nothing to say.
+        if self._ignoring or self.error is not None or os.getpid() != self._process:
+            return size
+        # From here on, a page has no committed bytes.
+        free = -(-self._committed // _PAGE) * _PAGE
+        kept = max(0, min(size, free - start))
+        try:
+            if kept:
+                self._change(start, view[:kept])
+            _write_at(self._descriptor, view[kept:], start + kept)
+        except OSError as error:
+            self.error = error
+        return size
+
+    def _changed(self, start: int, size: int) -> list[int]:
+        if not self._pages or start >= self._committed + _PAGE:
+            return []
+        numbers = range(start // _PAGE, (start + size - 1) // _PAGE + 1)
+        return [number for number in numbers if number in self._pages]
+
+    def _change(self, start: int, view: memoryview) -> None:
+        end = start + len(view)
+        for number in range(start // _PAGE, (end - 1) // _PAGE + 1):
+            first = number * _PAGE
+            if number not in self._pages:
+                known = os.pread(self._descriptor, _PAGE, first)
+                self._pages[number] = bytearray(known.ljust(_PAGE, b"\0"))
+            low, high = max(start, first), min(end, first + _PAGE)
+            self._pages[number][low - first : high - first] = view[low - start : high - start]
+
+    def _close(self) -> None:
+        self._pages = {}
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)
+
+
+def _write_at(descriptor: int, view: memoryview, place: int) -> None:
+    """All of `view`; one call writes 2 GiB at most, and up to a limit of the file's size."""
+    while len(view):
+        written = os.pwrite(descriptor, view, place)
+        view, place = view[written:], place + written
