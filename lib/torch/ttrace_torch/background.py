@@ -11,7 +11,7 @@ from ttrace_torch.failure import Failure, say
 
 # How often a step that waits looks whether the thread is still there.
 _PATIENCE_SECONDS = 1.0
-_GIB = 1 << 30
+_MIB = 1 << 20
 
 Job = Callable[[], None]
 
@@ -120,6 +120,6 @@ class Writer:
         if not self._told:
             self._told = True
             say(
-                f"rank {self._rank}: {self._memory / _GIB:.2g} GiB wait to be written, so the step "
+                f"rank {self._rank}: {self._memory / _MIB:.0f} MiB wait to be written, so the step "
                 "waits too; memory= or TTRACE_MEMORY allows more"
             )

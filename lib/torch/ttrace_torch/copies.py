@@ -42,8 +42,13 @@ class HostCopies:
 
     def _from_cuda(self, tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
         with torch.cuda.device(tensor.device):
-            # Pinned memory is kept and handed out again by torch, once its event has passed.
-            target = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            try:
+                # Torch keeps pinned memory and hands it out again, once the copy has been made.
+                target = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            except RuntimeError:
+                # The host pins no more; this copy is waited for.
+                late = tensor.to("cpu").contiguous().resolve_neg()
+                return lambda: late
             own = torch.cuda.current_stream()
             source = self._on_device_copy(tensor)
             if source is None:
