@@ -10,6 +10,7 @@
 #include "engine/explain.h"
 #include "engine/open_checks.h"
 #include "engine/pairing.h"
+#include "engine/replay_updates.h"
 #include "engine/run_facts.h"
 #include "engine/tensors_of.h"
 #include "engine/tolerances.h"
@@ -77,12 +78,15 @@ void measure_pair(const Pair& pair, const trace::Source& reference, const trace:
   }
 }
 
-std::vector<verdict::Node> nodes_of(const std::vector<Pair>& pairs) {
+std::vector<verdict::Node> nodes_of(const std::vector<Pair>& pairs,
+                                    const std::vector<Result>& results) {
   std::vector<verdict::Node> nodes;
   nodes.reserve(pairs.size());
-  for (const Pair& pair : pairs) {
-    const layout::View& view = pair.reference != nullptr ? *pair.reference : *pair.candidate;
-    nodes.push_back({pair.key, view.order});
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const layout::View& view =
+        pairs[i].reference != nullptr ? *pairs[i].reference : *pairs[i].candidate;
+    const bool replayed = results[i].comparison && results[i].comparison->replay;
+    nodes.push_back({pairs[i].key, view.order, replayed});
   }
   return nodes;
 }
@@ -166,16 +170,23 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
     }
   });
 
+  for (std::string& warning :
+       replay_updates(reference, candidate, pairs, options.threads, out.results)) {
+    out.warnings.push_back(std::move(warning));
+  }
   resolve_tolerances(reference.manifest(), pairs, out.results);
   for (Result& result : out.results) {
     if (!result.comparison) continue;
     const verdict::Judgement judgement =
         verdict::judge(result.comparison->measurement, result.comparison->tolerance, result.exact);
     result.outcome = judgement.outcome;
-    result.reason = judgement.reason;
+    // A reason that is known already is that of a replay: the optimizer was told something else.
+    if (result.reason.empty() || judgement.outcome == Outcome::kMatch) {
+      result.reason = judgement.reason;
+    }
   }
 
-  const std::vector<verdict::Node> nodes = nodes_of(pairs);
+  const std::vector<verdict::Node> nodes = nodes_of(pairs, out.results);
   const std::vector<trace::Module> modules =
       layout::mapped_modules(options.map ? options.map->reference : std::vector<layout::MapRule>{},
                              reference.manifest().modules);

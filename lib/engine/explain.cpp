@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "diagnosis/cause.h"
+#include "diagnosis/stale.h"
 #include "engine/layout_words.h"
 #include "verdict/module_graph.h"
 #include "verdict/phase.h"
@@ -76,9 +77,19 @@ std::string before_words(const std::vector<std::size_t>& depends_on, const Resul
   return text;
 }
 
+diagnosis::StaleFacts stale_facts(const Result& result) {
+  const report::Comparison& comparison = *result.comparison;
+  const double norm = compare::reference_norm(comparison.measurement.total);
+  const double difference = compare::difference_norm(comparison.measurement.total);
+  return {comparison.replay->outside, comparison.replay->unmoved,
+          norm > 0 ? difference / norm : difference};
+}
+
 std::vector<diagnosis::Cause> causes_of(const ExplainInput& input, const Pair& pair,
                                         const Result& result) {
   if (!result.comparison || result.exact) return {};
+  // The others hold a tensor against the reference, which did not judge this one.
+  if (result.comparison->replay) return diagnosis::find_stale(stale_facts(result));
   diagnosis::Case the_case;
   the_case.reference = {&input.reference, pair.reference};
   the_case.candidate = {&input.candidate, pair.candidate};

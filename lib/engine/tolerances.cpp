@@ -4,6 +4,7 @@
 
 #include "tolerance/fallback_rule.h"
 #include "tolerance/noise_rule.h"
+#include "tolerance/replay_rule.h"
 
 namespace ttrace::engine {
 
@@ -28,6 +29,13 @@ void resolve_tolerances(const trace::Manifest& reference, const std::vector<Pair
     const compare::TileStats& stats = comparison.measurement.total;
     const double norm = compare::reference_norm(stats);
     const double epsilon = tolerance::shared_epsilon(*pairs[i].reference, *pairs[i].candidate);
+    if (const auto& replay = comparison.replay) {
+      comparison.tolerance = tolerance::replay_tolerance(
+          {compare::difference_norm(stats), replay->bound_norm,
+           replay->worst ? replay->worst->ratio : 0, replay->optimizer},
+          epsilon);
+      continue;
+    }
     const std::vector<double>& noise = comparison.measurement.noise_norms;
     comparison.tolerance =
         noise.empty()

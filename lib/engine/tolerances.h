@@ -9,7 +9,8 @@
 namespace ttrace::engine {
 
 // results[i] belongs to pairs[i]; those with a comparison get its tolerance: exact for integers, by
-// noise where a noise run has the tensor, else the fallback.
+// replay where the optimizer was replayed, by noise where a noise run has the tensor, else the
+// fallback.
 void resolve_tolerances(const trace::Manifest& reference, const std::vector<Pair>& pairs,
                         std::vector<report::Result>& results);
 

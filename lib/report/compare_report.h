@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compare/measure.h"
+#include "compare/measure_update.h"
 #include "diagnosis/cause.h"
 #include "tolerance/tolerance.h"
 #include "trace/manifest.h"
@@ -30,10 +31,25 @@ struct TraceFacts {
   std::string precision;
 };
 
-// Present where numbers were compared.
+// Of an updated parameter that was judged by replaying its optimizer.
+struct Replay {
+  std::string optimizer;  // "adamw"
+  std::uint64_t updates = 0;
+  std::uint64_t outside = 0;  // elements out of their bounds
+  std::uint64_t unmoved = 0;  // of them, those that still have their old value
+  double bound_norm = 0;
+  std::optional<compare::WorstUpdate> worst;
+  // How far it is from the reference, which does not decide.
+  double reference_difference_norm = 0;
+  double reference_norm = 0;
+};
+
+// Present where numbers were compared. With `replay` the measurement's "reference" is the replayed
+// value, not the reference's; its replicas are as ever.
 struct Comparison {
   compare::Measurement measurement;
   tolerance::Tolerance tolerance;
+  std::optional<Replay> replay = std::nullopt;
 };
 
 struct Result {

@@ -66,6 +66,34 @@ json nonfinite_json(const compare::TileStats& stats) {
   return out;
 }
 
+json replay_json(const Replay& replay) {
+  json worst = nullptr;
+  if (replay.worst) {
+    worst = {{"ratio", number(replay.worst->ratio)},
+             {"index", replay.worst->at},
+             {"replayed", number(replay.worst->replayed)},
+             {"candidate", number(replay.worst->candidate)},
+             {"bound", number(replay.worst->bound)}};
+    if (replay.worst->place) {
+      worst["rank"] = replay.worst->place->rank;
+      worst["local_index"] = replay.worst->place->local;
+    }
+  }
+  const double norm = replay.reference_norm;
+  const double difference = replay.reference_difference_norm;
+  const double error = difference == 0 ? 0 : norm > 0 ? difference / norm : HUGE_VAL;
+  return {{"optimizer", replay.optimizer},
+          {"updates", replay.updates},
+          {"outside", replay.outside},
+          {"unmoved", replay.unmoved},
+          {"bound_norm", number(replay.bound_norm)},
+          {"worst", std::move(worst)},
+          {"against_reference",
+           {{"error", number(error)},
+            {"difference_norm", number(difference)},
+            {"reference_norm", number(norm)}}}};
+}
+
 // The candidate's shard with the largest relative error.
 json worst_slice_json(const compare::Measurement& measurement) {
   const compare::BlockStats* worst = nullptr;
@@ -141,6 +169,7 @@ json result_json(const Result& result) {
                                            : comparison.measurement.replicas.distance_norm);
   }
   out["worst_slice"] = worst_slice_json(comparison.measurement);
+  if (comparison.replay) out["replay"] = replay_json(*comparison.replay);
   return out;
 }
 

@@ -51,13 +51,38 @@ std::string error_words(const Result& result) {
                         short_number(comparison.tolerance.allowed_norm()));
   text += concat(" (", comparison.tolerance.formula, ")");
   if (multiplier > 0) {
+    const tolerance::Rule rule = comparison.tolerance.rule;
     text += std::isfinite(multiplier)
                 ? concat("      would pass at ",
-                         comparison.tolerance.rule == tolerance::Rule::kNoise ? "m" : "k", " = ",
+                         rule == tolerance::Rule::kReplay  ? "bounds × "
+                         : rule == tolerance::Rule::kNoise ? "m = "
+                                                           : "k = ",
                          short_number(multiplier))
                 : std::string("      no multiplier would pass it");
   }
   return text;
+}
+
+std::string replay_words(const Result& result) {
+  const auto& replay = result.comparison->replay;
+  if (!replay) return "";
+  std::string text = concat(base::plural(replay->outside, "element"),
+                            replay->outside == 1 ? " is" : " are",
+                            " not what ", replay->optimizer,
+                            " makes of the candidate's own gradient and state");
+  if (replay->worst) {
+    text += concat("; the worst by ", short_number(replay->worst->ratio), " times its bound, at ",
+                   tensor::to_string(replay->worst->at));
+    if (replay->worst->place) {
+      text += concat(" (rank ", replay->worst->place->rank, " at ",
+                     tensor::to_string(replay->worst->place->local), ")");
+    }
+  }
+  if (replay->reference_norm > 0) {
+    text += concat("; from the reference it is ",
+                   short_number(replay->reference_difference_norm / replay->reference_norm), " away");
+  }
+  return result.reason.empty() ? text : concat(text, "; ", result.reason);
 }
 
 std::string replica_words(const Result& result) {
@@ -94,7 +119,8 @@ std::string largest_words(const Result& result) {
   if (!largest) return "";
   std::string text =
       concat("|d| = ", short_number(largest->difference), " at ", tensor::to_string(largest->at),
-             ": reference ", short_number(largest->reference), ", candidate ",
+             result.comparison->replay ? ": replayed " : ": reference ",
+             short_number(largest->reference), ", candidate ",
              short_number(largest->candidate));
   if (result.largest_rank) {
     text += concat(" (rank ", *result.largest_rank, " at ", tensor::to_string(result.largest_local),
@@ -146,6 +172,7 @@ void write_finding(const CompareReport& report, std::size_t index, std::size_t w
   if (result.comparison) {
     lines.add("error", error_words(result));
     lines.add("where", finding.where);
+    lines.add("replay", replay_words(result));
     lines.add("copies", replica_words(result));
     lines.add("cause", cause_words(finding));
   } else {

@@ -13,6 +13,8 @@ std::string_view rule_name(Rule rule) {
       return "noise";
     case Rule::kFallback:
       return "fallback";
+    case Rule::kReplay:
+      return "replay";
   }
   return "";
 }

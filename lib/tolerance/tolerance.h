@@ -13,6 +13,7 @@ enum class Rule {
   kExact,     // integers and bool: every element equal
   kNoise,     // from disturbed reference runs
   kFallback,  // from the error theorem, where there are none
+  kReplay,    // of an updated parameter: from the optimizer's own arithmetic
 };
 
 std::string_view rule_name(Rule rule);
@@ -21,7 +22,7 @@ std::string_view rule_name(Rule rule);
 struct Tolerance {
   Rule rule = Rule::kExact;
   double epsilon = 0;     // in which this tensor's errors are counted
-  double multiplier = 0;  // m of the noise rule, k of the fallback
+  double multiplier = 0;  // m of the noise rule, k of the fallback, 1 of a replay
   double unit_norm = 0;
   double floor_norm = 0;
   std::string formula;  // "4·noise + 2·ε", for people

@@ -15,6 +15,7 @@ namespace ttrace::verdict {
 struct Node {
   trace::TensorKey key;
   std::optional<std::uint64_t> order;  // execution order in the trace that has it
+  bool replayed = false;               // judged by what its own inputs make of it
 };
 
 struct Dataflow {

@@ -16,8 +16,8 @@ using trace::TensorKey;
 
 class Collector {
  public:
-  Collector(const NodeIndex& index, const ModuleGraph& graph, const TensorKey& key)
-      : index_(index), graph_(graph), key_(key) {}
+  Collector(const NodeIndex& index, const ModuleGraph& graph, const Node& node)
+      : index_(index), graph_(graph), key_(node.key), replayed_(node.replayed) {}
 
   std::vector<std::size_t> collect() {
     switch (key_.kind) {
@@ -54,10 +54,7 @@ class Collector {
         optimizer_state();
         break;
       case Kind::kParamAfterStep:
-        add(Kind::kMainGrad, key_.name);
-        add(Kind::kParam, key_.name);
-        append(index_.find_below(key_, Kind::kOptimizerState, key_.name));
-        add_kind(Kind::kGradNorm);
+        updated_parameter();
         break;
       case Kind::kBuffer:
       case Kind::kScalar:
@@ -129,27 +126,36 @@ class Collector {
     }
   }
 
-  // "layers.0.fc1.weight.exp_avg" belongs to the parameter it begins with, and was left there by
-  // the step before.
+  // A replay starts from the candidate's own gradient, right or wrong, so what it finds does not
+  // follow from the gradient.
+  void updated_parameter() {
+    if (!replayed_) add(Kind::kMainGrad, key_.name);
+    add(Kind::kParam, key_.name);
+    add_kind(Kind::kGradNorm);
+    append(index_.find_states(key_, key_.name));
+  }
+
+  // The state that a step begins with was made by the step before. "layers.0.fc1.weight.exp_avg"
+  // belongs to the parameter it begins with.
   void optimizer_state() {
     if (key_.step == 0) return;
-    TensorKey before = key_;
-    --before.step;
-    append(index_.find_kind(before, Kind::kGradNorm));
-    append(index_.find_in_step(before.step, Kind::kOptimizerState, key_.name));
-    std::string_view name = key_.name;
-    while (true) {
-      const std::vector<std::size_t> gradients = index_.find(before, Kind::kMainGrad, name);
+    const std::uint64_t before = key_.step - 1;
+    append(index_.find_in_step(before, Kind::kOptimizerState, key_.name));
+    TensorKey step_before = key_;
+    step_before.step = before;
+    append(index_.find_kind(step_before, Kind::kGradNorm));
+    for (std::size_t dot = key_.name.rfind('.'); dot != std::string::npos && dot > 0;
+         dot = key_.name.rfind('.', dot - 1)) {
+      const auto gradients =
+          index_.find_in_step(before, Kind::kMainGrad, key_.name.substr(0, dot));
       if (!gradients.empty()) return append(gradients);
-      const std::size_t dot = name.rfind('.');
-      if (dot == std::string_view::npos) return;
-      name = name.substr(0, dot);
     }
   }
 
   const NodeIndex& index_;
   const ModuleGraph& graph_;
   const TensorKey& key_;
+  bool replayed_;
   std::vector<std::size_t> found_;
 };
 
@@ -162,7 +168,7 @@ bool runs_in_order(Kind kind) {
 
 std::vector<std::size_t> dependencies(const NodeIndex& index, const ModuleGraph& graph,
                                       std::size_t i) {
-  return Collector(index, graph, index.nodes()[i].key).collect();
+  return Collector(index, graph, index.nodes()[i]).collect();
 }
 
 std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& nodes) {

@@ -59,17 +59,18 @@ std::vector<std::size_t> NodeIndex::find_in_step(std::uint64_t step, trace::Kind
   return found == values_.end() ? std::vector<std::size_t>{} : found->second;
 }
 
-std::vector<std::size_t> NodeIndex::find_below(const trace::TensorKey& like, trace::Kind kind,
-                                               std::string_view name) const {
+std::vector<std::size_t> NodeIndex::find_states(const trace::TensorKey& like,
+                                                std::string_view parameter) const {
   std::vector<std::size_t> found;
-  const std::string prefix = std::string(name) + ".";
-  for (auto it = values_.lower_bound(std::tuple(like.step, kind, prefix, std::string()));
+  const std::string start = std::string(parameter) + ".";
+  const auto kind = trace::Kind::kOptimizerState;
+  for (auto it = values_.lower_bound(std::tuple(like.step, kind, start, std::string()));
        it != values_.end() && std::get<0>(it->first) == like.step &&
-       std::get<1>(it->first) == kind && std::get<2>(it->first).starts_with(prefix);
+       std::get<1>(it->first) == kind && std::get<2>(it->first).starts_with(start);
        ++it) {
-    for (const std::size_t node : it->second) {
-      if (same_microbatch(like, node)) found.push_back(node);
-    }
+    // Another parameter's name may begin with this one's.
+    if (std::get<3>(it->first).find('.', start.size()) != std::string::npos) continue;
+    found.insert(found.end(), it->second.begin(), it->second.end());
   }
   return found;
 }

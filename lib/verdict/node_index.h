@@ -30,10 +30,9 @@ class NodeIndex {
   // Of exactly this name and kind in another step, whatever the micro-batch.
   std::vector<std::size_t> find_in_step(std::uint64_t step, trace::Kind kind,
                                         std::string_view name) const;
-
-  // All whose names go on after `name` and a dot: "w.exp_avg" of "w".
-  std::vector<std::size_t> find_below(const trace::TensorKey& like, trace::Kind kind,
-                                      std::string_view name) const;
+  // The optimizer's states of a parameter, "<parameter>.<state>", in the step of `like`.
+  std::vector<std::size_t> find_states(const trace::TensorKey& like,
+                                       std::string_view parameter) const;
 
  private:
   using ByName = std::map<std::tuple<std::uint64_t, trace::Kind, std::string, std::string>,

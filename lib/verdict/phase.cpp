@@ -63,7 +63,7 @@ Phase phase_of(const trace::TensorKey& key) {
   switch (key.kind) {
     case Kind::kParam:
     case Kind::kBuffer:
-    case Kind::kOptimizerState:
+    case Kind::kOptimizerState:  // that the step begins with
       return Phase::kParameter;
     case Kind::kInput:
       return module_of_value(key.name) == "(model)" ? Phase::kInput : Phase::kForward;

@@ -20,6 +20,7 @@ ORDER = [
     "hdf5",
     "layout",
     "synth",
+    "update",
     "compare",
     "tolerance",
     "verdict",

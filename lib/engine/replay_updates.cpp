@@ -1,0 +1,153 @@
+#include "engine/replay_updates.h"
+
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/parallel.h"
+#include "engine/update_plan.h"
+
+namespace ttrace::engine {
+namespace {
+
+using compare::UpdateMeasurement;
+using report::Result;
+using update::Algorithm;
+
+// Main gradients that the comparison has read whole, by the key of the stored tensor.
+std::map<trace::TensorKey, double> squared_norms(const std::vector<Pair>& pairs,
+                                                 const std::vector<Result>& results) {
+  std::map<trace::TensorKey, double> norms;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (pairs[i].key.kind != trace::Kind::kMainGrad || !results[i].comparison) continue;
+    const auto* stored = std::get_if<layout::Stored>(&pairs[i].candidate->how);
+    const compare::TileStats& stats = results[i].comparison->measurement.total;
+    if (stored == nullptr || stats.finite != stats.elements) continue;
+    norms.emplace(stored->entry->key, stats.sum_c2);
+  }
+  return norms;
+}
+
+bool is_healthy(const UpdateMeasurement& measured) { return measured.total.unequal == 0; }
+
+std::string optimizer_words(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kNone:
+      return "no update";
+    case Algorithm::kSgd:
+      return "sgd";
+    case Algorithm::kAdam:
+      return "adam";
+    case Algorithm::kAdamW:
+      return "adamw";
+  }
+  return "";
+}
+
+// Puts the replay in the place of the comparison with the reference.
+void adopt(const UpdatePlan& plan, UpdateMeasurement measured, Result& result) {
+  report::Comparison& comparison = *result.comparison;
+  compare::Measurement& measurement = comparison.measurement;
+  report::Replay replay;
+  replay.optimizer = optimizer_words(plan.step.hyperparameters.algorithm);
+  replay.updates = plan.step.hyperparameters.updates;
+  replay.outside = measured.total.unequal;
+  replay.unmoved = measured.unmoved;
+  replay.bound_norm = std::sqrt(measured.sum_bound2);
+  replay.worst = std::move(measured.worst);
+  replay.reference_difference_norm = compare::difference_norm(measurement.total);
+  replay.reference_norm = compare::reference_norm(measurement.total);
+  comparison.replay = std::move(replay);
+  measurement.total = std::move(measured.total);
+  measurement.blocks = std::move(measured.blocks);
+  measurement.noise_norms.clear();
+  measurement.bytes_read += measured.bytes_read;
+  measurement.largest_place = measured.largest_place;
+  result.largest_rank.reset();
+  if (const auto& place = measurement.largest_place) {
+    result.largest_rank = place->rank;
+    result.largest_local = place->local;
+  }
+}
+
+// Why the parameter is left to the other rules, or empty.
+std::string replay_one(UpdatePlan& plan, Result& result) {
+  if (!plan.problem.empty()) return plan.problem;
+  try {
+    UpdateMeasurement measured = compare::measure_update(plan.tensors, plan.step);
+    const Algorithm algorithm = plan.step.hyperparameters.algorithm;
+    if (!is_healthy(measured) && (algorithm == Algorithm::kAdam || algorithm == Algorithm::kAdamW)) {
+      // Fused implementations make their constants in single precision.
+      compare::UpdateStep fused = plan.step;
+      fused.rounding.single_constants = true;
+      UpdateMeasurement again = compare::measure_update(plan.tensors, fused);
+      again.bytes_read += measured.bytes_read;
+      if (is_healthy(again)) measured = std::move(again);
+    }
+    if (is_healthy(measured) && measured.unjudged > 0) {
+      return "some of its elements may be anything, by underflow";
+    }
+    adopt(plan, std::move(measured), result);
+    return "";
+  } catch (const base::Error& error) {
+    if (error.kind() != base::ErrorKind::kInput) throw;
+    return "its parameter, gradient or state cannot be read";
+  }
+}
+
+std::string listed(const std::map<std::string, std::uint64_t>& counts) {
+  std::string text;
+  for (const auto& [what, count] : counts) {
+    text += base::concat(text.empty() ? "" : "; ", what, " (", count, ")");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> replay_updates(const trace::Source& reference,
+                                        const trace::Source& candidate,
+                                        const std::vector<Pair>& pairs, unsigned threads,
+                                        std::vector<Result>& results) {
+  std::vector<std::size_t> updated;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const bool is_updated = pairs[i].key.kind == trace::Kind::kParamAfterStep;
+    if (is_updated && results[i].comparison && !results[i].exact) updated.push_back(i);
+  }
+  Clipping clipping(candidate, squared_norms(pairs, results));
+  const UpdatePlanner planner(reference, candidate, clipping);
+  std::vector<UpdatePlan> plans;
+  for (const std::size_t i : updated) plans.push_back(planner.plan(pairs[i]));
+
+  std::vector<std::string> problems(updated.size());
+  base::parallel_for(updated.size(), threads, [&](std::size_t u) {
+    problems[u] = replay_one(plans[u], results[updated[u]]);
+    if (!plans[u].difference.empty()) results[updated[u]].reason = plans[u].difference;
+  });
+
+  std::map<std::string, std::uint64_t> unplayed;
+  std::map<std::string, std::uint64_t> different;
+  std::uint64_t unplayed_count = 0;
+  std::uint64_t different_count = 0;
+  for (std::size_t u = 0; u < updated.size(); ++u) {
+    if (!problems[u].empty()) ++unplayed[problems[u]], ++unplayed_count;
+    if (!plans[u].difference.empty()) ++different[plans[u].difference], ++different_count;
+  }
+  std::vector<std::string> warnings;
+  if (unplayed_count > 0) {
+    warnings.push_back(base::concat(
+        unplayed_count, " of ", base::plural(updated.size(), "updated parameter"),
+        " could not be judged by replaying the optimizer, only by the tolerance of the others, "
+        "which is wider: ",
+        listed(unplayed)));
+  }
+  if (different_count > 0) {
+    warnings.push_back(base::concat("the optimizer was told something else than in the reference for ",
+                                    base::plural(different_count, "updated parameter"), ": ",
+                                    listed(different)));
+  }
+  return warnings;
+}
+
+}  // namespace ttrace::engine
