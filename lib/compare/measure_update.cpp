@@ -71,10 +71,10 @@ class UpdateMeasuring {
  private:
   void measure_slab(const tensor::Box& slab, TileStats& into) {
     const std::span<const double> candidate = after_.read(slab);
-    const update::Inputs inputs{parameter_.read(slab),       gradient_.read(slab),
-                                step_.clip,                  momentum_buffer_.read(slab),
-                                exp_avg_.read(slab),         exp_avg_sq_.read(slab),
-                                max_exp_avg_sq_.read(slab)};
+    const update::Inputs inputs{
+        parameter_.read(slab),       gradient_.read(slab), step_.clip,
+        momentum_buffer_.read(slab), exp_avg_.read(slab),  exp_avg_sq_.read(slab),
+        max_exp_avg_sq_.read(slab)};
     replayed_.resize(candidate.size());
     bounds_.resize(candidate.size());
     update::replay(step_.hyperparameters, step_.rounding, inputs, replayed_, bounds_);

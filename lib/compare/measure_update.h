@@ -42,9 +42,9 @@ struct UpdateMeasurement {
   // `unequal` the elements that are not within their bounds.
   TileStats total;
   std::vector<BlockStats> blocks;
-  std::uint64_t unmoved = 0;   // of those elements: with the old value still
-  std::uint64_t unjudged = 0;  // finite elements whose bound is not
-  double sum_bound2 = 0;       // Σ bound², over the judged elements
+  std::uint64_t unmoved = 0;           // of those elements: with the old value still
+  std::uint64_t unjudged = 0;          // finite elements whose bound is not
+  double sum_bound2 = 0;               // Σ bound², over the judged elements
   std::optional<Place> largest_place;  // of total.largest
   std::optional<WorstUpdate> worst;    // nothing if all elements are exactly as replayed
   std::uint64_t bytes_read = 0;

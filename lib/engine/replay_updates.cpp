@@ -77,7 +77,8 @@ std::string replay_one(UpdatePlan& plan, Result& result) {
   try {
     UpdateMeasurement measured = compare::measure_update(plan.tensors, plan.step);
     const Algorithm algorithm = plan.step.hyperparameters.algorithm;
-    if (!is_healthy(measured) && (algorithm == Algorithm::kAdam || algorithm == Algorithm::kAdamW)) {
+    if (!is_healthy(measured) &&
+        (algorithm == Algorithm::kAdam || algorithm == Algorithm::kAdamW)) {
       // Fused implementations make their constants in single precision.
       compare::UpdateStep fused = plan.step;
       fused.rounding.single_constants = true;
@@ -143,9 +144,9 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
         listed(unplayed)));
   }
   if (different_count > 0) {
-    warnings.push_back(base::concat("the optimizer was told something else than in the reference for ",
-                                    base::plural(different_count, "updated parameter"), ": ",
-                                    listed(different)));
+    warnings.push_back(
+        base::concat("the optimizer was told something else than in the reference for ",
+                     base::plural(different_count, "updated parameter"), ": ", listed(different)));
   }
   return warnings;
 }

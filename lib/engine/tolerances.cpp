@@ -30,10 +30,10 @@ void resolve_tolerances(const trace::Manifest& reference, const std::vector<Pair
     const double norm = compare::reference_norm(stats);
     const double epsilon = tolerance::shared_epsilon(*pairs[i].reference, *pairs[i].candidate);
     if (const auto& replay = comparison.replay) {
-      comparison.tolerance = tolerance::replay_tolerance(
-          {compare::difference_norm(stats), replay->bound_norm,
-           replay->worst ? replay->worst->ratio : 0, replay->optimizer},
-          epsilon);
+      comparison.tolerance =
+          tolerance::replay_tolerance({compare::difference_norm(stats), replay->bound_norm,
+                                       replay->worst ? replay->worst->ratio : 0, replay->optimizer},
+                                      epsilon);
       continue;
     }
     const std::vector<double>& noise = comparison.measurement.noise_norms;

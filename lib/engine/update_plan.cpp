@@ -185,10 +185,10 @@ UpdatePlan UpdatePlanner::plan(const Pair& pair) const {
   // The same view over the parameters' gradients, over their states, ...
   const auto over = [&](Operand operand) {
     if (first.operands[operand] == nullptr) return compare::TensorRef{};
-    return compare::TensorRef(
-        &candidate_, layout::with_entries(pair.candidate, [&](const TensorEntry& after) {
-          return *leaves.at(&after).operands[operand];
-        }));
+    return compare::TensorRef(&candidate_,
+                              layout::with_entries(pair.candidate, [&](const TensorEntry& after) {
+                                return *leaves.at(&after).operands[operand];
+                              }));
   };
   plan.tensors.parameter = over(kParameter);
   plan.tensors.gradient = over(kGradient);

@@ -16,7 +16,9 @@ std::optional<update::Rounding> update_rounding(const update::Hyperparameters& h
     if (!unit_roundoff(entry->dtype)) return std::nullopt;
     if (entry->computed_in && !unit_roundoff(*entry->computed_in)) return std::nullopt;
   }
-  const auto coarser = [](DType a, DType b) { return *unit_roundoff(a) < *unit_roundoff(b) ? b : a; };
+  const auto coarser = [](DType a, DType b) {
+    return *unit_roundoff(a) < *unit_roundoff(b) ? b : a;
+  };
 
   update::Rounding rounding;
   const bool is_main = entries.parameter->key.kind == trace::Kind::kOptimizerState;
@@ -48,7 +50,8 @@ std::optional<update::Rounding> update_rounding(const update::Hyperparameters& h
   const double stored = *unit_roundoff(entries.after->dtype);
   if (stored > *unit_roundoff(working)) {
     rounding.stored = stored;
-    rounding.smallest = std::max(rounding.smallest, update::smallest_rounding(entries.after->dtype));
+    rounding.smallest =
+        std::max(rounding.smallest, update::smallest_rounding(entries.after->dtype));
   }
   // Norm + 1e-6, the quotient and the product are rounded; one to spare for the recorded norm.
   if (clipped && entries.gradient != nullptr) {

@@ -12,8 +12,9 @@ namespace ttrace::engine {
 
 struct UpdateEntries {
   const trace::TensorEntry* after = nullptr;
-  const trace::TensorEntry* parameter = nullptr;  // what the optimizer updates: `main_param`, if any
-  const trace::TensorEntry* gradient = nullptr;   // or null
+  const trace::TensorEntry* parameter =
+      nullptr;                                   // what the optimizer updates: `main_param`, if any
+  const trace::TensorEntry* gradient = nullptr;  // or null
   std::vector<const trace::TensorEntry*> states;
 };
 

@@ -52,13 +52,12 @@ std::string error_words(const Result& result) {
   text += concat(" (", comparison.tolerance.formula, ")");
   if (multiplier > 0) {
     const tolerance::Rule rule = comparison.tolerance.rule;
-    text += std::isfinite(multiplier)
-                ? concat("      would pass at ",
-                         rule == tolerance::Rule::kReplay  ? "bounds × "
-                         : rule == tolerance::Rule::kNoise ? "m = "
-                                                           : "k = ",
-                         short_number(multiplier))
-                : std::string("      no multiplier would pass it");
+    text += std::isfinite(multiplier) ? concat("      would pass at ",
+                                               rule == tolerance::Rule::kReplay  ? "bounds × "
+                                               : rule == tolerance::Rule::kNoise ? "m = "
+                                                                                 : "k = ",
+                                               short_number(multiplier))
+                                      : std::string("      no multiplier would pass it");
   }
   return text;
 }
@@ -66,10 +65,9 @@ std::string error_words(const Result& result) {
 std::string replay_words(const Result& result) {
   const auto& replay = result.comparison->replay;
   if (!replay) return "";
-  std::string text = concat(base::plural(replay->outside, "element"),
-                            replay->outside == 1 ? " is" : " are",
-                            " not what ", replay->optimizer,
-                            " makes of the candidate's own gradient and state");
+  std::string text =
+      concat(base::plural(replay->outside, "element"), replay->outside == 1 ? " is" : " are",
+             " not what ", replay->optimizer, " makes of the candidate's own gradient and state");
   if (replay->worst) {
     text += concat("; the worst by ", short_number(replay->worst->ratio), " times its bound, at ",
                    tensor::to_string(replay->worst->at));
@@ -79,8 +77,9 @@ std::string replay_words(const Result& result) {
     }
   }
   if (replay->reference_norm > 0) {
-    text += concat("; from the reference it is ",
-                   short_number(replay->reference_difference_norm / replay->reference_norm), " away");
+    text +=
+        concat("; from the reference it is ",
+               short_number(replay->reference_difference_norm / replay->reference_norm), " away");
   }
   return result.reason.empty() ? text : concat(text, "; ", result.reason);
 }
@@ -120,8 +119,7 @@ std::string largest_words(const Result& result) {
   std::string text =
       concat("|d| = ", short_number(largest->difference), " at ", tensor::to_string(largest->at),
              result.comparison->replay ? ": replayed " : ": reference ",
-             short_number(largest->reference), ", candidate ",
-             short_number(largest->candidate));
+             short_number(largest->reference), ", candidate ", short_number(largest->candidate));
   if (result.largest_rank) {
     text += concat(" (rank ", *result.largest_rank, " at ", tensor::to_string(result.largest_local),
                    ")");

@@ -146,8 +146,7 @@ class Collector {
     append(index_.find_kind(step_before, Kind::kGradNorm));
     for (std::size_t dot = key_.name.rfind('.'); dot != std::string::npos && dot > 0;
          dot = key_.name.rfind('.', dot - 1)) {
-      const auto gradients =
-          index_.find_in_step(before, Kind::kMainGrad, key_.name.substr(0, dot));
+      const auto gradients = index_.find_in_step(before, Kind::kMainGrad, key_.name.substr(0, dot));
       if (!gradients.empty()) return append(gradients);
     }
   }

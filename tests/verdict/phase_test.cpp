@@ -48,6 +48,7 @@ TEST_CASE("every kind has a phase, and the phases follow one step") {
   CHECK(phase(Kind::kParamGrad) == Phase::kBackward);
   CHECK(phase(Kind::kMainGrad) == Phase::kSynchronisation);
   CHECK(phase(Kind::kGradNorm) == Phase::kGradNorm);
+  CHECK(phase(Kind::kOptimizerState) == Phase::kParameter);  // what the step begins with
   CHECK(phase(Kind::kParamAfterStep) == Phase::kOptimizer);
   CHECK(Phase::kForward < Phase::kLoss);
   CHECK(Phase::kLoss < Phase::kBackward);
