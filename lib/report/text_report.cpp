@@ -40,6 +40,8 @@ void write_answer(const CompareReport& report, const TextStyle& style, std::ostr
       const Result* closest = nullptr;
       for (const Result& result : report.results) {
         if (result.outcome != Outcome::kMatch || !result.comparison || result.exact) continue;
+        // The last rounding of a replayed update reaches its bound in every large tensor.
+        if (result.comparison->replay) continue;
         if (closest == nullptr ||
             used_share(*result.comparison) > used_share(*closest->comparison)) {
           closest = &result;

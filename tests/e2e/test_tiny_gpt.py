@@ -80,7 +80,10 @@ def test_p12_is_blamed_on_the_norms(noise: list[Path], tmp_path: Path) -> None:
 def test_reference_and_noise_runs_agree_with_themselves(tmp_path: Path) -> None:
     exit_code, text, report = compare(TESTDATA / "ref.h5", TESTDATA / "ref.h5", [], tmp_path)
     check_healthy(exit_code, text, report)
-    assert all(result["error"] == 0 for result in report["results"])
+    replayed = [result for result in report["results"] if result["rule"] == "replay"]
+    assert {result["key"]["kind"] for result in replayed} == {"param_after_step"}
+    assert all(result["replay"]["against_reference"]["error"] == 0 for result in replayed)
+    assert all(result["error"] == 0 for result in report["results"] if result not in replayed)
 
 
 def test_a_disturbed_run_in_the_place_of_the_candidate_is_told(tmp_path: Path) -> None:
