@@ -18,6 +18,7 @@ void add_top_level_flags(CLI::App& app);
 // Parses the command line and runs the chosen action. Usage errors exit with 2.
 int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv);
 
+void add_calibrate_command(CLI::App& app, Action& action);
 void add_compare_command(CLI::App& app, Action& action);
 void add_inspect_command(CLI::App& app, Action& action);
 void add_lint_command(CLI::App& app, Action& action);

@@ -1,7 +1,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -31,6 +33,7 @@ struct Flags {
   std::string json;
   std::string layout;
   std::string map;
+  std::string tolerance;
   std::string colour = "auto";
   bool all = false;
   unsigned threads = 0;
@@ -49,6 +52,16 @@ std::size_t terminal_width() {
   return known ? size.ws_col : 0;
 }
 
+// The local date, as "2026-11-21".
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  std::array<char, 16> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d", &local);
+  return text.data();
+}
+
 void print_warnings(const std::vector<std::string>& warnings) {
   for (std::size_t i = 0; i < warnings.size() && i < kMostWarnings; ++i) {
     base::warn(base::printable(warnings[i]));
@@ -64,7 +77,7 @@ int run(const Flags& flags) {
     require_not_of_trace(flags.json, input);
   }
   for (const std::string& input : flags.noise) require_not_of_trace(flags.json, input);
-  for (const std::string& rules : {flags.layout, flags.map}) {
+  for (const std::string& rules : {flags.layout, flags.map, flags.tolerance}) {
     if (!rules.empty()) require_not_of_trace(flags.json, rules);
   }
   OutputFile json(flags.json);
@@ -79,6 +92,13 @@ int run(const Flags& flags) {
   engine::CompareOptions options{flags.selection.selection(), flags.threads, {}};
   if (!flags.map.empty()) {
     options.map = layout::parse_map_rules(rules_text(flags.map), flags.map);
+  }
+  std::optional<tolerance::Calibration> calibration;
+  if (!flags.tolerance.empty()) {
+    calibration = tolerance::parse_calibration(rules_text(flags.tolerance), flags.tolerance);
+    options.calibration = &*calibration;
+    options.calibration_file = flags.tolerance;
+    options.today = today();
   }
   report::CompareReport report =
       engine::compare_traces(*reference, *candidate, noise_runs, options);
@@ -115,6 +135,8 @@ void add_compare_command(CLI::App& app, Action& action) {
   command->add_option("--noise", flags->noise,
                       "a run of the reference with its first activation disturbed (repeatable; "
                       "three are best)");
+  command->add_option("--tolerance", flags->tolerance,
+                      "tolerances (JSON) that `ttrace calibrate` wrote, with rules on top");
   command->add_option("--json", flags->json, "also write the report as JSON to this file");
   command->add_flag("--all", flags->all, "print every finding in full and every tensor");
   command->add_option("--threads", flags->threads, "number of threads (default: one per core)");

@@ -9,9 +9,6 @@
 namespace ttrace::compare {
 namespace {
 
-// 2 MiB of doubles per tensor and thread: past the size where reading in larger parts is faster.
-constexpr std::uint64_t kSlabElements = std::uint64_t{1} << 18;
-
 bool is_exact(const layout::View& view) { return !tensor::is_floating(view.dtype); }
 
 bool is_u64(const layout::View& view) { return view.dtype == tensor::DType::kUInt64; }
@@ -72,22 +69,17 @@ class ReplicaTotals {
 
 }  // namespace
 
-Measurement measure(const TensorRef& reference, const TensorRef& candidate,
-                    const std::vector<TensorRef>& noise) {
+Measurement measure(const TensorRef& reference, const TensorRef& candidate, const Grid* grid) {
   const auto reference_tensor =
       make_reader(*reference.source, *reference.view, Replicas::kFirstOnly);
   const auto candidate_tensor = make_reader(*candidate.source, *candidate.view, Replicas::kAll);
-  std::vector<std::unique_ptr<TensorReader>> noise_tensors;
-  for (const TensorRef& run : noise) {
-    noise_tensors.push_back(make_reader(*run.source, *run.view, Replicas::kFirstOnly));
-  }
   const bool exact = is_exact(*reference.view) && is_exact(*candidate.view);
 
   Measurement result;
-  std::vector<double> noise_squares(noise.size(), 0);
+  std::optional<GridSums> by_cell;
+  if (grid != nullptr) by_cell.emplace(*grid);
   std::vector<double> r;
   std::vector<double> c;
-  std::vector<double> n;
   std::vector<std::int64_t> exact_r;
   std::vector<std::int64_t> exact_c;
   const auto measure_slab = [&](const tensor::Box& slab, TileStats& into) {
@@ -111,11 +103,7 @@ Measurement measure(const TensorRef& reference, const TensorRef& candidate,
           count_unequal(exact_r, is_u64(*reference.view), exact_c, is_u64(*candidate.view));
     }
     into.merge(stats);
-    for (std::size_t i = 0; i < noise_tensors.size(); ++i) {
-      n.resize(count);
-      noise_tensors[i]->read(slab, n);
-      noise_squares[i] += squared_distance(r, n);
-    }
+    if (by_cell) by_cell->add(slab, r, c);
   };
   for (Region& region : candidate_tensor->regions()) {
     BlockStats here{std::move(region.boxes), std::move(region.ranks), {}, std::move(region.part)};
@@ -129,12 +117,11 @@ Measurement measure(const TensorRef& reference, const TensorRef& candidate,
   ReplicaTotals replicas;
   candidate_tensor->for_each_check([&](const ReplicaCheck& check) { replicas.add(check); });
   replicas.store(result);
-  for (const double square : noise_squares) result.noise_norms.push_back(std::sqrt(square));
+  if (by_cell) result.cells = by_cell->cells();
   if (result.total.largest) {
     result.largest_place = candidate_tensor->locate(result.total.largest->at);
   }
   result.bytes_read = reference_tensor->bytes_read() + candidate_tensor->bytes_read();
-  for (const auto& run : noise_tensors) result.bytes_read += run->bytes_read();
   return result;
 }
 

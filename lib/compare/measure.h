@@ -1,11 +1,12 @@
-// One tensor of the candidate held against the reference, and the reference against its disturbed
-// runs, in one pass. Measures; whether the result is good is for tolerance and verdict.
+// One tensor of the candidate held against the reference, in one pass. Measures; whether the result
+// is good is for tolerance and verdict.
 #pragma once
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "compare/grid_sums.h"
 #include "compare/tensor_reader.h"
 #include "compare/tile_stats.h"
 #include "layout/view.h"
@@ -41,19 +42,23 @@ struct ReplicaDifference {
 
 struct Measurement {
   TileStats total;
-  std::vector<BlockStats> blocks;   // one per shard of the candidate, replicas together
-  std::vector<double> noise_norms;  // ‖R' - R‖ of every noise run, infinite if it is not finite
-  bool has_replicas = false;        // the candidate's layout has copies that were checked
+  std::vector<BlockStats> blocks;  // one per shard of the candidate, replicas together
+  std::vector<CellSums> cells;     // by the grid asked for: a the reference, b the candidate
+  bool has_replicas = false;       // the candidate's layout has copies that were checked
   bool replicas_differ = false;
   ReplicaDifference replicas;
   std::optional<Place> largest_place;  // of total.largest in the candidate
   std::uint64_t bytes_read = 0;
 };
 
-// `noise` must have the shape of `reference`, as must `candidate`. Reads both tensors slab by slab
-// in bounded memory, never a whole tensor. Integers and bool are compared exactly
-// (`total.unequal`). Throws an input error if a shard cannot be read.
-Measurement measure(const TensorRef& reference, const TensorRef& candidate,
-                    const std::vector<TensorRef>& noise);
+// Elements of a slab, 2 MiB of doubles per tensor and thread: past the size where reading in larger
+// parts is faster.
+inline constexpr std::uint64_t kSlabElements = std::uint64_t{1} << 18;
+
+// `candidate` must have the shape of `reference`. Reads both tensors slab by slab in bounded
+// memory, never a whole tensor. Integers and bool are compared exactly (`total.unequal`). `grid`,
+// of the same shape: also sums the differences cell by cell; may be null. Throws an input error if
+// a shard cannot be read.
+Measurement measure(const TensorRef& reference, const TensorRef& candidate, const Grid* grid);
 
 }  // namespace ttrace::compare

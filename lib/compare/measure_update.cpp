@@ -10,7 +10,7 @@ namespace ttrace::compare {
 namespace {
 
 // Of up to eight tensors at once: 4 MiB of doubles a thread.
-constexpr std::uint64_t kSlabElements = std::uint64_t{1} << 16;
+constexpr std::uint64_t kUpdateSlabElements = std::uint64_t{1} << 16;
 
 // One of the tensors, or nothing.
 class Operand {
@@ -51,7 +51,7 @@ class UpdateMeasuring {
     for (Region& region : after_.reader().regions()) {
       BlockStats here{std::move(region.boxes), std::move(region.ranks), {}, std::move(region.part)};
       for (const tensor::Box& box : here.boxes) {
-        tensor::for_each_slab(box, kSlabElements,
+        tensor::for_each_slab(box, kUpdateSlabElements,
                               [&](const tensor::Box& slab) { measure_slab(slab, here.stats); });
       }
       result_.total.merge(here.stats);
@@ -135,7 +135,7 @@ double squared_norm(const TensorRef& tensor) {
   const auto reader = make_reader(*tensor.source, *tensor.view, Replicas::kFirstOnly);
   std::vector<double> values;
   double squares = 0;
-  tensor::for_each_slab(tensor::whole(tensor.view->shape), kSlabElements,
+  tensor::for_each_slab(tensor::whole(tensor.view->shape), kUpdateSlabElements,
                         [&](const tensor::Box& slab) {
                           values.resize(tensor::volume(slab));
                           reader->read(slab, values);

@@ -95,4 +95,34 @@ DistanceSums sum_distance(const double* a, const double* b, std::size_t count) {
   return {add_lanes(d2), max_lane(largest)};
 }
 
+PairSums sum_pairs(const double* a, const double* b, std::size_t count) {
+  if (count < kLanes) {
+    // Narrow cells have short rows, for which filling and folding the lanes would cost more.
+    PairSums sums;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double difference = b[i] - a[i];
+      sums.d2 += difference * difference;
+      sums.a2 += a[i] * a[i];
+      sums.largest = std::max(sums.largest, std::abs(difference));
+    }
+    return sums;
+  }
+  Lanes d2{};
+  Lanes a2{};
+  Lanes largest{};
+  const auto add = [&](std::size_t lane, double from, double to) {
+    const double difference = to - from;
+    d2[lane] += difference * difference;
+    a2[lane] += from * from;
+    const double size = std::abs(difference);
+    largest[lane] = size > largest[lane] ? size : largest[lane];
+  };
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) add(lane, a[i + lane], b[i + lane]);
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) add(lane, a[i], b[i]);
+  return {add_lanes(d2), add_lanes(a2), max_lane(largest)};
+}
+
 }  // namespace ttrace::compare

@@ -32,4 +32,12 @@ struct DistanceSums {
 };
 DistanceSums sum_distance(const double* a, const double* b, std::size_t count);
 
+// Σ (B - A)², Σ A² and max |B - A| over any number of pairs; not finite where a value is not.
+struct PairSums {
+  double d2 = 0;
+  double a2 = 0;
+  double largest = 0;
+};
+PairSums sum_pairs(const double* a, const double* b, std::size_t count);
+
 }  // namespace ttrace::compare

@@ -8,6 +8,7 @@
 #include "base/number_text.h"
 #include "base/parallel.h"
 #include "engine/explain.h"
+#include "engine/noise_source.h"
 #include "engine/open_checks.h"
 #include "engine/pairing.h"
 #include "engine/replay_updates.h"
@@ -30,16 +31,29 @@ std::string only_words(const char* side, const std::string& note) {
   return base::concat("in the ", side, " only", note.empty() ? "" : "; ", note);
 }
 
-Result unmeasured(const Pair& pair, const Selection& selection) {
+// Why a rule leaves the tensor unjudged, or nothing.
+std::string skip_reason(const CompareOptions& options, const trace::TensorKey& key) {
+  if (options.calibration == nullptr) return "";
+  const tolerance::Policy& rules = options.calibration->rules;
+  const auto number = tolerance::rule_for(rules, key);
+  if (!number || !tolerance::skips(rules[*number], options.today)) return "";
+  const tolerance::PolicyRule& rule = rules[*number];
+  return base::concat("policy:", *number, ": ", rule.skip,
+                      rule.until.empty() ? "" : base::concat(" (until ", rule.until, ")"));
+}
+
+Result unmeasured(const Pair& pair, const CompareOptions& options) {
   Result result;
   result.key = pair.key;
   const layout::View& view = pair.reference != nullptr ? *pair.reference : *pair.candidate;
   result.shape = view.shape;
   result.dtype = view.dtype;
   result.note = pair.note;
-  if (!selection.selects(pair.key)) {
+  const std::string skipped =
+      options.selection.selects(pair.key) ? skip_reason(options, pair.key) : "not selected";
+  if (!skipped.empty()) {
     result.outcome = Outcome::kSkippedByRule;
-    result.reason = "not selected";
+    result.reason = skipped;
   } else if (pair.candidate == nullptr) {
     result.outcome = Outcome::kMissing;
     result.reason = only_words("reference", pair.note);
@@ -61,11 +75,15 @@ bool is_to_be_measured(const Result& result) {
 }
 
 void measure_pair(const Pair& pair, const trace::Source& reference, const trace::Source& candidate,
-                  Result& result) {
+                  const NoiseSource& noise, Result& result) {
   try {
     report::Comparison comparison;
+    std::uint64_t noise_bytes = 0;
+    if (!result.exact) comparison.noise = noise.of(reference, pair, noise_bytes);
+    const compare::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
     comparison.measurement =
-        compare::measure({&reference, pair.reference}, {&candidate, pair.candidate}, pair.noise);
+        compare::measure({&reference, pair.reference}, {&candidate, pair.candidate}, grid);
+    comparison.measurement.bytes_read += noise_bytes;
     if (const auto& place = comparison.measurement.largest_place) {
       result.largest_rank = place->rank;
       result.largest_local = place->local;
@@ -76,6 +94,30 @@ void measure_pair(const Pair& pair, const trace::Source& reference, const trace:
     result.outcome = Outcome::kUnreadable;
     result.reason = error.what();
   }
+}
+
+std::vector<std::string> tolerance_file_warnings(const trace::Manifest& reference,
+                                                 const std::vector<trace::TensorKey>& keys,
+                                                 const CompareOptions& options) {
+  std::vector<std::string> warnings =
+      calibration_warnings(reference, *options.calibration, options.calibration_file);
+  const tolerance::Policy& rules = options.calibration->rules;
+  std::vector<std::size_t> used(rules.size(), 0);
+  for (const trace::TensorKey& key : keys) {
+    if (const auto number = tolerance::rule_for(rules, key)) ++used[*number];
+  }
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const std::string who =
+        base::concat(options.calibration_file, ": /rules/", i, " (", rules[i].names.front(), ")");
+    if (used[i] == 0) {
+      warnings.push_back(base::concat(who, " is the first match of no tensor"));
+    } else if (!rules[i].skip.empty() && !tolerance::skips(rules[i], options.today)) {
+      warnings.push_back(base::concat(who, " ended on ", rules[i].until, ", so ",
+                                      base::plural(used[i], "tensor"),
+                                      " are judged again; renew it or take it out"));
+    }
+  }
+  return warnings;
 }
 
 std::vector<verdict::Node> nodes_of(const std::vector<Pair>& pairs,
@@ -163,10 +205,21 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
     out.warnings.push_back(std::move(warning));
   }
 
-  for (const Pair& pair : pairs) out.results.push_back(unmeasured(pair, options.selection));
+  const NoiseSource noise_source(reference.manifest(), options.calibration);
+  const tolerance::Policy no_rules;
+  const tolerance::Policy& rules = options.calibration ? options.calibration->rules : no_rules;
+  if (options.calibration != nullptr) {
+    out.tolerance_file = options.calibration_file;
+    if (noise.empty()) out.noise_runs = options.calibration->runs;
+    for (std::string& warning : tolerance_file_warnings(reference.manifest(), keys, options)) {
+      out.warnings.push_back(std::move(warning));
+    }
+  }
+
+  for (const Pair& pair : pairs) out.results.push_back(unmeasured(pair, options));
   base::parallel_for(pairs.size(), options.threads, [&](std::size_t i) {
     if (is_to_be_measured(out.results[i])) {
-      measure_pair(pairs[i], reference, candidate, out.results[i]);
+      measure_pair(pairs[i], reference, candidate, noise_source, out.results[i]);
     }
   });
 
@@ -174,11 +227,12 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
        replay_updates(reference, candidate, pairs, options.threads, out.results)) {
     out.warnings.push_back(std::move(warning));
   }
-  resolve_tolerances(reference.manifest(), pairs, out.results);
+  resolve_tolerances(reference.manifest(), pairs, rules, out.results);
   for (Result& result : out.results) {
     if (!result.comparison) continue;
-    const verdict::Judgement judgement =
-        verdict::judge(result.comparison->measurement, result.comparison->tolerance, result.exact);
+    const report::Comparison& comparison = *result.comparison;
+    const verdict::Judgement judgement = verdict::judge(
+        comparison.measurement, comparison.tolerance, result.exact, comparison.slices);
     result.outcome = judgement.outcome;
     // A reason that is known already is that of a replay: the optimizer was told something else.
     if (result.reason.empty() || judgement.outcome == Outcome::kMatch) {

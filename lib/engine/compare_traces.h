@@ -7,6 +7,7 @@
 #include "engine/selection.h"
 #include "layout/map_rules.h"
 #include "report/compare_report.h"
+#include "tolerance/calibration.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
@@ -15,12 +16,16 @@ struct CompareOptions {
   Selection selection;
   unsigned threads = 0;  // 0: one per core
   std::optional<layout::MapRules> map = std::nullopt;
+  const tolerance::Calibration* calibration = nullptr;
+  std::string calibration_file = "";  // what it was read from, for messages
+  std::string today = "";             // "2026-11-21": rules that skip may end on a day
 };
 
-// `noise`: runs of the reference with its first activation disturbed; may be empty. Throws a usage
-// error if the selection matches nothing, an input error if a manifest contradicts itself or the
-// map does not fit. A tensor or rank that cannot be read is an outcome, not an error. Everything
-// but `environment` is the same for every number of threads.
+// `noise`: runs of the reference with its first activation disturbed; may be empty. Where it is,
+// the calibration tells the noise; its rules apply in any case. Throws a usage error if the
+// selection matches nothing, an input error if a manifest contradicts itself or the map does not
+// fit. A tensor or rank that cannot be read is an outcome, not an error. Everything but
+// `environment` is the same for every number of threads.
 report::CompareReport compare_traces(const trace::Source& reference, const trace::Source& candidate,
                                      const std::vector<const trace::Source*>& noise,
                                      const CompareOptions& options);

@@ -7,6 +7,7 @@
 #include "diagnosis/cause.h"
 #include "diagnosis/stale.h"
 #include "engine/layout_words.h"
+#include "engine/slice_words.h"
 #include "verdict/module_graph.h"
 #include "verdict/phase.h"
 
@@ -138,6 +139,7 @@ std::vector<report::Finding> explain_findings(const ExplainInput& input,
     if (result.comparison) {
       finding.ranks = ranks_with_error(result);
       finding.where = where_words({&input.candidate, pair.candidate}, result);
+      finding.parts = slices_words(result.comparison->slices, result.shape);
       finding.merged = view_words(input.candidate, *pair.candidate);
       finding.causes = causes_of(input, pair, result);
     }

@@ -61,7 +61,8 @@ void adopt(const UpdatePlan& plan, UpdateMeasurement measured, Result& result) {
   comparison.replay = std::move(replay);
   measurement.total = std::move(measured.total);
   measurement.blocks = std::move(measured.blocks);
-  measurement.noise_norms.clear();
+  // The replayed value is not the reference, of which alone the noise is known.
+  comparison.noise.reset();
   measurement.bytes_read += measured.bytes_read;
   measurement.largest_place = measured.largest_place;
   result.largest_rank.reset();

@@ -1,5 +1,6 @@
 #include "engine/tolerances.h"
 
+#include <cmath>
 #include <map>
 
 #include "tolerance/fallback_rule.h"
@@ -7,42 +8,97 @@
 #include "tolerance/replay_rule.h"
 
 namespace ttrace::engine {
+namespace {
+
+// The fallback of every tensor, which depends on all of them.
+class Fallback {
+ public:
+  Fallback(const trace::Manifest& reference, const std::vector<report::Result>& results)
+      : layers_(tolerance::layer_count(reference.tensors)) {
+    tolerance::TypicalSize typical;
+    for (const report::Result& result : results) {
+      if (!result.comparison || result.exact) continue;
+      const compare::TileStats& stats = result.comparison->measurement.total;
+      typical.add(result.key.kind, compare::reference_norm(stats), stats.finite);
+    }
+    for (const trace::Kind kind : trace::kAllKinds) typical_rms_.emplace(kind, typical.rms(kind));
+  }
+
+  tolerance::Tolerance of(const report::Result& result, double epsilon) const {
+    const compare::TileStats& stats = result.comparison->measurement.total;
+    return tolerance::fallback_tolerance(compare::reference_norm(stats), epsilon, stats.finite,
+                                         tolerance::error_depth(result.key, layers_),
+                                         typical_rms_.at(result.key.kind));
+  }
+
+ private:
+  std::uint64_t layers_;
+  std::map<trace::Kind, double> typical_rms_;
+};
+
+tolerance::NoiseConstants constants_of(const tolerance::PolicyRule* rule) {
+  tolerance::NoiseConstants constants;
+  if (rule == nullptr) return constants;
+  constants.multiplier = rule->multiplier.value_or(constants.multiplier);
+  constants.floor = rule->floor.value_or(constants.floor);
+  constants.absolute = rule->absolute.value_or(constants.absolute);
+  return constants;
+}
+
+// A rule's numbers where only the fallback judges: its multiplier, and floors on top.
+void apply(const tolerance::PolicyRule& rule, double norm, std::uint64_t elements,
+           tolerance::Tolerance& tolerance) {
+  tolerance.multiplier = rule.multiplier.value_or(tolerance.multiplier);
+  tolerance.floor_norm += rule.floor.value_or(0) * tolerance.epsilon * norm +
+                          rule.absolute.value_or(0) * std::sqrt(static_cast<double>(elements));
+}
+
+void resolve_one(const Pair& pair, const tolerance::PolicyRule* rule, const Fallback& fallback,
+                 report::Result& result) {
+  report::Comparison& comparison = *result.comparison;
+  const compare::TileStats& stats = comparison.measurement.total;
+  const double epsilon = tolerance::shared_epsilon(*pair.reference, *pair.candidate);
+  if (const auto& replay = comparison.replay; replay && !result.exact) {
+    comparison.tolerance =
+        tolerance::replay_tolerance({compare::difference_norm(stats), replay->bound_norm,
+                                     replay->worst ? replay->worst->ratio : 0, replay->optimizer},
+                                    epsilon);
+    return;
+  }
+  if (result.exact || (rule != nullptr && rule->exact)) {
+    comparison.tolerance = tolerance::exact_tolerance();
+    comparison.tolerance.epsilon = result.exact ? 0 : epsilon;
+    return;
+  }
+  const double norm = compare::reference_norm(stats);
+  if (!comparison.noise) {
+    comparison.tolerance = fallback.of(result, epsilon);
+    if (rule != nullptr) apply(*rule, norm, stats.finite, comparison.tolerance);
+    return;
+  }
+  const tolerance::NoiseConstants constants = constants_of(rule);
+  const tolerance::PartNoise noise = tolerance::noise_of_all(*comparison.noise);
+  comparison.tolerance =
+      tolerance::noise_tolerance({noise.norm, comparison.noise->norms.size(), norm, stats.finite,
+                                  tolerance::freedom(noise, stats.finite)},
+                                 epsilon, constants);
+  comparison.slices =
+      verdict::judge_slices(comparison.measurement, *comparison.noise, epsilon, constants);
+}
+
+}  // namespace
 
 void resolve_tolerances(const trace::Manifest& reference, const std::vector<Pair>& pairs,
-                        std::vector<report::Result>& results) {
-  tolerance::TypicalSize typical;
-  for (const report::Result& result : results) {
-    if (!result.comparison || result.exact) continue;
-    const compare::TileStats& stats = result.comparison->measurement.total;
-    typical.add(result.key.kind, compare::reference_norm(stats), stats.finite);
-  }
-  std::map<trace::Kind, double> typical_rms;
-  for (const trace::Kind kind : trace::kAllKinds) typical_rms.emplace(kind, typical.rms(kind));
-  const std::uint64_t layers = tolerance::layer_count(reference.tensors);
+                        const tolerance::Policy& rules, std::vector<report::Result>& results) {
+  const Fallback fallback(reference, results);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].comparison) continue;
+    const auto number = rule_for(rules, results[i].key);
+    resolve_one(pairs[i], number ? &rules[*number] : nullptr, fallback, results[i]);
     report::Comparison& comparison = *results[i].comparison;
-    if (results[i].exact) {
-      comparison.tolerance = tolerance::exact_tolerance();
-      continue;
-    }
-    const compare::TileStats& stats = comparison.measurement.total;
-    const double norm = compare::reference_norm(stats);
-    const double epsilon = tolerance::shared_epsilon(*pairs[i].reference, *pairs[i].candidate);
-    if (const auto& replay = comparison.replay) {
-      comparison.tolerance =
-          tolerance::replay_tolerance({compare::difference_norm(stats), replay->bound_norm,
-                                       replay->worst ? replay->worst->ratio : 0, replay->optimizer},
-                                      epsilon);
-      continue;
-    }
-    const std::vector<double>& noise = comparison.measurement.noise_norms;
-    comparison.tolerance =
-        noise.empty()
-            ? tolerance::fallback_tolerance(norm, epsilon, stats.finite,
-                                            tolerance::error_depth(results[i].key, layers),
-                                            typical_rms.at(results[i].key.kind))
-            : tolerance::noise_tolerance(noise, norm, epsilon, stats.finite);
+    if (number && !results[i].exact && !comparison.replay) comparison.tolerance.policy = number;
+    comparison.measurement.cells = {};
+    if (comparison.noise) comparison.noise->cells = {};
   }
 }
 

@@ -1,5 +1,6 @@
 #include "report/compare_report.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace ttrace::report {
@@ -42,8 +43,19 @@ double relative_error(const compare::Measurement& measurement) {
 }
 
 double used_share(const Comparison& comparison) {
-  return ratio(compare::difference_norm(comparison.measurement.total),
-               comparison.tolerance.allowed_norm());
+  const double whole = ratio(compare::difference_norm(comparison.measurement.total),
+                             comparison.tolerance.allowed_norm());
+  const auto& worst = comparison.slices.worst;
+  return worst ? std::max(whole, worst->used_share()) : whole;
+}
+
+double passing_multiplier(const Comparison& comparison) {
+  double multiplier = tolerance::passing_multiplier(
+      comparison.tolerance, compare::difference_norm(comparison.measurement.total));
+  for (const verdict::Slice& slice : comparison.slices.found) {
+    multiplier = std::max(multiplier, slice.passing_multiplier());
+  }
+  return multiplier;
 }
 
 }  // namespace ttrace::report

@@ -11,9 +11,11 @@
 #include "compare/measure.h"
 #include "compare/measure_update.h"
 #include "diagnosis/cause.h"
+#include "tolerance/noise_estimate.h"
 #include "tolerance/tolerance.h"
 #include "trace/manifest.h"
 #include "verdict/outcome.h"
+#include "verdict/slices.h"
 
 namespace ttrace::report {
 
@@ -50,6 +52,8 @@ struct Comparison {
   compare::Measurement measurement;
   tolerance::Tolerance tolerance;
   std::optional<Replay> replay = std::nullopt;
+  std::optional<tolerance::NoiseEstimate> noise = std::nullopt;  // what disturbed runs tell of it
+  verdict::SliceJudgement slices = {};                           // nothing without noise
 };
 
 struct Result {
@@ -76,6 +80,7 @@ struct Finding {
   std::string called_at;
   std::vector<std::uint64_t> ranks;
   std::string where;                    // for people
+  std::string parts;                    // which parts are beyond their own tolerance
   std::string before;                   // what it was computed from and how that fared
   std::vector<std::size_t> depends_on;  // results
   std::vector<std::size_t> downstream;  // results that are bad and follow from it
@@ -97,9 +102,10 @@ struct CompareReport {
   std::string why;  // of an inconclusive verdict
   TraceFacts reference;
   TraceFacts candidate;
-  std::vector<std::string> noise_runs;
-  std::string layout_rules;   // file that overrode the candidate's layouts, or empty
-  std::string map_rules;      // file that renamed tensors, or empty
+  std::vector<std::string> noise_runs;  // also those that a calibration was made of
+  std::string tolerance_file;           // or empty
+  std::string layout_rules;             // file that overrode the candidate's layouts, or empty
+  std::string map_rules;                // file that renamed tensors, or empty
   bool from_modules = false;  // the frontier follows the data flow, not the execution order
   std::map<verdict::Outcome, std::uint64_t> counts;
   std::vector<Result> results;  // in the order of the data flow
@@ -111,8 +117,10 @@ struct CompareReport {
 
 // ‖C - R‖/‖R‖; infinite where the reference is zero and the candidate is not.
 double relative_error(const compare::Measurement& measurement);
-// Share of the allowed error that is used; infinite where nothing is allowed and something is
-// there.
+// Share of the allowed error that is used, by the tensor or by the worst of its parts; infinite
+// where nothing is allowed and something is there.
 double used_share(const Comparison& comparison);
+// The smallest multiplier with which the tensor and all of its parts would pass.
+double passing_multiplier(const Comparison& comparison);
 
 }  // namespace ttrace::report

@@ -125,6 +125,44 @@ json worst_slice_json(const compare::Measurement& measurement) {
   return out;
 }
 
+std::string_view what_name(verdict::Slice::What what) {
+  switch (what) {
+    case verdict::Slice::What::kShard:
+      return "shard";
+    case verdict::Slice::What::kBlock:
+      return "block";
+    case verdict::Slice::What::kElement:
+      return "element";
+  }
+  return "";
+}
+
+json slice_json(const verdict::Slice& slice) {
+  const tensor::Box hull = tensor::hull(slice.boxes);
+  const double norm = slice.reference_norm;
+  const auto relative = [norm](double value) {
+    return number(norm > 0 ? value / norm : (value > 0 ? HUGE_VAL : 0.0));
+  };
+  return {{"what", what_name(slice.what)},
+          {"origin", hull.origin},
+          {"extent", hull.extent},
+          {"ranks", slice.ranks},
+          {"error", relative(slice.difference_norm)},
+          {"allowed", relative(slice.tolerance.allowed_norm())},
+          {"formula", slice.tolerance.formula},
+          {"passing_multiplier", number(slice.passing_multiplier())}};
+}
+
+void add_slices(const verdict::SliceJudgement& slices, json& out) {
+  if (!slices.worst) return;
+  out["closest_slice"] = slice_json(*slices.worst);
+  if (slices.beyond == 0) return;
+  json found = json::array();
+  for (const verdict::Slice& slice : slices.found) found.push_back(slice_json(slice));
+  out["slices_beyond"] = slices.beyond;
+  out["slices"] = std::move(found);
+}
+
 json result_json(const Result& result) {
   json out{{"key", key_json(result.key)},
            {"outcome", outcome_name(result.outcome)},
@@ -145,11 +183,9 @@ json result_json(const Result& result) {
                             ? number(error / comparison.tolerance.epsilon)
                             : json(nullptr);
   out["allowed"] = number(norm > 0 ? allowed / norm : (allowed > 0 ? HUGE_VAL : 0.0));
-  out["rule"] = rule_name(comparison.tolerance.rule);
+  out["rule"] = rule_text(comparison.tolerance);
   out["formula"] = comparison.tolerance.formula;
-  out["passing_multiplier"] =
-      result.exact ? json(nullptr)
-                   : number(tolerance::passing_multiplier(comparison.tolerance, difference));
+  out["passing_multiplier"] = result.exact ? json(nullptr) : number(passing_multiplier(comparison));
   out["difference_norm"] = number(difference);
   out["reference_norm"] = number(norm);
   out["candidate_norm"] = number(compare::candidate_norm(stats));
@@ -170,6 +206,7 @@ json result_json(const Result& result) {
   }
   out["worst_slice"] = worst_slice_json(comparison.measurement);
   if (comparison.replay) out["replay"] = replay_json(*comparison.replay);
+  add_slices(comparison.slices, out);
   return out;
 }
 
@@ -188,6 +225,7 @@ json finding_json(const Finding& finding, const CompareReport& report) {
   out["source"] = {{"class", finding.class_name}, {"called_at", finding.called_at}};
   out["ranks"] = finding.ranks;
   out["where"] = finding.where;
+  if (!finding.parts.empty()) out["parts"] = finding.parts;
   out["merged"] = finding.merged;
   if (result.outcome == verdict::Outcome::kReplicaConflict) {
     out["replica_classes"] = result.comparison->measurement.replicas.classes;
@@ -233,8 +271,9 @@ std::string json_text(const CompareReport& report) {
       {"backend", environment.backend},       {"instruction_set", environment.instruction_set},
       {"threads", environment.threads},       {"seconds", environment.seconds},
       {"bytes_read", environment.bytes_read}, {"version", environment.version}};
-  const json tolerance{{"rule", report.noise_runs.empty() ? "fallback" : "noise"},
-                       {"noise_runs", report.noise_runs}};
+  json tolerance{{"rule", report.noise_runs.empty() ? "fallback" : "noise"},
+                 {"noise_runs", report.noise_runs}};
+  if (!report.tolerance_file.empty()) tolerance["file"] = report.tolerance_file;
   std::string text = "{\n  \"schema\": " + dumped(kReportSchema);
   text += ",\n  \"verdict\": " + dumped(verdict_name(report.verdict));
   if (!report.why.empty()) text += ",\n  \"why\": " + dumped(report.why);

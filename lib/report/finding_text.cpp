@@ -43,7 +43,7 @@ std::string error_words(const Result& result) {
   const double epsilon = comparison.tolerance.epsilon;
   if (result.exact) return result.reason;
   const double difference = compare::difference_norm(comparison.measurement.total);
-  const double multiplier = tolerance::passing_multiplier(comparison.tolerance, difference);
+  const double multiplier = passing_multiplier(comparison);
   std::string text =
       norm > 0 ? concat(short_number(error), " of its norm = ", short_number(error / epsilon), " ε",
                         "      allowed ", short_number(comparison.tolerance.allowed_norm() / norm))
@@ -91,6 +91,14 @@ std::string replica_words(const Result& result) {
   if (!(norm > 0)) return "";
   return concat("the copies differ by ", short_number(measurement.replicas.distance_norm / norm),
                 " of the reference's norm");
+}
+
+// Where the whole is beyond its tolerance, the worst part says little more than where the error is.
+std::string part_words(const Finding& finding, const Result& result) {
+  const Comparison& comparison = *result.comparison;
+  const double difference = compare::difference_norm(comparison.measurement.total);
+  if (!(difference <= comparison.tolerance.allowed_norm())) return "";
+  return finding.parts.empty() ? "" : concat("the whole is within, but ", finding.parts);
 }
 
 std::string cause_words(const Finding& finding) {
@@ -170,6 +178,7 @@ void write_finding(const CompareReport& report, std::size_t index, std::size_t w
   if (result.comparison) {
     lines.add("error", error_words(result));
     lines.add("where", finding.where);
+    lines.add("parts", part_words(finding, result));
     lines.add("replay", replay_words(result));
     lines.add("copies", replica_words(result));
     lines.add("cause", cause_words(finding));

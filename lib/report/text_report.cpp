@@ -182,6 +182,7 @@ void write_footer(const CompareReport& report, std::ostream& out) {
       << (report.noise_runs.empty()
               ? std::string("tolerance by the fallback rule")
               : concat("tolerance from ", base::plural(report.noise_runs.size(), "noise run")))
+      << (report.tolerance_file.empty() ? "" : concat(" (", printable(report.tolerance_file), ")"))
       << " · " << report.environment.backend << " " << report.environment.instruction_set << ", "
       << base::plural(report.environment.threads, "thread") << " · "
       << base::human_bytes(report.environment.bytes_read) << " in " << seconds.data() << " s\n";

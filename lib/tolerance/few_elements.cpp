@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <mutex>
+#include <utility>
 
 namespace ttrace::tolerance {
 namespace {
@@ -65,8 +68,17 @@ double f_quantile(double p, double d1, double d2) {
 
 double few_elements_widening(std::uint64_t elements, std::size_t runs) {
   if (elements == 0 || elements >= kManyElements) return 1;
-  const auto d1 = static_cast<double>(elements);
-  return std::sqrt(std::max(1.0, f_quantile(kQuantile, d1, d1 * static_cast<double>(runs))));
+  // Every tensor has many parts to judge, most of them of a size met before.
+  static std::mutex mutex;
+  static std::map<std::pair<std::uint64_t, std::size_t>, double> known;
+  const std::lock_guard lock(mutex);
+  const auto [found, fresh] = known.try_emplace({elements, runs}, 1.0);
+  if (fresh) {
+    const auto d1 = static_cast<double>(elements);
+    const double quantile = f_quantile(kQuantile, d1, d1 * static_cast<double>(runs));
+    found->second = std::sqrt(std::max(1.0, quantile));
+  }
+  return found->second;
 }
 
 }  // namespace ttrace::tolerance

@@ -1,6 +1,7 @@
 #include "tolerance/noise_rule.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/concat.h"
 #include "base/number_text.h"
@@ -8,21 +9,23 @@
 
 namespace ttrace::tolerance {
 
-Tolerance noise_tolerance(const std::vector<double>& noise_norms, double reference_norm,
-                          double epsilon, std::uint64_t elements) {
-  const double noise = *std::max_element(noise_norms.begin(), noise_norms.end());
-  const double widening = few_elements_widening(elements, noise_norms.size());
+Tolerance noise_tolerance(const NoisyPart& part, double epsilon, const NoiseConstants& constants) {
+  const double widening = few_elements_widening(part.freedom, part.runs);
   Tolerance tolerance;
   tolerance.rule = Rule::kNoise;
   tolerance.epsilon = epsilon;
-  tolerance.multiplier = kNoiseMultiplier;
-  tolerance.unit_norm = widening * noise;
-  const double floor = kFloorMultiplier * std::min(widening, kMostFloorWidening);
-  tolerance.floor_norm = floor * epsilon * reference_norm;
+  tolerance.multiplier = constants.multiplier;
+  tolerance.unit_norm = widening * part.noise;
+  const double floor = constants.floor * std::min(widening, kMostFloorWidening);
+  tolerance.floor_norm = floor * epsilon * part.reference_norm +
+                         constants.absolute * std::sqrt(static_cast<double>(part.elements));
   tolerance.formula =
-      base::concat(base::short_number(kNoiseMultiplier), "·",
+      base::concat(base::short_number(constants.multiplier), "·",
                    widening > 1.05 ? base::concat(base::short_number(widening), "·noise") : "noise",
                    " + ", base::short_number(floor), "·ε");
+  if (constants.absolute > 0) {
+    tolerance.formula += base::concat(" + ", base::short_number(constants.absolute), "·√n");
+  }
   return tolerance;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/concat.h"
+
 namespace ttrace::tolerance {
 
 std::string_view rule_name(Rule rule) {
@@ -17,6 +19,11 @@ std::string_view rule_name(Rule rule) {
       return "replay";
   }
   return "";
+}
+
+std::string rule_text(const Tolerance& tolerance) {
+  if (tolerance.policy) return base::concat("policy:", *tolerance.policy);
+  return std::string(rule_name(tolerance.rule));
 }
 
 double passing_multiplier(const Tolerance& tolerance, double difference_norm) {

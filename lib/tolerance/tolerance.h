@@ -1,7 +1,9 @@
 // How far a candidate may be from its reference: one number per tensor, and where it came from.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,10 +27,14 @@ struct Tolerance {
   double multiplier = 0;  // m of the noise rule, k of the fallback, 1 of a replay
   double unit_norm = 0;
   double floor_norm = 0;
-  std::string formula;  // "4·noise + 2·ε", for people
+  std::string formula;                // "4·noise + 2·ε", for people
+  std::optional<std::size_t> policy;  // the rule of the tolerance file that changed it
 
   double allowed_norm() const { return multiplier * unit_norm + floor_norm; }
 };
+
+// "policy:2" or the name of the rule: what the JSON report calls it.
+std::string rule_text(const Tolerance& tolerance);
 
 // The smallest multiplier with which `difference_norm` would pass: 0 if the floor alone allows it,
 // infinite if no multiplier does.

@@ -45,7 +45,7 @@ bool is_bad(Outcome outcome) {
 }
 
 Judgement judge(const compare::Measurement& measurement, const tolerance::Tolerance& tolerance,
-                bool exact) {
+                bool exact, const SliceJudgement& slices) {
   const compare::TileStats& stats = measurement.total;
   const double allowed = exact ? 0 : tolerance.allowed_norm();
   // The replicas first: which of two different copies would the comparison be about?
@@ -68,6 +68,11 @@ Judgement judge(const compare::Measurement& measurement, const tolerance::Tolera
   }
   // Written so that NaN diverges.
   if (!(compare::difference_norm(stats) <= allowed)) return {Outcome::kDiverged, ""};
+  if (slices.beyond > 0) {
+    return {Outcome::kDiverged, base::concat("as a whole within its tolerance, but ",
+                                             base::plural(slices.beyond, "part"),
+                                             " of it beyond that of the same elements")};
+  }
   const double norm = compare::reference_norm(stats);
   // An infinite tolerance (a noise run that is not finite) checks nothing, not even a zero tensor.
   if (std::isinf(allowed) || (norm > 0 && allowed >= norm)) {

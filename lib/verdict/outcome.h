@@ -7,6 +7,7 @@
 
 #include "compare/measure.h"
 #include "tolerance/tolerance.h"
+#include "verdict/slices.h"
 
 namespace ttrace::verdict {
 
@@ -37,8 +38,8 @@ struct Judgement {
   std::string reason;  // for people, where the outcome alone does not tell
 };
 
-// `exact`: both tensors are of integer or bool type.
+// `exact`: both tensors are of integer or bool type. `slices`: what became of the tensor's parts.
 Judgement judge(const compare::Measurement& measurement, const tolerance::Tolerance& tolerance,
-                bool exact);
+                bool exact, const SliceJudgement& slices = {});
 
 }  // namespace ttrace::verdict

@@ -120,7 +120,7 @@ TEST_CASE("noise runs are mapped as the reference is") {
   const std::string map = R"("reference": )" + kJoin;
   const CompareReport out = compared(apart(), fused(1e-3), map, {&noise});
   CHECK(out.verdict == Verdict::kMatch);
-  CHECK(result_of(out, "qkv").comparison->measurement.noise_norms.size() == 1);
+  CHECK(result_of(out, "qkv").comparison->noise->norms.size() == 1);
   CHECK(compared(apart(), fused(1), map, {&noise}).verdict == Verdict::kDiverged);
 }
 
@@ -254,8 +254,7 @@ TEST_CASE("noise is measured on what is compared") {
   small.edit().run.noise = trace::NoiseFacts{1, 1e-7, "a"};
   const CompareReport out = compared(big, two_batches(2, 1e-3), "", {&small});
   CHECK(out.verdict == Verdict::kMatch);
-  CHECK(result_of(out, "a").comparison->measurement.noise_norms.at(0) ==
-        Catch::Approx(1e-3).epsilon(1e-3));
+  CHECK(result_of(out, "a").comparison->noise->norms.at(0) == Catch::Approx(1e-3).epsilon(1e-3));
   CHECK(compared(big, two_batches(2, 1), "", {&small}).verdict == Verdict::kDiverged);
 }
 

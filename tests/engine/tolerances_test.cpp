@@ -27,15 +27,21 @@ struct Measured {
 
   tolerance::Tolerance resolve() {
     std::vector<report::Result> results{result};
-    resolve_tolerances(
-        manifest, {{entry.key, layout::view_of(entry), layout::view_of(entry), {}, {}}}, results);
+    resolve_tolerances(manifest,
+                       {{entry.key, layout::view_of(entry), layout::view_of(entry), {}, {}}}, rules,
+                       results);
     return results[0].comparison->tolerance;
   }
 
   trace::TensorEntry entry;
   trace::Manifest manifest;
   report::Result result;
+  tolerance::Policy rules;
 };
+
+tolerance::NoiseEstimate noise_of(std::vector<double> norms) {
+  return {10, norms, std::vector<double>(norms.size(), 1e-6), compare::Grid({4}, {1}), {}};
+}
 
 TEST_CASE("integers are exact") {
   Measured measured(make_entry("ids", {4}, trace::Kind::kInput, tensor::DType::kInt64));
@@ -54,11 +60,34 @@ TEST_CASE("without noise the fallback judges, by depth and typical size") {
 
 TEST_CASE("with noise the noise judges, the largest of the runs") {
   Measured measured(make_entry("layers.1.mlp", {4}));
-  measured.result.comparison->measurement.noise_norms = {1e-6, 3e-6, 2e-6};
+  measured.result.comparison->noise = noise_of({1e-6, 3e-6, 2e-6});
   const tolerance::Tolerance found = measured.resolve();
   CHECK(found.rule == Rule::kNoise);
   const double widening = tolerance::few_elements_widening(4, 3);
   CHECK(found.allowed_norm() == Catch::Approx(4 * widening * 3e-6 + 2 * widening * 0x1p-23 * 10));
+}
+
+TEST_CASE("a rule changes the numbers and is named") {
+  Measured measured(make_entry("layers.1.mlp", {4}));
+  measured.rules = {{{"other"}, {}, 9, {}, {}, false, "", ""},
+                    {{"layers.*"}, {trace::Kind::kOutput}, 8, 0, 0.5, false, "", ""}};
+  measured.result.comparison->noise = noise_of({3e-6});
+  const tolerance::Tolerance found = measured.resolve();
+  CHECK(rule_text(found) == "policy:1");
+  const double widening = tolerance::few_elements_widening(4, 1);
+  CHECK(found.allowed_norm() == Catch::Approx(8 * widening * 3e-6 + 0.5 * 2));
+  measured.result.comparison->noise.reset();
+  const tolerance::Tolerance fallback = measured.resolve();
+  CHECK(fallback.multiplier == 8);
+  CHECK(fallback.allowed_norm() == Catch::Approx(8 * 1.03 * 1.03 * 0x1p-23 * (10 + 10) + 0.5 * 2));
+}
+
+TEST_CASE("a rule may ask for equality") {
+  Measured measured(make_entry("layers.1.mlp", {4}));
+  measured.rules = {{{"layers.1.mlp"}, {}, {}, {}, {}, true, "", ""}};
+  measured.result.comparison->noise = noise_of({3});
+  CHECK(measured.resolve().allowed_norm() == 0);
+  CHECK(rule_text(measured.resolve()) == "policy:0");
 }
 
 TEST_CASE("the precision is that in which a tensor was computed") {
@@ -79,7 +108,7 @@ TEST_CASE("integers do not make floating-point tensors of their kind look large"
       floats.entry.key, layout::view_of(floats.entry), layout::view_of(floats.entry), {}, {}};
   const Pair of_integers{
       integers.entry.key, layout::view_of(integers.entry), layout::view_of(integers.entry), {}, {}};
-  resolve_tolerances(floats.manifest, {of_floats, of_integers, of_integers}, results);
+  resolve_tolerances(floats.manifest, {of_floats, of_integers, of_integers}, {}, results);
   CHECK(results[0].comparison->tolerance.allowed_norm() == floats.resolve().allowed_norm());
 }
 
@@ -88,7 +117,7 @@ TEST_CASE("what was not measured gets no tolerance") {
   std::vector<report::Result> results{measured.result};
   results[0].comparison.reset();
   resolve_tolerances(measured.manifest,
-                     {{measured.entry.key, layout::view_of(measured.entry), nullptr, {}, {}}},
+                     {{measured.entry.key, layout::view_of(measured.entry), nullptr, {}, {}}}, {},
                      results);
   CHECK_FALSE(results[0].comparison.has_value());
 }

@@ -65,9 +65,8 @@ TEST_CASE("the keys of tensors, of noise and of plans are the collector's") {
     CHECK(stream.key() == hexadecimal(line[6]));
   }
   for (const auto& line : lines_of("plan")) {
-    const Stream stream =
-        Stream::of_plan(std::stoull(line[1]), line[2], std::stoull(line[3]), std::stoull(line[4]),
-                        std::stoull(line[5]), line[6]);
+    const Stream stream = Stream::of_plan(std::stoull(line[1]), line[2], std::stoull(line[3]),
+                                          std::stoull(line[4]), std::stoull(line[5]), line[6]);
     CHECK(stream.key() == hexadecimal(line[7]));
   }
 }

@@ -36,8 +36,8 @@ TEST_CASE("unknown keys are refused wherever they stand") {
   refuse(with_top(R"("run": {"modle": ""})"), "/run/modle", "unknown key");
   refuse(with_top(R"("run": {"noise": {"seed": 1, "epsilon": 1, "at": "e", "x": 1}})"),
          "/run/noise/x", "unknown key");
-  refuse(with_top(R"("run": {"plan": {"digest": "", "modules": [], "seed": 1}})"),
-         "/run/plan/seed", "unknown key");
+  refuse(with_top(R"("run": {"plan": {"digest": "", "modules": [], "seed": 1}})"), "/run/plan/seed",
+         "unknown key");
   refuse(with_mesh(R"({"axes": [], "axis": 1})"), "/meshes//axis", "unknown key");
   refuse(with_mesh(R"({"axes": [{"name": "tp", "size": 1, "x": 1}]})"), "/meshes//axes/0/x",
          "unknown key");

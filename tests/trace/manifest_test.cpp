@@ -84,7 +84,8 @@ TEST_CASE("every member of a manifest survives being written") {
     "run": {"framework": "f", "model": "größe \"x\"", "precision": "p", "command": "a\nb",
             "created": "c", "collector": "d", "extra": {"z": [1, {"y": null}], "a": 0.1},
             "noise": {"seed": 18446744073709551615, "epsilon": 1e-7, "at": "emb"},
-            "plan": {"digest": ")" + std::string(60, '0') + R"(1a2f", "modules": ["a", "b.*"]}},
+            "plan": {"digest": ")" +
+                           std::string(60, '0') + R"(1a2f", "modules": ["a", "b.*"]}},
     "optimizer": [{"step": 1, "type": "adamw", "lr": 1e-3, "momentum": 0, "dampening": 0.5,
                    "nesterov": true, "maximize": false, "betas": [0.9, 0.999], "eps": 1e-8,
                    "amsgrad": false, "weight_decay": 0.1, "updates": 9007199254740992,

@@ -1,0 +1,91 @@
+#include <iostream>
+#include <memory>
+
+#include "base/concat.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/number_text.h"
+#include "command.h"
+#include "engine/calibrate_traces.h"
+#include "engine/compare_traces.h"
+#include "output_file.h"
+#include "trace/hdf5/reader.h"
+
+namespace ttrace::app {
+namespace {
+
+struct Flags {
+  std::string reference;
+  std::vector<std::string> noise;
+  std::string output;
+  std::string starter;
+  unsigned threads = 0;
+};
+
+std::string summary_words(const engine::CalibrationSummary& summary, const Flags& flags,
+                          std::size_t rules, std::uint64_t bytes) {
+  std::string text =
+      base::concat(base::plural(summary.tensors - summary.without, "tensor"), " from ",
+                   base::plural(flags.noise.size(), "noise run"), " into ",
+                   base::printable(flags.output), " (", base::human_bytes(bytes),
+                   "); median noise ", base::short_number(summary.median_noise), " of the norm");
+  if (summary.silent > 0) text += base::concat(", ", summary.silent, " without any");
+  if (summary.chaotic > 0) text += base::concat(", ", summary.chaotic, " too noisy to be checked");
+  if (!flags.starter.empty()) text += base::concat(", ", base::plural(rules, "rule"));
+  return text;
+}
+
+int run(const Flags& flags) {
+  std::vector<std::string> inputs = flags.noise;
+  inputs.push_back(flags.reference);
+  if (!flags.starter.empty()) inputs.push_back(flags.starter);
+  for (const std::string& input : inputs) require_not_of_trace(flags.output, input);
+  OutputFile output(flags.output);
+  const auto reference = trace::hdf5::open_trace(flags.reference);
+  std::vector<std::unique_ptr<trace::Source>> runs;
+  std::vector<const trace::Source*> noise;
+  for (const std::string& path : flags.noise) {
+    runs.push_back(trace::hdf5::open_trace(path));
+    noise.push_back(runs.back().get());
+  }
+  engine::CalibrationSummary summary;
+  tolerance::Calibration calibration =
+      engine::calibrate_traces(*reference, noise, flags.threads, summary);
+  if (!flags.starter.empty()) {
+    const auto good = trace::hdf5::open_trace(flags.starter);
+    engine::CompareOptions options;
+    options.threads = flags.threads;
+    options.calibration = &calibration;
+    options.calibration_file = flags.output;
+    calibration.rules =
+        engine::starter_rules(engine::compare_traces(*reference, *good, {}, options));
+  }
+  const std::string text = calibration_text(calibration);
+  output.store(text);
+  for (const std::string& warning : summary.warnings) base::warn(base::printable(warning));
+  std::cout << "CALIBRATED  "
+            << summary_words(summary, flags, calibration.rules.size(), text.size()) << "\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_calibrate_command(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "calibrate", "estimate every tensor's tolerance from disturbed runs of the reference");
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("REF", flags->reference, "the trusted trace: a file or a directory")
+      ->required();
+  command
+      ->add_option("NOISE", flags->noise,
+                   "runs of the reference with its first activation disturbed; three are best")
+      ->required();
+  command->add_option("-o,--output", flags->output, "the tolerance file (JSON) to write")
+      ->required();
+  command->add_option("--starter", flags->starter,
+                      "a run known to be good: rules that would let it pass are written too");
+  command->add_option("--threads", flags->threads, "number of threads (default: one per core)");
+  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+}
+
+}  // namespace ttrace::app

@@ -1,0 +1,54 @@
+// A coarse grid of cells over a tensor. What is summed cell by cell can afterwards be told of any
+// part of the tensor: a candidate's shard, a block of rows, a box.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "tensor/box.h"
+#include "tensor/shape.h"
+
+namespace ttrace::compare {
+
+class Grid {
+ public:
+  static constexpr std::uint64_t kMostParts = 16;     // of a dimension
+  static constexpr std::uint64_t kSmallestCell = 64;  // elements; fewer say little of their noise
+
+  // Dimension d in `parts[d]` parts, as even as they come. Throws an input error where there are
+  // none, or more than the dimension has elements (an empty dimension has one).
+  Grid(tensor::Shape shape, tensor::Shape parts);
+
+  // A grid of at most `most_cells` cells (≥ 1) that cuts all dimensions as finely as that allows.
+  static Grid over(const tensor::Shape& shape, std::uint64_t most_cells);
+
+  const tensor::Shape& shape() const { return shape_; }
+  const tensor::Shape& parts() const { return parts_; }
+  std::size_t cells() const;
+
+  // The `index`-th cell, in row-major order of the parts.
+  tensor::Box cell(std::size_t index) const;
+  // First element of part `part` of dimension `dim`; the extent for the one past the last.
+  std::uint64_t border(std::size_t dim, std::uint64_t part) const { return borders_[dim][part]; }
+
+  // Visits every cell that `box` meets, with the share of its elements that lies in the box.
+  void for_each_overlap(const tensor::Box& box,
+                        const std::function<void(std::size_t cell, double share)>& visit) const;
+
+  // Visits `box` as runs of consecutive elements that lie in one cell, in row-major order.
+  // `offset` is the run's place within the box.
+  void for_each_run(const tensor::Box& box,
+                    const std::function<void(std::size_t cell, std::uint64_t offset,
+                                             std::uint64_t count)>& visit) const;
+
+ private:
+  std::uint64_t part_of(std::size_t dim, std::uint64_t at) const;
+
+  tensor::Shape shape_;
+  tensor::Shape parts_;
+  std::vector<tensor::Shape> borders_;
+};
+
+}  // namespace ttrace::compare

@@ -1,0 +1,157 @@
+#include "engine/calibrate_traces.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "base/concat.h"
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/parallel.h"
+#include "engine/noise_source.h"
+#include "engine/open_checks.h"
+#include "engine/pairing.h"
+#include "engine/run_facts.h"
+#include "engine/tensors_of.h"
+
+namespace ttrace::engine {
+namespace {
+
+constexpr double kChaotic = 0.5;  // ‖R' - R‖ / ‖R‖ from which a tensor's tolerance checks nothing
+constexpr double kStarterRoom = 1.5;
+
+void require_complete(const trace::Source& source) {
+  const std::vector<std::string> lost = unreadable_ranks(source);
+  if (lost.empty()) return;
+  throw base::input_error(lost.front(), "; a calibration needs whole runs");
+}
+
+// What the summary tells of one tensor.
+void count(const trace::TensorKey& key, const tolerance::NoiseEstimate& noise,
+           CalibrationSummary& summary, std::vector<double>& relative, std::string& first_chaotic) {
+  const double norm = noise.norm();
+  if (norm == 0) ++summary.silent;
+  if (noise.reference_norm > 0 && std::isfinite(norm)) {
+    relative.push_back(norm / noise.reference_norm);
+  }
+  if (norm > 0 && !(norm < kChaotic * noise.reference_norm)) {
+    if (first_chaotic.empty()) first_chaotic = to_string(key);
+    ++summary.chaotic;
+  }
+}
+
+void warn(const std::string& first_chaotic, CalibrationSummary& summary) {
+  if (summary.silent == summary.tensors) {
+    summary.warnings.push_back(
+        "no tensor differs from the reference in any run: they were not disturbed, or are copies; "
+        "their tolerances allow two roundings and no more");
+  }
+  if (summary.chaotic > 0) {
+    summary.warnings.push_back(base::concat(
+        "one rounding of the input changes ", base::plural(summary.chaotic, "tensor"),
+        " by half their norm or more (first ", first_chaotic,
+        "): the model amplifies rounding, and these tensors cannot be checked this way"));
+  }
+  if (summary.without > 0) {
+    summary.warnings.push_back(base::concat(base::plural(summary.without, "tensor"),
+                                            " of the reference are in no run, and not calibrated"));
+  }
+}
+
+std::string generalised(const std::string& name) {
+  std::string pattern;
+  std::size_t start = 0;
+  while (start <= name.size()) {
+    const std::size_t stop = std::min(name.find('.', start), name.size());
+    const std::string part = name.substr(start, stop - start);
+    const bool number = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+    pattern += (start > 0 ? "." : "") + (number ? std::string("*") : part);
+    start = stop + 1;
+  }
+  return pattern;
+}
+
+}  // namespace
+
+tolerance::Calibration calibrate_traces(const trace::Source& reference,
+                                        const std::vector<const trace::Source*>& runs,
+                                        unsigned threads, CalibrationSummary& summary) {
+  const auto side = [](const trace::Source& source) {
+    require_sound_layouts(source);
+    require_complete(source);
+    return Side{&source, tensors_of(source.manifest())};
+  };
+  const Side reference_side = side(reference);
+  std::vector<Side> sides;
+  for (const trace::Source* run : runs) sides.push_back(side(*run));
+  const std::vector<Pair> pairs = pair_traces(reference_side, reference_side, sides);
+  const NoiseSource source(reference.manifest(), nullptr);
+  std::vector<std::optional<tolerance::NoiseEstimate>> found(pairs.size());
+  base::parallel_for(pairs.size(), threads, [&](std::size_t i) {
+    std::uint64_t bytes = 0;
+    found[i] = source.of(reference, pairs[i], bytes);
+  });
+
+  tolerance::Calibration calibration;
+  calibration.reference = reference.path();
+  for (const trace::Source* run : runs) calibration.runs.push_back(run->path());
+  for (std::string& warning : disturbance_warnings(reference, reference, runs)) {
+    if (std::find(summary.warnings.begin(), summary.warnings.end(), warning) ==
+        summary.warnings.end()) {
+      summary.warnings.push_back(std::move(warning));
+    }
+  }
+  std::vector<double> relative;
+  std::string first_chaotic;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const layout::View& view = *pairs[i].reference;
+    if (!tensor::is_floating(view.dtype)) continue;
+    ++summary.tensors;
+    if (!found[i]) {
+      ++summary.without;
+      continue;
+    }
+    count(view.key, *found[i], summary, relative, first_chaotic);
+    calibration.tensors.emplace(
+        view.key, tolerance::CalibratedTensor{view.dtype, view.shape, std::move(*found[i])});
+  }
+  if (calibration.tensors.empty()) {
+    throw base::input_error(reference.path(),
+                            ": no floating-point tensor of it is in a disturbed run; give runs of "
+                            "this reference");
+  }
+  warn(first_chaotic, summary);
+  if (!relative.empty()) {
+    const auto middle = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() / 2);
+    std::nth_element(relative.begin(), middle, relative.end());
+    summary.median_noise = *middle;
+  }
+  return calibration;
+}
+
+tolerance::Policy starter_rules(const report::CompareReport& report) {
+  std::map<std::pair<std::string, trace::Kind>, double> needed;
+  for (const report::Result& result : report.results) {
+    if (result.outcome != verdict::Outcome::kDiverged || !result.comparison || result.exact) {
+      continue;
+    }
+    const report::Comparison& comparison = *result.comparison;
+    const double multiplier = report::passing_multiplier(comparison);
+    double& most = needed[{generalised(result.key.name), result.key.kind}];
+    most = std::max(most, multiplier);
+  }
+  tolerance::Policy rules;
+  for (const auto& [what, multiplier] : needed) {
+    // What no multiplier lets pass needs a decision of a person, not a number.
+    if (!std::isfinite(multiplier)) continue;
+    tolerance::PolicyRule rule;
+    rule.names = {what.first};
+    rule.kinds = {what.second};
+    rule.multiplier = tolerance::three_digits_up(kStarterRoom * multiplier);
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+}  // namespace ttrace::engine

@@ -1,0 +1,42 @@
+// Where the noise of a tensor comes from: disturbed runs at hand, or a calibration made of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/pairing.h"
+#include "tolerance/calibration.h"
+#include "tolerance/noise_estimate.h"
+
+namespace ttrace::engine {
+
+class NoiseSource {
+ public:
+  // `calibration` may be null; it must outlive the source.
+  NoiseSource(const trace::Manifest& reference, const tolerance::Calibration* calibration)
+      : plan_(reference.tensors), calibration_(calibration) {}
+
+  // What the pair's disturbed runs say, which are read; without any, what the calibration says of
+  // the reference's tensor. Nothing for integers, for a tensor that it does not have in this shape
+  // and type, and for one that was put together of several. Adds what was read to `bytes_read`.
+  // Throws an input error if a shard cannot be read.
+  std::optional<tolerance::NoiseEstimate> of(const trace::Source& reference, const Pair& pair,
+                                             std::uint64_t& bytes_read) const;
+
+ private:
+  tolerance::GridPlan plan_;
+  const tolerance::Calibration* calibration_;
+};
+
+// The calibration's entry for a tensor of the reference, if shape and type are the same.
+const tolerance::CalibratedTensor* calibrated(const tolerance::Calibration& calibration,
+                                              const trace::TensorEntry& entry);
+
+// What of the reference's floating-point tensors the calibration `file` cannot judge, in a sentence
+// or none. Throws an input error if it has tensors, and none of the reference's.
+std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
+                                              const tolerance::Calibration& calibration,
+                                              const std::string& file);
+
+}  // namespace ttrace::engine

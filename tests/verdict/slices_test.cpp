@@ -1,0 +1,135 @@
+#include "verdict/slices.h"
+
+#include <cmath>
+#include <limits>
+
+#include "support/catch.h"
+#include "tolerance/few_elements.h"
+
+namespace ttrace::verdict {
+namespace {
+
+using compare::Grid;
+using compare::Measurement;
+using tensor::Box;
+using tolerance::NoiseEstimate;
+
+constexpr std::uint64_t kRows = 256;
+constexpr std::uint64_t kColumns = 1024;
+constexpr double kElements = kRows * kColumns;
+constexpr double kEpsilon = 0x1p-23;
+
+const Grid kGrid({kRows, kColumns}, {16, 16});
+
+// Noise of 1e-6 and values of 1 at every element.
+NoiseEstimate even_noise() {
+  const double norm = 1e-6 * std::sqrt(kElements);
+  const std::vector<double> cells(kGrid.cells(), norm / 16);
+  return tolerance::estimate_of(
+      {std::sqrt(kElements), {norm, norm, norm}, {4e-6, 4e-6, 4e-6}, cells, 0}, kGrid);
+}
+
+// A candidate cut over two ranks by rows, whose elements are off by `error(row, column)` each.
+template <typename Error>
+Measurement measured(Error error) {
+  Measurement out;
+  out.cells.resize(kGrid.cells());
+  for (const std::uint64_t rank : {0, 1}) {
+    compare::BlockStats block;
+    block.boxes = {Box{{rank * kRows / 2, 0}, {kRows / 2, kColumns}}};
+    block.ranks = {rank};
+    for (std::uint64_t row = rank * kRows / 2; row < (rank + 1) * kRows / 2; ++row) {
+      for (std::uint64_t column = 0; column < kColumns; ++column) {
+        const double d = error(row, column);
+        compare::TileStats one;
+        one.elements = one.finite = 1;
+        one.sum_d2 = d * d;
+        one.sum_r2 = 1;
+        if (d != 0) one.largest = compare::Extreme{std::abs(d), 1, 1 + d, {row, column}};
+        block.stats.merge(one);
+        compare::CellSums& cell = out.cells[row / (kRows / 16) * 16 + column / (kColumns / 16)];
+        cell.d2 += d * d;
+        cell.a2 += 1;
+      }
+    }
+    out.total.merge(block.stats);
+    out.blocks.push_back(std::move(block));
+  }
+  return out;
+}
+
+SliceJudgement judged(const Measurement& measurement) {
+  return judge_slices(measurement, even_noise(), kEpsilon, {});
+}
+
+TEST_CASE("a healthy tensor has no part beyond its tolerance") {
+  const SliceJudgement found = judged(measured([](auto, auto) { return 1e-6; }));
+  CHECK(found.beyond == 0);
+  CHECK(found.found.empty());
+  REQUIRE(found.worst);
+  // 1 of 4 noises and 2 epsilons, widened for few directions.
+  const double widening = tolerance::few_elements_widening(kMostFreedomOfPart, 3);
+  CHECK(found.worst->used_share() == Catch::Approx(1 / 4.24 / widening).epsilon(0.03));
+}
+
+TEST_CASE("a fault in one shard is found, and placed") {
+  // All of it is in one of two shards.
+  const SliceJudgement found =
+      judged(measured([](std::uint64_t row, auto) { return row < kRows / 2 ? 0 : 8e-6; }));
+  REQUIRE(found.beyond > 0);
+  const auto shard = std::find_if(found.found.begin(), found.found.end(), [](const Slice& slice) {
+    return slice.what == Slice::What::kShard;
+  });
+  REQUIRE(shard != found.found.end());
+  const double widening = tolerance::few_elements_widening(kMostFreedomOfPart, 3);
+  CHECK(shard->ranks == std::vector<std::uint64_t>{1});
+  CHECK(shard->used_share() == Catch::Approx(8 / 4.24 / widening).epsilon(0.03));
+}
+
+TEST_CASE("a fault in a sixteenth along any dimension is found and placed") {
+  for (const std::size_t dim : {std::size_t{0}, std::size_t{1}}) {
+    const SliceJudgement found = judged(measured([dim](std::uint64_t row, std::uint64_t column) {
+      const std::uint64_t part = dim == 0 ? row / (kRows / 16) : column / (kColumns / 16);
+      return part == 5 ? 9e-6 : 1e-6;
+    }));
+    REQUIRE(found.beyond == 1);
+    const Slice& slice = found.found.front();
+    CHECK(slice.what == Slice::What::kBlock);
+    CHECK(slice.dim == dim);
+    CHECK(slice.boxes.front() ==
+          (dim == 0 ? Box{{80, 0}, {16, kColumns}} : Box{{0, 320}, {kRows, 64}}));
+  }
+}
+
+TEST_CASE("a single element is held against the farthest of the noise runs") {
+  const auto with_one = [](double error) {
+    return judged(measured([error](std::uint64_t row, std::uint64_t column) {
+      return row == 7 && column == 9 ? error : 1e-6;
+    }));
+  };
+  CHECK(with_one(30e-6).beyond == 0);
+  const SliceJudgement found = with_one(40e-6);
+  REQUIRE(found.beyond == 1);
+  CHECK(found.found.front().what == Slice::What::kElement);
+  CHECK(found.found.front().boxes.front().origin == tensor::Shape{7, 9});
+}
+
+TEST_CASE("noise that is not finite leaves no part to judge") {
+  NoiseEstimate estimate = even_noise();
+  estimate.norms[1] = std::numeric_limits<double>::infinity();
+  const Measurement measurement = measured([](auto, auto) { return 1.0; });
+  CHECK_FALSE(judge_slices(measurement, estimate, kEpsilon, {}).worst);
+}
+
+TEST_CASE("only the worst parts are kept, and all are counted") {
+  const SliceJudgement found =
+      judged(measured([](std::uint64_t row, auto) { return static_cast<double>(1 + row) * 1e-3; }));
+  CHECK(found.beyond == 2 + 32 + 1);
+  CHECK(found.found.size() == SliceJudgement::kMostKept);
+  for (std::size_t i = 1; i < found.found.size(); ++i) {
+    CHECK(found.found[i - 1].used_share() >= found.found[i].used_share());
+  }
+}
+
+}  // namespace
+}  // namespace ttrace::verdict
