@@ -110,3 +110,21 @@ def check_batch_words(words: BatchWords | None, what: str) -> None:
             raise TraceError(
                 f'{what}: micro-batches lie along "{word}"; give a dimension, "mean" or "sum"'
             )
+
+
+def global_number(batch: Batch, count: int, data_rank: tuple[int, int] | None, ranks: int) -> int:
+    """The global number of a rank's own micro-batch, of which every rank has `count`.
+
+    data_rank: the rank's number among those that share out the data, and how many they are; None
+        where that is not known, which is no matter in one process. ranks: of the run.
+    """
+    if data_rank is None and ranks > 1:
+        raise TraceError(
+            f"microbatch({batch}, of={count}): which data-parallel rank this is cannot be told "
+            "from the model; give the global number, rank * of + number, without `of`"
+        )
+    if isinstance(batch, Together) or not 0 <= batch < count:
+        raise TraceError(
+            f"microbatch({batch}, of={count}): give one number below {count}, the rank's own"
+        )
+    return (data_rank or (0, 1))[0] * count + batch

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Union
+from typing import Any
 
 import torch
 
 from ttrace_torch.assignment import Assignment
 from ttrace_torch.at_exit import call_at_exit
-from ttrace_torch.batches import Batch, Together, batch_of, number_of
+from ttrace_torch.batches import batch_of, global_number
 from ttrace_torch.dataflow import DataFlow
 from ttrace_torch.disturb import Disturber
 from ttrace_torch.errors import TraceError
@@ -22,12 +22,11 @@ from ttrace_torch.output import Output
 from ttrace_torch.placement import Placements
 from ttrace_torch.record import Key, Recorder
 from ttrace_torch.recorded_state import record_states
+from ttrace_torch.recorded_value import Number, record_value
 from ttrace_torch.rewriting import Rewriter
 from ttrace_torch.step import Selection, Step
 from ttrace_torch.steps import Steps
 from ttrace_torch.writing_ranks import WritingRanks
-
-Number = Union[torch.Tensor, float, int, bool]
 
 
 class Tracer:
@@ -170,7 +169,8 @@ class Tracer:
         """
         batch = batch_of(number, dim)
         if of is not None:
-            batch = self._global(batch, of)
+            ranks = len(self._output.meshes.ranks)
+            batch = global_number(batch, of, self._framework.data_rank(), ranks)
         step = self._step
         if step is None:
             yield self
@@ -189,7 +189,7 @@ class Tracer:
         """
         step = self._step
         if step is not None:
-            self._add(step, "loss", "loss", loss, placements, step.calls.microbatch)
+            record_value(step, "loss", "loss", loss, placements, step.calls.microbatch)
             if step.flow is not None and not step.calls.paused:
                 step.flow.loss("loss", loss)
         return loss
@@ -207,7 +207,7 @@ class Tracer:
         step = self._step
         if step is None:
             return
-        self._add(step, "grad_norm", "grad_norm", norm, placements)
+        record_value(step, "grad_norm", "grad_norm", norm, placements)
         # An infinite limit is a way of asking for the norm alone.
         if clip_norm is not None and math.isfinite(clip_norm):
             step.clip_norm = float(clip_norm)
@@ -217,7 +217,7 @@ class Tracer:
         step = self._step
         if step is not None:
             batch = step.calls.microbatch if step.in_microbatch else None
-            self._add(step, "scalar", check_name(name, "scalar"), value, placements, batch)
+            record_value(step, "scalar", check_name(name, "scalar"), value, placements, batch)
 
     def index(self, name: str, rows: torch.Tensor, placements: Placements | None = None) -> None:
         """Records which rows of the whole tensor this rank holds, for tensors cut by `Rows`.
@@ -235,7 +235,7 @@ class Tracer:
                 "rows as integers in one dimension"
             )
         batch = step.calls.microbatch
-        self._add(step, "index", check_name(name, "index"), rows, placements, batch)
+        record_value(step, "index", check_name(name, "index"), rows, placements, batch)
 
     @contextmanager
     def unrecorded(self) -> Iterator[Tracer]:
@@ -249,14 +249,6 @@ class Tracer:
             yield self
         finally:
             step.calls.paused = outer
-
-    def turn_to(self, number: int) -> None:
-        """What runs from now on belongs to the global micro-batch `number`, outside of others.
-
-        For schedules, whose losses are computed after the forward that they belong to.
-        """
-        if self._step is not None:
-            self._step.calls.microbatch = number
 
     def main_grads(self) -> None:
         """Records now what the optimizer will consume: `main_grad` of the parameters that have
@@ -361,20 +353,6 @@ class Tracer:
         if self._step is not None:
             self._step.updated = True
 
-    def _global(self, batch: Batch, count: int) -> int:
-        """The global number of a rank's own micro-batch, of which every rank has `count`."""
-        known = self._framework.data_rank()
-        if known is None and len(self._output.meshes.ranks) > 1:
-            raise TraceError(
-                f"microbatch({batch}, of={count}): which data-parallel rank this is cannot be told "
-                "from the model; give the global number, rank * of + number, without `of`"
-            )
-        if isinstance(batch, Together) or not 0 <= batch < count:
-            raise TraceError(
-                f"microbatch({batch}, of={count}): give one number below {count}, the rank's own"
-            )
-        return (known or (0, 1))[0] * count + batch
-
     def _record_parameters(self, step: Step, kind: str) -> None:
         for name, parameter in self._names.parameters.items():
             if name not in self._selection.parameters:
@@ -396,28 +374,3 @@ class Tracer:
                 self._output.meshes,
                 self._output.rank,
             )
-
-    def _add(
-        self,
-        step: Step,
-        kind: str,
-        name: str,
-        value: Number,
-        placements: Placements | None,
-        batch: Batch | None = None,
-    ) -> None:
-        if step.calls.paused:
-            return
-        if not isinstance(value, torch.Tensor):
-            exact = torch.float64 if isinstance(value, float) else None
-            value = torch.tensor(value, dtype=exact)
-        key = step.recorder.next_call(Key(step.number, number_of(batch), kind, name))
-        together = None
-        if isinstance(batch, Together) and kind != "index":
-            if not value.is_floating_point():
-                raise TraceError(
-                    f"{key}: {value.dtype} has no mean over the micro-batches {batch}; record a "
-                    "floating-point number, or record it outside of microbatch([...])"
-                )
-            together = batch.entry("mean", value.dim(), str(key))
-        step.recorder.add(key, value, placements or {}, microbatches=together)

@@ -86,7 +86,6 @@ class EngineWatch:
             found.append(entry)
         return found
 
-
     def states(self, names: ModelNames) -> Iterator[StateTensor]:
         """The state that the coming step begins with: this rank's ranges of the flat groups.
 

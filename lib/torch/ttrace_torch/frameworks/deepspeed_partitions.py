@@ -42,7 +42,6 @@ class Partitions:
         wider: torch.Tensor | None = getattr(parameter, "_hp_grad", None)
         return parameter.grad if wider is None else wider.view_as(parameter)
 
-
     def updated(self, parameter: nn.Parameter) -> tuple[torch.Tensor, slice] | None:
         """The flat tensor that the optimizer updates in the parameter's place, and where in it.
 
@@ -105,7 +104,6 @@ class GradientPartitions(Partitions):
             f"{name}: elements {start} to {start + length} of this rank's partition are in no one "
             "piece of its gradients; this release of DeepSpeed keeps them in another way"
         )
-
 
     def updated(self, parameter: nn.Parameter) -> tuple[torch.Tensor, slice] | None:
         number, start, length = self._places.get(id(parameter), (0, 0, 0))

@@ -149,7 +149,7 @@ def _from_now_on(tracer: Tracer, number: Callable[[int], int]) -> Any:
     """A stage's forward: the loss, which is computed after it, belongs to its micro-batch too."""
 
     def around(chunk: int) -> Any:
-        tracer.turn_to(number(chunk))
+        tracer.begin_microbatch(number(chunk))
         return nullcontext()
 
     return around
