@@ -164,6 +164,8 @@ def test_all_kinds_are_recorded(on_two):
             "param": steps * parameters,
             "main_grad": steps * parameters,
             "param_after_step": steps * parameters,
+            # Adam's two moments, which the first update begins without.
+            "optimizer_state": (steps - 1) * 2 * parameters,
             "param_grad": steps * batches * parameters,
             "output": steps * batches * modules,
             "grad_output": steps * batches * modules,

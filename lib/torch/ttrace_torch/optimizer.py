@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable
 
 import torch
@@ -82,42 +82,67 @@ def entries_of(
     by_id: identity of a tensor in the groups -> canonical name of the parameter it stands for.
     count: how many steps it has made, where it does not know itself.
     """
-    kind = type(optimizer).__name__.lower()
     found = []
     for group in getattr(optimizer, "param_groups", []):
-        fused = kind == "fusedadam"
-        decoupled = fused and getattr(optimizer, "adam_w_mode", False)
-        decoupled = decoupled or (kind == "adam" and group.get("decoupled_weight_decay"))
-        name = "adamw" if decoupled else "adam" if fused else kind
-        entry: dict[str, Any] = {"step": step, "type": name}
-        # A tensor is a number here too; some optimizers keep tuples under these names.
-        entry.update(
-            {
-                k: float(group[k])
-                for k in _NUMBERS
-                if isinstance(group.get(k), (int, float, torch.Tensor))
-            }
-        )
-        entry.update({k: bool(group[k]) for k in _FLAGS if group.get(k) is not None})
-        if group.get("betas") is not None:
-            entry["betas"] = [float(beta) for beta in group["betas"]]
-        for updates, params in _by_updates(optimizer, group, count).items():
-            named = [by_id[id(p)] for p in params if id(p) in by_id]
-            found.append({**entry, "updates": updates + 1, "params": named})
+        members = [(p, [by_id[id(p)]] if id(p) in by_id else []) for p in group["params"]]
+        found.extend(group_entries(optimizer, group, members, step, count))
     return found
 
 
-def _by_updates(optimizer: Any, group: dict[str, Any], count: int) -> dict[int, list[Any]]:
-    """Number of updates made -> the group's parameters that have had so many.
+def group_entries(
+    optimizer: Any,
+    group: Mapping[str, Any],
+    members: Sequence[tuple[Any, Sequence[str]]],
+    step: int,
+    count: int,
+) -> list[dict[str, Any]]:
+    """The entries for one group of parameters.
+
+    members: what is updated, each with the canonical names of the parameters it is made of.
+    """
+    entry = {"step": step, **_settings(optimizer, group)}
+    return [
+        {**entry, "updates": updates + 1, "params": params}
+        for updates, params in _by_updates(optimizer, group, members, count).items()
+    ]
+
+
+def _settings(optimizer: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+    kind = type(optimizer).__name__.lower()
+    fused = kind == "fusedadam"
+    decoupled = fused and getattr(optimizer, "adam_w_mode", False)
+    decoupled = decoupled or (kind == "adam" and group.get("decoupled_weight_decay"))
+    entry: dict[str, Any] = {"type": "adamw" if decoupled else "adam" if fused else kind}
+    # A tensor is a number here too; some optimizers keep tuples under these names.
+    entry.update(
+        {
+            k: float(group[k])
+            for k in _NUMBERS
+            if isinstance(group.get(k), (int, float, torch.Tensor))
+        }
+    )
+    entry.update({k: bool(group[k]) for k in _FLAGS if group.get(k) is not None})
+    if group.get("betas") is not None:
+        entry["betas"] = [float(beta) for beta in group["betas"]]
+    return entry
+
+
+def _by_updates(
+    optimizer: Any,
+    group: Mapping[str, Any],
+    members: Sequence[tuple[Any, Sequence[str]]],
+    count: int,
+) -> dict[int, list[str]]:
+    """Number of updates made -> the names of those that have had so many.
 
     They differ where a parameter had no gradient in some step, and with them Adam's corrections.
     """
     # The optimizer's own count also knows of updates before a checkpoint was loaded.
     state = getattr(optimizer, "state", {})
-    counts = [state.get(p, {}).get("step", group.get("step")) for p in group["params"]]
+    counts = [state.get(one, {}).get("step", group.get("step")) for one, _ in members]
     # Where others of the group are counted, one without a count has had none.
     default = count if all(number is None for number in counts) else 0
-    found: dict[int, list[Any]] = {}
-    for parameter, number in zip(group["params"], counts):
-        found.setdefault(default if number is None else int(number), []).append(parameter)
+    found: dict[int, list[str]] = {}
+    for (_, names), number in zip(members, counts):
+        found.setdefault(default if number is None else int(number), []).extend(names)
     return found or {count: []}

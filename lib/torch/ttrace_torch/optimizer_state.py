@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ttrace_torch.placement import Placements
+
 # How often a parameter was updated; a number, in the manifest's `updates`.
 _COUNT = "step"
 # The wider copy of a parameter that is updated in its place.
@@ -19,12 +21,14 @@ class StateTensor(NamedTuple):
     parameter: canonical name of the parameter it belongs to.
     name: what the optimizer calls it, "exp_avg".
     lies_as_gradient: whether it has the shape of what is updated, and so lies as the main gradient.
+    placements: how it lies, where that is not how the main gradient does.
     """
 
     parameter: str
     name: str
     value: torch.Tensor
     lies_as_gradient: bool
+    placements: Placements | None = None
 
 
 def state_tensors(

@@ -27,8 +27,8 @@ def record_states(
 ) -> None:
     """Records `states` of the chosen `parameters` (canonical name -> parameter).
 
-    Throws TraceError where a tensor does not fit the layout of the main gradient. What has another
-    shape is recorded where the parameter is whole, else left out, for nothing tells how it lies.
+    Throws TraceError where a tensor does not fit its layout. What has another shape than what is
+    updated is recorded where the parameter is whole, else left out, for nothing tells how it lies.
     """
     met: dict[str, torch.dtype] = {}
     owned: set[str] = set()
@@ -39,9 +39,12 @@ def record_states(
         if state.parameter not in parameters:
             continue
         key = _key(step, state.parameter, state.name)
-        placements = assignment.parameters[state.parameter].of("main_grad")
+        placements = state.placements
+        if placements is None:
+            placements = assignment.parameters[state.parameter].of("main_grad")
         if state.lies_as_gradient:
-            step.recorder.add(key, state.value, placements)
+            value = _in_shape(state.value, parameters[state.parameter], placements)
+            step.recorder.add(key, value, placements)
         elif placements and state.value.dim() > 0:
             step.recorder.leave_out(key.kind, key.name, state.value)
         else:
@@ -59,6 +62,14 @@ def record_states(
 def _key(step: Step, parameter: str, state: str) -> Key:
     name = check_name(f"{parameter}.{state}", "optimizer state")
     return Key(step.number, None, _KIND, name)
+
+
+def _in_shape(value: torch.Tensor, parameter: torch.Tensor, placements: Placements) -> torch.Tensor:
+    """The state in the parameter's shape, where the optimizer keeps the whole of it flat."""
+    flat = any(isinstance(placement, Flat) for placement in placements.values())
+    if flat or value.shape == parameter.shape or value.numel() != parameter.numel():
+        return value
+    return value.view(parameter.shape)
 
 
 def _range_is_empty(placements: Placements, meshes: Meshes, rank: int) -> bool:

@@ -18,7 +18,8 @@ from ttrace_torch.assignment import Assignment
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.deepspeed_limits import check_engine, check_kinds
 from ttrace_torch.frameworks.deepspeed_optimizer import EngineWatch, loss_scale
-from ttrace_torch.frameworks.deepspeed_partitions import Partitions, partitions_of
+from ttrace_torch.frameworks.deepspeed_partitions import Partitions
+from ttrace_torch.frameworks.deepspeed_stages import partitions_of
 from ttrace_torch.frameworks.deepspeed_steps import MicroSteps
 from ttrace_torch.frameworks.framework import Framework, StepWatch, Watch
 from ttrace_torch.mesh import Mesh

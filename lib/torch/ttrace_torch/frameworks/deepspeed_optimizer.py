@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import torch
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.deepspeed_partitions import Partitions
 from ttrace_torch.names import ModelNames
-from ttrace_torch.optimizer import entries_of
+from ttrace_torch.optimizer import group_entries
 from ttrace_torch.optimizer_state import MAIN_PARAM, StateTensor, state_tensors
 
 if TYPE_CHECKING:
@@ -77,36 +77,35 @@ class EngineWatch:
         by_id = {id(parameter): name for name, parameter in names.parameters.items()}
         inner = self._engine.basic_optimizer
         found = []
-        told = entries_of(inner, step, by_id, self._count)
-        for entry, (updated, parameters) in zip(told, _groups(self._engine, inner)):
-            state = [inner.state.get(tensor, {}).get("step") for tensor in updated]
-            counts = [int(count) for count in state if count is not None]
-            entry["updates"] = max(counts, default=self._count) + 1
-            entry["params"] = [by_id[id(p)] for p in parameters if id(p) in by_id]
-            found.append(entry)
+        for group, pairs in zip(inner.param_groups, _groups(self._engine, inner)):
+            members = [(one, [by_id[id(p)] for p in of if id(p) in by_id]) for one, of in pairs]
+            found.extend(group_entries(inner, group, members, step, self._count))
         return found
 
     def states(self, names: ModelNames) -> Iterator[StateTensor]:
-        """The state that the coming step begins with: this rank's ranges of the flat groups.
+        """The state that the coming step begins with: this rank's part, which may be empty.
 
-        Wrappers that keep it in yet another way, bf16 with gradients in fp32 and fp16 without ZeRO,
-        tell of none.
+        It lies as the main gradients do, or as the partitions say.
         """
         inner = self._engine.basic_optimizer
-        if self._engine.optimizer is inner:
+        places = {name: self._partitions.updated(p) for name, p in names.parameters.items()}
+        copies = {name: place for name, place in places.items() if place is not None}
+        if not copies:
+            # Each parameter is updated by itself, or a wider copy of it is.
             by_id = {id(parameter): name for name, parameter in names.parameters.items()}
-            yield from state_tensors(inner, by_id, names.parameters)
-            return
-        for name, parameter in names.parameters.items():
-            place = self._partitions.updated(parameter)
-            if place is None:
-                continue
-            flat, part = place
-            if flat.dtype != parameter.dtype:
-                yield StateTensor(name, MAIN_PARAM, flat.detach()[part], True)
+            pairs = [pair for group in _groups(self._engine, inner) for pair in group]
+            known = {
+                id(one): by_id[id(of[0])]
+                for one, of in pairs
+                if len(of) == 1 and one.shape == of[0].shape and id(of[0]) in by_id
+            }
+            yield from state_tensors(inner, known, names.parameters)
+        for name, (flat, part, placements) in copies.items():
+            if flat.dtype != names.parameters[name].dtype:
+                yield StateTensor(name, MAIN_PARAM, flat.detach()[part], True, placements)
             for key, value in inner.state.get(flat, {}).items():
                 if isinstance(value, torch.Tensor) and value.shape == flat.shape:
-                    yield StateTensor(name, str(key), value[part], True)
+                    yield StateTensor(name, str(key), value[part], True, placements)
 
 
 def loss_scale(engine: Any) -> float:
@@ -114,22 +113,26 @@ def loss_scale(engine: Any) -> float:
     return float(getattr(engine.optimizer, "loss_scale", 1.0))
 
 
-def _groups(engine: Any, inner: Any) -> list[tuple[list[Any], list[Any]]]:
-    """For each parameter group what the torch optimizer updates, and whose values these are."""
+def _groups(engine: Any, inner: Any) -> list[list[tuple[Any, Sequence[Any]]]]:
+    """For each parameter group what the torch optimizer updates, each with whose values it is."""
     wrapper = engine.optimizer
     if wrapper is inner:
-        return [(group["params"], group["params"]) for group in inner.param_groups]
+        return [[(p, [p]) for p in group["params"]] for group in inner.param_groups]
     subgroups = getattr(wrapper, "sub_group_to_group_id", None)
     if subgroups is not None:
-        groups: list[tuple[list[Any], list[Any]]] = [([], []) for _ in inner.param_groups]
+        groups: list[list[tuple[Any, Sequence[Any]]]] = [[] for _ in inner.param_groups]
         for number, group in subgroups.items():
-            groups[group][0].append(wrapper.fp32_partitioned_groups_flat[number])
-            groups[group][1].extend(wrapper.fp16_groups[number])
+            flat = wrapper.fp32_partitioned_groups_flat[number]
+            groups[group].append((flat, wrapper.fp16_groups[number]))
         return groups
     for updated, parameters in _GROUPS:
         if hasattr(wrapper, updated) and hasattr(wrapper, parameters):
-            pairs = zip(getattr(wrapper, updated), getattr(wrapper, parameters))
-            return [(one if isinstance(one, list) else [one], group) for one, group in pairs]
+            return [
+                [(one, [p]) for one, p in zip(ones, group)]
+                if isinstance(ones, list)
+                else [(ones, group)]
+                for ones, group in zip(getattr(wrapper, updated), getattr(wrapper, parameters))
+            ]
     raise TraceError(
         f"{type(wrapper).__name__} does not tell which parameters its groups are of; tested is "
         "DeepSpeed 0.19.8 with ZeRO-0 to 3"

@@ -6,19 +6,32 @@ which every rank knows. Nothing is asked of another rank.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from ttrace_torch.errors import TraceError
 from ttrace_torch.names import ModelNames
-from ttrace_torch.placement import Flat
+from ttrace_torch.placement import Flat, Placements
 from ttrace_torch.tensor_layouts import ParameterLayout
 
 Range = tuple[int, int]
+NOTHING = slice(0, 0)
+
+
+class Updated(NamedTuple):
+    """This rank's part of a flat tensor that the optimizer updates.
+
+    part: of `flat`, empty where the rank has nothing of the parameter.
+    placements: how it lies, or None if as the main gradient does.
+    """
+
+    flat: torch.Tensor
+    part: slice
+    placements: Placements | None = None
 
 
 class Partitions:
@@ -42,11 +55,8 @@ class Partitions:
         wider: torch.Tensor | None = getattr(parameter, "_hp_grad", None)
         return parameter.grad if wider is None else wider.view_as(parameter)
 
-    def updated(self, parameter: nn.Parameter) -> tuple[torch.Tensor, slice] | None:
-        """The flat tensor that the optimizer updates in the parameter's place, and where in it.
-
-        None where no part of it is this rank's, or no such tensor is known.
-        """
+    def updated(self, parameter: nn.Parameter) -> Updated | None:
+        """What the optimizer updates in the parameter's place, where that is flat."""
         return None
 
 
@@ -65,15 +75,11 @@ class GradientPartitions(Partitions):
             share = int(optimizer.partition_size[number])
             place = torch.distributed.get_rank(optimizer.real_dp_process_group[number])
             paddings = getattr(optimizer, "round_robin_bit16_padding", None)
-            start = 0
-            for turn, parameter in enumerate(group):
-                length = parameter.numel()
-                borders = [min(max(share * i - start, 0), length) for i in range(world + 1)]
-                ranges = list(zip(borders, borders[1:]))
+            padding = [0] * len(group) if paddings is None else paddings[number]
+            for parameter, (start, ranges) in zip(group, dealt(group, padding, share, world)):
                 self._ranges[id(parameter)] = ranges
                 first, stop = ranges[place]
                 self._places[id(parameter)] = (number, start + first - share * place, stop - first)
-                start += length + (paddings[number][turn] if paddings is not None else 0)
 
     def layouts(self, names: ModelNames) -> dict[str, ParameterLayout]:
         return {
@@ -105,12 +111,12 @@ class GradientPartitions(Partitions):
             "piece of its gradients; this release of DeepSpeed keeps them in another way"
         )
 
-    def updated(self, parameter: nn.Parameter) -> tuple[torch.Tensor, slice] | None:
-        number, start, length = self._places.get(id(parameter), (0, 0, 0))
-        if length == 0:
+    def updated(self, parameter: nn.Parameter) -> Updated | None:
+        if id(parameter) not in self._places:
             return None
-        flat: torch.Tensor = self._optimizer.single_partition_of_fp32_groups[number]
-        return flat, slice(start, start + length)
+        number, start, length = self._places[id(parameter)]
+        flat = self._optimizer.single_partition_of_fp32_groups[number]
+        return Updated(flat, slice(start, start + length) if length else NOTHING)
 
 
 class ParameterPartitions(Partitions):
@@ -162,31 +168,34 @@ class ParameterPartitions(Partitions):
             raise _not_final(name)
         return self._without_padding(group[turn], stop - start)
 
-    def updated(self, parameter: nn.Parameter) -> tuple[torch.Tensor, slice] | None:
-        start, stop = self._ranges[id(parameter)][self._place]
+    def updated(self, parameter: nn.Parameter) -> Updated | None:
         flats = getattr(self._optimizer, "fp32_partitioned_groups_flat", None)
-        if flats is None or id(parameter) not in self._gradients or start == stop:
+        if flats is None or id(parameter) not in self._gradients:
             return None
+        start, stop = self._ranges[id(parameter)][self._place]
         number, turn = self._gradients[id(parameter)]
         before = self._optimizer.fp16_groups[number][:turn]
         first = sum(int(other.ds_tensor.numel()) for other in before)
-        flat: torch.Tensor = flats[number]
-        return flat, slice(first, first + stop - start)
+        return Updated(flats[number], slice(first, first + stop - start))
 
     @staticmethod
     def _without_padding(part: torch.Tensor, length: int) -> torch.Tensor:
         return part.detach().reshape(-1)[:length]
 
 
-def partitions_of(engine: Any, world: int) -> Partitions:
-    """How the engine's optimizer deals parameters and gradients out to `world` ranks."""
-    optimizer = getattr(engine, "optimizer", None)
-    cut = [p for p in engine.parameters() if hasattr(p, "ds_tensor")]
-    if cut:
-        return ParameterPartitions(optimizer, cut, world)
-    if hasattr(optimizer, "round_robin_bit16_groups"):
-        return GradientPartitions(optimizer, world)
-    return Partitions()
+def dealt(
+    group: Sequence[nn.Parameter], padding: Sequence[int], share: int, world: int
+) -> Iterator[tuple[int, list[Range]]]:
+    """For each parameter of a flat group where it starts, and which range of it each rank has.
+
+    padding: how much follows each parameter. share: length of a rank's part of the group.
+    """
+    start = 0
+    for parameter, more in zip(group, padding):
+        length = parameter.numel()
+        borders = [min(max(share * i - start, 0), length) for i in range(world + 1)]
+        yield start, list(zip(borders, borders[1:]))
+        start += length + more
 
 
 def _not_final(name: str) -> TraceError:

@@ -1,0 +1,69 @@
+"""How an engine's optimizer deals out what it keeps, wider copies beside the gradients too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ttrace_torch.frameworks.deepspeed_partitions import (
+    NOTHING,
+    GradientPartitions,
+    ParameterPartitions,
+    Partitions,
+    Updated,
+    dealt,
+)
+from ttrace_torch.placement import Flat
+
+
+class FlatCopies(Partitions):
+    """Gradients are whole, and what is updated is this rank's part of each group's wider copy.
+
+    In bf16 with gradients in fp32 each rank has an even part of the flat copy; in fp16 without ZeRO
+    all of it.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[Sequence[nn.Parameter]],
+        flats: Sequence[torch.Tensor],
+        ranks: Sequence[Any] | None = None,
+    ) -> None:
+        """ranks: for each group the process group over which its copy is cut, if it is."""
+        self._updated: dict[int, Updated] = {}
+        for number, (group, flat) in enumerate(zip(groups, flats)):
+            world = 1 if ranks is None else torch.distributed.get_world_size(ranks[number])
+            place = 0 if ranks is None else torch.distributed.get_rank(ranks[number])
+            share = flat.numel()
+            rows = zip(group, dealt(group, [0] * len(group), share, world))
+            for parameter, (start, ranges) in rows:
+                first, stop = ranges[place]
+                offset = start + first - share * place
+                self._updated[id(parameter)] = Updated(
+                    flat,
+                    slice(offset, offset + stop - first) if first < stop else NOTHING,
+                    {"dp": Flat(ranges, parameter.shape)} if world > 1 else None,
+                )
+
+    def updated(self, parameter: nn.Parameter) -> Updated | None:
+        return self._updated.get(id(parameter))
+
+
+def partitions_of(engine: Any, world: int) -> Partitions:
+    """How the engine's optimizer deals parameters and gradients out to `world` ranks."""
+    optimizer = getattr(engine, "optimizer", None)
+    cut = [p for p in engine.parameters() if hasattr(p, "ds_tensor")]
+    if cut:
+        return ParameterPartitions(optimizer, cut, world)
+    if hasattr(optimizer, "round_robin_bit16_groups"):
+        return GradientPartitions(optimizer, world)
+    wider: Any = optimizer
+    if hasattr(wider, "fp32_groups_flat_partition"):
+        ranks = wider.real_dp_process_group
+        return FlatCopies(wider.bf16_groups, wider.fp32_groups_flat_partition, ranks)
+    if hasattr(wider, "fp32_groups_flat"):
+        return FlatCopies(wider.fp16_groups, wider.fp32_groups_flat)
+    return Partitions()
