@@ -1,10 +1,12 @@
-"""Faults planted into Megatron itself, each as it happened."""
+"""Faults planted into Megatron itself, each as it happened; calls of `trace` that are refused."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from unittest import mock
+
+import ttrace_torch as tt
 
 
 def _left_out(name):
@@ -41,9 +43,42 @@ def experts_not_reduced():
         yield
 
 
+def _traced(change):
+    """`trace` is called with what `change` makes of the chunks and the options."""
+    trace = tt.trace
+
+    def changed(model, optimizer, **options):
+        model, options = change(model, options)
+        return trace(model, optimizer, **options)
+
+    return mock.patch.object(tt, "trace", changed)
+
+
+def mesh_given():
+    return _traced(lambda model, options: (model, {**options, "mesh": tt.Mesh({"tp": 1})}))
+
+
+def unwrapped():
+    """The user traces the models inside Megatron's DistributedDataParallel."""
+    return _traced(lambda model, options: ([chunk.module for chunk in model], options))
+
+
+def fused():
+    """Megatron takes the setting without its extension only once the model is made."""
+
+    def change(model, options):
+        model[0].config.gradient_accumulation_fusion = True
+        return model, options
+
+    return _traced(change)
+
+
 FAULTS = {
     "none": nullcontext,
     "norms_not_summed": norms_not_summed,
     "copies_not_summed": copies_not_summed,
     "experts_not_reduced": experts_not_reduced,
+    "mesh_given": mesh_given,
+    "unwrapped": unwrapped,
+    "fused": fused,
 }

@@ -1,4 +1,4 @@
-"""The layouts and models in which Megatron-core is traced, as data: see `launch.py`.
+"""The layouts and models in which Megatron-core is traced, as data: see `launch_megatron.py`.
 
 A case's name begins with its model's, of which there is a reference on one process.
 """
@@ -90,35 +90,26 @@ def noise_of(model, seed):
 # Number of processes -> name -> case.
 QUICK = {
     2: {
-        "plain_tp2": case("plain", TP2),
         "plain_tp2_sp": case("plain", TP2, **SP),
-        "plain_dp2": case("plain"),
         "plain_dp2_zero": case("plain", None, ZERO),
         "plain_pp2": case("plain", PP2),
         "plain_pp2_vpp2": case("plain", PP2, **VPP2_ON_PP2),
-        "plain_cp2": case("plain", CP2),
-        "modern_tp2_sp": case("modern", TP2, **SP),
-        "modern_pp2": case("modern", PP2),
         "experts_ep2": case("experts", EP2),
     },
     4: {
         "half_tp2_pp2_sp": case("half", {**TP2, **PP2}, **SP),
-        "plain_tp2_dp2_zero": case("plain", TP2, ZERO),
     },
 }
-QUICK_OLDER = {
-    2: {
-        "plain_dp2_zero": case("plain", None, ZERO),
-        "modern_tp2_sp": case("modern", TP2, **SP),
-        "experts_ep2": case("experts", EP2),
-    },
-}
+# What is trained with older versions.
 LONG_OLDER = {
     2: {
         "plain_tp2": case("plain", TP2),
         "plain_dp2": case("plain"),
+        "plain_dp2_zero": case("plain", None, ZERO),
         "plain_pp2_vpp2": case("plain", PP2, **VPP2_ON_PP2),
         "plain_cp2": case("plain", CP2),
+        "modern_tp2_sp": case("modern", TP2, **SP),
+        "experts_ep2": case("experts", EP2),
     },
     4: {
         "half_tp2_pp2_sp": case("half", {**TP2, **PP2}, **SP),
@@ -126,6 +117,11 @@ LONG_OLDER = {
 }
 LONG = {
     2: {
+        "plain_tp2": case("plain", TP2),
+        "plain_dp2": case("plain"),
+        "plain_cp2": case("plain", CP2),
+        "modern_tp2_sp": case("modern", TP2, **SP),
+        "modern_pp2": case("modern", PP2),
         "plain_tp2_recomputed": case("plain", TP2, **ALL_RECOMPUTED),
         "plain_tp2_sp_attention_recomputed": case("plain", TP2, **SP, **ATTENTION_RECOMPUTED),
         "plain_pp2_recomputed": case("plain", PP2, **ALL_RECOMPUTED),
@@ -156,6 +152,7 @@ LONG = {
         "balanced_ep2": case("balanced", EP2),
     },
     4: {
+        "plain_tp2_dp2_zero": case("plain", TP2, ZERO),
         "plain_tp4": case("plain", TP4),
         "plain_pp4": case("plain", PP4),
         "plain_pp2_dp2": case("plain", PP2),
@@ -186,8 +183,11 @@ REFUSED = {
     1: {
         "dropout": case("plain", hidden_dropout=0.1),
         "overlapped": case("plain", None, {**ZERO, **OVERLAP, "overlap_param_gather": True}),
+        "mesh_given": {**case("plain"), "fault": "mesh_given"},
+        "fused": {**case("plain"), "fault": "fused"},
     },
     2: {
+        "unwrapped": {**case("plain"), "fault": "unwrapped"},
         "instances": case(
             "plain",
             {"num_distributed_optimizer_instances": 2},
@@ -195,4 +195,4 @@ REFUSED = {
         ),
     },
 }
-NEWEST, OLDER, OLDEST = "0.16.1", ("0.15.3",), ("0.14.0", "0.13.1")
+NEWEST, OLDER = "0.16.1", ("0.15.3", "0.14.0", "0.13.1")

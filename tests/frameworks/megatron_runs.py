@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import agreement
 import grid
 import megatron_cases
-from megatron_cases import FAULTS, LONG, LONG_OLDER, NEWEST, OLDER, OLDEST, QUICK, QUICK_OLDER
-from support.ttrace_cli import REPOSITORY, run_ttrace
-
-HERE = Path(__file__).parent
+from megatron_cases import FAULTS, LONG, LONG_OLDER, NEWEST, OLDER, QUICK
 
 
 def _flat(cases):
@@ -23,18 +18,20 @@ def _flat(cases):
 def _selected():
     """(version, name of a case) -> number of processes, case."""
     found = {}
-    for version in (NEWEST, *OLDER, *OLDEST):
-        quick, long = _flat(QUICK_OLDER), _flat(LONG_OLDER)
-        if version == NEWEST:
-            quick, long = _flat(QUICK), _flat(LONG)
-        if version in OLDEST:
-            quick, long = {}, {**quick, **long}
+    for version in (NEWEST, *OLDER):
+        quick, long = (_flat(QUICK), _flat(LONG)) if version == NEWEST else ({}, _flat(LONG_OLDER))
         cases = grid.cases(f"Megatron-core {version}", quick, long)
         found.update({(version, name): case for name, case in cases.items()})
     return found
 
 
 SELECTED = _selected()
+MODELS = {name.split("_")[0] for version, name in SELECTED if version == NEWEST}
+
+
+def selected(*names):
+    """Those of the cases with the newest version that run."""
+    return [name for name in names if (NEWEST, name) in SELECTED]
 
 
 @dataclass
@@ -56,46 +53,27 @@ class Runs:
         world, _ = SELECTED.get((version, name)) or _flat(FAULTS)[name]
         return self.train(version, world) / name
 
-    def compare(self, version, name):
-        """`ttrace compare` of case `name` with its reference, noise runs given."""
+    def noise(self, version, name):
+        """The disturbed one-process traces of the model of case `name`."""
         reference = self.reference(version, name)
-        noise = [
+        return [
             reference.with_name(megatron_cases.noise_of(_model(name), seed) + ".h5")
             for seed in _seeds(version)
         ]
-        return run_ttrace("compare", reference, self.trace(version, name), "--noise", *noise)
-
-    def seconds(self, version, name):
-        """How long case `name` took, without what all cases share."""
-        world, _ = SELECTED[version, name]
-        told = self.train(version, world) / f"seconds{world}.json"
-        return json.loads(told.read_text(encoding="utf-8"))[name]
 
     def train(self, version, world):
-        """The folder of what was trained on `world` processes.
-
-        All cases in one go, because importing the frameworks takes most of the time.
-        """
-        out = self.folder / version
-        out.mkdir(exist_ok=True)
+        """The folder of what was trained on `world` processes."""
         if (version, world) not in self._trained:
-            self._trained[version, world] = self._launch(version, world, out)
-        done = self._trained[version, world]
-        assert done.returncode == 0, done.stdout + done.stderr
-        return out
-
-    def _launch(self, version, world, out):
-        path = [str(REPOSITORY / "lib" / "torch")]
-        if version != NEWEST:
             older = Path(self.python).parents[1] / "older" / f"megatron-core=={version}"
-            path.append(str(older))
-        return subprocess.run(
-            [self.python, HERE / "launch.py", str(world), json.dumps(_group(version, world)), out],
-            capture_output=True,
-            text=True,
-            timeout=1800,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"},
-        )
+            self._trained[version, world] = agreement.train(
+                self.python,
+                "launch_megatron.py",
+                world,
+                _group(version, world),
+                self.folder / version,
+                [] if version == NEWEST else [older],
+            )
+        return self._trained[version, world]
 
 
 def _group(version, world):

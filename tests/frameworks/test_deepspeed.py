@@ -6,17 +6,14 @@ is DeepSpeed's ZeRO-1 on one process, which like all of them updates weights tha
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections import Counter
-from pathlib import Path
 
-import h5py
+import agreement
+import grid
 import pytest
-from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, run_ttrace
+from agreement import entry_of, told_to_the_optimizer
 
-HERE = Path(__file__).parent
+LAUNCHER = "launch_deepspeed.py"
 
 BF16 = {"bf16": {"enabled": True}}
 FP16 = {"fp16": {"enabled": True, "loss_scale": 128}}
@@ -28,17 +25,18 @@ REFERENCES = {
     "bf16": {"stage": 1, "settings": BF16},
     "fp16": {"stage": 1, "settings": FP16},
 }
-NOISE = {
-    f"{name}_noise{seed}": {**case, "noise": seed}
-    for name, case in REFERENCES.items()
-    for seed in (1, 2, 3)
-}
 ON_ONE = {"plain_one_process": {"stage": 0}}
-CASES = {
+QUICK = {
     "plain_zero0": {"stage": 0},
     "plain_zero1": {"stage": 1},
     "plain_zero2": {"stage": 2},
     "plain_zero3": {"stage": 3},
+    "plain_step_once": {"stage": 3, "loop": "step_once"},
+    "bf16_zero1_wide": {"stage": 1, "settings": {**BF16, **WIDE}},
+    "bf16_zero2_wide": {"stage": 2, "settings": {**BF16, **WIDE}},
+    "fp16_zero2": {"stage": 2, "settings": FP16},
+}
+LONG = {
     "plain_zero1_robin": {"stage": 1, "zero": {"round_robin_gradients": True}},
     "plain_zero2_buckets": {
         "stage": 2,
@@ -50,16 +48,13 @@ CASES = {
         "zero": {"sub_group_size": 1000, "stage3_param_persistence_threshold": 100},
     },
     "plain_numbered": {"stage": 2, "loop": "own_numbers"},
-    "plain_step_once": {"stage": 3, "loop": "step_once"},
     "untied_zero2": {"stage": 2, "tied": False},
     "untied_zero3": {"stage": 3, "tied": False},
-    "bf16_zero1_wide": {"stage": 1, "settings": {**BF16, **WIDE}},
     "bf16_zero2": {"stage": 2, "settings": BF16},
-    "bf16_zero2_wide": {"stage": 2, "settings": {**BF16, **WIDE}},
     "bf16_zero3": {"stage": 3, "settings": BF16},
-    "fp16_zero2": {"stage": 2, "settings": FP16},
     "fp16_zero3": {"stage": 3, "settings": FP16},
 }
+CASES = grid.cases("DeepSpeed", QUICK, LONG)
 FAULTS = {
     "unreduced": {"stage": 0, "reduce": False},
     "divided_twice": {"stage": 2, "divisor": 2},
@@ -77,62 +72,33 @@ REFUSED = {
 }
 
 
-@pytest.fixture(scope="session")
-def python():
-    """The interpreter that has the frameworks."""
-    done = subprocess.run(
-        [REPOSITORY / "scripts" / "frameworks_venv.sh"],
-        capture_output=True,
-        text=True,
-        timeout=1800,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
-
-
-def train(python, world, cases, out):
-    """Trains all the cases in one go: importing DeepSpeed takes most of the time."""
-    done = subprocess.run(
-        [python, HERE / "launch_deepspeed.py", str(world), json.dumps(cases), out],
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "lib" / "torch"), "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return out
+def with_noise(references):
+    disturbed = {
+        f"{name}_noise{seed}": {**case, "noise": seed}
+        for name, case in references.items()
+        for seed in (1, 2, 3)
+    }
+    return {**references, **disturbed}
 
 
 @pytest.fixture(scope="module")
 def references(python, tmp_path_factory):
-    return train(
-        python, 1, {**REFERENCES, **NOISE, **ON_ONE}, tmp_path_factory.mktemp("references")
-    )
+    models = {name.split("_")[0] for name in CASES}
+    chosen = with_noise({name: case for name, case in REFERENCES.items() if name in models})
+    out = tmp_path_factory.mktemp("references")
+    return agreement.train(python, LAUNCHER, 1, {**chosen, **ON_ONE}, out)
 
 
 @pytest.fixture(scope="module")
 def on_two(python, tmp_path_factory):
-    return train(python, 2, {**CASES, **FAULTS}, tmp_path_factory.mktemp("two"))
+    return agreement.train(python, LAUNCHER, 2, {**CASES, **FAULTS}, tmp_path_factory.mktemp("two"))
 
 
-def manifest(path):
-    if path.is_dir():
-        return json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-    with h5py.File(path, "r") as file:
-        return json.loads(file["manifest"][()])
-
-
-def keys(path):
-    found = [
-        (entry["kind"], entry["name"], entry["step"], entry.get("microbatch"), entry.get("call", 0))
-        for entry in manifest(path)["tensors"]
-    ]
-    assert len(set(found)) == len(found)
-    return set(found)
-
-
-def noise_of(references, name):
-    return [references / f"{name.split('_')[0]}_noise{seed}.h5" for seed in (1, 2, 3)]
+def reference_of(references, name):
+    """The trace that case `name` is compared with, and the disturbed ones."""
+    model = name.split("_")[0]
+    noise = [references / f"{model}_noise{seed}.h5" for seed in (1, 2, 3)]
+    return references / f"{model}.h5", noise
 
 
 @pytest.mark.parametrize("name", [*ON_ONE, *CASES])
@@ -141,15 +107,9 @@ def test_stages_agree_with_one_process(name, references, request):
         out = references / f"{name}.h5"
     else:
         out = request.getfixturevalue("on_two") / name
-    reference = references / f"{name.split('_')[0]}.h5"
-    linted = run_ttrace("lint", out)
-    assert linted.returncode == MATCH and linted.stdout.startswith("CLEAN"), linted.stdout
-    compared = run_ttrace("compare", reference, out, "--noise", *noise_of(references, name))
-    assert compared.returncode == MATCH, compared.stdout + compared.stderr
-    assert compared.stdout.startswith("MATCH"), compared.stdout
-    assert keys(out) == keys(reference)
-    assert manifest(out)["run"]["framework"] == "DeepSpeed 0.19.8"
-    assert manifest(out)["run"]["model"] == "SmallGpt"
+    agreement.check_agreement(name, out, *reference_of(references, name))
+    assert grid.manifest(out)["run"]["framework"] == "DeepSpeed 0.19.8"
+    assert grid.manifest(out)["run"]["model"] == "SmallGpt"
 
 
 def test_all_kinds_are_recorded(on_two):
@@ -159,7 +119,7 @@ def test_all_kinds_are_recorded(on_two):
     # The model, its embeddings, norm and head; in a layer the layer, norms and linears.
     modules = 1 + 4 + layers * 7
     for name in ("plain_zero0", "plain_zero1", "plain_zero2", "plain_zero3"):
-        counts = Counter(key[0] for key in keys(on_two / name))
+        counts = Counter(key[0] for key in grid.keys(on_two / name))
         assert counts == {
             "param": steps * parameters,
             "main_grad": steps * parameters,
@@ -176,16 +136,6 @@ def test_all_kinds_are_recorded(on_two):
         }
 
 
-def entry_of(path, kind, name):
-    (entry,) = [
-        entry
-        for entry in manifest(path)["tensors"]
-        if (entry["kind"], entry["name"], entry["step"]) == (kind, name, 0)
-        and entry.get("microbatch") in (None, 0)
-    ]
-    return entry
-
-
 def test_who_holds_what(on_two):
     odd = "blocks.0.up.bias"  # of 81 elements
     for kind in ("param", "main_grad", "param_after_step"):
@@ -196,7 +146,7 @@ def test_who_holds_what(on_two):
     for name in ("plain_zero1", "plain_zero2"):
         cut = [
             entry["placements"]["dp"]["flat"]
-            for entry in manifest(on_two / name)["tensors"]
+            for entry in grid.manifest(on_two / name)["tensors"]
             if entry["kind"] == "main_grad"
         ]
         assert len(cut) == 2 * 26
@@ -204,81 +154,64 @@ def test_who_holds_what(on_two):
         assert sum(0 < ranges[0][1] < ranges[1][1] for ranges in cut) == 2 * 2
         for kind in ("param", "param_after_step"):
             assert "placements" not in entry_of(on_two / name, kind, odd)
-    assert "placements" not in entry_of(on_two / "plain_zero3", "param_grad", odd)
+    assert "placements" not in entry_of(on_two / "plain_zero3", "param_grad", odd, 0)
 
 
 def test_types_and_scales(on_two):
     name = "blocks.1.qkv.weight"
     half, wide = on_two / "fp16_zero2", on_two / "bf16_zero2_wide"
     assert entry_of(half, "main_grad", name)["scale"] == 1 / 128
-    assert entry_of(half, "param_grad", name)["scale"] == 1 / 256
-    assert entry_of(half, "grad_output", "norm")["scale"] == 1 / 256
+    assert entry_of(half, "param_grad", name, 0)["scale"] == 1 / 256
+    assert entry_of(half, "grad_output", "norm", 0)["scale"] == 1 / 256
     assert entry_of(half, "main_grad", name)["dtype"] == "float16"
     assert entry_of(wide, "param", name)["dtype"] == "bfloat16"
     assert entry_of(wide, "main_grad", name)["dtype"] == "float32"
-    assert entry_of(on_two / "plain_zero3", "param_grad", name)["scale"] == 1 / 2
+    assert entry_of(on_two / "plain_zero3", "param_grad", name, 0)["scale"] == 1 / 2
     assert "scale" not in entry_of(on_two / "plain_zero3", "main_grad", name)
-
-
-def told(path):
-    return {
-        (entry["step"], parameter): {k: v for k, v in entry.items() if k != "params"}
-        for entry in manifest(path)["optimizer"]
-        for parameter in entry["params"]
-    }
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("plain")])
 def test_what_the_optimizer_was_told(name, references, on_two):
-    expected = told(references / "plain.h5")
-    assert told(on_two / name) == expected
+    expected = told_to_the_optimizer(references / "plain.h5")
+    assert told_to_the_optimizer(on_two / name) == expected
     assert {entry["type"] for entry in expected.values()} == {"adamw"}
     assert {entry["clip_norm"] for entry in expected.values()} == {0.5}
     assert {entry["updates"] for entry in expected.values()} == {1, 2}
 
 
-def first_divergence(references, name, on_two):
-    out = on_two / name
-    assert run_ttrace("lint", out).returncode == MATCH
-    reference = "fp16" if name.startswith("fp16") else "plain"
-    noise = noise_of(references, reference)
-    done = run_ttrace("compare", references / f"{reference}.h5", out, "--noise", *noise)
-    assert done.returncode == DIVERGED, done.stdout
-    return done.stdout
+def report_of(name, references, on_two, first):
+    model = "fp16_" if name.startswith("fp16") else "plain_"
+    return agreement.divergence(on_two / name, *reference_of(references, model), first)
 
 
 def test_lost_reduction_is_named(references, on_two):
-    report = first_divergence(references, "unreduced", on_two)
-    assert "first at words.weight · main_grad · step 0" in report.splitlines()[0]
+    first = "words.weight · main_grad · step 0"
+    report = report_of("unreduced", references, on_two, first)
     assert "missing_reduction over dp" in report
 
 
 def test_loss_divided_twice_is_found_where_it_happens(references, on_two):
-    report = first_divergence(references, "divided_twice", on_two)
-    assert "first at (model) · grad_output · step 0 · mb 0" in report.splitlines()[0]
+    first = "(model) · grad_output · step 0 · mb 0"
+    report = report_of("divided_twice", references, on_two, first)
     assert "reference 0.25, candidate 0.125" in report
 
 
 def test_fp16_without_zero_is_found_to_lack_its_loss_scale(references, on_two):
     # DeepSpeed 0.19.8 itself: without ZeRO `engine.backward` leaves the loss unscaled, and the
     # step divides by the scale all the same. Adam and clipping hide it from the loss curve.
-    report = first_divergence(references, "fp16_zero0", on_two)
-    assert "first at (model) · grad_output · step 0 · mb 0" in report.splitlines()[0]
+    first = "(model) · grad_output · step 0 · mb 0"
+    report = report_of("fp16_zero0", references, on_two, first)
     assert "reference 0.25, candidate 0.00195" in report
     # And its optimizer has made a step, without gradients, before the first.
-    assert told(on_two / "fp16_zero0")[0, "norm.bias"]["updates"] == 2
+    assert told_to_the_optimizer(on_two / "fp16_zero0")[0, "norm.bias"]["updates"] == 2
 
 
 def test_what_cannot_be_told_is_refused(python, tmp_path):
-    cases = {name: {"stage": 2, "loop": name} for name in REFUSED}
-    train(python, 1, cases, tmp_path)
+    cases = {name: {"stage": 2, "loop": name, "refused": True} for name in REFUSED}
+    agreement.train(python, LAUNCHER, 1, cases, tmp_path)
     for name, words in REFUSED.items():
         assert words in (tmp_path / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def test_the_user_adds_few_lines():
-    script = (HERE / "train_deepspeed.py").read_text(encoding="utf-8")
-    code = script.split('"""', 2)[2].splitlines()
-    added = [line for line in code if line.endswith("# tt")]
-    assert 0 < len(added) < 10
-    assert added == [line for line in code if "trace" in line or "tt." in line]
+    agreement.added_lines("train_deepspeed.py")

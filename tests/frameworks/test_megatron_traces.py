@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections import Counter
 
 import grid
-import h5py
 import pytest
+from agreement import entry_of, merged_values, told_to_the_optimizer
 from megatron_cases import NEWEST
-from support.ttrace_cli import MATCH, run_ttrace
+from megatron_runs import MODELS, selected
 
 LAYERS, STEPS, BATCHES = 4, 2, 4
 
 
+def chosen(*models):
+    """Those of the models that are trained."""
+    return [model for model in models if model[0] in MODELS]
+
+
 @pytest.mark.parametrize(
     ("model", "parameters"),
-    [
+    chosen(
         # The embeddings and the last norm; in a layer two norms and four linears with their biases.
         ("plain", 2 + 12 * LAYERS + 2),
         ("half", 2 + 12 * LAYERS + 2),
@@ -23,7 +28,7 @@ LAYERS, STEPS, BATCHES = 4, 2, 4
         ("modern", 2 + 8 * LAYERS + 1),
         # In a layer two norms and attention's linears, the router, and two linears of an expert.
         ("experts", 2 + (2 * 2 + 2 + 1 + 4 * 2) * LAYERS + 2),
-    ],
+    ),
 )
 def test_all_kinds_are_recorded(model, parameters, megatron):
     counts = Counter(key[0] for key in grid.keys(megatron.reference(NEWEST, model)))
@@ -32,6 +37,9 @@ def test_all_kinds_are_recorded(model, parameters, megatron):
     assert counts["param_grad"] == STEPS * BATCHES * parameters
     assert counts["loss"] == STEPS * BATCHES
     assert counts["grad_norm"] == STEPS
+    # Adam's two moments, which the first update begins without, and wider copies of parameters.
+    wider = STEPS if model == "half" else 0
+    assert counts["optimizer_state"] == ((STEPS - 1) * 2 + wider) * parameters
     for kind in ("input", "output", "grad_output"):
         assert counts[kind] > STEPS * BATCHES * LAYERS * 10
 
@@ -47,15 +55,7 @@ def test_router_tells_probabilities_and_choice(megatron):
     assert not [name for name in names if "local_experts" in name]
 
 
-def told_to_the_optimizer(trace):
-    return {
-        (entry["step"], parameter): {k: v for k, v in entry.items() if k != "params"}
-        for entry in grid.manifest(trace)["optimizer"]
-        for parameter in entry["params"]
-    }
-
-
-@pytest.mark.parametrize("name", ["plain_tp2_sp", "plain_dp2_zero", "plain_tp2_dp2_zero"])
+@pytest.mark.parametrize("name", selected("plain_tp2_sp", "plain_dp2_zero", "plain_tp2_dp2_zero"))
 def test_what_the_optimizer_was_told(name, megatron):
     expected = told_to_the_optimizer(megatron.reference(NEWEST, name))
     assert told_to_the_optimizer(megatron.trace(NEWEST, name)) == expected
@@ -65,17 +65,17 @@ def test_what_the_optimizer_was_told(name, megatron):
     assert {entry["weight_decay"] for entry in expected.values()} == {0.1}
 
 
-def test_distributed_optimizer_is_described_by_ranges(megatron):
+@pytest.mark.parametrize("name", selected("plain_dp2_zero", "plain_tp2_dp2_zero"))
+def test_distributed_optimizer_is_described_by_ranges(name, megatron):
     weight = "decoder.layers.1.mlp.linear_fc1.weight"
-    (entry,) = [
-        entry
-        for entry in grid.manifest(megatron.trace(NEWEST, "plain_tp2_dp2_zero"))["tensors"]
-        if (entry["kind"], entry["name"], entry["step"]) == ("main_grad", weight, 0)
-    ]
+    trace = megatron.trace(NEWEST, name)
+    entry = entry_of(trace, "main_grad", weight)
     assert entry["shape"] == [128, 32]
+    axes = {axis["name"]: axis["size"] for axis in grid.manifest(trace)["meshes"][""]["axes"]}
+    assert set(entry["placements"]) == {"tp", "dp"}
     assert entry["placements"]["tp"] == {"shard": 0}
     (first, middle), (again, last) = entry["placements"]["dp"]["flat"]
-    assert (first, again, last) == (0, middle, 64 * 32)
+    assert (first, again, last) == (0, middle, 128 // axes["tp"] * 32)
 
 
 def test_half_precision_keeps_its_types(megatron):
@@ -85,36 +85,23 @@ def test_half_precision_keeps_its_types(megatron):
     assert {entry["dtype"] for entry in entries if entry["kind"] == "main_grad"} == {"float32"}
 
 
-def values(path):
-    """Name of every dataset -> its bytes."""
-    found = {}
-
-    def keep(name, item):
-        if isinstance(item, h5py.Dataset) and name != "manifest":
-            found[name] = item[()].tobytes()
-
-    with h5py.File(path, "r") as file:
-        file.visititems(keep)
-    return found
-
-
 @pytest.mark.parametrize(
     "name",
-    [
+    selected(
         "plain_tp2_sp",
         "plain_pp2_vpp2",
         "plain_dp2_zero",
         "modern_tp2_sp",
         "experts_ep2",
         "half_tp2_pp2_sp",
-    ],
+    ),
 )
 def test_initial_values_are_those_of_one_process(name, megatron, tmp_path):
-    merged = []
-    for trace in (megatron.reference(NEWEST, name), megatron.trace(NEWEST, name)):
-        merged.append(tmp_path / f"{len(merged)}.h5")
-        done = run_ttrace("merge", trace, "-o", merged[-1], "--kind", "param", "--step", "0")
-        assert done.returncode == MATCH, done.stdout + done.stderr
-    expected, found = (values(path) for path in merged)
+    expected, found = (
+        merged_values(trace, tmp_path / f"{number}.h5", "--kind", "param", "--step", "0")
+        for number, trace in enumerate(
+            (megatron.reference(NEWEST, name), megatron.trace(NEWEST, name))
+        )
+    )
     assert len(expected) > 30
     assert found == expected

@@ -5,23 +5,19 @@ No layout, no mesh and no global micro-batch is said by the scripts.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
-import h5py
+import agreement
+import grid
 import pytest
-from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, run_ttrace
+from agreement import entry_of
+from support.ttrace_cli import REPOSITORY
 
-HERE = Path(__file__).parent
-TESTS = HERE.parent
+LAUNCHER = "launch_torch.py"
 
-PLAIN = {"kind": "plain", "one": True}
+PLAIN = {"kind": "plain"}
 # A single process has to compute as the others do, so it has FSDP2's mixed precision too.
-BF16 = {"kind": "fsdp", "axes": {"dp": 1}, "bf16": True, "one": True}
+BF16 = {"kind": "fsdp", "axes": {"dp": 1}, "bf16": True}
 REFERENCES = {
     "float32": PLAIN,
     "bfloat16": BF16,
@@ -39,18 +35,23 @@ ON_TWO = {
     "fsdp2_bf16": ({**FSDP, "bf16": True}, "FSDP2"),
     "tp": (TP, "tensor parallelism"),
     "tp_sequence": ({**TP, "sequence": True}, "tensor parallelism"),
-    "gpipe": ({"schedule": "gpipe"}, "pipelining"),
     "1f1b": ({"schedule": "1f1b"}, "pipelining"),
     "interleaved": (INTERLEAVED, "pipelining"),
-    "zero_bubble": ({"schedule": "zero_bubble", "stages": 2}, "pipelining"),
 }
 ON_FOUR = {
     "hsdp": ({"kind": "fsdp", "axes": {"replicas": 2, "shards": 2}}, "HSDP"),
     "fsdp2_tp": (BOTH, "FSDP2 + tensor parallelism"),
-    "fsdp2_tp_sequence": ({**BOTH, "sequence": True}, "FSDP2 + tensor parallelism"),
     "1f1b_ddp": ({"schedule": "1f1b", "data": "ddp"}, "pipelining + DDP"),
     "interleaved_fsdp2": ({**INTERLEAVED, "data": "fsdp"}, "pipelining + FSDP2"),
 }
+LONG_ON_TWO = {
+    "gpipe": ({"schedule": "gpipe"}, "pipelining"),
+    "zero_bubble": ({"schedule": "zero_bubble", "stages": 2}, "pipelining"),
+}
+LONG_ON_FOUR = {
+    "fsdp2_tp_sequence": ({**BOTH, "sequence": True}, "FSDP2 + tensor parallelism"),
+}
+CASES = grid.cases("PyTorch", {**ON_TWO, **ON_FOUR}, {**LONG_ON_TWO, **LONG_ON_FOUR})
 # Case, where it diverges first, and what the report has to say of it.
 FAULTS = {
     "left_in_no_sync": (
@@ -81,81 +82,44 @@ FAULTS = {
 }
 
 
-def train(world, cases, out):
-    """Trains all the cases in one go: importing torch takes most of the time."""
-    done = subprocess.run(
-        [sys.executable, HERE / "launch_torch.py", str(world), json.dumps(cases), out],
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(
-                [str(REPOSITORY / "lib" / "torch"), str(TESTS / "torch")]
-            ),
-            "OMP_NUM_THREADS": "1",
-        },
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return out
+@pytest.fixture(scope="module")
+def references(python, tmp_path_factory):
+    return agreement.train(python, LAUNCHER, 1, REFERENCES, tmp_path_factory.mktemp("references"))
 
 
 @pytest.fixture(scope="module")
-def references(tmp_path_factory):
-    return train(1, REFERENCES, tmp_path_factory.mktemp("references"))
+def on_two(python, tmp_path_factory):
+    known = {**ON_TWO, **LONG_ON_TWO, **FAULTS}
+    cases = {name: known[name][0] for name in known if name in CASES or name in FAULTS}
+    return agreement.train(python, LAUNCHER, 2, cases, tmp_path_factory.mktemp("two"))
 
 
 @pytest.fixture(scope="module")
-def on_two(tmp_path_factory):
-    cases = {name: case for name, (case, *_) in {**ON_TWO, **FAULTS}.items()}
-    return train(2, cases, tmp_path_factory.mktemp("two"))
+def on_four(python, tmp_path_factory):
+    known = {**ON_FOUR, **LONG_ON_FOUR}
+    cases = {name: known[name][0] for name in known if name in CASES}
+    return agreement.train(python, LAUNCHER, 4, cases, tmp_path_factory.mktemp("four"))
 
 
-@pytest.fixture(scope="module")
-def on_four(tmp_path_factory):
-    return train(
-        4, {name: case for name, (case, _) in ON_FOUR.items()}, tmp_path_factory.mktemp("four")
-    )
+def reference_of(references, precision):
+    """The trace on one process, and the disturbed ones."""
+    noise = [references / f"{precision}_noise{seed}.h5" for seed in (1, 2, 3)]
+    return references / f"{precision}.h5", noise
 
 
-def manifest(path):
-    if path.is_dir():
-        return json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-    with h5py.File(path, "r") as file:
-        return json.loads(file["manifest"][()])
-
-
-def keys(path):
-    found = [
-        (e["kind"], e["name"], e["step"], e.get("microbatch"), e.get("call", 0))
-        for e in manifest(path)["tensors"]
-    ]
-    assert len(found) == len(set(found))
-    return set(found)
-
-
-def noise_of(references, precision):
-    return [references / f"{precision}_noise{seed}.h5" for seed in (1, 2, 3)]
-
-
-@pytest.mark.parametrize("name", [*ON_TWO, *ON_FOUR])
+@pytest.mark.parametrize("name", CASES)
 def test_layouts_agree_with_one_process(name, references, request):
-    out = request.getfixturevalue("on_two" if name in ON_TWO else "on_four") / name
-    case, label = {**ON_TWO, **ON_FOUR}[name]
+    four = name in ON_FOUR or name in LONG_ON_FOUR
+    out = request.getfixturevalue("on_four" if four else "on_two") / name
+    case, label = CASES[name]
     precision = "bfloat16" if case.get("bf16") else "float32"
-    reference = references / f"{precision}.h5"
-    linted = run_ttrace("lint", out)
-    assert linted.returncode == MATCH and linted.stdout.startswith("CLEAN"), linted.stdout
-    compared = run_ttrace("compare", reference, out, "--noise", *noise_of(references, precision))
-    assert compared.returncode == MATCH, compared.stdout + compared.stderr
-    assert compared.stdout.startswith("MATCH"), compared.stdout
-    assert keys(out) == keys(reference)
-    framework = manifest(out)["run"]["framework"]
+    agreement.check_agreement(name, out, *reference_of(references, precision))
+    framework = grid.manifest(out)["run"]["framework"]
     assert framework.startswith("PyTorch ") and framework.endswith(f" + {label}")
 
 
 def test_all_kinds_are_recorded(references):
-    counts = Counter(key[0] for key in keys(references / "float32.h5"))
+    counts = Counter(key[0] for key in grid.keys(references / "float32.h5"))
     layers, steps, batches = 4, 2, 4
     # The embedding, the last norm and the head; in a layer two norms and two linears with their
     # biases, and the four weights of attention.
@@ -181,32 +145,13 @@ def test_all_kinds_are_recorded(references):
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_found(name, references, on_two):
     _, where, said = FAULTS[name]
-    assert run_ttrace("lint", on_two / name).returncode == MATCH
-    done = run_ttrace(
-        "compare",
-        references / "float32.h5",
-        on_two / name,
-        "--noise",
-        *noise_of(references, "float32"),
-    )
-    assert done.returncode == DIVERGED, done.stdout + done.stderr
-    assert f"first at {where} " in done.stdout.splitlines()[0]
-    assert said in done.stdout
-
-
-def entry_of(path, kind, name, microbatch=None):
-    (found,) = [
-        entry
-        for entry in manifest(path)["tensors"]
-        if (entry["kind"], entry["name"], entry["step"], entry.get("microbatch"))
-        == (kind, name, 0, microbatch)
-    ]
-    return found
+    reference = reference_of(references, "float32")
+    assert said in agreement.divergence(on_two / name, *reference, where)
 
 
 def test_meshes_come_from_the_model(on_two, on_four):
     def axes(path):
-        return {axis["name"]: axis["size"] for axis in manifest(path)["meshes"][""]["axes"]}
+        return {axis["name"]: axis["size"] for axis in grid.manifest(path)["meshes"][""]["axes"]}
 
     assert axes(on_two / "ddp") == axes(on_two / "fsdp2") == {"dp": 2}
     assert axes(on_two / "tp") == {"tp": 2}
@@ -247,10 +192,7 @@ def test_where_tensors_lie(on_two, on_four):
     [("train_torch.py", ["ddp.md", "fsdp2.md"]), ("train_pipeline.py", ["pipelining.md"])],
 )
 def test_the_user_adds_few_lines(script, pages):
-    code = (HERE / script).read_text(encoding="utf-8").split('"""', 2)[2].splitlines()
-    added = [line for line in code if line.endswith("# tt")]
-    assert 0 < len(added) < 10
-    assert added == [line for line in code if "tracer" in line or "tt." in line or "ttrace" in line]
+    added = agreement.added_lines(script)
     for page in pages:
         text = (REPOSITORY / "lib" / "torch" / "docs" / page).read_text(encoding="utf-8")
         diff = text.split("```diff\n", 1)[1].split("```", 1)[0]
