@@ -50,6 +50,10 @@ def tensor_parallel(model, mesh, sequence, fault):
     parallelize_module(model, mesh, plan)
     for layer in model.layers.values():
         parallelize_module(layer, mesh, block)
+    if fault == "doubled":
+        broken = model.layers["1"].feed_forward.w2
+        right = broken.forward
+        broken.forward = lambda x: 2 * right(x)
     return model
 
 

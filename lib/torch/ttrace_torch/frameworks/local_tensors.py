@@ -14,6 +14,7 @@ from typing import Any, Optional
 import torch
 
 from ttrace_torch.dtensor import is_dtensor, word_of
+from ttrace_torch.overwriting import NODES
 from ttrace_torch.placement import Partial, Placement, Replicate, Shard
 
 # Axis -> placement; empty for what is whole, None for what cannot be told.
@@ -91,6 +92,9 @@ def _judged(node: Any) -> Verdict:
             return None
         if verdict:
             cut.append((one, number))
+    if node.name() in NODES:
+        # A tensor of a plan lies as the one in whose place it is.
+        return cut[0][0].metadata[_KEY] if cut else {}
     if not cut:
         return {}
     verdicts = [one.metadata[_KEY] for one, _ in cut]
