@@ -95,7 +95,9 @@ def compared(reference, candidate, report):
     """`ttrace compare`: what it did, and the (kind, name) of all tensors that diverged."""
     done = run_ttrace("compare", reference, candidate, "--json", report)
     found = json.loads(report.read_text(encoding="utf-8"))
-    assert not found["warnings"], found["warnings"]
+    # Main gradients that a layout says are not reduced yet cannot be replayed, and it is told.
+    warnings = [one for one in found["warnings"] if "replaying the optimizer" not in one]
+    assert not warnings, warnings
     return done, {
         (one["key"]["kind"], one["key"]["name"])
         for one in found["results"]
