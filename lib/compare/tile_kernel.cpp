@@ -19,6 +19,36 @@ double add_lanes(Lanes& lanes) {
 
 double max_lane(const Lanes& lanes) { return *std::max_element(lanes.begin(), lanes.end()); }
 
+constexpr std::size_t kFewLanes = 4;
+constexpr std::size_t kShortRun = 256;
+
+template <std::size_t kWidth>
+PairSums sum_pairs_in(const double* a, const double* b, std::size_t count) {
+  std::array<double, kWidth> d2{};
+  std::array<double, kWidth> a2{};
+  std::array<double, kWidth> largest{};
+  const auto add = [&](std::size_t lane, double from, double to) {
+    const double difference = to - from;
+    d2[lane] += difference * difference;
+    a2[lane] += from * from;
+    const double size = std::abs(difference);
+    largest[lane] = size > largest[lane] ? size : largest[lane];
+  };
+  std::size_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    for (std::size_t lane = 0; lane < kWidth; ++lane) add(lane, a[i + lane], b[i + lane]);
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) add(lane, a[i], b[i]);
+  for (std::size_t half = kWidth / 2; half > 0; half /= 2) {
+    for (std::size_t lane = 0; lane < half; ++lane) {
+      d2[lane] += d2[lane + half];
+      a2[lane] += a2[lane + half];
+      largest[lane] = std::max(largest[lane], largest[lane + half]);
+    }
+  }
+  return {d2[0], a2[0], largest[0]};
+}
+
 }  // namespace
 
 bool all_finite(const double* values, std::size_t count) {
@@ -96,33 +126,10 @@ DistanceSums sum_distance(const double* a, const double* b, std::size_t count) {
 }
 
 PairSums sum_pairs(const double* a, const double* b, std::size_t count) {
-  if (count < kLanes) {
-    // Narrow cells have short rows, for which filling and folding the lanes would cost more.
-    PairSums sums;
-    for (std::size_t i = 0; i < count; ++i) {
-      const double difference = b[i] - a[i];
-      sums.d2 += difference * difference;
-      sums.a2 += a[i] * a[i];
-      sums.largest = std::max(sums.largest, std::abs(difference));
-    }
-    return sums;
-  }
-  Lanes d2{};
-  Lanes a2{};
-  Lanes largest{};
-  const auto add = [&](std::size_t lane, double from, double to) {
-    const double difference = to - from;
-    d2[lane] += difference * difference;
-    a2[lane] += from * from;
-    const double size = std::abs(difference);
-    largest[lane] = size > largest[lane] ? size : largest[lane];
-  };
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) add(lane, a[i + lane], b[i + lane]);
-  }
-  for (std::size_t lane = 0; i < count; ++i, ++lane) add(lane, a[i], b[i]);
-  return {add_lanes(d2), add_lanes(a2), max_lane(largest)};
+  // Narrow cells have short rows, for which filling and folding many lanes would cost more than
+  // the sums.
+  return count < kShortRun ? sum_pairs_in<kFewLanes>(a, b, count)
+                           : sum_pairs_in<kLanes>(a, b, count);
 }
 
 }  // namespace ttrace::compare
