@@ -1,9 +1,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
-#include <ctime>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -50,16 +48,6 @@ std::size_t terminal_width() {
   winsize size{};
   const bool known = isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
   return known ? size.ws_col : 0;
-}
-
-// The local date, as "2026-11-21".
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  std::array<char, 16> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%d", &local);
-  return text.data();
 }
 
 void print_warnings(const std::vector<std::string>& warnings) {

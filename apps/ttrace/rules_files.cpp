@@ -1,5 +1,7 @@
 #include "rules_files.h"
 
+#include <array>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -21,6 +23,15 @@ std::string rules_text(const std::string& path) {
   text << file.rdbuf();
   if (!file || !text) throw base::input_error(path, ": cannot be read, or is empty");
   return text.str();
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  std::array<char, 16> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d", &local);
+  return text.data();
 }
 
 void add_layout_flag(CLI::App& command, std::string& path) {

@@ -69,10 +69,13 @@ class ReplicaTotals {
 
 }  // namespace
 
+std::unique_ptr<TensorReader> TensorRef::open(Replicas replicas) const {
+  return opener ? opener(replicas) : make_reader(*source, *view, replicas);
+}
+
 Measurement measure(const TensorRef& reference, const TensorRef& candidate, const Grid* grid) {
-  const auto reference_tensor =
-      make_reader(*reference.source, *reference.view, Replicas::kFirstOnly);
-  const auto candidate_tensor = make_reader(*candidate.source, *candidate.view, Replicas::kAll);
+  const auto reference_tensor = reference.open(Replicas::kFirstOnly);
+  const auto candidate_tensor = candidate.open(Replicas::kAll);
   const bool exact = is_exact(*reference.view) && is_exact(*candidate.view);
 
   Measurement result;

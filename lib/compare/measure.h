@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -16,8 +18,13 @@ namespace ttrace::compare {
 
 // A tensor of a trace.
 struct TensorRef {
+  // Another way to read the tensor (from memory, with a fault in it): takes the place of
+  // make_reader. The reader has the view's shape.
+  using Opener = std::function<std::unique_ptr<TensorReader>(Replicas)>;
+
   const trace::Source* source = nullptr;
   layout::ViewPtr view;
+  Opener opener;
 
   TensorRef() = default;
   TensorRef(const trace::Source* from, layout::ViewPtr what)
@@ -25,6 +32,8 @@ struct TensorRef {
   // The stored tensor itself; `entry` must outlive it.
   TensorRef(const trace::Source* from, const trace::TensorEntry* entry)
       : source(from), view(layout::view_of(*entry)) {}
+
+  std::unique_ptr<TensorReader> open(Replicas replicas) const;
 };
 
 struct BlockStats {

@@ -17,7 +17,7 @@ class Operand {
  public:
   explicit Operand(const TensorRef& tensor) {
     if (tensor.view == nullptr) return;
-    reader_ = make_reader(*tensor.source, *tensor.view, Replicas::kFirstOnly);
+    reader_ = tensor.open(Replicas::kFirstOnly);
   }
 
   std::span<const double> read(const tensor::Box& slab) {

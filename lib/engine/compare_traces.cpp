@@ -227,6 +227,7 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
        replay_updates(reference, candidate, pairs, options.threads, out.results)) {
     out.warnings.push_back(std::move(warning));
   }
+  if (options.on_measured) options.on_measured({pairs, out.results});
   resolve_tolerances(reference.manifest(), pairs, rules, out.results);
   for (Result& result : out.results) {
     if (!result.comparison) continue;

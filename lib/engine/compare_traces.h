@@ -1,9 +1,11 @@
 // The story of `ttrace compare`: two traces in, one report out.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
+#include "engine/pairing.h"
 #include "engine/selection.h"
 #include "layout/map_rules.h"
 #include "report/compare_report.h"
@@ -12,6 +14,13 @@
 
 namespace ttrace::engine {
 
+// The pairs and what was measured of them, before tolerances are settled and the noise by cell is
+// let go of: results[i] belongs to pairs[i].
+struct Measured {
+  const std::vector<Pair>& pairs;
+  const std::vector<report::Result>& results;
+};
+
 struct CompareOptions {
   Selection selection;
   unsigned threads = 0;  // 0: one per core
@@ -19,6 +28,7 @@ struct CompareOptions {
   const tolerance::Calibration* calibration = nullptr;
   std::string calibration_file = "";  // what it was read from, for messages
   std::string today = "";             // "2026-11-21": rules that skip may end on a day
+  std::function<void(const Measured&)> on_measured = nullptr;  // called once, if given
 };
 
 // `noise`: runs of the reference with its first activation disturbed; may be empty. Where it is,

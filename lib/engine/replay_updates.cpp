@@ -72,8 +72,17 @@ void adopt(const UpdatePlan& plan, UpdateMeasurement measured, Result& result) {
   }
 }
 
-// Why the parameter is left to the other rules, or empty.
-std::string replay_one(UpdatePlan& plan, Result& result) {
+std::string listed(const std::map<std::string, std::uint64_t>& counts) {
+  std::string text;
+  for (const auto& [what, count] : counts) {
+    text += base::concat(text.empty() ? "" : "; ", what, " (", count, ")");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string replay_one(const UpdatePlan& plan, Result& result) {
   if (!plan.problem.empty()) return plan.problem;
   try {
     UpdateMeasurement measured = compare::measure_update(plan.tensors, plan.step);
@@ -98,29 +107,31 @@ std::string replay_one(UpdatePlan& plan, Result& result) {
   }
 }
 
-std::string listed(const std::map<std::string, std::uint64_t>& counts) {
-  std::string text;
-  for (const auto& [what, count] : counts) {
-    text += base::concat(text.empty() ? "" : "; ", what, " (", count, ")");
+std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
+                                               const trace::Source& candidate,
+                                               const std::vector<Pair>& pairs,
+                                               const std::vector<Result>& results) {
+  Clipping clipping(candidate, squared_norms(pairs, results));
+  const UpdatePlanner planner(reference, candidate, clipping);
+  std::map<std::size_t, UpdatePlan> plans;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const bool is_updated = pairs[i].key.kind == trace::Kind::kParamAfterStep;
+    if (!is_updated || !results[i].comparison || results[i].exact) continue;
+    plans.emplace(i, planner.plan(pairs[i]));
   }
-  return text;
+  return plans;
 }
-
-}  // namespace
 
 std::vector<std::string> replay_updates(const trace::Source& reference,
                                         const trace::Source& candidate,
                                         const std::vector<Pair>& pairs, unsigned threads,
                                         std::vector<Result>& results) {
   std::vector<std::size_t> updated;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const bool is_updated = pairs[i].key.kind == trace::Kind::kParamAfterStep;
-    if (is_updated && results[i].comparison && !results[i].exact) updated.push_back(i);
-  }
-  Clipping clipping(candidate, squared_norms(pairs, results));
-  const UpdatePlanner planner(reference, candidate, clipping);
   std::vector<UpdatePlan> plans;
-  for (const std::size_t i : updated) plans.push_back(planner.plan(pairs[i]));
+  for (const auto& [i, plan] : plan_replays(reference, candidate, pairs, results)) {
+    updated.push_back(i);
+    plans.push_back(plan);
+  }
 
   std::vector<std::string> problems(updated.size());
   base::parallel_for(updated.size(), threads, [&](std::size_t u) {

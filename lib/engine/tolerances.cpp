@@ -1,7 +1,6 @@
 #include "engine/tolerances.h"
 
 #include <cmath>
-#include <map>
 
 #include "tolerance/fallback_rule.h"
 #include "tolerance/noise_rule.h"
@@ -9,32 +8,6 @@
 
 namespace ttrace::engine {
 namespace {
-
-// The fallback of every tensor, which depends on all of them.
-class Fallback {
- public:
-  Fallback(const trace::Manifest& reference, const std::vector<report::Result>& results)
-      : layers_(tolerance::layer_count(reference.tensors)) {
-    tolerance::TypicalSize typical;
-    for (const report::Result& result : results) {
-      if (!result.comparison || result.exact) continue;
-      const compare::TileStats& stats = result.comparison->measurement.total;
-      typical.add(result.key.kind, compare::reference_norm(stats), stats.finite);
-    }
-    for (const trace::Kind kind : trace::kAllKinds) typical_rms_.emplace(kind, typical.rms(kind));
-  }
-
-  tolerance::Tolerance of(const report::Result& result, double epsilon) const {
-    const compare::TileStats& stats = result.comparison->measurement.total;
-    return tolerance::fallback_tolerance(compare::reference_norm(stats), epsilon, stats.finite,
-                                         tolerance::error_depth(result.key, layers_),
-                                         typical_rms_.at(result.key.kind));
-  }
-
- private:
-  std::uint64_t layers_;
-  std::map<trace::Kind, double> typical_rms_;
-};
 
 tolerance::NoiseConstants constants_of(const tolerance::PolicyRule* rule) {
   tolerance::NoiseConstants constants;
@@ -53,8 +26,29 @@ void apply(const tolerance::PolicyRule& rule, double norm, std::uint64_t element
                           rule.absolute.value_or(0) * std::sqrt(static_cast<double>(elements));
 }
 
-void resolve_one(const Pair& pair, const tolerance::PolicyRule* rule, const Fallback& fallback,
-                 report::Result& result) {
+}  // namespace
+
+Tolerances::Tolerances(const trace::Manifest& reference, const tolerance::Policy& rules,
+                       const std::vector<report::Result>& results)
+    : rules_(rules), layers_(tolerance::layer_count(reference.tensors)) {
+  tolerance::TypicalSize typical;
+  for (const report::Result& result : results) {
+    if (!result.comparison || result.exact) continue;
+    const compare::TileStats& stats = result.comparison->measurement.total;
+    typical.add(result.key.kind, compare::reference_norm(stats), stats.finite);
+  }
+  for (const trace::Kind kind : trace::kAllKinds) typical_rms_.emplace(kind, typical.rms(kind));
+}
+
+tolerance::Tolerance Tolerances::fallback(const report::Result& result, double epsilon) const {
+  const compare::TileStats& stats = result.comparison->measurement.total;
+  return tolerance::fallback_tolerance(compare::reference_norm(stats), epsilon, stats.finite,
+                                       tolerance::error_depth(result.key, layers_),
+                                       typical_rms_.at(result.key.kind));
+}
+
+void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,
+                           report::Result& result) const {
   report::Comparison& comparison = *result.comparison;
   const compare::TileStats& stats = comparison.measurement.total;
   const double epsilon = tolerance::shared_epsilon(*pair.reference, *pair.candidate);
@@ -72,7 +66,7 @@ void resolve_one(const Pair& pair, const tolerance::PolicyRule* rule, const Fall
   }
   const double norm = compare::reference_norm(stats);
   if (!comparison.noise) {
-    comparison.tolerance = fallback.of(result, epsilon);
+    comparison.tolerance = fallback(result, epsilon);
     if (rule != nullptr) apply(*rule, norm, stats.finite, comparison.tolerance);
     return;
   }
@@ -86,17 +80,20 @@ void resolve_one(const Pair& pair, const tolerance::PolicyRule* rule, const Fall
       verdict::judge_slices(comparison.measurement, *comparison.noise, epsilon, constants);
 }
 
-}  // namespace
+void Tolerances::settle(const Pair& pair, report::Result& result) const {
+  const auto number = rule_for(rules_, result.key);
+  settle_by(number ? &rules_[*number] : nullptr, pair, result);
+  report::Comparison& comparison = *result.comparison;
+  if (number && !result.exact && !comparison.replay) comparison.tolerance.policy = number;
+}
 
 void resolve_tolerances(const trace::Manifest& reference, const std::vector<Pair>& pairs,
                         const tolerance::Policy& rules, std::vector<report::Result>& results) {
-  const Fallback fallback(reference, results);
+  const Tolerances tolerances(reference, rules, results);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].comparison) continue;
-    const auto number = rule_for(rules, results[i].key);
-    resolve_one(pairs[i], number ? &rules[*number] : nullptr, fallback, results[i]);
+    tolerances.settle(pairs[i], results[i]);
     report::Comparison& comparison = *results[i].comparison;
-    if (number && !results[i].exact && !comparison.replay) comparison.tolerance.policy = number;
     comparison.measurement.cells = {};
     if (comparison.noise) comparison.noise->cells = {};
   }

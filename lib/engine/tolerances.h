@@ -1,6 +1,8 @@
 // Gives every measured tensor its tolerance, and judges its parts where the noise is known.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <vector>
 
 #include "engine/pairing.h"
@@ -8,6 +10,27 @@
 #include "tolerance/policy.h"
 
 namespace ttrace::engine {
+
+// How tensors of one run are judged: exactly for integers, by replay where the optimizer was
+// replayed, by noise where it is known, else by the fallback, which depends on all tensors.
+class Tolerances {
+ public:
+  // `results`: all that were measured. `rules` must outlive this.
+  Tolerances(const trace::Manifest& reference, const tolerance::Policy& rules,
+             const std::vector<report::Result>& results);
+
+  // Sets tolerance and slices of the pair's result, which has a comparison. Needs its sums by cell
+  // and its noise by cell.
+  void settle(const Pair& pair, report::Result& result) const;
+
+ private:
+  tolerance::Tolerance fallback(const report::Result& result, double epsilon) const;
+  void settle_by(const tolerance::PolicyRule* rule, const Pair& pair, report::Result& result) const;
+
+  const tolerance::Policy& rules_;
+  std::uint64_t layers_;
+  std::map<trace::Kind, double> typical_rms_;
+};
 
 // results[i] belongs to pairs[i]; those with a comparison get its tolerance: exact for integers, by
 // replay where the optimizer was replayed, by noise where it is known, else the fallback; `rules`

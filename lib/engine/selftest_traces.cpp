@@ -1,0 +1,222 @@
+#include "engine/selftest_traces.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/concat.h"
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/parallel.h"
+#include "compare/held_tensor.h"
+#include "engine/fault_plan.h"
+#include "engine/replay_updates.h"
+#include "engine/tolerances.h"
+
+namespace ttrace::engine {
+namespace {
+
+using compare::TensorRef;
+using report::Result;
+using report::SelftestReport;
+using report::SelftestTensor;
+using report::Trial;
+using report::TrialState;
+using verdict::Outcome;
+
+constexpr int kDecades = 7;
+constexpr int kPerDecade = 8;
+
+std::vector<double> ladder() {
+  std::vector<double> sizes;
+  for (int k = -kDecades * kPerDecade; k <= 0; ++k) {
+    sizes.push_back(std::pow(10.0, static_cast<double>(k) / kPerDecade));
+  }
+  return sizes;
+}
+
+// What a comparison knew of the pair.
+struct Known {
+  const trace::Source& reference;
+  const trace::Source& candidate;
+  const std::vector<Pair>& pairs;
+  const std::vector<Result>& results;
+  const std::vector<double>& ladder;
+};
+
+// One pair, judged again with faults in the candidate.
+class Bench {
+ public:
+  Bench(const Known& known, std::size_t index, const Tolerances& tolerances, const UpdatePlan* plan)
+      : pair_(known.pairs[index]),
+        healthy_(known.results[index]),
+        ladder_(known.ladder),
+        tolerances_(tolerances),
+        reference_(&known.reference, pair_.reference),
+        candidate_(&known.candidate, pair_.candidate) {
+    if (plan != nullptr && plan->problem.empty()) plan_ = *plan;
+    if (tensor::element_count(pair_.reference->shape).value_or(~0U) > kMostHeldElements) return;
+    reference_ = compare::hold(reference_, compare::Replicas::kFirstOnly, healthy_.exact);
+    candidate_ = compare::hold(candidate_, compare::Replicas::kAll, healthy_.exact);
+  }
+
+  const TensorRef& candidate() const { return candidate_; }
+
+  // As compare_traces judges the pair with `candidate` in the place of its own.
+  Result judged(const TensorRef& candidate) const {
+    Result result;
+    result.key = healthy_.key;
+    result.shape = healthy_.shape;
+    result.dtype = healthy_.dtype;
+    result.exact = healthy_.exact;
+    report::Comparison comparison;
+    comparison.noise = healthy_.comparison->noise;
+    const compare::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
+    comparison.measurement = compare::measure(reference_, candidate, grid);
+    result.comparison = std::move(comparison);
+    if (plan_) {
+      UpdatePlan plan = *plan_;
+      plan.tensors.after.opener = candidate.opener;
+      replay_one(plan, result);
+    }
+    tolerances_.settle(pair_, result);
+    const report::Comparison& settled = *result.comparison;
+    result.outcome =
+        verdict::judge(settled.measurement, settled.tolerance, result.exact, settled.slices)
+            .outcome;
+    return result;
+  }
+
+  Trial tried(const PlannedFault& planned) const {
+    Trial trial;
+    trial.what = planned.problem.empty() ? planned.what : planned.problem;
+    if (!planned.problem.empty()) return trial;
+    trial.state = state_of(planned.fault);
+    if (trial.state != TrialState::kCaught || !report::has_sizes(planned.kind)) return trial;
+    const auto caught = [&](double size) {
+      compare::Fault fault = planned.fault;
+      fault.factor = 1 + size;
+      return state_of(fault) == TrialState::kCaught;
+    };
+    // The last size is caught.
+    trial.size = *std::partition_point(ladder_.begin(), ladder_.end() - 1,
+                                       [&](double size) { return !caught(size); });
+    return trial;
+  }
+
+ private:
+  TrialState state_of(const compare::Fault& fault) const {
+    std::uint64_t changed = 0;
+    const bool bad =
+        verdict::is_bad(judged(compare::with_fault(candidate_, fault, changed)).outcome);
+    if (changed == 0) return TrialState::kUnchanged;
+    return bad ? TrialState::kCaught : TrialState::kMissed;
+  }
+
+  const Pair& pair_;
+  const Result& healthy_;
+  const std::vector<double>& ladder_;
+  const Tolerances& tolerances_;
+  TensorRef reference_;
+  TensorRef candidate_;
+  std::optional<UpdatePlan> plan_;
+};
+
+SelftestTensor described(const Result& result) {
+  SelftestTensor tensor;
+  tensor.key = result.key;
+  tensor.dtype = result.dtype;
+  tensor.shape = result.shape;
+  return tensor;
+}
+
+SelftestTensor tested(const Bench& bench, const FaultPlanner& planner, const Pair& pair,
+                      const Result& result) {
+  SelftestTensor tensor = described(result);
+  const Result healthy = bench.judged(bench.candidate());
+  if (verdict::is_bad(healthy.outcome)) {
+    throw base::internal_error(to_string(result.key),
+                               " matches, and does not when it is judged again");
+  }
+  tensor.rule = tolerance::rule_text(healthy.comparison->tolerance);
+  for (const PlannedFault& planned : planner.plan(pair, bench.candidate())) {
+    tensor.trial(planned.kind) = bench.tried(planned);
+  }
+  return tensor;
+}
+
+std::string no_table(const report::CompareReport& compared) {
+  if (compared.verdict == report::Verdict::kMatch) return "";
+  if (compared.verdict == report::Verdict::kInconclusive) return compared.why;
+  std::uint64_t bad = 0;
+  for (const Outcome outcome : {Outcome::kDiverged, Outcome::kReplicaConflict, Outcome::kMissing}) {
+    bad += compared.counts.at(outcome);
+  }
+  return base::concat("the pair itself is not a match (", base::plural(bad, "tensor"),
+                      "); `ttrace compare` tells where");
+}
+
+bool nothing_tried(const std::vector<SelftestTensor>& tensors) {
+  return std::none_of(tensors.begin(), tensors.end(), [](const SelftestTensor& tensor) {
+    return std::any_of(tensor.trials.begin(), tensor.trials.end(), [](const Trial& trial) {
+      return trial.state == TrialState::kCaught || trial.state == TrialState::kMissed;
+    });
+  });
+}
+
+}  // namespace
+
+SelftestReport selftest_traces(const trace::Source& reference, const trace::Source& candidate,
+                               const std::vector<const trace::Source*>& noise,
+                               CompareOptions options) {
+  const auto started = std::chrono::steady_clock::now();
+  std::vector<Pair> pairs;
+  std::vector<Result> results;
+  options.on_measured = [&](const Measured& measured) {
+    pairs = measured.pairs;
+    results = measured.results;
+  };
+  report::CompareReport compared = compare_traces(reference, candidate, noise, options);
+  SelftestReport out;
+  out.pair = compared.verdict;
+  out.why = no_table(compared);
+  out.reference = std::move(compared.reference);
+  out.candidate = std::move(compared.candidate);
+  out.noise_runs = std::move(compared.noise_runs);
+  out.tolerance_file = std::move(compared.tolerance_file);
+  out.warnings = std::move(compared.warnings);
+  out.ladder = ladder();
+
+  if (out.pair == report::Verdict::kMatch) {
+    const tolerance::Policy no_rules;
+    const Tolerances tolerances(
+        reference.manifest(), options.calibration ? options.calibration->rules : no_rules, results);
+    const std::map<std::size_t, UpdatePlan> plans =
+        plan_replays(reference, candidate, pairs, results);
+    const FaultPlanner planner(candidate, pairs);
+    const Known known{reference, candidate, pairs, results, out.ladder};
+    std::vector<std::optional<SelftestTensor>> tensors(pairs.size());
+    base::parallel_for(pairs.size(), options.threads, [&](std::size_t i) {
+      if (!options.selection.selects(pairs[i].key)) return;
+      if (!results[i].comparison) {
+        tensors[i] = described(results[i]);
+        tensors[i]->unjudged = results[i].reason;
+        return;
+      }
+      const auto plan = plans.find(i);
+      const Bench bench(known, i, tolerances, plan == plans.end() ? nullptr : &plan->second);
+      tensors[i] = tested(bench, planner, pairs[i], results[i]);
+    });
+    for (std::optional<SelftestTensor>& tensor : tensors) {
+      if (tensor) out.tensors.push_back(std::move(*tensor));
+    }
+    if (nothing_tried(out.tensors))
+      out.why = "no fault changes a value of any tensor that is judged";
+  }
+  out.environment = compared.environment;
+  out.environment.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  return out;
+}
+
+}  // namespace ttrace::engine

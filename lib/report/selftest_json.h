@@ -1,0 +1,15 @@
+// The answer of `ttrace selftest` for programs: schemas/selftest-v1.md.
+#pragma once
+
+#include <string>
+
+#include "report/selftest_report.h"
+
+namespace ttrace::report {
+
+inline constexpr std::string_view kSelftestSchema = "ttrace.selftest/1";
+
+// JSON text, one group and one tensor per line.
+std::string selftest_json(const SelftestReport& report);
+
+}  // namespace ttrace::report

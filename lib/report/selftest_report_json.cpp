@@ -1,0 +1,117 @@
+#include <nlohmann/json.hpp>
+
+#include "report/selftest_json.h"
+
+namespace ttrace::report {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+json key_json(const trace::TensorKey& key) {
+  json out{{"step", key.step}};
+  if (key.microbatch) {
+    out["microbatch"] = *key.microbatch;
+  } else {
+    out["microbatch"] = nullptr;
+  }
+  out["kind"] = kind_name(key.kind);
+  out["name"] = key.name;
+  out["call"] = key.call;
+  out["copy"] = key.copy;
+  return out;
+}
+
+json size_json(const std::optional<double>& size) {
+  if (!size) return nullptr;
+  return *size;
+}
+
+json summary_json(const FaultSummary& summary, FaultKind fault, const SelftestReport& report) {
+  json out{{"tried", summary.tried}, {"caught", summary.caught}, {"unchanged", summary.unchanged}};
+  if (has_sizes(fault)) {
+    out["half"] = size_json(summary.half);
+    out["nine_of_ten"] = size_json(summary.nine_of_ten);
+    out["all"] = size_json(summary.all);
+  }
+  if (summary.weakest) out["weakest"] = key_json(report.tensors[*summary.weakest].key);
+  return out;
+}
+
+json group_json(const SelftestGroup& group, const SelftestReport& report) {
+  json faults = json::object();
+  for (const FaultKind fault : kAllFaults) {
+    faults[fault_name(fault)] = summary_json(group.of(fault), fault, report);
+  }
+  return {{"kind", kind_name(group.kind)},
+          {"dtype", tensor::dtype_name(group.dtype)},
+          {"tensors", group.tensors},
+          {"check_nothing", group.blind},
+          {"faults", std::move(faults)}};
+}
+
+json tensor_json(const SelftestTensor& tensor) {
+  json out = key_json(tensor.key);
+  out["dtype"] = tensor::dtype_name(tensor.dtype);
+  out["shape"] = tensor.shape;
+  out["checks_nothing"] = checks_nothing(tensor);
+  if (!tensor.unjudged.empty()) {
+    out["unjudged"] = tensor.unjudged;
+    return out;
+  }
+  out["rule"] = tensor.rule;
+  json faults = json::object();
+  for (const FaultKind fault : kAllFaults) {
+    const Trial& trial = tensor.trial(fault);
+    json one{{"state", state_name(trial.state)}};
+    if (trial.state == TrialState::kCaught && has_sizes(fault)) one["size"] = trial.size;
+    if (!trial.what.empty()) {
+      one[trial.state == TrialState::kImpossible ? "why" : "what"] = trial.what;
+    }
+    faults[fault_name(fault)] = std::move(one);
+  }
+  out["faults"] = std::move(faults);
+  return out;
+}
+
+std::string dumped(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+template <typename Values, typename Convert>
+std::string lines(const Values& values, Convert convert) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    text += (i == 0 ? "\n    " : ",\n    ") + dumped(convert(values[i]));
+  }
+  return text + (values.empty() ? "]" : "\n  ]");
+}
+
+}  // namespace
+
+std::string selftest_json(const SelftestReport& report) {
+  const bool table = report.why.empty();
+  const std::vector<SelftestGroup> groups =
+      table ? groups_of(report.tensors) : std::vector<SelftestGroup>{};
+  json tolerance{{"noise_runs", report.noise_runs}};
+  if (!report.tolerance_file.empty()) tolerance["file"] = report.tolerance_file;
+  std::string text = "{\n  \"schema\": " + dumped(kSelftestSchema);
+  text += ",\n  \"pair\": " + dumped(verdict_name(report.pair));
+  if (!table) text += ",\n  \"why\": " + dumped(report.why);
+  text += ",\n  \"exit_code\": " + std::to_string(exit_code(report));
+  text += ",\n  \"reference\": " + dumped(report.reference.path);
+  text += ",\n  \"candidate\": " + dumped(report.candidate.path);
+  text += ",\n  \"tolerance\": " + dumped(tolerance);
+  text += ",\n  \"ladder\": " + dumped(report.ladder);
+  text += ",\n  \"groups\": " + lines(groups, [&report](const SelftestGroup& group) {
+            return group_json(group, report);
+          });
+  text += ",\n  \"tensors\": " + lines(report.tensors, tensor_json);
+  text +=
+      ",\n  \"warnings\": " + lines(report.warnings, [](const std::string& w) { return json(w); });
+  text += ",\n  \"environment\": " + dumped({{"threads", report.environment.threads},
+                                             {"seconds", report.environment.seconds},
+                                             {"version", report.environment.version}});
+  return text + "\n}\n";
+}
+
+}  // namespace ttrace::report

@@ -1,0 +1,175 @@
+#include "report/selftest_text.h"
+
+#include <algorithm>
+
+#include "base/concat.h"
+#include "base/number_text.h"
+
+namespace ttrace::report {
+namespace {
+
+using base::concat;
+using base::short_number;
+
+constexpr std::size_t kFewMisses = 10;
+
+std::string group_name(const SelftestGroup& group) {
+  return concat(kind_name(group.kind), " ", dtype_short_name(group.dtype));
+}
+
+// "scale errors from 1.3e-6 (output f32) to 3.2e-5 (main_grad f32) in 9 of 10 tensors".
+std::string limit_words(const std::vector<SelftestGroup>& groups) {
+  const SelftestGroup* best = nullptr;
+  const SelftestGroup* worst = nullptr;
+  const auto limit = [](const SelftestGroup& group) {
+    return group.of(FaultKind::kScaled).nine_of_ten;
+  };
+  for (const SelftestGroup& group : groups) {
+    if (group.of(FaultKind::kScaled).tried == 0) continue;
+    if (limit(group) && (best == nullptr || *limit(group) < *limit(*best))) best = &group;
+    if (worst != nullptr && !limit(*worst)) continue;
+    if (worst == nullptr || !limit(group) || *limit(group) > *limit(*worst)) worst = &group;
+  }
+  if (worst == nullptr) return "faults, of which none is a scale error: no floating-point values";
+  if (best == nullptr) return "no scale error up to a factor of 2 in 9 of 10 tensors of any kind";
+  std::string text =
+      concat("scale errors from ", short_number(*limit(*best)), " (", group_name(*best), ")");
+  if (best == worst) return text + " in 9 of 10 tensors";
+  text += concat(" to ", limit(*worst) ? short_number(*limit(*worst)) : "beyond a factor of 2",
+                 " (", group_name(*worst), ")");
+  return text + " in 9 of 10 tensors";
+}
+
+std::string cell(const FaultSummary& summary, FaultKind fault) {
+  if (summary.tried == 0) return "-";
+  if (!has_sizes(fault)) return concat(summary.caught, "/", summary.tried);
+  return summary.nine_of_ten ? short_number(*summary.nine_of_ten) : "> 1";
+}
+
+using Row = std::vector<std::string>;
+
+void write_table(const std::vector<Row>& rows, std::ostream& out) {
+  std::vector<std::size_t> widths(rows.front().size(), 0);
+  for (const Row& row : rows) {
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  for (const Row& row : rows) {
+    std::string line = " ";
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string padding(widths[c] - row[c].size(), ' ');
+      line += c < 2 ? concat(" ", row[c], padding) : concat("  ", padding, row[c]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << "\n";
+  }
+}
+
+void write_groups(const std::vector<SelftestGroup>& groups, std::ostream& out) {
+  std::vector<Row> rows{{"kind", "type", "tensors", "scaled by", "1/16 by", "swapped", "dropped",
+                         "zero row", "stale", "to bf16"}};
+  for (const SelftestGroup& group : groups) {
+    Row row{std::string(kind_name(group.kind)), std::string(dtype_short_name(group.dtype)),
+            concat(group.tensors)};
+    for (const FaultKind fault : kAllFaults) row.push_back(cell(group.of(fault), fault));
+    rows.push_back(std::move(row));
+  }
+  write_table(rows, out);
+}
+
+std::string fault_words(FaultKind fault, const std::string& what) {
+  const auto with = [&what](std::string_view words) {
+    return what.empty() ? std::string(words) : concat(words, " (", what, ")");
+  };
+  switch (fault) {
+    case FaultKind::kScaled:
+      return "twice the value";
+    case FaultKind::kPartScaled:
+      return with("a sixteenth twice as large");
+    case FaultKind::kSwapped:
+      return with("two shards swapped");
+    case FaultKind::kDropped:
+      return with("a rank's part of the sum dropped");
+    case FaultKind::kRowZeroed:
+      return with("a row zeroed");
+    case FaultKind::kStale:
+      return with("a stale value");
+    case FaultKind::kRounded:
+      return "values rounded to bf16";
+  }
+  return "";
+}
+
+std::vector<std::string> misses_of(const std::vector<SelftestTensor>& tensors) {
+  std::vector<std::string> lines;
+  for (const SelftestTensor& tensor : tensors) {
+    const std::string name = base::printable(to_string(tensor.key));
+    if (!tensor.unjudged.empty()) {
+      lines.push_back(concat(name, ": anything (", base::printable(tensor.unjudged), ")"));
+      continue;
+    }
+    std::string missed;
+    for (const FaultKind fault : kAllFaults) {
+      const Trial& trial = tensor.trial(fault);
+      if (trial.state != TrialState::kMissed) continue;
+      missed += (missed.empty() ? "" : "; ") + fault_words(fault, base::printable(trial.what));
+    }
+    if (!missed.empty()) lines.push_back(concat(name, ": ", missed));
+  }
+  return lines;
+}
+
+void write_weakest(const SelftestReport& report, const std::vector<SelftestGroup>& groups,
+                   std::ostream& out) {
+  for (const SelftestGroup& group : groups) {
+    const FaultSummary& scaled = group.of(FaultKind::kScaled);
+    if (!scaled.weakest || !scaled.all || scaled.all == scaled.nine_of_ten) continue;
+    out << "  " << group_name(group) << ": half of them from " << short_number(*scaled.half)
+        << ", all from " << short_number(*scaled.all) << " ("
+        << base::printable(report.tensors[*scaled.weakest].key.name) << ")\n";
+  }
+}
+
+}  // namespace
+
+void write_selftest(const SelftestReport& report, bool all, std::ostream& out) {
+  if (!report.why.empty()) {
+    const bool diverged = report.pair == Verdict::kDiverged;
+    out << (diverged ? "DIVERGED  " : "INCONCLUSIVE  ") << base::printable(report.why) << "\n";
+    return;
+  }
+  const std::vector<SelftestGroup> groups = groups_of(report.tensors);
+  std::uint64_t blind = 0;
+  std::uint64_t unchanged = 0;
+  for (const SelftestGroup& group : groups) blind += group.blind;
+  for (const SelftestTensor& tensor : report.tensors) {
+    for (const Trial& trial : tensor.trials) {
+      unchanged += trial.state == TrialState::kUnchanged ? 1 : 0;
+    }
+  }
+  out << "DETECTS  " << limit_words(groups) << "; " << blind << " of "
+      << base::plural(report.tensors.size(), "tensor")
+      << (blind == 1 ? " checks nothing\n\n" : " check nothing\n\n");
+  write_groups(groups, out);
+  out << "\n  scaled by, 1/16 by: the smallest d with which 1 + d times the tensor, or a sixteenth "
+         "of it, is caught in 9 of 10\n  others: in how many of the tensors where the fault "
+         "changes a value it is caught\n";
+  if (unchanged > 0) {
+    out << "  " << base::plural(unchanged, "fault")
+        << " would change no value (zeros scaled, equal shards swapped) and are not counted\n";
+  }
+  out << "\n";
+  write_weakest(report, groups, out);
+  const std::vector<std::string> misses = misses_of(report.tensors);
+  if (misses.empty()) {
+    out << "  missed: nothing\n";
+    return;
+  }
+  out << "  missed in " << base::plural(misses.size(), "tensor") << ":\n";
+  const std::size_t shown = all ? misses.size() : std::min(misses.size(), kFewMisses);
+  for (std::size_t i = 0; i < shown; ++i) out << "    " << misses[i] << "\n";
+  if (shown < misses.size()) {
+    out << "    and " << misses.size() - shown << " more; --all lists them\n";
+  }
+}
+
+}  // namespace ttrace::report
