@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/number_text.h"
 #include "command.h"
+#include "compare/kernels/choose_kernel.h"
 #include "engine/compare_traces.h"
 #include "output_file.h"
 #include "report/json_report.h"
@@ -92,7 +93,7 @@ int run(const Flags& flags) {
       engine::compare_traces(*reference, *candidate, noise_runs, options);
   report.layout_rules = flags.layout;
   report.environment.backend = "cpu";
-  report.environment.instruction_set = instruction_set();
+  report.environment.instruction_set = compare::kernel().isa;
   report.environment.version = version();
 
   // Before the answer: a reader that leaves after its first line ends this process. A full disk

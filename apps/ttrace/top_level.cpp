@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/number_text.h"
 #include "command.h"
+#include "compare/kernels/choose_kernel.h"
 #include "supervise.h"
 #include "version.h"
 
@@ -30,6 +31,10 @@ void add_top_level_flags(CLI::App& app) {
   app.add_flag_callback(
       "-v,--verbose", [] { base::set_log_level(base::LogLevel::kVerbose); },
       "more about what is done, on stderr");
+  app.add_option_function<std::string>(
+      "--isa", [](const std::string& isa) { compare::choose_kernel(isa); },
+      base::concat("instruction set of the sums, which never depend on it (default: the fastest; ",
+                   instruction_sets(), ")"));
   app.footer(
       "Exit codes: 0 match (clean), 1 diverged (findings), 2 usage or unreadable input,\n"
       "3 inconclusive (nothing compared, ranks missing, everything under the noise floor).");

@@ -1,29 +1,24 @@
 #include "version.h"
 
 #include "base/concat.h"
+#include "compare/kernels/choose_kernel.h"
 #include "trace/hdf5/library_version.h"
 
 namespace ttrace::app {
 
 std::string version() { return TTRACE_VERSION; }
 
-std::string instruction_set() {
-#if defined(__AVX512F__)
-  return "x86-64-v4";
-#elif defined(__AVX2__)
-  return "x86-64-v3";
-#elif defined(__x86_64__)
-  return "x86-64";
-#elif defined(__aarch64__)
-  return "aarch64";
-#else
-  return "generic";
-#endif
+std::string instruction_sets() {
+  std::string names;
+  for (const compare::Kernel* kernel : compare::usable_kernels()) {
+    names += (names.empty() ? "" : ", ") + std::string(kernel->isa);
+  }
+  return names;
 }
 
 std::string version_text() {
   return base::concat("ttrace ", version(), "\n", "backends: cpu", "\n",
-                      "instruction sets: ", instruction_set(), "\n", "cuda: ", TTRACE_CUDA_TOOLKIT,
+                      "instruction sets: ", instruction_sets(), "\n", "cuda: ", TTRACE_CUDA_TOOLKIT,
                       "\n", "hdf5: ", trace::hdf5::library_version(), "\n",
                       "formats: ttrace.manifest/1, ttrace.report/1");
 }

@@ -7,8 +7,8 @@ namespace ttrace::app {
 
 // "0.1.0"
 std::string version();
-// The instruction set the kernels were compiled for.
-std::string instruction_set();
+// Those that this build has and this machine can run, the fastest first: "x86-64-v3, x86-64".
+std::string instruction_sets();
 // Several lines for `ttrace --version`.
 std::string version_text();
 

@@ -112,33 +112,4 @@ void Grid::for_each_overlap(
   }
 }
 
-void Grid::for_each_run(const tensor::Box& box,
-                        const std::function<void(std::size_t cell, std::uint64_t offset,
-                                                 std::uint64_t count)>& visit) const {
-  if (tensor::empty(box)) return;
-  if (cells() == 1) return visit(0, 0, tensor::volume(box));
-  const std::size_t last = shape_.size() - 1;
-  const std::uint64_t stop = box.origin[last] + box.extent[last];
-  tensor::Shape at = box.origin;
-  std::uint64_t offset = 0;
-  while (true) {
-    std::size_t row = 0;
-    for (std::size_t d = 0; d < last; ++d) row = row * parts_[d] + part_of(d, at[d]);
-    std::uint64_t start = box.origin[last];
-    for (std::uint64_t part = part_of(last, start); start < stop; ++part) {
-      const std::uint64_t end = std::min(stop, border(last, part + 1));
-      visit(row * parts_[last] + part, offset, end - start);
-      offset += end - start;
-      start = end;
-    }
-    std::size_t d = last;
-    while (d > 0 && at[d - 1] + 1 == box.origin[d - 1] + box.extent[d - 1]) {
-      at[d - 1] = box.origin[d - 1];
-      --d;
-    }
-    if (d == 0) return;
-    ++at[d - 1];
-  }
-}
-
 }  // namespace ttrace::compare

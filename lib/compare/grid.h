@@ -37,12 +37,6 @@ class Grid {
   void for_each_overlap(const tensor::Box& box,
                         const std::function<void(std::size_t cell, double share)>& visit) const;
 
-  // Visits `box` as runs of consecutive elements that lie in one cell, in row-major order.
-  // `offset` is the run's place within the box.
-  void for_each_run(const tensor::Box& box,
-                    const std::function<void(std::size_t cell, std::uint64_t offset,
-                                             std::uint64_t count)>& visit) const;
-
  private:
   std::uint64_t part_of(std::size_t dim, std::uint64_t at) const;
 

@@ -62,6 +62,20 @@ void LogicalTensor::read(const tensor::Box& box, std::span<double> out) {
   });
 }
 
+std::optional<StoredValues> LogicalTensor::read_stored(const tensor::Box& box) {
+  if (!tensor::is_floating(entry_->dtype) || plan_.combination.factor != 1) return std::nullopt;
+  std::optional<StoredValues> stored;
+  index_.for_each(box, [&](std::size_t block, const layout::Part& part) {
+    if (plan_.blocks[block].terms.size() != 1) return false;
+    if (*tensor::intersect(part.global, box) != box) return false;
+    const tensor::Box local =
+        tensor::shifted(tensor::relative_to(box, part.global.origin), part.local.origin);
+    stored = StoredValues{reader_of(block).read_bits(local), entry_->dtype, entry_->scale};
+    return false;
+  });
+  return stored;
+}
+
 void LogicalTensor::read_integers(const tensor::Box& box, std::span<std::int64_t> out) {
   read_parts(box, out,
              [](BlockReader& reader, const tensor::Box& part, std::span<std::int64_t> values) {

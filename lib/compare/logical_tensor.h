@@ -17,6 +17,7 @@ class LogicalTensor : public TensorReader {
                 Replicas replicas = Replicas::kFirstOnly);
 
   void read(const tensor::Box& box, std::span<double> out) override;
+  std::optional<StoredValues> read_stored(const tensor::Box& box) override;
   void read_integers(const tensor::Box& box, std::span<std::int64_t> out) override;
   std::vector<Region> regions() const override;
   std::optional<Place> locate(const tensor::Shape& point) const override;

@@ -60,11 +60,11 @@ struct Measurement {
   std::uint64_t bytes_read = 0;
 };
 
-// Elements of a slab, 2 MiB of doubles per tensor and thread: past the size where reading in larger
-// parts is faster.
-inline constexpr std::uint64_t kSlabElements = std::uint64_t{1} << 18;
+// Elements that are read at once, of each tensor and by each thread: enough for few and large
+// reads, and few enough to lie in a core's own cache until they are added up.
+inline constexpr std::uint64_t kBandElements = std::uint64_t{1} << 16;
 
-// `candidate` must have the shape of `reference`. Reads both tensors slab by slab in bounded
+// `candidate` must have the shape of `reference`. Reads both tensors band by band in bounded
 // memory, never a whole tensor. Integers and bool are compared exactly (`total.unequal`). `grid`,
 // of the same shape: also sums the differences cell by cell; may be null. Throws an input error if
 // a shard cannot be read.

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "compare/flat_reader.h"
-#include "tensor/decode.h"
+#include "compare/stored_values.h"
 
 namespace ttrace::compare {
 
@@ -46,9 +46,7 @@ void ShardReader::read_bits(const tensor::Box& box, std::vector<std::byte>& bits
 }
 
 void ShardReader::decode(std::span<const std::byte> bits, std::span<double> out) const {
-  tensor::decode_floats(entry_->dtype, bits, out);
-  if (entry_->scale == 1) return;
-  for (double& value : out) value *= entry_->scale;
+  compare::decode({bits, entry_->dtype, entry_->scale}, out);
 }
 
 }  // namespace ttrace::compare

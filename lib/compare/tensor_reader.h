@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compare/block_reader.h"
+#include "compare/stored_values.h"
 #include "layout/view.h"
 #include "trace/source.h"
 
@@ -35,6 +36,10 @@ class TensorReader {
 
   // Logical values of `box`, row-major. Throws an input error if a shard is missing or wrong.
   virtual void read(const tensor::Box& box, std::span<double> out) = 0;
+  // The same as a shard stores them, where one alone makes up the box, its values are
+  // floating-point numbers and nothing is done to them but scaling; else nothing, and they are to
+  // be `read`. Valid until the next reading of any kind.
+  virtual std::optional<StoredValues> read_stored(const tensor::Box&) { return std::nullopt; }
   // The same with exact integers, for tensors of an integer type or bool; a uint64 keeps its bits.
   virtual void read_integers(const tensor::Box& box, std::span<std::int64_t> out) = 0;
 

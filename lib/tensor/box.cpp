@@ -4,21 +4,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "tensor/run_cursor.h"
 
 namespace ttrace::tensor {
-namespace {
-
-// Row-major position of `point` (same frame as `box`) within `box`.
-std::uint64_t linear_in(const Box& box, const Shape& point) {
-  std::uint64_t linear = 0;
-  for (std::size_t d = 0; d < box.extent.size(); ++d) {
-    linear = linear * box.extent[d] + (point[d] - box.origin[d]);
-  }
-  return linear;
-}
-
-}  // namespace
-
 Box whole(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
 
 std::uint64_t volume(const Box& box) {
@@ -101,19 +89,12 @@ void copy_common(const Box& from_box, std::span<const std::byte> from, const Box
                  std::span<std::byte> to, std::size_t element_bytes) {
   const auto common = intersect(from_box, to_box);
   if (!common) return;
-  const std::size_t rank = common->extent.size();
-  if (rank == 0) {
-    std::memcpy(to.data(), from.data(), element_bytes);
-    return;
-  }
-  const std::uint64_t row = common->extent[rank - 1];
-  Box rows = *common;
-  rows.extent[rank - 1] = 1;
-  const std::uint64_t count = volume(rows);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const Shape point = coordinates(rows, i);
-    std::memcpy(to.data() + linear_in(to_box, point) * element_bytes,
-                from.data() + linear_in(from_box, point) * element_bytes, row * element_bytes);
+  RunCursor source(*common, from_box);
+  RunCursor target(*common, to_box);
+  while (target.left_in_run() > 0) {
+    const std::uint64_t count = target.left_in_run();
+    source.gather(count, from.data(), element_bytes, to.data() + target.offset() * element_bytes);
+    target.skip(count);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/refusal.h"
 #include "compare/grid_sums.h"
+#include "compare/slab_stats.h"
 #include "property/random.h"
 #include "support/catch.h"
 
@@ -79,10 +80,11 @@ TEST_CASE("runs and overlaps agree with a walk over single elements") {
       expected.push_back(cell);
       inside[cell] += 1;
     });
-    std::vector<std::size_t> found;
-    grid.for_each_run(box, [&](std::size_t cell, std::uint64_t offset, std::uint64_t count) {
-      CHECK(offset == found.size());
-      found.insert(found.end(), count, cell);
+    std::vector<std::size_t> found(expected.size(), grid.cells());
+    for_each_cell(grid, box, [&](std::size_t cell, const Box& part) {
+      tensor::for_each_slab(part, 1, [&](const Box& one) {
+        found[tensor::position(box.extent, tensor::relative_to(one, box.origin).origin)] = cell;
+      });
     });
     CHECK(found == expected);
     std::map<std::size_t, double> shares;
@@ -94,25 +96,24 @@ TEST_CASE("runs and overlaps agree with a walk over single elements") {
   }
 }
 
-TEST_CASE("an empty box has no runs and no overlaps") {
+TEST_CASE("an empty box has no cells and no overlaps") {
   const Grid grid({4, 4}, {2, 2});
   const Box empty{{1, 1}, {0, 3}};
-  grid.for_each_run(empty, [](auto, auto, auto) { FAIL("a run"); });
+  for_each_cell(grid, empty, [](auto, const Box&) { FAIL("a cell"); });
   grid.for_each_overlap(empty, [](auto, auto) { FAIL("an overlap"); });
 }
 
 TEST_CASE("values that are not finite make their cell infinite, or count nothing if equal") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double inf = std::numeric_limits<double>::infinity();
-  const Grid grid({4}, {2});
-  GridSums sums(grid);
-  const std::vector<double> a{nan, 2, 3, inf};
-  const std::vector<double> b{nan, 5, 3, -inf};
-  sums.add({{0}, {4}}, a, b);
-  CHECK(sums.cells()[0].d2 == 9);
-  CHECK(sums.cells()[0].a2 == 4);
-  CHECK(sums.cells()[1].d2 == inf);
-  CHECK(sums.largest() == 3);
+  CellSums equal;
+  equal.add(slab_stats({{0}, {2}}, {{nan, 2}}, {{nan, 5}}));
+  CHECK(equal.d2 == 9);
+  CHECK(equal.a2 == 4);
+  CellSums different;
+  different.add(slab_stats({{2}, {2}}, {{3, inf}}, {{3, -inf}}));
+  CHECK(different.d2 == inf);
+  CHECK(different.a2 == 9);
 }
 
 }  // namespace

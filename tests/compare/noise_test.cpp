@@ -57,7 +57,7 @@ TEST_CASE("noise that is not finite is infinite") {
 }
 
 TEST_CASE("noise of several slabs is that of the whole") {
-  const std::uint64_t columns = kSlabElements + 77;
+  const std::uint64_t columns = kBandElements + 77;
   Doubles values(2 * columns, 1);
   const Whole reference({2, columns}, values);
   values[0] += 3;

@@ -1,0 +1,67 @@
+#include "compare/bands.h"
+
+#include <algorithm>
+
+namespace ttrace::compare {
+namespace {
+
+struct Located {
+  std::size_t region = 0;
+  std::size_t number = 0;  // in the order of regions and their boxes
+  const tensor::Box* box = nullptr;
+  std::uint64_t first = 0;  // row-major positions of its first and last element
+  std::uint64_t last = 0;
+};
+
+std::uint64_t last_position(const tensor::Shape& shape, const tensor::Box& box) {
+  tensor::Shape corner = box.origin;
+  for (std::size_t d = 0; d < corner.size(); ++d) corner[d] += box.extent[d] - 1;
+  return tensor::position(shape, corner);
+}
+
+std::vector<Located> locate_all(const tensor::Shape& shape, const std::vector<Region>& regions) {
+  std::vector<Located> located;
+  for (std::size_t region = 0; region < regions.size(); ++region) {
+    for (const tensor::Box& box : regions[region].boxes) {
+      if (tensor::empty(box)) continue;
+      located.push_back({region, located.size(), &box, tensor::position(shape, box.origin),
+                         last_position(shape, box)});
+    }
+  }
+  std::stable_sort(located.begin(), located.end(),
+                   [](const Located& a, const Located& b) { return a.first < b.first; });
+  return located;
+}
+
+}  // namespace
+
+void for_each_band(
+    const tensor::Shape& shape, const std::vector<Region>& regions, std::uint64_t limit,
+    const std::function<void(const tensor::Box& band, const std::vector<Piece>& pieces)>& visit) {
+  const std::vector<Located> located = locate_all(shape, regions);
+  auto next = located.begin();
+  std::vector<Located> open;  // boxes that reach into the band, by number
+  std::vector<Piece> pieces;
+  tensor::for_each_slab(tensor::whole(shape), limit, [&](const tensor::Box& band) {
+    const std::uint64_t first = tensor::position(shape, band.origin);
+    const std::uint64_t last = last_position(shape, band);
+    open.erase(std::remove_if(open.begin(), open.end(),
+                              [&](const Located& box) { return box.last < first; }),
+               open.end());
+    for (; next != located.end() && next->first <= last; ++next) {
+      const auto place =
+          std::upper_bound(open.begin(), open.end(), *next,
+                           [](const Located& a, const Located& b) { return a.number < b.number; });
+      open.insert(place, *next);
+    }
+    pieces.clear();
+    for (const Located& box : open) {
+      if (const auto common = tensor::intersect(*box.box, band)) {
+        pieces.push_back({box.region, *common});
+      }
+    }
+    visit(band, pieces);
+  });
+}
+
+}  // namespace ttrace::compare

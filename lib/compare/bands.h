@@ -1,0 +1,27 @@
+// The order in which a tensor is compared: band by band of the reference, each with the parts of
+// the candidate's shards that lie in it. So the reference is read once, in the order of its
+// elements, however the candidate is cut.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "compare/tensor_reader.h"
+
+namespace ttrace::compare {
+
+// A part of a region that lies in one band.
+struct Piece {
+  std::size_t region = 0;
+  tensor::Box box;
+};
+
+// Visits boxes of at most `limit` elements that are contiguous in the row-major order of `shape`,
+// one after the other, each with its pieces in the order of `regions` (disjoint, together the whole
+// tensor).
+void for_each_band(
+    const tensor::Shape& shape, const std::vector<Region>& regions, std::uint64_t limit,
+    const std::function<void(const tensor::Box& band, const std::vector<Piece>& pieces)>& visit);
+
+}  // namespace ttrace::compare

@@ -1,0 +1,54 @@
+#include "tensor/run_cursor.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ttrace::tensor {
+
+RunCursor::RunCursor(const Box& part, const Box& frame) {
+  std::uint64_t stride = 1;
+  bool contiguous = true;  // all dimensions so far are full, so the next one extends the run
+  for (std::size_t d = part.extent.size(); d-- > 0;) {
+    offset_ += (part.origin[d] - frame.origin[d]) * stride;
+    if (contiguous) {
+      run_ *= part.extent[d];
+      contiguous = part.extent[d] == frame.extent[d];
+    } else if (part.extent[d] != 1) {
+      outer_.push_back({part.extent[d], stride, 0});
+    }
+    stride *= frame.extent[d];
+  }
+  std::reverse(outer_.begin(), outer_.end());
+  one_run_ = outer_.empty();
+  left_in_run_ = empty(part) ? 0 : run_;
+}
+
+void RunCursor::skip(std::uint64_t count) {
+  offset_ += count;
+  left_in_run_ -= count;
+  if (left_in_run_ > 0) return;
+  offset_ -= run_;
+  for (std::size_t d = outer_.size(); d-- > 0;) {
+    Dimension& dimension = outer_[d];
+    offset_ += dimension.stride;
+    if (++dimension.at < dimension.extent) {
+      left_in_run_ = run_;
+      return;
+    }
+    offset_ -= dimension.extent * dimension.stride;
+    dimension.at = 0;
+  }
+}
+
+void RunCursor::gather(std::uint64_t count, const std::byte* frame_data, std::size_t element_bytes,
+                       std::byte* to) {
+  while (count > 0) {
+    const std::uint64_t here = std::min(count, left_in_run_);
+    std::memcpy(to, frame_data + offset_ * element_bytes, here * element_bytes);
+    to += here * element_bytes;
+    count -= here;
+    skip(here);
+  }
+}
+
+}  // namespace ttrace::tensor

@@ -1,0 +1,65 @@
+#include "tensor/run_cursor.h"
+
+#include <cstring>
+#include <vector>
+
+#include "property/random.h"
+
+namespace ttrace::tensor {
+namespace {
+
+TEST_CASE("a cursor visits the elements of a part in its row-major order", "[tensor]") {
+  const std::uint64_t first = test::base_seed();
+  for (std::uint64_t seed = first; seed < first + 500; ++seed) {
+    CAPTURE(seed);
+    test::Random random(seed);
+    Box outer{random.shape(5, 0, 6), {}};
+    for (std::size_t d = 0; d < outer.origin.size(); ++d) {
+      outer.extent.push_back(random.between(1, 6));
+    }
+    const Box part = random.box_in(outer);
+    std::vector<std::uint64_t> expected;
+    for_each_slab(part, 1, [&](const Box& one) {
+      expected.push_back(position(outer.extent, relative_to(one, outer.origin).origin));
+    });
+
+    std::vector<std::uint64_t> walked;
+    RunCursor cursor(part, outer);
+    std::size_t runs = 0;
+    for (; cursor.left_in_run() > 0; ++runs) {
+      const std::uint64_t count = cursor.left_in_run();
+      for (std::uint64_t i = 0; i < count; ++i) walked.push_back(cursor.offset() + i);
+      cursor.skip(count);
+    }
+    CHECK(walked == expected);
+    const RunCursor again(part, outer);
+    CHECK((again.is_one_run() || runs > 1 || expected.empty()));
+
+    // Gathered in pieces of any size.
+    std::vector<std::uint64_t> data(volume(outer));
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = i;
+    std::vector<std::uint64_t> gathered(expected.size());
+    RunCursor pieces(part, outer);
+    for (std::size_t at = 0; at < gathered.size();) {
+      const std::size_t count = random.between(1, gathered.size() - at);
+      pieces.gather(count, std::as_bytes(std::span(data)).data(), sizeof(std::uint64_t),
+                    std::as_writable_bytes(std::span(gathered)).data() + 8 * at);
+      at += count;
+    }
+    CHECK(gathered == expected);
+  }
+}
+
+TEST_CASE("full inner dimensions make long runs", "[tensor]") {
+  const Box frame = whole({4, 3, 5});
+  CHECK(RunCursor({{1, 0, 0}, {2, 3, 5}}, frame).left_in_run() == 30);
+  CHECK(RunCursor({{1, 0, 0}, {2, 3, 5}}, frame).is_one_run());
+  CHECK(RunCursor({{1, 1, 0}, {2, 2, 5}}, frame).left_in_run() == 10);
+  CHECK_FALSE(RunCursor({{1, 1, 0}, {2, 2, 5}}, frame).is_one_run());
+  CHECK(RunCursor({{1, 1, 2}, {1, 2, 2}}, frame).left_in_run() == 2);
+  CHECK(RunCursor({{3, 2, 1}, {1, 1, 3}}, frame).is_one_run());
+  CHECK(RunCursor({{}, {}}, {{}, {}}).left_in_run() == 1);
+}
+
+}  // namespace
+}  // namespace ttrace::tensor
