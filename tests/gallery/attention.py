@@ -8,22 +8,33 @@ from torch import Tensor, nn
 from gallery.config import Config
 from gallery.layers import ColumnParallelLinear, RowParallelLinear
 from gallery.parallel import ProcessMesh
+from gallery.ring import ring_attention
 
 
 class CoreAttention(nn.Module):
     """Causal attention of this rank's heads: q, k, v [s, b, n, d] -> [s, b, n * d].
 
-    The softmax is computed in fp32, as the frameworks do.
+    The softmax is computed in fp32, as the frameworks do. With context parallelism s is this
+    rank's part of the sequence.
     """
+
+    def __init__(self, mesh: ProcessMesh) -> None:
+        super().__init__()
+        self.cp = mesh["cp"]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         s, b, n, d = q.shape
         q, k, v = (x.permute(1, 2, 0, 3) for x in (q, k, v))  # [b, n, s, d]
-        scores = q @ k.transpose(2, 3) / math.sqrt(d)
-        future = torch.ones(s, s, dtype=torch.bool).triu(diagonal=1)
-        scores = scores.float().masked_fill(future, -math.inf)
-        context = scores.softmax(dim=-1).to(v.dtype) @ v
+        context = _attention(q, k, v) if self.cp.size == 1 else ring_attention(q, k, v, self.cp)
         return context.permute(2, 0, 1, 3).reshape(s, b, n * d)
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    s, d = q.shape[2:]
+    scores = q @ k.transpose(2, 3) / math.sqrt(d)
+    future = torch.ones(s, s, dtype=torch.bool).triu(diagonal=1)
+    scores = scores.float().masked_fill(future, -math.inf)
+    return scores.softmax(dim=-1).to(v.dtype) @ v
 
 
 class Attention(nn.Module):
@@ -33,7 +44,7 @@ class Attention(nn.Module):
         super().__init__()
         self.head_dim = config.hidden // config.heads
         self.qkv = ColumnParallelLinear(config, mesh, config.hidden, 3 * config.hidden)
-        self.core = CoreAttention()
+        self.core = CoreAttention(mesh)
         self.proj = RowParallelLinear(config, mesh, config.hidden, config.hidden)
 
     def forward(self, x: Tensor) -> Tensor:

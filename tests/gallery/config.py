@@ -1,11 +1,17 @@
 """What a run is: the options of `train.py`, and which combinations of them make sense."""
 
 import argparse
+import math
 from dataclasses import dataclass, fields
 
 import torch
 
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
+PRECISIONS = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "fp8": torch.bfloat16,
+}
 
 
 class ConfigError(ValueError):
@@ -24,6 +30,10 @@ class Config:
     vocabulary: int = 48
     batch: int = 2
 
+    microbatches: int = 1
+    pp: int = 1
+    dp: int = 1
+    cp: int = 1
     tp: int = 1
     sp: bool = False
 
@@ -32,6 +42,7 @@ class Config:
     momentum: float = 0.9
     clip: float = 0.0
     precision: str = "fp32"
+    loss_scale: float = 0.0
     seed: int = 1234
 
     bug: tuple[str, ...] = ()
@@ -41,6 +52,8 @@ class Config:
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise ConfigError(f"--precision {self.precision}: known are {', '.join(PRECISIONS)}")
+        if self.loss_scale < 0:
+            raise ConfigError(f"--loss-scale {self.loss_scale}: a scale is not negative")
         if self.sp and self.tp == 1:
             raise ConfigError("--sp shards the sequence over tp: it needs --tp 2 or more")
         if self.disturb and not self.trace:
@@ -52,8 +65,14 @@ class Config:
             ("--vocabulary", self.vocabulary),
         ):
             _must_divide("--tp", self.tp, option, size)
+        _must_divide("--dp", self.dp, "--microbatches", self.microbatches)
+        if not 1 <= self.pp <= self.layers:
+            raise ConfigError(f"--pp {self.pp}: each of the --layers {self.layers} has one stage")
+        if self.cp != 1:
+            _must_divide("twice --cp", 2 * self.cp, "--sequence", self.sequence)
         if self.sp:
-            _must_divide("--tp", self.tp, "--sequence", self.sequence)
+            part = "--sequence" if self.cp == 1 else "--cp's part of --sequence"
+            _must_divide("--tp", self.tp, part, self.sequence // self.cp)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -61,9 +80,30 @@ class Config:
         return PRECISIONS[self.precision]
 
     @property
+    def scale_of_loss(self) -> float:
+        """What the loss is multiplied by before its backward. A power of two rounds nothing."""
+        return self.loss_scale or (1024.0 if self.precision == "fp16" else 1.0)
+
+    @property
     def mesh_sizes(self) -> dict[str, int]:
         """Size of every mesh axis, the outermost first."""
-        return {"tp": self.tp}
+        return {"pp": self.pp, "dp": self.dp, "cp": self.cp, "tp": self.tp}
+
+    @property
+    def hidden_shape(self) -> tuple[int, int, int]:
+        """Of the hidden layout on a rank, [s, b, h]."""
+        tokens = self.sequence // self.cp // (self.tp if self.sp else 1)
+        return tokens, self.batch, self.hidden
+
+    @property
+    def ranks(self) -> int:
+        """How many processes the mesh takes."""
+        return math.prod(self.mesh_sizes.values())
+
+    @property
+    def microbatches_of_rank(self) -> int:
+        """How many of a step's micro-batches each data-parallel rank runs."""
+        return self.microbatches // self.dp
 
     @property
     def features(self) -> frozenset[str]:
@@ -71,6 +111,12 @@ class Config:
         switched_on = {name for name, size in self.mesh_sizes.items() if size > 1}
         if self.sp:
             switched_on.add("sp")
+        if self.layers % self.pp:
+            switched_on.add("uneven stages")
+        if self.precision == "fp8":
+            switched_on.add("fp8")
+        if self.microbatches_of_rank > 1:
+            switched_on.add("accumulation")
         return frozenset(switched_on)
 
 
@@ -107,13 +153,19 @@ _HELP = {
     "sequence": "tokens of a sample",
     "vocabulary": "size of the vocabulary",
     "batch": "samples of a micro-batch",
+    "microbatches": "micro-batches of a step, over all data-parallel ranks",
+    "pp": "pipeline stages",
+    "cp": "context-parallel size: the sequence is cut in zigzag order, attention runs round a ring",
+    "dp": "data-parallel size: each rank runs its share of the micro-batches",
     "tp": "tensor-parallel size",
     "sp": "sequence parallelism: between the tensor-parallel regions, shard the sequence over tp",
     "steps": "optimizer steps",
     "learning_rate": "learning rate of SGD",
     "momentum": "momentum of SGD",
     "clip": "clip the global gradient norm to this (0: never)",
-    "precision": "fp32, or bf16 with fp32 main gradients and main parameters",
+    "precision": "fp32; or bf16, fp16, fp8, with fp32 main gradients and main parameters. fp8 is "
+    "bf16 with emulated FP8 products in the layers",
+    "loss_scale": "multiply the loss by this before its backward (0: 1024 in fp16, else 1)",
     "seed": "seed of weights and data",
     "bug": "switch a bug of bugs.py on (may be repeated)",
     "trace": "write a trace: a folder, or a file ending in .h5 where there is one process",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gallery.agreement import Agreement
 from gallery.launch import launch
 
 REFERENCE = "one process"
@@ -37,6 +38,11 @@ class Run:
 
 
 Runner = Callable[..., Run]
+
+
+@pytest.fixture(scope="session")
+def agreement(tmp_path_factory: pytest.TempPathFactory) -> Agreement:
+    return Agreement(lambda: tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,19 @@
 import torch
 from torch import Tensor
 
+from gallery import bugs
 from gallery.config import Config
 from gallery.init import generator
+from gallery.parallel import Axis
+from gallery.ring import zigzag
+
+
+def local_tokens(config: Config, cp: Axis, step: int, microbatch: int) -> tuple[Tensor, Tensor]:
+    """This rank's part of `tokens`, int64 [sequence / cp, batch]."""
+    ids, labels = (zigzag(x, cp) for x in tokens(config, step, microbatch))
+    if bugs.active("G12"):
+        labels = ids.roll(-1, dims=0)
+    return ids, labels
 
 
 def tokens(config: Config, step: int, microbatch: int) -> tuple[Tensor, Tensor]:

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from gallery.collectives import all_reduce
-from gallery.parallel import ProcessMesh
-from gallery.parameters import is_sequence_parallel
+from gallery import bugs
+from gallery.collectives import all_reduce, sum_of_ends
+from gallery.parallel import Axis, ProcessMesh
+from gallery.parameters import is_sequence_parallel, is_tied
 
 
 def clear_main_gradients(parameters: Iterable[nn.Parameter]) -> None:
@@ -19,29 +20,44 @@ def clear_main_gradients(parameters: Iterable[nn.Parameter]) -> None:
         parameter.main_grad = torch.zeros_like(parameter, dtype=torch.float32)
 
 
-def accumulate_main_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Adds a micro-batch's raw gradients, widened first, and drops them."""
+def accumulate_main_gradients(parameters: Iterable[nn.Parameter], weight: float) -> None:
+    """Adds a micro-batch's raw gradients, widened first and times `weight`, and drops them."""
     for parameter in parameters:
         if parameter.grad is not None:
-            parameter.main_grad += parameter.grad
+            parameter.main_grad += parameter.grad.float() * weight
             parameter.grad = None
 
 
 def finalize_gradients(parameters: Iterable[nn.Parameter], mesh: ProcessMesh) -> None:
-    """Sums what is still partial: the gradients of sequence-parallel parameters, over tp."""
+    """Sums what is still partial: the gradients of sequence-parallel parameters over tp, all over
+    cp, those of a tied parameter's copies over pp. Then takes the mean over dp."""
     for parameter in parameters:
         if is_sequence_parallel(parameter):
             parameter.main_grad = all_reduce(parameter.main_grad, mesh["tp"])
+        parameter.main_grad = all_reduce(parameter.main_grad, mesh["cp"])
+        if is_tied(parameter):
+            parameter.main_grad = sum_of_ends(parameter.main_grad, mesh["pp"])
+        parameter.main_grad = _mean(parameter.main_grad, mesh["dp"])
+
+
+def _mean(gradient: Tensor, dp: Axis) -> Tensor:
+    if bugs.active("G15"):
+        gradient = all_reduce(gradient.bfloat16(), dp).float()
+    else:
+        gradient = all_reduce(gradient, dp)
+    return gradient if bugs.active("P4") else gradient / dp.size
 
 
 def gradient_norm(parameters: Iterable[nn.Parameter], mesh: ProcessMesh) -> Tensor:
     """The norm of all main gradients of the whole model, fp32 [], equal on all ranks.
 
-    Of a parameter that an axis replicates, coordinate 0 alone contributes.
+    Of a parameter that an axis replicates, coordinate 0 alone contributes; a pipeline replicates
+    tied ones.
     """
     squares = torch.zeros(())
     for parameter in parameters:
-        if all(axis.name in parameter.shards or axis.index == 0 for axis in mesh):
+        distributed = {*parameter.shards, *(() if is_tied(parameter) else ("pp",))}
+        if all(axis.name in distributed or axis.index == 0 for axis in mesh):
             squares += parameter.main_grad.square().sum()
     for axis in mesh:
         squares = all_reduce(squares, axis)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gallery.parallel import ProcessMesh
+from gallery.stages import canonical
 
 
 def generator(seed: int, name: str) -> torch.Generator:
@@ -20,12 +21,12 @@ def generator(seed: int, name: str) -> torch.Generator:
 
 
 def initialise(model: nn.Module, mesh: ProcessMesh, seed: int) -> None:
-    """Fills every parameter of the model, whose names must be the canonical ones."""
+    """Fills every parameter of the model."""
     for name, parameter in model.named_parameters():
         shape = list(parameter.shape)
         for axis, dimension in parameter.shards.items():
             shape[dimension] *= mesh[axis].size
-        part = _draw(name, tuple(shape), seed)
+        part = _draw(canonical(name), tuple(shape), seed)
         for axis, dimension in parameter.shards.items():
             part = part.chunk(mesh[axis].size, dimension)[mesh[axis].index]
         with torch.no_grad():

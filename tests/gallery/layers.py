@@ -7,7 +7,7 @@ tensor-parallel regions: whole and equal on all ranks, or with sequence parallel
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gallery import bugs
+from gallery import bugs, fp8
 from gallery.collectives import enter_tensor_region, leave_tensor_region
 from gallery.config import Config
 from gallery.parallel import ProcessMesh
@@ -20,11 +20,15 @@ class ColumnParallelLinear(nn.Module):
     def __init__(self, config: Config, mesh: ProcessMesh, inputs: int, outputs: int) -> None:
         super().__init__()
         self.tp, self.sp = mesh["tp"], config.sp
+        self.fp8 = fp8.Linear((mesh["cp"],), (self.tp,)) if config.precision == "fp8" else None
         self.weight = parameter((outputs, inputs), config.dtype, mesh, shards={"tp": 0})
         self.bias = parameter((outputs,), config.dtype, mesh, shards={"tp": 0})
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(enter_tensor_region(x, self.tp, self.sp), self.weight, self.bias)
+        x = enter_tensor_region(x, self.tp, self.sp)
+        if self.fp8 is not None:
+            return self.fp8(x, self.weight) + self.bias
+        return F.linear(x, self.weight, self.bias)
 
 
 class RowParallelLinear(nn.Module):
@@ -36,11 +40,14 @@ class RowParallelLinear(nn.Module):
     def __init__(self, config: Config, mesh: ProcessMesh, inputs: int, outputs: int) -> None:
         super().__init__()
         self.tp, self.sp = mesh["tp"], config.sp
+        cut_x = mesh["cp"], self.tp
+        self.fp8 = fp8.Linear(cut_x, (self.tp,)) if config.precision == "fp8" else None
         self.weight = parameter((outputs, inputs), config.dtype, mesh, shards={"tp": 1})
         self.bias = parameter((outputs,), config.dtype, mesh, sequence_parallel=config.sp)
 
     def forward(self, x: Tensor) -> Tensor:
-        return leave_tensor_region(F.linear(x, self.weight), self.tp, self.sp) + self.bias
+        multiply = F.linear if self.fp8 is None else self.fp8
+        return leave_tensor_region(multiply(x, self.weight), self.tp, self.sp) + self.bias
 
 
 class VocabularyParallelEmbedding(nn.Module):
@@ -87,11 +94,17 @@ class LayerNorm(nn.Module):
 
 
 class VocabularyParallelHead(nn.Module):
-    """Multiplies with the word embedding's own weight: hidden layout -> logits [s, b, v/tp]."""
+    """Multiplies with the word embedding's weight: hidden layout -> logits [s, b, v/tp].
 
-    def __init__(self, config: Config, mesh: ProcessMesh, weight: nn.Parameter) -> None:
+    weight: the embedding's own; None where that is on another pipeline stage, then a copy is made.
+    """
+
+    def __init__(self, config: Config, mesh: ProcessMesh, weight: nn.Parameter | None) -> None:
         super().__init__()
         self.tp, self.sp = mesh["tp"], config.sp
+        shape = (config.vocabulary, config.hidden)
+        if weight is None:
+            weight = parameter(shape, config.dtype, mesh, shards={"tp": 0})
         self.weight = weight
 
     def forward(self, x: Tensor) -> Tensor:

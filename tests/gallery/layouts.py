@@ -4,54 +4,92 @@ This states what is intended. It does not ask which bugs are on: a run that depa
 what the comparison has to find.
 """
 
+from collections.abc import Mapping
+
 from gallery.config import Config
-from ttrace_torch import Layout, Partial, Shard
+from gallery.stages import Stage
+from ttrace_torch import Layout, Only, Partial, Shard, Zigzag
+from ttrace_torch.placement import Placements, TensorPlacements
 
 ROWS = {"tp": Shard(0)}
 COLUMNS = {"tp": Shard(1)}
-LAST = {"tp": Shard(2)}  # features, heads or vocabulary of [s, b, ...]
 
 
-def layouts(config: Config) -> list[Layout]:
-    """What is not listed is whole and equal on all ranks."""
-    hidden = {"tp": Shard(0)} if config.sp else {}
-    # Raw gradients of parameters that meet this rank's tokens only.
-    partial = {"tp": Partial("sum")} if config.sp else {}
+def layouts(config: Config, stage: Stage) -> list[Layout]:
+    """What is not listed is whole and equal on all ranks. Names only what the stage has."""
+    # Activations [s, b, ...]: of this rank's tokens; with their features, heads or vocabulary cut
+    # too; and the hidden layout.
+    tokens = {"cp": Zigzag(0)} if config.cp > 1 else {}
+    features = {**tokens, "tp": Shard(2)}
+    hidden = {**tokens, "tp": Shard(0)} if config.sp else tokens
+    tied = {"pp": Partial("sum")} if config.pp > 1 else {}
 
-    def block(name: str) -> Layout:
-        return Layout(name, input=hidden, output=hidden)
+    def layout(
+        name: str,
+        input: TensorPlacements = hidden,
+        output: TensorPlacements = hidden,
+        parameters: Mapping[str, Placements] | None = None,
+        unreduced: Placements | None = None,
+    ) -> Layout:
+        params = parameters or {}
+        grads = {leaf: {**_raw(config, params[leaf]), **(unreduced or {})} for leaf in params}
+        return Layout(name, input=input, output=output, params=params, param_grads=grads)
 
     def norm(name: str) -> Layout:
-        grads = {"weight": partial, "bias": partial}
-        return Layout(name, input=hidden, output=hidden, param_grads=grads)
+        return layout(name, parameters={"weight": {}, "bias": {}})
 
-    def column_parallel(name: str) -> Layout:
-        params = {"weight": ROWS, "bias": ROWS}
-        return Layout(name, input=hidden, output=LAST, params=params)
+    def column_parallel(name: str) -> list[Layout]:
+        found = [layout(name, hidden, features, {"weight": ROWS, "bias": ROWS})]
+        return found + fp8(f"{name}.fp8", tokens, ROWS, features)
 
-    def row_parallel(name: str) -> Layout:
-        params, grads = {"weight": COLUMNS}, {"bias": partial}
-        return Layout(name, input=LAST, output=hidden, params=params, param_grads=grads)
+    def row_parallel(name: str) -> list[Layout]:
+        found = [layout(name, features, hidden, {"weight": COLUMNS, "bias": {}})]
+        return found + fp8(f"{name}.fp8", features, COLUMNS, {**tokens, "tp": Partial("sum")})
 
-    positions = Layout(
-        "embedding.position", input=hidden, output=hidden, param_grads={"weight": partial}
-    )
-    return [
-        Layout("embedding", output=hidden),
-        Layout("embedding.word", output=hidden, params={"weight": ROWS}),
-        positions,
+    def fp8(name: str, x: Placements, weight: Placements, product: Placements) -> list[Layout]:
+        if config.precision != "fp8":
+            return []
+        return [
+            layout(name, [x, weight], product),
+            layout(f"{name}.input_scale", x, {}),
+            layout(f"{name}.weight_scale", weight, {}),
+        ]
+
+    found = [layout("(model)", tokens, {**tokens, "pp": Only(config.pp - 1)})]
+    if stage.first:
+        found += [
+            layout("embedding", tokens),
+            layout("embedding.word", tokens, hidden, {"weight": ROWS}, tied),
+            layout("embedding.position", parameters={"weight": {}}),
+        ]
+    found += [
         # A star crosses dots too: this first, for the lines below override it.
-        block("layers.*"),
+        layout("layers.*"),
         norm("layers.*.norm1"),
-        block("layers.*.attn"),
-        column_parallel("layers.*.attn.qkv"),
-        Layout("layers.*.attn.core", input=LAST, output=LAST),
-        row_parallel("layers.*.attn.proj"),
+        *column_parallel("layers.*.attn.qkv"),
+        layout("layers.*.attn.core", features, features),
+        *row_parallel("layers.*.attn.proj"),
         norm("layers.*.norm2"),
-        block("layers.*.mlp"),
-        column_parallel("layers.*.mlp.fc1"),
-        row_parallel("layers.*.mlp.fc2"),
-        norm("final_norm"),
-        Layout("head", input=hidden, output=LAST),
-        Layout("criterion", input=[LAST, {}]),
+        *column_parallel("layers.*.mlp.fc1"),
+        *row_parallel("layers.*.mlp.fc2"),
     ]
+    if stage.last:
+        found += [
+            norm("final_norm"),
+            layout("head", hidden, features, {"weight": ROWS}, tied),
+            layout("criterion", [features, tokens], tokens),
+        ]
+    return found
+
+
+def _raw(config: Config, parameter: Placements) -> Placements:
+    """How the raw gradient of a parameter lies that itself lies as told.
+
+    Each rank's is a term of a sum over the axes that cut the tokens it met.
+    """
+    placements = dict(parameter)
+    if config.cp > 1:
+        placements["cp"] = Partial("sum")
+    if config.sp and "tp" not in parameter:
+        placements["tp"] = Partial("sum")
+    return placements

@@ -27,6 +27,10 @@ class VocabularyParallelCrossEntropy(nn.Module):
         return normaliser.log() - target
 
 
-def mean_loss(token_losses: Tensor) -> Tensor:
-    """The loss that is differentiated: the mean over the micro-batch's tokens."""
-    return token_losses.mean()
+def mean_loss(token_losses: Tensor, ranks: int = 1) -> Tensor:
+    """The loss that is differentiated: the mean over the micro-batch's tokens.
+
+    ranks: how many share the tokens out; this is then the rank's term of the mean over all.
+    """
+    mean = token_losses.mean()
+    return mean if ranks == 1 else mean / ranks

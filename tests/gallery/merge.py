@@ -1,7 +1,7 @@
 """Puts the whole tensors of a trace together, from the format's specification alone.
 
 Written for the tests and apart from both the collector and the tool, so that it can disagree with
-them. It knows meshes of at most one axis, which is what the gallery writes today.
+them. It knows meshes of at most one axis of several ranks.
 """
 
 import json
@@ -46,7 +46,7 @@ def merge(trace: Path) -> dict[Key, Merged]:
 
 
 def _tensors(manifest: dict, ranks: list[h5py.File]) -> Iterator[tuple[Key, Merged]]:
-    axes = manifest["meshes"][""]["axes"]
+    axes = [axis for axis in manifest["meshes"][""]["axes"] if axis["size"] > 1]
     assert len(axes) <= 1 and len(ranks) == (axes[0]["size"] if axes else 1)
     for entry in manifest["tensors"]:
         key = Key(

@@ -17,6 +17,8 @@ from gallery.layers import (
 )
 from gallery.loss import VocabularyParallelCrossEntropy
 from gallery.parallel import ProcessMesh
+from gallery.ring import zigzag
+from gallery.stages import canonical, stage_of
 
 
 class Embedding(nn.Module):
@@ -24,12 +26,12 @@ class Embedding(nn.Module):
 
     def __init__(self, config: Config, mesh: ProcessMesh) -> None:
         super().__init__()
-        self.tp, self.sp = mesh["tp"], config.sp
+        self.tp, self.sp, self.cp = mesh["tp"], config.sp, mesh["cp"]
         self.word = VocabularyParallelEmbedding(config, mesh)
         self.position = PositionEmbedding(config, mesh)
 
     def forward(self, ids: Tensor) -> Tensor:
-        positions = torch.arange(ids.shape[0])
+        positions = zigzag(torch.arange(ids.shape[0] * self.cp.size), self.cp)
         if self.sp:
             positions = local_sequence(positions, self.tp)
         return self.word(ids) + self.position(positions)
@@ -63,20 +65,34 @@ class Layer(nn.Module):
 
 
 class Gpt(nn.Module):
-    """ids and labels, int64 [s, b] -> the loss of each token, fp32 [s, b]."""
+    """ids and labels, int64 [s, b] -> the loss of each token, fp32 [s, b].
+
+    Of a pipeline, one stage: all but the first go on with `received`, all but the last return
+    the hidden layout.
+    """
 
     def __init__(self, config: Config, mesh: ProcessMesh) -> None:
         super().__init__()
-        self.embedding = Embedding(config, mesh)
+        self.stage = stage_of(config, mesh)
+        self.received: Tensor | None = None
+        if self.stage.first:
+            self.embedding = Embedding(config, mesh)
         # Keyed by the layer's number in the whole model, so that its name stays the canonical
         # one wherever the layer is held.
-        self.layers = nn.ModuleDict({str(n): Layer(config, mesh) for n in range(config.layers)})
-        self.final_norm = LayerNorm(config, mesh)
-        self.head = VocabularyParallelHead(config, mesh, self.embedding.word.weight)
-        self.criterion = VocabularyParallelCrossEntropy(mesh)
+        self.layers = nn.ModuleDict({str(n): Layer(config, mesh) for n in self.stage.layers})
+        if self.stage.last:
+            self.final_norm = LayerNorm(config, mesh)
+            weight = self.embedding.word.weight if self.stage.first else None
+            self.head = VocabularyParallelHead(config, mesh, weight)
+            self.criterion = VocabularyParallelCrossEntropy(mesh)
+        for name, parameter in self.named_parameters():
+            if config.pp > 1 and canonical(name) == "embedding.word.weight":
+                parameter.tied = True
 
     def forward(self, ids: Tensor, labels: Tensor) -> Tensor:
-        x = self.embedding(ids)
+        x = self.embedding(ids) if self.stage.first else self.received
         for layer in self.layers.values():
             x = layer(x)
+        if not self.stage.last:
+            return x
         return self.criterion(self.head(self.final_norm(x)), labels)

@@ -23,6 +23,7 @@ class Axis:
     name: str
     size: int
     index: int  # this rank's coordinate
+    ranks: tuple[int, ...] = (0,)  # of the line along the axis that this rank lies on
     group: dist.ProcessGroup | None = None  # None where size is 1: there is nobody to talk to
 
 
@@ -38,7 +39,7 @@ class ProcessMesh:
         self.rank = rank
         coordinates = np.unravel_index(rank, tuple(sizes.values()))
         self._axes = {
-            name: Axis(name, size, int(index), (groups or {}).get(name))
+            name: Axis(name, size, int(index), _line(sizes, name, rank), (groups or {}).get(name))
             for (name, size), index in zip(sizes.items(), coordinates, strict=True)
         }
 
@@ -54,6 +55,10 @@ def lines(sizes: Mapping[str, int], axis: str) -> list[list[int]]:
     ranks = np.arange(np.prod(list(sizes.values()))).reshape(tuple(sizes.values()))
     along = np.moveaxis(ranks, list(sizes).index(axis), -1)
     return along.reshape(-1, sizes[axis]).tolist()
+
+
+def _line(sizes: Mapping[str, int], axis: str, rank: int) -> tuple[int, ...]:
+    return next(tuple(line) for line in lines(sizes, axis) if rank in line)
 
 
 def connect(sizes: Mapping[str, int]) -> ProcessMesh:

@@ -1,8 +1,10 @@
-"""Parameters, and the two facts about each that the rest of the trainer asks for.
+"""Parameters, and the facts about each that the rest of the trainer asks for.
 
 - `p.shards`: mesh axis -> the dimension of the whole parameter that is cut over it;
 - `p.sequence_parallel`: set, and True, where each tensor-parallel rank sees only its part of the
-  sequence, so that the raw gradients still have to be summed over tp.
+  sequence, so that the raw gradients still have to be summed over tp;
+- `p.tied`: set, and True, where the first and the last pipeline stage each have a copy, whose
+  gradients have to be added.
 
 They are attributes because the frameworks keep them so: what loses the attribute loses the sum.
 """
@@ -35,3 +37,7 @@ def parameter(
 
 def is_sequence_parallel(parameter: nn.Parameter) -> bool:
     return getattr(parameter, "sequence_parallel", False)
+
+
+def is_tied(parameter: nn.Parameter) -> bool:
+    return getattr(parameter, "tied", False)

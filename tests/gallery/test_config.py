@@ -15,8 +15,16 @@ from gallery.launch import launch
         ({"tp": 2, "vocabulary": 49}, "--vocabulary 49 is not divisible by --tp 2"),
         ({"tp": 2, "sp": True, "sequence": 15}, "--sequence 15 is not divisible by --tp 2"),
         ({"tp": 0}, "--heads 4 is not divisible by --tp 0"),
+        ({"dp": 2, "microbatches": 3}, "--microbatches 3 is not divisible by --dp 2"),
+        ({"pp": 3}, "--pp 3: each of the --layers 2 has one stage"),
+        ({"cp": 3}, "--sequence 16 is not divisible by twice --cp 6"),
+        (
+            {"cp": 4, "tp": 4, "sp": True, "sequence": 8},
+            "--cp's part of --sequence 2 is not divisible by --tp 4",
+        ),
         ({"sp": True}, "--sp shards the sequence over tp: it needs --tp 2 or more"),
-        ({"precision": "fp8"}, "--precision fp8: known are fp32, bf16"),
+        ({"precision": "fp4"}, "--precision fp4: known are fp32, bf16, fp16, fp8"),
+        ({"loss_scale": -1.0}, "--loss-scale -1.0: a scale is not negative"),
         ({"disturb": 1}, "--disturb makes a noise run for the trace: it needs --trace"),
     ],
 )
@@ -46,5 +54,6 @@ def test_a_wrong_option_ends_with_a_usage_message(capsys: pytest.CaptureFixture)
 def test_too_few_processes() -> None:
     run = launch("--tp", "2")
     assert run.exit_code == 2
-    assert run.errors.endswith("the mesh tp 2 takes 2 processes, 1 were started\n")
+    mesh = "pp 1 x dp 1 x cp 1 x tp 2"
+    assert run.errors.endswith(f"the mesh {mesh} takes 2 processes, 1 were started\n")
     assert run.steps == []

@@ -92,7 +92,7 @@ def test_the_registry_names_what_p12_makes_wrong(run: Runner) -> None:
 
 def test_everything_is_recorded(run: Runner) -> None:
     recorded = first_step(merge(run(REFERENCE, *THREE).trace))
-    model = Gpt(Config(), ProcessMesh({"tp": 1}))
+    model = Gpt(Config(), ProcessMesh(Config().mesh_sizes))
     modules = {name or "(model)" for name, _ in model.named_modules()} - {"layers"}
     parameters = {name for name, _ in model.named_parameters()}
     names = {kind: {key.name for key in recorded if key.kind == kind} for kind in KINDS}

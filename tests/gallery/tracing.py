@@ -3,10 +3,12 @@
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from gallery.config import Config
+from gallery.model import Gpt
 from gallery.optim import Optimizer
+from gallery.stages import canonical
 
 
 class Tracer(Protocol):
@@ -14,7 +16,7 @@ class Tracer(Protocol):
 
     def step(self, number: int) -> AbstractContextManager[Any]: ...
     def microbatch(self, number: int) -> AbstractContextManager[Any]: ...
-    def loss(self, loss: Tensor) -> object: ...
+    def loss(self, loss: Tensor, placements: Any = None) -> object: ...
     def main_grads(self) -> None: ...
     def grad_norm(self, norm: Tensor, clip_norm: float | None) -> None: ...
     def close(self) -> None: ...
@@ -29,7 +31,7 @@ class NoTracer:
     def microbatch(self, number: int) -> AbstractContextManager[Any]:
         return nullcontext()
 
-    def loss(self, loss: Tensor) -> None:
+    def loss(self, loss: Tensor, placements: Any = None) -> None:
         pass
 
     def main_grads(self) -> None:
@@ -42,7 +44,16 @@ class NoTracer:
         pass
 
 
-def open_tracer(config: Config, model: nn.Module, optimizer: Optimizer) -> Tracer:
+def loss_placements(config: Config) -> Any:
+    """How the loss of a micro-batch lies, for `Tracer.loss`."""
+    if not config.trace or config.cp == 1:
+        return None
+    from ttrace_torch import Partial
+
+    return {"cp": Partial("sum")}
+
+
+def open_tracer(config: Config, model: Gpt, optimizer: Optimizer) -> Tracer:
     if not config.trace:
         return NoTracer()
     import ttrace_torch
@@ -55,7 +66,8 @@ def open_tracer(config: Config, model: nn.Module, optimizer: Optimizer) -> Trace
         optimizer=optimizer.sgd,
         out=config.trace,
         mesh=ttrace_torch.Mesh(config.mesh_sizes),
-        layouts=layouts(config),
+        layouts=layouts(config, model.stage),
+        rename=canonical,
         disturb=ttrace_torch.Disturb(seed=config.disturb) if config.disturb else None,
         run={"framework": "gallery", "model": "tiny_gpt", "precision": config.precision},
     )

@@ -14,8 +14,8 @@ if __package__ in (None, ""):  # run as a script: the package's parent is what P
 import torch
 
 from gallery import bugs
+from gallery.collectives import all_reduce
 from gallery.config import Config, parse
-from gallery.data import tokens
 from gallery.gradients import (
     accumulate_main_gradients,
     clear_main_gradients,
@@ -24,10 +24,11 @@ from gallery.gradients import (
     gradient_norm,
 )
 from gallery.init import initialise
-from gallery.loss import mean_loss
+from gallery.microbatches import MicroBatches
 from gallery.model import Gpt
 from gallery.optim import Optimizer
-from gallery.parallel import MeshError, connect, disconnect
+from gallery.parallel import MeshError, ProcessMesh, connect, disconnect
+from gallery.pipeline import FORWARD, schedule
 from gallery.tracing import Tracer, open_tracer
 
 
@@ -43,8 +44,10 @@ def train(config: Config) -> None:
     for step in range(config.steps):
         with tracer.step(step):
             clear_main_gradients(parameters)
-            loss = backward(config, model, tracer, step)
+            loss = backward(config, model, mesh, tracer, step)
             finalize_gradients(parameters, mesh)
+            if bugs.active("G9"):
+                accumulate_main_gradients(parameters, main_weight(config))
             tracer.main_grads()
             norm = gradient_norm(parameters, mesh)
             tracer.grad_norm(norm, clip_norm=config.clip or None)
@@ -52,22 +55,37 @@ def train(config: Config) -> None:
                 clip_gradients(parameters, norm, config.clip)
             optimizer.step()
         if mesh.rank == 0:
-            print(json.dumps({"step": step, "loss": loss, "grad_norm": norm.item()}), flush=True)
+            line = {"step": step, "loss": loss.item(), "grad_norm": norm.item()}
+            print(json.dumps(line), flush=True)
 
     tracer.close()
     disconnect()
 
 
-def backward(config: Config, model: Gpt, tracer: Tracer, step: int) -> float:
-    """Runs the step's micro-batches into the main gradients; returns the loss."""
-    microbatch = 0
-    with tracer.microbatch(microbatch):
-        ids, labels = tokens(config, step, microbatch)
-        loss = mean_loss(model(ids, labels))
-        tracer.loss(loss)
-        loss.backward()
-        accumulate_main_gradients(model.parameters())
-    return loss.item()
+def backward(
+    config: Config, model: Gpt, mesh: ProcessMesh, tracer: Tracer, step: int
+) -> torch.Tensor:
+    """Runs the step's micro-batches into the main gradients, their mean; returns the loss."""
+    count = config.microbatches_of_rank
+    microbatches = MicroBatches(config, model, mesh, tracer, step)
+    for direction, turn in schedule(mesh["pp"], count):
+        with tracer.microbatch(microbatches.number(turn)):
+            if direction == FORWARD:
+                microbatches.forward(turn)
+                continue
+            microbatches.backward(turn)
+            if not (bugs.active("G9") and turn == count - 1):
+                accumulate_main_gradients(model.parameters(), main_weight(config))
+    microbatches.finish()
+    loss = microbatches.loss
+    for axis in ("pp", "dp", "cp"):
+        loss = all_reduce(loss, mesh[axis])
+    return loss
+
+
+def main_weight(config: Config) -> float:
+    """With which a micro-batch's raw gradients enter the main gradients, their mean."""
+    return 1 / (config.microbatches_of_rank * config.scale_of_loss)
 
 
 def main() -> int:

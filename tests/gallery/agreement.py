@@ -1,0 +1,72 @@
+"""Healthy and faulty runs as `ttrace compare` sees them, with one noise run and with three."""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+
+from gallery.bugs import BUGS
+from gallery.config import Config
+from gallery.together import traced
+
+SEEDS = (1, 2, 3)
+# What a process of a reference run has one of.
+ALONE = {"pp": 1, "dp": 1, "cp": 1, "tp": 1, "sp": False}
+
+
+class Agreement:
+    """References are made once for each set of options; `folder` makes a new folder."""
+
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        self._folder = folder
+        self._reference = functools.cache(self._trace_reference)
+
+    def check_healthy(self, config: Config) -> str:
+        """The run is well formed and matches its reference in every tensor.
+
+        Returns the first line of the comparison with three noise runs.
+        """
+        trace = traced(config, self._folder() / "run")
+        linted = run_ttrace("lint", trace)
+        assert linted.returncode == MATCH and linted.stdout.startswith("CLEAN"), linted.stdout
+        for noise in (SEEDS[:1], SEEDS):
+            text, report = self._compare(config, trace, noise)
+            assert report["verdict"] == "match", text
+            counts = report["counts"]
+            assert counts["match"] + counts.get("below_noise_floor", 0) == counts["total"], text
+            assert report["frontier"] == [] and report["warnings"] == [], text
+            print(config, noise, text.splitlines()[0])
+        return text.splitlines()[0]
+
+    def check_bug(self, config: Config) -> str:
+        """With its one bug the run diverges first where the registry says, and nowhere else.
+
+        Returns the report.
+        """
+        (bug,) = config.bug
+        first_wrong = BUGS[bug].first_wrong
+        trace = traced(config, self._folder() / "run")
+        text, report = self._compare(config, trace, SEEDS)
+        assert report["verdict"] == "diverged", text
+        for finding in report["frontier"]:
+            key = finding["key"]
+            assert key["kind"] == first_wrong.kind, text
+            assert any(fnmatchcase(key["name"], glob) for glob in first_wrong.names), text
+        return text
+
+    def _compare(self, config: Config, trace: Path, noise: tuple[int, ...]) -> tuple[str, dict]:
+        alone = dataclasses.replace(config, **ALONE, bug=())
+        runs = [self._reference(alone, seed) for seed in (0, *noise)]
+        path = trace.parent / "report.json"
+        flags = [flag for run in runs[1:] for flag in ("--noise", run)]
+        done = run_ttrace("compare", runs[0], trace, *flags, "--json", path)
+        assert done.returncode in (MATCH, DIVERGED), done.stdout + done.stderr
+        return done.stdout, json.loads(path.read_text())
+
+    def _trace_reference(self, alone: Config, seed: int) -> Path:
+        trace = self._folder() / f"seed{seed}.h5"
+        return traced(dataclasses.replace(alone, disturb=seed, trace=str(trace)), trace)

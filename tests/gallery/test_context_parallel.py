@@ -1,0 +1,43 @@
+"""Context parallelism: zigzag order, ring attention."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from gallery.agreement import Agreement
+from gallery.config import Config
+from gallery.parallel import Axis
+from gallery.ring import zigzag
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    "axes",
+    [{"cp": 4}, {"cp": 2, "dp": 2}, {"cp": 2, "tp": 2, "sp": True}],
+    ids=["cp4", "cp2 dp2", "cp2 tp2 sp"],
+)
+def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
+    agreement.check_healthy(Config(**axes, microbatches=4, precision=precision))
+
+
+def test_zigzag() -> None:
+    def part(index: int) -> Tensor:
+        return zigzag(torch.arange(8), Axis("cp", 2, index, ranks=(0, 1)))
+
+    assert part(0).tolist() == [0, 1, 6, 7]
+    assert part(1).tolist() == [2, 3, 4, 5]
+
+
+def test_a_lost_step_of_the_ring(agreement: Agreement) -> None:
+    text = agreement.check_bug(Config(cp=2, microbatches=4, bug=("P13",)))
+    assert text.startswith("DIVERGED  first at layers.1.attn.qkv · grad_output · step 0 · mb 0")
+
+
+def test_a_loss_multiplied_by_cp(agreement: Agreement) -> None:
+    text = agreement.check_bug(Config(cp=2, microbatches=4, bug=("P3",)))
+    assert "cause    scaled" in text
+
+
+def test_labels_rolled_after_the_cut(agreement: Agreement) -> None:
+    text = agreement.check_bug(Config(cp=2, microbatches=4, bug=("G12",)))
+    assert text.startswith("DIVERGED  first at (model)[1] · input · step 0 · mb 0")

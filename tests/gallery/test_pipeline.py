@@ -1,0 +1,39 @@
+"""Pipeline parallelism: layers cut over stages, tied embedding and head at its ends."""
+
+import pytest
+
+from gallery.agreement import Agreement
+from gallery.config import Config
+from gallery.parallel import Axis
+from gallery.pipeline import schedule
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    "axes",
+    [{"pp": 3}, {"pp": 2, "dp": 2}, {"pp": 2, "tp": 2, "sp": True}],
+    ids=["pp3", "pp2 dp2", "pp2 tp2 sp"],
+)
+def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
+    agreement.check_healthy(Config(**axes, layers=3, microbatches=4, precision=precision))
+
+
+def test_the_order_of_one_forward_one_backward() -> None:
+    def order(stage: int) -> list[str]:
+        axis = Axis("pp", 3, stage, ranks=(0, 1, 2))
+        return [f"{direction[0]}{turn}" for direction, turn in schedule(axis, 4)]
+
+    assert order(0) == ["f0", "f1", "f2", "b0", "f3", "b1", "b2", "b3"]
+    assert order(1) == ["f0", "f1", "b0", "f2", "b1", "f3", "b2", "b3"]
+    assert order(2) == ["f0", "b0", "f1", "b1", "f2", "b2", "f3", "b3"]
+
+
+def test_gradients_divided_by_every_stage(agreement: Agreement) -> None:
+    text = agreement.check_bug(Config(pp=2, layers=3, microbatches=4, bug=("G6",)))
+    assert text.startswith("DIVERGED  first at layers.1 · grad_output · step 0 · mb 0")
+    assert "cause    scaled" in text
+
+
+def test_a_lost_layer(agreement: Agreement) -> None:
+    text = agreement.check_bug(Config(pp=2, layers=3, microbatches=4, bug=("P10",)))
+    assert "layers.2" in text.splitlines()[0]

@@ -1,0 +1,43 @@
+"""Precisions of 16 and 8 bits."""
+
+import pytest
+import torch
+
+from gallery import bugs, fp8
+from gallery.agreement import Agreement
+from gallery.config import Config
+
+
+@pytest.mark.parametrize("precision", ["fp16", "fp8"])
+@pytest.mark.parametrize(
+    "axes",
+    [{"dp": 2, "pp": 2}, {"cp": 2, "tp": 2, "sp": True}],
+    ids=["dp2 pp2", "cp2 tp2 sp"],
+)
+def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
+    agreement.check_healthy(Config(**axes, microbatches=4, precision=precision))
+
+
+def test_fp8_rounds_to_a_grid_of_the_whole_tensors_scale() -> None:
+    bugs.activate((), ())
+    linear = fp8.Linear((), ())
+    x = torch.tensor([[0.5, -3.0, 7.0]], requires_grad=True)
+    weight = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], requires_grad=True)
+    product = linear(x, weight)
+    # Scaled by 64, 32 and 448 lie on the grid and -192 too.
+    assert product.tolist() == [[0.5, 7.0]]
+    product.sum().backward()
+    assert x.grad.tolist() == [[1.0, 0.0, 1.0]]
+    assert weight.grad.tolist() == [[0.5, -3.0, 7.0]] * 2
+    between = torch.tensor([[7.0, 0.53]])  # 33.92 lies between 32 and 36
+    assert linear(between, torch.eye(2)).tolist() == [[7.0, 0.5]]
+
+
+def test_the_loss_scale_is_1024_in_fp16() -> None:
+    assert Config(precision="fp16").scale_of_loss == 1024
+    assert Config(precision="fp16", loss_scale=8).scale_of_loss == 8
+    assert Config().scale_of_loss == 1
+
+
+def test_ranks_with_scales_of_their_own(agreement: Agreement) -> None:
+    agreement.check_bug(Config(tp=2, precision="fp8", bug=("P8",)))
