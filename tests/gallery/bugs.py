@@ -18,6 +18,7 @@ class FirstWrong:
 
     kind: str
     names: tuple[str, ...]  # globs over canonical names
+    also: tuple[str, ...] = ()  # other kinds that differ too although nothing before them does
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,28 @@ BUGS = {
         needs=frozenset({"pp", "accumulation"}),
         first_wrong=FirstWrong("grad_output", ("layers.*",)),
         cause="scaled",
+    ),
+    "P9": Bug(
+        source="Megatron-LM 663",
+        mechanism="one bucket of updated parameters is never gathered",
+        needs=frozenset({"zero"}),
+        first_wrong=FirstWrong("param_after_step", ("embedding.position.weight", "layers.0.*")),
+        cause="replica_conflict",
+    ),
+    "G16": Bug(
+        source="DeepSpeed 11aa880e",
+        mechanism="a parameter exactly as large as a bucket is never reduced",
+        needs=frozenset({"zero"}),
+        first_wrong=FirstWrong("main_grad", ("layers.*.mlp.fc1.weight", "layers.*.mlp.fc2.weight")),
+        cause="missing_reduction",
+    ),
+    "P2": Bug(
+        source="Megatron-LM PR 290",
+        mechanism="the recomputation of a chunk gives every layer the input of the chunk",
+        needs=frozenset({"recompute"}),
+        # What the layers are given in the recomputation is not recorded.
+        first_wrong=FirstWrong("param_grad", ("layers.*",), also=("grad_output",)),
+        cause="unknown",
     ),
     "P3": Bug(
         source="Megatron-LM 906",

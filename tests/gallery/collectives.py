@@ -61,13 +61,15 @@ def local_sequence(x: Tensor, axis: Axis) -> Tensor:
     return x.chunk(axis.size, dim=0)[axis.index]
 
 
-def _gather(x: Tensor, axis: Axis) -> Tensor:
+def gather_parts(x: Tensor, axis: Axis) -> Tensor:
+    """The parts of all ranks, one after the other in dimension 0; autograd does not see it."""
     whole = x.new_empty(x.shape[0] * axis.size, *x.shape[1:])
     dist.all_gather(list(whole.chunk(axis.size)), x.contiguous(), group=axis.group)
     return whole
 
 
-def _reduce_scatter(x: Tensor, axis: Axis) -> Tensor:
+def reduce_scatter_parts(x: Tensor, axis: Axis) -> Tensor:
+    """This rank's part, in dimension 0, of the sum over the axis; autograd does not see it."""
     part = x.new_empty(x.shape[0] // axis.size, *x.shape[1:])
     dist.reduce_scatter(part, list(x.contiguous().chunk(axis.size)), group=axis.group)
     return part
@@ -102,19 +104,19 @@ class _GatherSequence(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: Axis) -> Tensor:
         ctx.axis = axis
-        return _gather(x, axis)
+        return gather_parts(x, axis)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _reduce_scatter(gradient, ctx.axis), None
+        return reduce_scatter_parts(gradient, ctx.axis), None
 
 
 class _ReduceScatterSequence(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: Axis) -> Tensor:
         ctx.axis = axis
-        return _reduce_scatter(x, axis)
+        return reduce_scatter_parts(x, axis)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _gather(gradient, ctx.axis), None
+        return gather_parts(gradient, ctx.axis), None

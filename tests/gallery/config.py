@@ -13,6 +13,8 @@ PRECISIONS = {
     "fp8": torch.bfloat16,
 }
 
+OPTIMIZERS = ("sgd", "adamw")
+
 
 class ConfigError(ValueError):
     """The options do not describe a run that can be made."""
@@ -37,8 +39,13 @@ class Config:
     tp: int = 1
     sp: bool = False
 
+    zero: bool = False
+    recompute: bool = False
+
     steps: int = 1
+    optimizer: str = "sgd"
     learning_rate: float = 0.3
+    weight_decay: float = 0.01
     momentum: float = 0.9
     clip: float = 0.0
     precision: str = "fp32"
@@ -54,6 +61,10 @@ class Config:
             raise ConfigError(f"--precision {self.precision}: known are {', '.join(PRECISIONS)}")
         if self.loss_scale < 0:
             raise ConfigError(f"--loss-scale {self.loss_scale}: a scale is not negative")
+        if self.optimizer not in OPTIMIZERS:
+            raise ConfigError(f"--optimizer {self.optimizer}: known are {', '.join(OPTIMIZERS)}")
+        if self.zero and self.dp == 1:
+            raise ConfigError("--zero cuts gradients and state over dp: it needs --dp 2 or more")
         if self.sp and self.tp == 1:
             raise ConfigError("--sp shards the sequence over tp: it needs --tp 2 or more")
         if self.disturb and not self.trace:
@@ -111,6 +122,7 @@ class Config:
         switched_on = {name for name, size in self.mesh_sizes.items() if size > 1}
         if self.sp:
             switched_on.add("sp")
+        switched_on.update(name for name in ("zero", "recompute") if getattr(self, name))
         if self.layers % self.pp:
             switched_on.add("uneven stages")
         if self.precision == "fp8":
@@ -160,7 +172,11 @@ _HELP = {
     "tp": "tensor-parallel size",
     "sp": "sequence parallelism: between the tensor-parallel regions, shard the sequence over tp",
     "steps": "optimizer steps",
-    "learning_rate": "learning rate of SGD",
+    "zero": "ZeRO-1: cut main gradients, main parameters and optimizer state over dp",
+    "recompute": "keep no activations of the layers; the backward computes them anew",
+    "optimizer": "sgd or adamw",
+    "learning_rate": "learning rate",
+    "weight_decay": "weight decay of AdamW",
     "momentum": "momentum of SGD",
     "clip": "clip the global gradient norm to this (0: never)",
     "precision": "fp32; or bf16, fp16, fp8, with fp32 main gradients and main parameters. fp8 is "

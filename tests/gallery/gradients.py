@@ -13,6 +13,7 @@ from gallery import bugs
 from gallery.collectives import all_reduce, sum_of_ends
 from gallery.parallel import Axis, ProcessMesh
 from gallery.parameters import is_sequence_parallel, is_tied
+from gallery.zero import Buckets
 
 
 def clear_main_gradients(parameters: Iterable[nn.Parameter]) -> None:
@@ -28,16 +29,22 @@ def accumulate_main_gradients(parameters: Iterable[nn.Parameter], weight: float)
             parameter.grad = None
 
 
-def finalize_gradients(parameters: Iterable[nn.Parameter], mesh: ProcessMesh) -> None:
+def finalize_gradients(
+    parameters: Iterable[nn.Parameter], mesh: ProcessMesh, buckets: Buckets | None
+) -> None:
     """Sums what is still partial: the gradients of sequence-parallel parameters over tp, all over
-    cp, those of a tied parameter's copies over pp. Then takes the mean over dp."""
+    cp, those of a tied parameter's copies over pp. Then takes the mean over dp, of which with
+    buckets each rank keeps its range."""
     for parameter in parameters:
         if is_sequence_parallel(parameter):
             parameter.main_grad = all_reduce(parameter.main_grad, mesh["tp"])
         parameter.main_grad = all_reduce(parameter.main_grad, mesh["cp"])
         if is_tied(parameter):
             parameter.main_grad = sum_of_ends(parameter.main_grad, mesh["pp"])
-        parameter.main_grad = _mean(parameter.main_grad, mesh["dp"])
+        if buckets is None:
+            parameter.main_grad = _mean(parameter.main_grad, mesh["dp"])
+    if buckets is not None:
+        buckets.reduce_gradients()
 
 
 def _mean(gradient: Tensor, dp: Axis) -> Tensor:
@@ -48,15 +55,19 @@ def _mean(gradient: Tensor, dp: Axis) -> Tensor:
     return gradient if bugs.active("P4") else gradient / dp.size
 
 
-def gradient_norm(parameters: Iterable[nn.Parameter], mesh: ProcessMesh) -> Tensor:
+def gradient_norm(
+    parameters: Iterable[nn.Parameter], mesh: ProcessMesh, buckets: Buckets | None
+) -> Tensor:
     """The norm of all main gradients of the whole model, fp32 [], equal on all ranks.
 
-    Of a parameter that an axis replicates, coordinate 0 alone contributes; a pipeline replicates
-    tied ones.
+    Of a gradient that an axis replicates, coordinate 0 alone contributes; a pipeline replicates
+    tied ones, and dp all without buckets.
     """
     squares = torch.zeros(())
     for parameter in parameters:
         distributed = {*parameter.shards, *(() if is_tied(parameter) else ("pp",))}
+        if buckets is not None:
+            distributed.add("dp")
         if all(axis.name in distributed or axis.index == 0 for axis in mesh):
             squares += parameter.main_grad.square().sum()
     for axis in mesh:

@@ -7,8 +7,10 @@ what the comparison has to find.
 from collections.abc import Mapping
 
 from gallery.config import Config
+from gallery.model import Gpt
 from gallery.stages import Stage
-from ttrace_torch import Layout, Only, Partial, Shard, Zigzag
+from gallery.zero import Buckets
+from ttrace_torch import Flat, Layout, Only, Partial, Shard, Zigzag
 from ttrace_torch.placement import Placements, TensorPlacements
 
 ROWS = {"tp": Shard(0)}
@@ -79,6 +81,17 @@ def layouts(config: Config, stage: Stage) -> list[Layout]:
             layout("head", hidden, features, {"weight": ROWS}, tied),
             layout("criterion", [features, tokens], tokens),
         ]
+    return found
+
+
+def main_gradients(model: Gpt, buckets: Buckets | None) -> list[Layout]:
+    """With ZeRO, main gradients and optimizer state are ranges of the flattened shards."""
+    found = []
+    for name, parameter in model.named_parameters() if buckets is not None else ():
+        module, leaf = name.rsplit(".", 1)
+        cut = {axis: Shard(dimension) for axis, dimension in parameter.shards.items()}
+        flat = Flat(buckets.ranges(parameter), parameter.shape)
+        found.append(Layout(module, main_grads={leaf: {**cut, "dp": flat}}))
     return found
 
 

@@ -22,6 +22,8 @@ from gallery.launch import launch
             {"cp": 4, "tp": 4, "sp": True, "sequence": 8},
             "--cp's part of --sequence 2 is not divisible by --tp 4",
         ),
+        ({"zero": True}, "--zero cuts gradients and state over dp: it needs --dp 2 or more"),
+        ({"optimizer": "lion"}, "--optimizer lion: known are sgd, adamw"),
         ({"sp": True}, "--sp shards the sequence over tp: it needs --tp 2 or more"),
         ({"precision": "fp4"}, "--precision fp4: known are fp32, bf16, fp16, fp8"),
         ({"loss_scale": -1.0}, "--loss-scale -1.0: a scale is not negative"),

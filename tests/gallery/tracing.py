@@ -57,16 +57,16 @@ def open_tracer(config: Config, model: Gpt, optimizer: Optimizer) -> Tracer:
     if not config.trace:
         return NoTracer()
     import ttrace_torch
-    from gallery.layouts import layouts
+    from gallery.layouts import layouts, main_gradients
 
     # Main gradients and the norm are told by the loop, so of the optimizer only its
     # hyperparameters and the fact that it made its step are left to learn.
     return ttrace_torch.trace(
         model,
-        optimizer=optimizer.sgd,
+        optimizer=optimizer.inner,
         out=config.trace,
         mesh=ttrace_torch.Mesh(config.mesh_sizes),
-        layouts=layouts(config, model.stage),
+        layouts=[*layouts(config, model.stage), *main_gradients(model, optimizer.buckets)],
         rename=canonical,
         disturb=ttrace_torch.Disturb(seed=config.disturb) if config.disturb else None,
         run={"framework": "gallery", "model": "tiny_gpt", "precision": config.precision},

@@ -30,6 +30,7 @@ from gallery.optim import Optimizer
 from gallery.parallel import MeshError, ProcessMesh, connect, disconnect
 from gallery.pipeline import FORWARD, schedule
 from gallery.tracing import Tracer, open_tracer
+from gallery.zero import Buckets
 
 
 def train(config: Config) -> None:
@@ -38,18 +39,19 @@ def train(config: Config) -> None:
     model = Gpt(config, mesh)
     initialise(model, mesh, config.seed)
     parameters = list(model.parameters())
-    optimizer = Optimizer(parameters, config)
+    buckets = Buckets(parameters, mesh["dp"]) if config.zero else None
+    optimizer = Optimizer(parameters, config, buckets)
     tracer = open_tracer(config, model, optimizer)
 
     for step in range(config.steps):
         with tracer.step(step):
             clear_main_gradients(parameters)
             loss = backward(config, model, mesh, tracer, step)
-            finalize_gradients(parameters, mesh)
+            finalize_gradients(parameters, mesh, buckets)
             if bugs.active("G9"):
                 accumulate_main_gradients(parameters, main_weight(config))
             tracer.main_grads()
-            norm = gradient_norm(parameters, mesh)
+            norm = gradient_norm(parameters, mesh, buckets)
             tracer.grad_norm(norm, clip_norm=config.clip or None)
             if config.clip > 0:
                 clip_gradients(parameters, norm, config.clip)

@@ -1,0 +1,43 @@
+"""ZeRO-1: ranges of main gradients, main parameters and optimizer state over dp."""
+
+import pytest
+import torch
+
+from gallery.agreement import Agreement
+from gallery.config import Config
+from gallery.parallel import Axis
+from gallery.zero import CAPACITY, Buckets
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    "axes",
+    [{"dp": 4}, {"dp": 2, "tp": 2, "sp": True}, {"dp": 2, "pp": 2}],
+    ids=["dp4", "dp2 tp2 sp", "dp2 pp2"],
+)
+def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
+    agreement.check_healthy(Config(**axes, zero=True, microbatches=4, precision=precision, steps=2))
+
+
+def test_ranges_cut_through_parameters() -> None:
+    whole = {"a": 10, "b": 5, "large": CAPACITY + 1, "c": 1}
+    held = [torch.nn.Parameter(torch.zeros(size)) for size in whole.values()]
+    buckets = Buckets(held, Axis("dp", 2, 0, ranks=(0, 1)))
+    half = CAPACITY // 2 + 1
+    assert [buckets.ranges(p) for p in held] == [
+        [(0, 8), (8, 10)],
+        [(0, 0), (0, 5)],
+        [(0, half), (half, CAPACITY + 1)],
+        [(0, 1), (1, 1)],
+    ]
+    assert buckets.own(held[0], torch.arange(10)).tolist() == list(range(8))
+
+
+def test_a_bucket_that_is_not_gathered(agreement: Agreement) -> None:
+    text = agreement.check_bug(Config(dp=2, zero=True, microbatches=4, bug=("P9",)))
+    assert "replica conflict" in text
+
+
+def test_a_parameter_as_large_as_a_bucket(agreement: Agreement) -> None:
+    text = agreement.check_bug(Config(dp=2, zero=True, microbatches=4, bug=("G16",)))
+    assert text.startswith("DIVERGED  first at layers.0.mlp.fc1.weight · main_grad · step 0")
