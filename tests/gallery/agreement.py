@@ -15,7 +15,8 @@ from gallery.together import traced
 
 SEEDS = (1, 2, 3)
 # What a process of a reference run has one of.
-ALONE = {"pp": 1, "dp": 1, "cp": 1, "tp": 1, "sp": False, "zero": False, "recompute": False}
+ALONE = {"pp": 1, "dp": 1, "cp": 1, "tp": 1, "sp": False, "ep": 1, "zero": False}
+ALONE["recompute"] = False
 
 
 class Agreement:

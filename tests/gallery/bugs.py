@@ -61,6 +61,20 @@ BUGS = {
         first_wrong=FirstWrong("grad_output", ("layers.*",)),
         cause="scaled",
     ),
+    "P6": Bug(
+        source="Megatron-LM 599",
+        mechanism="the router loses the sequence-parallel flag: gradient not summed over tp",
+        needs=frozenset({"experts", "tp", "sp"}),
+        first_wrong=FirstWrong("main_grad", ("layers.*.mlp.router.weight",)),
+        cause="missing_reduction",
+    ),
+    "G7": Bug(
+        source="pytorch 160285",
+        mechanism="gradients of experts are divided by the size of edp, not of dp",
+        needs=frozenset({"experts", "ep"}),
+        first_wrong=FirstWrong("main_grad", ("layers.*.mlp.experts.*",)),
+        cause="scaled",
+    ),
     "P9": Bug(
         source="Megatron-LM 663",
         mechanism="one bucket of updated parameters is never gathered",

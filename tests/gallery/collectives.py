@@ -33,6 +33,19 @@ def sum_of_ends(tensor: Tensor, axis: Axis) -> Tensor:
     return tensor + received
 
 
+def exchange(x: Tensor, axis: Axis, sent: list[int], received: list[int]) -> Tensor:
+    """Rows to every rank of the axis and from every rank, in the ranks' order.
+
+    sent, received: how many rows go to each rank, and come from it.
+    """
+    return x if axis.size == 1 else _Exchange.apply(x, axis, sent, received)
+
+
+def exchanged_counts(counts: Tensor, axis: Axis) -> Tensor:
+    """Row i goes to rank i of the axis; row i of the result came from there."""
+    return _all_to_all(counts, axis, [1] * axis.size, [1] * axis.size)
+
+
 def enter_tensor_region(x: Tensor, axis: Axis, sequence_parallel: bool) -> Tensor:
     """Makes x whole on every rank, before a column-parallel product.
 
@@ -73,6 +86,25 @@ def reduce_scatter_parts(x: Tensor, axis: Axis) -> Tensor:
     part = x.new_empty(x.shape[0] // axis.size, *x.shape[1:])
     dist.reduce_scatter(part, list(x.contiguous().chunk(axis.size)), group=axis.group)
     return part
+
+
+def _all_to_all(x: Tensor, axis: Axis, sent: list[int], received: list[int]) -> Tensor:
+    if axis.size == 1:
+        return x
+    out = x.new_empty(sum(received), *x.shape[1:])
+    dist.all_to_all_single(out, x.contiguous(), received, sent, group=axis.group)
+    return out
+
+
+class _Exchange(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: Axis, sent: list[int], received: list[int]) -> Tensor:
+        ctx.axis, ctx.sent, ctx.received = axis, sent, received
+        return _all_to_all(x, axis, sent, received)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        return _all_to_all(gradient, ctx.axis, ctx.received, ctx.sent), None, None, None
 
 
 class _Copy(Function):

@@ -31,6 +31,8 @@ class Config:
     sequence: int = 16
     vocabulary: int = 48
     batch: int = 2
+    experts: int = 0
+    top_k: int = 1
 
     microbatches: int = 1
     pp: int = 1
@@ -39,6 +41,7 @@ class Config:
     tp: int = 1
     sp: bool = False
 
+    ep: int = 1
     zero: bool = False
     recompute: bool = False
 
@@ -77,6 +80,7 @@ class Config:
         ):
             _must_divide("--tp", self.tp, option, size)
         _must_divide("--dp", self.dp, "--microbatches", self.microbatches)
+        self._check_experts()
         if not 1 <= self.pp <= self.layers:
             raise ConfigError(f"--pp {self.pp}: each of the --layers {self.layers} has one stage")
         if self.cp != 1:
@@ -84,6 +88,23 @@ class Config:
         if self.sp:
             part = "--sequence" if self.cp == 1 else "--cp's part of --sequence"
             _must_divide("--tp", self.tp, part, self.sequence // self.cp)
+
+    def _check_experts(self) -> None:
+        if self.experts == 0:
+            if self.ep != 1:
+                raise ConfigError("--ep cuts experts: it needs --experts")
+            return
+        _must_divide("--ep", self.ep, "--experts", self.experts)
+        inner = self.dp * self.cp * self.tp
+        _must_divide("--ep", self.ep, "--dp times --cp times --tp", inner)
+        if not 1 <= self.top_k <= self.experts:
+            raise ConfigError(f"--top-k {self.top_k}: there are --experts {self.experts}")
+        if self.tp > 1 and not self.sp:
+            raise ConfigError("--experts with --tp needs --sp: each rank routes its own tokens")
+        if self.zero:
+            raise ConfigError("--zero with --experts: buckets of experts are not made")
+        if self.precision == "fp8":
+            raise ConfigError("--precision fp8 with --experts: their products are not emulated")
 
     @property
     def dtype(self) -> torch.dtype:
@@ -99,6 +120,17 @@ class Config:
     def mesh_sizes(self) -> dict[str, int]:
         """Size of every mesh axis, the outermost first."""
         return {"pp": self.pp, "dp": self.dp, "cp": self.cp, "tp": self.tp}
+
+    @property
+    def expert_mesh_sizes(self) -> dict[str, int]:
+        """Size of every axis of the experts' mesh, over the same ranks."""
+        inner = self.dp * self.cp * self.tp
+        return {"pp": self.pp, "edp": inner // self.ep, "ep": self.ep}
+
+    @property
+    def mixes_microbatches(self) -> bool:
+        """Whether the experts of a rank get tokens of several micro-batches at once."""
+        return self.experts > 0 and self.ep > self.cp * self.tp
 
     @property
     def hidden_shape(self) -> tuple[int, int, int]:
@@ -120,8 +152,12 @@ class Config:
     def features(self) -> frozenset[str]:
         """The axes and mechanisms this run uses, by the names that `bugs.py` asks for."""
         switched_on = {name for name, size in self.mesh_sizes.items() if size > 1}
+        if self.ep > 1:
+            switched_on.add("ep")
         if self.sp:
             switched_on.add("sp")
+        if self.experts:
+            switched_on.add("experts")
         switched_on.update(name for name in ("zero", "recompute") if getattr(self, name))
         if self.layers % self.pp:
             switched_on.add("uneven stages")
@@ -165,6 +201,9 @@ _HELP = {
     "sequence": "tokens of a sample",
     "vocabulary": "size of the vocabulary",
     "batch": "samples of a micro-batch",
+    "experts": "experts in the place of each MLP (0: none)",
+    "top_k": "experts that each token goes to",
+    "ep": "expert-parallel size: the experts are cut over this many ranks of dp, cp and tp",
     "microbatches": "micro-batches of a step, over all data-parallel ranks",
     "pp": "pipeline stages",
     "cp": "context-parallel size: the sequence is cut in zigzag order, attention runs round a ring",

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gallery import bugs
 from gallery.collectives import all_reduce, sum_of_ends
 from gallery.parallel import Axis, ProcessMesh
-from gallery.parameters import is_sequence_parallel, is_tied
+from gallery.parameters import is_expert, is_sequence_parallel, is_tied
 from gallery.zero import Buckets
 
 
@@ -34,8 +34,13 @@ def finalize_gradients(
 ) -> None:
     """Sums what is still partial: the gradients of sequence-parallel parameters over tp, all over
     cp, those of a tied parameter's copies over pp. Then takes the mean over dp, of which with
-    buckets each rank keeps its range."""
+    buckets each rank keeps its range. Experts have a mesh of their own."""
     for parameter in parameters:
+        if is_expert(parameter):
+            edp, ranks = mesh.expert["edp"], mesh["dp"].size
+            total = all_reduce(parameter.main_grad, edp)
+            parameter.main_grad = total / (edp.size if bugs.active("G7") else ranks)
+            continue
         if is_sequence_parallel(parameter):
             parameter.main_grad = all_reduce(parameter.main_grad, mesh["tp"])
         parameter.main_grad = all_reduce(parameter.main_grad, mesh["cp"])
@@ -65,6 +70,10 @@ def gradient_norm(
     """
     squares = torch.zeros(())
     for parameter in parameters:
+        if is_expert(parameter):
+            if mesh.expert["edp"].index == 0:
+                squares += parameter.main_grad.square().sum()
+            continue
         distributed = {*parameter.shards, *(() if is_tied(parameter) else ("pp",))}
         if buckets is not None:
             distributed.add("dp")

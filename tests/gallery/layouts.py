@@ -10,7 +10,7 @@ from gallery.config import Config
 from gallery.model import Gpt
 from gallery.stages import Stage
 from gallery.zero import Buckets
-from ttrace_torch import Flat, Layout, Only, Partial, Shard, Zigzag
+from ttrace_torch import Flat, Layout, Only, OnMesh, Partial, Shard, Zigzag
 from ttrace_torch.placement import Placements, TensorPlacements
 
 ROWS = {"tp": Shard(0)}
@@ -72,9 +72,16 @@ def layouts(config: Config, stage: Stage) -> list[Layout]:
         layout("layers.*.attn.core", features, features),
         *row_parallel("layers.*.attn.proj"),
         norm("layers.*.norm2"),
-        *column_parallel("layers.*.mlp.fc1"),
-        *row_parallel("layers.*.mlp.fc2"),
     ]
+    if config.experts:
+        replicated = {"*": OnMesh("expert", {})}
+        summed = {"*": OnMesh("expert", {"edp": Partial("sum")})}
+        found += [
+            layout("layers.*.mlp.router", parameters={"weight": {}}),
+            Layout("layers.*.mlp.experts.*", params=replicated, param_grads=summed),
+        ]
+    else:
+        found += column_parallel("layers.*.mlp.fc1") + row_parallel("layers.*.mlp.fc2")
     if stage.last:
         found += [
             norm("final_norm"),

@@ -9,6 +9,7 @@ from gallery import bugs
 from gallery.attention import Attention
 from gallery.collectives import local_sequence
 from gallery.config import Config
+from gallery.experts import Moe
 from gallery.layers import (
     ColumnParallelLinear,
     LayerNorm,
@@ -59,7 +60,7 @@ class Layer(nn.Module):
         self.norm1 = LayerNorm(config, mesh)
         self.attn = Attention(config, mesh)
         self.norm2 = LayerNorm(config, mesh)
-        self.mlp = Mlp(config, mesh)
+        self.mlp = Moe(config, mesh) if config.experts else Mlp(config, mesh)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attn(self.norm1(x))

@@ -28,7 +28,10 @@ class Axis:
 
 
 class ProcessMesh:
-    """This rank's place on every axis. `mesh["tp"].index` is its tensor-parallel coordinate."""
+    """This rank's place on every axis. `mesh["tp"].index` is its tensor-parallel coordinate.
+
+    expert: another mesh of the same ranks, along whose axes the experts are cut; None without.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class ProcessMesh:
         groups: Mapping[str, dist.ProcessGroup] | None = None,
     ) -> None:
         self.rank = rank
+        self.expert: ProcessMesh | None = None
         coordinates = np.unravel_index(rank, tuple(sizes.values()))
         self._axes = {
             name: Axis(name, size, int(index), _line(sizes, name, rank), (groups or {}).get(name))
@@ -61,19 +65,23 @@ def _line(sizes: Mapping[str, int], axis: str, rank: int) -> tuple[int, ...]:
     return next(tuple(line) for line in lines(sizes, axis) if rank in line)
 
 
-def connect(sizes: Mapping[str, int]) -> ProcessMesh:
+def connect(sizes: Mapping[str, int], expert_sizes: Mapping[str, int]) -> ProcessMesh:
     """Joins the processes that torchrun started; a lone process needs no torchrun."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
     wanted = int(np.prod(list(sizes.values())))
+    world = int(os.environ.get("WORLD_SIZE", "1"))
     if world != wanted:
         mesh = " x ".join(f"{name} {size}" for name, size in sizes.items())
         raise MeshError(f"the mesh {mesh} takes {wanted} processes, {world} were started")
-    if world == 1:
-        return ProcessMesh(sizes)
+    if world > 1:
+        # A rank that dies must not leave the others waiting for gloo's half hour.
+        dist.init_process_group("gloo", timeout=datetime.timedelta(minutes=3))
+    mesh = _connected(sizes)
+    mesh.expert = _connected(expert_sizes)
+    return mesh
 
-    # A rank that dies must not leave the others waiting for gloo's half hour.
-    dist.init_process_group("gloo", timeout=datetime.timedelta(minutes=3))
-    rank = dist.get_rank()
+
+def _connected(sizes: Mapping[str, int]) -> ProcessMesh:
+    rank = dist.get_rank() if dist.is_initialized() else 0
     groups = {}
     for name, size in sizes.items():
         for line in lines(sizes, name) if size > 1 else []:

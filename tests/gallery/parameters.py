@@ -4,7 +4,9 @@
 - `p.sequence_parallel`: set, and True, where each tensor-parallel rank sees only its part of the
   sequence, so that the raw gradients still have to be summed over tp;
 - `p.tied`: set, and True, where the first and the last pipeline stage each have a copy, whose
-  gradients have to be added.
+  gradients have to be added;
+- `p.expert`: set, and True, on an expert's parameters. Their gradients are of all tokens of the
+  ranks of ep, and still have to be summed over edp instead of tp, cp and dp.
 
 They are attributes because the frameworks keep them so: what loses the attribute loses the sum.
 """
@@ -37,6 +39,10 @@ def parameter(
 
 def is_sequence_parallel(parameter: nn.Parameter) -> bool:
     return getattr(parameter, "sequence_parallel", False)
+
+
+def is_expert(parameter: nn.Parameter) -> bool:
+    return getattr(parameter, "expert", False)
 
 
 def is_tied(parameter: nn.Parameter) -> bool:

@@ -24,6 +24,25 @@ from gallery.launch import launch
         ),
         ({"zero": True}, "--zero cuts gradients and state over dp: it needs --dp 2 or more"),
         ({"optimizer": "lion"}, "--optimizer lion: known are sgd, adamw"),
+        ({"ep": 2}, "--ep cuts experts: it needs --experts"),
+        (
+            {"experts": 3, "ep": 2, "dp": 2, "microbatches": 2},
+            "--experts 3 is not divisible by --ep 2",
+        ),
+        ({"experts": 2, "ep": 2}, "--dp times --cp times --tp 1 is not divisible by --ep 2"),
+        ({"experts": 2, "top_k": 3}, "--top-k 3: there are --experts 2"),
+        (
+            {"experts": 2, "tp": 2},
+            "--experts with --tp needs --sp: each rank routes its own tokens",
+        ),
+        (
+            {"experts": 2, "dp": 2, "microbatches": 2, "zero": True},
+            "--zero with --experts: buckets of experts are not made",
+        ),
+        (
+            {"experts": 2, "precision": "fp8"},
+            "--precision fp8 with --experts: their products are not emulated",
+        ),
         ({"sp": True}, "--sp shards the sequence over tp: it needs --tp 2 or more"),
         ({"precision": "fp4"}, "--precision fp4: known are fp32, bf16, fp16, fp8"),
         ({"loss_scale": -1.0}, "--loss-scale -1.0: a scale is not negative"),

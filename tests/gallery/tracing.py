@@ -1,11 +1,13 @@
 """The seam to the collector: a run without `--trace` neither needs nor imports it."""
 
+import functools
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from torch import Tensor
 
 from gallery.config import Config
+from gallery.experts import Experts
 from gallery.model import Gpt
 from gallery.optim import Optimizer
 from gallery.stages import canonical
@@ -61,13 +63,21 @@ def open_tracer(config: Config, model: Gpt, optimizer: Optimizer) -> Tracer:
 
     # Main gradients and the norm are told by the loop, so of the optimizer only its
     # hyperparameters and the fact that it made its step are left to learn.
-    return ttrace_torch.trace(
+    tracer = ttrace_torch.trace(
         model,
         optimizer=optimizer.inner,
         out=config.trace,
         mesh=ttrace_torch.Mesh(config.mesh_sizes),
+        meshes={"expert": ttrace_torch.Mesh(config.expert_mesh_sizes)} if config.experts else None,
         layouts=[*layouts(config, model.stage), *main_gradients(model, optimizer.buckets)],
         rename=canonical,
         disturb=ttrace_torch.Disturb(seed=config.disturb) if config.disturb else None,
         run={"framework": "gallery", "model": "tiny_gpt", "precision": config.precision},
     )
+    if config.mixes_microbatches:
+        everything = range(config.microbatches)
+        for module in model.modules():
+            if isinstance(module, Experts):
+                # Over all turns and ranks: the gradients of one turn have no key of their own.
+                module.during_backward = functools.partial(tracer.microbatch, list(everything))
+    return tracer

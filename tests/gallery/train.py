@@ -35,7 +35,7 @@ from gallery.zero import Buckets
 
 def train(config: Config) -> None:
     bugs.activate(config.bug, config.features)
-    mesh = connect(config.mesh_sizes)
+    mesh = connect(config.mesh_sizes, config.expert_mesh_sizes)
     model = Gpt(config, mesh)
     initialise(model, mesh, config.seed)
     parameters = list(model.parameters())
