@@ -71,7 +71,7 @@ BUGS = {
     "G7": Bug(
         source="pytorch 160285",
         mechanism="gradients of experts are divided by the size of edp, not of dp",
-        needs=frozenset({"experts", "ep"}),
+        needs=frozenset({"experts", "edp other than dp"}),
         first_wrong=FirstWrong("main_grad", ("layers.*.mlp.experts.*",)),
         cause="scaled",
     ),
@@ -92,7 +92,7 @@ BUGS = {
     "P2": Bug(
         source="Megatron-LM PR 290",
         mechanism="the recomputation of a chunk gives every layer the input of the chunk",
-        needs=frozenset({"recompute"}),
+        needs=frozenset({"recompute", "stage of several layers"}),
         # What the layers are given in the recomputation is not recorded.
         first_wrong=FirstWrong("param_grad", ("layers.*",), also=("grad_output",)),
         cause="unknown",
@@ -121,21 +121,21 @@ BUGS = {
     "P4": Bug(
         source="Megatron-LM 673",
         mechanism="gradients are summed over dp but not divided by its size",
-        needs=frozenset({"dp"}),
+        needs=frozenset({"all-reduce over dp"}),
         first_wrong=FirstWrong("main_grad", ("*",)),
         cause="scaled",
     ),
     "G9": Bug(
         source="DeepSpeed 5999fb06",
         mechanism="the last micro-batch is added after the reduction over dp",
-        needs=frozenset({"dp", "accumulation"}),
+        needs=frozenset({"all-reduce over dp", "accumulation"}),
         first_wrong=FirstWrong("main_grad", ("*",)),
         cause="replica_conflict",
     ),
     "G15": Bug(
         source="DeepSpeed dd3690c5",
         mechanism="gradients are reduced over dp in bf16 although fp32 is asked for",
-        needs=frozenset({"dp"}),
+        needs=frozenset({"all-reduce over dp"}),
         first_wrong=FirstWrong("main_grad", ("*",)),
         cause="lower_precision",
     ),

@@ -151,21 +151,18 @@ class Config:
     @property
     def features(self) -> frozenset[str]:
         """The axes and mechanisms this run uses, by the names that `bugs.py` asks for."""
-        switched_on = {name for name, size in self.mesh_sizes.items() if size > 1}
-        if self.ep > 1:
-            switched_on.add("ep")
-        if self.sp:
-            switched_on.add("sp")
-        if self.experts:
-            switched_on.add("experts")
-        switched_on.update(name for name in ("zero", "recompute") if getattr(self, name))
-        if self.layers % self.pp:
-            switched_on.add("uneven stages")
-        if self.precision == "fp8":
-            switched_on.add("fp8")
-        if self.microbatches_of_rank > 1:
-            switched_on.add("accumulation")
-        return frozenset(switched_on)
+        features = {
+            **{axis: size > 1 for axis, size in self.mesh_sizes.items()},
+            **{option: getattr(self, option) for option in ("sp", "zero", "recompute")},
+            "experts": self.experts > 0,
+            "all-reduce over dp": self.dp > 1 and not self.zero,
+            "edp other than dp": self.experts > 0 and self.expert_mesh_sizes["edp"] != self.dp,
+            "uneven stages": self.layers % self.pp > 0,
+            "stage of several layers": self.layers > self.pp,
+            "fp8": self.precision == "fp8",
+            "accumulation": self.microbatches_of_rank > 1,
+        }
+        return frozenset(feature for feature, on in features.items() if on)
 
 
 def parse(arguments: list[str] | None = None) -> Config:

@@ -56,7 +56,7 @@ def test_refused(options: dict, message: str) -> None:
 
 
 def test_an_odd_sequence_needs_no_dividing_without_sequence_parallelism() -> None:
-    assert Config(tp=2, sequence=15).features == {"tp"}
+    assert Config(tp=2, sequence=15).features == {"tp", "stage of several layers"}
 
 
 def test_options_become_fields() -> None:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from gallery import bugs
 from gallery.agreement import Agreement
 from gallery.config import Config
 from gallery.parallel import Axis
@@ -36,6 +37,13 @@ def test_ranges_cut_through_parameters() -> None:
 def test_a_bucket_that_is_not_gathered(agreement: Agreement) -> None:
     text = agreement.check_bug(Config(dp=2, zero=True, microbatches=4, bug=("P9",)))
     assert "replica conflict" in text
+
+
+def test_a_bucket_that_no_parameter_fills() -> None:
+    bugs.activate(("G16",), {"zero"})
+    with pytest.raises(bugs.BugError, match="--bug G16 cannot show: no parameter has 2048 elem"):
+        Buckets([torch.nn.Parameter(torch.zeros(5))], Axis("dp", 2, 0, ranks=(0, 1)))
+    bugs.activate((), ())
 
 
 def test_a_parameter_as_large_as_a_bucket(agreement: Agreement) -> None:

@@ -2,6 +2,7 @@
 
 python tests/gallery/train.py --steps 3
 torchrun --nproc-per-node 2 tests/gallery/train.py --tp 2 --sp --steps 3 --bug P12
+torchrun --nproc-per-node 4 tests/gallery/train.py --pp 2 --dp 2 --zero --microbatches 8
 """
 
 import json

@@ -25,6 +25,9 @@ class Buckets:
     def __init__(self, parameters: Iterable[nn.Parameter], dp: Axis) -> None:
         self._dp = dp
         self._buckets = [_Bucket(bucket, dp) for bucket in _filled(parameters)]
+        large = (_is_full(bucket.parameters[0]) for bucket in self._buckets)
+        if bugs.active("G16") and not any(large):
+            raise bugs.BugError(f"--bug G16 cannot show: no parameter has {CAPACITY} elements")
         self._ranges = {
             parameter: ranges for bucket in self._buckets for parameter, ranges in bucket.ranges
         }
@@ -41,7 +44,7 @@ class Buckets:
     def reduce_gradients(self) -> None:
         """Makes of every whole main gradient this rank's range of the mean over dp."""
         for bucket in self._buckets:
-            if bugs.active("G16") and bucket.parameters[0].numel() == CAPACITY:
+            if bugs.active("G16") and _is_full(bucket.parameters[0]):
                 parts = [self.own(p, p.main_grad) for p in bucket.parameters]
             else:
                 parts = bucket.reduce_scatter([p.main_grad for p in bucket.parameters])
@@ -90,6 +93,11 @@ class _Bucket:
 
     def _own_ranges(self) -> list[Range]:
         return [ranges[self._dp.index] for _, ranges in self.ranges]
+
+
+def _is_full(parameter: nn.Parameter) -> bool:
+    """Whether the parameter is exactly as large as a bucket."""
+    return parameter.numel() == CAPACITY
 
 
 def _padded(tensors: list[Tensor], size: int) -> Tensor:
