@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "base/parallel.h"
+#include "engine/carried_parameters.h"
 #include "engine/explain.h"
 #include "engine/noise_source.h"
 #include "engine/open_checks.h"
@@ -240,6 +241,8 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
       result.reason = judgement.reason;
     }
   }
+
+  carry_parameters(candidate, pairs, options.threads, out.results);
 
   const std::vector<verdict::Node> nodes = nodes_of(pairs, out.results);
   const std::vector<trace::Module> modules =

@@ -1,0 +1,69 @@
+#include "engine/carried_parameters.h"
+
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "base/concat.h"
+#include "base/error.h"
+#include "base/parallel.h"
+#include "compare/same_values.h"
+
+namespace ttrace::engine {
+namespace {
+
+using report::Result;
+using trace::Kind;
+using trace::TensorKey;
+using verdict::Outcome;
+
+constexpr std::string_view kMainCopy = ".main_param";
+
+// The update whose result `key` should be, or nothing.
+std::optional<TensorKey> update_before(const TensorKey& key) {
+  if (key.step == 0) return std::nullopt;
+  TensorKey update = key;
+  update.step = key.step - 1;
+  update.kind = Kind::kParamAfterStep;
+  if (key.kind == Kind::kParam) return update;
+  if (key.kind != Kind::kOptimizerState || !key.name.ends_with(kMainCopy)) return std::nullopt;
+  update.name.resize(key.name.size() - kMainCopy.size());
+  return update;
+}
+
+bool still_holds(const trace::Source& candidate, const Pair& now, const Pair& update) {
+  if (now.candidate->shape != update.candidate->shape) return false;
+  try {
+    return compare::same_values({&candidate, now.candidate}, {&candidate, update.candidate});
+  } catch (const base::Error& error) {
+    if (error.kind() != base::ErrorKind::kInput) throw;
+    return false;
+  }
+}
+
+}  // namespace
+
+void carry_parameters(const trace::Source& candidate, const std::vector<Pair>& pairs,
+                      unsigned threads, std::vector<Result>& results) {
+  std::map<TensorKey, std::size_t> good_updates;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const bool good = results[i].outcome == Outcome::kMatch && results[i].comparison;
+    if (pairs[i].key.kind == Kind::kParamAfterStep && good) good_updates.emplace(pairs[i].key, i);
+  }
+  base::parallel_for(pairs.size(), threads, [&](std::size_t i) {
+    Result& result = results[i];
+    if (result.outcome != Outcome::kDiverged || result.exact) return;
+    const auto before = update_before(result.key);
+    const auto found = before ? good_updates.find(*before) : good_updates.end();
+    if (found == good_updates.end()) return;
+    if (!still_holds(candidate, pairs[i], pairs[found->second])) return;
+    const Result& update = results[found->second];
+    result.comparison = update.comparison;
+    result.largest_rank = update.largest_rank;
+    result.largest_local = update.largest_local;
+    result.outcome = Outcome::kMatch;
+    result.reason = base::concat("the candidate's ", to_string(*before), ", which matches");
+  });
+}
+
+}  // namespace ttrace::engine
