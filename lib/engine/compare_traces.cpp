@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "engine/carried_parameters.h"
 #include "engine/explain.h"
+#include "engine/holders.h"
 #include "engine/noise_source.h"
 #include "engine/open_checks.h"
 #include "engine/pairing.h"
@@ -129,7 +130,7 @@ std::vector<verdict::Node> nodes_of(const std::vector<Pair>& pairs,
     const layout::View& view =
         pairs[i].reference != nullptr ? *pairs[i].reference : *pairs[i].candidate;
     const bool replayed = results[i].comparison && results[i].comparison->replay;
-    nodes.push_back({pairs[i].key, view.order, replayed});
+    nodes.push_back({pairs[i].key, view.order, replayed, holders_of(view)});
   }
   return nodes;
 }

@@ -7,6 +7,7 @@
 
 #include "verdict/dataflow_rules.h"
 #include "verdict/phase.h"
+#include "verdict/scalar_order.h"
 
 namespace ttrace::verdict {
 namespace {
@@ -72,9 +73,11 @@ Dataflow build_dataflow(const std::vector<Node>& nodes, const std::vector<trace:
   const ModuleGraph graph(modules);
   std::vector<std::vector<std::size_t>> chain;
   if (!flow.from_modules) chain = execution_chain(nodes);
+  const std::vector<std::optional<std::size_t>> before = last_before_scalars(nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     std::vector<std::size_t>& needs = flow.depends_on[i];
     needs = dependencies(index, graph, i);
+    if (before[i]) needs.push_back(*before[i]);
     if (!chain.empty()) needs.insert(needs.end(), chain[i].begin(), chain[i].end());
     std::sort(needs.begin(), needs.end());
     needs.erase(std::unique(needs.begin(), needs.end()), needs.end());

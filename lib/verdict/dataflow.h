@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "trace/manifest.h"
@@ -16,6 +17,7 @@ struct Node {
   trace::TensorKey key;
   std::optional<std::uint64_t> order;  // execution order in the trace that has it
   bool replayed = false;               // judged by what its own inputs make of it
+  std::string holders = "";            // equal for tensors of the same ranks, whose orders compare
 };
 
 struct Dataflow {

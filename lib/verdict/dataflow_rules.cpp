@@ -57,7 +57,9 @@ class Collector {
         updated_parameter();
         break;
       case Kind::kBuffer:
-      case Kind::kScalar:
+        buffer();
+        break;
+      case Kind::kScalar:  // in the order of execution alone
       case Kind::kIndex:
         break;
     }
@@ -92,6 +94,23 @@ class Collector {
     if (module == nullptr) return;
     for (const std::string& value : ModuleGraph::sources_of(*module)) add(Kind::kOutput, value);
     for (const std::string& param : module->params) add(Kind::kParam, param);
+    append(index_.find_parts(key_.step, Kind::kBuffer, name));
+  }
+
+  // A buffer that a step begins with was left by the module that owns it in the step before.
+  void buffer() {
+    if (key_.step == 0) return;
+    TensorKey step_before = key_;
+    step_before.step = key_.step - 1;
+    append(index_.find_in_step(step_before.step, Kind::kBuffer, key_.name));
+    const std::string_view owner = owner_of(key_.name);
+    append(index_.find_values(step_before, Kind::kInput, owner));
+    append(index_.find_values(step_before, Kind::kOutput, owner));
+  }
+
+  static std::string_view owner_of(std::string_view name) {
+    const std::size_t dot = name.rfind('.');
+    return dot == std::string_view::npos ? std::string_view("(model)") : name.substr(0, dot);
   }
 
   void loss() {
@@ -111,6 +130,7 @@ class Collector {
   void grad_output() {
     for (const Module* consumer : graph_.consumers(key_.name)) {
       add_backward_through(*consumer);
+      add_values(Kind::kGradInput, consumer->name);
       add_values(Kind::kInput, consumer->name);
       add_values(Kind::kOutput, consumer->name);
       for (const std::string& param : consumer->params) add(Kind::kParam, param);
@@ -172,21 +192,23 @@ std::vector<std::size_t> dependencies(const NodeIndex& index, const ModuleGraph&
 
 std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& nodes) {
   static constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
-  std::map<std::uint64_t, std::vector<std::size_t>> steps;
+  std::map<std::pair<std::uint64_t, std::string>, std::vector<std::size_t>> steps;
   std::map<std::uint64_t, std::vector<std::size_t>> params;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const TensorKey& key = nodes[i].key;
-    if (runs_in_order(key.kind) || key.kind == Kind::kParamGrad) steps[key.step].push_back(i);
+    if (runs_in_order(key.kind) || key.kind == Kind::kParamGrad) {
+      steps[{key.step, nodes[i].holders}].push_back(i);
+    }
     if (key.kind == Kind::kParam) params[key.step].push_back(i);
   }
   std::vector<std::vector<std::size_t>> extra(nodes.size());
-  for (auto& [step, members] : steps) {
+  for (auto& [place_of, members] : steps) {
     const auto place = [&nodes](std::size_t i) {
       return std::tuple(nodes[i].order.value_or(kLast), phase_of(nodes[i].key), nodes[i].key);
     };
     std::sort(members.begin(), members.end(),
               [&place](std::size_t a, std::size_t b) { return place(a) < place(b); });
-    std::vector<std::size_t> before = params[step];
+    std::vector<std::size_t> before = params[place_of.first];
     for (const std::size_t i : members) {
       extra[i] = before;
       // A parameter's gradient hangs on the chain but nothing hangs on it.

@@ -15,7 +15,8 @@ std::vector<std::size_t> dependencies(const NodeIndex& index, const ModuleGraph&
                                       std::size_t i);
 
 // For a trace without modules: activations and their gradients chained in execution order within a
-// step; result[i] lists what node i depends on beyond dependencies().
+// step, apart for tensors that other ranks hold; result[i] lists what node i depends on beyond
+// dependencies().
 std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& nodes);
 
 }  // namespace ttrace::verdict

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/concat.h"
+#include "verdict/finding_order.h"
 #include "verdict/missing_groups.h"
 
 namespace ttrace::verdict {
@@ -65,6 +66,7 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
     finding.downstream = bad_downstream(dependants, outcomes, finding.members);
     frontier.findings.push_back(std::move(finding));
   }
+  order_findings(nodes, outcomes, frontier.findings);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (is_bad(outcomes[i]) && !in_finding[i]) ++frontier.downstream;
   }

@@ -19,7 +19,7 @@ struct Finding {
 };
 
 struct Frontier {
-  std::vector<Finding> findings;  // in topological order
+  std::vector<Finding> findings;  // as order_findings has them
   std::size_t downstream = 0;     // bad nodes that are in no finding
 };
 

@@ -61,14 +61,18 @@ std::vector<std::size_t> NodeIndex::find_in_step(std::uint64_t step, trace::Kind
 
 std::vector<std::size_t> NodeIndex::find_states(const trace::TensorKey& like,
                                                 std::string_view parameter) const {
+  return find_parts(like.step, trace::Kind::kOptimizerState, parameter);
+}
+
+std::vector<std::size_t> NodeIndex::find_parts(std::uint64_t step, trace::Kind kind,
+                                               std::string_view module) const {
   std::vector<std::size_t> found;
-  const std::string start = std::string(parameter) + ".";
-  const auto kind = trace::Kind::kOptimizerState;
-  for (auto it = values_.lower_bound(std::tuple(like.step, kind, start, std::string()));
-       it != values_.end() && std::get<0>(it->first) == like.step &&
-       std::get<1>(it->first) == kind && std::get<2>(it->first).starts_with(start);
+  const std::string start = module == "(model)" ? "" : std::string(module) + ".";
+  for (auto it = values_.lower_bound(std::tuple(step, kind, start, std::string()));
+       it != values_.end() && std::get<0>(it->first) == step && std::get<1>(it->first) == kind &&
+       std::get<2>(it->first).starts_with(start);
        ++it) {
-    // Another parameter's name may begin with this one's.
+    // Another owner's name may begin with this one's.
     if (std::get<3>(it->first).find('.', start.size()) != std::string::npos) continue;
     found.insert(found.end(), it->second.begin(), it->second.end());
   }

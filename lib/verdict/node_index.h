@@ -33,6 +33,10 @@ class NodeIndex {
   // The optimizer's states of a parameter, "<parameter>.<state>", in the step of `like`.
   std::vector<std::size_t> find_states(const trace::TensorKey& like,
                                        std::string_view parameter) const;
+  // Of this kind, named "<module>.<part>" with a part of one word, in `step`, whatever the
+  // micro-batch; those of "(model)" have no dot.
+  std::vector<std::size_t> find_parts(std::uint64_t step, trace::Kind kind,
+                                      std::string_view module) const;
 
  private:
   using ByName = std::map<std::tuple<std::uint64_t, trace::Kind, std::string, std::string>,

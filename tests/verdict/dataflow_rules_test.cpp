@@ -109,6 +109,14 @@ TEST_CASE("an input's gradient comes from the module's own output gradients and 
         Labels{"grad_output:layer.attn@0", "grad_output:layer.attn[1]@0", "input:layer.attn@0"});
 }
 
+TEST_CASE("an output's gradient comes back through its consumers' input gradients") {
+  std::vector<Node> nodes = test::tiny_nodes();
+  nodes.push_back(make_node(Kind::kGradInput, "layer.attn", 0));
+  const Labels needs = TinyModel(nodes).needs("grad_output:layer.norm1@0");
+  CHECK(needs.count("grad_input:layer.attn@0") == 1);
+  CHECK(needs.count("grad_output:layer.attn@0") == 1);
+}
+
 TEST_CASE("a raw gradient comes from the inputs and output gradients of all users") {
   const TinyModel model;
   CHECK(model.needs("param_grad:layer.attn.weight@1") ==
@@ -186,13 +194,34 @@ TEST_CASE("an updated parameter that was replayed does not follow from its gradi
   CHECK(TinyModel(nodes).needs("param_after_step:w") == replayed);
 }
 
-TEST_CASE("buffers, scalars and indices come from nothing that is recorded") {
+TEST_CASE("an output comes from the buffers of its module, and those from the step before") {
+  std::vector<Node> nodes = test::tiny_nodes(1, 2);
+  for (const std::uint64_t step : {0, 1}) {
+    nodes.push_back(make_node(Kind::kBuffer, "layer.attn.mask", std::nullopt, step));
+    nodes.push_back(make_node(Kind::kBuffer, "layer.attn.rotary.inv_freq", std::nullopt, step));
+    nodes.push_back(make_node(Kind::kBuffer, "layer.attn2.mask", std::nullopt, step));
+    nodes.push_back(make_node(Kind::kBuffer, "seen", std::nullopt, step));
+  }
+  const TinyModel model(nodes);
+  CHECK(model.needs("output:layer.attn@0") == Labels{"input:layer.attn@0", "output:layer.norm1@0",
+                                                     "param:layer.attn.weight",
+                                                     "buffer:layer.attn.mask"});
+  CHECK(model.needs("output:(model)@0") ==
+        Labels{"input:(model)@0", "output:head@0", "buffer:seen"});
+  CHECK(model.needs("buffer:layer.attn.mask").empty());
+  CHECK(model.needs("1/buffer:layer.attn.mask") ==
+        Labels{"buffer:layer.attn.mask", "input:layer.attn@0", "output:layer.attn@0",
+               "output:layer.attn[1]@0"});
+  CHECK(model.needs("1/buffer:seen") ==
+        Labels{"buffer:seen", "input:(model)@0", "output:(model)@0"});
+}
+
+TEST_CASE("scalars and indices come from nothing that the data flow knows") {
   std::vector<Node> nodes = test::tiny_nodes();
-  for (const Kind kind : {Kind::kBuffer, Kind::kScalar, Kind::kIndex}) {
+  for (const Kind kind : {Kind::kScalar, Kind::kIndex}) {
     nodes.push_back(make_node(kind, "layer.attn", 0));
   }
   const TinyModel model(nodes);
-  CHECK(model.needs("buffer:layer.attn@0").empty());
   CHECK(model.needs("scalar:layer.attn@0").empty());
   CHECK(model.needs("index:layer.attn@0").empty());
 }
@@ -217,6 +246,24 @@ TEST_CASE("without modules activations are chained in execution order, gradients
   CHECK(before("grad_output:a@0") == Labels{"loss:loss@0"});
   CHECK(before("grad_input:unordered@0") == Labels{"grad_output:a@0"});
   CHECK(before("1/output:a@0").empty());
+}
+
+TEST_CASE("tensors of other ranks are chained apart, whose orders say nothing of each other") {
+  std::vector<Node> nodes{make_node(Kind::kParam, "w"), make_node(Kind::kOutput, "a", 0),
+                          make_node(Kind::kOutput, "b", 0), make_node(Kind::kOutput, "c", 0),
+                          make_node(Kind::kOutput, "d", 0)};
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    nodes[i].order = i % 2;
+    nodes[i].holders = i <= 2 ? "/pp:0," : "/pp:1,";
+  }
+  const auto chain = execution_chain(nodes);
+  const auto before = [&](const std::string& name) {
+    return test::labels(nodes, chain[test::find_node(nodes, name)]);
+  };
+  CHECK(before("output:b@0") == Labels{"param:w"});
+  CHECK(before("output:a@0") == Labels{"output:b@0"});
+  CHECK(before("output:d@0") == Labels{"param:w"});
+  CHECK(before("output:c@0") == Labels{"output:d@0"});
 }
 
 }  // namespace

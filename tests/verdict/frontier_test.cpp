@@ -130,6 +130,13 @@ TEST_CASE("a replica conflict is a divergence") {
   CHECK(run.firsts() == Names{"main_grad:layer.norm1.weight"});
 }
 
+TEST_CASE("copies that disagree are told before what does not follow from them") {
+  Run run;
+  run.set("main_grad:embed.weight", Outcome::kDiverged);
+  run.set("main_grad:layer.norm2.weight", Outcome::kReplicaConflict);
+  CHECK(run.firsts() == Names{"main_grad:layer.norm2.weight", "main_grad:embed.weight"});
+}
+
 TEST_CASE("a missing layer is one finding with all its tensors") {
   Run run;
   run.set_where(Outcome::kMissing, [](const trace::TensorKey& key) {
