@@ -33,6 +33,7 @@ struct Flags {
   std::string layout;
   std::string map;
   std::string tolerance;
+  std::string truth;
   std::string colour = "auto";
   bool all = false;
   unsigned threads = 0;
@@ -65,6 +66,7 @@ int run(const Flags& flags) {
   for (const std::string& input : {flags.reference, flags.candidate}) {
     require_not_of_trace(flags.json, input);
   }
+  if (!flags.truth.empty()) require_not_of_trace(flags.json, flags.truth);
   for (const std::string& input : flags.noise) require_not_of_trace(flags.json, input);
   for (const std::string& rules : {flags.layout, flags.map, flags.tolerance}) {
     if (!rules.empty()) require_not_of_trace(flags.json, rules);
@@ -78,10 +80,12 @@ int run(const Flags& flags) {
     noise.push_back(trace::hdf5::open_trace(path));
     noise_runs.push_back(noise.back().get());
   }
+  const auto truth = flags.truth.empty() ? nullptr : trace::hdf5::open_trace(flags.truth);
   engine::CompareOptions options{flags.selection.selection(), flags.threads, {}};
   if (!flags.map.empty()) {
     options.map = layout::parse_map_rules(rules_text(flags.map), flags.map);
   }
+  options.truth = truth.get();
   std::optional<tolerance::Calibration> calibration;
   if (!flags.tolerance.empty()) {
     calibration = tolerance::parse_calibration(rules_text(flags.tolerance), flags.tolerance);
@@ -126,6 +130,9 @@ void add_compare_command(CLI::App& app, Action& action) {
                       "three are best)");
   command->add_option("--tolerance", flags->tolerance,
                       "tolerances (JSON) that `ttrace calibrate` wrote, with rules on top");
+  command->add_option("--truth", flags->truth,
+                      "the reference run in higher precision: which side is nearer to it is shown "
+                      "beside every verdict and changes none");
   command->add_option("--json", flags->json, "also write the report as JSON to this file");
   command->add_flag("--all", flags->all, "print every finding in full and every tensor");
   command->add_option("--threads", flags->threads, "number of threads (default: one per core)");

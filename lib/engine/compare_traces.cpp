@@ -17,6 +17,7 @@
 #include "engine/run_facts.h"
 #include "engine/tensors_of.h"
 #include "engine/tolerances.h"
+#include "engine/truth.h"
 #include "engine/unmatched.h"
 #include "engine/verdict_of_run.h"
 #include "verdict/dataflow.h"
@@ -244,6 +245,12 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   }
 
   carry_parameters(candidate, pairs, options.threads, out.results);
+  if (options.truth != nullptr) {
+    const layout::MapRules map = options.map.value_or(layout::MapRules{});
+    add_truth(
+        {*options.truth, sides.reference, sides.candidate, map.reference, pairs, options.threads},
+        out);
+  }
 
   const std::vector<verdict::Node> nodes = nodes_of(pairs, out.results);
   const std::vector<trace::Module> modules =

@@ -29,6 +29,7 @@ struct CompareOptions {
   std::string calibration_file = "";  // what it was read from, for messages
   std::string today = "";             // "2026-11-21": rules that skip may end on a day
   std::function<void(const Measured&)> on_measured = nullptr;  // called once, if given
+  const trace::Source* truth = nullptr;  // the reference in higher precision: a second opinion
 };
 
 // `noise`: runs of the reference with its first activation disturbed; may be empty. Where it is,

@@ -11,6 +11,7 @@
 #include "compare/measure.h"
 #include "compare/measure_update.h"
 #include "diagnosis/cause.h"
+#include "report/truth.h"
 #include "tolerance/noise_estimate.h"
 #include "tolerance/tolerance.h"
 #include "trace/manifest.h"
@@ -65,6 +66,7 @@ struct Result {
   tensor::DType dtype = tensor::DType::kFloat32;
   bool exact = false;
   std::optional<Comparison> comparison;
+  std::optional<TensorTruth> truth;  // only with a comparison
   // Of a missing or extra tensor: the other side's unmatched names of the same kind and shape.
   std::vector<std::string> nearest;
   // Where the largest difference lies in the candidate.
@@ -97,6 +99,14 @@ struct Environment {
   std::string version;
 };
 
+// The run in higher precision that gave a second opinion.
+struct TruthRun {
+  TraceFacts facts;
+  std::uint64_t without = 0;       // compared tensors of floating-point numbers that it lacks
+  std::uint64_t incomparable = 0;  // those that have another shape or class of type in it
+  std::uint64_t unreadable = 0;
+};
+
 struct CompareReport {
   Verdict verdict = Verdict::kMatch;
   std::string why;  // of an inconclusive verdict
@@ -106,6 +116,7 @@ struct CompareReport {
   std::string tolerance_file;           // or empty
   std::string layout_rules;             // file that overrode the candidate's layouts, or empty
   std::string map_rules;                // file that renamed tensors, or empty
+  std::optional<TruthRun> truth;
   bool from_modules = false;  // the frontier follows the data flow, not the execution order
   std::map<verdict::Outcome, std::uint64_t> counts;
   std::vector<Result> results;  // in the order of the data flow

@@ -2,6 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "report/json_report.h"
+#include "report/parts_json.h"
+#include "report/truth_json.h"
 #include "verdict/phase.h"
 
 namespace ttrace::report {
@@ -10,38 +12,6 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostBoxes = 64;  // of a shard in one report
-
-json number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
-json key_json(const trace::TensorKey& key) {
-  json out{{"step", key.step}};
-  if (key.microbatch) {
-    out["microbatch"] = *key.microbatch;
-  } else {
-    out["microbatch"] = nullptr;
-  }
-  out["kind"] = kind_name(key.kind);
-  out["name"] = key.name;
-  out["call"] = key.call;
-  if (key.copy != 0) out["copy"] = key.copy;
-  return out;
-}
-
-json trace_json(const TraceFacts& facts) {
-  json mesh = json::array();
-  for (const trace::MeshAxis& axis : facts.mesh) {
-    mesh.push_back({{"name", axis.name}, {"size", axis.size}});
-  }
-  return {{"path", facts.path},
-          {"ranks", facts.ranks},
-          {"mesh", std::move(mesh)},
-          {"steps", facts.steps},
-          {"precision", facts.precision}};
-}
 
 json max_abs_json(const Result& result) {
   const auto& largest = result.comparison->measurement.total.largest;
@@ -207,6 +177,7 @@ json result_json(const Result& result) {
   out["worst_slice"] = worst_slice_json(comparison.measurement);
   if (comparison.replay) out["replay"] = replay_json(*comparison.replay);
   add_slices(comparison.slices, out);
+  if (result.truth) out["truth"] = tensor_truth_json(*result.truth);
   return out;
 }
 
@@ -285,6 +256,7 @@ std::string json_text(const CompareReport& report) {
     text += ",\n  \"layout_rules\": " + dumped(report.layout_rules);
   }
   if (!report.map_rules.empty()) text += ",\n  \"map_rules\": " + dumped(report.map_rules);
+  if (report.truth) text += ",\n  \"truth\": " + dumped(truth_json(report));
   text +=
       ",\n  \"frontier_from\": " + dumped(report.from_modules ? "data_flow" : "execution_order");
   text += ",\n  \"counts\": " + dumped(counts);

@@ -6,6 +6,7 @@
 
 #include "base/concat.h"
 #include "base/number_text.h"
+#include "report/truth_text.h"
 #include "report/wrap.h"
 #include "verdict/phase.h"
 
@@ -181,6 +182,7 @@ void write_finding(const CompareReport& report, std::size_t index, std::size_t w
     lines.add("parts", part_words(finding, result));
     lines.add("replay", replay_words(result));
     lines.add("copies", replica_words(result));
+    lines.add("truth", result.truth ? truth_words(*result.truth) : "");
     lines.add("cause", cause_words(finding));
   } else {
     write_missing(report, finding, lines);

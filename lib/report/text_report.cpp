@@ -9,6 +9,7 @@
 #include "base/concat.h"
 #include "base/number_text.h"
 #include "report/finding_text.h"
+#include "report/truth_text.h"
 #include "report/unmatched_text.h"
 #include "verdict/phase.h"
 
@@ -212,6 +213,7 @@ void write_text(const CompareReport& report, const TextStyle& style, std::ostrea
   write_counts(report, out);
   write_drift(report, out);
   write_unmatched(report, style.all, out);
+  write_truth(report, out);
   write_footer(report, out);
 }
 

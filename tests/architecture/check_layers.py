@@ -45,7 +45,7 @@ TOP_LEVEL = {
 # Header prefix -> pattern of the only files (below the repository) that may include it.
 FENCES = {
     "hdf5.h": r"lib/trace/hdf5/.*",
-    "nlohmann/": r"lib/.*_json\.cpp|tests/.*",
+    "nlohmann/": r"lib/.*_json\.(cpp|h)|tests/.*",
     "spdlog/": r"lib/base/log\.cpp",
     "CLI/": r"apps/.*",
     "catch2/": r"tests/.*",
