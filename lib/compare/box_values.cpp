@@ -22,4 +22,10 @@ std::span<const double> BoxValues::numbers() {
   return numbers_;
 }
 
+std::span<double> BoxValues::changed() {
+  numbers();
+  stored_.reset();
+  return numbers_;
+}
+
 }  // namespace ttrace::compare

@@ -19,6 +19,8 @@ class BoxValues {
   const std::optional<StoredValues>& stored() const { return stored_; }
   // Decoded when first asked for.
   std::span<const double> numbers();
+  // To be changed: from now on these are the values, and nothing is stored.
+  std::span<double> changed();
 
  private:
   tensor::Box box_;

@@ -54,7 +54,8 @@ std::unique_ptr<TensorReader> TensorRef::open(Replicas replicas) const {
   return opener ? opener(replicas) : make_reader(*source, *view, replicas);
 }
 
-Measurement measure(const TensorRef& reference, const TensorRef& candidate, const Grid* grid) {
+Measurement measure(const TensorRef& reference, const TensorRef& candidate, const Grid* grid,
+                    const LeftOutRows* left_out) {
   const auto reference_tensor = reference.open(Replicas::kFirstOnly);
   const auto candidate_tensor = candidate.open(Replicas::kAll);
   const bool exact = is_exact(*reference.view) && is_exact(*candidate.view);
@@ -69,8 +70,16 @@ Measurement measure(const TensorRef& reference, const TensorRef& candidate, cons
   ExactBand exact_band(reference.view->dtype, candidate.view->dtype);
   BoxValues band_values;
   BoxValues piece_values;
+  std::vector<double> reference_numbers;
+  const auto take_out_rows = [&](const tensor::Box& piece) {
+    reference_numbers.resize(tensor::volume(piece));
+    tensor::copy_common(band_values.box(), std::as_bytes(band_values.numbers()), piece,
+                        std::as_writable_bytes(std::span(reference_numbers)), sizeof(double));
+    left_out->apply(reference.view->shape, piece, reference_numbers, piece_values.changed());
+  };
   const auto add_piece = [&](const tensor::Box& piece, TileStats& into) {
     piece_values.read(*candidate_tensor, piece);
+    if (left_out != nullptr) take_out_rows(piece);
     if (grid == nullptr) return add_box(band_values, piece_values, piece, into);
     for_each_cell(*grid, piece, [&](std::size_t cell, const tensor::Box& part) {
       TileStats stats;

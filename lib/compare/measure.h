@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compare/grid_sums.h"
+#include "compare/left_out_rows.h"
 #include "compare/tensor_reader.h"
 #include "compare/tile_stats.h"
 #include "layout/view.h"
@@ -66,8 +67,10 @@ inline constexpr std::uint64_t kBandElements = std::uint64_t{1} << 16;
 
 // `candidate` must have the shape of `reference`. Reads both tensors band by band in bounded
 // memory, never a whole tensor. Integers and bool are compared exactly (`total.unequal`). `grid`,
-// of the same shape: also sums the differences cell by cell; may be null. Throws an input error if
-// a shard cannot be read.
-Measurement measure(const TensorRef& reference, const TensorRef& candidate, const Grid* grid);
+// of the same shape: also sums the differences cell by cell; may be null. `left_out`: rows that
+// count as equal, of tensors that are compared as floating-point numbers; may be null. Throws an
+// input error if a shard cannot be read.
+Measurement measure(const TensorRef& reference, const TensorRef& candidate, const Grid* grid,
+                    const LeftOutRows* left_out = nullptr);
 
 }  // namespace ttrace::compare

@@ -14,6 +14,7 @@
 #include "engine/open_checks.h"
 #include "engine/pairing.h"
 #include "engine/replay_updates.h"
+#include "engine/routing_flips.h"
 #include "engine/run_facts.h"
 #include "engine/tensors_of.h"
 #include "engine/tolerances.h"
@@ -258,6 +259,9 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
                              reference.manifest().modules);
   const verdict::Dataflow flow = verdict::build_dataflow(nodes, modules);
   out.from_modules = flow.from_modules;
+  explain_routing(
+      {reference, candidate, pairs, nodes, flow, modules, noise_source, rules, options.threads},
+      out);
   std::vector<Outcome> outcomes;
   for (const Result& result : out.results) outcomes.push_back(result.outcome);
   const verdict::Frontier frontier = verdict::find_frontier(nodes, flow, outcomes);

@@ -44,6 +44,12 @@ std::string dependency_words(const Result& dependency, const Result& finding) {
     case Outcome::kSkippedByRule:
       how = "was skipped";
       break;
+    case Outcome::kRoutingFlip:
+      how = "differs near ties alone";
+      break;
+    case Outcome::kAfterRoutingFlip:
+      how = "was not judged";
+      break;
     default:
       how = concat("is ", outcome_name(dependency.outcome));
       break;

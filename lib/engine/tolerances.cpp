@@ -26,6 +26,12 @@ void apply(const tolerance::PolicyRule& rule, double norm, std::uint64_t element
                           rule.absolute.value_or(0) * std::sqrt(static_cast<double>(elements));
 }
 
+void judge_parts_by(const tolerance::NoiseConstants& constants, double epsilon,
+                    report::Comparison& comparison) {
+  comparison.slices =
+      verdict::judge_slices(comparison.measurement, *comparison.noise, epsilon, constants);
+}
+
 }  // namespace
 
 Tolerances::Tolerances(const trace::Manifest& reference, const tolerance::Policy& rules,
@@ -76,8 +82,7 @@ void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,
       tolerance::noise_tolerance({noise.norm, comparison.noise->norms.size(), norm, stats.finite,
                                   tolerance::freedom(noise, stats.finite)},
                                  epsilon, constants);
-  comparison.slices =
-      verdict::judge_slices(comparison.measurement, *comparison.noise, epsilon, constants);
+  judge_parts_by(constants, epsilon, comparison);
 }
 
 void Tolerances::settle(const Pair& pair, report::Result& result) const {
@@ -85,6 +90,13 @@ void Tolerances::settle(const Pair& pair, report::Result& result) const {
   settle_by(number ? &rules_[*number] : nullptr, pair, result);
   report::Comparison& comparison = *result.comparison;
   if (number && !result.exact && !comparison.replay) comparison.tolerance.policy = number;
+}
+
+void judge_parts(const Pair& pair, const tolerance::Policy& rules, report::Result& result) {
+  if (!result.comparison->noise) return;
+  const auto number = rule_for(rules, result.key);
+  judge_parts_by(constants_of(number ? &rules[*number] : nullptr),
+                 tolerance::shared_epsilon(*pair.reference, *pair.candidate), *result.comparison);
 }
 
 void resolve_tolerances(const trace::Manifest& reference, const std::vector<Pair>& pairs,

@@ -38,4 +38,7 @@ class Tolerances {
 void resolve_tolerances(const trace::Manifest& reference, const std::vector<Pair>& pairs,
                         const tolerance::Policy& rules, std::vector<report::Result>& results);
 
+// Judges the parts of a tensor by its measurement and its noise, both with their cells.
+void judge_parts(const Pair& pair, const tolerance::Policy& rules, report::Result& result);
+
 }  // namespace ttrace::engine

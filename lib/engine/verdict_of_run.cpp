@@ -81,6 +81,13 @@ void decide(std::size_t lost_reference_ranks, std::size_t lost_candidate_ranks,
                                count(Outcome::kExtra), " only in the candidate"),
                         out);
   }
+  if (count(Outcome::kAfterRoutingFlip) > 0) {
+    return inconclusive(
+        concat("nothing diverged, but ", count(Outcome::kAfterRoutingFlip), " of ", total,
+               " tensors could not be judged: they follow tokens that were routed to other experts "
+               "near a tie, which is no bug by itself; traces in higher precision flip fewer"),
+        out);
+  }
   if (count(Outcome::kMatch) == 0) {
     return inconclusive(concat("nothing was really checked: ", count(Outcome::kBelowNoiseFloor),
                                " of ", total, " tensors are below the noise floor, ",

@@ -11,6 +11,7 @@
 #include "compare/measure.h"
 #include "compare/measure_update.h"
 #include "diagnosis/cause.h"
+#include "report/routing.h"
 #include "report/truth.h"
 #include "tolerance/noise_estimate.h"
 #include "tolerance/tolerance.h"
@@ -66,7 +67,8 @@ struct Result {
   tensor::DType dtype = tensor::DType::kFloat32;
   bool exact = false;
   std::optional<Comparison> comparison;
-  std::optional<TensorTruth> truth;  // only with a comparison
+  std::optional<TensorTruth> truth;   // only with a comparison
+  std::uint64_t tokens_left_out = 0;  // rows of tokens that a router sent elsewhere
   // Of a missing or extra tensor: the other side's unmatched names of the same kind and shape.
   std::vector<std::string> nearest;
   // Where the largest difference lies in the candidate.
@@ -117,7 +119,8 @@ struct CompareReport {
   std::string layout_rules;             // file that overrode the candidate's layouts, or empty
   std::string map_rules;                // file that renamed tensors, or empty
   std::optional<TruthRun> truth;
-  bool from_modules = false;  // the frontier follows the data flow, not the execution order
+  std::vector<RouterFlips> routers;  // those that chose otherwise for some tokens
+  bool from_modules = false;         // the frontier follows the data flow, not the execution order
   std::map<verdict::Outcome, std::uint64_t> counts;
   std::vector<Result> results;  // in the order of the data flow
   std::vector<Finding> findings;

@@ -3,6 +3,7 @@
 
 #include "report/json_report.h"
 #include "report/parts_json.h"
+#include "report/routing_json.h"
 #include "report/truth_json.h"
 #include "verdict/phase.h"
 
@@ -177,6 +178,7 @@ json result_json(const Result& result) {
   out["worst_slice"] = worst_slice_json(comparison.measurement);
   if (comparison.replay) out["replay"] = replay_json(*comparison.replay);
   add_slices(comparison.slices, out);
+  if (result.tokens_left_out > 0) out["tokens_left_out"] = result.tokens_left_out;
   if (result.truth) out["truth"] = tensor_truth_json(*result.truth);
   return out;
 }
@@ -257,6 +259,7 @@ std::string json_text(const CompareReport& report) {
   }
   if (!report.map_rules.empty()) text += ",\n  \"map_rules\": " + dumped(report.map_rules);
   if (report.truth) text += ",\n  \"truth\": " + dumped(truth_json(report));
+  if (!report.routers.empty()) text += ",\n  \"routing\": " + lines(report.routers, router_json);
   text +=
       ",\n  \"frontier_from\": " + dumped(report.from_modules ? "data_flow" : "execution_order");
   text += ",\n  \"counts\": " + dumped(counts);

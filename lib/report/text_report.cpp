@@ -9,6 +9,7 @@
 #include "base/concat.h"
 #include "base/number_text.h"
 #include "report/finding_text.h"
+#include "report/routing_text.h"
 #include "report/truth_text.h"
 #include "report/unmatched_text.h"
 #include "verdict/phase.h"
@@ -134,6 +135,12 @@ void write_counts(const CompareReport& report, std::ostream& out) {
   if (count(Outcome::kSkippedByRule) > 0) {
     out << ", " << count(Outcome::kSkippedByRule) << " skipped";
   }
+  if (count(Outcome::kRoutingFlip) > 0) {
+    out << ", " << base::plural(count(Outcome::kRoutingFlip), "routing flip");
+  }
+  if (count(Outcome::kAfterRoutingFlip) > 0) {
+    out << ", " << count(Outcome::kAfterRoutingFlip) << " not judged after routing flips";
+  }
   out << "\n";
 }
 
@@ -213,6 +220,7 @@ void write_text(const CompareReport& report, const TextStyle& style, std::ostrea
   write_counts(report, out);
   write_drift(report, out);
   write_unmatched(report, style.all, out);
+  write_routing(report, style.all, out);
   write_truth(report, out);
   write_footer(report, out);
 }

@@ -35,6 +35,10 @@ std::string_view outcome_name(Outcome outcome) {
       return "unreadable";
     case Outcome::kSkippedByRule:
       return "skipped_by_rule";
+    case Outcome::kRoutingFlip:
+      return "routing_flip";
+    case Outcome::kAfterRoutingFlip:
+      return "after_routing_flip";
   }
   return "";
 }

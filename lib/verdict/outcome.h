@@ -21,12 +21,15 @@ enum class Outcome {
   kIncomparable,     // shapes or element types that cannot be held against each other
   kUnreadable,
   kSkippedByRule,
+  kRoutingFlip,       // a router's choice: other experts for some tokens, each near a tie
+  kAfterRoutingFlip,  // beyond its tolerance, and computed from such tokens: not judged
 };
 
 inline constexpr std::array kAllOutcomes{
-    Outcome::kMatch,           Outcome::kDiverged,   Outcome::kBelowNoiseFloor,
-    Outcome::kReplicaConflict, Outcome::kMissing,    Outcome::kExtra,
-    Outcome::kIncomparable,    Outcome::kUnreadable, Outcome::kSkippedByRule};
+    Outcome::kMatch,           Outcome::kDiverged,        Outcome::kBelowNoiseFloor,
+    Outcome::kReplicaConflict, Outcome::kMissing,         Outcome::kExtra,
+    Outcome::kIncomparable,    Outcome::kUnreadable,      Outcome::kSkippedByRule,
+    Outcome::kRoutingFlip,     Outcome::kAfterRoutingFlip};
 
 std::string_view outcome_name(Outcome outcome);
 

@@ -22,6 +22,7 @@ ORDER = [
     "synth",
     "update",
     "compare",
+    "routing",
     "tolerance",
     "verdict",
     "diagnosis",

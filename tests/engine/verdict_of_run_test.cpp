@@ -48,6 +48,16 @@ TEST_CASE("all tensors matching is a match, those skipped by the user's wish asi
   CHECK(decided({Outcome::kMatch, Outcome::kBelowNoiseFloor}).verdict == Verdict::kMatch);
 }
 
+TEST_CASE(
+    "routing flips do not keep a run from matching, what could not be judged after them does") {
+  CHECK(decided({Outcome::kMatch, Outcome::kRoutingFlip}).verdict == Verdict::kMatch);
+  CHECK(decided({Outcome::kRoutingFlip}).verdict == Verdict::kInconclusive);
+  const auto after = decided({Outcome::kMatch, Outcome::kRoutingFlip, Outcome::kAfterRoutingFlip});
+  CHECK(after.verdict == Verdict::kInconclusive);
+  CHECK(after.why.find("1 of 3 tensors could not be judged") != std::string::npos);
+  CHECK(decided({Outcome::kDiverged, Outcome::kAfterRoutingFlip}).verdict == Verdict::kDiverged);
+}
+
 TEST_CASE("a bad tensor is a divergence, whatever else is wrong") {
   for (const Outcome bad : {Outcome::kDiverged, Outcome::kReplicaConflict, Outcome::kMissing}) {
     CHECK(decided({bad, Outcome::kMatch}).verdict == Verdict::kDiverged);
@@ -103,7 +113,7 @@ Verdict expected_verdict(const std::set<Outcome>& seen, bool lost) {
   const bool bad = std::any_of(seen.begin(), seen.end(), verdict::is_bad);
   if (in_common && bad) return Verdict::kDiverged;
   const bool all_checked = !lost && !bad && !has(Outcome::kExtra) && !has(Outcome::kUnreadable) &&
-                           !has(Outcome::kIncomparable);
+                           !has(Outcome::kIncomparable) && !has(Outcome::kAfterRoutingFlip);
   return all_checked && has(Outcome::kMatch) ? Verdict::kMatch : Verdict::kInconclusive;
 }
 

@@ -43,6 +43,31 @@ def experts_not_reduced():
         yield
 
 
+def _routed(change):
+    """The router's weights and map of the chosen experts are what `change` makes of them."""
+    module = import_module("megatron.core.transformer.moe.router")
+    routing = module.topk_routing_with_score_function
+
+    def changed(logits, topk, **options):
+        return change(routing, logits, topk, options)
+
+    return mock.patch.object(module, "topk_routing_with_score_function", changed)
+
+
+def experts_permuted():
+    """Every token goes to the expert after the one it chose."""
+
+    def change(routing, logits, topk, options):
+        return tuple(tensor.roll(1, dims=1) for tensor in routing(logits, topk, **options))
+
+    return _routed(change)
+
+
+def one_expert_less():
+    """Every token goes to one expert less than it should."""
+    return _routed(lambda routing, logits, topk, options: routing(logits, topk - 1, **options))
+
+
 def _traced(change):
     """`trace` is called with what `change` makes of the chunks and the options."""
     trace = tt.trace
@@ -78,6 +103,8 @@ FAULTS = {
     "norms_not_summed": norms_not_summed,
     "copies_not_summed": copies_not_summed,
     "experts_not_reduced": experts_not_reduced,
+    "experts_permuted": experts_permuted,
+    "one_expert_less": one_expert_less,
     "mesh_given": mesh_given,
     "unwrapped": unwrapped,
     "fused": fused,

@@ -52,6 +52,8 @@ MODELS = {
     "modern": (_MODERN, {"tied": False, "positions": "rope"}),
     "experts": (_EXPERTS, {}),
     "shared": ({**_EXPERTS, "moe_shared_expert_intermediate_size": 64}, {}),
+    # In bf16 some of its tokens go to other experts in every other layout, by rounding alone.
+    "flipping": ({**_EXPERTS, "num_moe_experts": 8, "bf16": True}, {}),
     "balanced": ({**_EXPERTS, "moe_aux_loss_coeff": 0.1}, {}),
 }
 
@@ -177,6 +179,14 @@ FAULTS = {
     },
     4: {
         "experts_not_reduced": {**case("experts", EP2), "fault": "experts_not_reduced"},
+    },
+}
+ROUTED = {
+    2: {
+        "flipping_tp2_sp": case("flipping", TP2, **SP),
+        "flipping_ep2": case("flipping", EP2),
+        "flipping_permuted": {**case("flipping", TP2, **SP), "fault": "experts_permuted"},
+        "flipping_one_less": {**case("flipping", EP2), "fault": "one_expert_less"},
     },
 }
 REFUSED = {

@@ -1,0 +1,237 @@
+#include "engine/routers.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/concat.h"
+#include "compare/left_out_rows.h"
+#include "tolerance/tolerance.h"
+#include "verdict/phase.h"
+
+namespace ttrace::engine {
+namespace {
+
+using layout::View;
+using routing::Decision;
+using routing::Spelling;
+using trace::Kind;
+using trace::TensorKey;
+
+constexpr std::size_t kMostValues = 64;  // of one module that are looked at
+constexpr std::uint64_t kSampledTokens = 256;
+
+std::uint64_t elements(const View& view) { return tensor::element_count(view.shape).value_or(0); }
+
+// Whether it is zero wherever the reference did not choose: then it follows from the choice.
+bool follows_from_choice(Router& router) {
+  const Decision& decision = router.decision;
+  routing::TokenRows rows(decision.reference, decision.tokens);
+  const std::uint64_t token = router.flipped.front();
+  const auto chosen = routing::experts_of(rows.row(token), decision.spelling, decision.experts);
+  if (!chosen || chosen->size() == decision.experts) return true;
+  for (std::uint64_t expert = 0; expert < decision.experts; ++expert) {
+    const bool is_chosen = std::binary_search(chosen->begin(), chosen->end(), expert);
+    if (!is_chosen && router.reference->of(token, expert).value != 0) return false;
+  }
+  return true;
+}
+
+// Whether every token of a sample has the same number of experts, and not all: what is zero for
+// another reason than a choice (an activation, a mask) has not.
+bool is_top_k(const Decision& decision) {
+  routing::TokenRows rows(decision.reference, decision.tokens);
+  const std::uint64_t sample = std::min(decision.tokens, kSampledTokens);
+  std::optional<std::size_t> number;
+  for (std::uint64_t i = 0; i < sample; ++i) {
+    const auto row = rows.row(i * decision.tokens / sample);
+    const auto chosen = routing::experts_of(row, decision.spelling, decision.experts);
+    if (!chosen || chosen->empty() || chosen->size() == decision.experts) return false;
+    if (number && *number != chosen->size()) return false;
+    number = chosen->size();
+  }
+  return true;
+}
+
+// Weights of experts differ by as little as the flips are few, so that they may well match; but
+// looking for zeros in every output would read everything twice.
+bool says_router(std::string_view module) {
+  const std::string_view last = module.substr(module.rfind('.') + 1);
+  return last == "gate" || last.find("router") != std::string_view::npos;
+}
+
+double epsilon_of(const View& a, const View& b) { return tolerance::shared_epsilon(a, b); }
+
+}  // namespace
+
+Routers::Routers(const trace::Source& reference, const trace::Source& candidate,
+                 const std::vector<Pair>& pairs, const std::vector<report::Result>& results)
+    : reference_(reference), candidate_(candidate), pairs_(pairs), results_(results) {
+  for (std::size_t i = 0; i < pairs.size(); ++i) index_.emplace(pairs[i].key, i);
+}
+
+std::optional<Router> Routers::router_at(std::size_t i) const {
+  const TensorKey& key = pairs_[i].key;
+  if (key.kind != Kind::kOutput || !results_[i].comparison || pairs_[i].reference->shape.empty()) {
+    return std::nullopt;
+  }
+  const bool matched = results_[i].outcome == verdict::Outcome::kMatch && !results_[i].exact &&
+                       says_router(verdict::module_of_value(key.name));
+  // One that follows from flips before it may be wrong all the same.
+  const bool differs = results_[i].outcome == verdict::Outcome::kDiverged ||
+                       results_[i].outcome == verdict::Outcome::kAfterRoutingFlip;
+  if (!matched && !differs) return std::nullopt;
+  if (!results_[i].exact && has_own_decision(key)) return std::nullopt;
+  for (const std::size_t scores : possible_scores(key)) {
+    if (scores == i) continue;
+    std::optional<Router> router = with_recorded(i, scores);
+    if (router) return router;
+  }
+  return with_linear(i);
+}
+
+// In the order of trust: what the module itself says, what is inside it, what it was given.
+std::vector<std::size_t> Routers::possible_scores(const TensorKey& key) const {
+  const std::string module(verdict::module_of_value(key.name));
+  std::vector<std::size_t> found;
+  const auto add = [&](std::size_t i) {
+    if (found.size() < kMostValues && is_floating_pair(i)) found.push_back(i);
+  };
+  const auto add_values = [&](Kind kind) {
+    for (std::size_t k = 0; k < kMostValues; ++k) {
+      const auto value = find(key, kind, k == 0 ? module : base::concat(module, "[", k, "]"));
+      if (!value && k > 0) break;
+      if (value) add(*value);
+    }
+  };
+  add_values(Kind::kOutput);
+  TensorKey inside = key;
+  inside.name = module + ".";
+  inside.call = 0;
+  inside.copy = 0;
+  for (auto at = index_.lower_bound(inside);
+       at != index_.end() && at->first.step == key.step && at->first.microbatch == key.microbatch &&
+       at->first.kind == Kind::kOutput && at->first.name.starts_with(inside.name);
+       ++at) {
+    if (at->first.call == key.call) add(at->second);
+  }
+  add_values(Kind::kInput);
+  return found;
+}
+
+std::optional<Router> Routers::with_recorded(std::size_t i, std::size_t scores) const {
+  const View& view = *pairs_[scores].reference;
+  if (view.shape.empty() || view.shape.back() < 2) return std::nullopt;
+  const std::uint64_t experts = view.shape.back();
+  const std::uint64_t tokens = elements(view) / experts;
+  std::optional<Router> router = with_shape(i, tokens, experts);
+  if (!router) return std::nullopt;
+  const double epsilon = epsilon_of(view, *pairs_[scores].candidate);
+  router->reference =
+      routing::recorded_scores({&reference_, pairs_[scores].reference}, tokens, epsilon);
+  router->candidate =
+      routing::recorded_scores({&candidate_, pairs_[scores].candidate}, tokens, epsilon);
+  router->judged_by = {scores};
+  router->scores =
+      base::concat("scores: ", kind_name(pairs_[scores].key.kind), " of ", pairs_[scores].key.name);
+  if (follows_from_choice(*router)) return std::nullopt;
+  return router;
+}
+
+std::optional<Router> Routers::with_linear(std::size_t i) const {
+  const TensorKey& key = pairs_[i].key;
+  const std::string module(verdict::module_of_value(key.name));
+  const auto input = find(key, Kind::kInput, module);
+  const auto weight = find_parameter(key, module + ".weight");
+  if (!input || !weight || !is_floating_pair(*input) || !is_floating_pair(*weight)) {
+    return std::nullopt;
+  }
+  const View& x = *pairs_[*input].reference;
+  const View& w = *pairs_[*weight].reference;
+  if (w.shape.size() != 2 || x.shape.empty() || x.shape.back() != w.shape[1] || w.shape[0] < 2 ||
+      w.shape[1] == 0) {
+    return std::nullopt;
+  }
+  std::optional<Router> router = with_shape(i, elements(x) / w.shape[1], w.shape[0]);
+  if (!router) return std::nullopt;
+  router->judged_by = {*input, *weight};
+  auto bias = find_parameter(key, module + ".bias");
+  if (bias &&
+      (!is_floating_pair(*bias) || pairs_[*bias].reference->shape != tensor::Shape{w.shape[0]})) {
+    bias.reset();
+  }
+  if (bias) router->judged_by.push_back(*bias);
+  const double epsilon =
+      std::max(epsilon_of(x, *pairs_[*input].candidate), epsilon_of(w, *pairs_[*weight].candidate));
+  const auto made = [&](const trace::Source& source, layout::ViewPtr Pair::*side) {
+    const auto tensor = [&](std::size_t at) {
+      return compare::TensorRef(&source, pairs_[at].*side);
+    };
+    std::optional<compare::TensorRef> shift;
+    if (bias) shift = tensor(*bias);
+    return routing::linear_scores(tensor(*input), tensor(*weight), shift, router->decision.tokens,
+                                  epsilon);
+  };
+  router->reference = made(reference_, &Pair::reference);
+  router->candidate = made(candidate_, &Pair::candidate);
+  router->scores = base::concat("scores: made again from its input and ", module, ".weight");
+  return router;
+}
+
+// Pair i as a decision among so many experts for so many tokens, with its flips; nothing if its
+// shape does not allow it or nothing flipped.
+std::optional<Router> Routers::with_shape(std::size_t i, std::uint64_t tokens,
+                                          std::uint64_t experts) const {
+  const View& view = *pairs_[i].reference;
+  if (tokens == 0 || !compare::row_dimensions(view.shape, tokens)) return std::nullopt;
+  const std::uint64_t chosen = elements(view) / tokens;
+  if (chosen == 0 || chosen > experts) return std::nullopt;
+  const bool map = chosen == experts;
+  if (!map && (view.dtype == tensor::DType::kBool || tensor::is_floating(view.dtype))) {
+    return std::nullopt;
+  }
+  Router router;
+  router.decision = {{&reference_, pairs_[i].reference},
+                     {&candidate_, pairs_[i].candidate},
+                     map ? Spelling::kMap : Spelling::kIndices,
+                     tokens,
+                     experts};
+  if (tensor::is_floating(view.dtype) && !is_top_k(router.decision)) return std::nullopt;
+  router.flipped = routing::flipped_tokens(router.decision);
+  if (router.flipped.empty()) return std::nullopt;
+  return router;
+}
+
+bool Routers::has_own_decision(const TensorKey& key) const {
+  const std::string module(verdict::module_of_value(key.name));
+  for (std::size_t k = 0; k < kMostValues; ++k) {
+    const auto value =
+        find(key, Kind::kOutput, k == 0 ? module : base::concat(module, "[", k, "]"));
+    if (!value && k > 0) break;
+    if (value && results_[*value].exact) return true;
+  }
+  return false;
+}
+
+std::optional<std::size_t> Routers::find(const TensorKey& like, Kind kind,
+                                         const std::string& name) const {
+  TensorKey key = like;
+  key.kind = kind;
+  key.name = name;
+  const auto found = index_.find(key);
+  return found == index_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<std::size_t> Routers::find_parameter(const TensorKey& like,
+                                                   const std::string& name) const {
+  TensorKey key = like;
+  key.microbatch.reset();
+  key.call = 0;
+  key.copy = 0;
+  return find(key, Kind::kParam, name);
+}
+
+bool Routers::is_floating_pair(std::size_t i) const {
+  return results_[i].comparison && !results_[i].exact;
+}
+
+}  // namespace ttrace::engine

@@ -1,0 +1,190 @@
+#include "engine/routing_flips.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/parallel.h"
+#include "engine/routers.h"
+#include "engine/routing_reach.h"
+#include "engine/tolerances.h"
+#include "report/routing_text.h"
+#include "routing/explain_flips.h"
+
+namespace ttrace::engine {
+namespace {
+
+using base::concat;
+using report::Result;
+using trace::Kind;
+using verdict::Outcome;
+
+class RoutingFlips {
+ public:
+  RoutingFlips(const RoutingInput& input, report::CompareReport& out)
+      : input_(input),
+        out_(out),
+        routers_(input.reference, input.candidate, input.pairs, out.results),
+        mixed_(input.pairs.size(), false) {}
+
+  void run() {
+    for (const std::size_t i : input_.flow.topological_order) {
+      try {
+        if (const auto router = routers_.router_at(i)) judge(i, *router);
+      } catch (const base::Error& error) {
+        if (error.kind() != base::ErrorKind::kInput) throw;
+        // Readable a moment ago; without an explanation the divergence stands.
+      }
+    }
+  }
+
+ private:
+  void judge(std::size_t i, const Router& router) {
+    bool judged = true;
+    bool follows = false;
+    bool checked = true;
+    for (const std::size_t source : router.judged_by) {
+      const Outcome outcome = out_.results[source].outcome;
+      if (outcome == Outcome::kAfterRoutingFlip) {
+        judged = false;
+      } else if (outcome == Outcome::kBelowNoiseFloor) {
+        checked = false;  // noise runs that flip many tokens make tolerances of any width
+      } else if (outcome != Outcome::kMatch) {
+        return;  // what it was given is in question, not the choice
+      }
+      follows = follows || mixed_[source];
+    }
+    const routing::Explanation explanation = routing::explain_flips(
+        router.decision, router.flipped, *router.reference, *router.candidate,
+        follows ? routing::Noise::kUneven : routing::Noise::kEven);
+    if (!checked && !explanation.scores_agree()) return;
+    report::RouterFlips flips;
+    flips.key = input_.pairs[i].key;
+    flips.tokens = router.decision.tokens;
+    flips.experts = router.decision.experts;
+    flips.flipped = router.flipped.size();
+    flips.unexplained = explanation.unexplained;
+    flips.scores = router.scores;
+    flips.noise = explanation.noise;
+    flips.largest_gap = explanation.largest_gap;
+    flips.follows = follows;
+    if (explanation.first) {
+      flips.first_unexplained = explanation.first->token;
+      flips.why = explanation.first->why;
+    }
+    out_.environment.bytes_read += router.reference->bytes_read() + router.candidate->bytes_read();
+    Result& result = out_.results[i];
+    const std::string words = report::flip_words(flips);
+    const compare::TileStats& stats = result.comparison->measurement.total;
+    result.reason =
+        result.exact ? concat(stats.unequal, " of ", stats.elements, " differ; ", words) : words;
+    out_.routers.push_back(std::move(flips));
+    if (!explanation.explained()) {
+      result.outcome = Outcome::kDiverged;  // also of weights that match as a whole
+      return;
+    }
+    if (result.exact) {
+      result.outcome = judged ? Outcome::kRoutingFlip : Outcome::kAfterRoutingFlip;
+    }
+    excuse(i, router);
+  }
+
+  // Everything that diverged and depends on the flipped tokens.
+  void excuse(std::size_t router_node, const Router& router) {
+    compare::LeftOutRows& rows = left_out(input_.pairs[router_node].key, router.decision.tokens);
+    for (const std::uint64_t token : router.flipped) rows.add(token);
+    const RoutingReach reach = reach_of(input_.nodes, input_.flow, input_.modules, router_node);
+    std::vector<std::size_t> affected;
+    for (const std::size_t i : reach.nodes) {
+      if (!reach.apart[i]) mixed_[i] = true;
+      if (is_excusable(out_.results[i])) affected.push_back(i);
+    }
+    base::parallel_for(affected.size(), input_.threads,
+                       [&](std::size_t k) { excuse_one(affected[k], rows); });
+  }
+
+  static bool is_excusable(const Result& result) {
+    // Another expert's output is another number, not NaN.
+    return result.outcome == Outcome::kDiverged && result.comparison &&
+           !result.comparison->replay &&
+           result.comparison->measurement.total.nonfinite_different == 0;
+  }
+
+  // Rows of the tokens of a micro-batch that went elsewhere in any router so far.
+  compare::LeftOutRows& left_out(const trace::TensorKey& key, std::uint64_t tokens) {
+    return left_out_.try_emplace({key.step, key.microbatch, tokens}, compare::LeftOutRows(tokens))
+        .first->second;
+  }
+
+  void excuse_one(std::size_t i, const compare::LeftOutRows& rows) {
+    Result& result = out_.results[i];
+    const trace::TensorKey& key = result.key;
+    const bool in_rows = (key.kind == Kind::kInput || key.kind == Kind::kOutput) && !result.exact &&
+                         compare::row_dimensions(result.shape, rows.rows());
+    std::optional<Result> again;
+    if (in_rows) again = without(i, rows);
+    if (again && (again->outcome == Outcome::kMatch || !mixed_[i])) {
+      result = *std::move(again);
+      return;
+    }
+    result.outcome = Outcome::kAfterRoutingFlip;
+    result.reason = concat(result.reason, result.reason.empty() ? "" : "; ",
+                           "computed from tokens that went to other experts near a tie");
+  }
+
+  // The pair judged without those rows; nothing if it cannot be read any more.
+  std::optional<Result> without(std::size_t i, const compare::LeftOutRows& rows) const {
+    const Pair& pair = input_.pairs[i];
+    Result result = out_.results[i];
+    report::Comparison& comparison = *result.comparison;
+    try {
+      std::uint64_t noise_bytes = 0;
+      comparison.noise = input_.noise.of(input_.reference, pair, noise_bytes);
+      const compare::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
+      const std::uint64_t bytes = comparison.measurement.bytes_read + noise_bytes;
+      comparison.measurement = compare::measure({&input_.reference, pair.reference},
+                                                {&input_.candidate, pair.candidate}, grid, &rows);
+      comparison.measurement.bytes_read += bytes;
+    } catch (const base::Error& error) {
+      if (error.kind() != base::ErrorKind::kInput) throw;
+      return std::nullopt;
+    }
+    comparison.slices = {};
+    judge_parts(pair, input_.rules, result);
+    comparison.measurement.cells = {};
+    if (comparison.noise) comparison.noise->cells = {};
+    result.largest_rank.reset();
+    if (const auto& place = comparison.measurement.largest_place) {
+      result.largest_rank = place->rank;
+      result.largest_local = place->local;
+    }
+    const verdict::Judgement judgement = verdict::judge(
+        comparison.measurement, comparison.tolerance, result.exact, comparison.slices);
+    result.outcome = judgement.outcome;
+    result.tokens_left_out = rows.count();
+    const std::string whose = concat("without the rows of ", base::plural(rows.count(), "token"),
+                                     " that went to other experts near a tie");
+    result.reason =
+        judgement.outcome == Outcome::kMatch
+            ? whose
+            : concat("also ", whose, judgement.reason.empty() ? "" : "; ", judgement.reason);
+    return result;
+  }
+
+  const RoutingInput& input_;
+  report::CompareReport& out_;
+  Routers routers_;
+  std::vector<bool> mixed_;  // of pair i: computed from flipped tokens among others
+  std::map<std::tuple<std::uint64_t, std::optional<std::uint64_t>, std::uint64_t>,
+           compare::LeftOutRows>
+      left_out_;
+};
+
+}  // namespace
+
+void explain_routing(const RoutingInput& input, report::CompareReport& out) {
+  RoutingFlips(input, out).run();
+}
+
+}  // namespace ttrace::engine

@@ -1,0 +1,35 @@
+// Tokens that went to other experts near a tie are not a bug: what they reach is judged without
+// them, or not at all. Source: method §3, on mixtures of experts.
+#pragma once
+
+#include <vector>
+
+#include "engine/noise_source.h"
+#include "engine/pairing.h"
+#include "report/compare_report.h"
+#include "tolerance/policy.h"
+#include "verdict/dataflow.h"
+
+namespace ttrace::engine {
+
+struct RoutingInput {
+  const trace::Source& reference;
+  const trace::Source& candidate;
+  const std::vector<Pair>& pairs;
+  const std::vector<verdict::Node>& nodes;  // node i is pairs[i]
+  const verdict::Dataflow& flow;
+  const std::vector<trace::Module>& modules;
+  const NoiseSource& noise;
+  const tolerance::Policy& rules;
+  unsigned threads;
+};
+
+// Goes through the routers whose choice diverged, in the order of the data flow. Where their scores
+// match and every flip is near a tie, the choice is a `routing_flip`, and what diverged and depends
+// on it is measured again without the rows of those tokens, if it has such rows: within its
+// tolerance it matches, beyond it stays diverged where tokens lie apart. What remains, other than
+// conflicts of replicas, replayed updates and values that are not finite on one side, is
+// `after_routing_flip`. out.results[i] belongs to pairs[i]; sets out.routers.
+void explain_routing(const RoutingInput& input, report::CompareReport& out);
+
+}  // namespace ttrace::engine

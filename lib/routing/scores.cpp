@@ -1,0 +1,84 @@
+#include "routing/scores.h"
+
+#include <cmath>
+#include <map>
+
+namespace ttrace::routing {
+namespace {
+
+constexpr double kSumRounding = 4 * 0x1p-23;
+constexpr std::size_t kMostRowsKept = std::size_t{1} << 20;  // elements of W: 8 MiB
+
+class RecordedScores final : public Scores {
+ public:
+  RecordedScores(const compare::TensorRef& scores, std::uint64_t tokens, double epsilon)
+      : rows_(scores, tokens), epsilon_(epsilon) {}
+
+  Score of(std::uint64_t token, std::uint64_t expert) override {
+    const double value = rows_.row(token)[expert];
+    return {value, epsilon_ * std::abs(value)};
+  }
+  std::uint64_t bytes_read() const override { return rows_.bytes_read(); }
+
+ private:
+  TokenRows rows_;
+  double epsilon_;
+};
+
+class LinearScores final : public Scores {
+ public:
+  LinearScores(const compare::TensorRef& input, const compare::TensorRef& weight,
+               const std::optional<compare::TensorRef>& bias, std::uint64_t tokens, double epsilon)
+      : input_(input, tokens), weight_(weight, weight.view->shape.at(0)), epsilon_(epsilon) {
+    if (bias) bias_.emplace(*bias, bias->view->shape.at(0));
+  }
+
+  Score of(std::uint64_t token, std::uint64_t expert) override {
+    const std::span<const double> x = input_.row(token);
+    const std::span<const double> w = weights_of(expert);
+    Score score;
+    double sizes = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      score.value += x[i] * w[i];
+      sizes += std::abs(x[i] * w[i]);
+    }
+    if (bias_) score.value += bias_->row(expert)[0];
+    score.rounding = epsilon_ * std::abs(score.value) + kSumRounding * sizes;
+    return score;
+  }
+  std::uint64_t bytes_read() const override {
+    return input_.bytes_read() + weight_.bytes_read() + (bias_ ? bias_->bytes_read() : 0);
+  }
+
+ private:
+  // A few rows are asked for again and again.
+  std::span<const double> weights_of(std::uint64_t expert) {
+    const auto found = kept_.find(expert);
+    if (found != kept_.end()) return found->second;
+    const std::span<const double> row = weight_.row(expert);
+    if ((kept_.size() + 1) * row.size() > kMostRowsKept) return row;
+    return kept_.emplace(expert, std::vector<double>(row.begin(), row.end())).first->second;
+  }
+
+  TokenRows input_;
+  TokenRows weight_;
+  std::optional<TokenRows> bias_;
+  std::map<std::uint64_t, std::vector<double>> kept_;
+  double epsilon_;
+};
+
+}  // namespace
+
+std::unique_ptr<Scores> recorded_scores(const compare::TensorRef& scores, std::uint64_t tokens,
+                                        double epsilon) {
+  return std::make_unique<RecordedScores>(scores, tokens, epsilon);
+}
+
+std::unique_ptr<Scores> linear_scores(const compare::TensorRef& input,
+                                      const compare::TensorRef& weight,
+                                      const std::optional<compare::TensorRef>& bias,
+                                      std::uint64_t tokens, double epsilon) {
+  return std::make_unique<LinearScores>(input, weight, bias, tokens, epsilon);
+}
+
+}  // namespace ttrace::routing

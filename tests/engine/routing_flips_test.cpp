@@ -1,0 +1,188 @@
+#include "engine/routing_flips.h"
+
+#include <limits>
+
+#include "engine/compare_traces.h"
+#include "support/catch.h"
+#include "support/memory_trace.h"
+
+namespace ttrace::engine {
+namespace {
+
+using report::CompareReport;
+using tensor::DType;
+using test::make_entry;
+using test::MemoryTrace;
+using trace::Kind;
+using verdict::Outcome;
+
+using Table = std::vector<std::vector<double>>;
+
+// Four tokens, three experts, one of them chosen. Two features, router.weight as below.
+constexpr double kNear = 1e-7;
+const Table kWeight{{1, 0}, {0, 1}, {-1, -1}};
+
+struct Run {
+  Table inputs{{1, 1 - kNear}, {2, 1}, {1, 3}, {-5, -5}};
+  Table chosen{{1, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+  Table outputs{{10, 10}, {10, 20}, {30, 40}, {50, 60}};
+  double loss = 1;
+};
+
+void put(MemoryTrace& trace, const std::string& name, Kind kind, const Table& rows,
+         DType dtype = DType::kFloat32) {
+  trace::TensorEntry entry = make_entry(name, {rows.size(), rows[0].size()}, kind, dtype);
+  if (kind != Kind::kParam) entry.key.microbatch = 0;
+  std::vector<double> values;
+  for (const auto& row : rows) values.insert(values.end(), row.begin(), row.end());
+  trace.put(entry, values);
+}
+
+MemoryTrace trace_of(const Run& run) {
+  MemoryTrace made;
+  put(made, "layers.0.router", Kind::kInput, run.inputs);
+  put(made, "layers.0.router.weight", Kind::kParam, kWeight);
+  put(made, "layers.0.router", Kind::kOutput, run.chosen, DType::kInt64);
+  put(made, "layers.0", Kind::kOutput, run.outputs);
+  trace::TensorEntry loss = make_entry("loss", {1}, Kind::kLoss);
+  loss.key.microbatch = 0;
+  made.put(loss, {run.loss});
+  trace::Module router;
+  router.name = "layers.0.router";
+  router.params = {"layers.0.router.weight"};
+  trace::Module layer;
+  layer.name = "layers.0";
+  layer.computed_from = {{"layers.0.router"}};
+  trace::Module end;
+  end.name = "loss";
+  end.computed_from = {{"layers.0"}};
+  made.edit().modules = {layer, router, end};
+  return made;
+}
+
+// Token 0 lies near a tie and goes to expert 1.
+Run flipped() {
+  Run run;
+  run.inputs[0] = {1 - kNear, 1};
+  run.chosen[0] = {0, 1, 0};
+  run.outputs[0] = {99, 99};
+  run.loss = 3;
+  return run;
+}
+
+CompareReport compared(const Run& candidate) {
+  return compare_traces(trace_of(Run()), trace_of(candidate), {}, {{}, 1});
+}
+
+Outcome outcome_of(const CompareReport& out, const std::string& name, Kind kind = Kind::kOutput) {
+  for (const report::Result& result : out.results) {
+    if (result.key.name == name && result.key.kind == kind) return result.outcome;
+  }
+  throw std::out_of_range(name);
+}
+
+TEST_CASE("a flip near a tie is told and what follows is judged without it or not at all") {
+  const CompareReport out = compared(flipped());
+  REQUIRE(out.routers.size() == 1);
+  CHECK(out.routers[0].flipped == 1);
+  CHECK(out.routers[0].tokens == 4);
+  CHECK(out.routers[0].experts == 3);
+  CHECK(out.routers[0].unexplained == 0);
+  CHECK_FALSE(out.routers[0].follows);
+  CHECK(outcome_of(out, "layers.0.router") == Outcome::kRoutingFlip);
+  CHECK(outcome_of(out, "layers.0") == Outcome::kMatch);
+  CHECK(outcome_of(out, "loss", Kind::kLoss) == Outcome::kAfterRoutingFlip);
+  CHECK(out.verdict == report::Verdict::kInconclusive);
+  CHECK(out.findings.empty());
+  for (const report::Result& result : out.results) {
+    CHECK(result.tokens_left_out == (result.key.name == "layers.0" ? 1 : 0));
+  }
+}
+
+TEST_CASE("where nothing remains unjudged the run matches, and the flips are told") {
+  Run run = flipped();
+  run.loss = 1;
+  const CompareReport out = compared(run);
+  CHECK(out.verdict == report::Verdict::kMatch);
+  CHECK(out.routers.size() == 1);
+  CHECK(out.counts.at(Outcome::kRoutingFlip) == 1);
+  CHECK(out.counts.at(Outcome::kAfterRoutingFlip) == 0);
+}
+
+TEST_CASE("another token's rows are judged as ever") {
+  Run run = flipped();
+  run.outputs[2] = {31, 40};
+  const CompareReport out = compared(run);
+  CHECK(out.verdict == report::Verdict::kDiverged);
+  CHECK(outcome_of(out, "layers.0") == Outcome::kDiverged);
+  REQUIRE(out.findings.size() == 1);
+  const report::Result& result = out.results[out.findings[0].result];
+  CHECK(result.key.name == "layers.0");
+  CHECK(result.comparison->measurement.total.sum_d2 == 1);
+}
+
+TEST_CASE("flips do not excuse what is not finite") {
+  Run run = flipped();
+  run.loss = std::numeric_limits<double>::quiet_NaN();
+  const CompareReport out = compared(run);
+  CHECK(out.verdict == report::Verdict::kDiverged);
+  CHECK(outcome_of(out, "loss", Kind::kLoss) == Outcome::kDiverged);
+  run = flipped();
+  run.outputs[0] = {std::numeric_limits<double>::infinity(), 0};
+  CHECK(outcome_of(compared(run), "layers.0") == Outcome::kDiverged);
+}
+
+TEST_CASE("a choice far from a tie stays a divergence and excuses nothing") {
+  Run run = flipped();
+  run.chosen[3] = {1, 0, 0};
+  const CompareReport out = compared(run);
+  CHECK(out.verdict == report::Verdict::kDiverged);
+  CHECK(outcome_of(out, "layers.0.router") == Outcome::kDiverged);
+  CHECK(outcome_of(out, "layers.0") == Outcome::kDiverged);
+  CHECK(out.routers.at(0).unexplained == 1);
+  CHECK(out.routers.at(0).first_unexplained == 3);
+  CHECK(out.results[out.findings.at(0).result].key.name == "layers.0.router");
+}
+
+TEST_CASE("a router whose input is wrong is not in question") {
+  Run run = flipped();
+  run.inputs[1] = {1, 2};
+  run.chosen[1] = {0, 1, 0};
+  const CompareReport out = compared(run);
+  CHECK(out.routers.empty());
+  CHECK(out.results[out.findings.at(0).result].key.kind == Kind::kInput);
+}
+
+TEST_CASE("integers without scores are no decisions") {
+  MemoryTrace reference;
+  MemoryTrace candidate;
+  put(reference, "m", Kind::kOutput, {{1, 0}, {0, 1}}, DType::kInt64);
+  put(candidate, "m", Kind::kOutput, {{1, 0}, {1, 0}}, DType::kInt64);
+  const CompareReport out = compare_traces(reference, candidate, {}, {{}, 1});
+  CHECK(out.verdict == report::Verdict::kDiverged);
+  CHECK(out.routers.empty());
+}
+
+TEST_CASE("copies of the choice that disagree are a conflict, not flips") {
+  MemoryTrace candidate(test::make_mesh({{"tp", 2}}));
+  const MemoryTrace one = trace_of(flipped());
+  for (const trace::TensorEntry& entry : one.manifest().tensors) {
+    const Run run = flipped();
+    const bool choice = entry.dtype == DType::kInt64;
+    std::vector<double> values;
+    const Table& rows = choice                           ? run.chosen
+                        : entry.key.kind == Kind::kInput ? run.inputs
+                        : entry.key.kind == Kind::kParam ? kWeight
+                        : entry.key.kind == Kind::kLoss  ? Table{{run.loss}}
+                                                         : run.outputs;
+    for (const auto& row : rows) values.insert(values.end(), row.begin(), row.end());
+    candidate.put(entry, values);
+    if (choice) candidate.put_shard(entry, 1, {1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1});
+  }
+  const CompareReport out = compare_traces(trace_of(Run()), candidate, {}, {{}, 1});
+  CHECK(outcome_of(out, "layers.0.router") == Outcome::kReplicaConflict);
+  CHECK(out.routers.empty());
+}
+
+}  // namespace
+}  // namespace ttrace::engine
