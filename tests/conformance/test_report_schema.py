@@ -96,7 +96,9 @@ def test_every_outcome_and_numbers_that_are_not_finite(ttrace: Run, tmp_path: Pa
         file["step_000000/main_grad/fc.weight"][0, 0] = 5
     runs = (tmp_path / "ref.h5", tmp_path / "run", "--noise", tmp_path / "noise.h5")
     report = report_of(ttrace, tmp_path, *runs, "--skip", "act")
-    assert all(report["counts"].values()), report["counts"]
+    # What routers bring about: tests/cli/test_routing_flips.py.
+    counts = {name: n for name, n in report["counts"].items() if "routing" not in name}
+    assert all(counts.values()), counts
     text = json.dumps(report)
     assert '"inf"' in text
 
