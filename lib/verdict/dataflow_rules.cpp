@@ -85,6 +85,9 @@ class Collector {
     const Module* module = graph_.find(module_of_value(key_.name));
     if (module == nullptr) return;
     for (const std::string& value : module->inputs) add(Kind::kOutput, value);
+    // Token numbers, masks and positions are handed down from the model's own inputs, of which the
+    // data flow, made of outputs, says nothing.
+    if (module->name != "(model)") add_values(Kind::kInput, "(model)");
   }
 
   void output() {

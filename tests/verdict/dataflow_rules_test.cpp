@@ -32,11 +32,12 @@ class TinyModel {
 TEST_CASE("a module's inputs come from the outputs that reach them, residual edges included") {
   const TinyModel model;
   CHECK(model.needs("input:(model)@0").empty());
-  CHECK(model.needs("input:embed@0").empty());
-  CHECK(model.needs("input:layer@1") == Labels{"output:embed@1"});
-  CHECK(model.needs("input:layer.norm1@0") == Labels{"output:embed@0"});
-  CHECK(model.needs("input:layer.norm2@0") == Labels{"output:embed@0", "output:layer.attn@0"});
-  const Labels mlp{"output:layer.norm2@0", "output:layer.attn[1]@0"};
+  CHECK(model.needs("input:embed@0") == Labels{"input:(model)@0"});
+  CHECK(model.needs("input:layer@1") == Labels{"output:embed@1", "input:(model)@1"});
+  CHECK(model.needs("input:layer.norm1@0") == Labels{"output:embed@0", "input:(model)@0"});
+  CHECK(model.needs("input:layer.norm2@0") ==
+        Labels{"output:embed@0", "output:layer.attn@0", "input:(model)@0"});
+  const Labels mlp{"output:layer.norm2@0", "output:layer.attn[1]@0", "input:(model)@0"};
   CHECK(model.needs("input:layer.mlp@0") == mlp);
   CHECK(model.needs("input:layer.mlp[1]@0") == mlp);
 }

@@ -130,6 +130,14 @@ TEST_CASE("a replica conflict is a divergence") {
   CHECK(run.firsts() == Names{"main_grad:layer.norm1.weight"});
 }
 
+TEST_CASE("other data are one finding, whichever modules are handed them") {
+  Run run;
+  for (const char* name : {"input:(model)@0", "input:embed@0", "input:layer.mlp[1]@0"}) {
+    run.set(name, Outcome::kDiverged);
+  }
+  CHECK(run.firsts() == Names{"input:(model)@0"});
+}
+
 TEST_CASE("copies that disagree are told before what does not follow from them") {
   Run run;
   run.set("main_grad:embed.weight", Outcome::kDiverged);
