@@ -5,14 +5,11 @@ import pytest
 from gallery.agreement import Agreement
 from gallery.config import Config
 
-PRECISIONS = ("fp32", "bf16")
 
-
-@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
-    "axes",
-    [{"dp": 4}, {"dp": 2, "tp": 2, "sp": True}],
-    ids=["dp4", "dp2 tp2 sp"],
+    ("axes", "precision"),
+    [({"dp": 4}, "fp32"), ({"dp": 2, "tp": 2, "sp": True}, "bf16")],
+    ids=["dp4 fp32", "dp2 tp2 sp bf16"],
 )
 def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
     agreement.check_healthy(Config(**axes, microbatches=4, precision=precision))

@@ -6,8 +6,11 @@ from gallery.agreement import Agreement
 from gallery.config import Config
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("axes", [{"dp": 2, "zero": True}, {"tp": 2}], ids=["dp2 zero", "tp2"])
+@pytest.mark.parametrize(
+    ("axes", "precision"),
+    [({"dp": 4, "zero": True}, "fp32"), ({"tp": 2}, "bf16")],
+    ids=["dp4 zero fp32", "tp2 bf16"],
+)
 def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
     agreement.check_healthy(
         Config(

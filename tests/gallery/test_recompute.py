@@ -6,11 +6,10 @@ from gallery.agreement import Agreement
 from gallery.config import Config
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize(
-    "axes",
-    [{}, {"tp": 2, "sp": True, "cp": 2}, {"pp": 2}],
-    ids=["one process", "tp2 sp cp2", "pp2"],
+    ("axes", "precision"),
+    [({"tp": 2, "sp": True, "cp": 2}, "bf16"), ({"pp": 2}, "fp32")],
+    ids=["tp2 sp cp2 bf16", "pp2 fp32"],
 )
 def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
     """The reference keeps its activations."""
