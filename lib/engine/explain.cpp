@@ -134,7 +134,7 @@ std::vector<report::Finding> explain_findings(const ExplainInput& input,
     finding.result = input.position[found.first];
     const Result& result = results[finding.result];
     finding.members = positions(found.members);
-    finding.missing_group = found.missing_group;
+    finding.one_sided_group = found.one_sided_group;
     if (const trace::Module* module = module_of(graph, pair.key)) {
       finding.class_name = module->class_name;
       finding.called_at = module->called_at;

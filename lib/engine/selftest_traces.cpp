@@ -150,7 +150,8 @@ std::string no_table(const report::CompareReport& compared) {
   if (compared.verdict == report::Verdict::kMatch) return "";
   if (compared.verdict == report::Verdict::kInconclusive) return compared.why;
   std::uint64_t bad = 0;
-  for (const Outcome outcome : {Outcome::kDiverged, Outcome::kReplicaConflict, Outcome::kMissing}) {
+  for (const Outcome outcome :
+       {Outcome::kDiverged, Outcome::kReplicaConflict, Outcome::kMissing, Outcome::kExtra}) {
     bad += compared.counts.at(outcome);
   }
   return base::concat("the pair itself is not a match (", base::plural(bad, "tensor"),

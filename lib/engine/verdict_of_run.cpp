@@ -58,7 +58,9 @@ void decide(std::size_t lost_reference_ranks, std::size_t lost_candidate_ranks,
   const std::uint64_t in_common = total - count(Outcome::kMissing) - count(Outcome::kExtra);
   if (total == 0) return inconclusive("nothing was compared: both traces are empty", out);
   if (in_common == 0) return inconclusive(nothing_in_common(out), out);
-  if (count(Outcome::kDiverged) + count(Outcome::kReplicaConflict) + count(Outcome::kMissing) > 0) {
+  if (count(Outcome::kDiverged) + count(Outcome::kReplicaConflict) + count(Outcome::kMissing) +
+          count(Outcome::kExtra) >
+      0) {
     out.verdict = Verdict::kDiverged;
     return;
   }
@@ -72,13 +74,11 @@ void decide(std::size_t lost_reference_ranks, std::size_t lost_candidate_ranks,
                count(Outcome::kUnreadable), " of ", total, " tensors were not checked"),
         out);
   }
-  const std::uint64_t unchecked =
-      count(Outcome::kUnreadable) + count(Outcome::kIncomparable) + count(Outcome::kExtra);
+  const std::uint64_t unchecked = count(Outcome::kUnreadable) + count(Outcome::kIncomparable);
   if (unchecked > 0) {
     return inconclusive(concat("nothing diverged, but ", unchecked, " of ", total,
                                " tensors were not checked: ", count(Outcome::kUnreadable),
-                               " unreadable, ", count(Outcome::kIncomparable), " incomparable, ",
-                               count(Outcome::kExtra), " only in the candidate"),
+                               " unreadable, ", count(Outcome::kIncomparable), " incomparable"),
                         out);
   }
   if (count(Outcome::kAfterRoutingFlip) > 0) {

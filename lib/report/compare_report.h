@@ -79,7 +79,7 @@ struct Result {
 struct Finding {
   std::size_t result = 0;  // index into results
   std::vector<std::size_t> members;
-  std::string missing_group;
+  std::string one_sided_group;
   std::string class_name;
   std::string called_at;
   std::vector<std::uint64_t> ranks;

@@ -192,7 +192,10 @@ json keys_json(const std::vector<std::size_t>& indices, const std::vector<Result
 json finding_json(const Finding& finding, const CompareReport& report) {
   const Result& result = report.results[finding.result];
   json out = result_json(result);
-  if (!finding.missing_group.empty()) out["missing_group"] = finding.missing_group;
+  if (!finding.one_sided_group.empty()) {
+    out[result.outcome == verdict::Outcome::kExtra ? "extra_group" : "missing_group"] =
+        finding.one_sided_group;
+  }
   out["members"] = keys_json(finding.members, report.results);
   out["phase"] = phase_name(verdict::phase_of(result.key));
   out["source"] = {{"class", finding.class_name}, {"called_at", finding.called_at}};

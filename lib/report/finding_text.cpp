@@ -153,13 +153,15 @@ std::string code_words(const Finding& finding) {
   return concat(finding.class_name, ", called in ", finding.called_at);
 }
 
-void write_missing(const CompareReport& report, const Finding& finding, Lines& lines) {
+void write_one_sided(const CompareReport& report, const Finding& finding, Lines& lines) {
   std::map<std::string_view, std::size_t> kinds;
   for (const std::size_t i : finding.members) ++kinds[kind_name(report.results[i].key.kind)];
   std::string what;
   for (const auto& [kind, count] : kinds)
     what += concat(what.empty() ? "" : ", ", count, " ", kind);
-  lines.add("missing", concat(what, " in the candidate"));
+  const bool extra = report.results[finding.result].outcome == verdict::Outcome::kExtra;
+  lines.add(extra ? "extra" : "missing",
+            concat(what, extra ? " in the candidate alone" : " in the candidate"));
   lines.add("why", report.results[finding.result].note);
 }
 
@@ -172,7 +174,7 @@ void write_finding(const CompareReport& report, std::size_t index, std::size_t w
   const Result& result = report.results[finding.result];
   const bool group = finding.members.size() > 1;
   out << "  " << index + 1 << "  "
-      << (group ? printable(finding.missing_group)
+      << (group ? printable(finding.one_sided_group)
                 : concat(kind_name(result.key.kind), "  ", printable(result.key.name), "  ",
                          tensor::to_string(result.shape), " ", dtype_short_name(result.dtype)))
       << "      " << verdict::phase_words(verdict::phase_of(result.key)) << "\n";
@@ -185,7 +187,7 @@ void write_finding(const CompareReport& report, std::size_t index, std::size_t w
     lines.add("truth", result.truth ? truth_words(*result.truth) : "");
     lines.add("cause", cause_words(finding));
   } else {
-    write_missing(report, finding, lines);
+    write_one_sided(report, finding, lines);
   }
   lines.add("before", finding.before);
   lines.add("after", downstream_words(report, finding));
@@ -201,7 +203,9 @@ void write_finding_line(const CompareReport& report, std::size_t index, std::ost
   const Finding& finding = report.findings[index];
   const Result& result = report.results[finding.result];
   if (finding.members.size() > 1) {
-    out << "  " << index + 1 << "  missing: " << printable(finding.missing_group) << " ("
+    out << "  " << index + 1 << "  "
+        << (result.outcome == verdict::Outcome::kExtra ? "in the candidate alone: " : "missing: ")
+        << printable(finding.one_sided_group) << " ("
         << base::plural(finding.members.size(), "tensor") << ")\n";
     return;
   }

@@ -62,9 +62,13 @@ void write_answer(const CompareReport& report, const TextStyle& style, std::ostr
     }
     case Verdict::kDiverged: {
       const Finding& first = report.findings.front();
-      const std::string name = first.members.size() > 1
-                                   ? concat(first.missing_group, ", which is missing")
-                                   : to_string(report.results[first.result].key);
+      const Result& result = report.results[first.result];
+      std::string name = first.members.size() > 1 ? first.one_sided_group : to_string(result.key);
+      if (result.outcome == Outcome::kExtra) {
+        name += ", which the candidate alone has";
+      } else if (first.members.size() > 1) {
+        name += ", which is missing";
+      }
       out << bold("DIVERGED", "31", style) << "  first at " << printable(name) << "        ("
           << base::plural(report.findings.size(), "finding") << ", "
           << base::plural(report.downstream, "tensor") << " downstream)\n";

@@ -13,7 +13,9 @@ void order_findings(const std::vector<Node>& nodes, const std::vector<Outcome>& 
     const trace::TensorKey& key = nodes[finding.first].key;
     const Phase phase = phase_of(key);
     int turn = 2;
-    if (phase == Phase::kParameter || phase == Phase::kInput) {
+    if (outcomes[finding.first] == Outcome::kExtra) {
+      turn = 3;
+    } else if (phase == Phase::kParameter || phase == Phase::kInput) {
       turn = 0;
     } else if (outcomes[finding.first] == Outcome::kReplicaConflict) {
       turn = 1;

@@ -6,10 +6,14 @@
 
 #include "base/concat.h"
 #include "verdict/finding_order.h"
-#include "verdict/missing_groups.h"
+#include "verdict/one_sided_groups.h"
 
 namespace ttrace::verdict {
 namespace {
+
+// Whether what is computed from such a tensor may be bad because of it. What the candidate alone
+// recorded says nothing about what follows.
+bool spreads(Outcome outcome) { return is_bad(outcome) && outcome != Outcome::kExtra; }
 
 std::vector<std::size_t> bad_downstream(const std::vector<std::vector<std::size_t>>& dependants,
                                         const std::vector<Outcome>& outcomes,
@@ -39,31 +43,35 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
   for (const std::size_t node : flow.topological_order) {
     for (const std::size_t d : flow.depends_on[node]) {
       dependants[d].push_back(node);
-      if (tainted[d] || is_bad(outcomes[d])) tainted[node] = true;
+      if (tainted[d] || spreads(outcomes[d])) tainted[node] = true;
     }
   }
 
-  const std::vector<std::string> group_of = missing_groups(nodes, outcomes);
-  std::map<std::string, std::vector<std::size_t>> groups;
+  const std::vector<std::string> group_of = one_sided_groups(nodes, outcomes);
+  using Group = std::pair<Outcome, std::string>;
+  std::map<Group, std::vector<std::size_t>> groups;
   for (const std::size_t node : flow.topological_order) {
-    if (outcomes[node] == Outcome::kMissing) groups[group_of[node]].push_back(node);
+    if (is_one_sided(outcomes[node])) groups[{outcomes[node], group_of[node]}].push_back(node);
   }
 
   Frontier frontier;
-  std::set<std::string> told;
+  std::set<Group> told;
   std::vector<bool> in_finding(nodes.size(), false);
   for (const std::size_t node : flow.topological_order) {
     if (!is_bad(outcomes[node]) || tainted[node]) continue;
     Finding finding;
     finding.first = node;
     finding.members = {node};
-    if (outcomes[node] == Outcome::kMissing) {
-      if (!told.insert(group_of[node]).second) continue;
-      finding.members = groups[group_of[node]];
-      finding.missing_group = group_of[node];
+    if (is_one_sided(outcomes[node])) {
+      const Group group{outcomes[node], group_of[node]};
+      if (!told.insert(group).second) continue;
+      finding.members = groups[group];
+      finding.one_sided_group = group.second;
     }
     for (const std::size_t member : finding.members) in_finding[member] = true;
-    finding.downstream = bad_downstream(dependants, outcomes, finding.members);
+    if (spreads(outcomes[node])) {
+      finding.downstream = bad_downstream(dependants, outcomes, finding.members);
+    }
     frontier.findings.push_back(std::move(finding));
   }
   order_findings(nodes, outcomes, frontier.findings);

@@ -14,7 +14,7 @@ namespace ttrace::verdict {
 struct Finding {
   std::size_t first = 0;             // node that stands for the finding
   std::vector<std::size_t> members;  // missing tensors told together; otherwise `first` alone
-  std::string missing_group;         // what is missing as a whole ("layers.3", "kind grad_output")
+  std::string one_sided_group;       // what is missing as a whole ("layers.3", "kind grad_output")
   std::vector<std::size_t> downstream;  // bad nodes that depend on it, ascending
 };
 

@@ -45,7 +45,11 @@ std::string_view outcome_name(Outcome outcome) {
 
 bool is_bad(Outcome outcome) {
   return outcome == Outcome::kDiverged || outcome == Outcome::kReplicaConflict ||
-         outcome == Outcome::kMissing;
+         is_one_sided(outcome);
+}
+
+bool is_one_sided(Outcome outcome) {
+  return outcome == Outcome::kMissing || outcome == Outcome::kExtra;
 }
 
 Judgement judge(const compare::Measurement& measurement, const tolerance::Tolerance& tolerance,

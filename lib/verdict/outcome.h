@@ -33,8 +33,10 @@ inline constexpr std::array kAllOutcomes{
 
 std::string_view outcome_name(Outcome outcome);
 
-// Diverged, in replica conflict or missing: what a finding is made of.
+// Diverged, in replica conflict, missing or extra: what a finding is made of.
 bool is_bad(Outcome outcome);
+// In one of the traces only.
+bool is_one_sided(Outcome outcome);
 
 struct Judgement {
   Outcome outcome = Outcome::kMatch;

@@ -76,8 +76,7 @@ void check_verdict(const CompareReport& out) {
     const Outcome outcome = result.outcome;
     checked = checked ||
               (outcome == Outcome::kMatch && result.comparison->measurement.total.elements > 0);
-    unchecked = unchecked || outcome == Outcome::kUnreadable || outcome == Outcome::kExtra ||
-                outcome == Outcome::kIncomparable;
+    unchecked = unchecked || outcome == Outcome::kUnreadable || outcome == Outcome::kIncomparable;
     bad = bad || verdict::is_bad(outcome);
     in_common += outcome != Outcome::kMissing && outcome != Outcome::kExtra ? 1 : 0;
     const bool measured = outcome == Outcome::kMatch || outcome == Outcome::kDiverged ||

@@ -215,12 +215,14 @@ TEST_CASE("a defect of the program is no property of a tensor") {
   CHECK_THROWS_AS(compared(one_tensor(), candidate), base::Error);
 }
 
-TEST_CASE("a missing tensor diverges, an extra one does not match") {
+TEST_CASE("a tensor that one trace lacks diverges") {
   MemoryTrace both = one_tensor();
   both.put(make_entry("b", {8}), kValues);
   CHECK(compared(both, one_tensor()).verdict == Verdict::kDiverged);
   const CompareReport extra = compared(one_tensor(), both);
-  CHECK(extra.verdict == Verdict::kInconclusive);
+  CHECK(extra.verdict == Verdict::kDiverged);
+  REQUIRE(extra.findings.size() == 1);
+  CHECK(extra.results[extra.findings[0].result].outcome == Outcome::kExtra);
   CHECK(extra.counts.at(Outcome::kExtra) == 1);
 }
 

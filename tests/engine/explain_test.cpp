@@ -115,7 +115,7 @@ TEST_CASE("missing tensors are members of one finding without numbers") {
   step.put_missing("fc.weight", Kind::kParam);
   const CompareReport out = step.compared();
   REQUIRE(out.findings.size() == 1);
-  CHECK(out.findings[0].missing_group == "fc (step 0)");
+  CHECK(out.findings[0].one_sided_group == "fc (step 0)");
   CHECK(out.findings[0].members.size() == 3);
   CHECK(out.findings[0].causes.empty());
   CHECK(out.findings[0].where.empty());

@@ -59,15 +59,16 @@ TEST_CASE(
 }
 
 TEST_CASE("a bad tensor is a divergence, whatever else is wrong") {
-  for (const Outcome bad : {Outcome::kDiverged, Outcome::kReplicaConflict, Outcome::kMissing}) {
+  for (const Outcome bad :
+       {Outcome::kDiverged, Outcome::kReplicaConflict, Outcome::kMissing, Outcome::kExtra}) {
     CHECK(decided({bad, Outcome::kMatch}).verdict == Verdict::kDiverged);
     CHECK(decided({bad, Outcome::kUnreadable}, 0, 1).verdict == Verdict::kDiverged);
-    CHECK(decided({bad, Outcome::kIncomparable, Outcome::kExtra}).verdict == Verdict::kDiverged);
+    CHECK(decided({bad, Outcome::kIncomparable}).verdict == Verdict::kDiverged);
   }
 }
 
 TEST_CASE("anything unchecked makes a run inconclusive") {
-  for (const Outcome unchecked : {Outcome::kUnreadable, Outcome::kIncomparable, Outcome::kExtra}) {
+  for (const Outcome unchecked : {Outcome::kUnreadable, Outcome::kIncomparable}) {
     const auto out = decided({Outcome::kMatch, Outcome::kMatch, unchecked});
     CHECK(out.verdict == Verdict::kInconclusive);
     CHECK(out.why.find("nothing diverged, but 1 of 3 tensors were not checked") == 0);
@@ -112,7 +113,7 @@ Verdict expected_verdict(const std::set<Outcome>& seen, bool lost) {
   });
   const bool bad = std::any_of(seen.begin(), seen.end(), verdict::is_bad);
   if (in_common && bad) return Verdict::kDiverged;
-  const bool all_checked = !lost && !bad && !has(Outcome::kExtra) && !has(Outcome::kUnreadable) &&
+  const bool all_checked = !lost && !bad && !has(Outcome::kUnreadable) &&
                            !has(Outcome::kIncomparable) && !has(Outcome::kAfterRoutingFlip);
   return all_checked && has(Outcome::kMatch) ? Verdict::kMatch : Verdict::kInconclusive;
 }

@@ -96,7 +96,7 @@ TEST_CASE("missing tensors are counted by kind") {
        test::unmeasured("layers.3.fc.weight", Outcome::kMissing, "gone", trace::Kind::kParam)});
   report.findings = {test::finding_of(0)};
   report.findings[0].members = {0, 1, 2};
-  report.findings[0].missing_group = "layers.3 (step 0)";
+  report.findings[0].one_sided_group = "layers.3 (step 0)";
   CHECK(block(report).find("  1  layers.3 (step 0)      forward\n") == 0);
   CHECK(contains(block(report), "     missing  2 output, 1 param in the candidate\n"));
   CHECK(line(report) == "  1  missing: layers.3 (step 0) (3 tensors)\n");
@@ -106,7 +106,7 @@ TEST_CASE("a single missing tensor is told by its name") {
   CompareReport report = test::report_of(
       Verdict::kDiverged, {test::unmeasured("fc", Outcome::kMissing, "in the reference only")});
   report.findings = {test::finding_of(0)};
-  report.findings[0].missing_group = "fc (step 0)";
+  report.findings[0].one_sided_group = "fc (step 0)";
   CHECK(block(report).find("  1  output  fc  [4] f32      forward\n") == 0);
   CHECK(contains(block(report), "missing  1 output in the candidate\n"));
   CHECK(line(report) == "  1  fc · output · step 0: missing\n");

@@ -176,7 +176,7 @@ TEST_CASE("replicas in conflict are told in classes, missing ones by their group
   report.results[0].outcome = Outcome::kReplicaConflict;
   report.results[0].comparison->measurement.replicas_differ = true;
   report.results[0].comparison->measurement.replicas = {2.5, {{0, 2}, {1}}};
-  report.findings[0].missing_group = "layers.3";
+  report.findings[0].one_sided_group = "layers.3";
   report.findings[0].causes[0].axis = "";
   const json finding = parsed(report)["frontier"][0];
   CHECK(finding["replica_classes"] == json{{0, 2}, {1}});

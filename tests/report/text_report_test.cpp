@@ -56,7 +56,7 @@ TEST_CASE("the first line names a missing layer as a whole") {
                            test::unmeasured("layers.3.b", Outcome::kMissing, "gone")});
   report.findings = {test::finding_of(0)};
   report.findings[0].members = {0, 1};
-  report.findings[0].missing_group = "layers.3 (step 0)";
+  report.findings[0].one_sided_group = "layers.3 (step 0)";
   CHECK(first_line(report) ==
         "DIVERGED  first at layers.3 (step 0), which is missing        (1 finding, 0 tensors "
         "downstream)");
@@ -173,7 +173,7 @@ TEST_CASE("nothing from a file moves the cursor or breaks a line") {
     finding.causes = {{"scaled", evil, evil, 0}};
   }
   report.findings[1].members = {1, 2};
-  report.findings[1].missing_group = evil;
+  report.findings[1].one_sided_group = evil;
   for (const Verdict verdict : {Verdict::kMatch, Verdict::kDiverged, Verdict::kInconclusive}) {
     report.verdict = verdict;
     report.why = evil;

@@ -79,7 +79,7 @@ TEST_CASE("one bug is one finding, and all else that is bad is counted downstrea
   CHECK(std::is_sorted(frontier.findings[0].downstream.begin(),
                        frontier.findings[0].downstream.end()));
   CHECK(frontier.findings[0].members == std::vector{frontier.findings[0].first});
-  CHECK(frontier.findings[0].missing_group.empty());
+  CHECK(frontier.findings[0].one_sided_group.empty());
 }
 
 TEST_CASE("two outputs of one module are two findings") {
@@ -117,11 +117,19 @@ TEST_CASE("outcomes that are not bad start nothing") {
   run.set("output:embed@0", Outcome::kUnreadable);
   run.set("output:layer.norm1@0", Outcome::kIncomparable);
   run.set("output:layer.attn@0", Outcome::kBelowNoiseFloor);
-  run.set("output:layer.mlp@0", Outcome::kExtra);
   run.set("output:head@0", Outcome::kSkippedByRule);
   CHECK(run.frontier().findings.empty());
   run.set("loss:loss@0", Outcome::kDiverged);
   CHECK(run.firsts() == Names{"loss:loss@0"});
+}
+
+TEST_CASE("nothing follows from what the candidate alone has, and it is told last") {
+  Run run;
+  run.set("output:embed@0", Outcome::kExtra);
+  CHECK(run.firsts() == Names{"output:embed@0"});
+  run.spoil_from("output:layer.mlp@0", Outcome::kDiverged);
+  CHECK(run.firsts() == Names{"output:layer.mlp@0", "output:embed@0"});
+  CHECK(run.frontier().findings[1].downstream.empty());
 }
 
 TEST_CASE("a replica conflict is a divergence") {
@@ -153,7 +161,7 @@ TEST_CASE("a missing layer is one finding with all its tensors") {
   run.set("output:head@0", Outcome::kDiverged);
   const Frontier frontier = run.frontier();
   REQUIRE(frontier.findings.size() == 1);
-  CHECK(frontier.findings[0].missing_group == "layer (step 0)");
+  CHECK(frontier.findings[0].one_sided_group == "layer (step 0)");
   CHECK(frontier.findings[0].members.size() == run.bad() - 1);
   CHECK(frontier.downstream == 1);
   CHECK(test::labels(run.nodes(), frontier.findings[0].downstream) == Labels{"output:head@0"});
@@ -165,7 +173,7 @@ TEST_CASE("a missing kind is one finding") {
                 [](const trace::TensorKey& key) { return key.kind == Kind::kGradOutput; });
   const Frontier frontier = run.frontier();
   REQUIRE(frontier.findings.size() == 1);
-  CHECK(frontier.findings[0].missing_group == "every grad_output of step 0");
+  CHECK(frontier.findings[0].one_sided_group == "every grad_output of step 0");
   CHECK(frontier.downstream == 0);
 }
 
@@ -174,7 +182,7 @@ TEST_CASE("a missing step is one finding") {
   run.set_where(Outcome::kMissing, [](const trace::TensorKey& key) { return key.step == 1; });
   const Frontier frontier = run.frontier();
   REQUIRE(frontier.findings.size() == 1);
-  CHECK(frontier.findings[0].missing_group == "step 1");
+  CHECK(frontier.findings[0].one_sided_group == "step 1");
   CHECK(frontier.findings[0].members.size() == run.nodes().size() / 2);
 }
 

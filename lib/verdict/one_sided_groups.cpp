@@ -1,4 +1,4 @@
-#include "verdict/missing_groups.h"
+#include "verdict/one_sided_groups.h"
 
 #include <map>
 #include <utility>
@@ -9,16 +9,16 @@
 namespace ttrace::verdict {
 namespace {
 
-// Tensors of the reference below a name, and how many of them are missing.
+// Tensors of one trace below a name, and how many of them the other lacks.
 struct Tally {
   std::size_t all = 0;
-  std::size_t missing = 0;
+  std::size_t lacking = 0;
 
-  void add(bool is_missing) {
+  void add(bool is_lacking) {
     ++all;
-    missing += is_missing ? 1 : 0;
+    lacking += is_lacking ? 1 : 0;
   }
-  bool whole() const { return all == missing; }
+  bool whole() const { return all == lacking; }
 };
 
 // Calls visit("a"), visit("a.b"), visit("a.b.c") for "a.b.c[1]".
@@ -32,27 +32,25 @@ void for_each_prefix(std::string_view name, Visit visit) {
   visit(name);
 }
 
-}  // namespace
-
-std::vector<std::string> missing_groups(const std::vector<Node>& nodes,
-                                        const std::vector<Outcome>& outcomes) {
+// Fills in the groups of nodes with `outcome`, in the trace that has them.
+void add_groups(const std::vector<Node>& nodes, const std::vector<Outcome>& outcomes,
+                Outcome outcome, std::vector<std::string>& groups) {
   std::map<std::uint64_t, Tally> steps;
   std::map<std::pair<std::uint64_t, trace::Kind>, Tally> kinds;
   std::map<std::pair<std::uint64_t, std::string>, Tally, std::less<>> modules;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (outcomes[i] == Outcome::kExtra) continue;  // not in the reference
+    const bool lacking = outcomes[i] == outcome;
+    if (is_one_sided(outcomes[i]) && !lacking) continue;  // of the other trace
     const trace::TensorKey& key = nodes[i].key;
-    const bool missing = outcomes[i] == Outcome::kMissing;
-    steps[key.step].add(missing);
-    kinds[{key.step, key.kind}].add(missing);
+    steps[key.step].add(lacking);
+    kinds[{key.step, key.kind}].add(lacking);
     for_each_prefix(key.name, [&](std::string_view prefix) {
-      modules[{key.step, std::string(prefix)}].add(missing);
+      modules[{key.step, std::string(prefix)}].add(lacking);
     });
   }
 
-  std::vector<std::string> groups(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (outcomes[i] != Outcome::kMissing) continue;
+    if (outcomes[i] != outcome) continue;
     const trace::TensorKey& key = nodes[i].key;
     const Tally& kind = kinds[{key.step, key.kind}];
     if (steps[key.step].whole()) {
@@ -69,6 +67,16 @@ std::vector<std::string> missing_groups(const std::vector<Node>& nodes,
         groups[i] = base::concat(prefix, " (step ", key.step, ")");
       });
     }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> one_sided_groups(const std::vector<Node>& nodes,
+                                          const std::vector<Outcome>& outcomes) {
+  std::vector<std::string> groups(nodes.size());
+  for (const Outcome outcome : {Outcome::kMissing, Outcome::kExtra}) {
+    add_groups(nodes, outcomes, outcome, groups);
   }
   return groups;
 }

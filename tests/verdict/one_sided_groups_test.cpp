@@ -1,4 +1,4 @@
-#include "verdict/missing_groups.h"
+#include "verdict/one_sided_groups.h"
 
 #include "support/catch.h"
 #include "verdict/tiny_model.h"
@@ -14,7 +14,7 @@ std::vector<std::string> groups(const std::vector<Node>& nodes,
                                 Outcome others = Outcome::kMatch) {
   std::vector<Outcome> outcomes(nodes.size(), others);
   for (const std::size_t i : missing) outcomes[i] = Outcome::kMissing;
-  return missing_groups(nodes, outcomes);
+  return one_sided_groups(nodes, outcomes);
 }
 
 const std::vector<Node> kLayers{
@@ -64,15 +64,15 @@ TEST_CASE("steps are told apart") {
   CHECK(groups(nodes, {2, 3, 4})[2] == "layers.1 (step 0)");
 }
 
-TEST_CASE("what only the candidate has does not hide that a module is missing") {
+TEST_CASE("what the candidate alone has is told by itself and does not hide a missing module") {
   std::vector<Node> nodes = kLayers;
   nodes.push_back(make_node(Kind::kOutput, "layers.1.mlp.extra", 0));
   std::vector<Outcome> outcomes(nodes.size(), Outcome::kMatch);
   for (const std::size_t i : {2, 3, 4}) outcomes[i] = Outcome::kMissing;
   outcomes[6] = Outcome::kExtra;
-  const auto found = missing_groups(nodes, outcomes);
+  const auto found = one_sided_groups(nodes, outcomes);
   CHECK(found[2] == "layers.1 (step 0)");
-  CHECK(found[6].empty());
+  CHECK(found[6] == "layers.1 (step 0)");  // all that the candidate has of it
 }
 
 TEST_CASE("a name that is nothing but a number in brackets is a name") {
