@@ -71,8 +71,8 @@ bool is_finer(const View& truth, const View& reference) {
 // Names of tensors for a warning: the first few, and how many more.
 class Names {
  public:
-  void add(std::string text) {
-    if (++count_ <= kMostNamed) text_ += base::concat(count_ > 1 ? "; " : "", std::move(text));
+  void add(const std::string& text) {
+    if (++count_ <= kMostNamed) text_ += base::concat(count_ > 1 ? "; " : "", text);
   }
   std::uint64_t count() const { return count_; }
   std::string text() const {

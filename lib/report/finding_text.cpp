@@ -6,6 +6,7 @@
 
 #include "base/concat.h"
 #include "base/number_text.h"
+#include "report/routing_text.h"
 #include "report/truth_text.h"
 #include "report/wrap.h"
 #include "verdict/phase.h"
@@ -180,6 +181,7 @@ void write_finding(const CompareReport& report, std::size_t index, std::size_t w
       << "      " << verdict::phase_words(verdict::phase_of(result.key)) << "\n";
   if (result.comparison) {
     lines.add("error", error_words(result));
+    lines.add("routing", left_out_words(result));
     lines.add("where", finding.where);
     lines.add("parts", part_words(finding, result));
     lines.add("replay", replay_words(result));

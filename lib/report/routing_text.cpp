@@ -32,6 +32,12 @@ std::string flip_words(const RouterFlips& router) {
                 short_number(router.noise), " (", router.scores, ")");
 }
 
+std::string left_out_words(const Result& result) {
+  if (result.tokens_left_out == 0) return "";
+  return concat("without the rows of ", base::plural(result.tokens_left_out, "token"),
+                " that went to other experts");
+}
+
 void write_routing(const CompareReport& report, bool all, std::ostream& out) {
   if (report.routers.empty()) return;
   std::uint64_t flipped = 0;

@@ -7,6 +7,11 @@ namespace ttrace::routing {
 namespace {
 
 constexpr double kSumRounding = 4 * 0x1p-23;
+
+// Of the score itself, and half an ulp of its exponential, should the choice be made after a
+// softmax or sigmoid.
+double rounding_of(double score, double epsilon) { return epsilon * (std::abs(score) + 0.25); }
+
 constexpr std::size_t kMostRowsKept = std::size_t{1} << 20;  // elements of W: 8 MiB
 
 class RecordedScores final : public Scores {
@@ -16,7 +21,7 @@ class RecordedScores final : public Scores {
 
   Score of(std::uint64_t token, std::uint64_t expert) override {
     const double value = rows_.row(token)[expert];
-    return {value, epsilon_ * std::abs(value)};
+    return {value, rounding_of(value, epsilon_)};
   }
   std::uint64_t bytes_read() const override { return rows_.bytes_read(); }
 
@@ -43,7 +48,7 @@ class LinearScores final : public Scores {
       sizes += std::abs(x[i] * w[i]);
     }
     if (bias_) score.value += bias_->row(expert)[0];
-    score.rounding = epsilon_ * std::abs(score.value) + kSumRounding * sizes;
+    score.rounding = rounding_of(score.value, epsilon_) + kSumRounding * sizes;
     return score;
   }
   std::uint64_t bytes_read() const override {

@@ -26,12 +26,12 @@ class Scores {
 };
 
 // A tensor with a row for every token and a column for every expert, `epsilon` that of its
-// precision. Rounding: half an ε of either value, twice over.
+// precision. Rounding: one `epsilon` of the score, and a quarter for a softmax or sigmoid after it.
 std::unique_ptr<Scores> recorded_scores(const compare::TensorRef& scores, std::uint64_t tokens,
                                         double epsilon);
 
 // x·Wᵀ + b in binary64: x a row for every token, W [experts, length of a row], b [experts] or
-// nothing. Rounding: one `epsilon` of the score, and that of sums in f32, 4·2⁻²³·Σ|x·w|.
+// nothing. Rounding: as above, and that of sums in f32, 4·2⁻²³·Σ|x·w|.
 std::unique_ptr<Scores> linear_scores(const compare::TensorRef& input,
                                       const compare::TensorRef& weight,
                                       const std::optional<compare::TensorRef>& bias,

@@ -145,6 +145,7 @@ def test_a_bug_in_the_experts_is_not_hidden_by_flips(tmp_path: Path, ttrace: Run
     assert found["tokens_left_out"] == report["routing"][0]["flipped"]
     assert found["scale"] == pytest.approx(1.2, abs=0.02)
     assert "also without the rows" in found["reason"]
+    assert "     routing  without the rows of " in done.stdout
 
 
 def test_a_bug_before_the_router_is_not_taken_for_flips(tmp_path: Path, ttrace: Run) -> None:

@@ -41,6 +41,18 @@ TEST_CASE("flips in words: explained, not explained, after others") {
         "token 17: expert 1 for 0, against its own scores, which are 2 apart the other way");
 }
 
+TEST_CASE("a finding says which rows its numbers leave out") {
+  CompareReport report = test::diverged_report();
+  std::ostringstream before;
+  write_text(report, {}, before);
+  CHECK(before.str().find("     routing ") == std::string::npos);
+  report.results[0].tokens_left_out = 1;
+  std::ostringstream out;
+  write_text(report, {}, out);
+  CHECK(out.str().find("     routing  without the rows of 1 token that went to other experts\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("the text report tells flips and what was not judged for them") {
   CompareReport report =
       test::report_of(Verdict::kInconclusive,
