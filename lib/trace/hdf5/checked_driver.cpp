@@ -93,6 +93,11 @@ herr_t read_file(H5FD_t* common, H5FD_mem_t, hid_t, haddr_t address, std::size_t
   return 0;
 }
 
+herr_t handle_of(H5FD_t* common, hid_t, void** handle) {
+  *handle = &of(common);
+  return 0;
+}
+
 herr_t refuse_write(H5FD_t*, H5FD_mem_t, hid_t, haddr_t, std::size_t, const void*) { return -1; }
 
 hid_t driver() {
@@ -112,6 +117,7 @@ hid_t driver() {
     driver.get_eoa = allocated_end;
     driver.set_eoa = set_allocated_end;
     driver.get_eof = file_end;
+    driver.get_handle = handle_of;
     driver.read = read_file;
     driver.write = refuse_write;
     return H5FDregister(&driver);
@@ -125,6 +131,19 @@ void use_checked_driver(hid_t access) {
   if (driver() < 0 || H5Pset_driver(access, driver(), nullptr) < 0) {
     throw base::internal_error("registering the HDF5 file driver: ", last_error());
   }
+}
+
+std::optional<OpenFile> open_file_of(hid_t object) {
+  const Handle file(H5Iget_file_id(object), H5Fclose);
+  const Handle access(H5Fget_access_plist(file.get()), H5Pclose);
+  if (!file || !access || H5Pget_driver(access.get()) != driver()) return std::nullopt;
+  void* opened = nullptr;
+  if (H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &opened) < 0 || opened == nullptr) {
+    H5Eclear2(H5E_DEFAULT);
+    return std::nullopt;
+  }
+  const auto& checked = *static_cast<const CheckedFile*>(opened);
+  return OpenFile{checked.descriptor, checked.end};
 }
 
 }  // namespace ttrace::trace::hdf5

@@ -6,11 +6,22 @@
 // and network file systems often lack.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "trace/hdf5/handle.h"
 
 namespace ttrace::trace::hdf5 {
 
 // Makes files opened with the access list `access` go through the driver. Hold a LibraryLock.
 void use_checked_driver(hid_t access);
+
+struct OpenFile {
+  int descriptor = -1;    // open as long as HDF5 keeps the file open
+  std::uint64_t end = 0;  // size of the file
+};
+
+// The file behind `object` (a dataset of it), if the driver opened it. Hold a LibraryLock.
+std::optional<OpenFile> open_file_of(hid_t object);
 
 }  // namespace ttrace::trace::hdf5

@@ -1,9 +1,11 @@
 // One dataset of an untrusted file.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "trace/hdf5/handle.h"
+#include "trace/hdf5/raw_range.h"
 #include "trace/source.h"
 
 namespace ttrace::trace::hdf5 {
@@ -25,6 +27,7 @@ class StoredDataset : public Dataset {
   Handle object_;
   Handle type_;
   DatasetFacts facts_;
+  std::optional<RawRange> raw_;  // where the elements lie in the file as they are
 };
 
 }  // namespace ttrace::trace::hdf5
