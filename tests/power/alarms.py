@@ -1,0 +1,149 @@
+"""Tables of the healthy grid: false alarms, and what came closest to its limit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from power.store import Record, Store
+from power.tables import percent, share, table
+
+NOISE = {0: "none (fallback rule)", 1: "one", 3: "three"}
+PLACES = ("tensor", "shard", "block", "element", "replayed update")
+
+
+def compared(store: Store, noise: int | None = None) -> list[Record]:
+    """Comparisons of healthy runs, those with so many noise runs."""
+    known = [record for record in store.of("healthy") if "failed" not in record]
+    return [record for record in known if noise is None or len(record["noise"]) == noise]
+
+
+def untrained(store: Store) -> dict[str, str]:
+    """Run -> why it could not be trained."""
+    return {_run(record): record["failed"] for record in store.of("healthy") if "failed" in record}
+
+
+def _run(record: Record) -> str:
+    return f"{record['framework']} {record['model']} {record['run']}"
+
+
+def alarms(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if record["exit_code"] != 0]
+
+
+def by_noise(store: Store) -> str:
+    rows = []
+    for count, name in NOISE.items():
+        records = compared(store, count)
+        false = alarms(records)
+        tensors = sum(record["tensors"] for record in records)
+        beyond = sum(record["tensors_beyond"] for record in records)
+        slices = sum(record["slices_beyond"] for record in records)
+        unchecked = sum(record["unchecked"] for record in records)
+        rate = percent(len(false), len(records))
+        rows.append([name, len(records), len(false), rate, tensors, beyond, slices, unchecked])
+    head = ["noise runs", "comparisons", "with an alarm", "", "tensors", "beyond", "slices beyond"]
+    return table([*head, "below the noise floor"], rows)
+
+
+def by_precision_and_axis(store: Store, noise: int) -> str:
+    """A run of several axes counts for each of them."""
+    return _matrix(
+        compared(store, noise),
+        "axis",
+        lambda record: record["axes"] or ["(none)"],
+        lambda record: [record["precision"]],
+    )
+
+
+def by_pair(store: Store, noise: int) -> str:
+    """Runs that have both axes; on the diagonal, that have the axis at all."""
+    return _matrix(compared(store, noise), "", lambda r: r["axes"], lambda r: r["axes"])
+
+
+def by_model(store: Store) -> str:
+    groups: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    for record in compared(store, 3):
+        groups[record["framework"], record["precision"], record["model"]].append(record)
+    rows = []
+    for (framework, precision, model), records in groups.items():
+        worst = max((r["worst"].get("tensor", {}).get("share", 0) for r in records), default=0)
+        tensors = f"{min(r['tensors'] for r in records)}–{max(r['tensors'] for r in records)}"
+        rows.append(
+            [framework, model, precision, len(records), tensors, len(alarms(records)), share(worst)]
+        )
+    head = ["framework", "model", "precision", "runs", "tensors a run", "alarms"]
+    return table([*head, "worst tensor / limit"], rows)
+
+
+def closest(store: Store) -> str:
+    """The largest share of its limit, by what was judged."""
+    rows = []
+    for count, name in NOISE.items():
+        precisions = sorted({record["precision"] for record in compared(store, count)})
+        for place in PLACES:
+            for precision in precisions:
+                found = [
+                    (record["worst"][place]["share"], _run(record), record["worst"][place]["where"])
+                    for record in compared(store, count)
+                    if record["precision"] == precision and place in record["worst"]
+                ]
+                if found:
+                    worst, run, where = max(found)
+                    rows.append([name, place, precision, share(worst), run, where])
+    return table(["noise runs", "what", "precision", "share of its limit", "run", "where"], rows)
+
+
+def listed(store: Store) -> str:
+    """Every false alarm."""
+    rows = []
+    for record in alarms(compared(store)):
+        seeds = ", ".join(map(str, record["noise"])) or "none"
+        first = record["beyond"][0]["where"] if record["beyond"] else ""
+        beyond = f"{record['tensors_beyond']} tensors, {record['slices_beyond']} slices"
+        rows.append([_run(record), record["precision"], seeds, beyond, first, record["answer"]])
+    if not rows:
+        return "None."
+    return table(["run", "precision", "noise seeds", "beyond", "first", "answer"], rows)
+
+
+def headline(store: Store) -> list[tuple[str, str, str]]:
+    """(what, target, measured) of the issue's targets on false alarms."""
+    with_three, with_one = compared(store, 3), compared(store, 1)
+    tensors = sum(record["tensors_beyond"] for record in with_three)
+    slices = sum(record["slices_beyond"] for record in with_three)
+    runs = len(alarms(with_three))
+    said = f"{tensors} tensors, {slices} slices, in {runs} of {len(with_three)} runs"
+    one = alarms(with_one)
+    rate = percent(len(one), len(with_one))
+    comparisons = f"{len(one)} of {len(with_one)} comparisons ({rate})"
+    of_runs = f"{len({_run(record) for record in one})} of {len({_run(r) for r in with_one})} runs"
+    three = "false alarms over the healthy grid with 3 noise runs"
+    return [
+        (three, "0 tensors, 0 slices", said),
+        ("the same with 1 noise run", "≤ 1 run in 100", f"{comparisons}, in {of_runs}"),
+    ]
+
+
+def _matrix(
+    records: Sequence[Record],
+    corner: str,
+    rows_of: Callable[[Record], list[str]],
+    columns_of: Callable[[Record], list[str]],
+) -> str:
+    """Runs with an alarm of runs, by row and column."""
+    cells: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        for row in rows_of(record):
+            for column in columns_of(record):
+                cells[row, column].append(record)
+    columns = sorted({column for _, column in cells})
+    lines = [
+        [row, *(_cell(cells.get((row, column))) for column in columns)]
+        for row in sorted({row for row, _ in cells})
+    ]
+    return table([corner, *columns], lines)
+
+
+def _cell(records: list[Record] | None) -> str:
+    return f"{len(alarms(records))} of {len(records)}" if records else "–"

@@ -1,0 +1,122 @@
+"""The grid of the miniature's runs, as data: a new option of the trainer is a new row here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from gallery.bugs import BUGS
+from gallery.config import parse
+
+from power.runs import Family, Fault, Model, Run
+
+LAUNCHER = Path(__file__).with_name("launch_miniature.py")
+
+PRECISIONS = ("fp32", "bf16", "fp16", "fp8")
+_WIDE = "--hidden 64 --heads 8 --ffn-hidden 128 --sequence 32 --vocabulary 64"
+_FOUR = "--microbatches 4"
+# Depth x width, and what is added to it. The first is trained in every layout.
+MODELS = {
+    "4x64": f"--layers 4 {_WIDE} {_FOUR} --seed 11",
+    "2x32": f"--layers 2 {_FOUR}",
+    "2x32-seed7": f"--layers 2 {_FOUR} --seed 7",
+    "2x32-3steps": f"--layers 2 {_FOUR} --seed 8 --steps 3",
+    "2x32-1024tokens": f"--layers 2 {_FOUR} --seed 3 --sequence 128 --batch 8",
+    "2x128": f"--layers 2 {_FOUR} --hidden 128 --heads 8 --ffn-hidden 256 --vocabulary 96 --seed 5",
+    "6x64": f"--layers 6 {_WIDE} {_FOUR} --seed 6",
+    "8x32": f"--layers 8 {_FOUR} --seed 9",
+    "12x32-clipped": f"--layers 12 {_FOUR} --clip 1.0 --seed 10",
+    "16x64": f"--layers 16 {_WIDE} {_FOUR} --seed 12",
+}
+# Every axis and their pairs.
+LAYOUTS = {
+    "tp2": "--tp 2",
+    "tp2-sp": "--tp 2 --sp",
+    "pp2": "--pp 2",
+    "cp2": "--cp 2",
+    "dp2": "--dp 2",
+    "tp4": "--tp 4",
+    "tp4-sp": "--tp 4 --sp",
+    "pp4": "--pp 4",
+    "cp4": "--cp 4",
+    "dp4": "--dp 4",
+    "tp2-pp2": "--tp 2 --pp 2",
+    "tp2-sp-pp2": "--tp 2 --sp --pp 2",
+    "tp2-cp2": "--tp 2 --cp 2",
+    "tp2-sp-cp2": "--tp 2 --sp --cp 2",
+    "tp2-dp2": "--tp 2 --dp 2",
+    "tp2-sp-dp2": "--tp 2 --sp --dp 2",
+    "pp2-cp2": "--pp 2 --cp 2",
+    "pp2-dp2": "--pp 2 --dp 2",
+    "cp2-dp2": "--cp 2 --dp 2",
+}
+# Of the other models each is trained in one layout of so many, and the next model in the next ones.
+SPREAD = 4
+# Features that are no axis, or of most runs.
+EVERYWHERE = {"fp8", "accumulation"}
+# Into the runs of these models and layouts faults of all sizes are put.
+SAMPLED = {"4x64": ("tp2-sp", "pp2-dp2"), "2x128": ("tp2-sp",), "12x32-clipped": ("cp2",)}
+EMPTIED = {("2x32", "fp32"): {"tp2-sp": 1}}
+# A loss that is divided by 31 tokens instead of 32, and the gradients of it alone.
+TOKENS = "tokens-miscounted"
+MISCOUNTED = ("4x64", "2x32", "12x32-clipped")
+LOSS_GRADIENT = ("grad_output (model)", "grad_output criterion")
+ALL_GRADIENTS = ("grad_output *", "param_grad *", "main_grad *")
+
+
+def family() -> Family:
+    models = [_model(name, precision) for name in MODELS for precision in PRECISIONS]
+    return Family("miniature", LAUNCHER, tuple(models))
+
+
+def layouts(model: str, precision: str) -> list[str]:
+    """Names of the layouts in which a model is trained."""
+    if model == next(iter(MODELS)):
+        return list(LAYOUTS)
+    turn = list(MODELS).index(model) + list(PRECISIONS).index(precision)
+    chosen = list(LAYOUTS)[turn % SPREAD :: SPREAD]
+    if model.startswith("2x"):
+        chosen = [layout for layout in chosen if layout != "pp4"]  # of two layers
+    wanted = [*SAMPLED.get(model, ()), *EMPTIED.get((model, precision), {}), *chosen]
+    return list(dict.fromkeys(wanted))
+
+
+def _model(name: str, precision: str) -> Model:
+    options = [*MODELS[name].split(), "--precision", precision]
+    return Model(
+        f"{name}-{precision}",
+        precision,
+        {"options": options},
+        tuple(run(layout, options) for layout in layouts(name, precision)),
+        tuple(_faults(name, precision, options)),
+        SAMPLED.get(name, ()),
+        EMPTIED.get((name, precision), {}),
+    )
+
+
+def run(layout: str, options: list[str]) -> Run:
+    told = [*options, *LAYOUTS[layout].split()]
+    config = parse(told)
+    return Run(layout, config.ranks, config.features - EVERYWHERE, {"options": told})
+
+
+def _shows(candidate: Run, needs: frozenset[str]) -> bool:
+    return needs <= parse(candidate.case["options"]).features
+
+
+def _faults(name: str, precision: str, options: list[str]) -> Iterator[Fault]:
+    if name == next(iter(MODELS)):
+        runs = [run(layout, options) for layout in LAYOUTS]
+        for bug, facts in BUGS.items():
+            base = next((one for one in runs if _shows(one, facts.needs)), None)
+            if base:
+                case = {"options": [*base.case["options"], "--bug", bug]}
+                kind, names = facts.first_wrong.kind, facts.first_wrong.names
+                wrong = tuple(f"{kind} {pattern}" for pattern in names)
+                yield Fault(Run(bug, base.ranks, base.axes, case), wrong, wrong)
+    if precision != "fp32" and name in MISCOUNTED:
+        for layout in layouts(name, precision)[:2]:
+            base = run(layout, options)
+            case = {**base.case, "gradients": 32 / 31}
+            wrong_run = Run(f"{TOKENS}-{layout}", base.ranks, base.axes, case)
+            yield Fault(wrong_run, LOSS_GRADIENT, ALL_GRADIENTS)

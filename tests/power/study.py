@@ -1,0 +1,75 @@
+"""Traces the grid and measures it; goes on where a study that was stopped has left off."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from power import detection, faulty, healthy, keys, results
+from power.runs import SEEDS, Family, Model
+from power.store import Store
+from power.training import train
+
+PARTS = (healthy, faulty, detection, keys)
+_NOISE_RUNS = [f"noise{seed}" for seed in SEEDS]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("raw", type=Path, help="raw results, lines of JSON; kept between studies")
+    parser.add_argument("--only", default="", help="families of this name (a part of it)")
+    parser.add_argument("--write", action="store_true", help="only write what is known by now")
+    given = parser.parse_args()
+    store = Store(given.raw)
+    if not given.write:
+        # Imported late: these need the frameworks' tests.
+        from power import framework_rows, rows
+
+        chosen = [rows.family(), *framework_rows.families()]
+        study([family for family in chosen if given.only in family.name], store)
+    results.write(store, Path(__file__).parent)
+
+
+def study(families: Iterable[Family], store: Store) -> None:
+    for family in families:
+        missing = [model for model in family.models if pending(family, model, store)]
+        for begin in range(0, len(missing), family.batch):
+            with tempfile.TemporaryDirectory() as folder:
+                measure(family, missing[begin : begin + family.batch], store, Path(folder))
+
+
+def pending(family: Family, model: Model, store: Store) -> bool:
+    return any(name not in store for part in PARTS for name in part.names(family, model))
+
+
+def measure(family: Family, models: list[Model], store: Store, folder: Path) -> None:
+    traces, scratch = folder / "traces", folder / "scratch"
+    scratch.mkdir()
+    begun = time.monotonic()
+    failed = train(family, models, traces)
+    for name, why in failed.items():
+        print(f"{family.name}: {name} could not be trained: {why.splitlines()[-1]}", flush=True)
+    _say(family, f"{len(models)} models trained", begun)
+    for model in models:
+        if any(model.trace(name) in failed for name in ("reference", *_NOISE_RUNS)):
+            continue  # tried again by the next study
+        begun = time.monotonic()
+        healthy.compare_all(family, model, traces, failed, store, scratch)
+        faulty.compare_all(family, model, traces, failed, store, scratch)
+        _say(family, f"{model.name}: {len(model.runs)} runs compared", begun)
+        if model.sampled or model.emptied:
+            begun = time.monotonic()
+            detection.detect(family, model, traces, store, scratch)
+            keys.leave_out(family, model, traces, store, scratch)
+            _say(family, f"{model.name}: faults put in", begun)
+
+
+def _say(family: Family, what: str, begun: float) -> None:
+    print(f"{family.name}: {what}, {time.monotonic() - begun:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
