@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def detect(family: Family, model: Model, traces: Path, store: Store, scratch: Pa
 
 
 def selftest(reference: Path, run: Path, noise: Sequence[Path], scratch: Path) -> dict[str, Any]:
-    """What `ttrace selftest` says, without its tensors' shapes and words."""
+    """What `ttrace selftest` says, without its words."""
     file = scratch / "selftest.json"
     flags = [flag for one in noise for flag in ("--noise", one)]
     done = run_ttrace("selftest", reference, run, *flags, "--json", file, timeout=1800)
@@ -64,6 +65,7 @@ def selftest(reference: Path, run: Path, noise: Sequence[Path], scratch: Path) -
             "kind": tensor["kind"],
             "name": tensor["name"],
             "dtype": tensor["dtype"],
+            "elements": prod(tensor["shape"]),
             "rule": tensor["rule"],
             "faults": {
                 fault: trial.get("size", trial["state"])
@@ -110,6 +112,7 @@ def by_part(
         {
             "key": list(key_of(entry)),
             "dtype": entry["dtype"],
+            "elements": prod(entry["shape"]),
             "size": None if size is None else LADDER[size],
         }
         for (entry, _), size in zip(chosen, sizes, strict=True)

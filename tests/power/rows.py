@@ -26,6 +26,8 @@ MODELS = {
     "6x64": f"--layers 6 {_WIDE} {_FOUR} --seed 6",
     "8x32": f"--layers 8 {_FOUR} --seed 9",
     "12x32-clipped": f"--layers 12 {_FOUR} --clip 1.0 --seed 10",
+    "2x256": f"--layers 2 {_FOUR} --hidden 256 --heads 8 --ffn-hidden 512 "
+    "--vocabulary 512 --sequence 64 --seed 13",
     "16x64": f"--layers 16 {_WIDE} {_FOUR} --seed 12",
 }
 # Every axis and their pairs.
@@ -55,7 +57,12 @@ SPREAD = 4
 # Features that are no axis, or of most runs.
 EVERYWHERE = {"fp8", "accumulation"}
 # Into the runs of these models and layouts faults of all sizes are put.
-SAMPLED = {"4x64": ("tp2-sp", "pp2-dp2"), "2x128": ("tp2-sp",), "12x32-clipped": ("cp2",)}
+SAMPLED = {
+    "4x64": ("tp2-sp", "pp2-dp2"),
+    "2x128": ("tp2-sp",),
+    "2x256": ("tp2-sp",),
+    "12x32-clipped": ("cp2",),
+}
 EMPTIED = {("2x32", "fp32"): {"tp2-sp": 1}}
 # A loss that is divided by 31 tokens instead of 32, and the gradients of it alone.
 TOKENS = "tokens-miscounted"

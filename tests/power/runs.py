@@ -72,4 +72,4 @@ class Family:
     name: str
     launcher: Path
     models: tuple[Model, ...]
-    batch: int = 4
+    batch: int = 2
