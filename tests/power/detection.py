@@ -12,7 +12,7 @@ from support.ttrace_cli import run_ttrace
 
 from power.comparing import compare, key_of
 from power.editing import Scaled, copied, manifest_of, part_of, removed
-from power.healthy import paths
+from power.healthy import paths, told
 from power.runs import SEEDS, Family, Model
 from power.store import Store
 
@@ -39,8 +39,7 @@ def _name(what: str, family: Family, model: Model, run: str, fraction: str = "")
 def detect(family: Family, model: Model, traces: Path, store: Store, scratch: Path) -> None:
     """Puts faults into the sampled runs of a model, one run after the other."""
     for run in model.sampled:
-        members = {"framework": family.name, "precision": model.precision, "model": model.name}
-        members["run"] = run
+        members = {**told(family, model), "run": run}
         place = paths(model, traces, run, SEEDS)
         name = _name("selftest", family, model, run)
         if name not in store:

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from power.comparing import compare, label, over_limit, over_noise, summary
-from power.healthy import calibrated, paths
+from power.healthy import calibrated, paths, told
 from power.runs import SEEDS, Family, Model
 from power.store import Store
 
@@ -27,12 +27,7 @@ def compare_all(
         name = _name(family, model, fault.run.name)
         if name in store:
             continue
-        members = {
-            "framework": family.name,
-            "model": model.name,
-            "precision": model.precision,
-            "fault": fault.run.name,
-        }
+        members = {**told(family, model), "fault": fault.run.name}
         if why := failed.get(model.trace(fault.run.name)):
             store.add(name, **members, failed=why)
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from support.ttrace_cli import MATCH, run_ttrace
 
@@ -36,9 +37,7 @@ def compare_all(
             if name in store:
                 continue
             members = {
-                "framework": family.name,
-                "model": model.name,
-                "precision": model.precision,
+                **told(family, model),
                 "run": run.name,
                 "ranks": run.ranks,
                 "axes": sorted(run.axes),
@@ -59,6 +58,11 @@ def compare_all(
             )
             members["instruction_set"] = report["environment"]["instruction_set"]
             store.add(name, **members, **summary(report))
+
+
+def told(family: Family, model: Model) -> dict[str, Any]:
+    """What every result says of its model."""
+    return {"framework": family.name, "model": model.name, "precision": model.precision}
 
 
 def paths(

@@ -10,7 +10,7 @@ import h5py
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, run_ttrace
 
 from power.editing import Entry, copied, dataset_of, files_of, manifest_of, removed, without
-from power.healthy import paths
+from power.healthy import paths, told
 from power.runs import Family, Model
 from power.store import Store
 
@@ -27,9 +27,7 @@ def leave_out(family: Family, model: Model, traces: Path, store: Store, scratch:
             found = Lack(reference, trace, scratch)
             store.add(
                 name,
-                framework=family.name,
-                model=model.name,
-                precision=model.precision,
+                **told(family, model),
                 run=run,
                 removed=found.each_key(every, of_reference=False),
                 added=found.each_key(every, of_reference=True),

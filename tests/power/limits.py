@@ -10,6 +10,8 @@ from power.store import Record, Store
 from power.tables import percent, share, size, smallest_for, table, three
 
 OTHERS = ("shards_swapped", "part_dropped", "row_zeroed", "stale", "rounded_to_bf16")
+# Classes of tensors by their elements, each from here to the next.
+SIZES = (0, 256, 1024, 4096, 16384, 65536)
 Sizes = list["float | None"]
 
 
@@ -40,13 +42,19 @@ def part_ratios(store: Store) -> dict[str, list[float]]:
     """
     found: dict[str, list[float]] = defaultdict(list)
     for record, tensor in _tensors(store):
-        faults = tensor["faults"]
-        if "scaled" in faults and "part_scaled" in faults:
-            whole, part = _size(tensor, "scaled"), _size(tensor, "part_scaled")
-            if whole is not None:
-                ratio = float("inf") if part is None else part / whole
-                found[record["precision"]].append(ratio)
+        quotient = _quotient(tensor)
+        if quotient is not None:
+            found[record["precision"]].append(quotient)
     return found
+
+
+def _quotient(tensor: Record) -> float | None:
+    if not {"scaled", "part_scaled"} <= tensor["faults"].keys():
+        return None
+    whole, part = _size(tensor, "scaled"), _size(tensor, "part_scaled")
+    if whole is None:
+        return None
+    return float("inf") if part is None else part / whole
 
 
 def by_kind(store: Store) -> str:
@@ -71,6 +79,27 @@ def ratios(store: Store) -> str:
         rows.append([*row, *(_ratio(smallest_for(found, part)) for part in (0.5, 0.9, 1.0))])
     head = ["precision", "tensors", "caught at most at 2 × the whole's size"]
     return table([*head, "ratio: half", "9 of 10", "all"], rows)
+
+
+def ratios_by_size(store: Store) -> str:
+    """A tensor is judged in more and smaller parts the more elements it has."""
+    found: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for record, tensor in _tensors(store):
+        quotient = _quotient(tensor)
+        if quotient is not None:
+            found[record["precision"], _class(tensor["elements"])].append(quotient)
+    rows = []
+    for (precision, least), quotients in sorted(found.items()):
+        within = percent(sum(q <= 2 for q in quotients), len(quotients))
+        sized = [_ratio(smallest_for(quotients, part)) for part in (0.5, 0.9)]
+        rows.append([precision, f"{least:,} or more", len(quotients), within, *sized])
+    return table(
+        ["precision", "elements", "tensors", "ratio at most 2", "ratio: half", "9 of 10"], rows
+    )
+
+
+def _class(elements: int) -> int:
+    return max(least for least in SIZES if least <= elements)
 
 
 def _ratio(value: float | None) -> str:

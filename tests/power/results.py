@@ -52,7 +52,9 @@ def text(store: Store) -> str:
             "Caught in half, nine of ten and all of the tensors, three noise runs.\n\n"
             + limits.by_kind(store)
         ),
-        "A fault in a sixteenth over the same in the whole tensor": limits.ratios(store),
+        "A fault in a sixteenth over the same in the whole tensor": (
+            limits.ratios(store) + "\n\n" + limits.ratios_by_size(store)
+        ),
         "Other faults, caught of tried": limits.others(store),
         "By fraction of the tensor": (
             "Scale errors put into copies of the traces, in one dimension that no axis cuts.\n\n"
@@ -71,7 +73,7 @@ def text(store: Store) -> str:
 def _about(store: Store, runs: int) -> str:
     frameworks = sorted({record["framework"] for record in alarms.compared(store)})
     sets = sorted({r["instruction_set"] for r in alarms.compared(store)})
-    version = run_ttrace("--version").stdout.strip()
+    version = run_ttrace("--version").stdout.splitlines()[0]
     seeds = ", ".join(map(str, SEEDS))
     today = datetime.datetime.now(datetime.timezone.utc).date()
     return (
