@@ -19,7 +19,7 @@ from power.store import Store
 # The sizes that are tried, eight to a factor of ten, as `ttrace selftest` has them.
 LADDER = [10 ** (power / 8) for power in range(-56, 1)]
 FRACTIONS = {"1": 1.0, "1/4": 1 / 4, "1/16": 1 / 16, "1/64": 1 / 64}
-# What no other edited tensor is judged by.
+# What no other edited tensor is judged by; of the first step and micro-batch, which say enough.
 KINDS = ("output", "grad_output", "param_grad", "main_grad")
 
 
@@ -92,6 +92,7 @@ def by_part(
         (entry, part)
         for entry in manifest_of(run)["tensors"]
         if entry["kind"] in KINDS
+        and (entry["step"], entry.get("microbatch") or 0) == (0, 0)
         and entry["dtype"] in ("float32", "bfloat16", "float16")
         and (part := part_of(entry, fraction)) is not None
     ]

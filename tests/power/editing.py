@@ -90,7 +90,7 @@ class Scaled:
                 for entry in entries:
                     name = dataset_of(entry)
                     if name in file:
-                        self.values[number, name] = file[name][()]
+                        self.values[number, name] = np.asarray(file[name][()])
 
     def write(self, changes: list[tuple[Entry, tuple[int, int, int], float]]) -> None:
         """changes: entry, part of it as `part_of` gives it, and by how much it is too large."""

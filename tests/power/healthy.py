@@ -19,7 +19,11 @@ NOISE = ((), *((seed,) for seed in SEEDS), SEEDS)
 def names(family: Family, model: Model) -> list[str]:
     """The results that a model gives."""
     found = [_name(family, model, run.name, seeds) for run in model.runs for seeds in NOISE]
-    return [*found, f"calibration/{family.name}/{model.name}"]
+    return [*found, *calibrations(family, model)]
+
+
+def calibrations(family: Family, model: Model) -> set[str]:
+    return {f"calibration/{family.name}/{model.name}"}
 
 
 def _name(family: Family, model: Model, run: str, seeds: tuple[int, ...]) -> str:

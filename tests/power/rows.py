@@ -14,21 +14,30 @@ LAUNCHER = Path(__file__).with_name("launch_miniature.py")
 
 PRECISIONS = ("fp32", "bf16", "fp16", "fp8")
 _WIDE = "--hidden 64 --heads 8 --ffn-hidden 128 --sequence 32 --vocabulary 64"
-_FOUR = "--microbatches 4"
-# Depth x width, and what is added to it. The first is trained in every layout.
+_FOUR = ("--microbatches", "4")
+_ADAMW = "--optimizer adamw --learning-rate 0.01 --clip 0.5"
+# Depth x width, and what is added to it; the precisions. The first is trained in every layout.
 MODELS = {
-    "4x64": f"--layers 4 {_WIDE} {_FOUR} --seed 11",
-    "2x32": f"--layers 2 {_FOUR}",
-    "2x32-seed7": f"--layers 2 {_FOUR} --seed 7",
-    "2x32-3steps": f"--layers 2 {_FOUR} --seed 8 --steps 3",
-    "2x32-1024tokens": f"--layers 2 {_FOUR} --seed 3 --sequence 128 --batch 8",
-    "2x128": f"--layers 2 {_FOUR} --hidden 128 --heads 8 --ffn-hidden 256 --vocabulary 96 --seed 5",
-    "6x64": f"--layers 6 {_WIDE} {_FOUR} --seed 6",
-    "8x32": f"--layers 8 {_FOUR} --seed 9",
-    "12x32-clipped": f"--layers 12 {_FOUR} --clip 1.0 --seed 10",
-    "2x256": f"--layers 2 {_FOUR} --hidden 256 --heads 8 --ffn-hidden 512 "
-    "--vocabulary 512 --sequence 64 --seed 13",
-    "16x64": f"--layers 16 {_WIDE} {_FOUR} --seed 12",
+    "4x64": (f"--layers 4 {_WIDE} --seed 11", PRECISIONS),
+    "4x64-adamw-2steps": (f"--layers 4 {_WIDE} --seed 14 --steps 2 {_ADAMW}", ("fp32", "bf16")),
+    "2x256": (
+        "--layers 2 --hidden 256 --heads 8 --ffn-hidden 512 --vocabulary 512 --sequence 64 "
+        "--seed 13",
+        ("fp32", "bf16"),
+    ),
+    "12x32-clipped": ("--layers 12 --clip 1.0 --seed 10", ("fp32", "bf16")),
+    "2x32": ("--layers 2", ("fp32", "bf16", "fp8")),
+    "2x32-3steps": ("--layers 2 --seed 8 --steps 3", ("bf16", "fp16")),
+    "2x32-seed7": ("--layers 2 --seed 7", ("fp32", "fp16")),
+    "16x64": (f"--layers 16 {_WIDE} --seed 12", ("fp32", "bf16")),
+    "2x128": (
+        "--layers 2 --hidden 128 --heads 8 --ffn-hidden 256 --vocabulary 96 --seed 5",
+        ("fp16", "fp8"),
+    ),
+    "8x32": ("--layers 8 --seed 9", ("bf16", "fp8")),
+    "2x32-1024tokens": ("--layers 2 --seed 3 --sequence 128 --batch 8", ("fp32", "bf16")),
+    "6x64": (f"--layers 6 {_WIDE} --seed 6", ("fp16", "fp8")),
+    "2x32-adamw-2steps": (f"--layers 2 --steps 2 {_ADAMW}", ("fp16", "fp8")),
 }
 # Every axis and their pairs.
 LAYOUTS = {
@@ -51,9 +60,17 @@ LAYOUTS = {
     "pp2-cp2": "--pp 2 --cp 2",
     "pp2-dp2": "--pp 2 --dp 2",
     "cp2-dp2": "--cp 2 --dp 2",
+    "dp2-zero": "--dp 2 --zero",
+    "tp2-dp2-zero": "--tp 2 --dp 2 --zero",
+    "pp2-dp2-zero": "--pp 2 --dp 2 --zero",
+    "recompute": "--recompute",
+    "tp2-sp-recompute": "--tp 2 --sp --recompute",
+    "pp2-recompute": "--pp 2 --recompute",
+    "cp2-recompute": "--cp 2 --recompute",
+    "dp2-zero-recompute": "--dp 2 --zero --recompute",
 }
-# Of the other models each is trained in one layout of so many, and the next model in the next ones.
-SPREAD = 4
+# Each other model is trained in one layout of so many, and the next one in the next ones.
+SPREAD = 6
 # Features that are no axis, or of most runs.
 EVERYWHERE = {"fp8", "accumulation"}
 # Into the runs of these models and layouts faults of all sizes are put.
@@ -72,7 +89,7 @@ ALL_GRADIENTS = ("grad_output *", "param_grad *", "main_grad *")
 
 
 def family() -> Family:
-    models = [_model(name, precision) for name in MODELS for precision in PRECISIONS]
+    models = [_model(name, precision) for name, (_, used) in MODELS.items() for precision in used]
     return Family("miniature", LAUNCHER, tuple(models))
 
 
@@ -80,7 +97,8 @@ def layouts(model: str, precision: str) -> list[str]:
     """Names of the layouts in which a model is trained."""
     if model == next(iter(MODELS)):
         return list(LAYOUTS)
-    turn = list(MODELS).index(model) + list(PRECISIONS).index(precision)
+    pairs = [(name, one) for name, (_, used) in MODELS.items() for one in used]
+    turn = pairs.index((model, precision))
     chosen = list(LAYOUTS)[turn % SPREAD :: SPREAD]
     if model.startswith("2x"):
         chosen = [layout for layout in chosen if layout != "pp4"]  # of two layers
@@ -89,7 +107,7 @@ def layouts(model: str, precision: str) -> list[str]:
 
 
 def _model(name: str, precision: str) -> Model:
-    options = [*MODELS[name].split(), "--precision", precision]
+    options = [*MODELS[name][0].split(), *_FOUR, "--precision", precision]
     return Model(
         f"{name}-{precision}",
         precision,

@@ -6,7 +6,9 @@ import argparse
 import tempfile
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from power import detection, faulty, healthy, keys, results
 from power.runs import SEEDS, Family, Model
@@ -35,10 +37,27 @@ def main() -> None:
 
 def study(families: Iterable[Family], store: Store) -> None:
     for family in families:
-        missing = [model for model in family.models if pending(family, model, store)]
+        missing = [still(family, model, store) for model in family.models]
+        missing = [model for model in missing if pending(family, model, store)]
         for begin in range(0, len(missing), family.batch):
             with tempfile.TemporaryDirectory() as folder:
                 measure(family, missing[begin : begin + family.batch], store, Path(folder))
+
+
+def still(family: Family, model: Model, store: Store) -> Model:
+    """The part of a model that has results to come."""
+
+    def wanted(**part: Any) -> bool:
+        none: dict[str, Any] = {"runs": (), "faults": (), "sampled": (), "emptied": {}}
+        one = replace(model, **{**none, **part})
+        names = {name for part in PARTS for name in part.names(family, one)}
+        return any(name not in store for name in names - healthy.calibrations(family, one))
+
+    sampled = tuple(name for name in model.sampled if wanted(sampled=(name,)))
+    emptied = {name: n for name, n in model.emptied.items() if wanted(emptied={name: n})}
+    runs = [run for run in model.runs if run.name in {*sampled, *emptied} or wanted(runs=(run,))]
+    faults = [fault for fault in model.faults if wanted(faults=(fault,))]
+    return replace(model, runs=tuple(runs), faults=tuple(faults), sampled=sampled, emptied=emptied)
 
 
 def pending(family: Family, model: Model, store: Store) -> bool:
