@@ -20,6 +20,11 @@ _ADAMW = "--optimizer adamw --learning-rate 0.01 --clip 0.5"
 MODELS = {
     "4x64": (f"--layers 4 {_WIDE} --seed 11", PRECISIONS),
     "4x64-adamw-2steps": (f"--layers 4 {_WIDE} --seed 14 --steps 2 {_ADAMW}", ("fp32", "bf16")),
+    "2x32-experts": ("--layers 2 --experts 4 --seed 3", ("fp32", "bf16", "fp16")),
+    "4x64-experts-top2": (
+        f"--layers 4 {_WIDE} --experts 4 --top-k 2 --seed 2",
+        ("fp32", "bf16"),
+    ),
     "2x256": (
         "--layers 2 --hidden 256 --heads 8 --ffn-hidden 512 --vocabulary 512 --sequence 64 "
         "--seed 13",
@@ -69,13 +74,23 @@ LAYOUTS = {
     "cp2-recompute": "--cp 2 --recompute",
     "dp2-zero-recompute": "--dp 2 --zero --recompute",
 }
+# Of models with experts, each in all of these.
+EXPERT_LAYOUTS = {
+    "dp2-ep2": "--dp 2 --ep 2",
+    "tp2-sp-ep2": "--tp 2 --sp --ep 2",
+    "cp2-ep2": "--cp 2 --ep 2",
+    "pp2-dp2-ep2": "--pp 2 --dp 2 --ep 2",
+    "dp2-tp2-sp-ep2": "--dp 2 --tp 2 --sp --ep 2",
+    "cp2-dp2-ep4": "--cp 2 --dp 2 --ep 4",
+    "dp2-ep2-recompute": "--dp 2 --ep 2 --recompute",
+}
 # Each other model is trained in one layout of so many, and the next one in the next ones.
 SPREAD = 6
-# Features that are no axis, or of most runs.
-EVERYWHERE = {"fp8", "accumulation"}
+# Of what a run uses, what the tables tell apart.
+AXES = {"tp", "sp", "pp", "cp", "dp", "zero", "recompute", "uneven stages"}
 # Into the runs of these models and layouts faults of all sizes are put.
 SAMPLED = {
-    "4x64": ("tp2-sp", "pp2-dp2"),
+    "4x64": ("tp2-sp",),
     "2x128": ("tp2-sp",),
     "2x256": ("tp2-sp",),
     "12x32-clipped": ("cp2",),
@@ -83,7 +98,8 @@ SAMPLED = {
 EMPTIED = {("2x32", "fp32"): {"tp2-sp": 1}}
 # A loss that is divided by 31 tokens instead of 32, and the gradients of it alone.
 TOKENS = "tokens-miscounted"
-MISCOUNTED = ("4x64", "2x32", "12x32-clipped")
+FAULTY = ("4x64", "4x64-experts-top2")
+MISCOUNTED = ("4x64", "2x32", "12x32-clipped", "2x256", "8x32")
 LOSS_GRADIENT = ("grad_output (model)", "grad_output criterion")
 ALL_GRADIENTS = ("grad_output *", "param_grad *", "main_grad *")
 
@@ -95,6 +111,8 @@ def family() -> Family:
 
 def layouts(model: str, precision: str) -> list[str]:
     """Names of the layouts in which a model is trained."""
+    if "experts" in model:
+        return list(EXPERT_LAYOUTS)
     if model == next(iter(MODELS)):
         return list(LAYOUTS)
     pairs = [(name, one) for name, (_, used) in MODELS.items() for one in used]
@@ -120,9 +138,10 @@ def _model(name: str, precision: str) -> Model:
 
 
 def run(layout: str, options: list[str]) -> Run:
-    told = [*options, *LAYOUTS[layout].split()]
+    told = [*options, *{**LAYOUTS, **EXPERT_LAYOUTS}[layout].split()]
     config = parse(told)
-    return Run(layout, config.ranks, config.features - EVERYWHERE, {"options": told})
+    axes = (config.features & AXES) | ({"ep"} if config.ep > 1 else set())
+    return Run(layout, config.ranks, axes, {"options": told})
 
 
 def _shows(candidate: Run, needs: frozenset[str]) -> bool:
@@ -130,16 +149,21 @@ def _shows(candidate: Run, needs: frozenset[str]) -> bool:
 
 
 def _faults(name: str, precision: str, options: list[str]) -> Iterator[Fault]:
-    if name == next(iter(MODELS)):
-        runs = [run(layout, options) for layout in LAYOUTS]
+    if name in FAULTY:
+        common = precision in ("fp32", "bf16")
+        runs = [run(layout, options) for layout in layouts(name, precision)]
         for bug, facts in BUGS.items():
             base = next((one for one in runs if _shows(one, facts.needs)), None)
-            if base:
+            if (
+                base
+                and (common or precision in facts.needs)
+                and ("experts" in facts.needs) == ("experts" in name)
+            ):
                 case = {"options": [*base.case["options"], "--bug", bug]}
                 kind, names = facts.first_wrong.kind, facts.first_wrong.names
                 wrong = tuple(f"{kind} {pattern}" for pattern in names)
                 yield Fault(Run(bug, base.ranks, base.axes, case), wrong, wrong)
-    if precision != "fp32" and name in MISCOUNTED:
+    if precision == "bf16" and name in MISCOUNTED:
         for layout in layouts(name, precision)[:2]:
             base = run(layout, options)
             case = {**base.case, "gradients": 32 / 31}
