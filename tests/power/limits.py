@@ -92,10 +92,15 @@ def ratios_by_size(store: Store) -> str:
     for (precision, least), quotients in sorted(found.items()):
         within = percent(sum(q <= 2 for q in quotients), len(quotients))
         sized = [_ratio(smallest_for(quotients, part)) for part in (0.5, 0.9)]
-        rows.append([precision, f"{least:,} or more", len(quotients), within, *sized])
+        rows.append([precision, _range(least), len(quotients), within, *sized])
     return table(
         ["precision", "elements", "tensors", "ratio at most 2", "ratio: half", "9 of 10"], rows
     )
+
+
+def _range(least: int) -> str:
+    above = [end for end in SIZES if end > least]
+    return f"{least:,} to {above[0] - 1:,}" if above else f"{least:,} or more"
 
 
 def _class(elements: int) -> int:

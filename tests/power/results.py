@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 import h5py
@@ -21,13 +22,16 @@ from power.tables import percent, table
 LIMIT = 2_000_000  # bytes of a calibration file, or 0.1 % of the reference
 
 
-def write(store: Store, folder: Path) -> None:
-    """RESULTS.md and error_over_noise.png into `folder`."""
+def write(store: Store, folder: Path, unfinished: Sequence[str]) -> None:
+    """RESULTS.md and error_over_noise.png into `folder`.
+
+    unfinished: runs of the grid that are not in the store.
+    """
     draw(store, folder / "error_over_noise.png")
-    (folder / "RESULTS.md").write_text(text(store), encoding="utf-8")
+    (folder / "RESULTS.md").write_text(text(store, unfinished), encoding="utf-8")
 
 
-def text(store: Store) -> str:
+def text(store: Store, unfinished: Sequence[str]) -> str:
     runs = len(alarms.compared(store, 3))
     headline = [*alarms.headline(store), *limits.headline(store), *_faults_headline(store)]
     sections = {
@@ -64,7 +68,7 @@ def text(store: Store) -> str:
         "Keys left out": _keys(store),
         "Calibration files": _calibrations(store),
         "Error over noise": "![Error over noise](error_over_noise.png)",
-        "Not measured": _not_measured(store),
+        "Not measured": _not_measured(store, unfinished),
     }
     body = "\n\n".join(f"## {title}\n\n{section}" for title, section in sections.items())
     return f"# What the tolerances let pass and catch\n\n{_about(store, runs)}\n\n{body}\n"
@@ -153,9 +157,11 @@ def _calibrations(store: Store) -> str:
     )
 
 
-def _not_measured(store: Store) -> str:
+def _not_measured(store: Store, unfinished: Sequence[str]) -> str:
     failed = alarms.untrained(store)
     lines = ["- Times: see scripts/BENCHMARKS.md."]
+    if unfinished:
+        lines.append(f"- {len(unfinished)} runs of the grid: {', '.join(unfinished)}.")
     lines += [
         f"- {run} could not be trained: {why.splitlines()[-1]}" for run, why in failed.items()
     ]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from power import detection, faulty, healthy, keys, results
+from power import detection, faulty, framework_rows, healthy, keys, results, rows
 from power.runs import SEEDS, Family, Model
 from power.store import Store
 from power.training import train
@@ -26,13 +26,10 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="only write what is known by now")
     given = parser.parse_args()
     store = Store(given.raw)
+    families = [rows.family(), *framework_rows.families()]
     if not given.write:
-        # Imported late: these need the frameworks' tests.
-        from power import framework_rows, rows
-
-        chosen = [rows.family(), *framework_rows.families()]
-        study([family for family in chosen if given.only in family.name], store)
-    results.write(store, Path(__file__).parent)
+        study([family for family in families if given.only in family.name], store)
+    results.write(store, Path(__file__).parent, unfinished(families, store))
 
 
 def study(families: Iterable[Family], store: Store) -> None:
@@ -42,6 +39,17 @@ def study(families: Iterable[Family], store: Store) -> None:
         for begin in range(0, len(missing), family.batch):
             with tempfile.TemporaryDirectory() as folder:
                 measure(family, missing[begin : begin + family.batch], store, Path(folder))
+
+
+def unfinished(families: Iterable[Family], store: Store) -> list[str]:
+    """Runs of the grid that were not compared."""
+    found = []
+    for family in families:
+        for model in family.models:
+            one = still(family, model, store)
+            wanted = {run.name for run in one.runs} - {*one.sampled, *one.emptied}
+            found += [f"{family.name} {model.name} {run}" for run in sorted(wanted)]
+    return found
 
 
 def still(family: Family, model: Model, store: Store) -> Model:

@@ -30,7 +30,8 @@ def size(value: float | None) -> str:
 
 
 def share(value: float) -> str:
-    return f"{value:.2f}"
+    """Of a limit; what is within it is not rounded up to it."""
+    return f"{value:.2f}" if not 0.995 <= value < 1 else f"{math.floor(1e5 * value) / 1e5:.5f}"
 
 
 def percent(count: int, total: int) -> str:

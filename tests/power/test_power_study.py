@@ -80,9 +80,10 @@ def test_a_study_goes_on_where_it_stopped(measured: tuple[Family, Store]) -> Non
 
 
 def test_results_are_written(measured: tuple[Family, Store], tmp_path: Path) -> None:
-    results.write(measured[1], tmp_path)
+    results.write(measured[1], tmp_path, ["a run of the grid"])
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     assert "0 tensors, 0 slices, in 0 of 1 runs" in text
+    assert "1 runs of the grid: a run of the grid." in text
     assert (tmp_path / "error_over_noise.png").stat().st_size > 10_000
 
 
@@ -97,7 +98,7 @@ def test_a_run_that_cannot_be_trained_is_told(tmp_path: Path) -> None:
     assert {record["run"] for record in failed} == {"broken"} and len(failed) == len(healthy.NOISE)
     assert "3 is not" in failed[0]["failed"] or "--heads" in failed[0]["failed"]
     assert {r["exit_code"] for r in store.of("healthy") if r["run"] == "sound"} == {0}
-    assert "broken could not be trained" in results.text(store)
+    assert "broken could not be trained" in results.text(store, [])
 
 
 def test_a_false_alarm_would_be_counted(measured: tuple[Family, Store], tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_a_false_alarm_would_be_counted(measured: tuple[Family, Store], tmp_path
         beyond = [{"where": "layers.0 · output · step 0 · mb 0"}]
         alarm = {"exit_code": 1, "tensors_beyond": 1, "slices_beyond": 2, "beyond": beyond}
         store.add(name, **{**members, **alarm})
-    text = results.text(store)
+    text = results.text(store, [])
     assert "1 tensors, 2 slices, in 1 of 1 runs" in text
     assert "3 of 3 comparisons (100.0 %), in 1 of 1 runs" in text
 
