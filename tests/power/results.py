@@ -67,7 +67,11 @@ def text(store: Store, unfinished: Sequence[str]) -> str:
         "Faulty runs, three noise runs": _faults(store),
         "Keys left out": _keys(store),
         "Calibration files": _calibrations(store),
-        "Error over noise": "![Error over noise](error_over_noise.png)",
+        "Error over noise": (
+            "![Error over noise](error_over_noise.png)\n\nThe limit has a floor too, and is wider "
+            "where few elements make up the noise: a healthy tensor may stand beyond 4 × noise."
+            " A tensor is faulty where the bug's own description says that it is wrong first."
+        ),
         "Not measured": _not_measured(store, unfinished),
     }
     body = "\n\n".join(f"## {title}\n\n{section}" for title, section in sections.items())
