@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from power.healthy import NOISE as NOISE_SEEDS
+from power.runs import SEEDS
 from power.store import Record, Store
 from power.tables import percent, share, table
 
@@ -95,16 +97,27 @@ def closest(store: Store) -> str:
 
 
 def listed(store: Store) -> str:
-    """Every false alarm."""
-    rows = []
+    """Every run with a false alarm: tensors beyond (and slices), by noise seeds."""
+    groups: dict[tuple[str, str], dict[tuple[int, ...], Record]] = defaultdict(dict)
     for record in alarms(compared(store)):
-        seeds = ", ".join(map(str, record["noise"])) or "none"
-        first = record["beyond"][0]["where"] if record["beyond"] else ""
-        beyond = f"{record['tensors_beyond']} tensors, {record['slices_beyond']} slices"
-        rows.append([_run(record), record["precision"], seeds, beyond, first, record["answer"]])
+        groups[_run(record), record["precision"]][tuple(record["noise"])] = record
+    rows = []
+    for (run, precision), by_seeds in groups.items():
+        cells = [_beyond(by_seeds.get(seeds)) for seeds in NOISE_SEEDS]
+        last = by_seeds[max(by_seeds, key=NOISE_SEEDS.index)]
+        first = last["beyond"][0]["where"] if last["beyond"] else last["answer"]
+        rows.append([run, precision, *cells, first])
     if not rows:
         return "None."
-    return table(["run", "precision", "noise seeds", "beyond", "first", "answer"], rows)
+    heads = ["no noise run", *(f"seed {seed}" for seed in SEEDS), "all three"]
+    return table(["run", "precision", *heads, "first"], rows)
+
+
+def _beyond(record: Record | None) -> str:
+    if record is None:
+        return "–"
+    slices = f" ({record['slices_beyond']})" if record["slices_beyond"] else ""
+    return f"{record['tensors_beyond']}{slices}"
 
 
 def headline(store: Store) -> list[tuple[str, str, str]]:

@@ -51,7 +51,10 @@ def text(store: Store, unfinished: Sequence[str]) -> str:
             " of a tensor only the one closest to its limit is reported, and counted here.\n\n"
             + alarms.closest(store)
         ),
-        "All false alarms": alarms.listed(store),
+        "All false alarms": (
+            "Tensors beyond their tolerance (and slices), by the noise runs that were given.\n\n"
+            + alarms.listed(store)
+        ),
         "Smallest caught scale error, by `ttrace selftest`": (
             "Caught in half, nine of ten and all of the tensors, three noise runs.\n\n"
             + limits.by_kind(store)
