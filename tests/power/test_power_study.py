@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from support.ttrace_cli import MATCH
 
 from power import framework_rows, healthy, results, rows, study
 from power.comparing import worst
@@ -62,10 +61,8 @@ def test_limits_are_found(measured: tuple[Family, Store]) -> None:
 
 def test_keys_left_out_are_named(measured: tuple[Family, Store]) -> None:
     (record,) = measured[1].of("keys")
-    for what in ("removed", "shard_lost", "rank_lost"):
+    for what in ("removed", "added", "shard_lost", "rank_lost"):
         assert record[what]["tried"] > 1 and record[what]["wrong"] == []
-    assert record["added"]["tried"] > 1
-    assert all(one["exit_code"] != MATCH for one in record["added"]["wrong"])
 
 
 def test_a_study_goes_on_where_it_stopped(measured: tuple[Family, Store]) -> None:
