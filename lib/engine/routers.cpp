@@ -5,6 +5,7 @@
 
 #include "base/concat.h"
 #include "compare/left_out_rows.h"
+#include "routing/explain_flips.h"
 #include "tolerance/tolerance.h"
 #include "verdict/phase.h"
 
@@ -134,6 +135,7 @@ std::optional<Router> Routers::with_recorded(std::size_t i, std::size_t scores) 
   router->scores =
       base::concat("scores: ", kind_name(pairs_[scores].key.kind), " of ", pairs_[scores].key.name);
   if (follows_from_choice(*router)) return std::nullopt;
+  if (!routing::choice_follows(router->decision, *router->reference)) return std::nullopt;
   return router;
 }
 

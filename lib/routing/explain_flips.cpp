@@ -15,6 +15,7 @@ using base::short_number;
 
 constexpr std::uint64_t kSampledTokens = 256;
 constexpr std::uint64_t kSampledExperts = 64;
+constexpr std::uint64_t kSampledChoices = 64;
 
 struct Sample {
   double noise = 0;
@@ -144,6 +145,23 @@ class Examiner {
 };
 
 }  // namespace
+
+bool choice_follows(const Decision& decision, Scores& reference) {
+  TokenRows rows(decision.reference, decision.tokens);
+  const std::uint64_t tokens = std::min(decision.tokens, kSampledChoices);
+  for (std::uint64_t i = 0; i < tokens; ++i) {
+    const std::uint64_t token = i * decision.tokens / tokens;
+    const auto chosen = experts_of(rows.row(token), decision.spelling, decision.experts);
+    if (!chosen) return false;
+    std::vector<std::uint64_t> others;
+    for (std::uint64_t expert = 0; expert < decision.experts; ++expert) {
+      if (!std::binary_search(chosen->begin(), chosen->end(), expert)) others.push_back(expert);
+    }
+    const Lead own = lead(reference, token, *chosen, others);
+    if (!(own.value >= -own.rounding)) return false;
+  }
+  return true;
+}
 
 Explanation explain_flips(const Decision& decision, const std::vector<std::uint64_t>& flipped,
                           Scores& reference, Scores& candidate, Noise noise) {

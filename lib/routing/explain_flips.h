@@ -50,4 +50,9 @@ enum class Noise { kEven, kUneven };
 Explanation explain_flips(const Decision& decision, const std::vector<std::uint64_t>& flipped,
                           Scores& reference, Scores& candidate, Noise noise = Noise::kEven);
 
+// Whether the reference chose what these scores of its own prefer, within their rounding, over a
+// sample of tokens: what has the shape of scores need not be any (hidden states have it too).
+// Throws an input error if a shard cannot be read.
+bool choice_follows(const Decision& decision, Scores& reference);
+
 }  // namespace ttrace::routing

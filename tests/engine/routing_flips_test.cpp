@@ -99,6 +99,26 @@ TEST_CASE("a flip near a tie is told and what follows is judged without it or no
   }
 }
 
+TEST_CASE("hidden states are not taken for scores though they have their shape") {
+  // Four features and three experts; the choice by number.
+  const Table weight{{1, 0, 9, 0}, {0, 1, 9, 0}, {-1, -1, 9, 0}};
+  const auto made = [&](const Run& run) {
+    MemoryTrace trace = trace_of(run);
+    Table inputs;
+    for (const auto& row : run.inputs) inputs.push_back({row[0], row[1], 0.5, 100});
+    Table numbers;
+    for (const auto& row : run.chosen) numbers.push_back({row[1] + 2 * row[2]});
+    put(trace, "layers.1.router", Kind::kInput, inputs);
+    put(trace, "layers.1.router.weight", Kind::kParam, weight);
+    put(trace, "layers.1.router", Kind::kOutput, numbers, DType::kInt64);
+    return trace;
+  };
+  const CompareReport out = compare_traces(made(Run()), made(flipped()), {}, {{}, 1});
+  CHECK(outcome_of(out, "layers.1.router") == Outcome::kRoutingFlip);
+  REQUIRE(out.routers.size() == 2);
+  CHECK(out.routers[1].experts == 3);
+}
+
 TEST_CASE("where nothing remains unjudged the run matches, and the flips are told") {
   Run run = flipped();
   run.loss = 1;

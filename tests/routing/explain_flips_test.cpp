@@ -92,6 +92,16 @@ TEST_CASE("a reference that does not choose by these scores explains nothing") {
   CHECK(says(biased.explained(), "the reference's own choice does not follow"));
 }
 
+TEST_CASE("a choice follows from the scores that it was made by and from no others") {
+  const Table scores{{4, 3.01, 3, 1}, {1, 2, 3, 4}, {2, 2, 1, 0}};
+  const Held chosen(choices(scores));
+  const Decision decision{chosen.ref(), chosen.ref(), Spelling::kMap, 3, 4};
+  const Held same(scores);
+  CHECK(choice_follows(decision, *recorded_scores(same.ref(), 3, 0x1p-23)));
+  const Held other({{4, 3.01, 3, 1}, {1, 2, 3, 4}, {2, 1, 2, 0}});
+  CHECK_FALSE(choice_follows(decision, *recorded_scores(other.ref(), 3, 0x1p-23)));
+}
+
 TEST_CASE("another number of experts is not explained") {
   Case fewer{{{4, 3, 2, 1}, {1, 2, 3, 4}}, {{4, 3, 2, 1}, {1, 2, 3, 4}}};
   fewer.chosen_by_candidate[1] = {0, 0, 0, 1};
