@@ -9,9 +9,8 @@
 namespace ttrace::engine {
 namespace {
 
-tolerance::NoiseConstants constants_of(const tolerance::PolicyRule* rule,
-                                       const tolerance::NoiseEstimate& noise) {
-  tolerance::NoiseConstants constants = tolerance::usual_constants(noise.norms.size());
+tolerance::NoiseConstants constants_of(const tolerance::PolicyRule* rule) {
+  tolerance::NoiseConstants constants;
   if (rule == nullptr) return constants;
   constants.multiplier = rule->multiplier.value_or(constants.multiplier);
   constants.floor = rule->floor.value_or(constants.floor);
@@ -77,7 +76,7 @@ void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,
     if (rule != nullptr) apply(*rule, norm, stats.finite, comparison.tolerance);
     return;
   }
-  const tolerance::NoiseConstants constants = constants_of(rule, *comparison.noise);
+  const tolerance::NoiseConstants constants = constants_of(rule);
   const tolerance::PartNoise noise = tolerance::noise_of_all(*comparison.noise);
   comparison.tolerance =
       tolerance::noise_tolerance({noise.norm, comparison.noise->norms.size(), norm, stats.finite,
@@ -96,7 +95,7 @@ void Tolerances::settle(const Pair& pair, report::Result& result) const {
 void judge_parts(const Pair& pair, const tolerance::Policy& rules, report::Result& result) {
   if (!result.comparison->noise) return;
   const auto number = rule_for(rules, result.key);
-  judge_parts_by(constants_of(number ? &rules[*number] : nullptr, *result.comparison->noise),
+  judge_parts_by(constants_of(number ? &rules[*number] : nullptr),
                  tolerance::shared_epsilon(*pair.reference, *pair.candidate), *result.comparison);
 }
 

@@ -9,18 +9,6 @@
 
 namespace ttrace::tolerance {
 
-NoiseConstants usual_constants(std::size_t runs) {
-  NoiseConstants constants;
-  if (runs == 2) constants.multiplier = kNoiseMultiplierOfTwo;
-  if (runs > 2) constants.multiplier = kNoiseMultiplierOfThree;
-  constants.floor = constants.multiplier * kFloorOverMultiplier;
-  return constants;
-}
-
-Tolerance noise_tolerance(const NoisyPart& part, double epsilon) {
-  return noise_tolerance(part, epsilon, usual_constants(part.runs));
-}
-
 Tolerance noise_tolerance(const NoisyPart& part, double epsilon, const NoiseConstants& constants) {
   const double widening = few_elements_widening(part.freedom, part.runs);
   Tolerance tolerance;

@@ -9,13 +9,8 @@
 
 namespace ttrace::tolerance {
 
-// m: 4 times the noise of a single run, and less of the largest of several, which says more. Over
-// 241 healthy runs (tests/power) no tensor reached 0.44 of what 4 allows with three runs, with one
-// 0.73. f, of ε·‖R‖, for what no noise reaches: half of m.
-inline constexpr double kNoiseMultiplierOfOne = 4;
-inline constexpr double kNoiseMultiplierOfTwo = 3;
-inline constexpr double kNoiseMultiplierOfThree = 2.5;
-inline constexpr double kFloorOverMultiplier = 0.5;
+inline constexpr double kNoiseMultiplier = 4;  // m: healthy runs reach 2.3
+inline constexpr double kFloorMultiplier = 2;  // f: of ε·‖R‖, for what no noise reaches
 
 // The noise of a scalar can be zero by chance, so its floor is widened too, up to this: a healthy
 // gradient norm stood at 3.4 ε where the only noise run had none.
@@ -23,13 +18,10 @@ inline constexpr double kMostFloorWidening = 8;
 
 // What a policy may change.
 struct NoiseConstants {
-  double multiplier = kNoiseMultiplierOfOne;
-  double floor = kNoiseMultiplierOfOne * kFloorOverMultiplier;
+  double multiplier = kNoiseMultiplier;
+  double floor = kFloorMultiplier;
   double absolute = 0;  // per element: root mean square of a difference that is always allowed
 };
-
-// With so many noise runs, of which there is at least one.
-NoiseConstants usual_constants(std::size_t runs);
 
 // What the rule looks at: a tensor or a part of one.
 struct NoisyPart {
@@ -42,8 +34,7 @@ struct NoisyPart {
 
 // allowed = m · w · N + f · min(w, 8) · ε · ‖R‖ + a · √elements, with w the widening for noise of
 // few independent numbers.
-Tolerance noise_tolerance(const NoisyPart& part, double epsilon, const NoiseConstants& constants);
-// With the usual constants.
-Tolerance noise_tolerance(const NoisyPart& part, double epsilon);
+Tolerance noise_tolerance(const NoisyPart& part, double epsilon,
+                          const NoiseConstants& constants = {});
 
 }  // namespace ttrace::tolerance

@@ -64,8 +64,7 @@ TEST_CASE("with noise the noise judges, the largest of the runs") {
   const tolerance::Tolerance found = measured.resolve();
   CHECK(found.rule == Rule::kNoise);
   const double widening = tolerance::few_elements_widening(4, 3);
-  CHECK(found.allowed_norm() ==
-        Catch::Approx(2.5 * widening * 3e-6 + 1.25 * widening * 0x1p-23 * 10));
+  CHECK(found.allowed_norm() == Catch::Approx(4 * widening * 3e-6 + 2 * widening * 0x1p-23 * 10));
 }
 
 TEST_CASE("a rule changes the numbers and is named") {
