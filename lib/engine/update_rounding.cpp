@@ -50,8 +50,7 @@ std::optional<update::Rounding> update_rounding(const update::Hyperparameters& h
   const double stored = *unit_roundoff(entries.after->dtype);
   if (stored > *unit_roundoff(working)) {
     rounding.stored = stored;
-    rounding.smallest =
-        std::max(rounding.smallest, update::smallest_rounding(entries.after->dtype));
+    rounding.stored_smallest = update::smallest_rounding(entries.after->dtype);
   }
   // Norm + 1e-6, the quotient and the product are rounded; one to spare for the recorded norm.
   if (clipped && entries.gradient != nullptr) {

@@ -55,7 +55,9 @@ struct ParameterRule {
   double second_order = 1;  // products of the errors above
 
   ParameterRule(const Hyperparameters& h, const Rounding& r)
-      : lr(h.lr), smallest(r.smallest), second_order(1 + 32 * r.working) {
+      : lr(h.lr),
+        smallest(std::max(r.smallest, r.stored_smallest)),
+        second_order(1 + 32 * r.working) {
     const bool decoupled = h.algorithm == Algorithm::kAdamW && h.weight_decay != 0;
     if (decoupled) shrink = 1 - h.lr * h.weight_decay;
     before_error = r.parameter * std::abs(shrink) + (decoupled ? 2 * r.working : 0);

@@ -172,6 +172,20 @@ TEST_CASE("a denominator that underflow decides has no bound") {
   CHECK_FALSE(std::isfinite(out.bounds[2]));  // its square overflows single precision
 }
 
+TEST_CASE("how a parameter is stored does not make its update's state underflow") {
+  Hyperparameters h = adam();
+  h.updates = 1;
+  const Values parameter{1e-6, 1};
+  const Values gradient{1e-4, 1e-4};  // the squares are subnormal in f16, the updates in f32
+  Rounding rounding = rounding_of(tensor::DType::kFloat32);
+  rounding.stored = *unit_roundoff(tensor::DType::kFloat16);
+  rounding.stored_smallest = smallest_rounding(tensor::DType::kFloat16);
+  const Replayed out = replayed(h, {parameter, gradient, 1, {}, {}, {}, {}}, rounding);
+  CHECK(out.bounds[0] > 0x1p-25);  // half the spacing of f16's subnormal numbers
+  CHECK(out.bounds[0] < 0x1p-10);
+  CHECK(out.bounds[1] < 0x1p-10);
+}
+
 TEST_CASE("NaN and infinity come through") {
   const Values parameter{1, kNaN, 1};
   const Values gradient{kNaN, 1, std::numeric_limits<double>::infinity()};
