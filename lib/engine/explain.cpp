@@ -62,10 +62,14 @@ std::string before_words(const std::vector<std::size_t>& depends_on, const Resul
                          const std::vector<std::size_t>& node_at) {
   if (depends_on.empty()) return "nothing that was recorded comes before it";
   std::vector<std::size_t> named = depends_on;
-  // What did not match is worth more room than what did.
-  std::stable_partition(named.begin(), named.end(), [&results](std::size_t i) {
-    return results[i].outcome != Outcome::kMatch;
-  });
+  // What did not match is worth more room than what did, and what is near more than the model's own
+  // inputs, on which all depends.
+  const auto room = [&results](std::size_t i) {
+    const bool far = verdict::phase_of(results[i].key) == verdict::Phase::kInput;
+    return results[i].outcome != Outcome::kMatch ? 0 : far ? 2 : 1;
+  };
+  std::stable_sort(named.begin(), named.end(),
+                   [&room](std::size_t a, std::size_t b) { return room(a) < room(b); });
   std::string text;
   for (std::size_t i = 0; i < named.size() && i < kMostDependenciesNamed; ++i) {
     const Result& dependency = results[named[i]];

@@ -192,7 +192,9 @@ def train_with_limit(tracer, model, optimizer, limit):
 
 @pytest.mark.parametrize("more", [0, 5_000, 60_000])
 def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path, capfd, more):
-    expected = train_with_limit(*made(tmp_path / "good.h5"), resource.RLIM_INFINITY)
+    good = made(tmp_path / "good.h5")
+    expected = train_with_limit(*good, resource.RLIM_INFINITY)
+    wait_for(good[0])  # the limit below is the whole process's
     capfd.readouterr()
     tracer, model, optimizer = made(tmp_path / "run")
     # The size is reached in the second step: at its beginning, and further on.
