@@ -37,7 +37,8 @@ std::string text_of(const SelftestReport& report, bool all = false) {
 
 TEST_CASE("nine of ten tensors are caught at the ninth smallest size", "[selftest]") {
   const SelftestReport report = ten(0.5);
-  const FaultSummary& summary = groups_of(report.tensors).at(0).of(FaultKind::kScaled);
+  const SelftestGroup group = groups_of(report.tensors).at(0);
+  const FaultSummary& summary = group.of(FaultKind::kScaled);
   CHECK(summary.tried == 10);
   CHECK(summary.caught == 10);
   CHECK(summary.half == std::optional(5e-3));
