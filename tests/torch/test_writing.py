@@ -245,6 +245,7 @@ def test_a_folder_that_cannot_be_made(tmp_path, capfd):
 
 def without_permission(folder, losses):
     """In a process of its own, since root may write anywhere."""
+    torch.set_num_threads(1)  # the parent's threads are not in a fork, and would be waited for
     os.chdir(folder)
     os.chmod(".", 0o555)
     if os.geteuid() == 0:
