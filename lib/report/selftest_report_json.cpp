@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "report/parts_json.h"
 #include "report/selftest_json.h"
 
 namespace ttrace::report {
@@ -7,16 +8,9 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-json key_json(const trace::TensorKey& key) {
-  json out{{"step", key.step}};
-  if (key.microbatch) {
-    out["microbatch"] = *key.microbatch;
-  } else {
-    out["microbatch"] = nullptr;
-  }
-  out["kind"] = kind_name(key.kind);
-  out["name"] = key.name;
-  out["call"] = key.call;
+// Here a copy is always said, 0 too.
+json whole_key_json(const trace::TensorKey& key) {
+  json out = key_json(key);
   out["copy"] = key.copy;
   return out;
 }
@@ -33,7 +27,7 @@ json summary_json(const FaultSummary& summary, FaultKind fault, const SelftestRe
     out["nine_of_ten"] = size_json(summary.nine_of_ten);
     out["all"] = size_json(summary.all);
   }
-  if (summary.weakest) out["weakest"] = key_json(report.tensors[*summary.weakest].key);
+  if (summary.weakest) out["weakest"] = whole_key_json(report.tensors[*summary.weakest].key);
   return out;
 }
 
@@ -50,7 +44,7 @@ json group_json(const SelftestGroup& group, const SelftestReport& report) {
 }
 
 json tensor_json(const SelftestTensor& tensor) {
-  json out = key_json(tensor.key);
+  json out = whole_key_json(tensor.key);
   out["dtype"] = tensor::dtype_name(tensor.dtype);
   out["shape"] = tensor.shape;
   out["checks_nothing"] = checks_nothing(tensor);
