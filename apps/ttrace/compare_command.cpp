@@ -13,10 +13,10 @@
 #include "command.h"
 #include "compare/kernels/choose_kernel.h"
 #include "engine/compare_traces.h"
+#include "judged_pair.h"
 #include "output_file.h"
 #include "report/json_report.h"
 #include "report/text_report.h"
-#include "rules_files.h"
 #include "trace/hdf5/reader.h"
 #include "version.h"
 
@@ -26,18 +26,11 @@ namespace {
 constexpr std::size_t kMostWarnings = 10;
 
 struct Flags {
-  std::string reference;
-  std::string candidate;
-  std::vector<std::string> noise;
+  JudgedPairFlags pair;
   std::string json;
-  std::string layout;
-  std::string map;
-  std::string tolerance;
   std::string truth;
   std::string colour = "auto";
   bool all = false;
-  unsigned threads = 0;
-  SelectionFlags selection;
 };
 
 bool wants_colour(const std::string& choice) {
@@ -63,39 +56,16 @@ void print_warnings(const std::vector<std::string>& warnings) {
 }
 
 int run(const Flags& flags) {
-  for (const std::string& input : {flags.reference, flags.candidate}) {
-    require_not_of_trace(flags.json, input);
-  }
+  flags.pair.require_not_input(flags.json);
   if (!flags.truth.empty()) require_not_of_trace(flags.json, flags.truth);
-  for (const std::string& input : flags.noise) require_not_of_trace(flags.json, input);
-  for (const std::string& rules : {flags.layout, flags.map, flags.tolerance}) {
-    if (!rules.empty()) require_not_of_trace(flags.json, rules);
-  }
   OutputFile json(flags.json);
-  const auto reference = trace::hdf5::open_trace(flags.reference);
-  const OpenedTrace candidate(flags.candidate, flags.layout);
-  std::vector<std::unique_ptr<trace::Source>> noise;
-  std::vector<const trace::Source*> noise_runs;
-  for (const std::string& path : flags.noise) {
-    noise.push_back(trace::hdf5::open_trace(path));
-    noise_runs.push_back(noise.back().get());
-  }
+  const JudgedPair pair(flags.pair);
   const auto truth = flags.truth.empty() ? nullptr : trace::hdf5::open_trace(flags.truth);
-  engine::CompareOptions options{flags.selection.selection(), flags.threads, {}};
-  if (!flags.map.empty()) {
-    options.map = layout::parse_map_rules(rules_text(flags.map), flags.map);
-  }
+  engine::CompareOptions options = pair.options();
   options.truth = truth.get();
-  std::optional<tolerance::Calibration> calibration;
-  if (!flags.tolerance.empty()) {
-    calibration = tolerance::parse_calibration(rules_text(flags.tolerance), flags.tolerance);
-    options.calibration = &*calibration;
-    options.calibration_file = flags.tolerance;
-    options.today = today();
-  }
   report::CompareReport report =
-      engine::compare_traces(*reference, *candidate, noise_runs, options);
-  report.layout_rules = flags.layout;
+      engine::compare_traces(pair.reference(), pair.candidate(), pair.noise(), options);
+  report.layout_rules = flags.pair.layout;
   report.environment.backend = "cpu";
   report.environment.instruction_set = compare::kernel().isa;
   report.environment.version = version();
@@ -121,27 +91,14 @@ void add_compare_command(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("compare", "compare a run with its reference, first divergence first");
   const auto flags = std::make_shared<Flags>();
-  command->add_option("REF", flags->reference, "the trusted trace: a file or a directory")
-      ->required();
-  command->add_option("RUN", flags->candidate, "the trace to check: a file or a directory")
-      ->required();
-  command->add_option("--noise", flags->noise,
-                      "a run of the reference with its first activation disturbed (repeatable; "
-                      "three are best)");
-  command->add_option("--tolerance", flags->tolerance,
-                      "tolerances (JSON) that `ttrace calibrate` wrote, with rules on top");
+  flags->pair.add_to(*command, "the trace to check");
   command->add_option("--truth", flags->truth,
                       "the reference run in higher precision: which side is nearer to it is shown "
                       "beside every verdict and changes none");
   command->add_option("--json", flags->json, "also write the report as JSON to this file");
   command->add_flag("--all", flags->all, "print every finding in full and every tensor");
-  command->add_option("--threads", flags->threads, "number of threads (default: one per core)");
   command->add_option("--color", flags->colour, "when to use colour")
       ->check(CLI::IsMember({"auto", "always", "never"}));
-  add_layout_flag(*command, flags->layout);
-  command->add_option("--map", flags->map,
-                      "rules (JSON) that rename, split, join, transpose, trim or pad tensors");
-  flags->selection.add_to(*command);
   command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
 }
 

@@ -1,0 +1,59 @@
+#include "judged_pair.h"
+
+#include "output_file.h"
+#include "trace/hdf5/reader.h"
+
+namespace ttrace::app {
+
+void JudgedPairFlags::add_to(CLI::App& command, const std::string& candidate_is) {
+  command.add_option("REF", reference, "the trusted trace: a file or a directory")->required();
+  command.add_option("RUN", candidate, candidate_is + ": a file or a directory")->required();
+  command.add_option("--noise", noise,
+                     "a run of the reference with its first activation disturbed (repeatable; "
+                     "three are best)");
+  command.add_option("--tolerance", tolerance,
+                     "tolerances (JSON) that `ttrace calibrate` wrote, with rules on top");
+  command.add_option("--threads", threads, "number of threads (default: one per core)");
+  add_layout_flag(command, layout);
+  command.add_option("--map", map,
+                     "rules (JSON) that rename, split, join, transpose, trim or pad tensors");
+  selection.add_to(command);
+}
+
+void JudgedPairFlags::require_not_input(const std::string& output) const {
+  std::vector<std::string> inputs{reference, candidate};
+  inputs.insert(inputs.end(), noise.begin(), noise.end());
+  for (const std::string& file : {layout, map, tolerance}) {
+    if (!file.empty()) inputs.push_back(file);
+  }
+  for (const std::string& input : inputs) require_not_of_trace(output, input);
+}
+
+JudgedPair::JudgedPair(const JudgedPairFlags& flags)
+    : flags_(flags),
+      reference_(trace::hdf5::open_trace(flags.reference)),
+      candidate_(flags.candidate, flags.layout) {
+  for (const std::string& path : flags.noise) {
+    runs_.push_back(trace::hdf5::open_trace(path));
+    noise_.push_back(runs_.back().get());
+  }
+  if (!flags.map.empty()) map_ = layout::parse_map_rules(rules_text(flags.map), flags.map);
+  if (!flags.tolerance.empty()) {
+    calibration_ = tolerance::parse_calibration(rules_text(flags.tolerance), flags.tolerance);
+  }
+}
+
+engine::CompareOptions JudgedPair::options() const {
+  engine::CompareOptions options;
+  options.selection = flags_.selection.selection();
+  options.threads = flags_.threads;
+  options.map = map_;
+  if (calibration_) {
+    options.calibration = &*calibration_;
+    options.calibration_file = flags_.tolerance;
+    options.today = today();
+  }
+  return options;
+}
+
+}  // namespace ttrace::app
