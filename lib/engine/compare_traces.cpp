@@ -10,6 +10,7 @@
 #include "engine/carried_parameters.h"
 #include "engine/explain.h"
 #include "engine/holders.h"
+#include "engine/measure_pairs.h"
 #include "engine/noise_source.h"
 #include "engine/open_checks.h"
 #include "engine/pairing.h"
@@ -71,33 +72,6 @@ Result unmeasured(const Pair& pair, const CompareOptions& options) {
     if (!result.reason.empty()) result.outcome = Outcome::kIncomparable;
   }
   return result;
-}
-
-bool is_to_be_measured(const Result& result) {
-  // kMatch is the state before measuring.
-  return result.outcome == Outcome::kMatch;
-}
-
-void measure_pair(const Pair& pair, const trace::Source& reference, const trace::Source& candidate,
-                  const NoiseSource& noise, Result& result) {
-  try {
-    report::Comparison comparison;
-    std::uint64_t noise_bytes = 0;
-    if (!result.exact) comparison.noise = noise.of(reference, pair, noise_bytes);
-    const compare::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
-    comparison.measurement =
-        compare::measure({&reference, pair.reference}, {&candidate, pair.candidate}, grid);
-    comparison.measurement.bytes_read += noise_bytes;
-    if (const auto& place = comparison.measurement.largest_place) {
-      result.largest_rank = place->rank;
-      result.largest_local = place->local;
-    }
-    result.comparison = std::move(comparison);
-  } catch (const base::Error& error) {
-    if (error.kind() != base::ErrorKind::kInput) throw;
-    result.outcome = Outcome::kUnreadable;
-    result.reason = error.what();
-  }
 }
 
 std::vector<std::string> tolerance_file_warnings(const trace::Manifest& reference,
@@ -221,11 +195,7 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   }
 
   for (const Pair& pair : pairs) out.results.push_back(unmeasured(pair, options));
-  base::parallel_for(pairs.size(), options.threads, [&](std::size_t i) {
-    if (is_to_be_measured(out.results[i])) {
-      measure_pair(pairs[i], reference, candidate, noise_source, out.results[i]);
-    }
-  });
+  measure_pairs({reference, candidate, noise_source}, pairs, options.threads, out.results);
 
   for (std::string& warning :
        replay_updates(reference, candidate, pairs, options.threads, out.results)) {
