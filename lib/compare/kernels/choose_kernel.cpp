@@ -10,7 +10,8 @@ namespace {
 #ifdef __x86_64__
 bool has_v3() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
+         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") &&
+         __builtin_cpu_supports("fma");
 }
 
 bool has_v4() {
