@@ -15,6 +15,22 @@ if(NOT TARGET ttrace_hdf5_library)
   target_compile_definitions(ttrace_hdf5_library INTERFACE ${HDF5_C_DEFINITIONS})
 endif()
 
+# Inflates chunks outside HDF5's lock: libdeflate, or zlib, which HDF5 itself needs.
+add_library(ttrace_inflate_library INTERFACE)
+find_path(TTRACE_LIBDEFLATE_INCLUDE libdeflate.h)
+find_library(TTRACE_LIBDEFLATE_LIBRARY deflate)
+mark_as_advanced(TTRACE_LIBDEFLATE_INCLUDE TTRACE_LIBDEFLATE_LIBRARY)
+if(TTRACE_LIBDEFLATE_INCLUDE AND TTRACE_LIBDEFLATE_LIBRARY)
+  target_include_directories(ttrace_inflate_library SYSTEM INTERFACE ${TTRACE_LIBDEFLATE_INCLUDE})
+  target_link_libraries(ttrace_inflate_library INTERFACE ${TTRACE_LIBDEFLATE_LIBRARY})
+  target_compile_definitions(ttrace_inflate_library INTERFACE TTRACE_HAS_LIBDEFLATE)
+  message(STATUS "Inflate: libdeflate")
+else()
+  find_package(ZLIB REQUIRED)
+  target_link_libraries(ttrace_inflate_library INTERFACE ZLIB::ZLIB)
+  message(STATUS "Inflate: zlib (libdeflate is about twice as fast: libdeflate-dev)")
+endif()
+
 # Looked for, never required: the CUDA backend is a module of its own that later joins the build.
 find_package(CUDAToolkit QUIET)
 if(CUDAToolkit_FOUND)

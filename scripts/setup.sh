@@ -15,6 +15,7 @@ packages=(
   "ninja-build|ninja"
   "libcli11-dev|CLI11 (Fedora: cli11-devel, Arch: cli11, Homebrew: cli11)"
   "libhdf5-dev|HDF5 with its C library and headers (Fedora: hdf5-devel, Arch and Homebrew: hdf5)"
+  "libdeflate-dev|libdeflate, or else zlib is used (Fedora: libdeflate-devel, Arch and Homebrew: libdeflate)"
   "nlohmann-json3-dev|nlohmann/json (Fedora: json-devel, Arch and Homebrew: nlohmann-json)"
   "libspdlog-dev|spdlog (Fedora: spdlog-devel, Arch and Homebrew: spdlog)"
   "catch2|Catch2, 2.13 or 3 (Fedora: catch-devel, Arch: catch2-v2 or catch2, Homebrew: catch2)"

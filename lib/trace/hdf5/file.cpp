@@ -8,11 +8,14 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "trace/hdf5/checked_driver.h"
+#include "trace/hdf5/chunked_range.h"
 #include "trace/hdf5/reading_note.h"
 #include "trace/hdf5/stored_dataset.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
+
+constexpr std::size_t kCachedChunks = 12421;  // hash slots: a prime, as HDF5 asks for
 
 constexpr hsize_t kLongestString = std::uint64_t{1} << 32;
 
@@ -58,6 +61,9 @@ std::shared_ptr<const File> File::open(const std::string& path) {
   const ReadingNote note(path);
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   use_checked_driver(access.get());
+  // For chunks that only the library can read: boxes are narrower than chunks, and with the
+  // default of 1 MiB every chunk would be inflated again for each of them.
+  H5Pset_cache(access.get(), 0, kCachedChunks, ChunkedRange::kKeptBytes, 1.0);
   // Datasets that are still open keep the file open: a reader may outlive the cache of files.
   H5Pset_fclose_degree(access.get(), H5F_CLOSE_WEAK);
   Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);

@@ -37,6 +37,10 @@ void read_bytes(int descriptor, std::uint64_t offset, std::span<std::byte> out,
 
 }  // namespace
 
+void RawRange::read_all(std::span<std::byte> out, const std::string& what) const {
+  read_bytes(descriptor, offset, out, what);
+}
+
 void RawRange::read_box(const tensor::Shape& shape, std::size_t element_bytes,
                         const tensor::Box& box, std::span<std::byte> out,
                         const std::string& what) const {

@@ -15,6 +15,9 @@ struct RawRange {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;  // of the whole dataset; lies within the file
 
+  // All of it; `out` has `bytes` bytes. Throws as read_box.
+  void read_all(std::span<std::byte> out, const std::string& what) const;
+
   // Bits of `box` of an array of `shape` whose elements have `element_bytes` and lie in the range
   // in row-major order. Throws an input error naming `what` if the file has become shorter.
   void read_box(const tensor::Shape& shape, std::size_t element_bytes, const tensor::Box& box,

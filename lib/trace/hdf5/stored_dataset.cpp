@@ -147,6 +147,7 @@ StoredDataset::StoredDataset(std::string file, std::string path, Handle object)
   check_dtype_attribute(object_.get(), *dtype, file_, path_);
   require_written(object_.get(), creation.get(), facts_, file_, path_);
   raw_ = raw_range(object_.get(), creation.get(), facts_);
+  chunked_ = ChunkedRange::of(object_.get(), creation.get(), facts_, file_);
 }
 
 void StoredDataset::read(const tensor::Box& box, std::span<std::byte> out) const {
@@ -158,6 +159,7 @@ void StoredDataset::read(const tensor::Box& box, std::span<std::byte> out) const
     return raw_->read_box(facts_.shape, tensor::element_bytes(facts_.dtype), box, out,
                           file_ + ": " + path_);
   }
+  if (chunked_) return chunked_->read_box(box, out, file_ + ": " + path_);
   const LibraryLock lock;
   const ReadingNote note(file_);
   const Handle space(H5Dget_space(object_.get()), H5Sclose);

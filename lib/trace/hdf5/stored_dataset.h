@@ -1,9 +1,11 @@
 // One dataset of an untrusted file.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "trace/hdf5/chunked_range.h"
 #include "trace/hdf5/handle.h"
 #include "trace/hdf5/raw_range.h"
 #include "trace/source.h"
@@ -28,6 +30,7 @@ class StoredDataset : public Dataset {
   Handle type_;
   DatasetFacts facts_;
   std::optional<RawRange> raw_;  // where the elements lie in the file as they are
+  std::unique_ptr<ChunkedRange> chunked_;
 };
 
 }  // namespace ttrace::trace::hdf5

@@ -1,0 +1,165 @@
+#include "trace/hdf5/chunked_range.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "trace/hdf5/checked_driver.h"
+#include "trace/hdf5/inflate.h"
+#include "trace/hdf5/raw_range.h"
+#include "trace/hdf5/reading_note.h"
+#include "trace/hdf5/unshuffle.h"
+
+namespace ttrace::trace::hdf5 {
+namespace {
+
+bool has_user_block(hid_t object) {
+  const Handle file(H5Iget_file_id(object), H5Fclose);
+  const Handle creation(H5Fget_create_plist(file.get()), H5Pclose);
+  hsize_t bytes = 0;
+  return H5Pget_userblock(creation.get(), &bytes) < 0 || bytes != 0;
+}
+
+H5Z_filter_t filter_at(hid_t creation, int i) {
+  unsigned flags = 0;
+  std::size_t values = 0;
+  return H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr,
+                        nullptr);
+}
+
+}  // namespace
+
+std::unique_ptr<ChunkedRange> ChunkedRange::of(hid_t object, hid_t creation,
+                                               const DatasetFacts& facts, std::string file_name) {
+  if (H5Pget_layout(creation) != H5D_CHUNKED || facts.shape.empty()) return nullptr;
+  const auto bytes = tensor::byte_count(facts.shape, facts.dtype);
+  const auto file = open_file_of(object);
+  if (!bytes || *bytes == 0 || !file || has_user_block(object)) return nullptr;
+
+  std::unique_ptr<ChunkedRange> range(new ChunkedRange);
+  for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
+    const H5Z_filter_t filter = filter_at(creation, i);
+    if (filter == H5Z_FILTER_SHUFFLE && range->shuffle_ < 0 && range->deflate_ < 0) {
+      range->shuffle_ = i;
+    } else if (filter == H5Z_FILTER_DEFLATE && range->deflate_ < 0) {
+      range->deflate_ = i;
+    } else {
+      return nullptr;
+    }
+  }
+  std::vector<hsize_t> extent(facts.shape.size());
+  H5Pget_chunk(creation, static_cast<int>(extent.size()), extent.data());
+  range->extent_.assign(extent.begin(), extent.end());
+  const auto chunk_bytes = tensor::byte_count(range->extent_, facts.dtype);
+  if (!chunk_bytes || *chunk_bytes > kLargestChunk) return nullptr;
+  range->object_ = object;
+  range->file_ = std::move(file_name);
+  range->descriptor_ = file->descriptor;
+  range->file_end_ = file->end;
+  range->shape_ = facts.shape;
+  range->element_bytes_ = tensor::element_bytes(facts.dtype);
+  range->chunk_bytes_ = *chunk_bytes;
+  return range;
+}
+
+ChunkedRange::Stored ChunkedRange::locate(const tensor::Shape& origin,
+                                          const std::string& what) const {
+  const std::vector<hsize_t> offset(origin.begin(), origin.end());
+  haddr_t address = HADDR_UNDEF;
+  hsize_t bytes = 0;
+  unsigned skipped = 0;
+  const LibraryLock lock;
+  const ReadingNote note(file_);
+  if (H5Dget_chunk_info_by_coord(object_, offset.data(), &skipped, &address, &bytes) < 0) {
+    throw base::input_error(what, ": its chunk at ", tensor::to_string(origin),
+                            " cannot be found (", base::printable(last_error()),
+                            "); the file may be damaged");
+  }
+  if (address == HADDR_UNDEF) {
+    throw base::input_error(what, ": its chunk at ", tensor::to_string(origin),
+                            " was never written; was the job killed while it wrote?");
+  }
+  if (address > file_end_ || bytes > file_end_ - address) {
+    throw base::input_error(what, ": its chunk at ", tensor::to_string(origin), " would lie at ",
+                            address, ", beyond the end of the file; the file may be damaged");
+  }
+  return {address, bytes, skipped};
+}
+
+void ChunkedRange::load(const tensor::Shape& origin, std::vector<std::byte>& values,
+                        const std::string& what) {
+  const auto applied = [](int filter, unsigned skipped) {
+    return filter >= 0 && (skipped >> static_cast<unsigned>(filter) & 1U) == 0;
+  };
+  const auto refuse = [&](auto... why) {
+    throw base::input_error(what, ": its chunk at ", tensor::to_string(origin), why...,
+                            "; the file may be damaged");
+  };
+  const Stored stored = locate(origin, what);
+  const bool deflated = applied(deflate_, stored.skipped_filters);
+  const bool shuffled = applied(shuffle_, stored.skipped_filters);
+  if (!deflated && stored.bytes != chunk_bytes_) {
+    refuse(" has ", stored.bytes, " bytes in the file instead of ", chunk_bytes_);
+  }
+  // Deflate grows what it cannot compress by a little, never to twice its size.
+  if (stored.bytes > 2 * chunk_bytes_ + 1024) {
+    refuse(" has ", stored.bytes, " bytes in the file for ", chunk_bytes_, " of values");
+  }
+  values.resize(chunk_bytes_);
+  std::vector<std::byte>& raw = deflated ? stored_ : (shuffled ? inflated_ : values);
+  raw.resize(stored.bytes);
+  RawRange{descriptor_, stored.offset, stored.bytes}.read_all(raw, what);
+  if (deflated) {
+    std::vector<std::byte>& target = shuffled ? inflated_ : values;
+    target.resize(chunk_bytes_);
+    if (!inflate_exactly(stored_, target)) {
+      refuse(" does not inflate to its ", chunk_bytes_, " bytes");
+    }
+  }
+  if (shuffled) unshuffle(inflated_, element_bytes_, values);
+}
+
+const std::vector<std::byte>& ChunkedRange::chunk(std::uint64_t number, const tensor::Shape& origin,
+                                                  const std::string& what) {
+  if (const auto known = found_.find(number); known != found_.end()) {
+    kept_.splice(kept_.begin(), kept_, known->second);
+    return kept_.front().values;
+  }
+  const std::uint64_t most = std::max<std::uint64_t>(1, kKeptBytes / chunk_bytes_);
+  std::list<Kept> one;
+  if (kept_.size() >= most) {
+    found_.erase(kept_.back().number);
+    one.splice(one.begin(), kept_, std::prev(kept_.end()));  // its memory is used again
+  } else {
+    one.emplace_back();
+  }
+  one.front().number = number;
+  load(origin, one.front().values, what);
+  kept_.splice(kept_.begin(), one);
+  found_.emplace(number, kept_.begin());
+  return kept_.front().values;
+}
+
+void ChunkedRange::read_box(const tensor::Box& box, std::span<std::byte> out,
+                            const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  tensor::Box grid;  // of chunks that the box touches
+  tensor::Shape chunks;
+  for (std::size_t d = 0; d < shape_.size(); ++d) {
+    const std::uint64_t first = box.origin[d] / extent_[d];
+    const std::uint64_t last = (box.origin[d] + box.extent[d] - 1) / extent_[d];
+    grid.origin.push_back(first);
+    grid.extent.push_back(last - first + 1);
+    chunks.push_back(shape_[d] / extent_[d] + (shape_[d] % extent_[d] != 0 ? 1 : 0));
+  }
+  tensor::for_each_slab(grid, 1, [&](const tensor::Box& one) {
+    tensor::Box held{one.origin, extent_};
+    for (std::size_t d = 0; d < shape_.size(); ++d) held.origin[d] *= extent_[d];
+    const std::vector<std::byte>& values =
+        chunk(tensor::position(chunks, one.origin), held.origin, what);
+    tensor::copy_common(held, values, box, out, element_bytes_);
+  });
+}
+
+}  // namespace ttrace::trace::hdf5

@@ -1,0 +1,72 @@
+// Chunks of a dataset, read and inflated without the HDF5 library and its one lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tensor/box.h"
+#include "trace/hdf5/handle.h"
+#include "trace/source.h"
+
+namespace ttrace::trace::hdf5 {
+
+class ChunkedRange {
+ public:
+  // Nothing where the library has to read: another layout, other filters than shuffle before
+  // deflate, a file with a user block (HDF5 1.10 does not count it in addresses of chunks).
+  // `object` is the open dataset, of `file`, and must outlive the range. Hold a LibraryLock.
+  static std::unique_ptr<ChunkedRange> of(hid_t object, hid_t creation, const DatasetFacts& facts,
+                                          std::string file);
+
+  // Bits of `box`. Thread-safe. Chunks of the last reads are kept, as the next box often needs
+  // them too: up to kKeptBytes, and one in any case. Throws an input error naming `what`: a chunk
+  // that is absent, reaches beyond the file or does not inflate to exactly its size.
+  void read_box(const tensor::Box& box, std::span<std::byte> out, const std::string& what);
+
+  static constexpr std::uint64_t kKeptBytes = std::uint64_t{64} << 20;
+  // A file may declare chunks of 4 GiB; as much is not taken on its word.
+  static constexpr std::uint64_t kLargestChunk = std::uint64_t{1} << 30;
+
+ private:
+  struct Stored {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    unsigned skipped_filters = 0;  // bit i: filter i was not applied
+  };
+  struct Kept {
+    std::uint64_t number = 0;
+    std::vector<std::byte> values;
+  };
+
+  ChunkedRange() = default;
+  Stored locate(const tensor::Shape& origin, const std::string& what) const;
+  void load(const tensor::Shape& origin, std::vector<std::byte>& values, const std::string& what);
+  const std::vector<std::byte>& chunk(std::uint64_t number, const tensor::Shape& origin,
+                                      const std::string& what);
+
+  hid_t object_ = -1;
+  std::string file_;
+  int descriptor_ = -1;
+  std::uint64_t file_end_ = 0;
+  tensor::Shape shape_;
+  tensor::Shape extent_;  // of a chunk
+  std::size_t element_bytes_ = 0;
+  std::uint64_t chunk_bytes_ = 0;
+  int shuffle_ = -1;  // number of the filter, or -1
+  int deflate_ = -1;
+
+  std::mutex mutex_;
+  std::list<Kept> kept_;  // the last used first
+  std::map<std::uint64_t, std::list<Kept>::iterator> found_;
+  std::vector<std::byte> stored_;
+  std::vector<std::byte> inflated_;
+};
+
+}  // namespace ttrace::trace::hdf5
