@@ -137,7 +137,7 @@ BROKEN: dict[Callable[[h5py.File], None], str] = {
     with_data_in_another_file: "external files",
     with_a_virtual_dataset: "a virtual dataset",
     with_an_unknown_filter: "HDF5 filter 32000 is not allowed",
-    with_a_damaged_chunk: "cannot be read",
+    with_a_damaged_chunk: "does not inflate to its 24 bytes",
     lambda file: None: "there is no such dataset; the manifest says this rank holds it",
 }
 
