@@ -10,6 +10,7 @@
 #include "engine/carried_parameters.h"
 #include "engine/explain.h"
 #include "engine/holders.h"
+#include "engine/interruption.h"
 #include "engine/measure_pairs.h"
 #include "engine/noise_source.h"
 #include "engine/open_checks.h"
@@ -195,12 +196,21 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   }
 
   for (const Pair& pair : pairs) out.results.push_back(unmeasured(pair, options));
-  measure_pairs({reference, candidate, noise_source}, pairs, options.threads, out.results);
+  FinishedWork nothing_kept;
+  FinishedWork& work = options.work != nullptr ? *options.work : nothing_kept;
+  prepare_work(options.division, candidate, pairs, work, out.results);
+  WorkHooks hooks{nullptr, options.stop};
+  if (work.listens()) {
+    hooks.finished = [&](std::size_t i) { tell_measurement(work, out.results[i]); };
+  }
+  measure_pairs({reference, candidate, noise_source}, pairs, options.threads, out.results, hooks);
+  mark_unmeasured(out.results);
 
   for (std::string& warning :
-       replay_updates(reference, candidate, pairs, options.threads, out.results)) {
+       replay_updates(reference, candidate, pairs, options.threads, work, hooks, out.results)) {
     out.warnings.push_back(std::move(warning));
   }
+  out.interrupted = interruption_of(out.results);
   if (options.on_measured) options.on_measured({pairs, out.results});
   resolve_tolerances(reference.manifest(), pairs, rules, out.results);
   for (Result& result : out.results) {
@@ -218,9 +228,9 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   carry_parameters(candidate, pairs, options.threads, out.results);
   if (options.truth != nullptr) {
     const layout::MapRules map = options.map.value_or(layout::MapRules{});
-    add_truth(
-        {*options.truth, sides.reference, sides.candidate, map.reference, pairs, options.threads},
-        out);
+    add_truth({*options.truth, sides.reference, sides.candidate, map.reference, pairs,
+               options.threads, work, hooks},
+              out);
   }
 
   const std::vector<verdict::Node> nodes = nodes_of(pairs, out.results);

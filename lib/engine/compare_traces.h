@@ -1,11 +1,14 @@
 // The story of `ttrace compare`: two traces in, one report out.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <vector>
 
+#include "engine/finished_work.h"
 #include "engine/pairing.h"
+#include "engine/prepare_work.h"
 #include "engine/selection.h"
 #include "layout/map_rules.h"
 #include "report/compare_report.h"
@@ -30,6 +33,9 @@ struct CompareOptions {
   std::string today = "";             // "2026-11-21": rules that skip may end on a day
   std::function<void(const Measured&)> on_measured = nullptr;  // called once, if given
   const trace::Source* truth = nullptr;  // the reference in higher precision: a second opinion
+  WorkDivision division = {};
+  FinishedWork* work = nullptr;  // what need not be measured, and who is told what has been
+  const std::atomic<bool>* stop = nullptr;  // once true, the report is made of what is there
 };
 
 // `noise`: runs of the reference with its first activation disturbed; may be empty. Where it is,

@@ -9,10 +9,6 @@ namespace {
 
 using report::Result;
 
-bool is_to_be_measured(const Result& result) {
-  return result.outcome == verdict::Outcome::kMatch && !result.comparison;
-}
-
 void measure_pair(const MeasuredSides& sides, const Pair& pair, Result& result) {
   try {
     report::Comparison comparison;
@@ -36,10 +32,16 @@ void measure_pair(const MeasuredSides& sides, const Pair& pair, Result& result) 
 
 }  // namespace
 
+bool is_to_be_measured(const Result& result) {
+  return result.outcome == verdict::Outcome::kMatch && !result.comparison;
+}
+
 void measure_pairs(const MeasuredSides& sides, const std::vector<Pair>& pairs, unsigned threads,
-                   std::vector<Result>& results) {
+                   std::vector<Result>& results, const WorkHooks& hooks) {
   base::parallel_for(pairs.size(), threads, [&](std::size_t i) {
-    if (is_to_be_measured(results[i])) measure_pair(sides, pairs[i], results[i]);
+    if (!is_to_be_measured(results[i]) || hooks.stopped()) return;
+    measure_pair(sides, pairs[i], results[i]);
+    if (hooks.finished) hooks.finished(i);
   });
 }
 

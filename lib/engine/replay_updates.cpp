@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "base/parallel.h"
+#include "engine/finished_checks.h"
+#include "engine/interruption.h"
 #include "engine/update_plan.h"
 
 namespace ttrace::engine {
@@ -80,10 +82,14 @@ std::string listed(const std::map<std::string, std::uint64_t>& counts) {
   return text;
 }
 
-}  // namespace
+bool is_updated(const Pair& pair, const Result& result) {
+  return pair.key.kind == trace::Kind::kParamAfterStep && result.comparison && !result.exact;
+}
 
-std::string replay_one(const UpdatePlan& plan, Result& result) {
-  if (!plan.problem.empty()) return plan.problem;
+// `plan` has no problem.
+FinishedReplay replayed(const UpdatePlan& plan) {
+  FinishedReplay finished;
+  finished.clip = plan.step.clip;
   try {
     UpdateMeasurement measured = compare::measure_update(plan.tensors, plan.step);
     const Algorithm algorithm = plan.step.hyperparameters.algorithm;
@@ -97,14 +103,37 @@ std::string replay_one(const UpdatePlan& plan, Result& result) {
       if (is_healthy(again)) measured = std::move(again);
     }
     if (is_healthy(measured) && measured.unjudged > 0) {
-      return "some of its elements may be anything, by underflow";
+      finished.problem = "some of its elements may be anything, by underflow";
+    } else {
+      finished.measured = std::move(measured);
     }
-    adopt(plan, std::move(measured), result);
-    return "";
   } catch (const base::Error& error) {
     if (error.kind() != base::ErrorKind::kInput) throw;
-    return "its parameter, gradient or state cannot be read";
+    finished.problem = "its parameter, gradient or state cannot be read";
   }
+  return finished;
+}
+
+// What is known of the pair's replay, where the gradients were clipped as they now turn out to be.
+std::optional<FinishedReplay> known_replay(FinishedWork& work, FinishedChecks& checks,
+                                           const Pair& pair, const UpdatePlan& plan) {
+  if (!plan.problem.empty()) return std::nullopt;
+  auto known = work.take<FinishedReplay>(pair.key);
+  if (!known || known->clip != plan.step.clip) return std::nullopt;
+  checks.require_fits(*known, pair);
+  return known;
+}
+
+std::string adopt_if_sound(const UpdatePlan& plan, FinishedReplay finished, Result& result) {
+  if (finished.problem.empty()) adopt(plan, std::move(finished.measured), result);
+  return finished.problem;
+}
+
+}  // namespace
+
+std::string replay_one(const UpdatePlan& plan, Result& result) {
+  if (!plan.problem.empty()) return plan.problem;
+  return adopt_if_sound(plan, replayed(plan), result);
 }
 
 std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
@@ -115,9 +144,7 @@ std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
   const UpdatePlanner planner(reference, candidate, clipping);
   std::map<std::size_t, UpdatePlan> plans;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const bool is_updated = pairs[i].key.kind == trace::Kind::kParamAfterStep;
-    if (!is_updated || !results[i].comparison || results[i].exact) continue;
-    plans.emplace(i, planner.plan(pairs[i]));
+    if (is_updated(pairs[i], results[i])) plans.emplace(i, planner.plan(pairs[i]));
   }
   return plans;
 }
@@ -125,7 +152,14 @@ std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
 std::vector<std::string> replay_updates(const trace::Source& reference,
                                         const trace::Source& candidate,
                                         const std::vector<Pair>& pairs, unsigned threads,
+                                        FinishedWork& work, const WorkHooks& hooks,
                                         std::vector<Result>& results) {
+  if (hooks.stopped()) {  // planning may read all gradients
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (is_updated(pairs[i], results[i])) mark_interrupted(results[i]);
+    }
+    return {};
+  }
   std::vector<std::size_t> updated;
   std::vector<UpdatePlan> plans;
   for (const auto& [i, plan] : plan_replays(reference, candidate, pairs, results)) {
@@ -133,10 +167,29 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
     plans.push_back(plan);
   }
 
+  FinishedChecks checks(candidate);
+  std::vector<std::optional<FinishedReplay>> known(updated.size());
+  for (std::size_t u = 0; u < updated.size(); ++u) {
+    known[u] = known_replay(work, checks, pairs[updated[u]], plans[u]);
+  }
   std::vector<std::string> problems(updated.size());
   base::parallel_for(updated.size(), threads, [&](std::size_t u) {
-    problems[u] = replay_one(plans[u], results[updated[u]]);
-    if (!plans[u].difference.empty()) results[updated[u]].reason = plans[u].difference;
+    Result& result = results[updated[u]];
+    if (!plans[u].problem.empty()) {
+      problems[u] = plans[u].problem;
+    } else if (!known[u] && hooks.stopped()) {
+      mark_interrupted(result);
+      return;
+    } else {
+      const bool again = known[u].has_value();
+      FinishedReplay finished = again ? *std::move(known[u]) : replayed(plans[u]);
+      if (work.listens()) {
+        const Finished told{result.key, finished};
+        again ? work.tell_again(told) : work.tell(told);
+      }
+      problems[u] = adopt_if_sound(plans[u], std::move(finished), result);
+    }
+    if (!plans[u].difference.empty()) result.reason = plans[u].difference;
   });
 
   std::map<std::string, std::uint64_t> unplayed;

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/finished_work.h"
 #include "engine/pairing.h"
 #include "engine/update_plan.h"
+#include "engine/work_hooks.h"
 #include "report/compare_report.h"
 #include "trace/source.h"
 
@@ -27,10 +29,13 @@ std::string replay_one(const UpdatePlan& plan, report::Result& result);
 // results[i] belongs to pairs[i] and has been measured against the reference. Those of updated
 // parameters that can be replayed get the measurement against the replayed values in its place;
 // the others are left as they are. Where hyperparameters differ from the reference's, `reason` says
-// so. Returns one sentence for the whole run on each of both. The same for every number of threads.
+// so. What `work` knows is not replayed again. If `hooks` stop the work, those that are left are
+// marked as interrupted: the other rules are not for them. Returns one sentence for the whole run
+// on each of both. The same for every number of threads.
 std::vector<std::string> replay_updates(const trace::Source& reference,
                                         const trace::Source& candidate,
                                         const std::vector<Pair>& pairs, unsigned threads,
+                                        FinishedWork& work, const WorkHooks& hooks,
                                         std::vector<report::Result>& results);
 
 }  // namespace ttrace::engine

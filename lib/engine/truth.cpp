@@ -85,6 +85,20 @@ class Names {
   std::string text_;
 };
 
+FinishedTruth measured(const TruthInput& input, const Pair& pair, const ViewPtr& view) {
+  FinishedTruth finished;
+  try {
+    finished.truth = {
+        view->dtype,
+        compare::measure_truth({&input.truth, view}, {input.reference.source, pair.reference},
+                               {input.candidate.source, pair.candidate})};
+  } catch (const base::Error& error) {
+    if (error.kind() != base::ErrorKind::kInput) throw;
+    finished.problem = error.what();
+  }
+  return finished;
+}
+
 void warn_of_run(const TruthInput& input, std::vector<std::string>& warnings) {
   const trace::Source& truth = input.truth;
   if (truth.manifest().run.noise) {
@@ -128,16 +142,18 @@ void add_truth(const TruthInput& input, report::CompareReport& out) {
   std::vector<std::string> problems(views.size());
   base::parallel_for(views.size(), input.threads, [&](std::size_t i) {
     if (views[i] == nullptr) return;
-    try {
-      const Pair& pair = input.pairs[i];
-      out.results[i].truth = report::TensorTruth{
-          views[i]->dtype,
-          compare::measure_truth({&input.truth, views[i]}, {input.reference.source, pair.reference},
-                                 {input.candidate.source, pair.candidate})};
-    } catch (const base::Error& error) {
-      if (error.kind() != base::ErrorKind::kInput) throw;
-      problems[i] = error.what();
+    auto finished = input.work.take<FinishedTruth>(input.pairs[i].key);
+    const bool again = finished.has_value();
+    if (!again && input.hooks.stopped()) {
+      problems[i] = base::concat(to_string(input.pairs[i].key), ": interrupted");
+      return;
     }
+    if (!again) finished = measured(input, input.pairs[i], views[i]);
+    if (finished->problem.empty()) out.results[i].truth = finished->truth;
+    problems[i] = finished->problem;
+    if (!input.work.listens()) return;
+    const Finished told{input.pairs[i].key, *std::move(finished)};
+    again ? input.work.tell_again(told) : input.work.tell(told);
   });
 
   Names unreadable;

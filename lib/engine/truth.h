@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/finished_work.h"
 #include "engine/pairing.h"
+#include "engine/work_hooks.h"
 #include "layout/map_rules.h"
 #include "report/compare_report.h"
 
@@ -19,6 +21,8 @@ struct TruthInput {
   const std::vector<layout::MapRule>& map;
   const std::vector<Pair>& pairs;
   unsigned threads;
+  FinishedWork& work;
+  const WorkHooks& hooks;
 };
 
 // Gives results[i], of pairs[i], its `truth` where the truth has the tensor in the same shape, and

@@ -49,6 +49,14 @@ std::string nothing_in_common(const report::CompareReport& out) {
   return text;
 }
 
+std::string interruption_words(const report::CompareReport& out) {
+  std::string text = concat("interrupted after ", out.interrupted->measured, " of ",
+                            base::plural(out.interrupted->of, "tensor"));
+  if (out.findings.empty()) return text;
+  return concat(text, "; so far ", to_string(out.results[out.findings.front().result].key), " is ",
+                outcome_name(out.results[out.findings.front().result].outcome));
+}
+
 }  // namespace
 
 void decide(std::size_t lost_reference_ranks, std::size_t lost_candidate_ranks,
@@ -56,6 +64,7 @@ void decide(std::size_t lost_reference_ranks, std::size_t lost_candidate_ranks,
   const auto count = [&out](Outcome outcome) { return out.counts.at(outcome); };
   const std::uint64_t total = out.results.size();
   const std::uint64_t in_common = total - count(Outcome::kMissing) - count(Outcome::kExtra);
+  if (out.interrupted) return inconclusive(interruption_words(out), out);
   if (total == 0) return inconclusive("nothing was compared: both traces are empty", out);
   if (in_common == 0) return inconclusive(nothing_in_common(out), out);
   if (count(Outcome::kDiverged) + count(Outcome::kReplicaConflict) + count(Outcome::kMissing) +

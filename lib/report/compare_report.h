@@ -92,6 +92,18 @@ struct Finding {
   std::vector<diagnosis::Cause> causes;
 };
 
+// Which of how many shares of the tensors a process measures: 1 of 8 to 8 of 8.
+struct PartNumber {
+  std::uint64_t index = 1;
+  std::uint64_t of = 1;
+};
+
+// Of a comparison that was told to end before everything was measured.
+struct Interruption {
+  std::uint64_t measured = 0;
+  std::uint64_t of = 0;
+};
+
 struct Environment {
   std::string backend;
   std::string instruction_set;
@@ -126,6 +138,7 @@ struct CompareReport {
   std::vector<Finding> findings;
   std::size_t downstream = 0;
   std::vector<std::string> warnings;
+  std::optional<Interruption> interrupted;
   Environment environment;
 };
 

@@ -21,6 +21,13 @@ std::optional<base::Error> error_of(Action action) {
   return std::nullopt;
 }
 
+// The message of the error that `action` throws, or empty if it does not.
+template <typename Action>
+std::string refusal_of(Action action) {
+  const std::optional<base::Error> error = error_of(action);
+  return error ? error->what() : "";
+}
+
 inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }

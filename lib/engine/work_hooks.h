@@ -1,0 +1,19 @@
+// What long work tells while it runs, and is told.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+
+namespace ttrace::engine {
+
+struct WorkHooks {
+  // Pair i is done; called from any thread. May be null.
+  std::function<void(std::size_t i)> finished = nullptr;
+  // No further pair is begun once it is true. May be null.
+  const std::atomic<bool>* stop = nullptr;
+
+  bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
+};
+
+}  // namespace ttrace::engine

@@ -1,0 +1,91 @@
+#include "base/bytes.h"
+
+#include <bit>
+#include <limits>
+#include <random>
+
+#include "base/refusal.h"
+#include "support/catch.h"
+
+namespace ttrace::base {
+namespace {
+
+using test::refusal_of;
+
+std::string refusal(const std::string& bytes, void (*read)(ByteReader&)) {
+  return refusal_of([&] {
+    ByteReader in(bytes);
+    read(in);
+    in.finish();
+  });
+}
+
+TEST_CASE("what is written as bytes is read again, to the bit") {
+  const double odd = std::bit_cast<double>(std::uint64_t{0x7ff4dead00000001});  // a NaN
+  ByteWriter out;
+  for (const std::uint64_t value : {0ULL, 1ULL, 127ULL, 128ULL, ~0ULL}) out.count(value);
+  for (const double value : {0.0, -0.0, 0.1, std::numeric_limits<double>::denorm_min(), odd}) {
+    out.number(value);
+  }
+  out.text("");
+  out.text(std::string("a\0b\n", 4));
+  ByteReader in(out.bytes());
+  for (const std::uint64_t value : {0ULL, 1ULL, 127ULL, 128ULL, ~0ULL}) CHECK(in.count() == value);
+  for (const double value : {0.0, -0.0, 0.1, std::numeric_limits<double>::denorm_min(), odd}) {
+    CHECK(std::bit_cast<std::uint64_t>(in.number()) == std::bit_cast<std::uint64_t>(value));
+  }
+  CHECK(in.text().empty());
+  CHECK(in.text() == std::string("a\0b\n", 4));
+  in.finish();
+}
+
+TEST_CASE("bytes that nobody wrote are refused") {
+  CHECK(refusal("", [](ByteReader& in) { in.count(); }) == "ends before it is complete");
+  CHECK(refusal("\x80", [](ByteReader& in) { in.count(); }) == "ends before it is complete");
+  CHECK(refusal("1234567", [](ByteReader& in) { in.number(); }) == "ends before it is complete");
+  CHECK(refusal("\x02x", [](ByteReader& in) { in.text(); }) == "ends before it is complete");
+  CHECK(refusal("\x02x", [](ByteReader& in) { in.items(); }) == "ends before it is complete");
+  CHECK(refusal("\x02", [](ByteReader& in) { in.flag(); }) == "says 2 where yes or no is asked");
+  CHECK(refusal("\x01\x01", [](ByteReader& in) { in.count(); }) ==
+        "goes on after its end, by 1 bytes");
+  const std::string none = "has a whole number that is none of 64 bits";
+  CHECK(refusal(std::string("\x80\x00", 2), [](ByteReader& in) { in.count(); }) == none);
+  CHECK(refusal(std::string(9, '\xff') + "\x02", [](ByteReader& in) { in.count(); }) == none);
+  CHECK(refusal(std::string(11, '\xff'), [](ByteReader& in) { in.count(); }) == none);
+}
+
+TEST_CASE("base64 is that of RFC 4648") {
+  const std::vector<std::pair<std::string, std::string>> cases{{"", ""},
+                                                               {"f", "Zg=="},
+                                                               {"fo", "Zm8="},
+                                                               {"foo", "Zm9v"},
+                                                               {"foob", "Zm9vYg=="},
+                                                               {"fooba", "Zm9vYmE="},
+                                                               {"foobar", "Zm9vYmFy"},
+                                                               {"\xff\xfe", "//4="}};
+  for (const auto& [bytes, text] : cases) {
+    CHECK(base64(bytes) == text);
+    CHECK(from_base64(text) == bytes);
+  }
+  for (const char* text :
+       {"Z", "Zg=", "Zh==", "Zm9=", "====", "Z===", "Zg==Zg==", "Z g=", "Zm9v\n"}) {
+    CHECK(refusal_of([&] { from_base64(text); }) == "is not base64");
+  }
+}
+
+TEST_CASE("property: any bytes survive base64") {
+  std::mt19937 random(1);
+  for (std::size_t size = 0; size < 200; ++size) {
+    std::string bytes(size, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random() & 0xff);
+    REQUIRE(from_base64(base64(bytes)) == bytes);
+  }
+}
+
+TEST_CASE("the checksum is FNV-1a") {
+  CHECK(checksum("") == 0xcbf29ce484222325U);
+  CHECK(checksum("a") == 0xaf63dc4c8601ec8cU);
+}
+
+}  // namespace
+}  // namespace ttrace::base

@@ -1,0 +1,241 @@
+// A comparison in several processes, one after the other, or with an end before its end.
+#include <numeric>
+
+#include "base/refusal.h"
+#include "engine/compare_traces.h"
+#include "engine/random_runs.h"
+#include "engine/report_text.h"
+#include "engine/share_of_work.h"
+#include "support/catch.h"
+
+namespace ttrace::engine {
+namespace {
+
+using report::CompareReport;
+using test::comparable;
+using test::RandomRuns;
+using ttrace::test::make_entry;
+using ttrace::test::MemoryTrace;
+using ttrace::test::refusal_of;
+using verdict::Outcome;
+
+struct Runs {
+  RandomRuns random;
+  std::vector<const trace::Source*> noise;
+  unsigned threads;
+
+  explicit Runs(std::uint32_t seed) : random(seed), threads(1 + seed % 3) {
+    if (random.has_noise) noise.push_back(&random.noise);
+  }
+
+  CompareReport compared(FinishedWork* work, WorkDivision division = {},
+                         const std::atomic<bool>* stop = nullptr) const {
+    CompareOptions options;
+    options.threads = threads;
+    options.truth = &random.reference;
+    options.work = work;
+    options.division = std::move(division);
+    options.stop = stop;
+    return compare_traces(random.reference, random.candidate, noise, options);
+  }
+};
+
+TEST_CASE("property: the parts of a comparison make the report of the whole") {
+  for (std::uint32_t seed = 1; seed <= 150; ++seed) {
+    const Runs runs(seed);
+    const std::string whole = comparable(runs.compared(nullptr));
+    for (const std::uint64_t of : {1, 2, 3, 7}) {
+      INFO("seed " << seed << ", " << of << " parts");
+      FinishedWork all;
+      std::vector<std::string> names;
+      std::size_t measured = 0;
+      for (std::uint64_t index = 1; index <= of; ++index) {
+        FinishedWork mine(nullptr, true);
+        const CompareReport part = runs.compared(&mine, {report::PartNumber{index, of}, {}});
+        for (const report::Result& result : part.results) {
+          if (result.comparison || result.outcome == Outcome::kUnreadable) ++measured;
+        }
+        // Whoever is first or last, every line is new.
+        for (const std::string& line : mine.lines()) REQUIRE(all.know(parse_finished(line)));
+        names.push_back(base::concat("part", index, ".json"));
+      }
+      const CompareReport merged = runs.compared(&all, {std::nullopt, names});
+      REQUIRE(comparable(merged) == whole);
+      all.require_all_taken();
+      std::size_t in_whole = 0;
+      for (const report::Result& result : merged.results) {
+        if (result.comparison || result.outcome == Outcome::kUnreadable) ++in_whole;
+      }
+      REQUIRE(measured == in_whole);
+    }
+  }
+}
+
+TEST_CASE("property: a comparison that goes on ends as one that was never stopped") {
+  for (std::uint32_t seed = 1; seed <= 100; ++seed) {
+    const Runs runs(seed);
+    std::vector<std::string> lines;
+    FinishedWork first([&lines](const std::string& line) { lines.push_back(line); });
+    const std::string whole = comparable(runs.compared(&first));
+    for (std::size_t known = 0; known <= lines.size(); ++known) {
+      INFO("seed " << seed << ", " << known << " lines");
+      std::size_t anew = 0;
+      FinishedWork work([&anew](const std::string&) { ++anew; });
+      for (std::size_t i = 0; i < known; ++i) work.know(parse_finished(lines[i]));
+      REQUIRE(comparable(runs.compared(&work)) == whole);
+      REQUIRE(anew == lines.size() - known);
+    }
+  }
+}
+
+TEST_CASE("property: an interrupted comparison says so, and accounts for every tensor") {
+  for (std::uint32_t seed = 1; seed <= 100; ++seed) {
+    const Runs runs(seed);
+    const CompareReport whole = runs.compared(nullptr);
+    std::size_t to_measure = 0;
+    for (const report::Result& result : whole.results) {
+      if (result.comparison || result.outcome == Outcome::kUnreadable) ++to_measure;
+    }
+    for (std::size_t after = 0; after <= to_measure + 1; ++after) {
+      INFO("seed " << seed << ", after " << after);
+      std::atomic<bool> stop{after == 0};
+      std::size_t told = 0;
+      FinishedWork work([&](const std::string&) { stop = ++told >= after; });
+      const CompareReport out = runs.compared(&work, {}, &stop);
+      REQUIRE(out.results.size() == whole.results.size());
+      std::size_t left = 0;
+      std::size_t measured = 0;
+      for (const report::Result& result : out.results) {
+        if (result.reason == "interrupted") ++left;
+        // Of updated parameters that were measured and not replayed, nothing is said.
+        const bool updated = result.key.kind == trace::Kind::kParamAfterStep;
+        if (result.comparison || result.outcome == Outcome::kUnreadable || updated) ++measured;
+        REQUIRE((result.reason == "interrupted" || result.outcome != Outcome::kSkippedByRule));
+      }
+      REQUIRE(out.interrupted.has_value() == (left > 0));
+      if (!out.interrupted) continue;
+      REQUIRE(out.verdict == report::Verdict::kInconclusive);
+      REQUIRE(out.why.starts_with(
+          base::concat("interrupted after ", to_measure - left, " of ", to_measure, " tensor")));
+      REQUIRE(measured >= std::min(after, to_measure));
+      comparable(out);  // writers take it
+    }
+  }
+}
+
+MemoryTrace with_tensors(std::size_t count, double off = 0) {
+  MemoryTrace trace;
+  for (std::size_t i = 0; i < count; ++i) {
+    trace.put(make_entry(base::concat("t", i), {2}), {1, 2 + off});
+  }
+  return trace;
+}
+
+TEST_CASE("a part names those that measure the rest, and has the verdict of its share") {
+  const MemoryTrace trace = with_tensors(4);
+  CompareOptions options;
+  options.division.part = report::PartNumber{2, 2};
+  const CompareReport out = compare_traces(trace, trace, {}, options);
+  CHECK(out.verdict == report::Verdict::kMatch);
+  CHECK(out.counts.at(Outcome::kMatch) == 2);
+  CHECK(out.counts.at(Outcome::kSkippedByRule) == 2);
+  CHECK(out.results[0].reason == "in part 1 of 2");
+  options.division.part = report::PartNumber{9, 9};
+  const CompareReport none = compare_traces(trace, trace, {}, options);
+  CHECK(none.verdict == report::Verdict::kInconclusive);
+  CHECK(none.counts.at(Outcome::kSkippedByRule) == 4);
+}
+
+TEST_CASE("work is dealt out by weight, the same way every time") {
+  CHECK(dealt_out({}, 3).empty());
+  CHECK(dealt_out({5, 1, 1, 1, 1, 1}, 2) == std::vector<std::uint64_t>{0, 1, 1, 1, 1, 1});
+  CHECK(dealt_out({1, 1, 1}, 1'000'000'000'000) == std::vector<std::uint64_t>{0, 1, 2});
+  CHECK(dealt_out({~0ULL, ~0ULL, ~0ULL}, 2) == std::vector<std::uint64_t>{0, 1, 0});
+  std::vector<std::uint64_t> weights(1000);
+  std::iota(weights.begin(), weights.end(), 1);
+  std::vector<std::uint64_t> sums(7, 0);
+  const std::vector<std::uint64_t> parts = dealt_out(weights, 7);
+  for (std::size_t i = 0; i < weights.size(); ++i) sums[parts[i]] += weights[i];
+  for (const std::uint64_t sum : sums) CHECK(sum == Catch::Approx(500500.0 / 7).epsilon(0.01));
+}
+
+TEST_CASE("copies, terms and noise runs are bytes to read") {
+  MemoryTrace reference;
+  MemoryTrace candidate(ttrace::test::make_mesh({{"dp", 2}, {"tp", 4}}));
+  trace::TensorEntry entry = make_entry("w", {16});
+  reference.put(entry, std::vector<double>(16));
+  entry.placements = {{"tp", trace::Shard{0, std::nullopt}}};
+  const auto bytes = [&] {
+    Pair pair{entry.key,
+              layout::view_of(reference.manifest().tensors[0]),
+              layout::view_of(entry),
+              {},
+              ""};
+    return bytes_to_read(pair, candidate.manifest());
+  };
+  const std::uint64_t sharded = bytes();
+  entry.placements = {};
+  const std::uint64_t copied = bytes();
+  CHECK(copied - sharded == 64 * (8 - 2));
+  entry.held_at["dp"] = {1};
+  CHECK(copied - bytes() == 64 * 4);
+}
+
+TEST_CASE("what is known and cannot be of the tensor is refused") {
+  const MemoryTrace trace = with_tensors(1);
+  FinishedWork kept(nullptr, true);
+  CompareOptions options;
+  options.work = &kept;
+  const MemoryTrace other = with_tensors(1, 1);
+  compare_traces(trace, other, {}, options);
+  const Finished sound = parse_finished(kept.lines().at(0));
+  const auto refused = [&](auto damage) {
+    Finished finished = sound;
+    damage(std::get<FinishedMeasurement>(finished.what));
+    FinishedWork work;
+    work.know(finished);
+    options.work = &work;
+    return refusal_of([&] { compare_traces(trace, other, {}, options); });
+  };
+  CHECK(refused([](FinishedMeasurement&) {}).empty());
+  const std::string who = "what it says of t0 · output · step 0 has ";
+  CHECK(refused([](auto& f) { f.measurement.total.largest->at = {2}; }) ==
+        who + "an index that is not of the tensor");
+  CHECK(refused([](auto& f) { f.measurement.total.largest->at = {}; }) ==
+        who + "an index that is not of the tensor");
+  CHECK(refused([](auto& f) {
+          f.measurement.blocks[0].boxes = {{{1}, {2}}};
+        }) == who + "a box that is not of the tensor");
+  CHECK(refused([](auto& f) {
+          f.measurement.blocks[0].boxes = {{{~0ULL}, {2}}};
+        }) == who + "a box that is not of the tensor");
+  CHECK(refused([](auto& f) { f.measurement.blocks[0].boxes.clear(); }) ==
+        who + "a shard that lies nowhere");
+  CHECK(refused([](auto& f) { f.measurement.blocks[0].ranks = {1}; }) ==
+        who + "a rank that does not hold it");
+  CHECK(refused([](auto& f) { f.measurement.largest_place->rank = 5; }) ==
+        who + "a rank that does not hold it");
+  CHECK(refused([](auto& f) { f.measurement.replicas_differ = true; }) ==
+        who + "copies that differ on no rank");
+  CHECK(refused([](auto& f) { f.measurement.replicas.classes = {{}}; }) ==
+        who + "copies on no rank");
+  CHECK(refused([](auto& f) { f.measurement.cells = {{}}; }) == who + "sums of another grid");
+  CHECK(refused([](auto& f) { f.noise.emplace(); }) == who + "noise of another shape");
+}
+
+TEST_CASE("a merge does not measure what a part has not") {
+  const MemoryTrace trace = with_tensors(2);
+  FinishedWork work;
+  CompareOptions options;
+  options.work = &work;
+  options.division.measured_by = {"a.json", "b.json"};
+  CHECK(refusal_of([&] { compare_traces(trace, trace, {}, options); }) ==
+        "a.json: lacks the measurement of t0 · output · step 0; run this part again to its end");
+  FinishedWork extra;
+  extra.know({ttrace::test::make_key("x"), FinishedMeasurement{}});
+  CHECK(refusal_of([&] { extra.require_all_taken(); }) ==
+        "has x · output · step 0, which is not measured in this comparison");
+}
+
+}  // namespace
+}  // namespace ttrace::engine

@@ -1,0 +1,20 @@
+// A report as text in which two comparisons of the same traces must agree to the byte.
+#pragma once
+
+#include <sstream>
+#include <string>
+
+#include "report/json_report.h"
+#include "report/text_report.h"
+
+namespace ttrace::engine::test {
+
+// JSON and text, without what the environment may change.
+inline std::string comparable(report::CompareReport report) {
+  report.environment = {};
+  std::ostringstream text;
+  report::write_text(report, {false, true}, text);
+  return report::json_text(report) + text.str();
+}
+
+}  // namespace ttrace::engine::test
