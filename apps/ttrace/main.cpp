@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
     ttrace::app::add_inspect_command(app, action);
     ttrace::app::add_lint_command(app, action);
     ttrace::app::add_merge_command(app, action);
+    ttrace::app::add_report_command(app, action);
     ttrace::app::add_selftest_command(app, action);
     return ttrace::app::parse_and_run(app, action, argc, argv);
   } catch (const std::exception& error) {

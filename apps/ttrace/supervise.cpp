@@ -40,7 +40,8 @@ int wait_for(pid_t child) {
 
 void end_with_parent(pid_t parent) {
 #ifdef __linux__
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // Not a signal that lets it finish: whoever killed the parent wants no answer from it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(2);  // it was gone before the line above
 #else
   static_cast<void>(parent);

@@ -173,6 +173,14 @@ Finished parsed(Reader& in, trace::TensorKey key) {
 
 }  // namespace
 
+const std::string& problem_of(const Finished& finished) {
+  if (const auto* measured = std::get_if<FinishedMeasurement>(&finished.what)) {
+    return measured->unreadable;
+  }
+  if (const auto* replay = std::get_if<FinishedReplay>(&finished.what)) return replay->problem;
+  return std::get<FinishedTruth>(finished.what).problem;
+}
+
 std::string finished_line(const Finished& finished) {
   Writer out;
   out(std::uint64_t{finished.what.index()}, finished.key);

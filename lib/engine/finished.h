@@ -42,6 +42,9 @@ struct Finished {
   std::variant<FinishedMeasurement, FinishedReplay, FinishedTruth> what;
 };
 
+// Why there is no measurement, replay or second opinion; or empty.
+const std::string& problem_of(const Finished& finished);
+
 // One line of printable ASCII without its end; exact to the bit, NaNs included.
 std::string finished_line(const Finished& finished);
 

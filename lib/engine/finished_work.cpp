@@ -1,6 +1,7 @@
 #include "engine/finished_work.h"
 
 #include "base/error.h"
+#include "base/number_text.h"
 #include "engine/finished_checks.h"
 #include "engine/measure_pairs.h"
 
@@ -59,9 +60,11 @@ std::vector<std::string> FinishedWork::lines() const {
 }
 
 void FinishedWork::require_all_taken() const {
-  if (known_.empty()) return;
-  throw base::input_error("has ", to_string(known_.begin()->first.first),
-                          ", which is not measured in this comparison");
+  for (const auto& [id, finished] : known_) {
+    if (!std::holds_alternative<FinishedMeasurement>(finished.what)) continue;
+    throw base::input_error("has ", base::printable(to_string(id.first)),
+                            ", which is not measured in this comparison");
+  }
 }
 
 void restore_measurements(FinishedWork& work, const trace::Source& candidate,

@@ -44,7 +44,8 @@ class FinishedWork {
 
   // In the order of the keys.
   std::vector<std::string> lines() const;
-  // Throws an input error that names a tensor of which more is known than the comparison asked for.
+  // Throws an input error that names a measurement that the comparison did not ask for. (It need
+  // not ask for a replay, where the others' gradients tell that it is none.)
   void require_all_taken() const;
 
  private:

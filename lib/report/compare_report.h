@@ -11,6 +11,7 @@
 #include "compare/measure.h"
 #include "compare/measure_update.h"
 #include "diagnosis/cause.h"
+#include "report/part_of_work.h"
 #include "report/routing.h"
 #include "report/truth.h"
 #include "tolerance/noise_estimate.h"
@@ -92,12 +93,6 @@ struct Finding {
   std::vector<diagnosis::Cause> causes;
 };
 
-// Which of how many shares of the tensors a process measures: 1 of 8 to 8 of 8.
-struct PartNumber {
-  std::uint64_t index = 1;
-  std::uint64_t of = 1;
-};
-
 // Of a comparison that was told to end before everything was measured.
 struct Interruption {
   std::uint64_t measured = 0;
@@ -139,6 +134,7 @@ struct CompareReport {
   std::size_t downstream = 0;
   std::vector<std::string> warnings;
   std::optional<Interruption> interrupted;
+  std::optional<PartOfWork> part;  // the others' tensors are skipped
   Environment environment;
 };
 

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/concat.h"
 #include "report/json_report.h"
 #include "report/parts_json.h"
 #include "report/routing_json.h"
@@ -236,6 +237,14 @@ std::string lines(const std::vector<Item>& items, ToJson to_json) {
   return text + (items.empty() ? "]" : "\n  ]");
 }
 
+std::string part_text(const PartOfWork& part) {
+  std::string text = base::concat("{\"index\": ", part.number.index, ", \"of\": ", part.number.of,
+                                  ", \"interrupted\": ", part.interrupted ? "true" : "false");
+  text += ", \"comparison\": " + comparison_id_text(part.comparison);
+  return text + ", \"measurements\": " +
+         lines(part.measurements, [](const std::string& line) { return json(line); }) + "}";
+}
+
 }  // namespace
 
 std::string json_text(const CompareReport& report) {
@@ -272,6 +281,7 @@ std::string json_text(const CompareReport& report) {
   text += ",\n  \"results\": " + lines(report.results, result_json);
   text +=
       ",\n  \"warnings\": " + lines(report.warnings, [](const std::string& w) { return json(w); });
+  if (report.part) text += ",\n  \"part\": " + part_text(*report.part);
   text += ",\n  \"environment\": " + dumped(where);
   return text + "\n}\n";
 }

@@ -125,7 +125,7 @@ void write_counts(const CompareReport& report, std::ostream& out) {
       << " match, " << count(Outcome::kDiverged) << " diverged, "
       << count(Outcome::kReplicaConflict)
       << (count(Outcome::kReplicaConflict) == 1 ? " replica conflict" : " replica conflicts");
-  if (report.verdict == Verdict::kDiverged) {
+  if (report.verdict == Verdict::kDiverged || report.interrupted) {
     std::size_t first = 0;
     for (const Finding& finding : report.findings) first += finding.members.size();
     out << " (" << first << " first, " << report.downstream << " downstream)";
@@ -208,6 +208,11 @@ void write_footer(const CompareReport& report, std::ostream& out) {
     out << "  The fallback rule knows nothing of the model; --noise RUN with runs of the disturbed "
            "reference is sharper.\n";
   }
+  if (report.part) {
+    out << "  This is part " << report.part->number.index << " of " << report.part->number.of
+        << " and says nothing of the others' tensors; `ttrace report merge` joins the --json "
+           "files of all.\n";
+  }
   if (!report.from_modules && !report.findings.empty()) {
     out << "  The reference has no data flow (modules), so \"first\" follows the execution "
            "order.\n";
@@ -219,7 +224,8 @@ void write_footer(const CompareReport& report, std::ostream& out) {
 void write_text(const CompareReport& report, const TextStyle& style, std::ostream& out) {
   write_answer(report, style, out);
   // Two traces without a common tensor have findings too, but those answer nothing.
-  if (report.verdict == Verdict::kDiverged) write_findings(report, style, out);
+  const bool diverged = report.verdict == Verdict::kDiverged || report.interrupted;
+  if (diverged) write_findings(report, style, out);
   if (style.all) write_every_tensor(report, out);
   write_counts(report, out);
   write_drift(report, out);

@@ -1,0 +1,130 @@
+#include "comparison.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <set>
+
+#include "base/bytes.h"
+#include "base/concat.h"
+#include "base/number_text.h"
+#include "compare/kernels/choose_kernel.h"
+#include "layout/mesh_map.h"
+#include "output_file.h"
+#include "trace/hdf5/reader.h"
+#include "version.h"
+
+namespace ttrace::app {
+namespace {
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+// A trace is what its files are: nobody reads terabytes to see whether they are the same.
+std::string files_words(const trace::Source& source) {
+  std::set<std::string> files;
+  for (const std::uint64_t rank : layout::ranks_of(source.manifest())) {
+    files.insert(source.rank_file(rank));
+  }
+  std::error_code error;
+  if (std::filesystem::is_directory(source.path(), error)) {
+    files.insert((std::filesystem::path(source.path()) / "manifest.json").string());
+  }
+  std::string all;
+  std::uint64_t bytes = 0;
+  std::size_t present = 0;
+  for (const std::string& file : files) {
+    struct stat facts {};
+    if (::stat(file.c_str(), &facts) != 0) {
+      all += base::concat(file, "\nabsent\n");
+      continue;
+    }
+    ++present;
+    bytes += static_cast<std::uint64_t>(facts.st_size);
+    all += base::concat(file, "\n", facts.st_size, " ", facts.st_mtim.tv_sec, ".",
+                        facts.st_mtim.tv_nsec, "\n");
+  }
+  return base::concat(base::plural(present, "file"), " of ", bytes, " bytes, with sizes and times ",
+                      base::checksum(all));
+}
+
+void add_trace(const trace::Source& source, Facts& facts) {
+  facts.emplace_back(base::concat("the trace ", source.path()), files_words(source));
+}
+
+void add_text(const std::string& file, Facts& facts) {
+  if (file.empty()) return;
+  const std::string text = rules_text(file);
+  facts.emplace_back(base::concat("the file ", file),
+                     base::concat(text.size(), " bytes, with checksum ", base::checksum(text)));
+}
+
+// The only thing a comparison takes from the day it is made on.
+void add_rules_in_force(const engine::CompareOptions& options, Facts& facts) {
+  if (options.calibration == nullptr) return;
+  std::string in_force;
+  for (std::size_t i = 0; i < options.calibration->rules.size(); ++i) {
+    const tolerance::PolicyRule& rule = options.calibration->rules[i];
+    if (rule.skip.empty() || !tolerance::skips(rule, options.today)) continue;
+    in_force += base::concat(in_force.empty() ? "" : ", ", i);
+  }
+  facts.emplace_back("the list of its rules that skip today", in_force);
+}
+
+}  // namespace
+
+void ComparisonFlags::require_not_input(const std::string& output) const {
+  pair.require_not_input(output);
+  if (!truth.empty()) require_not_of_trace(output, truth);
+}
+
+ComparisonFlags flags_of(const report::ComparisonId& id) {
+  ComparisonFlags flags;
+  flags.pair.reference = id.reference;
+  flags.pair.candidate = id.candidate;
+  flags.pair.noise = id.noise;
+  flags.pair.tolerance = id.tolerance;
+  flags.pair.layout = id.layout;
+  flags.pair.map = id.map;
+  flags.pair.selection = {id.only, id.skip, id.kinds, id.steps};
+  flags.truth = id.truth;
+  return flags;
+}
+
+Comparison::Comparison(const ComparisonFlags& flags)
+    : flags_(flags),
+      pair_(flags.pair),
+      truth_(flags.truth.empty() ? nullptr : trace::hdf5::open_trace(flags.truth)) {}
+
+report::ComparisonId Comparison::id() const {
+  const JudgedPairFlags& pair = flags_.pair;
+  report::ComparisonId id{pair.reference,       pair.candidate,       pair.noise,
+                          pair.tolerance,       pair.layout,          pair.map,
+                          flags_.truth,         pair.selection.only,  pair.selection.skip,
+                          pair.selection.kinds, pair.selection.steps, {}};
+  id.facts.emplace_back("the version of ttrace", version());
+  add_trace(pair_.reference(), id.facts);
+  add_trace(pair_.candidate(), id.facts);
+  for (const trace::Source* run : pair_.noise()) add_trace(*run, id.facts);
+  if (truth_) add_trace(*truth_, id.facts);
+  for (const std::string& file : {pair.tolerance, pair.layout, pair.map}) add_text(file, id.facts);
+  add_rules_in_force(pair_.options(), id.facts);
+  return id;
+}
+
+report::CompareReport Comparison::run(engine::FinishedWork* work, engine::WorkDivision division,
+                                      const std::atomic<bool>* stop) const {
+  engine::CompareOptions options = pair_.options();
+  options.truth = truth_.get();
+  options.work = work;
+  options.division = std::move(division);
+  options.stop = stop;
+  report::CompareReport report =
+      engine::compare_traces(pair_.reference(), pair_.candidate(), pair_.noise(), options);
+  report.layout_rules = flags_.pair.layout;
+  report.environment.backend = "cpu";
+  report.environment.instruction_set = compare::kernel().isa;
+  report.environment.version = version();
+  return report;
+}
+
+}  // namespace ttrace::app

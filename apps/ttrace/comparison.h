@@ -1,0 +1,43 @@
+// A comparison as it was asked for, opened and ready to run: what `compare` and `report merge` have
+// in common.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/compare_traces.h"
+#include "judged_pair.h"
+#include "report/part_of_work.h"
+
+namespace ttrace::app {
+
+struct ComparisonFlags {
+  JudgedPairFlags pair;
+  std::string truth;
+
+  // Throws a usage error if `output` would overwrite one of the files that are read.
+  void require_not_input(const std::string& output) const;
+};
+
+// Flags that ask for the comparison that `id` tells of.
+ComparisonFlags flags_of(const report::ComparisonId& id);
+
+class Comparison {
+ public:
+  // `flags` must outlive this. Throws an input error naming the file that cannot be read.
+  explicit Comparison(const ComparisonFlags& flags);
+
+  // What is asked for, and what the files are now.
+  report::ComparisonId id() const;
+
+  report::CompareReport run(engine::FinishedWork* work, engine::WorkDivision division,
+                            const std::atomic<bool>* stop) const;
+
+ private:
+  const ComparisonFlags& flags_;
+  JudgedPair pair_;
+  std::unique_ptr<trace::Source> truth_;
+};
+
+}  // namespace ttrace::app

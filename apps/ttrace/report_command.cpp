@@ -1,0 +1,126 @@
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "command.h"
+#include "comparison.h"
+#include "report_output.h"
+
+namespace ttrace::app {
+namespace {
+
+struct Flags {
+  std::vector<std::string> parts;
+  unsigned threads = 0;
+  ReportFlags report;
+};
+
+struct PartFile {
+  std::string path;
+  report::PartOfWork part;
+};
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || !text) throw base::input_error(path, ": cannot be read, or is empty");
+  return text.str();
+}
+
+void require_goes_with(const PartFile& first, const PartFile& other) {
+  const std::string words = difference_words(first.part.comparison, other.part.comparison);
+  if (!words.empty()) {
+    throw base::input_error(other.path, ": is a part of another comparison than ", first.path, ": ",
+                            words);
+  }
+  if (other.part.number.of != first.part.number.of) {
+    throw base::input_error(other.path, ": is one of ", base::plural(other.part.number.of, "part"),
+                            ", and ", first.path, " one of ", first.part.number.of);
+  }
+}
+
+// All parts of one comparison, by their numbers.
+std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& paths) {
+  std::map<std::uint64_t, PartFile> parts;
+  for (const std::string& path : paths) {
+    PartFile file{path, report::parse_part(text_of(path), path)};
+    const std::uint64_t index = file.part.number.index;
+    if (!parts.empty()) require_goes_with(parts.begin()->second, file);
+    if (file.part.interrupted) {
+      throw base::input_error(path, ": part ", index, " was interrupted; run it again, to its end");
+    }
+    const auto [known, fresh] = parts.emplace(index, std::move(file));
+    if (!fresh) {
+      throw base::input_error(path, ": is part ", index, ", as ", known->second.path,
+                              " is; give every part once");
+    }
+  }
+  const std::uint64_t of = parts.begin()->second.part.number.of;
+  for (std::uint64_t index = 1; index <= of; ++index) {
+    if (parts.contains(index)) continue;
+    throw base::input_error("part ", index, " of ", of,
+                            " is not among the files given; run `ttrace ", "compare ... --part ",
+                            index, "/", of, " --json FILE` and give it too");
+  }
+  return parts;
+}
+
+void know_all(const PartFile& file, engine::FinishedWork& work) {
+  for (std::size_t i = 0; i < file.part.measurements.size(); ++i) {
+    const auto refuse = [&](const std::string& why) {
+      return base::input_error(file.path, ": /part/measurements/", i, ": ", why);
+    };
+    bool fresh = false;
+    try {
+      fresh = work.know(engine::parse_finished(file.part.measurements[i]));
+    } catch (const base::Error& error) {
+      throw refuse(error.what());
+    }
+    if (!fresh) throw refuse("is of a tensor that has been measured already");
+  }
+}
+
+int run_merge(const Flags& flags) {
+  for (const std::string& part : flags.parts) require_not_of_trace(flags.report.json, part);
+  const std::map<std::uint64_t, PartFile> parts = all_parts(flags.parts);
+  const PartFile& first = parts.begin()->second;
+  ComparisonFlags asked = flags_of(first.part.comparison);
+  asked.pair.threads = flags.threads;
+  asked.require_not_input(flags.report.json);
+  ReportOutput output(flags.report);
+  const Comparison comparison(asked);
+  const std::string changed = difference_words(first.part.comparison, comparison.id());
+  if (!changed.empty()) {
+    throw base::input_error(first.path, ": does not fit what is there now: ", changed,
+                            "; compare again, all parts");
+  }
+  engine::FinishedWork work;
+  engine::WorkDivision division;
+  for (const auto& [index, file] : parts) {
+    know_all(file, work);
+    division.measured_by.push_back(file.path);
+  }
+  const report::CompareReport report = comparison.run(&work, std::move(division), nullptr);
+  work.require_all_taken();
+  return output.write(report);
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("report", "what can be done with reports in JSON");
+  command->require_subcommand(1);
+  CLI::App* merge = command->add_subcommand(
+      "merge", "join the parts of a comparison (`compare --part I/N --json FILE`) to its report");
+  const auto flags = std::make_shared<Flags>();
+  merge->add_option("PART", flags->parts, "the reports of all parts, in any order")->required();
+  merge->add_option("--threads", flags->threads, "number of threads (default: one per core)");
+  flags->report.add_to(*merge);
+  merge->callback([flags, &action] { action = [flags] { return run_merge(*flags); }; });
+}
+
+}  // namespace ttrace::app

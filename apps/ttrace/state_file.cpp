@@ -1,0 +1,154 @@
+#include "state_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/strict_json.h"
+
+namespace ttrace::app {
+namespace {
+
+constexpr std::string_view kStateSchema = "ttrace.state/1";
+constexpr std::size_t kMostUnwritten = std::size_t{1} << 20;
+constexpr std::chrono::seconds kWritingPause{1};
+
+std::string header_of(const report::ComparisonId& id) {
+  return base::concat("{\"schema\":\"", kStateSchema, "\",\"comparison\":", comparison_id_text(id),
+                      "}\n");
+}
+
+base::Error no_state(const std::string& path) {
+  return base::input_error(path,
+                           ": is no state that --resume has written, and is left as it is; "
+                           "give the name of a new file");
+}
+
+// Throws if the header is not that of this comparison.
+void require_same(const std::string& path, const std::string& header,
+                  const report::ComparisonId& id) {
+  std::optional<base::JsonDocument> document;
+  try {
+    document.emplace(header, path);
+    if (document->root().require("schema").as_string() != kStateSchema) throw no_state(path);
+  } catch (const base::Error&) {
+    throw no_state(path);
+  }
+  const base::JsonCursor root = document->root();
+  root.allow_keys({"schema", "comparison"});
+  const std::string words =
+      difference_words(report::comparison_id_from(root.require("comparison")), id);
+  if (words.empty()) return;
+  throw base::input_error(path, ": is the state of another comparison: ", words,
+                          "; give another file to --resume, or remove this one");
+}
+
+}  // namespace
+
+StateFile::StateFile(std::string path, const report::ComparisonId& id) : path_(std::move(path)) {
+  open_and_lock();
+  std::string text;
+  std::string buffer(kMostUnwritten, '\0');
+  for (ssize_t got = 0; (got = ::read(file_, buffer.data(), buffer.size())) != 0;) {
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw base::input_error(path_, ": cannot be read: ", std::strerror(errno));
+    text.append(buffer, 0, static_cast<std::size_t>(got));
+  }
+  const std::string header = header_of(id);
+  const std::size_t end = text.find('\n');
+  if (end == std::string::npos) {
+    // Empty, or as much as a process wrote that was killed while it wrote its first line.
+    if (!header.starts_with(text)) throw no_state(path_);
+    write_header(header);
+    return;
+  }
+  require_same(path_, text.substr(0, end), id);
+  const std::size_t whole = text.rfind('\n') + 1;
+  lines_ = text.substr(end + 1, whole - end - 1);
+  if (::ftruncate(file_, static_cast<off_t>(whole)) != 0 ||
+      ::lseek(file_, static_cast<off_t>(whole), SEEK_SET) < 0) {
+    throw base::input_error(path_, ": cannot be written: ", std::strerror(errno));
+  }
+}
+
+StateFile::~StateFile() {
+  flush();
+  if (file_ >= 0) ::close(file_);
+}
+
+void StateFile::open_and_lock() {
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (file_ < 0) throw base::input_error(path_, ": cannot be written: ", std::strerror(errno));
+  struct stat facts {};
+  if (::fstat(file_, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    ::close(file_);
+    file_ = -1;
+    throw base::input_error(path_, ": is not a regular file, which --resume needs");
+  }
+  // Where the file system has no locks, there is nothing to be done.
+  if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(file_);
+    file_ = -1;
+    throw base::input_error(path_,
+                            ": another ttrace is writing it; give every process a file of "
+                            "its own");
+  }
+}
+
+void StateFile::write_header(const std::string& header) {
+  if (::ftruncate(file_, 0) != 0 || ::lseek(file_, 0, SEEK_SET) < 0) {
+    throw base::input_error(path_, ": cannot be written: ", std::strerror(errno));
+  }
+  unwritten_ = header;
+  flush();
+}
+
+void StateFile::load(engine::FinishedWork& work) {
+  std::size_t number = 2;
+  for (std::size_t at = 0; at < lines_.size(); ++number) {
+    const std::size_t end = lines_.find('\n', at);
+    try {
+      engine::Finished finished =
+          engine::parse_finished(std::string_view(lines_).substr(at, end - at));
+      if (engine::problem_of(finished).empty()) work.know(std::move(finished));
+    } catch (const base::Error& error) {
+      throw base::input_error(path_, ": line ", number, " ", error.what(),
+                              "; remove the file to begin anew");
+    }
+    at = end + 1;
+  }
+  lines_ = {};
+}
+
+void StateFile::append(const std::string& line) {
+  if (failed_) return;
+  unwritten_ += line;
+  unwritten_ += '\n';
+  const auto now = std::chrono::steady_clock::now();
+  if (unwritten_.size() >= kMostUnwritten || now - written_ >= kWritingPause) flush();
+}
+
+void StateFile::flush() {
+  std::size_t at = 0;
+  while (!failed_ && at < unwritten_.size()) {
+    const ssize_t put = ::write(file_, unwritten_.data() + at, unwritten_.size() - at);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      failed_ = true;
+      base::warn(base::concat(path_, ": cannot be written (", std::strerror(errno),
+                              "); the comparison goes on, but could not be resumed from here"));
+      break;
+    }
+    at += static_cast<std::size_t>(put);
+  }
+  unwritten_.clear();
+  written_ = std::chrono::steady_clock::now();
+}
+
+}  // namespace ttrace::app
