@@ -4,8 +4,8 @@
 
 namespace ttrace::test {
 
-void MemorySink::create(const std::string& dataset, tensor::DType dtype,
-                        const tensor::Shape& shape) {
+void MemorySink::create(const std::string& dataset, tensor::DType dtype, const tensor::Shape& shape,
+                        const trace::Storage&) {
   Stored stored{{dtype, shape}, std::vector<std::byte>(tensor::byte_count(shape, dtype).value())};
   if (finished_ || !datasets_.emplace(dataset, std::move(stored)).second) {
     throw base::internal_error(dataset, ": created twice or too late");

@@ -15,7 +15,9 @@ namespace ttrace::test {
 // its shape or with another number of bytes than the box has, and on anything after finish().
 class MemorySink : public trace::Sink {
  public:
-  void create(const std::string& dataset, tensor::DType dtype, const tensor::Shape& shape) override;
+  using Sink::create;
+  void create(const std::string& dataset, tensor::DType dtype, const tensor::Shape& shape,
+              const trace::Storage& storage) override;
   void write(const std::string& dataset, const tensor::Box& box,
              std::span<const std::byte> bytes) override;
   void finish(const trace::Manifest& manifest) override;

@@ -17,6 +17,9 @@ herr_t take_innermost(unsigned, const H5E_error2_t* entry, void* message) {
 
 LibraryLock::LibraryLock() : lock_(library_mutex()) {
   static const bool ready = [] {
+    // All files are closed by their owners. What the library does at exit with one that it could
+    // not write (a full disk) ends in a crash.
+    H5dont_atexit();
     H5open();
     H5PLset_loading_state(0);
     return true;

@@ -5,11 +5,9 @@
 #include <string>
 
 #include "trace/hdf5/file.h"
+#include "trace/hdf5/rank_file_name.h"
 
 namespace ttrace::trace::hdf5 {
-
-// "rank_00003.h5"
-std::string rank_file_name(std::uint64_t rank);
 
 // Throws as File::open, and if the file says that another rank wrote it.
 std::shared_ptr<const File> open_rank_file(const std::string& path, std::uint64_t rank);

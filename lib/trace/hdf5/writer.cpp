@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -15,8 +16,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
+void set_storage(hid_t creation, const Storage& storage) {
+  if (!storage.chunk.empty()) {
+    const std::vector<hsize_t> chunk(storage.chunk.begin(), storage.chunk.end());
+    H5Pset_chunk(creation, static_cast<int>(chunk.size()), chunk.data());
+  }
+  if (storage.shuffle) H5Pset_shuffle(creation);
+  if (storage.deflate) H5Pset_deflate(creation, *storage.deflate);
+  if (storage.sparse) {
+    H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER);
+  }
+}
+
+// The system's own words, where HDF5 repeats them between a dozen facts about its buffers.
+std::string reason() {
+  static constexpr std::string_view kStart = "error message = '";
+  const std::string all = last_error();
+  const std::size_t start = all.find(kStart);
+  if (start == std::string::npos) return base::printable(all);
+  const std::size_t first = start + kStart.size();
+  return base::printable(all.substr(first, all.find('\'', first) - first));
+}
+
 class FileSink : public Sink {
  public:
+  using Sink::create;
+
   FileSink(std::string path, std::optional<std::uint64_t> rank)
       : path_(std::move(path)), partial_(base::concat(path_, ".", ::getpid(), ".tmp")) {
     const LibraryLock lock;
@@ -37,8 +63,8 @@ class FileSink : public Sink {
     fs::remove(partial_, error);
   }
 
-  void create(const std::string& dataset, tensor::DType dtype,
-              const tensor::Shape& shape) override {
+  void create(const std::string& dataset, tensor::DType dtype, const tensor::Shape& shape,
+              const Storage& storage) override {
     const LibraryLock lock;
     const Handle type = make_datatype(dtype);
     const std::vector<hsize_t> extents(shape.begin(), shape.end());
@@ -48,6 +74,7 @@ class FileSink : public Sink {
         H5Sclose);
     const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
     H5Pset_obj_track_times(creation.get(), false);
+    set_storage(creation.get(), storage);
     const Handle object(H5Dcreate2(file_.get(), dataset.c_str(), type.get(), space.get(),
                                    links_.get(), creation.get(), H5P_DEFAULT),
                         H5Dclose);
@@ -86,7 +113,7 @@ class FileSink : public Sink {
 
  private:
   base::Error failure(const std::string& what) const {
-    return base::input_error(path_, ": ", what, " (", base::printable(last_error()),
+    return base::input_error(path_, ": ", what, " (", reason(),
                              "); is the disk full, or the directory not writable?");
   }
 
