@@ -25,6 +25,7 @@ void add_lint_command(CLI::App& app, Action& action);
 void add_merge_command(CLI::App& app, Action& action);
 void add_report_command(CLI::App& app, Action& action);
 void add_selftest_command(CLI::App& app, Action& action);
+void add_synth_command(CLI::App& app, Action& action);
 
 // --only, --skip, --kind, --step. The kinds are parsed when the command runs.
 struct SelectionFlags {

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
     ttrace::app::add_merge_command(app, action);
     ttrace::app::add_report_command(app, action);
     ttrace::app::add_selftest_command(app, action);
+    ttrace::app::add_synth_command(app, action);
     return ttrace::app::parse_and_run(app, action, argc, argv);
   } catch (const std::exception& error) {
     ttrace::base::report_error(ttrace::base::printable(error.what()));

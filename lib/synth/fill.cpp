@@ -29,9 +29,9 @@ void check(const tensor::Shape& shape, const tensor::Box& box, std::size_t size)
 }
 
 // `make(word)` is the value of an element. Slabs are short enough for their words to stay in cache.
-template <typename Make>
+template <typename Value, typename Make>
 void fill(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
-          std::span<float> out, const Make& make) {
+          std::span<Value> out, const Make& make) {
   check(shape, box, out.size());
   std::array<std::uint32_t, 4096> words{};
   std::size_t done = 0;
@@ -61,6 +61,11 @@ void fill_normal(const Stream& stream, const tensor::Shape& shape, const tensor:
 void fill_uniform(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
                   std::span<float> out) {
   fill(stream, shape, box, out, uniform);
+}
+
+void fill_words(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
+                std::span<std::uint32_t> out) {
+  fill(stream, shape, box, out, [](std::uint32_t word) { return word; });
 }
 
 }  // namespace ttrace::synth

@@ -21,4 +21,8 @@ void fill_normal(const Stream& stream, const tensor::Shape& shape, const tensor:
 void fill_uniform(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
                   std::span<float> out);
 
+// The same with the words themselves.
+void fill_words(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
+                std::span<std::uint32_t> out);
+
 }  // namespace ttrace::synth

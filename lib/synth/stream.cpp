@@ -51,6 +51,10 @@ Stream Stream::of_plan(std::uint64_t seed, std::string_view kind, std::uint64_t 
                         std::to_string(microbatch), std::to_string(call), name}));
 }
 
+Stream Stream::of_synthetic(std::uint64_t seed, std::string_view purpose, std::string_view what) {
+  return Stream(key_of({purpose, std::to_string(seed), what}));
+}
+
 void Stream::words(std::uint64_t first, std::span<std::uint32_t> out) const {
   std::size_t done = 0;
   while (done < out.size()) {

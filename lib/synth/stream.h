@@ -28,6 +28,10 @@ class Stream {
   static Stream of_plan(std::uint64_t seed, std::string_view kind, std::uint64_t step,
                         std::uint64_t microbatch, std::uint64_t call, std::string_view name);
 
+  // Synthetic traces: `purpose` is "synth", "synth_noise", ..., `what` a dataset's path
+  // (schemas/synth-v1.md).
+  static Stream of_synthetic(std::uint64_t seed, std::string_view purpose, std::string_view what);
+
   std::uint64_t key() const { return key_; }
 
   // Words first, first + 1, ..., one for each element of `out`; the last of them is at most

@@ -1,0 +1,113 @@
+#include "synth/values.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "synth/fill.h"
+#include "synth/normal.h"
+#include "tensor/round_to.h"
+
+namespace ttrace::synth {
+namespace {
+
+constexpr std::uint64_t kIntegers = 100;
+
+// The key whose values stand in a stale tensor: the step or micro-batch before, else the next step.
+trace::TensorKey stale_key(trace::TensorKey key) {
+  if (key.microbatch && *key.microbatch > 0) {
+    --*key.microbatch;
+  } else if (key.step > 0) {
+    --key.step;
+  } else {
+    ++key.step;
+  }
+  return key;
+}
+
+std::string path_of(const trace::TensorEntry& entry, const TensorFaults& faults) {
+  return dataset_path(faults.stale ? stale_key(entry.key) : entry.key);
+}
+
+// Calls visit(first, count) for every run of `out`, which is `box`, that lies in row `row`.
+template <typename Value>
+void zero_row(const tensor::Box& box, std::uint64_t row, std::span<Value> out) {
+  if (row < box.origin[0] || row - box.origin[0] >= box.extent[0]) return;
+  const std::size_t width = out.size() / box.extent[0];
+  const auto first = out.begin() + static_cast<std::ptrdiff_t>((row - box.origin[0]) * width);
+  std::fill(first, first + static_cast<std::ptrdiff_t>(width), Value{0});
+}
+
+tensor::Shape middle_of(const tensor::Shape& shape) {
+  tensor::Shape middle = shape;
+  for (std::uint64_t& extent : middle) extent /= 2;
+  return middle;
+}
+
+}  // namespace
+
+Values::Values(std::uint64_t seed, const Group& group, const trace::TensorEntry& entry,
+               const Noise& noise, TensorFaults faults)
+    : shape_(entry.shape),
+      dtype_(entry.dtype),
+      mean_(group.mean),
+      std_dev_(group.std_dev),
+      noise_(noise.size * (noise.in_epsilons ? tensor::epsilon(entry.dtype) : 1)),
+      values_(Stream::of_synthetic(seed, "synth", path_of(entry, faults))),
+      noise_stream_(Stream::of_synthetic(noise.seed, "synth_noise", path_of(entry, faults))),
+      faults_(std::move(faults)) {
+  if (entry.key.kind == trace::Kind::kIndex) {
+    index_.emplace(seed, dataset_path(entry.key), shape_.at(0));
+  }
+}
+
+void Values::fill(const tensor::Box& box, std::span<double> out) const {
+  thread_local std::vector<std::uint32_t> words;
+  words.resize(out.size());
+  fill_words(values_, shape_, box, words);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<double>(normal(words[i], mean_, std_dev_));
+  }
+  if (noise_ != 0) add_noise(box, out);
+  add_faults(box, out);
+}
+
+void Values::add_noise(const tensor::Box& box, std::span<double> out) const {
+  thread_local std::vector<std::uint32_t> words;
+  words.resize(out.size());
+  fill_words(noise_stream_, shape_, box, words);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] *= 1 + noise_ * static_cast<double>(uniform(words[i]));
+  }
+}
+
+void Values::add_faults(const tensor::Box& box, std::span<double> out) const {
+  for (const std::uint64_t row : faults_.zeroed_rows) zero_row(box, row, out);
+  if (faults_.factor != 1) {
+    for (double& value : out) value *= faults_.factor;
+  }
+  if (faults_.rounded) {
+    for (double& value : out) value = tensor::round_to(tensor::DType::kBFloat16, value);
+  }
+  if (!faults_.nan) return;
+  const tensor::Box middle{middle_of(shape_), tensor::Shape(shape_.size(), 1)};
+  if (!tensor::intersect(middle, box)) return;
+  out[tensor::position(box.extent, tensor::relative_to(middle, box.origin).origin)] =
+      std::numeric_limits<double>::quiet_NaN();
+}
+
+void Values::fill_integers(const tensor::Box& box, std::span<std::int64_t> out) const {
+  if (index_) {
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = index_->at(box.origin[0] + i);
+    return;
+  }
+  thread_local std::vector<std::uint32_t> words;
+  words.resize(out.size());
+  fill_words(values_, shape_, box, words);
+  const std::uint64_t numbers = dtype_ == tensor::DType::kBool ? 2 : kIntegers;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<std::int64_t>((words[i] * numbers) >> 32);
+  }
+  for (const std::uint64_t row : faults_.zeroed_rows) zero_row(box, row, out);
+}
+
+}  // namespace ttrace::synth

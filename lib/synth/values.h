@@ -1,0 +1,50 @@
+// The logical values of one synthetic tensor, any box of them on its own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "synth/fault.h"
+#include "synth/index_rows.h"
+#include "synth/recipe.h"
+#include "synth/stream.h"
+
+namespace ttrace::synth {
+
+// What rounding elsewhere might have done: every value times 1 + size·u, u uniform in [-1, 1).
+struct Noise {
+  double size = 0;
+  bool in_epsilons = true;  // of the tensor's dtype; else relative
+  std::uint64_t seed = 0;
+};
+
+class Values {
+ public:
+  // `entry`: of one tensor of `group`.
+  Values(std::uint64_t seed, const Group& group, const trace::TensorEntry& entry,
+         const Noise& noise, TensorFaults faults);
+
+  // Of `box`, row-major, before they are rounded to the dtype. For floating-point tensors.
+  void fill(const tensor::Box& box, std::span<double> out) const;
+  // For integers and bool: 0 … 99, 0 or 1, or the rows of an index.
+  void fill_integers(const tensor::Box& box, std::span<std::int64_t> out) const;
+
+ private:
+  void add_noise(const tensor::Box& box, std::span<double> out) const;
+  void add_faults(const tensor::Box& box, std::span<double> out) const;
+
+  const tensor::Shape shape_;
+  const tensor::DType dtype_;
+  double mean_;
+  double std_dev_;
+  double noise_;
+  Stream values_;
+  Stream noise_stream_;
+  TensorFaults faults_;
+  std::optional<IndexRows> index_;
+};
+
+}  // namespace ttrace::synth
