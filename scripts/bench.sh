@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# How fast and in how much memory `ttrace compare` works, beside cat, h5diff, numpy and gzip on the
+# same files; what belongs into scripts/BENCHMARKS.md.
+# Usage: scripts/bench.sh [--size 2G] [--rounds 5] [--only CASE,...] [--growth] [--folder DIR]
+# Needs h5diff (hdf5-tools), gzip, and a python3 with numpy and h5py: PYTHON, or .venv, or python3.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-$(test -x .venv/bin/python && echo .venv/bin/python || echo python3)}
+TTRACE=$(realpath "${TTRACE:-${TTRACE_BUILD_DIR:-build}/ttrace}") OMP_NUM_THREADS=1 \
+  exec "$python" scripts/bench_compare.py "$@"
