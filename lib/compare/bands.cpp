@@ -19,13 +19,20 @@ std::uint64_t last_position(const tensor::Shape& shape, const tensor::Box& box) 
   return tensor::position(shape, corner);
 }
 
-std::vector<Located> locate_all(const tensor::Shape& shape, const std::vector<Region>& regions) {
+std::vector<Located> locate_all(const tensor::Shape& shape, const tensor::Box& within,
+                                const std::vector<Region>& regions) {
   std::vector<Located> located;
+  if (tensor::empty(within)) return located;
+  const std::uint64_t start = tensor::position(shape, within.origin);
+  const std::uint64_t stop = last_position(shape, within);
+  std::size_t number = 0;
   for (std::size_t region = 0; region < regions.size(); ++region) {
     for (const tensor::Box& box : regions[region].boxes) {
       if (tensor::empty(box)) continue;
-      located.push_back({region, located.size(), &box, tensor::position(shape, box.origin),
-                         last_position(shape, box)});
+      const std::uint64_t first = tensor::position(shape, box.origin);
+      const std::uint64_t last = last_position(shape, box);
+      if (first <= stop && last >= start) located.push_back({region, number, &box, first, last});
+      ++number;
     }
   }
   std::stable_sort(located.begin(), located.end(),
@@ -36,13 +43,14 @@ std::vector<Located> locate_all(const tensor::Shape& shape, const std::vector<Re
 }  // namespace
 
 void for_each_band(
-    const tensor::Shape& shape, const std::vector<Region>& regions, std::uint64_t limit,
+    const tensor::Shape& shape, const tensor::Box& within, const std::vector<Region>& regions,
+    std::uint64_t limit,
     const std::function<void(const tensor::Box& band, const std::vector<Piece>& pieces)>& visit) {
-  const std::vector<Located> located = locate_all(shape, regions);
+  const std::vector<Located> located = locate_all(shape, within, regions);
   auto next = located.begin();
   std::vector<Located> open;  // boxes that reach into the band, by number
   std::vector<Piece> pieces;
-  tensor::for_each_slab(tensor::whole(shape), limit, [&](const tensor::Box& band) {
+  tensor::for_each_slab(within, limit, [&](const tensor::Box& band) {
     const std::uint64_t first = tensor::position(shape, band.origin);
     const std::uint64_t last = last_position(shape, band);
     open.erase(std::remove_if(open.begin(), open.end(),

@@ -17,11 +17,12 @@ struct Piece {
   tensor::Box box;
 };
 
-// Visits boxes of at most `limit` elements that are contiguous in the row-major order of `shape`,
-// one after the other, each with its pieces in the order of `regions` (disjoint, together the whole
-// tensor).
+// Visits boxes of at most `limit` elements that are contiguous in the row-major order of `shape`
+// and together make up `within`, as contiguous, one after the other; each with its pieces in the
+// order of `regions` (disjoint, together the whole tensor).
 void for_each_band(
-    const tensor::Shape& shape, const std::vector<Region>& regions, std::uint64_t limit,
+    const tensor::Shape& shape, const tensor::Box& within, const std::vector<Region>& regions,
+    std::uint64_t limit,
     const std::function<void(const tensor::Box& band, const std::vector<Piece>& pieces)>& visit);
 
 }  // namespace ttrace::compare

@@ -74,9 +74,7 @@ class FaultyReader : public TensorReader {
   std::optional<Place> locate(const tensor::Shape& point) const override {
     return original_->locate(point);
   }
-  void for_each_check(const std::function<void(const ReplicaCheck&)>& visit) const override {
-    original_->for_each_check(visit);
-  }
+  void for_each_check(const VisitCheck& visit) const override { original_->for_each_check(visit); }
   std::uint64_t bytes_read() const override {
     return original_->bytes_read() + (source_ == nullptr ? 0 : source_->bytes_read());
   }

@@ -29,7 +29,7 @@ class HeldReader : public TensorReader {
   std::optional<Place> locate(const tensor::Shape& point) const override {
     return held_->original->locate(point);
   }
-  void for_each_check(const std::function<void(const ReplicaCheck&)>& visit) const override {
+  void for_each_check(const VisitCheck& visit) const override {
     held_->original->for_each_check(visit);
   }
   std::uint64_t bytes_read() const override { return 0; }

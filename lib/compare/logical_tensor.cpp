@@ -32,8 +32,7 @@ void LogicalTensor::close_least_used() {
   const BlockReader& reader = least->second.reader;
   open_shards_ -= reader.open_shards();
   closed_bytes_ += reader.bytes_read();
-  closed_checks_.insert(closed_checks_.end(), reader.replica_checks().begin(),
-                        reader.replica_checks().end());
+  closed_checks_.emplace_back(least->first, reader.replica_checks());
   open_.erase(least);
 }
 
@@ -113,11 +112,12 @@ std::optional<Place> LogicalTensor::locate(const tensor::Shape& point) const {
   return place;
 }
 
-void LogicalTensor::for_each_check(const std::function<void(const ReplicaCheck&)>& visit) const {
-  for (const ReplicaCheck& check : closed_checks_) visit(check);
-  for (const auto& [block, open] : open_) {
-    for (const ReplicaCheck& check : open.reader.replica_checks()) visit(check);
-  }
+void LogicalTensor::for_each_check(const VisitCheck& visit) const {
+  const auto visit_all = [&](std::size_t block, const std::vector<ReplicaCheck>& checks) {
+    for (std::size_t term = 0; term < checks.size(); ++term) visit({block, term}, checks[term]);
+  };
+  for (const auto& [block, checks] : closed_checks_) visit_all(block, checks);
+  for (const auto& [block, open] : open_) visit_all(block, open.reader.replica_checks());
 }
 
 std::uint64_t LogicalTensor::bytes_read() const {

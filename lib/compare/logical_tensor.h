@@ -2,6 +2,8 @@
 #pragma once
 
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "compare/part_index.h"
 #include "compare/tensor_reader.h"
@@ -21,7 +23,7 @@ class LogicalTensor : public TensorReader {
   void read_integers(const tensor::Box& box, std::span<std::int64_t> out) override;
   std::vector<Region> regions() const override;
   std::optional<Place> locate(const tensor::Shape& point) const override;
-  void for_each_check(const std::function<void(const ReplicaCheck&)>& visit) const override;
+  void for_each_check(const VisitCheck& visit) const override;
   std::uint64_t bytes_read() const override;
 
  private:
@@ -43,7 +45,7 @@ class LogicalTensor : public TensorReader {
   std::map<std::size_t, OpenBlock> open_;
   std::uint64_t uses_ = 0;
   std::size_t open_shards_ = 0;
-  std::vector<ReplicaCheck> closed_checks_;
+  std::vector<std::pair<std::size_t, std::vector<ReplicaCheck>>> closed_checks_;  // by block
   std::uint64_t closed_bytes_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "compare/bands.h"
 #include "compare/box_stats.h"
 #include "compare/exact_stats.h"
+#include "compare/sections.h"
 #include "compare/tensor_reader.h"
 
 namespace ttrace::compare {
@@ -13,12 +14,17 @@ namespace {
 
 bool is_exact(const layout::View& view) { return !tensor::is_floating(view.dtype); }
 
+TileStats total_of(const Measurement& measurement) {
+  TileStats total;
+  for (const BlockStats& block : measurement.blocks) total.merge(block.stats);
+  return total;
+}
+
 // Distances of the replicas over all blocks: the n-th replica of every block belongs to the n-th
 // coordinate of the replicate axes, so their squares add up.
 class ReplicaTotals {
  public:
   void add(const ReplicaCheck& check) {
-    if (check.replicas() > 1) has_replicas_ = true;
     if (check.all_equal()) return;
     differ_ = true;
     const std::vector<double>& squared = check.squared_distances();
@@ -32,7 +38,6 @@ class ReplicaTotals {
   }
 
   void store(Measurement& measurement) const {
-    measurement.has_replicas = has_replicas_;
     measurement.replicas_differ = differ_;
     if (!differ_) return;
     measurement.replicas.classes = classes_;
@@ -41,7 +46,6 @@ class ReplicaTotals {
   }
 
  private:
-  bool has_replicas_ = false;
   bool differ_ = false;
   double furthest_ = -1;
   std::vector<double> squares_;
@@ -54,13 +58,15 @@ std::unique_ptr<TensorReader> TensorRef::open(Replicas replicas) const {
   return opener ? opener(replicas) : make_reader(*source, *view, replicas);
 }
 
-Measurement measure(const TensorRef& reference, const TensorRef& candidate, const Grid* grid,
-                    const LeftOutRows* left_out) {
+MeasuredSection measure_section(const TensorRef& reference, const TensorRef& candidate,
+                                const Grid* grid, const tensor::Box& section,
+                                const LeftOutRows* left_out) {
   const auto reference_tensor = reference.open(Replicas::kFirstOnly);
   const auto candidate_tensor = candidate.open(Replicas::kAll);
   const bool exact = is_exact(*reference.view) && is_exact(*candidate.view);
 
-  Measurement result;
+  MeasuredSection measured;
+  Measurement& result = measured.sums;
   const std::vector<Region> regions = candidate_tensor->regions();
   for (const Region& region : regions) {
     result.blocks.push_back({region.boxes, region.ranks, {}, region.part});
@@ -88,7 +94,7 @@ Measurement measure(const TensorRef& reference, const TensorRef& candidate, cons
       into.merge(stats);
     });
   };
-  for_each_band(reference.view->shape, regions, kBandElements,
+  for_each_band(reference.view->shape, section, regions, kBandElements,
                 [&](const tensor::Box& band, const std::vector<Piece>& pieces) {
                   if (exact) {
                     exact_band.read(*reference_tensor, band);
@@ -104,15 +110,62 @@ Measurement measure(const TensorRef& reference, const TensorRef& candidate, cons
                     }
                   }
                 });
-  for (const BlockStats& block : result.blocks) result.total.merge(block.stats);
-  ReplicaTotals replicas;
-  candidate_tensor->for_each_check([&](const ReplicaCheck& check) { replicas.add(check); });
-  replicas.store(result);
-  if (result.total.largest) {
-    result.largest_place = candidate_tensor->locate(result.total.largest->at);
+  candidate_tensor->for_each_check([&](const CheckPath& path, const ReplicaCheck& check) {
+    if (check.replicas() > 1) result.has_replicas = true;
+    const auto [known, fresh] = measured.checks.emplace(path, check);
+    if (!fresh) known->second.merge(check);
+  });
+  if (const auto largest = total_of(result).largest) {
+    result.largest_place = candidate_tensor->locate(largest->at);
   }
   result.bytes_read = reference_tensor->bytes_read() + candidate_tensor->bytes_read();
-  return result;
+  return measured;
+}
+
+Measurement put_together(std::vector<MeasuredSection> sections) {
+  Measurement whole;
+  std::map<CheckPath, ReplicaCheck> checks;
+  // The section that has the largest difference of all has it as its own largest.
+  std::map<tensor::Shape, std::optional<Place>> places;
+  for (MeasuredSection& section : sections) {
+    Measurement& sums = section.sums;
+    if (const auto largest = total_of(sums).largest) {
+      places.emplace(largest->at, std::move(sums.largest_place));
+    }
+    if (whole.blocks.empty()) {
+      whole.blocks = std::move(sums.blocks);
+      whole.cells = std::move(sums.cells);
+    } else {
+      for (std::size_t b = 0; b < whole.blocks.size(); ++b) {
+        whole.blocks[b].stats.merge(sums.blocks[b].stats);
+      }
+      for (std::size_t cell = 0; cell < whole.cells.size(); ++cell) {
+        whole.cells[cell].d2 += sums.cells[cell].d2;
+        whole.cells[cell].a2 += sums.cells[cell].a2;
+      }
+    }
+    whole.has_replicas = whole.has_replicas || sums.has_replicas;
+    whole.bytes_read += sums.bytes_read;
+    for (auto& [path, check] : section.checks) {
+      const auto [known, fresh] = checks.emplace(path, check);
+      if (!fresh) known->second.merge(check);
+    }
+  }
+  whole.total = total_of(whole);
+  if (whole.total.largest) whole.largest_place = places.at(whole.total.largest->at);
+  ReplicaTotals replicas;
+  for (const auto& [path, check] : checks) replicas.add(check);
+  replicas.store(whole);
+  return whole;
+}
+
+Measurement measure(const TensorRef& reference, const TensorRef& candidate, const Grid* grid,
+                    const LeftOutRows* left_out) {
+  std::vector<MeasuredSection> measured;
+  for (const tensor::Box& section : sections_of(reference.view->shape)) {
+    measured.push_back(measure_section(reference, candidate, grid, section, left_out));
+  }
+  return put_together(std::move(measured));
 }
 
 }  // namespace ttrace::compare

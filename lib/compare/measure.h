@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -64,6 +65,18 @@ struct Measurement {
 // Elements that are read at once, of each tensor and by each thread: enough for few and large
 // reads, and few enough to lie in a core's own cache until they are added up.
 inline constexpr std::uint64_t kBandElements = std::uint64_t{1} << 16;
+
+// The measurement of one section (sections.h).
+struct MeasuredSection {
+  Measurement sums;  // without `total`, and of the replicas only that there are some
+  std::map<CheckPath, ReplicaCheck> checks;
+};
+
+MeasuredSection measure_section(const TensorRef& reference, const TensorRef& candidate,
+                                const Grid* grid, const tensor::Box& section,
+                                const LeftOutRows* left_out = nullptr);
+// `sections`: all of the tensor's, in their order.
+Measurement put_together(std::vector<MeasuredSection> sections);
 
 // `candidate` must have the shape of `reference`. Reads both tensors band by band in bounded
 // memory, never a whole tensor. Integers and bool are compared exactly (`total.unequal`). `grid`,

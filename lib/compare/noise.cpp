@@ -6,60 +6,79 @@
 
 #include "compare/box_stats.h"
 #include "compare/grid_sums.h"
+#include "compare/sections.h"
 #include "compare/tensor_reader.h"
 
 namespace ttrace::compare {
-namespace {
 
-struct OneRun {
-  std::unique_ptr<TensorReader> reader;
-  std::vector<CellSums> cells;
-  double largest = 0;
-};
-
-}  // namespace
-
-Noise measure_noise(const TensorRef& reference, const std::vector<TensorRef>& runs,
-                    const Grid& grid) {
+NoiseSection measure_noise_section(const TensorRef& reference, const std::vector<TensorRef>& runs,
+                                   const Grid& grid, const tensor::Box& section) {
   const auto base = make_reader(*reference.source, *reference.view, Replicas::kFirstOnly);
-  std::vector<OneRun> others;
+  std::vector<std::unique_ptr<TensorReader>> readers;
+  NoiseSection noise;
   for (const TensorRef& run : runs) {
-    others.push_back({make_reader(*run.source, *run.view, Replicas::kFirstOnly),
-                      std::vector<CellSums>(grid.cells()), 0});
+    readers.push_back(make_reader(*run.source, *run.view, Replicas::kFirstOnly));
+    noise.runs.push_back({std::vector<CellSums>(grid.cells()), 0});
   }
   BoxValues base_values;
   BoxValues values;
-  tensor::for_each_slab(tensor::whole(grid.shape()), kBandElements, [&](const tensor::Box& band) {
+  tensor::for_each_slab(section, kBandElements, [&](const tensor::Box& band) {
     base_values.read(*base, band);
-    for (OneRun& other : others) {
-      values.read(*other.reader, band);
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      NoiseSums& sums = noise.runs[run];
+      values.read(*readers[run], band);
       for_each_cell(grid, band, [&](std::size_t cell, const tensor::Box& part) {
         TileStats stats;
         add_box(base_values, values, part, stats);
-        other.cells[cell].add(stats);
-        if (stats.largest) other.largest = std::max(other.largest, stats.largest->difference);
+        sums.cells[cell].add(stats);
+        if (stats.largest) sums.largest = std::max(sums.largest, stats.largest->difference);
       });
     }
   });
-
-  Noise noise;
-  noise.cells.resize(grid.cells(), 0);
   noise.bytes_read = base->bytes_read();
-  for (const OneRun& other : others) {
+  for (const auto& reader : readers) noise.bytes_read += reader->bytes_read();
+  return noise;
+}
+
+Noise put_together(const std::vector<NoiseSection>& sections) {
+  std::vector<NoiseSums> runs = sections.front().runs;
+  Noise noise;
+  noise.bytes_read = sections.front().bytes_read;
+  for (std::size_t s = 1; s < sections.size(); ++s) {
+    noise.bytes_read += sections[s].bytes_read;
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      const NoiseSums& later = sections[s].runs[run];
+      runs[run].largest = std::max(runs[run].largest, later.largest);
+      for (std::size_t cell = 0; cell < later.cells.size(); ++cell) {
+        runs[run].cells[cell].d2 += later.cells[cell].d2;
+        runs[run].cells[cell].a2 += later.cells[cell].a2;
+      }
+    }
+  }
+  noise.cells.resize(runs.empty() ? 0 : runs.front().cells.size(), 0);
+  for (const NoiseSums& run : runs) {
     CellSums total;
     for (std::size_t cell = 0; cell < noise.cells.size(); ++cell) {
-      const CellSums& here = other.cells[cell];
+      const CellSums& here = run.cells[cell];
       total.d2 += here.d2;
       total.a2 += here.a2;
       noise.cells[cell] = std::max(noise.cells[cell], std::sqrt(here.d2));
     }
     noise.norms.push_back(std::sqrt(total.d2));
-    noise.largest.push_back(other.largest);
+    noise.largest.push_back(run.largest);
     // Of the run with the most finite pairs.
     noise.reference_norm = std::max(noise.reference_norm, std::sqrt(total.a2));
-    noise.bytes_read += other.reader->bytes_read();
   }
   return noise;
+}
+
+Noise measure_noise(const TensorRef& reference, const std::vector<TensorRef>& runs,
+                    const Grid& grid) {
+  std::vector<NoiseSection> sections;
+  for (const tensor::Box& section : sections_of(grid.shape())) {
+    sections.push_back(measure_noise_section(reference, runs, grid, section));
+  }
+  return put_together(sections);
 }
 
 }  // namespace ttrace::compare

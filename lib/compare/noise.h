@@ -18,6 +18,22 @@ struct Noise {
   std::uint64_t bytes_read = 0;
 };
 
+// One run's distance in one section (sections.h).
+struct NoiseSums {
+  std::vector<CellSums> cells;
+  double largest = 0;
+};
+
+struct NoiseSection {
+  std::vector<NoiseSums> runs;
+  std::uint64_t bytes_read = 0;
+};
+
+NoiseSection measure_noise_section(const TensorRef& reference, const std::vector<TensorRef>& runs,
+                                   const Grid& grid, const tensor::Box& section);
+// `sections`: all of the tensor's, in their order.
+Noise put_together(const std::vector<NoiseSection>& sections);
+
 // `runs` must have the shape of `reference`, as must `grid`. The result depends on the tensors
 // alone, not on how a candidate is cut. Throws an input error if a shard cannot be read.
 Noise measure_noise(const TensorRef& reference, const std::vector<TensorRef>& runs,

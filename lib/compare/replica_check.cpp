@@ -29,17 +29,25 @@ void ReplicaCheck::add_different(std::size_t i, double squared_distance,
   if (same == slab_bits_.end()) slab_bits_.emplace_back(bits.begin(), bits.end());
 }
 
-void ReplicaCheck::finish_slab() {
-  if (!slab_bits_.empty()) {
-    // Replicas stay in one class only if they were, and agree in this slab too.
-    std::map<std::pair<std::size_t, std::size_t>, std::size_t> refined;
-    for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      const auto next = refined.size();
-      class_of_[i] = refined.emplace(std::pair(class_of_[i], slab_class_[i]), next).first->second;
-    }
+void ReplicaCheck::refine(const std::vector<std::size_t>& classes) {
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> refined;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const auto next = refined.size();
+    class_of_[i] = refined.emplace(std::pair(class_of_[i], classes[i]), next).first->second;
   }
+}
+
+void ReplicaCheck::finish_slab() {
+  if (!slab_bits_.empty()) refine(slab_class_);
   slab_bits_.clear();
   std::fill(slab_class_.begin(), slab_class_.end(), 0);
+}
+
+void ReplicaCheck::merge(const ReplicaCheck& later) {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    squared_distance_[i] += later.squared_distance_[i];
+  }
+  if (!later.all_equal()) refine(later.class_of_);
 }
 
 bool ReplicaCheck::all_equal() const {

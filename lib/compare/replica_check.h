@@ -22,6 +22,9 @@ class ReplicaCheck {
   void add_different(std::size_t i, double squared_distance, std::span<const std::byte> bits);
   void finish_slab();
 
+  // Adds what was read of other elements, by a reader of the same block.
+  void merge(const ReplicaCheck& later);
+
   bool all_equal() const;
   std::size_t replicas() const { return ranks_.size(); }
   // ‖replica i - replica 0‖² over everything read.
@@ -30,6 +33,9 @@ class ReplicaCheck {
   std::vector<std::vector<std::uint64_t>> classes() const;
 
  private:
+  // Replicas stay in one class only if they were, and are in one of `classes` too.
+  void refine(const std::vector<std::size_t>& classes);
+
   std::vector<std::uint64_t> ranks_;
   std::vector<double> squared_distance_;
   std::vector<std::size_t> class_of_;

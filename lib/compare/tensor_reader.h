@@ -29,6 +29,10 @@ struct Place {
   tensor::Shape local;  // in the rank's dataset
 };
 
+// Which block of which of the tensors that it is made of: the same in every reader of one view.
+using CheckPath = std::vector<std::size_t>;
+using VisitCheck = std::function<void(const CheckPath& path, const ReplicaCheck& check)>;
+
 // Not thread-safe; cheap to make.
 class TensorReader {
  public:
@@ -50,8 +54,9 @@ class TensorReader {
   // and for sums of several tensors.
   virtual std::optional<Place> locate(const tensor::Shape& point) const = 0;
 
-  // What the replicas looked like in everything read so far, for each block that was.
-  virtual void for_each_check(const std::function<void(const ReplicaCheck&)>& visit) const = 0;
+  // What the replicas looked like in everything read so far, for each block that was; a path may
+  // come more than once.
+  virtual void for_each_check(const VisitCheck& visit) const = 0;
   virtual std::uint64_t bytes_read() const = 0;
 };
 

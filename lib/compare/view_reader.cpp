@@ -14,8 +14,13 @@ class ComposedReader : public TensorReader {
   void read_integers(const tensor::Box& box, std::span<std::int64_t> out) override {
     read_any(box, out);
   }
-  void for_each_check(const std::function<void(const ReplicaCheck&)>& visit) const override {
-    for (const auto& source : sources_) source->for_each_check(visit);
+  void for_each_check(const VisitCheck& visit) const override {
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+      sources_[s]->for_each_check([&](CheckPath path, const ReplicaCheck& check) {
+        path.insert(path.begin(), s);
+        visit(path, check);
+      });
+    }
   }
   std::uint64_t bytes_read() const override {
     std::uint64_t bytes = 0;

@@ -24,6 +24,9 @@ class NoiseSource {
   std::optional<tolerance::NoiseEstimate> of(const trace::Source& reference, const Pair& pair,
                                              std::uint64_t& bytes_read) const;
 
+  // The cells by which disturbed runs of the tensor are summed.
+  compare::Grid grid_for(const Pair& pair) const { return plan_.grid_for(pair.reference->shape); }
+
  private:
   tolerance::GridPlan plan_;
   const tolerance::Calibration* calibration_;

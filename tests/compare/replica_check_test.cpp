@@ -88,5 +88,24 @@ TEST_CASE("an infinite distance stays infinite") {
   CHECK(check.squared_distances()[1] == std::numeric_limits<double>::infinity());
 }
 
+TEST_CASE("checks of two parts of one block are the check of both") {
+  ReplicaCheck first({0, 1, 2, 3});
+  first.add_different(1, 4, bits(1));
+  first.add_equal(2);
+  first.add_different(3, 4, bits(1));
+  first.finish_slab();
+  ReplicaCheck second({0, 1, 2, 3});
+  second.add_equal(1);
+  second.add_different(2, 1, bits(1));
+  second.add_equal(3);
+  second.finish_slab();
+  ReplicaCheck both = first;
+  both.merge(second);
+  CHECK(both.classes() == Classes{{0}, {1, 3}, {2}});
+  CHECK(both.squared_distances() == std::vector<double>{0, 4, 1, 4});
+  both.merge(ReplicaCheck({0, 1, 2, 3}));
+  CHECK(both.classes() == Classes{{0}, {1, 3}, {2}});
+}
+
 }  // namespace
 }  // namespace ttrace::compare

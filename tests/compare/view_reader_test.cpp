@@ -161,7 +161,7 @@ TEST_CASE("bytes and copies are those of all that was read") {
   CHECK(reader->bytes_read() == 32);
   int checks = 0;
   int different = 0;
-  reader->for_each_check([&](const ReplicaCheck& check) {
+  reader->for_each_check([&](const CheckPath&, const ReplicaCheck& check) {
     ++checks;
     different += check.all_equal() ? 0 : 1;
   });
