@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kStateSchema = "ttrace.state/1";
 constexpr std::size_t kMostUnwritten = std::size_t{1} << 20;
-constexpr std::chrono::seconds kWritingPause{1};
+constexpr std::chrono::milliseconds kWritingPause{200};
 
 std::string header_of(const report::ComparisonId& id) {
   return base::concat("{\"schema\":\"", kStateSchema, "\",\"comparison\":", comparison_id_text(id),

@@ -22,7 +22,7 @@ class StateFile {
   // killed process wrote of its last line is cut off. Throws an input error on a damaged line.
   void load(engine::FinishedWork& work);
 
-  // Not thread-safe. Written at once, or with others after it, within about a second of work. If
+  // Not thread-safe. Written at once, or with others after it, before another 200 ms of work. If
   // the disk does not take it, a warning says so, once, and nothing is written any more.
   void append(const std::string& line);
   void flush();

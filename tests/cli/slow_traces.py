@@ -1,0 +1,36 @@
+"""Traces that take long to compare and little to write: zeros, deflated once and stored often."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+
+import h5py
+
+ELEMENTS = 1 << 16  # of a chunk: 256 KiB of float32
+CHUNKS = 64  # of a tensor: 16 MiB
+STORED = zlib.compress(bytes(4 * ELEMENTS), 4)
+
+
+def write_zeros(path: Path, tensors: int, chunks: int = CHUNKS) -> Path:
+    shape = [chunks * ELEMENTS]
+    entries = [
+        {"name": f"t{i:03d}", "kind": "output", "step": 0, "dtype": "float32", "shape": shape}
+        for i in range(tensors)
+    ]
+    with h5py.File(path, "w") as file:
+        for entry in entries:
+            dataset = file.create_dataset(
+                f"/step_000000/output/{entry['name']}",
+                shape,
+                "<f4",
+                chunks=(ELEMENTS,),
+                compression="gzip",
+                compression_opts=4,
+            )
+            for chunk in range(chunks):
+                dataset.id.write_direct_chunk((chunk * ELEMENTS,), STORED)
+        manifest = {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": entries}
+        file["manifest"] = json.dumps(manifest)
+    return path
