@@ -1,4 +1,4 @@
-"""Replays need what other processes measured: the norm of all gradients tells how they are clipped."""
+"""Replays need what others measured: the norm of all gradients tells how they are clipped."""
 
 from __future__ import annotations
 
