@@ -18,6 +18,8 @@ packages=(
   "libdeflate-dev|libdeflate, or else zlib is used (Fedora: libdeflate-devel, Arch and Homebrew: libdeflate)"
   "nlohmann-json3-dev|nlohmann/json (Fedora: json-devel, Arch and Homebrew: nlohmann-json)"
   "libspdlog-dev|spdlog (Fedora: spdlog-devel, Arch and Homebrew: spdlog)"
+  "libopenmpi-dev|optional, for comparing under mpirun: Open MPI or another MPI, with headers"
+  "openmpi-bin|mpirun (part of Open MPI elsewhere)"
   "catch2|Catch2, 2.13 or 3 (Fedora: catch-devel, Arch: catch2-v2 or catch2, Homebrew: catch2)"
   "hdf5-tools|h5dump (part of hdf5 elsewhere)"
   "python3|Python 3.9 or newer"

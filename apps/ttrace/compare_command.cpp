@@ -5,6 +5,7 @@
 #include "base/number_text.h"
 #include "command.h"
 #include "comparison.h"
+#include "mpi_compare.h"
 #include "report_output.h"
 #include "shared_work.h"
 
@@ -20,6 +21,8 @@ struct Flags {
 int run(const Flags& flags) {
   flags.comparison.require_not_input(flags.report.json);
   flags.comparison.require_not_input(flags.work.resume);
+  const auto rank = flags.work.mpi == "off" ? std::nullopt : mpi_rank();
+  if (rank) return compare_as_rank(*rank, flags.comparison, flags.work, flags.report);
   ReportOutput output(flags.report);
   const Comparison comparison(flags.comparison);
   return output.write(compared(comparison, flags.work, !flags.report.json.empty()));

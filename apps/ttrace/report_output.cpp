@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/number_text.h"
+#include "mpi_ranks.h"
 #include "report/json_report.h"
 #include "report/text_report.h"
 
@@ -19,15 +20,18 @@ namespace {
 
 constexpr std::size_t kMostWarnings = 10;
 
+// Whoever looks at what mpirun passes on, it is not at the terminal that this process sees.
+bool is_terminal() { return isatty(STDOUT_FILENO) == 1 && !mpi_rank(); }
+
 bool wants_colour(const std::string& choice) {
   if (choice != "auto") return choice == "always";
   const char* no_colour = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0');
+  return is_terminal() && (no_colour == nullptr || *no_colour == '\0');
 }
 
 std::size_t terminal_width() {
   winsize size{};
-  const bool known = isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  const bool known = is_terminal() && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
   return known ? size.ws_col : 0;
 }
 

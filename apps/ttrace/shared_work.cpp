@@ -37,6 +37,10 @@ void SharedWorkFlags::add_to(CLI::App& command) {
   command.add_option("--part", part,
                      "I/N: compare this share of the tensors; `ttrace report merge` joins the "
                      "--json files of all");
+  command
+      .add_option("--mpi", mpi,
+                  "auto: processes that mpirun has started share the work, and rank 0 reports; off")
+      ->check(CLI::IsMember({"auto", "off"}));
 }
 
 report::CompareReport compared(const Comparison& comparison, const SharedWorkFlags& flags,

@@ -11,6 +11,7 @@ namespace ttrace::app {
 struct SharedWorkFlags {
   std::string resume;  // a file, or empty
   std::string part;    // "2/8", or empty
+  std::string mpi = "auto";
 
   void add_to(CLI::App& command);
 };

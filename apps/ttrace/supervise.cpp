@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "mpi_ranks.h"
 #include "trace/hdf5/reading_note.h"
 
 namespace ttrace::app {
@@ -66,6 +67,12 @@ int supervised(const std::function<int()>& action) {
     for (const int signal : kForwarded) std::signal(signal, SIG_DFL);
     if (WIFEXITED(status)) return WEXITSTATUS(status);
     const int signal = WTERMSIG(status);
+    const auto rank = mpi_rank();
+    if (rank && signal == SIGKILL) {
+      throw base::input_error("rank ", rank->rank, " of ", rank->size,
+                              " was killed while it worked, so nothing was compared; was there "
+                              "enough memory?");
+    }
     if (!is_crash(signal)) {
       // Killed from outside: whoever waits for this process shall see the same.
       std::signal(signal, SIG_DFL);

@@ -2,6 +2,7 @@
 
 #include "base/concat.h"
 #include "compare/kernels/choose_kernel.h"
+#include "mpi_ranks.h"
 #include "trace/hdf5/library_version.h"
 
 namespace ttrace::app {
@@ -19,7 +20,8 @@ std::string instruction_sets() {
 std::string version_text() {
   return base::concat("ttrace ", version(), "\n", "backends: cpu", "\n",
                       "instruction sets: ", instruction_sets(), "\n", "cuda: ", TTRACE_CUDA_TOOLKIT,
-                      "\n", "hdf5: ", trace::hdf5::library_version(), "\n",
+                      "\n", "mpi: ", mpi_module_words(), "\n",
+                      "hdf5: ", trace::hdf5::library_version(), "\n",
                       "formats: ttrace.manifest/1, ttrace.report/1");
 }
 

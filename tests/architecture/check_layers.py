@@ -51,6 +51,7 @@ FENCES = {
     "CLI/": r"apps/.*",
     "catch2/": r"tests/.*",
     "cuda": r"lib/compare/cuda/.*",
+    "mpi.h": r"apps/ttrace/mpi/.*",
     "cublas": r"lib/compare/cuda/.*",
 }
 LONGEST_FILE = 500
