@@ -37,7 +37,7 @@ void add_top_level_flags(CLI::App& app) {
                    instruction_sets(), ")"));
   app.footer(
       "Exit codes: 0 match (clean), 1 diverged (findings), 2 usage or unreadable input,\n"
-      "3 inconclusive (nothing compared, ranks missing, everything under the noise floor).");
+      "3 inconclusive (nothing compared, ranks missing, interrupted, all under the noise floor).");
 }
 
 int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
