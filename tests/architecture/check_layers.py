@@ -50,6 +50,7 @@ FENCES = {
     "spdlog/": r"lib/base/log\.cpp",
     "CLI/": r"apps/.*",
     "catch2/": r"tests/.*",
+    "benchmark/": r"tests/bench/.*",
     "cuda": r"lib/compare/cuda/.*",
     "mpi.h": r"apps/ttrace/mpi/.*",
     "cublas": r"lib/compare/cuda/.*",
