@@ -2,6 +2,8 @@
 // instruction set that this machine has, every element type, data in the cache and in memory.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -16,16 +18,21 @@ namespace {
 constexpr std::array kDTypes{tensor::DType::kFloat64,    tensor::DType::kFloat32,
                              tensor::DType::kFloat16,    tensor::DType::kBFloat16,
                              tensor::DType::kFloat8E4M3, tensor::DType::kFloat8E5M2};
-constexpr std::size_t kInMemory = std::size_t{1} << 27;  // bytes of either side
+constexpr std::size_t kInMemory = std::size_t{1} << 26;  // bytes of either side
+
+constexpr std::size_t kDifferent = std::size_t{1} << 20;  // elements; more would take long to make
 
 // Normal numbers, as weights are.
 std::vector<std::byte> stored_numbers(tensor::DType dtype, std::size_t count, std::uint64_t seed) {
-  std::vector<float> numbers(count);
-  synth::fill_normal(synth::Stream::of_synthetic(seed, "synth", "kernel_bench"), {count},
-                     tensor::whole({count}), 0, 1, numbers);
+  const std::size_t different = std::min(count, kDifferent);
+  std::vector<float> numbers(different);
+  synth::fill_normal(synth::Stream::of_synthetic(seed, "synth", "kernel_bench"), {different},
+                     tensor::whole({different}), 0, 1, numbers);
   const std::vector<double> values(numbers.begin(), numbers.end());
+  std::vector<std::byte> once(different * tensor::element_bytes(dtype));
+  tensor::encode_floats(dtype, values, once);
   std::vector<std::byte> bytes(count * tensor::element_bytes(dtype));
-  tensor::encode_floats(dtype, values, bytes);
+  for (std::size_t at = 0; at < bytes.size(); ++at) bytes[at] = once[at % once.size()];
   return bytes;
 }
 
