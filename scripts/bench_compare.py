@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import bench_growth
-from bench_timing import Command, Times, in_turn, machine, run_once, table
+from bench_timing import Command, Times, grown, in_turn, machine, run_once, table
 
 TTRACE = os.environ["TTRACE"]
 HEAD = ["case", "program", "seconds", "GB/s", "ttrace takes", "target", "peak MiB"]
@@ -158,7 +158,7 @@ class Cases:
             "pp=stages",
         ]
         with pair(self.folder, flags, ["--noise", "1"]) as (ref, run):
-            times = in_turn({"ttrace": [compare(ref, run)]}, self.rounds)
+            times = {"ttrace": grown([compare(ref, run)], self.rounds)}
         return rows_of("100,000 × 4 KiB, 64 ranks", times, 0, {"ttrace": "≤ 3 s"})
 
     def startup(self) -> list[Row]:

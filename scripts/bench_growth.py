@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench_timing import in_turn, table
+from bench_timing import grown, table
 
 HEAD = ["grows", "how many", "seconds", "peak MiB"]
 
@@ -32,6 +32,6 @@ def run(folder: Path, rounds: int, pair: Callable, compare: Callable) -> None:
     for grows, amount, reference, candidate in plans():
         print(f"{grows}: {amount} ...", file=sys.stderr, flush=True)
         with pair(folder, reference, [*candidate, "--noise", "1"]) as (ref, trace):
-            times = in_turn({"ttrace": [compare(ref, trace)]}, rounds)["ttrace"]
+            times = grown([compare(ref, trace)], rounds)
         rows.append([grows, amount, f"{times.median():.3f}", f"{times.peak:.0f}"])
     table(HEAD, rows)

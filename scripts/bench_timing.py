@@ -65,6 +65,19 @@ def in_turn(contestants: dict[str, list[Command]], rounds: int) -> dict[str, Tim
     return times
 
 
+def grown(commands: list[Command], rounds: int, patience: float = 10) -> Times:
+    """One program alone: a run that takes longer than `patience` seconds is not repeated."""
+    times = Times()
+    for turn in range(rounds + 1):
+        seconds, peak = run_once(commands)
+        times.peak = max(times.peak, peak)
+        if turn > 0 or seconds > patience:
+            times.seconds.append(seconds)
+        if seconds > patience:
+            break
+    return times
+
+
 def machine() -> str:
     """CPU model, cores and memory."""
     model = "unknown CPU"
