@@ -53,6 +53,19 @@ bool is_top_k(const Decision& decision) {
   return true;
 }
 
+// Whether an integer tensor with a column for every expert holds numbers of experts all the same:
+// as many may be chosen as scores are recorded, those of the chosen alone.
+bool names_experts(const Decision& decision) {
+  routing::TokenRows rows(decision.reference, decision.tokens);
+  const std::uint64_t sample = std::min(decision.tokens, kSampledTokens);
+  for (std::uint64_t i = 0; i < sample; ++i) {
+    const auto row = rows.row(i * decision.tokens / sample);
+    const auto is_flag = [](double value) { return value == 0 || value == 1; };
+    if (!std::all_of(row.begin(), row.end(), is_flag)) return true;
+  }
+  return false;
+}
+
 // Weights of experts differ by as little as the flips are few, so that they may well match; but
 // looking for zeros in every output would read everything twice.
 bool says_router(std::string_view module) {
@@ -197,7 +210,10 @@ std::optional<Router> Routers::with_shape(std::size_t i, std::uint64_t tokens,
                      map ? Spelling::kMap : Spelling::kIndices,
                      tokens,
                      experts};
-  if (tensor::is_floating(view.dtype) && !is_top_k(router.decision)) return std::nullopt;
+  if (tensor::is_floating(view.dtype) ? !is_top_k(router.decision)
+                                      : map && names_experts(router.decision)) {
+    return std::nullopt;
+  }
   router.flipped = routing::flipped_tokens(router.decision);
   if (router.flipped.empty()) return std::nullopt;
   return router;

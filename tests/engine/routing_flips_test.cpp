@@ -119,6 +119,27 @@ TEST_CASE("hidden states are not taken for scores though they have their shape")
   CHECK(out.routers[1].experts == 3);
 }
 
+// Learned from a healthy miniature in bf16 whose router gives the two largest probabilities and the
+// numbers of their experts: these were read as a map of two experts.
+TEST_CASE("numbers of experts are no map though as many are chosen as scores are recorded") {
+  const Table weight{{1, 0}, {-1, 0}, {0, 1}, {0, -1}};
+  const auto made = [&](bool swapped) {
+    MemoryTrace trace;
+    const double first = swapped ? 1 : 1 - kNear;
+    put(trace, "router", Kind::kInput, {{first, 2 - kNear - first}, {1, 3}, {-2, 1}, {1, -3}});
+    put(trace, "router.weight", Kind::kParam, weight);
+    put(trace, "router", Kind::kOutput, Table(4, {0.5, 0.4}));
+    const std::vector<double> near =
+        swapped ? std::vector<double>{0, 2} : std::vector<double>{2, 0};
+    put(trace, "router[1]", Kind::kOutput, {near, {2, 0}, {1, 2}, {3, 0}}, DType::kInt64);
+    return trace;
+  };
+  const CompareReport out = compare_traces(made(false), made(true), {}, {{}, 1});
+  CHECK(outcome_of(out, "router[1]") == Outcome::kRoutingFlip);
+  REQUIRE(out.routers.size() == 1);
+  CHECK(out.routers[0].experts == 4);
+}
+
 TEST_CASE("where nothing remains unjudged the run matches, and the flips are told") {
   Run run = flipped();
   run.loss = 1;
