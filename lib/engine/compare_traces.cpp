@@ -212,18 +212,7 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   }
   out.interrupted = interruption_of(out.results);
   if (options.on_measured) options.on_measured({pairs, out.results});
-  resolve_tolerances(reference.manifest(), pairs, rules, out.results);
-  for (Result& result : out.results) {
-    if (!result.comparison) continue;
-    const report::Comparison& comparison = *result.comparison;
-    const verdict::Judgement judgement = verdict::judge(
-        comparison.measurement, comparison.tolerance, result.exact, comparison.slices);
-    result.outcome = judgement.outcome;
-    // A reason that is known already is that of a replay: the optimizer was told something else.
-    if (result.reason.empty() || judgement.outcome == Outcome::kMatch) {
-      result.reason = judgement.reason;
-    }
-  }
+  judge_results(reference.manifest(), pairs, SummedGradients(reference, pairs), rules, out.results);
 
   carry_parameters(candidate, pairs, options.threads, out.results);
   if (options.truth != nullptr) {

@@ -42,6 +42,7 @@ struct Known {
   const std::vector<Pair>& pairs;
   const std::vector<Result>& results;
   const std::vector<double>& ladder;
+  const SummedGradients& sums;
 };
 
 // One pair, judged again with faults in the candidate.
@@ -52,6 +53,7 @@ class Bench {
         healthy_(known.results[index]),
         ladder_(known.ladder),
         tolerances_(tolerances),
+        sums_(known.sums),
         reference_(&known.reference, pair_.reference),
         candidate_(&known.candidate, pair_.candidate) {
     if (plan != nullptr && plan->problem.empty()) plan_ = *plan;
@@ -72,6 +74,7 @@ class Bench {
     report::Comparison comparison;
     comparison.noise = healthy_.comparison->noise;
     const compare::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
+    comparison.own_rounding = healthy_.comparison->own_rounding;
     comparison.measurement = compare::measure(reference_, candidate, grid);
     result.comparison = std::move(comparison);
     if (plan_) {
@@ -79,11 +82,7 @@ class Bench {
       plan.tensors.after.opener = candidate.opener;
       replay_one(plan, result);
     }
-    tolerances_.settle(pair_, result);
-    const report::Comparison& settled = *result.comparison;
-    result.outcome =
-        verdict::judge(settled.measurement, settled.tolerance, result.exact, settled.slices)
-            .outcome;
+    result.outcome = tolerances_.judge(pair_, sums_, result).outcome;
     return result;
   }
 
@@ -117,6 +116,7 @@ class Bench {
   const Result& healthy_;
   const std::vector<double>& ladder_;
   const Tolerances& tolerances_;
+  const SummedGradients& sums_;
   TensorRef reference_;
   TensorRef candidate_;
   std::optional<UpdatePlan> plan_;
@@ -196,7 +196,8 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
     const std::map<std::size_t, UpdatePlan> plans =
         plan_replays(reference, candidate, pairs, results);
     const FaultPlanner planner(candidate, pairs);
-    const Known known{reference, candidate, pairs, results, out.ladder};
+    const SummedGradients sums(reference, pairs);
+    const Known known{reference, candidate, pairs, results, out.ladder, sums};
     std::vector<std::optional<SelftestTensor>> tensors(pairs.size());
     base::parallel_for(pairs.size(), options.threads, [&](std::size_t i) {
       if (!options.selection.selects(pairs[i].key)) return;

@@ -28,8 +28,14 @@ void apply(const tolerance::PolicyRule& rule, double norm, std::uint64_t element
 
 void judge_parts_by(const tolerance::NoiseConstants& constants, double epsilon,
                     report::Comparison& comparison) {
-  comparison.slices =
-      verdict::judge_slices(comparison.measurement, *comparison.noise, epsilon, constants);
+  comparison.slices = verdict::judge_slices(comparison.measurement, *comparison.noise, epsilon,
+                                            constants, comparison.own_rounding);
+}
+
+double norm_of(const std::vector<double>& values) {
+  double square = 0;
+  for (const double value : values) square += value * value;
+  return std::sqrt(square);
 }
 
 }  // namespace
@@ -74,6 +80,7 @@ void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,
   if (!comparison.noise) {
     comparison.tolerance = fallback(result, epsilon);
     if (rule != nullptr) apply(*rule, norm, stats.finite, comparison.tolerance);
+    tolerance::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
     return;
   }
   const tolerance::NoiseConstants constants = constants_of(rule);
@@ -82,6 +89,7 @@ void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,
       tolerance::noise_tolerance({noise.norm, comparison.noise->norms.size(), norm, stats.finite,
                                   tolerance::freedom(noise, stats.finite)},
                                  epsilon, constants);
+  tolerance::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
   judge_parts_by(constants, epsilon, comparison);
 }
 
@@ -92,6 +100,22 @@ void Tolerances::settle(const Pair& pair, report::Result& result) const {
   if (number && !result.exact && !comparison.replay) comparison.tolerance.policy = number;
 }
 
+verdict::Judgement Tolerances::judge(const Pair& pair, const SummedGradients& sums,
+                                     report::Result& result) const {
+  report::Comparison& comparison = *result.comparison;
+  const auto judged = [&] {
+    settle(pair, result);
+    return verdict::judge(comparison.measurement, comparison.tolerance, result.exact,
+                          comparison.slices);
+  };
+  verdict::Judgement judgement = judged();
+  const bool by_estimate = comparison.tolerance.rule == tolerance::Rule::kNoise ||
+                           comparison.tolerance.rule == tolerance::Rule::kFallback;
+  if (judgement.outcome != verdict::Outcome::kDiverged || !by_estimate) return judgement;
+  if (comparison.own_rounding.empty()) comparison.own_rounding = sums.own_rounding(result.key);
+  return comparison.own_rounding.empty() ? judgement : judged();
+}
+
 void judge_parts(const Pair& pair, const tolerance::Policy& rules, report::Result& result) {
   if (!result.comparison->noise) return;
   const auto number = rule_for(rules, result.key);
@@ -99,12 +123,18 @@ void judge_parts(const Pair& pair, const tolerance::Policy& rules, report::Resul
                  tolerance::shared_epsilon(*pair.reference, *pair.candidate), *result.comparison);
 }
 
-void resolve_tolerances(const trace::Manifest& reference, const std::vector<Pair>& pairs,
-                        const tolerance::Policy& rules, std::vector<report::Result>& results) {
+void judge_results(const trace::Manifest& reference, const std::vector<Pair>& pairs,
+                   const SummedGradients& sums, const tolerance::Policy& rules,
+                   std::vector<report::Result>& results) {
   const Tolerances tolerances(reference, rules, results);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].comparison) continue;
-    tolerances.settle(pairs[i], results[i]);
+    const verdict::Judgement judgement = tolerances.judge(pairs[i], sums, results[i]);
+    results[i].outcome = judgement.outcome;
+    // A reason that is known already is that of a replay: the optimizer was told something else.
+    if (results[i].reason.empty() || judgement.outcome == verdict::Outcome::kMatch) {
+      results[i].reason = judgement.reason;
+    }
     report::Comparison& comparison = *results[i].comparison;
     comparison.measurement.cells = {};
     if (comparison.noise) comparison.noise->cells = {};

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "engine/pairing.h"
+#include "engine/summed_gradients.h"
 #include "report/compare_report.h"
 #include "tolerance/policy.h"
+#include "verdict/outcome.h"
 
 namespace ttrace::engine {
 
@@ -23,6 +25,11 @@ class Tolerances {
   // and its noise by cell.
   void settle(const Pair& pair, report::Result& result) const;
 
+  // settle() and the verdict. Where that would be a divergence, the rounding of the reference's own
+  // sum is looked up in `sums` and allowed too.
+  verdict::Judgement judge(const Pair& pair, const SummedGradients& sums,
+                           report::Result& result) const;
+
  private:
   tolerance::Tolerance fallback(const report::Result& result, double epsilon) const;
   void settle_by(const tolerance::PolicyRule* rule, const Pair& pair, report::Result& result) const;
@@ -32,11 +39,12 @@ class Tolerances {
   std::map<trace::Kind, double> typical_rms_;
 };
 
-// results[i] belongs to pairs[i]; those with a comparison get its tolerance: exact for integers, by
+// results[i] belongs to pairs[i]; those with a comparison get its tolerance (exact for integers, by
 // replay where the optimizer was replayed, by noise where it is known, else the fallback; `rules`
-// change the latter two. The sums by cell and the noise by cell are let go of.
-void resolve_tolerances(const trace::Manifest& reference, const std::vector<Pair>& pairs,
-                        const tolerance::Policy& rules, std::vector<report::Result>& results);
+// change the latter two) and their outcome. The sums by cell and the noise by cell are let go of.
+void judge_results(const trace::Manifest& reference, const std::vector<Pair>& pairs,
+                   const SummedGradients& sums, const tolerance::Policy& rules,
+                   std::vector<report::Result>& results);
 
 // Judges the parts of a tensor by its measurement and its noise, both with their cells.
 void judge_parts(const Pair& pair, const tolerance::Policy& rules, report::Result& result);

@@ -57,6 +57,8 @@ struct Comparison {
   std::optional<Replay> replay = std::nullopt;
   std::optional<tolerance::NoiseEstimate> noise = std::nullopt;  // what disturbed runs tell of it
   verdict::SliceJudgement slices = {};                           // nothing without noise
+  // Of every element, what the reference's own accumulator rounded away; or empty.
+  std::vector<double> own_rounding = {};
 };
 
 struct Result {

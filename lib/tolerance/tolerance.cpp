@@ -23,7 +23,7 @@ std::string_view rule_name(Rule rule) {
 
 std::string rule_text(const Tolerance& tolerance) {
   if (tolerance.policy) return base::concat("policy:", *tolerance.policy);
-  return std::string(rule_name(tolerance.rule));
+  return base::concat(rule_name(tolerance.rule), tolerance.own_rounding > 0 ? "_and_sum" : "");
 }
 
 double passing_multiplier(const Tolerance& tolerance, double difference_norm) {
@@ -40,6 +40,13 @@ double shared_epsilon(const layout::View& reference, const layout::View& candida
     if (view->computed_in) coarsest = std::max(coarsest, tensor::epsilon(*view->computed_in));
   }
   return coarsest;
+}
+
+void allow_own_rounding(double norm, Tolerance& tolerance) {
+  if (!(norm > 0)) return;
+  tolerance.own_rounding = norm;
+  tolerance.floor_norm += norm;
+  tolerance.formula += " + rounding of its own sum";
 }
 
 Tolerance exact_tolerance() {

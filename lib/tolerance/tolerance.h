@@ -27,13 +27,16 @@ struct Tolerance {
   double multiplier = 0;  // m of the noise rule, k of the fallback, 1 of a replay
   double unit_norm = 0;
   double floor_norm = 0;
+  // Of floor_norm, what the reference's own accumulator rounded away.
+  double own_rounding = 0;
   std::string formula;                // "4·noise + 2·ε", for people
   std::optional<std::size_t> policy;  // the rule of the tolerance file that changed it
 
   double allowed_norm() const { return multiplier * unit_norm + floor_norm; }
 };
 
-// "policy:2" or the name of the rule: what the JSON report calls it.
+// "policy:2", or the name of the rule, with "_and_sum" where the reference's own rounding of a sum
+// is allowed too: what the JSON report calls it.
 std::string rule_text(const Tolerance& tolerance);
 
 // The smallest multiplier with which `difference_norm` would pass: 0 if the floor alone allows it,
@@ -45,5 +48,8 @@ double passing_multiplier(const Tolerance& tolerance, double difference_norm);
 double shared_epsilon(const layout::View& reference, const layout::View& candidate);
 
 Tolerance exact_tolerance();
+
+// Allows the candidate what the reference's own accumulator rounded away on top, as a norm.
+void allow_own_rounding(double norm, Tolerance& tolerance);
 
 }  // namespace ttrace::tolerance

@@ -13,8 +13,12 @@ using tolerance::NoiseEstimate;
 
 class Judge {
  public:
-  Judge(const NoiseEstimate& estimate, double epsilon, const NoiseConstants& constants)
-      : estimate_(estimate), epsilon_(epsilon), constants_(constants) {}
+  Judge(const NoiseEstimate& estimate, double epsilon, const NoiseConstants& constants,
+        const std::vector<double>& own_rounding)
+      : estimate_(estimate),
+        epsilon_(epsilon),
+        constants_(constants),
+        own_rounding_(own_rounding) {}
 
   void add_part(Slice slice, std::uint64_t elements) {
     if (elements == 0 || !std::isfinite(slice.difference_norm)) return;
@@ -23,6 +27,7 @@ class Judge {
         {noise.norm, estimate_.norms.size(), slice.reference_norm, elements,
          std::min(tolerance::freedom(noise, elements), kMostFreedomOfPart)},
         epsilon_, constants_);
+    tolerance::allow_own_rounding(own_rounding_within(slice.boxes), slice.tolerance);
     keep(std::move(slice));
   }
 
@@ -38,6 +43,9 @@ class Judge {
         epsilon_, wider);
     slice.tolerance.floor_norm -= wider.absolute * std::sqrt(static_cast<double>(elements));
     slice.tolerance.floor_norm += wider.absolute * kOutlierWidening;
+    double largest = 0;
+    for (const double one : own_rounding_) largest = std::max(largest, std::abs(one));
+    tolerance::allow_own_rounding(largest, slice.tolerance);
     keep(std::move(slice));
   }
 
@@ -61,9 +69,21 @@ class Judge {
     judgement_.found.push_back(std::move(slice));
   }
 
+  double own_rounding_within(const std::vector<tensor::Box>& boxes) const {
+    if (own_rounding_.empty()) return 0;
+    double square = 0;
+    for (const tensor::Box& box : boxes) {
+      for (std::uint64_t j = box.origin[0]; j < box.origin[0] + box.extent[0]; ++j) {
+        square += own_rounding_[j] * own_rounding_[j];
+      }
+    }
+    return std::sqrt(square);
+  }
+
   const NoiseEstimate& estimate_;
   double epsilon_;
   NoiseConstants constants_;
+  const std::vector<double>& own_rounding_;
   SliceJudgement judgement_;
 };
 
@@ -138,8 +158,9 @@ double Slice::passing_multiplier() const {
 
 SliceJudgement judge_slices(const compare::Measurement& measurement,
                             const tolerance::NoiseEstimate& estimate, double epsilon,
-                            const tolerance::NoiseConstants& constants) {
-  Judge judge(estimate, epsilon, constants);
+                            const tolerance::NoiseConstants& constants,
+                            const std::vector<double>& own_rounding) {
+  Judge judge(estimate, epsilon, constants, own_rounding);
   if (!std::isfinite(estimate.norm())) return judge.done();
   add_shards(measurement, judge);
   add_blocks(measurement, estimate.grid, judge);

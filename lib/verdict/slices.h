@@ -58,9 +58,11 @@ struct SliceJudgement {
 
 // Judges the candidate's shards, blocks along every dimension (from `measurement.cells`, which lie
 // as `estimate.grid` says) and the largest difference. Values that are not finite are left to the
-// tensor's own verdict.
+// tensor's own verdict. `own_rounding`: of every element of a tensor of one dimension, what the
+// reference's own accumulator rounded away, which is allowed too; or empty.
 SliceJudgement judge_slices(const compare::Measurement& measurement,
                             const tolerance::NoiseEstimate& estimate, double epsilon,
-                            const tolerance::NoiseConstants& constants);
+                            const tolerance::NoiseConstants& constants,
+                            const std::vector<double>& own_rounding = {});
 
 }  // namespace ttrace::verdict

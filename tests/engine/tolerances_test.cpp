@@ -27,10 +27,13 @@ struct Measured {
 
   tolerance::Tolerance resolve() {
     std::vector<report::Result> results{result};
-    resolve_tolerances(manifest,
-                       {{entry.key, layout::view_of(entry), layout::view_of(entry), {}, {}}}, rules,
-                       results);
+    judge({{entry.key, layout::view_of(entry), layout::view_of(entry), {}, {}}}, results);
     return results[0].comparison->tolerance;
+  }
+
+  void judge(const std::vector<Pair>& pairs, std::vector<report::Result>& results) const {
+    const test::MemoryTrace nothing;
+    judge_results(manifest, pairs, SummedGradients(nothing, pairs), rules, results);
   }
 
   trace::TensorEntry entry;
@@ -108,7 +111,7 @@ TEST_CASE("integers do not make floating-point tensors of their kind look large"
       floats.entry.key, layout::view_of(floats.entry), layout::view_of(floats.entry), {}, {}};
   const Pair of_integers{
       integers.entry.key, layout::view_of(integers.entry), layout::view_of(integers.entry), {}, {}};
-  resolve_tolerances(floats.manifest, {of_floats, of_integers, of_integers}, {}, results);
+  floats.judge({of_floats, of_integers, of_integers}, results);
   CHECK(results[0].comparison->tolerance.allowed_norm() == floats.resolve().allowed_norm());
 }
 
@@ -116,9 +119,7 @@ TEST_CASE("what was not measured gets no tolerance") {
   Measured measured(make_entry("a", {4}));
   std::vector<report::Result> results{measured.result};
   results[0].comparison.reset();
-  resolve_tolerances(measured.manifest,
-                     {{measured.entry.key, layout::view_of(measured.entry), nullptr, {}, {}}}, {},
-                     results);
+  measured.judge({{measured.entry.key, layout::view_of(measured.entry), nullptr, {}, {}}}, results);
   CHECK_FALSE(results[0].comparison.has_value());
 }
 
