@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/inherited.h"
 #include "tolerance/fallback_rule.h"
 #include "tolerance/noise_rule.h"
 #include "tolerance/replay_rule.h"
@@ -42,7 +43,10 @@ double norm_of(const std::vector<double>& values) {
 
 Tolerances::Tolerances(const trace::Manifest& reference, const tolerance::Policy& rules,
                        const std::vector<report::Result>& results)
-    : rules_(rules), layers_(tolerance::layer_count(reference.tensors)) {
+    : rules_(rules),
+      layers_(tolerance::layer_count(reference.tensors)),
+      fp8_(has_fp8(reference.run.precision)),
+      inherited_(parameters_apart(results)) {
   tolerance::TypicalSize typical;
   for (const report::Result& result : results) {
     if (!result.comparison || result.exact) continue;
@@ -54,9 +58,12 @@ Tolerances::Tolerances(const trace::Manifest& reference, const tolerance::Policy
 
 tolerance::Tolerance Tolerances::fallback(const report::Result& result, double epsilon) const {
   const compare::TileStats& stats = result.comparison->measurement.total;
+  tolerance::FallbackRun run{fp8_, 0};
+  const auto apart = inherited_.find(result.key.step);
+  if (apart != inherited_.end() && inherits(result.key.kind)) run.inherited = apart->second;
   return tolerance::fallback_tolerance(compare::reference_norm(stats), epsilon, stats.finite,
                                        tolerance::error_depth(result.key, layers_),
-                                       typical_rms_.at(result.key.kind));
+                                       typical_rms_.at(result.key.kind), run);
 }
 
 void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,

@@ -37,6 +37,8 @@ class Tolerances {
   const tolerance::Policy& rules_;
   std::uint64_t layers_;
   std::map<trace::Kind, double> typical_rms_;
+  bool fp8_;
+  std::map<std::uint64_t, double> inherited_;  // by step, of those after an update
 };
 
 // results[i] belongs to pairs[i]; those with a comparison get its tolerance (exact for integers, by

@@ -70,22 +70,27 @@ double TypicalSize::rms(trace::Kind kind) const {
   return *middle;
 }
 
-double fallback_multiplier(double epsilon) {
-  return epsilon > tensor::epsilon(tensor::DType::kFloat32) ? kFallbackMultiplierNarrow
-                                                            : kFallbackMultiplierWide;
+double fallback_multiplier(double epsilon, bool fp8) {
+  if (!(epsilon > tensor::epsilon(tensor::DType::kFloat32))) return kFallbackMultiplierWide;
+  return fp8 ? kFallbackMultiplierFp8 : kFallbackMultiplierNarrow;
 }
 
 Tolerance fallback_tolerance(double reference_norm, double epsilon, std::uint64_t elements,
-                             std::uint64_t depth, double typical_rms) {
+                             std::uint64_t depth, double typical_rms, const FallbackRun& run) {
   const double growth = std::pow(kGrowthPerLayer, static_cast<double>(depth));
   Tolerance tolerance;
   tolerance.rule = Rule::kFallback;
   tolerance.epsilon = epsilon;
-  tolerance.multiplier = fallback_multiplier(epsilon);
-  tolerance.unit_norm =
-      growth * epsilon * (reference_norm + std::sqrt(static_cast<double>(elements)) * typical_rms);
+  tolerance.multiplier = fallback_multiplier(epsilon, run.fp8);
+  const double size = reference_norm + std::sqrt(static_cast<double>(elements)) * typical_rms;
+  tolerance.unit_norm = growth * epsilon * size;
   tolerance.formula = base::concat(base::short_number(tolerance.multiplier), "·",
                                    base::short_number(kGrowthPerLayer), "^", depth, "·ε");
+  if (run.inherited > 0) {
+    tolerance.floor_norm = kInheritedMultiplier * growth * run.inherited * size;
+    tolerance.formula += base::concat(" + ", base::short_number(kInheritedMultiplier), "·",
+                                      base::short_number(run.inherited), " of the parameters");
+  }
   return tolerance;
 }
 

@@ -90,7 +90,7 @@ const report::Result& result_of(const report::CompareReport& report, Kind kind) 
 // tokens, every rank 512, and LayerNorm's gradients stood at 2.69 of their limit.
 TEST_CASE("what the reference lost in its own accumulator is allowed to the candidate") {
   Run candidate;
-  candidate.parts = 2;
+  candidate.parts = 8;
   for (const bool noise : {false, true}) {
     const auto report = compared({}, candidate, noise);
     for (const Kind kind : {Kind::kParamGrad, Kind::kMainGrad}) {

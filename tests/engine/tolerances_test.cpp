@@ -58,7 +58,7 @@ TEST_CASE("without noise the fallback judges, by depth and typical size") {
   const tolerance::Tolerance found = measured.resolve();
   CHECK(found.rule == Rule::kFallback);
   // The only tensor of its kind is itself typical: √4 · 5 = ‖R‖.
-  CHECK(found.allowed_norm() == Catch::Approx(16 * 1.03 * 1.03 * 0x1p-23 * (10 + 10)));
+  CHECK(found.allowed_norm() == Catch::Approx(24 * 1.03 * 1.03 * 0x1p-23 * (10 + 10)));
 }
 
 TEST_CASE("with noise the noise judges, the largest of the runs") {

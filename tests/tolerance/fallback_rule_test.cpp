@@ -91,24 +91,40 @@ TEST_CASE("the fallback is the theorem's bound with the size of the kind as floo
   const Tolerance tolerance = fallback_tolerance(100, 0x1p-23, 16, 2, 0.5);
   CHECK(tolerance.rule == Rule::kFallback);
   CHECK(tolerance.epsilon == 0x1p-23);
-  CHECK(tolerance.multiplier == 16);
+  CHECK(tolerance.multiplier == 24);
   CHECK(tolerance.floor_norm == 0);
-  // 16 · 1.03² · 2^-23 · (100 + 4 · 0.5)
-  CHECK(tolerance.allowed_norm() == Catch::Approx(16 * 1.0609 * 0x1p-23 * 102).epsilon(1e-14));
-  CHECK(tolerance.formula == "16·1.03^2·ε");
+  // 24 · 1.03² · 2^-23 · (100 + 4 · 0.5)
+  CHECK(tolerance.allowed_norm() == Catch::Approx(24 * 1.0609 * 0x1p-23 * 102).epsilon(1e-14));
+  CHECK(tolerance.formula == "24·1.03^2·ε");
 }
 
 TEST_CASE("types narrower than f32 are summed in f32 and allowed less") {
-  CHECK(fallback_multiplier(0x1p-52) == 16);
-  CHECK(fallback_multiplier(0x1p-23) == 16);
-  CHECK(fallback_multiplier(0x1p-10) == 4);
-  CHECK(fallback_multiplier(0x1p-7) == 4);
+  for (const bool fp8 : {false, true}) {
+    CHECK(fallback_multiplier(0x1p-52, fp8) == 24);
+    CHECK(fallback_multiplier(0x1p-23, fp8) == 24);
+  }
+  CHECK(fallback_multiplier(0x1p-10, false) == 6);
+  CHECK(fallback_multiplier(0x1p-7, false) == 6);
+}
+
+// Learned from healthy runs of 2 to 8 layers with emulated fp8: 3.2 times what bf16 is allowed.
+TEST_CASE("recipes with fp8 are allowed one of its roundings") {
+  CHECK(fallback_multiplier(0x1p-7, true) * 0x1p-7 == 0x1p-3);
+}
+
+// Learned from a healthy f32 run with AdamW: at 53 times its limit in the second step, whose
+// parameters were 5e-5 apart.
+TEST_CASE("what the parameters were apart when the step began is allowed on top") {
+  const Tolerance tolerance = fallback_tolerance(100, 0x1p-23, 16, 2, 0.5, {false, 0.01});
+  CHECK(tolerance.unit_norm == Catch::Approx(1.0609 * 0x1p-23 * 102).epsilon(1e-14));
+  CHECK(tolerance.floor_norm == Catch::Approx(4 * 1.0609 * 0.01 * 102).epsilon(1e-14));
+  CHECK(tolerance.formula == "24·1.03^2·ε + 4·0.01 of the parameters");
 }
 
 TEST_CASE("a fallback of depth zero grows nothing") {
-  CHECK(fallback_tolerance(100, 0.5, 16, 0, 0).allowed_norm() == 200);
+  CHECK(fallback_tolerance(100, 0.5, 16, 0, 0).allowed_norm() == 300);
   // A tensor that cancels to zero is judged on the scale of its kind.
-  CHECK(fallback_tolerance(0, 0.5, 16, 0, 3).allowed_norm() == 24);
+  CHECK(fallback_tolerance(0, 0.5, 16, 0, 3).allowed_norm() == 36);
   CHECK(fallback_tolerance(0, 0.5, 16, 0, 0).allowed_norm() == 0);
 }
 
