@@ -10,6 +10,16 @@
 #include "compare/tensor_reader.h"
 
 namespace ttrace::compare {
+namespace {
+
+// Its own |⟨R' - R, R⟩| / (‖R' - R‖·‖R‖), squared.
+std::optional<double> coherence_squared(double along, const CellSums& total) {
+  const double squares = total.d2 * total.a2;
+  if (!(squares > 0) || !std::isfinite(squares) || !std::isfinite(along)) return std::nullopt;
+  return std::min(1.0, along * along / squares);
+}
+
+}  // namespace
 
 NoiseSection measure_noise_section(const TensorRef& reference, const std::vector<TensorRef>& runs,
                                    const Grid& grid, const tensor::Box& section) {
@@ -18,7 +28,7 @@ NoiseSection measure_noise_section(const TensorRef& reference, const std::vector
   NoiseSection noise;
   for (const TensorRef& run : runs) {
     readers.push_back(make_reader(*run.source, *run.view, Replicas::kFirstOnly));
-    noise.runs.push_back({std::vector<CellSums>(grid.cells()), 0});
+    noise.runs.push_back({std::vector<CellSums>(grid.cells())});
   }
   BoxValues base_values;
   BoxValues values;
@@ -31,6 +41,7 @@ NoiseSection measure_noise_section(const TensorRef& reference, const std::vector
         TileStats stats;
         add_box(base_values, values, part, stats);
         sums.cells[cell].add(stats);
+        sums.along += stats.sum_rc - stats.sum_r2;
         if (stats.largest) sums.largest = std::max(sums.largest, stats.largest->difference);
       });
     }
@@ -49,6 +60,7 @@ Noise put_together(const std::vector<NoiseSection>& sections) {
     for (std::size_t run = 0; run < runs.size(); ++run) {
       const NoiseSums& later = sections[s].runs[run];
       runs[run].largest = std::max(runs[run].largest, later.largest);
+      runs[run].along += later.along;
       for (std::size_t cell = 0; cell < later.cells.size(); ++cell) {
         runs[run].cells[cell].d2 += later.cells[cell].d2;
         runs[run].cells[cell].a2 += later.cells[cell].a2;
@@ -56,6 +68,8 @@ Noise put_together(const std::vector<NoiseSection>& sections) {
     }
   }
   noise.cells.resize(runs.empty() ? 0 : runs.front().cells.size(), 0);
+  double squares = 0;
+  double counted = 0;
   for (const NoiseSums& run : runs) {
     CellSums total;
     for (std::size_t cell = 0; cell < noise.cells.size(); ++cell) {
@@ -66,9 +80,14 @@ Noise put_together(const std::vector<NoiseSection>& sections) {
     }
     noise.norms.push_back(std::sqrt(total.d2));
     noise.largest.push_back(run.largest);
+    if (const auto square = coherence_squared(run.along, total)) {
+      squares += *square;
+      ++counted;
+    }
     // Of the run with the most finite pairs.
     noise.reference_norm = std::max(noise.reference_norm, std::sqrt(total.a2));
   }
+  if (counted > 0) noise.coherence = std::sqrt(squares / counted);
   return noise;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "compare/grid.h"
@@ -16,12 +17,15 @@ struct Noise {
   std::vector<double> largest;  // max |R' - R| of every run
   std::vector<double> cells;    // of every cell of the grid, the largest ‖R' - R‖ over the runs
   std::uint64_t bytes_read = 0;
+  // |⟨R' - R, R⟩| / (‖R' - R‖·‖R‖), the root mean square over the runs that are finite and not R.
+  std::optional<double> coherence = std::nullopt;
 };
 
 // One run's distance in one section (sections.h).
 struct NoiseSums {
   std::vector<CellSums> cells;
   double largest = 0;
+  double along = 0;  // ⟨R' - R, R⟩
 };
 
 struct NoiseSection {

@@ -47,8 +47,8 @@ void each_member(Archive& archive, Value& value) {
     archive(total, blocks, cells, has_replicas, replicas_differ, replicas, largest_place,
             bytes_read);
   } else if constexpr (std::is_same_v<T, tolerance::NoiseEstimate>) {
-    auto& [reference_norm, norms, largest, grid, cells] = value;
-    archive(reference_norm, norms, largest, grid, cells);
+    auto& [reference_norm, norms, largest, grid, cells, coherence] = value;
+    archive(reference_norm, norms, largest, grid, cells, coherence);
   } else if constexpr (std::is_same_v<T, compare::WorstUpdate>) {
     auto& [ratio, at, place, replayed, candidate, bound] = value;
     archive(ratio, at, place, replayed, candidate, bound);

@@ -24,6 +24,8 @@ std::string what_words(const Slice& slice, const tensor::Shape& shape) {
     }
     case Slice::What::kElement:
       return concat("the element ", tensor::to_string(box.origin));
+    case Slice::What::kScale:
+      return "its scale";
   }
   return "";
 }
@@ -33,6 +35,12 @@ std::string error_words(const Slice& slice) {
   if (slice.what == Slice::What::kElement || !(slice.reference_norm > 0)) {
     return concat("|d| = ", base::short_number(slice.difference_norm), ", allowed ",
                   base::short_number(allowed));
+  }
+  if (slice.what == Slice::What::kScale) {
+    return concat("all of it ",
+                  base::short_number(100 * slice.difference_norm / slice.reference_norm),
+                  " % too large or small, where rounding makes ",
+                  base::short_number(100 * allowed / slice.reference_norm), " % at most");
   }
   return concat("error ", base::short_number(slice.difference_norm / slice.reference_norm),
                 " of its norm, allowed ", base::short_number(allowed / slice.reference_norm));

@@ -29,8 +29,9 @@ void apply(const tolerance::PolicyRule& rule, double norm, std::uint64_t element
 
 void judge_parts_by(const tolerance::NoiseConstants& constants, double epsilon,
                     report::Comparison& comparison) {
-  comparison.slices = verdict::judge_slices(comparison.measurement, *comparison.noise, epsilon,
-                                            constants, comparison.own_rounding);
+  comparison.slices =
+      verdict::judge_slices(comparison.measurement, *comparison.noise, epsilon, constants,
+                            comparison.own_rounding, comparison.coherence);
 }
 
 double norm_of(const std::vector<double>& values) {
@@ -51,6 +52,8 @@ Tolerances::Tolerances(const trace::Manifest& reference, const tolerance::Policy
   for (const report::Result& result : results) {
     if (!result.comparison || result.exact) continue;
     const compare::TileStats& stats = result.comparison->measurement.total;
+    const auto& noise = result.comparison->noise;
+    if (noise && noise->coherence) coherence_.add(result.key, *noise->coherence, stats.finite);
     typical.add(result.key.kind, compare::reference_norm(stats), stats.finite);
   }
   for (const trace::Kind kind : trace::kAllKinds) typical_rms_.emplace(kind, typical.rms(kind));
@@ -90,6 +93,7 @@ void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,
     tolerance::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
     return;
   }
+  comparison.coherence = coherence_.of(result.key);
   const tolerance::NoiseConstants constants = constants_of(rule);
   const tolerance::PartNoise noise = tolerance::noise_of_all(*comparison.noise);
   comparison.tolerance =

@@ -8,6 +8,7 @@
 #include "engine/pairing.h"
 #include "engine/summed_gradients.h"
 #include "report/compare_report.h"
+#include "tolerance/coherence.h"
 #include "tolerance/policy.h"
 #include "verdict/outcome.h"
 
@@ -37,6 +38,7 @@ class Tolerances {
   const tolerance::Policy& rules_;
   std::uint64_t layers_;
   std::map<trace::Kind, double> typical_rms_;
+  tolerance::Coherence coherence_;
   bool fp8_;
   std::map<std::uint64_t, double> inherited_;  // by step, of those after an update
 };

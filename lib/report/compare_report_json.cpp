@@ -103,6 +103,8 @@ std::string_view what_name(verdict::Slice::What what) {
       return "shard";
     case verdict::Slice::What::kBlock:
       return "block";
+    case verdict::Slice::What::kScale:
+      return "scale";
     case verdict::Slice::What::kElement:
       return "element";
   }

@@ -106,7 +106,7 @@ compare::Grid grid_from(const JsonCursor& json, const tensor::Shape& shape) {
 
 CalibratedTensor tensor_from(const JsonCursor& json, std::size_t runs) {
   json.allow_keys({"name", "kind", "step", "microbatch", "call", "copy", "dtype", "shape", "norm",
-                   "noise", "largest", "parts", "cells"});
+                   "noise", "largest", "coherence", "parts", "cells"});
   CalibratedTensor tensor;
   const std::string dtype = json.require("dtype").as_string();
   const auto parsed = tensor::parse_dtype(dtype);
@@ -124,6 +124,10 @@ CalibratedTensor tensor_from(const JsonCursor& json, std::size_t runs) {
       noise.norms.size() != noise.largest.size()) {
     throw json.error("\"noise\" and \"largest\" must have a number for each of 1 to ", runs,
                      " runs, and have ", noise.norms.size(), " and ", noise.largest.size());
+  }
+  if (const auto coherence = json.find("coherence")) {
+    noise.coherence = size_from(*coherence);
+    if (!(*noise.coherence <= 1.01)) throw coherence->error("expected a number from 0 to 1");
   }
   noise.grid = grid_from(json, tensor.shape);
   if (const auto cells = json.find("cells")) {

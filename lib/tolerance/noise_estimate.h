@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "compare/grid.h"
@@ -19,6 +20,10 @@ struct NoiseEstimate {
   // By cell, the largest noise over the runs, in units of what the cell would have if the largest
   // of `norms` lay evenly over the tensor. Three digits, rounded up. Empty: evenly.
   std::vector<double> cells;
+
+  // How much of it lies along R: |⟨R' - R, R⟩| / (‖R' - R‖·‖R‖), root mean square over the runs.
+  // Three digits, rounded up. Nothing where no run differs.
+  std::optional<double> coherence = std::nullopt;
 
   double norm() const;           // the largest of `norms`
   double largest_value() const;  // the largest of `largest`

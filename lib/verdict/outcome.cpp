@@ -76,6 +76,9 @@ Judgement judge(const compare::Measurement& measurement, const tolerance::Tolera
   }
   // Written so that NaN diverges.
   if (!(compare::difference_norm(stats) <= allowed)) return {Outcome::kDiverged, ""};
+  if (slices.beyond == 1 && slices.found.front().what == Slice::What::kScale) {
+    return {Outcome::kDiverged, "its values are within their tolerance, but its scale is not"};
+  }
   if (slices.beyond > 0) {
     return {Outcome::kDiverged, base::concat("as a whole within its tolerance, but ",
                                              base::plural(slices.beyond, "part"),

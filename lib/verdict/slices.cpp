@@ -5,6 +5,10 @@
 #include <limits>
 #include <utility>
 
+#include "base/concat.h"
+#include "base/number_text.h"
+#include "tolerance/coherence.h"
+
 namespace ttrace::verdict {
 namespace {
 
@@ -46,6 +50,37 @@ class Judge {
     double largest = 0;
     for (const double one : own_rounding_) largest = std::max(largest, std::abs(one));
     tolerance::allow_own_rounding(largest, slice.tolerance);
+    keep(std::move(slice));
+  }
+
+  // ‖C - R‖ here is what of it lies along R, |k - 1|·‖R‖ with k = ⟨C, R⟩/⟨R, R⟩. The more of the
+  // candidate's difference lies across R, the more of it may lie along R by chance.
+  void add_scale(const compare::TileStats& stats, double coherence) {
+    const double norm = compare::reference_norm(stats);
+    if (stats.finite < tolerance::kFewestForScale || !(norm > 0)) return;
+    Slice slice;
+    slice.what = Slice::What::kScale;
+    slice.boxes = {tensor::whole(estimate_.grid.shape())};
+    slice.reference_norm = norm;
+    slice.difference_norm = std::abs(stats.sum_rc - stats.sum_r2) / norm;
+    if (!std::isfinite(slice.difference_norm)) return;
+    const double across =
+        std::sqrt(std::max(0.0, stats.sum_d2 - slice.difference_norm * slice.difference_norm));
+    const tolerance::PartNoise all = tolerance::noise_of_all(estimate_);
+    NoiseConstants constants = constants_;
+    constants.multiplier *= tolerance::kScaleMultiplier;
+    constants.floor = 0;
+    slice.tolerance =
+        tolerance::noise_tolerance({coherence * std::max(all.norm, across), estimate_.norms.size(),
+                                    norm, stats.finite, tolerance::freedom(all, stats.finite)},
+                                   epsilon_, constants);
+    slice.tolerance.floor_norm += std::max(tolerance::kScaleFloor * constants_.floor * epsilon_,
+                                           tolerance::kScaleResolution) *
+                                  norm;
+    slice.tolerance.formula = base::concat(
+        base::short_number(constants.multiplier), "·", base::short_number(coherence), "·noise + ",
+        base::short_number(tolerance::kScaleFloor * constants_.floor), "·ε");
+    tolerance::allow_own_rounding(own_rounding_within(slice.boxes), slice.tolerance);
     keep(std::move(slice));
   }
 
@@ -153,18 +188,23 @@ double Slice::used_share() const {
 
 double Slice::passing_multiplier() const {
   const double multiplier = tolerance::passing_multiplier(tolerance, difference_norm);
-  return what == What::kElement ? multiplier / kOutlierWidening : multiplier;
+  if (what == What::kElement) return multiplier / kOutlierWidening;
+  return what == What::kScale ? multiplier / tolerance::kScaleMultiplier : multiplier;
 }
 
 SliceJudgement judge_slices(const compare::Measurement& measurement,
                             const tolerance::NoiseEstimate& estimate, double epsilon,
                             const tolerance::NoiseConstants& constants,
-                            const std::vector<double>& own_rounding) {
+                            const std::vector<double>& own_rounding,
+                            std::optional<double> coherence) {
   Judge judge(estimate, epsilon, constants, own_rounding);
   if (!std::isfinite(estimate.norm())) return judge.done();
   add_shards(measurement, judge);
   add_blocks(measurement, estimate.grid, judge);
   add_largest(measurement, judge);
+  if (coherence && measurement.total.nonfinite_different == 0) {
+    judge.add_scale(measurement.total, *coherence);
+  }
   return judge.done();
 }
 

@@ -31,6 +31,7 @@ struct Slice {
     kShard,    // what the same ranks of the candidate hold
     kBlock,    // one of the parts that a dimension is cut into
     kElement,  // the largest difference
+    kScale,    // all of it, by how much larger or smaller it is
   };
 
   What what = What::kShard;
@@ -59,10 +60,12 @@ struct SliceJudgement {
 // Judges the candidate's shards, blocks along every dimension (from `measurement.cells`, which lie
 // as `estimate.grid` says) and the largest difference. Values that are not finite are left to the
 // tensor's own verdict. `own_rounding`: of every element of a tensor of one dimension, what the
-// reference's own accumulator rounded away, which is allowed too; or empty.
+// reference's own accumulator rounded away, which is allowed too; or empty. `coherence`: of the
+// tensor's noise (tolerance/coherence.h); without it the scale is not judged apart.
 SliceJudgement judge_slices(const compare::Measurement& measurement,
                             const tolerance::NoiseEstimate& estimate, double epsilon,
                             const tolerance::NoiseConstants& constants,
-                            const std::vector<double>& own_rounding = {});
+                            const std::vector<double>& own_rounding = {},
+                            std::optional<double> coherence = std::nullopt);
 
 }  // namespace ttrace::verdict

@@ -1,5 +1,6 @@
 #include "compare/noise.h"
 
+#include <cmath>
 #include <limits>
 
 #include "base/refusal.h"
@@ -45,6 +46,20 @@ TEST_CASE("a cell's noise is that of the run that has most there") {
   const Whole second({4}, {0, 0, 0, 2});
   const Noise noise = measure_noise(reference.ref(), {first.ref(), second.ref()}, Grid({4}, {2}));
   CHECK(noise.cells == Doubles{5, 2});
+}
+
+TEST_CASE("noise along the reference is told from noise across it") {
+  const Whole reference({2}, {3, 4});
+  const Whole along({2}, {6, 8});
+  const Whole across({2}, {3 + 4, 4 - 3});
+  const Grid grid({2}, {1});
+  CHECK(measure_noise(reference.ref(), {along.ref()}, grid).coherence == 1);
+  CHECK(measure_noise(reference.ref(), {across.ref()}, grid).coherence == 0);
+  // The run that is the reference says nothing.
+  const Noise both =
+      measure_noise(reference.ref(), {along.ref(), reference.ref(), across.ref()}, grid);
+  CHECK(both.coherence == std::sqrt(0.5));
+  CHECK_FALSE(measure_noise(reference.ref(), {reference.ref()}, grid).coherence);
 }
 
 TEST_CASE("noise that is not finite is infinite") {

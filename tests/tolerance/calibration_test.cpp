@@ -36,10 +36,10 @@ Calibration sample() {
   key.microbatch = 1;
   key.call = 2;
   calibration.tensors.emplace(
-      key, CalibratedTensor{
-               tensor::DType::kBFloat16,
-               {4, 2},
-               estimate_of({1.5, {0.25, 0.5}, {0.1, 0.2}, {0.3, 0.4}, 0}, Grid({4, 2}, {2, 1}))});
+      key, CalibratedTensor{tensor::DType::kBFloat16,
+                            {4, 2},
+                            estimate_of({1.5, {0.25, 0.5}, {0.1, 0.2}, {0.3, 0.4}, 0, 0.1234},
+                                        Grid({4, 2}, {2, 1}))});
   const double infinity = std::numeric_limits<double>::infinity();
   calibration.tensors.emplace(
       make_key("loss", Kind::kLoss),
@@ -58,6 +58,8 @@ TEST_CASE("a calibration is read as it was written") {
   CHECK(mlp.noise.norms == std::vector<double>{0.25, 0.5});
   CHECK(mlp.noise.grid.parts() == tensor::Shape{2, 1});
   CHECK(mlp.noise.cells == sample().tensors.rbegin()->second.noise.cells);
+  CHECK(mlp.noise.coherence == 0.124);
+  CHECK_FALSE(read.tensors.begin()->second.noise.coherence);
   CHECK(std::isinf(read.tensors.begin()->second.noise.norm()));
 }
 
@@ -72,7 +74,8 @@ std::string with_rule(const std::string& members) {
 }
 
 TEST_CASE("rules that say nothing, or too much, are refused") {
-  const auto refused = [](const std::string& members, std::initializer_list<std::string_view> words) {
+  const auto refused = [](const std::string& members,
+                          std::initializer_list<std::string_view> words) {
     check_refused([&] { parse_calibration(with_rule(members), "tol.json"); }, words);
   };
   refused(R"("name": "*")", {"tol.json: /rules/0", "expected one of"});
@@ -94,7 +97,8 @@ std::string with_tensor(const std::string& members) {
 }
 
 TEST_CASE("tensors whose numbers do not fit together are refused") {
-  const auto refused = [](const std::string& members, std::initializer_list<std::string_view> words) {
+  const auto refused = [](const std::string& members,
+                          std::initializer_list<std::string_view> words) {
     check_refused([&] { parse_calibration(with_tensor(members), "tol.json"); }, words);
   };
   const std::string sound = R"("norm": 1, "noise": [1], "largest": [1])";
@@ -106,6 +110,8 @@ TEST_CASE("tensors whose numbers do not fit together are refused") {
   refused(sound + R"(, "parts": [8], "cells": [1, 1, 1, 1, 1, 1, 1, 1])",
           {"/tensors/0/parts", "[4]"});
   refused(sound + R"(, "parts": [0], "cells": [])", {"/tensors/0/parts"});
+  refused(sound + R"(, "coherence": 1.02)", {"/tensors/0/coherence", "from 0 to 1"});
+  refused(sound + R"(, "coherence": -0.1)", {"/tensors/0/coherence"});
   refused(sound + R"(, "parts": [2], "cells": [1])", {"/tensors/0/cells", "1 numbers for 2 cells"});
   refused(sound + R"(, "noisy": 1)", {"noisy"});
 }

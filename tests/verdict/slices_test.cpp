@@ -131,5 +131,60 @@ TEST_CASE("only the worst parts are kept, and all are counted") {
   }
 }
 
+// `measured` with every value 1, so that sums over them are sums over the errors.
+template <typename Error>
+Measurement scaled(Error error) {
+  Measurement out = measured(error);
+  out.total.sum_rc = out.total.sum_r2;
+  for (std::uint64_t row = 0; row < kRows; ++row) {
+    for (std::uint64_t column = 0; column < kColumns; ++column) {
+      out.total.sum_rc += error(row, column);
+    }
+  }
+  return out;
+}
+
+SliceJudgement judged_scale(const Measurement& measurement, double coherence) {
+  return judge_slices(measurement, even_noise(), kEpsilon, {}, {}, coherence);
+}
+
+TEST_CASE("a wrong factor is found where noise as large would not be") {
+  const Measurement factor = scaled([](auto, auto) { return 2e-6; });
+  CHECK(judged(factor).beyond == 0);
+  // 8 · 0.03 · 1e-6 + ε = 3.6e-7
+  const SliceJudgement found = judged_scale(factor, 0.03);
+  REQUIRE(found.beyond == 1);
+  const Slice& slice = found.found[0];
+  CHECK(slice.what == Slice::What::kScale);
+  CHECK(slice.difference_norm / slice.reference_norm == Catch::Approx(2e-6).epsilon(1e-3));
+  CHECK(slice.tolerance.allowed_norm() / slice.reference_norm ==
+        Catch::Approx(8 * 0.03 * 1e-6 + 0x1p-23).epsilon(1e-3));
+  // m·2·c·N + ε = 2e-6
+  CHECK(slice.passing_multiplier() ==
+        Catch::Approx((2e-6 - 0x1p-23) / (2 * 0.03 * 1e-6)).epsilon(1e-3));
+  // Where noise itself lies along the tensor, that is no fault.
+  CHECK(judged_scale(factor, 1).beyond == 0);
+}
+
+TEST_CASE("errors across a tensor leave its scale alone") {
+  const Measurement rounding =
+      scaled([](std::uint64_t row, auto) { return row % 2 == 0 ? 2e-6 : -2e-6; });
+  const SliceJudgement found = judged_scale(rounding, 0.03);
+  CHECK(found.beyond == 0);
+  // What a candidate has of them widens what may lie along by chance: 8 · 0.03 · 2e-6 + ε.
+  const Measurement both =
+      scaled([](std::uint64_t row, auto) { return row % 2 == 0 ? 2.5e-6 : -1.5e-6; });
+  CHECK(judged_scale(both, 0.03).beyond == 0);
+}
+
+TEST_CASE("a scale that is zero, or of few elements, is not judged") {
+  Measurement empty = scaled([](auto, auto) { return 0.0; });
+  empty.total.sum_r2 = empty.total.sum_rc = 0;
+  CHECK(judged_scale(empty, 0.03).beyond == 0);
+  Measurement few = scaled([](auto, auto) { return 2e-6; });
+  few.total.finite = 15;
+  CHECK(judged_scale(few, 0.03).beyond == 0);
+}
+
 }  // namespace
 }  // namespace ttrace::verdict
