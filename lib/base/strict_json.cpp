@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <vector>
 
 #include "base/number_text.h"
 
@@ -30,40 +30,71 @@ std::string escaped(std::string_view key) {
   return printable(out);
 }
 
-// The parser keeps the last of two equal keys; a manifest that says two things must be refused.
-class StrictnessCheck {
+// Builds the document as it is read. nlohmann's own builder keeps the last of two equal keys, where
+// what says two things must be refused; with a callback to find them it goes through all elements
+// of an array at the end of each.
+class Builder : public nlohmann::json_sax<json> {
  public:
-  explicit StrictnessCheck(const std::string& file) : file_(file) {}
+  explicit Builder(const std::string& file) : file_(file) {}
 
-  bool operator()(int, json::parse_event_t event, json& parsed) {
-    switch (event) {
-      case json::parse_event_t::object_start:
-      case json::parse_event_t::array_start:
-        open_.emplace_back();
-        if (open_.size() > kDeepest) {
-          throw input_error(file_, ": JSON nested deeper than ", kDeepest, " levels");
-        }
-        break;
-      case json::parse_event_t::object_end:
-      case json::parse_event_t::array_end:
-        open_.pop_back();
-        break;
-      case json::parse_event_t::key: {
-        const auto& key = parsed.get_ref<const std::string&>();
-        if (!open_.back().insert(key).second) {
-          throw input_error(file_, ": the key \"", printable(key), "\" stands twice in one object");
-        }
-        break;
-      }
-      case json::parse_event_t::value:
-        break;
+  json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& value) override { return add(std::move(value)); }
+
+  bool start_object(std::size_t) override { return open(json::object()); }
+  bool start_array(std::size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& value) override {
+    const auto [place, fresh] = open_.back()->emplace(value, nullptr);
+    if (!fresh) {
+      throw input_error(file_, ": the key \"", printable(value), "\" stands twice in one object");
     }
+    member_ = &*place;
     return true;
   }
 
+  bool parse_error(std::size_t, const std::string&,
+                   const nlohmann::detail::exception& error) override {
+    throw input_error(file_, ": not valid JSON: ", printable(error.what()));
+  }
+
  private:
+  json& place(json value) {
+    if (open_.empty()) return root_ = std::move(value);
+    if (open_.back()->is_object()) return *member_ = std::move(value);
+    open_.back()->push_back(std::move(value));
+    return open_.back()->back();
+  }
+  bool add(json value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(json empty) {
+    // Elements already open stay where they are: nothing is added to what holds them until they
+    // are closed.
+    open_.push_back(&place(std::move(empty)));
+    if (open_.size() > kDeepest) {
+      throw input_error(file_, ": JSON nested deeper than ", kDeepest, " levels");
+    }
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
   const std::string& file_;
-  std::vector<std::set<std::string>> open_;
+  json root_;
+  json* member_ = nullptr;  // of the innermost object: where its next value goes
+  std::vector<json*> open_;
 };
 
 }  // namespace
@@ -78,15 +109,9 @@ JsonDocument::JsonDocument(std::string_view text, std::string file)
   if (text.find('\0') != std::string_view::npos) {
     throw input_error(file_, ": not valid JSON: it has a NUL byte");
   }
-  StrictnessCheck check(file_);
-  try {
-    parsed_->value =
-        json::parse(text, [&check](int depth, json::parse_event_t event, json& parsed) {
-          return check(depth, event, parsed);
-        });
-  } catch (const json::exception& error) {
-    throw input_error(file_, ": not valid JSON: ", printable(error.what()));
-  }
+  Builder builder(file_);
+  json::sax_parse(text, &builder);
+  parsed_->value = builder.take();
 }
 
 JsonDocument::~JsonDocument() = default;
