@@ -11,6 +11,7 @@
 #include "compare/kernels/choose_kernel.h"
 #include "layout/mesh_map.h"
 #include "output_file.h"
+#include "progress_display.h"
 #include "trace/hdf5/reader.h"
 #include "version.h"
 
@@ -118,6 +119,8 @@ report::CompareReport Comparison::run(engine::FinishedWork* work, engine::WorkDi
   options.work = work;
   options.division = std::move(division);
   options.stop = stop;
+  const std::unique_ptr<base::Progress> progress = progress_display();
+  options.progress = progress.get();
   report::CompareReport report =
       engine::compare_traces(pair_.reference(), pair_.candidate(), pair_.noise(), options);
   report.layout_rules = flags_.pair.layout;

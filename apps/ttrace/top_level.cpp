@@ -6,6 +6,7 @@
 #include "base/number_text.h"
 #include "command.h"
 #include "compare/kernels/choose_kernel.h"
+#include "memory_limit.h"
 #include "supervise.h"
 #include "version.h"
 
@@ -24,6 +25,7 @@ std::string command_words(const CLI::App& app) {
 
 void add_top_level_flags(CLI::App& app) {
   app.require_subcommand(1);
+  limit_memory_by_default();
   app.fallthrough();
   app.set_version_flag("--version", version_text);
   app.add_flag_callback(
@@ -35,6 +37,10 @@ void add_top_level_flags(CLI::App& app) {
       "--isa", [](const std::string& isa) { compare::choose_kernel(isa); },
       base::concat("instruction set of the sums, which never depend on it (default: the fastest; ",
                    instruction_sets(), ")"));
+  app.add_option_function<std::string>(
+      "--memory", [](const std::string& size) { limit_memory(size); },
+      "most memory beside the manifests, as in 500M or 2G (default: a quarter of the machine's, "
+      "at most 2G)");
   app.footer(
       "Exit codes: 0 match (clean), 1 diverged (findings), 2 usage or unreadable input,\n"
       "3 inconclusive (nothing compared, ranks missing, interrupted, all under the noise floor).");

@@ -32,6 +32,8 @@ void set_log_level(LogLevel level) {
   }
 }
 
+bool is_quiet() { return !logger().should_log(spdlog::level::warn); }
+
 void warn(std::string_view message) { logger().warn("warning: {}", message); }
 
 void inform(std::string_view message) { logger().info("{}", message); }

@@ -8,6 +8,7 @@ namespace ttrace::base {
 enum class LogLevel { kQuiet, kNormal, kVerbose };
 
 void set_log_level(LogLevel level);
+bool is_quiet();
 
 // One line on stderr: "ttrace: warning: ...". A warning says what happened, why it matters and what
 // helps. Silent under kQuiet.

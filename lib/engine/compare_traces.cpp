@@ -199,7 +199,7 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   FinishedWork nothing_kept;
   FinishedWork& work = options.work != nullptr ? *options.work : nothing_kept;
   prepare_work(options.division, candidate, pairs, work, out.results);
-  WorkHooks hooks{nullptr, options.stop};
+  WorkHooks hooks{nullptr, options.progress, options.stop};
   if (work.listens()) {
     hooks.finished = [&](std::size_t i) { tell_measurement(work, out.results[i]); };
   }

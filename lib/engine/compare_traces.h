@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/progress.h"
 #include "engine/finished_work.h"
 #include "engine/pairing.h"
 #include "engine/prepare_work.h"
@@ -35,6 +36,7 @@ struct CompareOptions {
   const trace::Source* truth = nullptr;  // the reference in higher precision: a second opinion
   WorkDivision division = {};
   FinishedWork* work = nullptr;  // what need not be measured, and who is told what has been
+  base::Progress* progress = nullptr;
   const std::atomic<bool>* stop = nullptr;  // once true, the report is made of what is there
 };
 

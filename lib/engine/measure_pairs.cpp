@@ -16,6 +16,7 @@ using report::Result;
 struct Task {
   std::size_t pair = 0;
   std::size_t section = 0;
+  std::uint64_t elements = 0;
 };
 
 // In the order in which the reference was written, as far as its manifest tells: what is read one
@@ -35,6 +36,19 @@ std::vector<std::size_t> in_order_of_files(const std::vector<Pair>& pairs,
   return order;
 }
 
+// Of all that is read to measure a part of `elements` of the pair.
+std::uint64_t bytes_of(const Pair& pair, std::uint64_t elements) {
+  const std::uint64_t reference = tensor::element_bytes(pair.reference->dtype);
+  const std::uint64_t runs = pair.noise.size();
+  return elements * (reference * (1 + runs + (runs > 0 ? 1 : 0)) +
+                     tensor::element_bytes(pair.candidate->dtype));
+}
+
+void tell(base::Progress& progress, const Result& result) {
+  if (!result.comparison) return;
+  progress.measured(to_string(result.key), report::relative_error(result.comparison->measurement));
+}
+
 }  // namespace
 
 bool is_to_be_measured(const Result& result) {
@@ -46,19 +60,28 @@ void measure_pairs(const MeasuredSides& sides, const std::vector<Pair>& pairs, u
   std::vector<Task> tasks;
   std::vector<std::unique_ptr<PairWork>> works(pairs.size());
   for (const std::size_t i : in_order_of_files(pairs, results)) {
-    const std::size_t sections = compare::sections_of(pairs[i].reference->shape).size();
-    for (std::size_t section = 0; section < sections; ++section) tasks.push_back({i, section});
+    if (hooks.progress != nullptr) {
+      const tensor::Box all = tensor::whole(pairs[i].reference->shape);
+      hooks.progress->expect(bytes_of(pairs[i], tensor::volume(all)));
+    }
+    const std::vector<tensor::Box> sections = compare::sections_of(pairs[i].reference->shape);
+    for (std::size_t section = 0; section < sections.size(); ++section) {
+      tasks.push_back({i, section, tensor::volume(sections[section])});
+    }
   }
   std::vector<std::once_flag> begun(pairs.size());
   base::parallel_for(tasks.size(), threads, [&](std::size_t t) {
-    const auto [i, section] = tasks[t];
+    const auto [i, section, elements] = tasks[t];
     if (hooks.stopped()) return;
     std::call_once(begun[i], [&, pair = i] {
       works[pair] = std::make_unique<PairWork>(sides, pairs[pair], results[pair].exact);
     });
-    if (!works[i]->measure(section)) return;
+    const bool last = works[i]->measure(section);
+    if (hooks.progress != nullptr) hooks.progress->advance(bytes_of(pairs[i], elements));
+    if (!last) return;
     works[i]->finish(results[i]);
     works[i].reset();
+    if (hooks.progress != nullptr) tell(*hooks.progress, results[i]);
     if (hooks.finished) hooks.finished(i);
   });
 }

@@ -5,11 +5,15 @@
 #include <cstddef>
 #include <functional>
 
+#include "base/progress.h"
+
 namespace ttrace::engine {
 
 struct WorkHooks {
   // Pair i is done; called from any thread. May be null.
   std::function<void(std::size_t i)> finished = nullptr;
+  // May be null.
+  base::Progress* progress = nullptr;
   // No further pair is begun once it is true. May be null.
   const std::atomic<bool>* stop = nullptr;
 

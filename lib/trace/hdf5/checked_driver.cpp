@@ -23,7 +23,8 @@ constexpr haddr_t kLargestAddress = std::numeric_limits<off_t>::max();
 struct CheckedFile {
   H5FD_t common{};  // HDF5's part; must come first
   int descriptor = -1;
-  haddr_t end = 0;        // size of the file
+  haddr_t end = 0;  // size of the file
+  timespec changed{};
   haddr_t allocated = 0;  // what HDF5 believes to be in use
   dev_t device = 0;
   ino_t inode = 0;
@@ -45,6 +46,7 @@ H5FD_t* open_file(const char* name, unsigned flags, hid_t, haddr_t) {
   auto file = std::make_unique<CheckedFile>();
   file->descriptor = descriptor;
   file->end = static_cast<haddr_t>(status.st_size);
+  file->changed = status.st_mtim;
   file->device = status.st_dev;
   file->inode = status.st_ino;
   return &file.release()->common;
@@ -143,7 +145,21 @@ std::optional<OpenFile> open_file_of(hid_t object) {
     return std::nullopt;
   }
   const auto& checked = *static_cast<const CheckedFile*>(opened);
-  return OpenFile{checked.descriptor, checked.end};
+  return OpenFile{checked.descriptor, checked.end, checked.changed};
+}
+
+void OpenFile::require_unchanged(const std::string& what) const {
+  struct stat now {};
+  if (::fstat(descriptor, &now) != 0) {
+    throw base::input_error(what, ": cannot be read (", std::strerror(errno), ")");
+  }
+  if (static_cast<std::uint64_t>(now.st_size) == end && now.st_mtim.tv_sec == changed.tv_sec &&
+      now.st_mtim.tv_nsec == changed.tv_nsec) {
+    return;
+  }
+  throw base::input_error(what,
+                          ": the file has been written since it was opened; compare again when "
+                          "the job that writes it is done");
 }
 
 }  // namespace ttrace::trace::hdf5

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
+#include <string>
 
 #include "trace/hdf5/handle.h"
 
@@ -17,8 +19,12 @@ namespace ttrace::trace::hdf5 {
 void use_checked_driver(hid_t access);
 
 struct OpenFile {
-  int descriptor = -1;    // open as long as HDF5 keeps the file open
-  std::uint64_t end = 0;  // size of the file
+  int descriptor = -1;        // open as long as HDF5 keeps the file open
+  std::uint64_t end = 0;      // size of the file when it was opened
+  timespec changed = {0, 0};  // and when it had last been written
+
+  // Throws an input error naming `what` if the file has been written since.
+  void require_unchanged(const std::string& what) const;
 };
 
 // The file behind `object` (a dataset of it), if the driver opened it. Hold a LibraryLock.

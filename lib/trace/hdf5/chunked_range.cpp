@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "trace/hdf5/checked_driver.h"
+#include "trace/hdf5/chunk_memory.h"
 #include "trace/hdf5/inflate.h"
 #include "trace/hdf5/raw_range.h"
 #include "trace/hdf5/reading_note.h"
@@ -29,6 +30,8 @@ H5Z_filter_t filter_at(hid_t creation, int i) {
 }
 
 }  // namespace
+
+ChunkedRange::~ChunkedRange() { chunk_memory().kept -= kept_.size() * chunk_bytes_; }
 
 std::unique_ptr<ChunkedRange> ChunkedRange::of(hid_t object, hid_t creation,
                                                const DatasetFacts& facts, std::string file_name) {
@@ -128,11 +131,13 @@ const std::vector<std::byte>& ChunkedRange::chunk(std::uint64_t number, const te
   }
   const std::uint64_t most = std::max<std::uint64_t>(1, kKeptBytes / chunk_bytes_);
   std::list<Kept> one;
-  if (kept_.size() >= most) {
+  if (kept_.empty() ||
+      (kept_.size() < most && chunk_memory().kept + chunk_bytes_ <= chunk_memory().most)) {
+    one.emplace_back();
+    chunk_memory().kept += chunk_bytes_;
+  } else {
     found_.erase(kept_.back().number);
     one.splice(one.begin(), kept_, std::prev(kept_.end()));  // its memory is used again
-  } else {
-    one.emplace_back();
   }
   one.front().number = number;
   load(origin, one.front().values, what);
@@ -143,6 +148,11 @@ const std::vector<std::byte>& ChunkedRange::chunk(std::uint64_t number, const te
 
 void ChunkedRange::read_box(const tensor::Box& box, std::span<std::byte> out,
                             const std::string& what) {
+  // It is stored, inflated and unshuffled at once.
+  if (chunk_bytes_ > chunk_memory().most / 4) {
+    throw base::input_error(what, ": its chunks of ", base::human_bytes(chunk_bytes_),
+                            " need more memory than they may have; give more with --memory");
+  }
   const std::lock_guard lock(mutex_);
   tensor::Box grid;  // of chunks that the box touches
   tensor::Shape chunks;

@@ -26,9 +26,14 @@ class ChunkedRange {
                                           std::string file);
 
   // Bits of `box`. Thread-safe. Chunks of the last reads are kept, as the next box often needs
-  // them too: up to kKeptBytes, and one in any case. Throws an input error naming `what`: a chunk
-  // that is absent, reaches beyond the file or does not inflate to exactly its size.
+  // them too: up to kKeptBytes, less where all ranges together would keep more than they may, and
+  // one in any case. Throws an input error naming `what`: a chunk that is absent, reaches beyond
+  // the file, does not inflate to exactly its size, or alone needs more memory than all may keep.
   void read_box(const tensor::Box& box, std::span<std::byte> out, const std::string& what);
+
+  ~ChunkedRange();
+  ChunkedRange(const ChunkedRange&) = delete;
+  ChunkedRange& operator=(const ChunkedRange&) = delete;
 
   static constexpr std::uint64_t kKeptBytes = std::uint64_t{64} << 20;
   // A file may declare chunks of 4 GiB; as much is not taken on its word.

@@ -146,6 +146,7 @@ StoredDataset::StoredDataset(std::string file, std::string path, Handle object)
   facts_ = {*dtype, shape_of(object_.get(), file_, path_)};
   check_dtype_attribute(object_.get(), *dtype, file_, path_);
   require_written(object_.get(), creation.get(), facts_, file_, path_);
+  opened_ = open_file_of(object_.get());
   raw_ = raw_range(object_.get(), creation.get(), facts_);
   chunked_ = ChunkedRange::of(object_.get(), creation.get(), facts_, file_);
 }
@@ -155,11 +156,18 @@ void StoredDataset::read(const tensor::Box& box, std::span<std::byte> out) const
     throw base::internal_error("reading ", tensor::to_string(box), " into ", out.size(), " bytes");
   }
   if (out.empty()) return;
+  const std::string what = file_ + ": " + path_;
   if (raw_) {
-    return raw_->read_box(facts_.shape, tensor::element_bytes(facts_.dtype), box, out,
-                          file_ + ": " + path_);
+    raw_->read_box(facts_.shape, tensor::element_bytes(facts_.dtype), box, out, what);
+  } else if (chunked_) {
+    chunked_->read_box(box, out, what);
+  } else {
+    read_by_library(box, out);
   }
-  if (chunked_) return chunked_->read_box(box, out, file_ + ": " + path_);
+  if (opened_) opened_->require_unchanged(what);
+}
+
+void StoredDataset::read_by_library(const tensor::Box& box, std::span<std::byte> out) const {
   const LibraryLock lock;
   const ReadingNote note(file_);
   const Handle space(H5Dget_space(object_.get()), H5Sclose);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "trace/hdf5/checked_driver.h"
 #include "trace/hdf5/chunked_range.h"
 #include "trace/hdf5/handle.h"
 #include "trace/hdf5/raw_range.h"
@@ -24,11 +25,14 @@ class StoredDataset : public Dataset {
   void read(const tensor::Box& box, std::span<std::byte> out) const override;
 
  private:
+  void read_by_library(const tensor::Box& box, std::span<std::byte> out) const;
+
   std::string file_;
   std::string path_;
   Handle object_;
   Handle type_;
   DatasetFacts facts_;
+  std::optional<OpenFile> opened_;
   std::optional<RawRange> raw_;  // where the elements lie in the file as they are
   std::unique_ptr<ChunkedRange> chunked_;
 };

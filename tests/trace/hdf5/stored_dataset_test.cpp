@@ -1,5 +1,7 @@
 // Datasets as a trace may and may not contain them: links, storage, filters.
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include "base/refusal.h"
 #include "support/temp_dir.h"
@@ -170,6 +172,27 @@ TEST_CASE("reading into a buffer of another size is a defect") {
   const auto dataset = File::open(dir.file("t.h5"))->open_dataset("/x");
   std::vector<std::byte> out(15);
   test::check_defect([&] { dataset->read(tensor::whole({4}), out); });
+}
+
+TEST_CASE("a file that is written while it is read gives no more numbers") {
+  const TempDir dir;
+  const std::string path = dir.file("t.h5");
+  OddFile(path).four_floats("/x");
+  const auto dataset = File::open(path)->open_dataset("/x");
+  std::vector<float> out(4);
+  const auto read = [&] {
+    dataset->read(tensor::whole({4}), std::as_writable_bytes(std::span(out)));
+  };
+  read();
+  CHECK(out == std::vector<float>{1, 2, 3, 4});
+  const auto written = std::filesystem::last_write_time(path);
+  std::filesystem::last_write_time(path, written + std::chrono::seconds(1));
+  check_refused(read, {path, "/x", "has been written since it was opened"});
+  std::filesystem::last_write_time(path, written);
+  read();
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) + 1);
+  std::filesystem::last_write_time(path, written);
+  check_refused(read, {path, "/x", "has been written since it was opened"});
 }
 
 }  // namespace

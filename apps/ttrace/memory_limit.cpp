@@ -1,0 +1,54 @@
+#include "memory_limit.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "base/byte_text.h"
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/parallel.h"
+#include "trace/hdf5/chunk_memory.h"
+
+namespace ttrace::app {
+namespace {
+
+constexpr std::uint64_t kMost = std::uint64_t{2} << 30;
+constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
+// Measured: bands of two sides and three noise runs, decoded, take 8 MiB a thread.
+constexpr std::uint64_t kPerThread = std::uint64_t{16} << 20;
+
+// Half for the threads, half for chunks, which are kept until the next band has used them.
+void share_out(std::uint64_t bytes) {
+  const std::uint64_t threads = bytes / 2 / kPerThread;
+  base::limit_threads(static_cast<unsigned>(
+      std::min<std::uint64_t>(threads, std::numeric_limits<unsigned>::max())));
+  trace::hdf5::chunk_memory().most = bytes / 2;
+}
+
+}  // namespace
+
+void limit_memory_by_default() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = ::sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_bytes <= 0) return share_out(kMost);
+  const std::uint64_t quarter =
+      static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes) / 4;
+  share_out(std::clamp(quarter, kLeast, kMost));
+}
+
+void limit_memory(const std::string& size) {
+  const auto bytes = base::parse_bytes(size);
+  if (!bytes) {
+    throw base::usage_error("--memory ", base::printable(size),
+                            ": not a size; write it as in 500M or 2G");
+  }
+  if (*bytes < kLeast) {
+    throw base::usage_error("--memory ", base::printable(size), ": at least 64M are needed");
+  }
+  share_out(*bytes);
+}
+
+}  // namespace ttrace::app
