@@ -16,6 +16,8 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
+  // Whether there is a file: what nobody asked for need not be made.
+  bool wanted() const { return !path_.empty(); }
   // Writes and puts the file in place; throws an input error if the disk does not take it.
   void store(std::string_view text);
 

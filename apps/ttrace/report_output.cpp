@@ -59,7 +59,7 @@ int ReportOutput::write(const report::CompareReport& report) {
   // must not keep the answer back either.
   std::optional<base::Error> unwritten;
   try {
-    json_.store(report::json_text(report));
+    if (json_.wanted()) json_.store(report::json_text(report));
   } catch (const base::Error& error) {
     unwritten = error;
   }

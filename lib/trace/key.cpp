@@ -87,7 +87,10 @@ std::string dataset_path(const TensorKey& key) {
   if (key.microbatch) path += padded("/mb_", *key.microbatch, 4);
   if (key.call != 0) path += padded("/call_", key.call, 4);
   if (key.copy != 0) path += padded("/copy_", key.copy, 4);
-  return base::concat(path, "/", kind_name(key.kind), "/", key.name);
+  path += '/';
+  path += kind_name(key.kind);
+  path += '/';
+  return path + key.name;
 }
 
 }  // namespace ttrace::trace

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <set>
 
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>
@@ -33,6 +34,13 @@ struct CheckedFile {
 CheckedFile& of(H5FD_t* file) { return *reinterpret_cast<CheckedFile*>(file); }
 const CheckedFile& of(const H5FD_t* file) { return *reinterpret_cast<const CheckedFile*>(file); }
 
+// The open ones, by which a handle of HDF5's is known to be one of ours; the library's lock guards
+// them.
+std::set<const void*>& open_files() {
+  static std::set<const void*> files;
+  return files;
+}
+
 H5FD_t* open_file(const char* name, unsigned flags, hid_t, haddr_t) {
   if ((flags & H5F_ACC_RDWR) != 0) return nullptr;
   // Non-blocking: should the name have become a FIFO since it was looked at, this does not wait.
@@ -49,11 +57,13 @@ H5FD_t* open_file(const char* name, unsigned flags, hid_t, haddr_t) {
   file->changed = status.st_mtim;
   file->device = status.st_dev;
   file->inode = status.st_ino;
+  open_files().insert(file.get());
   return &file.release()->common;
 }
 
 herr_t close_file(H5FD_t* common) {
   const std::unique_ptr<CheckedFile> file(&of(common));
+  open_files().erase(file.get());
   return ::close(file->descriptor) == 0 ? 0 : -1;
 }
 
@@ -137,13 +147,12 @@ void use_checked_driver(hid_t access) {
 
 std::optional<OpenFile> open_file_of(hid_t object) {
   const Handle file(H5Iget_file_id(object), H5Fclose);
-  const Handle access(H5Fget_access_plist(file.get()), H5Pclose);
-  if (!file || !access || H5Pget_driver(access.get()) != driver()) return std::nullopt;
   void* opened = nullptr;
-  if (H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &opened) < 0 || opened == nullptr) {
+  if (!file || H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &opened) < 0) {
     H5Eclear2(H5E_DEFAULT);
     return std::nullopt;
   }
+  if (!open_files().contains(opened)) return std::nullopt;
   const auto& checked = *static_cast<const CheckedFile*>(opened);
   return OpenFile{checked.descriptor, checked.end, checked.changed};
 }

@@ -1,6 +1,7 @@
 #include "trace/hdf5/datatype.h"
 
 #include <cstdint>
+#include <vector>
 
 #include "base/error.h"
 
@@ -81,8 +82,14 @@ Handle make_datatype(DType dtype) {
 
 std::optional<DType> recognise_datatype(hid_t type) {
   const LibraryLock lock;
-  for (const DType dtype : tensor::kAllDTypes) {
-    if (H5Tequal(type, make_datatype(dtype).get()) > 0) return dtype;
+  // Made once, and never closed: a trace has many datasets.
+  static const auto* const known = [] {
+    auto* const types = new std::vector<Handle>;
+    for (const DType dtype : tensor::kAllDTypes) types->push_back(make_datatype(dtype));
+    return types;
+  }();
+  for (std::size_t i = 0; i < known->size(); ++i) {
+    if (H5Tequal(type, (*known)[i].get()) > 0) return tensor::kAllDTypes[i];
   }
   return std::nullopt;
 }

@@ -19,25 +19,23 @@ constexpr std::size_t kCachedChunks = 12421;  // hash slots: a prime, as HDF5 as
 
 constexpr hsize_t kLongestString = std::uint64_t{1} << 32;
 
-// Each step of the path must be a real member of its group: a soft or external link could lead out
-// of the file.
-void require_hard_links(hid_t file, const std::string& path, const std::string& dataset) {
-  std::size_t end = 0;
-  while (end != std::string::npos) {
-    end = dataset.find('/', end + 1);
-    const std::string prefix = dataset.substr(0, end);
-    H5L_info_t info;
-    if (H5Lexists(file, prefix.c_str(), H5P_DEFAULT) <= 0 ||
-        H5Lget_info(file, prefix.c_str(), &info, H5P_DEFAULT) < 0) {
-      H5Eclear2(H5E_DEFAULT);
-      throw base::input_error(path, ": ", dataset,
-                              ": there is no such dataset; the manifest says this rank holds it");
-    }
-    if (info.type != H5L_TYPE_HARD) {
-      throw base::input_error(path, ": ", prefix,
-                              ": a soft or external link, which a trace may not contain; write the "
-                              "dataset into the file itself");
-    }
+// Groups kept open. A trace has one for each step, micro-batch and kind.
+constexpr std::size_t kMostGroups = 64;
+
+// A step of a path must be a real member of its group: a soft or external link could lead out of
+// the file. `from` is the file or a group, `step` a path from there, `name` the step in full.
+void require_hard_link(hid_t from, const std::string& step, const std::string& path,
+                       const std::string& dataset, const std::string& name) {
+  H5L_info_t info;
+  if (H5Lget_info(from, step.c_str(), &info, H5P_DEFAULT) < 0) {
+    H5Eclear2(H5E_DEFAULT);
+    throw base::input_error(path, ": ", dataset,
+                            ": there is no such dataset; the manifest says this rank holds it");
+  }
+  if (info.type != H5L_TYPE_HARD) {
+    throw base::input_error(path, ": ", name,
+                            ": a soft or external link, which a trace may not contain; write the "
+                            "dataset into the file itself");
   }
 }
 
@@ -82,9 +80,30 @@ bool File::has(const std::string& dataset) const {
   return found;
 }
 
+// The group of a dataset; the whole way is looked at when it is gone for the first time.
+const Handle& File::group_of(const std::string& dataset) const {
+  const std::string name = dataset.substr(0, dataset.rfind('/'));
+  if (const auto known = groups_.find(name); known != groups_.end()) return known->second;
+  for (std::size_t end = name.find('/', 1); !name.empty(); end = name.find('/', end + 1)) {
+    const std::string prefix = name.substr(0, end);
+    require_hard_link(file_.get(), prefix, path_, dataset, prefix);
+    if (end == std::string::npos) break;
+  }
+  Handle group(H5Oopen(file_.get(), name.empty() ? "/" : name.c_str(), H5P_DEFAULT), H5Oclose);
+  if (!group || H5Iget_type(group.get()) != H5I_GROUP) {
+    H5Eclear2(H5E_DEFAULT);
+    throw base::input_error(path_, ": ", dataset,
+                            ": there is no such dataset; the manifest says this rank holds it");
+  }
+  if (groups_.size() >= kMostGroups) groups_.clear();
+  return groups_.emplace(name, std::move(group)).first->second;
+}
+
 Handle File::open_plain(const std::string& dataset) const {
-  require_hard_links(file_.get(), path_, dataset);
-  Handle object(H5Oopen(file_.get(), dataset.c_str(), H5P_DEFAULT), H5Oclose);
+  const Handle& group = group_of(dataset);
+  const std::string member = dataset.substr(dataset.rfind('/') + 1);
+  require_hard_link(group.get(), member, path_, dataset, dataset);
+  Handle object(H5Oopen(group.get(), member.c_str(), H5P_DEFAULT), H5Oclose);
   if (!object || H5Iget_type(object.get()) != H5I_DATASET) {
     H5Eclear2(H5E_DEFAULT);
     throw base::input_error(path_, ": ", dataset, ": not a dataset");

@@ -2,6 +2,7 @@
 // before anything is read through them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,9 +35,12 @@ class File {
   File(std::string path, Handle file) : path_(std::move(path)), file_(std::move(file)) {}
 
   Handle open_plain(const std::string& dataset) const;
+  const Handle& group_of(const std::string& dataset) const;
 
   std::string path_;
   Handle file_;
+  mutable std::map<std::string, Handle>
+      groups_;  // open, reached through hard links; under the lock
 };
 
 }  // namespace ttrace::trace::hdf5
