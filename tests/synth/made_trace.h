@@ -71,7 +71,7 @@ inline std::vector<double> values_of(const MemoryTrace& trace, const std::string
     const tensor::Box whole = tensor::whole(view->shape);
     std::vector<double> values(tensor::volume(whole));
     if (!values.empty()) reader->read(whole, values);
-    reader->for_each_check([equal](const compare::ReplicaCheck& check) {
+    reader->for_each_check([equal](const compare::CheckPath&, const compare::ReplicaCheck& check) {
       if (equal != nullptr) *equal = *equal && check.all_equal();
     });
     return values;
