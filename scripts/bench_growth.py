@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench_timing import grown, table
 
-HEAD = ["grows", "how many", "seconds", "peak MiB"]
+HEAD = ["grows", "how many", "seconds", "processor s", "peak MiB"]
 
 
 def plans() -> list[tuple[str, str, list[str], list[str]]]:
@@ -33,5 +33,7 @@ def run(folder: Path, rounds: int, pair: Callable, compare: Callable) -> None:
         print(f"{grows}: {amount} ...", file=sys.stderr, flush=True)
         with pair(folder, reference, [*candidate, "--noise", "1"]) as (ref, trace):
             times = grown([compare(ref, trace)], rounds)
-        rows.append([grows, amount, f"{times.median():.3f}", f"{times.peak:.0f}"])
+        seconds = [f"{times.median():.3f}", f"{times.median_processor():.3f}"]
+        rows.append([grows, amount, *seconds, f"{times.peak:.0f}"])
+        print(f"  {seconds[0]} s", file=sys.stderr, flush=True)
     table(HEAD, rows)

@@ -9,16 +9,35 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Command = list[str]
 
 
+class Run(NamedTuple):
+    """One run of one contestant."""
+
+    seconds: float
+    processor: float
+    peak: float
+
+
 @dataclass
 class Times:
-    """Of one contestant: seconds of every round, and the largest peak of memory in MiB."""
+    """Of one contestant: seconds of every round, processor seconds, largest peak of memory."""
 
     seconds: list[float] = field(default_factory=list)
-    peak: float = 0
+    processor: list[float] = field(default_factory=list)  # seconds of all cores together
+    peak: float = 0  # MiB
+
+    def add(self, run: Run, counts: bool = True) -> None:
+        self.peak = max(self.peak, run.peak)
+        if counts:
+            self.seconds.append(run.seconds)
+            self.processor.append(run.processor)
+
+    def median_processor(self) -> float:
+        return statistics.median(self.processor)
 
     def median(self) -> float:
         return statistics.median(self.seconds)
@@ -32,8 +51,8 @@ class Times:
 SUCCESS = {"h5diff": (0, 1)}
 
 
-def run_once(commands: list[Command]) -> tuple[float, float]:
-    """Runs them side by side: seconds until the last one ends, and the sum of their peaks."""
+def run_once(commands: list[Command]) -> Run:
+    """Runs them side by side: seconds until the last one ends, sums of the rest."""
     start = time.perf_counter()
     running = [
         subprocess.Popen(
@@ -41,16 +60,17 @@ def run_once(commands: list[Command]) -> tuple[float, float]:
         )
         for command in commands
     ]
-    peak = 0
+    peak, processor = 0, 0.0
     for process in running:
         message = process.stderr.read() if process.stderr else b""
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         peak += usage.ru_maxrss
+        processor += usage.ru_utime + usage.ru_stime
         if process.returncode not in SUCCESS.get(process.args[0], (0,)):
             text = message.decode(errors="replace").strip()
             sys.exit(f"{' '.join(map(str, process.args))}: exit {process.returncode}: {text}")
-    return time.perf_counter() - start, peak / 1024
+    return Run(time.perf_counter() - start, processor, peak / 1024)
 
 
 def in_turn(contestants: dict[str, list[Command]], rounds: int) -> dict[str, Times]:
@@ -58,10 +78,7 @@ def in_turn(contestants: dict[str, list[Command]], rounds: int) -> dict[str, Tim
     times = {name: Times() for name in contestants}
     for turn in range(rounds + 1):
         for name, commands in contestants.items():
-            seconds, peak = run_once(commands)
-            times[name].peak = max(times[name].peak, peak)
-            if turn > 0:
-                times[name].seconds.append(seconds)
+            times[name].add(run_once(commands), turn > 0)
     return times
 
 
@@ -69,11 +86,10 @@ def grown(commands: list[Command], rounds: int, patience: float = 10) -> Times:
     """One program alone: a run that takes longer than `patience` seconds is not repeated."""
     times = Times()
     for turn in range(rounds + 1):
-        seconds, peak = run_once(commands)
-        times.peak = max(times.peak, peak)
-        if turn > 0 or seconds > patience:
-            times.seconds.append(seconds)
-        if seconds > patience:
+        run = run_once(commands)
+        long = run.seconds > patience
+        times.add(run, turn > 0 or long)
+        if long:
             break
     return times
 
