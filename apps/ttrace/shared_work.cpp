@@ -60,7 +60,6 @@ report::CompareReport compared(const Comparison& comparison, const SharedWorkFla
   engine::FinishedWork work(on_line, division.part && for_merge);
   if (state) state->load(work);
   report::CompareReport report = comparison.run(&work, division, &stop.flag());
-  if (state) state->flush();
   if (report.interrupted) {
     report.why += state ? "; the same command goes on from there"
                         : "; with --resume STATE it could go on from there";

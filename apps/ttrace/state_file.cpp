@@ -16,8 +16,7 @@ namespace ttrace::app {
 namespace {
 
 constexpr std::string_view kStateSchema = "ttrace.state/1";
-constexpr std::size_t kMostUnwritten = std::size_t{1} << 20;
-constexpr std::chrono::milliseconds kWritingPause{200};
+constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
 
 std::string header_of(const report::ComparisonId& id) {
   return base::concat("{\"schema\":\"", kStateSchema, "\",\"comparison\":", comparison_id_text(id),
@@ -54,7 +53,7 @@ void require_same(const std::string& path, const std::string& header,
 StateFile::StateFile(std::string path, const report::ComparisonId& id) : path_(std::move(path)) {
   open_and_lock();
   std::string text;
-  std::string buffer(kMostUnwritten, '\0');
+  std::string buffer(kReadAtOnce, '\0');
   for (ssize_t got = 0; (got = ::read(file_, buffer.data(), buffer.size())) != 0;) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw base::input_error(path_, ": cannot be read: ", std::strerror(errno));
@@ -78,7 +77,6 @@ StateFile::StateFile(std::string path, const report::ComparisonId& id) : path_(s
 }
 
 StateFile::~StateFile() {
-  flush();
   if (file_ >= 0) ::close(file_);
 }
 
@@ -105,8 +103,7 @@ void StateFile::write_header(const std::string& header) {
   if (::ftruncate(file_, 0) != 0 || ::lseek(file_, 0, SEEK_SET) < 0) {
     throw base::input_error(path_, ": cannot be written: ", std::strerror(errno));
   }
-  unwritten_ = header;
-  flush();
+  write(header);
 }
 
 void StateFile::load(engine::FinishedWork& work) {
@@ -126,29 +123,20 @@ void StateFile::load(engine::FinishedWork& work) {
   lines_ = {};
 }
 
-void StateFile::append(const std::string& line) {
-  if (failed_) return;
-  unwritten_ += line;
-  unwritten_ += '\n';
-  const auto now = std::chrono::steady_clock::now();
-  if (unwritten_.size() >= kMostUnwritten || now - written_ >= kWritingPause) flush();
-}
+void StateFile::append(const std::string& line) { write(line + "\n"); }
 
-void StateFile::flush() {
-  std::size_t at = 0;
-  while (!failed_ && at < unwritten_.size()) {
-    const ssize_t put = ::write(file_, unwritten_.data() + at, unwritten_.size() - at);
+void StateFile::write(std::string_view text) {
+  while (!failed_ && !text.empty()) {
+    const ssize_t put = ::write(file_, text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) {
       failed_ = true;
       base::warn(base::concat(path_, ": cannot be written (", std::strerror(errno),
                               "); the comparison goes on, but could not be resumed from here"));
-      break;
+      return;
     }
-    at += static_cast<std::size_t>(put);
+    text.remove_prefix(static_cast<std::size_t>(put));
   }
-  unwritten_.clear();
-  written_ = std::chrono::steady_clock::now();
 }
 
 }  // namespace ttrace::app

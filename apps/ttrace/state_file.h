@@ -1,7 +1,6 @@
 // The file given as --resume: what is finished of a comparison, line by line. schemas/state-v1.md.
 #pragma once
 
-#include <chrono>
 #include <string>
 
 #include "engine/finished_work.h"
@@ -22,21 +21,19 @@ class StateFile {
   // killed process wrote of its last line is cut off. Throws an input error on a damaged line.
   void load(engine::FinishedWork& work);
 
-  // Not thread-safe. Written at once, or with others after it, before another 200 ms of work. If
-  // the disk does not take it, a warning says so, once, and nothing is written any more.
+  // Not thread-safe. Written at once: a killed process loses nothing that it had finished. If the
+  // disk does not take it, a warning says so, once, and nothing is written any more.
   void append(const std::string& line);
-  void flush();
 
  private:
   void open_and_lock();
   void write_header(const std::string& header);
+  void write(std::string_view text);
 
   std::string path_;
   int file_ = -1;
   bool failed_ = false;
   std::string lines_;  // whole ones, from the file after its header
-  std::string unwritten_;
-  std::chrono::steady_clock::time_point written_;
 };
 
 }  // namespace ttrace::app

@@ -9,27 +9,33 @@ from pathlib import Path
 import h5py
 
 ELEMENTS = 1 << 16  # of a chunk: 256 KiB of float32
-CHUNKS = 64  # of a tensor: 16 MiB
 STORED = zlib.compress(bytes(4 * ELEMENTS), 4)
+SLOW = [64] * 24  # tensors of 16 MiB
 
 
-def write_zeros(path: Path, tensors: int, chunks: int = CHUNKS) -> Path:
-    shape = [chunks * ELEMENTS]
+def write_zeros(path: Path, *chunks: int) -> Path:
+    """A tensor for every number of chunks."""
     entries = [
-        {"name": f"t{i:03d}", "kind": "output", "step": 0, "dtype": "float32", "shape": shape}
-        for i in range(tensors)
+        {
+            "name": f"t{i:03d}",
+            "kind": "output",
+            "step": 0,
+            "dtype": "float32",
+            "shape": [count * ELEMENTS],
+        }
+        for i, count in enumerate(chunks)
     ]
     with h5py.File(path, "w") as file:
-        for entry in entries:
+        for entry, count in zip(entries, chunks, strict=True):
             dataset = file.create_dataset(
                 f"/step_000000/output/{entry['name']}",
-                shape,
+                entry["shape"],
                 "<f4",
                 chunks=(ELEMENTS,),
                 compression="gzip",
                 compression_opts=4,
             )
-            for chunk in range(chunks):
+            for chunk in range(count):
                 dataset.id.write_direct_chunk((chunk * ELEMENTS,), STORED)
         manifest = {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": entries}
         file["manifest"] = json.dumps(manifest)

@@ -16,19 +16,19 @@ from support.same_report import json_but_environment
 from support.ttrace_cli import INCONCLUSIVE, REPOSITORY, ttrace_binary
 
 from .conftest import Run
-from .slow_traces import write_zeros
+from .slow_traces import SLOW, write_zeros
 from .small_traces import check_match, check_refused
 
 SCHEMA = jsonschema.Draft202012Validator(
     json.loads((REPOSITORY / "schemas" / "report.schema.json").read_text())
 )
-TENSORS = 24
+TENSORS = len(SLOW)
 SECONDS = 120
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> list[Path]:
-    return [write_zeros(tmp_path / name, TENSORS) for name in ("ref.h5", "run.h5")]
+    return [write_zeros(tmp_path / name, *SLOW) for name in ("ref.h5", "run.h5")]
 
 
 def begun(state: Path, lines: int, *arguments: str | Path) -> subprocess.Popen[str]:
@@ -80,9 +80,9 @@ def test_it_ends_with_what_is_known(
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
-    one = write_zeros(tmp_path / "one.h5", 1, 4096)
+    large = write_zeros(tmp_path / "large.h5", 1, 8192)
     state = tmp_path / "state"
-    process = begun(state, 1, one, one, "--json", tmp_path / "report.json")
+    process = begun(state, 2, large, large, "--json", tmp_path / "report.json")
     process.send_signal(signal.SIGINT)
     # What comes within 300 ms is the same Ctrl-C, told twice.
     for _ in range(200):

@@ -19,7 +19,7 @@ from support.same_report import json_but_environment, text_but_environment
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA, UNUSABLE, ttrace_binary
 
 from .conftest import Run
-from .slow_traces import write_zeros
+from .slow_traces import SLOW, write_zeros
 from .small_traces import check_refused, write_pair
 
 SECONDS = 120
@@ -87,7 +87,7 @@ def children(parent: int) -> list[int]:
 
 @pytest.mark.parametrize("which", ["worker", "supervisor"])
 def test_a_rank_that_is_killed(tmp_path: Path, which: str) -> None:
-    pair = [write_zeros(tmp_path / name, 24) for name in ("ref.h5", "run.h5")]
+    pair = [write_zeros(tmp_path / name, *SLOW) for name in ("ref.h5", "run.h5")]
     states = [tmp_path / f"state.rank{rank}" for rank in range(2)]
     command = launch(2, "compare", *pair, "--threads", "1", "--resume", tmp_path / "state")
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -17,7 +17,7 @@ from support.same_report import json_but_environment, text_but_environment
 from support.ttrace_cli import DIVERGED, MATCH, TESTDATA, ttrace_binary
 
 from .conftest import Run
-from .slow_traces import write_zeros
+from .slow_traces import SLOW, write_zeros
 from .small_traces import check_answer, check_match, check_refused, write_pair
 
 REF = TESTDATA / "ref.h5"
@@ -178,8 +178,8 @@ def test_two_processes_with_one_state(ttrace: Run, tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_killed(ttrace: Run, tmp_path: Path) -> None:
-    ref = write_zeros(tmp_path / "ref.h5", 24)
-    run = write_zeros(tmp_path / "run.h5", 24)
+    ref = write_zeros(tmp_path / "ref.h5", *SLOW)
+    run = write_zeros(tmp_path / "run.h5", *SLOW)
     state = tmp_path / "state"
     command = ["compare", ref, run, "--threads", "1", "--resume", state, "--json"]
     process = subprocess.Popen(
