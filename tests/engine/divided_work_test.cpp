@@ -1,6 +1,7 @@
 // A comparison in several processes, one after the other, or with an end before its end.
 #include <numeric>
 
+#include "base/bytes.h"
 #include "base/refusal.h"
 #include "engine/compare_traces.h"
 #include "engine/random_runs.h"
@@ -221,6 +222,42 @@ TEST_CASE("what is known and cannot be of the tensor is refused") {
         who + "copies on no rank");
   CHECK(refused([](auto& f) { f.measurement.cells = {{}}; }) == who + "sums of another grid");
   CHECK(refused([](auto& f) { f.noise.emplace(); }) == who + "noise of another shape");
+}
+
+// The line with a few bytes changed, and a checksum that fits them.
+std::string forged(const std::string& line, RandomRuns& random) {
+  std::string bytes = base::from_base64(line.substr(0, line.find(' ')));
+  for (std::uint64_t changes = 1 + random.below(3); changes > 0; --changes) {
+    const std::size_t at = random.below(bytes.size());
+    bytes[at] = static_cast<char>(random.chance(2) ? random.below(256) : bytes[at] ^ 1);
+  }
+  base::ByteWriter sum;
+  sum.count(base::checksum(bytes));
+  return base::concat(base::base64(bytes), " ", base::base64(sum.bytes()));
+}
+
+TEST_CASE("property: a forged line is refused or believed, and never a crash") {
+  int refused = 0;
+  int believed = 0;
+  for (std::uint32_t seed = 1; seed <= 300; ++seed) {
+    Runs runs(seed);
+    FinishedWork kept(nullptr, true);
+    runs.compared(&kept);
+    const std::vector<std::string> lines = kept.lines();
+    for (std::size_t changed = 0; changed < lines.size(); ++changed) {
+      INFO("seed " << seed << ", line " << changed);
+      const std::string reason = refusal_of([&] {
+        FinishedWork work;
+        for (std::size_t i = 0; i < lines.size(); ++i) {
+          work.know(parse_finished(i == changed ? forged(lines[i], runs.random) : lines[i]));
+        }
+        comparable(runs.compared(&work));
+      });
+      ++(reason.empty() ? believed : refused);
+    }
+  }
+  CHECK(refused > 300);
+  CHECK(believed > 300);
 }
 
 TEST_CASE("a merge does not measure what a part has not") {
