@@ -2,7 +2,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/number_text.h"
 #include "command.h"
 #include "comparison.h"
 #include "mpi_compare.h"
@@ -21,6 +20,9 @@ struct Flags {
 int run(const Flags& flags) {
   flags.comparison.require_not_input(flags.report.json);
   flags.comparison.require_not_input(flags.work.resume);
+  if (!flags.work.resume.empty() && flags.work.resume == flags.report.json) {
+    throw base::usage_error("--json and --resume name the same file; give each one of its own");
+  }
   const auto rank = flags.work.mpi == "off" ? std::nullopt : mpi_rank();
   if (rank) return compare_as_rank(*rank, flags.comparison, flags.work, flags.report);
   ReportOutput output(flags.report);

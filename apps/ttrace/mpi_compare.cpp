@@ -67,7 +67,9 @@ int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const Share
   for (const std::string& text : texts) take(text, part.comparison, all);
   const std::atomic<bool> stop{all.interrupted};
   if (all.interrupted) all.division = {};  // what was not measured is what the report tells
-  return output->write(comparison.run(&all.work, std::move(all.division), &stop));
+  report::CompareReport report = comparison.run(&all.work, std::move(all.division), &stop);
+  say_how_to_go_on(work, report);
+  return output->write(report);
 }
 
 }  // namespace ttrace::app

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -85,7 +86,11 @@ void know_all(const PartFile& file, engine::FinishedWork& work) {
 }
 
 int run_merge(const Flags& flags) {
-  for (const std::string& part : flags.parts) require_not_of_trace(flags.report.json, part);
+  for (const std::string& part : flags.parts) {
+    std::error_code error;
+    if (!std::filesystem::equivalent(part, flags.report.json, error)) continue;
+    throw base::usage_error(part, ": is one of the parts that are read; write to another file");
+  }
   const std::map<std::uint64_t, PartFile> parts = all_parts(flags.parts);
   const PartFile& first = parts.begin()->second;
   ComparisonFlags asked = flags_of(first.part.comparison);

@@ -43,6 +43,12 @@ void SharedWorkFlags::add_to(CLI::App& command) {
       ->check(CLI::IsMember({"auto", "off"}));
 }
 
+void say_how_to_go_on(const SharedWorkFlags& flags, report::CompareReport& report) {
+  if (!report.interrupted) return;
+  report.why += flags.resume.empty() ? "; with --resume STATE it could go on from there"
+                                     : "; the same command goes on from there";
+}
+
 report::CompareReport compared(const Comparison& comparison, const SharedWorkFlags& flags,
                                bool for_merge) {
   engine::WorkDivision division;
@@ -60,10 +66,7 @@ report::CompareReport compared(const Comparison& comparison, const SharedWorkFla
   engine::FinishedWork work(on_line, division.part && for_merge);
   if (state) state->load(work);
   report::CompareReport report = comparison.run(&work, division, &stop.flag());
-  if (report.interrupted) {
-    report.why += state ? "; the same command goes on from there"
-                        : "; with --resume STATE it could go on from there";
-  }
+  say_how_to_go_on(flags, report);
   if (division.part) {
     report.part = report::PartOfWork{*division.part, report.interrupted.has_value(), std::move(id),
                                      work.lines()};

@@ -21,4 +21,7 @@ struct SharedWorkFlags {
 report::CompareReport compared(const Comparison& comparison, const SharedWorkFlags& flags,
                                bool for_merge);
 
+// Of an interrupted comparison, in `why`.
+void say_how_to_go_on(const SharedWorkFlags& flags, report::CompareReport& report);
+
 }  // namespace ttrace::app

@@ -125,7 +125,7 @@ void write_counts(const CompareReport& report, std::ostream& out) {
       << " match, " << count(Outcome::kDiverged) << " diverged, "
       << count(Outcome::kReplicaConflict)
       << (count(Outcome::kReplicaConflict) == 1 ? " replica conflict" : " replica conflicts");
-  if (report.verdict == Verdict::kDiverged || report.interrupted) {
+  if (report.verdict == Verdict::kDiverged || (report.interrupted && !report.findings.empty())) {
     std::size_t first = 0;
     for (const Finding& finding : report.findings) first += finding.members.size();
     out << " (" << first << " first, " << report.downstream << " downstream)";

@@ -85,14 +85,31 @@ def children(parent: int) -> list[int]:
     return [int(pid) for pid in listed.stdout.split()]
 
 
+def begun(folder: Path) -> tuple[subprocess.Popen[str], list[str | Path]]:
+    """A job of two ranks, each of which has finished a tensor, and how it was started."""
+    pair = [write_zeros(folder / name, *SLOW) for name in ("ref.h5", "run.h5")]
+    states = [folder / f"state.rank{rank}" for rank in range(2)]
+    command = launch(2, "compare", *pair, "--threads", "1", "--resume", folder / "state")
+    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while job.poll() is None and not all(
+        state.exists() and state.read_bytes().count(b"\n") > 1 for state in states
+    ):
+        time.sleep(0.01)
+    return job, command
+
+
+def test_a_rank_that_is_interrupted(tmp_path: Path) -> None:
+    job, _ = begun(tmp_path)
+    os.kill(children(job.pid)[1], signal.SIGINT)
+    out, err = job.communicate(timeout=SECONDS)
+    assert job.returncode == INCONCLUSIVE, err
+    assert out.startswith("INCONCLUSIVE  interrupted after ")
+    assert "of 24 tensors; the same command goes on from there" in out.splitlines()[0]
+
+
 @pytest.mark.parametrize("which", ["worker", "supervisor"])
 def test_a_rank_that_is_killed(tmp_path: Path, which: str) -> None:
-    pair = [write_zeros(tmp_path / name, *SLOW) for name in ("ref.h5", "run.h5")]
-    states = [tmp_path / f"state.rank{rank}" for rank in range(2)]
-    command = launch(2, "compare", *pair, "--threads", "1", "--resume", tmp_path / "state")
-    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while job.poll() is None and not all(s.exists() and s.stat().st_size for s in states):
-        time.sleep(0.01)
+    job, command = begun(tmp_path)
     supervisor = children(job.pid)[1]
     os.kill(children(supervisor)[0] if which == "worker" else supervisor, signal.SIGKILL)
     out, err = job.communicate(timeout=SECONDS)  # it ends

@@ -188,7 +188,7 @@ def test_a_flipped_bit_in_what_was_measured(ttrace: Run, three: list[Path]) -> N
 
 
 def test_the_merge_overwrites_nothing_it_reads(ttrace: Run, three: list[Path]) -> None:
-    check_refused(merged(ttrace, three, "--json", three[1]), "belongs to the trace that is read")
+    check_refused(merged(ttrace, three, "--json", three[1]), "is one of the parts that are read")
 
 
 def test_report_alone_is_no_command(ttrace: Run) -> None:

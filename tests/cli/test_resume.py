@@ -136,6 +136,7 @@ def test_files_that_are_no_state(
     check_refused(ttrace("compare", ref, run, "--resume", "/dev/full"), "not a regular file")
     check_refused(ttrace("compare", ref, run, "--resume", tmp_path / "no" / "state"), "No such")
     check_refused(ttrace("compare", ref, run, "--resume", ref), "belongs to the trace")
+    check_refused(ttrace("compare", ref, run, "--resume", "a", "--json", "a"), "the same file")
     check_refused(
         ttrace("compare", ref, run, "--resume", run / "rank_00000.h5"), "belongs to the trace"
     )
