@@ -80,9 +80,15 @@ def test_what_cannot_be_read(ttrace: Run, tmp_path: Path) -> None:
 
 
 def children(parent: int) -> list[int]:
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True,
-                            text=True, check=False)  # fmt: skip
-    return [int(pid) for pid in listed.stdout.split()]
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            words = status.read_text().split()
+        except OSError:  # it has ended meanwhile
+            continue
+        if words[words.index("PPid:") + 1] == str(parent):
+            found.append(int(status.parent.name))
+    return sorted(found)
 
 
 def begun(folder: Path) -> tuple[subprocess.Popen[str], list[str | Path]]:
