@@ -140,8 +140,7 @@ Measurement put_together(std::vector<MeasuredSection> sections) {
         whole.blocks[b].stats.merge(sums.blocks[b].stats);
       }
       for (std::size_t cell = 0; cell < whole.cells.size(); ++cell) {
-        whole.cells[cell].d2 += sums.cells[cell].d2;
-        whole.cells[cell].a2 += sums.cells[cell].a2;
+        whole.cells[cell].add(sums.cells[cell]);
       }
     }
     whole.has_replicas = whole.has_replicas || sums.has_replicas;

@@ -12,11 +12,42 @@
 namespace ttrace::compare {
 namespace {
 
-// Its own |⟨R' - R, R⟩| / (‖R' - R‖·‖R‖), squared.
-std::optional<double> coherence_squared(double along, const CellSums& total) {
-  const double squares = total.d2 * total.a2;
-  if (!(squares > 0) || !std::isfinite(squares) || !std::isfinite(along)) return std::nullopt;
-  return std::min(1.0, along * along / squares);
+class RootMeanSquare {
+ public:
+  // c = |⟨B - A, A⟩| / (‖B - A‖·‖A‖) of the sums.
+  void add(const CellSums& sums) {
+    const double squares = sums.d2 * sums.a2;
+    if (!(squares > 0) || !std::isfinite(squares) || !std::isfinite(sums.along)) return;
+    sum_ += std::min(1.0, sums.along * sums.along / squares);
+    ++count_;
+  }
+  bool empty() const { return count_ == 0; }
+  double value() const { return empty() ? 0 : std::sqrt(sum_ / count_); }
+
+ private:
+  double sum_ = 0;
+  double count_ = 0;
+};
+
+std::vector<double> coherence_of(const std::vector<NoiseSums>& runs, const Grid& grid) {
+  RootMeanSquare whole;
+  for (const NoiseSums& run : runs) {
+    CellSums total;
+    for (const CellSums& cell : run.cells) total.add(cell);
+    whole.add(total);
+  }
+  if (whole.empty()) return {};
+  std::vector<double> coherence{whole.value()};
+  for (std::size_t d = 0; d < grid.parts().size(); ++d) {
+    RootMeanSquare parts;
+    if (grid.parts()[d] > 1) {
+      for (const NoiseSums& run : runs) {
+        for (const CellSums& part : sums_of_parts(grid, run.cells, d)) parts.add(part);
+      }
+    }
+    coherence.push_back(parts.value());
+  }
+  return coherence;
 }
 
 }  // namespace
@@ -41,7 +72,6 @@ NoiseSection measure_noise_section(const TensorRef& reference, const std::vector
         TileStats stats;
         add_box(base_values, values, part, stats);
         sums.cells[cell].add(stats);
-        sums.along += stats.sum_rc - stats.sum_r2;
         if (stats.largest) sums.largest = std::max(sums.largest, stats.largest->difference);
       });
     }
@@ -51,7 +81,7 @@ NoiseSection measure_noise_section(const TensorRef& reference, const std::vector
   return noise;
 }
 
-Noise put_together(const std::vector<NoiseSection>& sections) {
+Noise put_together(const std::vector<NoiseSection>& sections, const Grid& grid) {
   std::vector<NoiseSums> runs = sections.front().runs;
   Noise noise;
   noise.bytes_read = sections.front().bytes_read;
@@ -60,16 +90,12 @@ Noise put_together(const std::vector<NoiseSection>& sections) {
     for (std::size_t run = 0; run < runs.size(); ++run) {
       const NoiseSums& later = sections[s].runs[run];
       runs[run].largest = std::max(runs[run].largest, later.largest);
-      runs[run].along += later.along;
       for (std::size_t cell = 0; cell < later.cells.size(); ++cell) {
-        runs[run].cells[cell].d2 += later.cells[cell].d2;
-        runs[run].cells[cell].a2 += later.cells[cell].a2;
+        runs[run].cells[cell].add(later.cells[cell]);
       }
     }
   }
   noise.cells.resize(runs.empty() ? 0 : runs.front().cells.size(), 0);
-  double squares = 0;
-  double counted = 0;
   for (const NoiseSums& run : runs) {
     CellSums total;
     for (std::size_t cell = 0; cell < noise.cells.size(); ++cell) {
@@ -80,14 +106,10 @@ Noise put_together(const std::vector<NoiseSection>& sections) {
     }
     noise.norms.push_back(std::sqrt(total.d2));
     noise.largest.push_back(run.largest);
-    if (const auto square = coherence_squared(run.along, total)) {
-      squares += *square;
-      ++counted;
-    }
     // Of the run with the most finite pairs.
     noise.reference_norm = std::max(noise.reference_norm, std::sqrt(total.a2));
   }
-  if (counted > 0) noise.coherence = std::sqrt(squares / counted);
+  noise.coherence = coherence_of(runs, grid);
   return noise;
 }
 
@@ -97,7 +119,7 @@ Noise measure_noise(const TensorRef& reference, const std::vector<TensorRef>& ru
   for (const tensor::Box& section : sections_of(grid.shape())) {
     sections.push_back(measure_noise_section(reference, runs, grid, section));
   }
-  return put_together(sections);
+  return put_together(sections, grid);
 }
 
 }  // namespace ttrace::compare

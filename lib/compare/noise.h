@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "compare/grid.h"
@@ -17,15 +16,16 @@ struct Noise {
   std::vector<double> largest;  // max |R' - R| of every run
   std::vector<double> cells;    // of every cell of the grid, the largest ‖R' - R‖ over the runs
   std::uint64_t bytes_read = 0;
-  // |⟨R' - R, R⟩| / (‖R' - R‖·‖R‖), the root mean square over the runs that are finite and not R.
-  std::optional<double> coherence = std::nullopt;
+  // |⟨R' - R, R⟩| / (‖R' - R‖·‖R‖), the root mean square over the runs, of the whole and then, for
+  // every dimension, of the parts that the grid cuts it into (0 where it does not). Runs and parts
+  // that are not finite or equal R's do not count; empty where none of the whole's does.
+  std::vector<double> coherence = {};
 };
 
 // One run's distance in one section (sections.h).
 struct NoiseSums {
   std::vector<CellSums> cells;
   double largest = 0;
-  double along = 0;  // ⟨R' - R, R⟩
 };
 
 struct NoiseSection {
@@ -36,7 +36,7 @@ struct NoiseSection {
 NoiseSection measure_noise_section(const TensorRef& reference, const std::vector<TensorRef>& runs,
                                    const Grid& grid, const tensor::Box& section);
 // `sections`: all of the tensor's, in their order.
-Noise put_together(const std::vector<NoiseSection>& sections);
+Noise put_together(const std::vector<NoiseSection>& sections, const Grid& grid);
 
 // `runs` must have the shape of `reference`, as must `grid`. The result depends on the tensors
 // alone, not on how a candidate is cut. Throws an input error if a shard cannot be read.

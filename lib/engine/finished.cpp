@@ -33,8 +33,8 @@ void each_member(Archive& archive, Value& value) {
     auto& [boxes, ranks, stats, part] = value;
     archive(boxes, ranks, stats, part);
   } else if constexpr (std::is_same_v<T, compare::CellSums>) {
-    auto& [d2, a2] = value;
-    archive(d2, a2);
+    auto& [d2, a2, along] = value;
+    archive(d2, a2, along);
   } else if constexpr (std::is_same_v<T, compare::Place>) {
     auto& [rank, local] = value;
     archive(rank, local);

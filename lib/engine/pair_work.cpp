@@ -69,7 +69,7 @@ void PairWork::finish(report::Result& result) {
   comparison.noise = std::move(known_noise_);
   std::uint64_t noise_bytes = 0;
   if (!noise_.empty()) {
-    const compare::Noise noise = compare::put_together(noise_);
+    const compare::Noise noise = compare::put_together(noise_, *grid_);
     noise_bytes = noise.bytes_read;
     comparison.noise = tolerance::estimate_of(noise, *grid_);
   }

@@ -25,7 +25,9 @@ std::string what_words(const Slice& slice, const tensor::Shape& shape) {
     case Slice::What::kElement:
       return concat("the element ", tensor::to_string(box.origin));
     case Slice::What::kScale:
-      return "its scale";
+      return tensor::volume(box) == tensor::element_count(shape)
+                 ? "its scale"
+                 : concat("the scale of ", tensor::to_string(box));
   }
   return "";
 }

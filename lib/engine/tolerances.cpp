@@ -53,7 +53,7 @@ Tolerances::Tolerances(const trace::Manifest& reference, const tolerance::Policy
     if (!result.comparison || result.exact) continue;
     const compare::TileStats& stats = result.comparison->measurement.total;
     const auto& noise = result.comparison->noise;
-    if (noise && noise->coherence) coherence_.add(result.key, *noise->coherence, stats.finite);
+    if (noise) coherence_.add(result.key, noise->coherence, stats.finite);
     typical.add(result.key.kind, compare::reference_norm(stats), stats.finite);
   }
   for (const trace::Kind kind : trace::kAllKinds) typical_rms_.emplace(kind, typical.rms(kind));
@@ -93,7 +93,7 @@ void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,
     tolerance::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
     return;
   }
-  comparison.coherence = coherence_.of(result.key);
+  comparison.coherence = coherence_.of(result.key, pair.reference->shape.size());
   const tolerance::NoiseConstants constants = constants_of(rule);
   const tolerance::PartNoise noise = tolerance::noise_of_all(*comparison.noise);
   comparison.tolerance =

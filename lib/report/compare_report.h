@@ -59,7 +59,7 @@ struct Comparison {
   verdict::SliceJudgement slices = {};                           // nothing without noise
   // Of every element, what the reference's own accumulator rounded away; or empty.
   std::vector<double> own_rounding = {};
-  std::optional<double> coherence = std::nullopt;  // of its noise and of that of tensors like it
+  std::vector<double> coherence = {};  // of its noise and of that of tensors like it
 };
 
 struct Result {

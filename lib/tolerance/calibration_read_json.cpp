@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -126,8 +127,12 @@ CalibratedTensor tensor_from(const JsonCursor& json, std::size_t runs) {
                      " runs, and have ", noise.norms.size(), " and ", noise.largest.size());
   }
   if (const auto coherence = json.find("coherence")) {
-    noise.coherence = size_from(*coherence);
-    if (!(*noise.coherence <= 1.01)) throw coherence->error("expected a number from 0 to 1");
+    noise.coherence = sizes_from(*coherence);
+    const bool shares = std::all_of(noise.coherence.begin(), noise.coherence.end(),
+                                    [](double share) { return share <= 1; });
+    if (!shares || noise.coherence.size() != 1 + tensor.shape.size()) {
+      throw coherence->error("expected ", 1 + tensor.shape.size(), " numbers from 0 to 1");
+    }
   }
   noise.grid = grid_from(json, tensor.shape);
   if (const auto cells = json.find("cells")) {

@@ -45,7 +45,7 @@ json tensor_json(const trace::TensorKey& key, const CalibratedTensor& tensor) {
   out["norm"] = number(tensor.noise.reference_norm);
   out["noise"] = numbers(tensor.noise.norms);
   out["largest"] = numbers(tensor.noise.largest);
-  if (tensor.noise.coherence) out["coherence"] = number(*tensor.noise.coherence);
+  if (!tensor.noise.coherence.empty()) out["coherence"] = numbers(tensor.noise.coherence);
   if (!tensor.noise.cells.empty()) {
     out["parts"] = tensor.noise.grid.parts();
     out["cells"] = numbers(tensor.noise.cells);

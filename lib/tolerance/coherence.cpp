@@ -25,28 +25,39 @@ std::string name_pattern(std::string_view name) {
   return pattern;
 }
 
-void Coherence::add(const trace::TensorKey& key, double coherence, std::uint64_t elements) {
-  if (!std::isfinite(coherence)) return;
-  const double square = std::min(1.0, coherence * coherence);
-  Mean& alike = alike_[{key.kind, name_pattern(key.name)}];
-  alike.sum += square;
-  ++alike.count;
-  if (elements < kFewestForScale) return;
-  Mean& kind = kinds_[key.kind];
-  kind.sum += square;
-  ++kind.count;
+void Coherence::add(const trace::TensorKey& key, const std::vector<double>& coherence,
+                    std::uint64_t elements) {
+  const std::string pattern = name_pattern(key.name);
+  for (std::size_t part = 0; part < coherence.size(); ++part) {
+    if (!std::isfinite(coherence[part])) continue;
+    if (part > 0 && coherence[part] == 0) continue;
+    const double square = std::min(1.0, coherence[part] * coherence[part]);
+    Mean& alike = alike_[{key.kind, pattern, part}];
+    alike.sum += square;
+    ++alike.count;
+    if (elements < kFewestForScale) continue;
+    Mean& kind = kinds_[{key.kind, std::min<std::size_t>(part, 1)}];
+    kind.sum += square;
+    ++kind.count;
+  }
 }
 
-std::optional<double> Coherence::of(const trace::TensorKey& key) const {
-  const auto kind = kinds_.find(key.kind);
-  if (kind == kinds_.end()) return std::nullopt;
-  Mean mean{kOfKind * kind->second.sum / kind->second.count, kOfKind};
-  const auto alike = alike_.find({key.kind, name_pattern(key.name)});
-  if (alike != alike_.end()) {
-    mean.sum += alike->second.sum;
-    mean.count += alike->second.count;
+std::vector<double> Coherence::of(const trace::TensorKey& key, std::size_t dims) const {
+  if (key.kind == trace::Kind::kOptimizerState || !kinds_.contains({key.kind, 0})) return {};
+  const std::string pattern = name_pattern(key.name);
+  std::vector<double> found;
+  for (std::size_t part = 0; part <= dims; ++part) {
+    Mean mean;
+    const auto kind = kinds_.find({key.kind, std::min<std::size_t>(part, 1)});
+    if (kind != kinds_.end()) mean = {kOfKind * kind->second.sum / kind->second.count, kOfKind};
+    const auto alike = alike_.find({key.kind, pattern, part});
+    if (alike != alike_.end()) {
+      mean.sum += alike->second.sum;
+      mean.count += alike->second.count;
+    }
+    found.push_back(mean.count > 0 ? std::sqrt(mean.sum / mean.count) : 0);
   }
-  return std::sqrt(mean.sum / mean.count);
+  return found;
 }
 
 }  // namespace ttrace::tolerance

@@ -5,10 +5,11 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "trace/key.h"
 
@@ -17,6 +18,8 @@ namespace ttrace::tolerance {
 // The scale may be off by this many times m·c·w·N. Healthy runs reach 0.41 of what that allows with
 // three noise runs and 0.51 with one.
 inline constexpr double kScaleMultiplier = 2;
+// Of a part, whose w is that of few directions, by so many. Healthy runs reach a quarter of it.
+inline constexpr double kPartScaleMultiplier = 1;
 // And by this share of the floor, f·ε.
 inline constexpr double kScaleFloor = 0.5;
 // Sums over many elements in binary64 are good for no less, whatever the tensor's own precision.
@@ -31,20 +34,26 @@ std::string name_pattern(std::string_view name);
 // one kind and, up to numbers, one name are alike, over all layers, micro-batches and steps.
 class Coherence {
  public:
-  // `coherence`: root mean square of a tensor's c over the runs.
-  void add(const trace::TensorKey& key, double coherence, std::uint64_t elements);
+  // `coherence`: root mean square over the runs of a tensor's c and of that of the parts of every
+  // dimension; 0 for a dimension that is not cut.
+  void add(const trace::TensorKey& key, const std::vector<double>& coherence,
+           std::uint64_t elements);
 
-  // c of a tensor: the root mean square over those alike, together with eight of its kind's own;
-  // nothing if none of its kind is known. Tensors of few elements do not count for the kind.
-  std::optional<double> of(const trace::TensorKey& key) const;
+  // c of a tensor and of the parts of each of its `dims` dimensions: the root mean square over
+  // those alike, together with eight of its kind's own; 0 where there are none. Empty if none of
+  // its kind is known, and for what an optimizer keeps: of squares a few elements make up all, so
+  // that most of their noise lies along them (a healthy bf16 run stood at 0.88 of the limit).
+  // Tensors of few elements do not count for the kind.
+  std::vector<double> of(const trace::TensorKey& key, std::size_t dims) const;
 
  private:
   struct Mean {
     double sum = 0;
     double count = 0;
   };
-  std::map<std::pair<trace::Kind, std::string>, Mean> alike_;
-  std::map<trace::Kind, Mean> kinds_;
+  // 0 the whole, 1 + d the parts of dimension d; of a kind, 1 those of any.
+  std::map<std::tuple<trace::Kind, std::string, std::size_t>, Mean> alike_;
+  std::map<std::pair<trace::Kind, std::size_t>, Mean> kinds_;
 };
 
 }  // namespace ttrace::tolerance

@@ -54,7 +54,7 @@ double three_digits_up(double value) {
 NoiseEstimate estimate_of(const compare::Noise& noise, const compare::Grid& grid) {
   const compare::Grid one(grid.shape(), tensor::Shape(grid.shape().size(), 1));
   NoiseEstimate estimate{noise.reference_norm, noise.norms, noise.largest, one, {}};
-  if (noise.coherence) estimate.coherence = three_digits_up(*noise.coherence);
+  for (const double part : noise.coherence) estimate.coherence.push_back(three_digits_up(part));
   const double norm = estimate.norm();
   if (!(norm > 0) || !std::isfinite(norm) || grid.cells() == 1) return estimate;
   estimate.grid = grid;

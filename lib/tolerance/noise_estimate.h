@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "compare/grid.h"
@@ -21,9 +20,9 @@ struct NoiseEstimate {
   // of `norms` lay evenly over the tensor. Three digits, rounded up. Empty: evenly.
   std::vector<double> cells;
 
-  // How much of it lies along R: |⟨R' - R, R⟩| / (‖R' - R‖·‖R‖), root mean square over the runs.
-  // Three digits, rounded up. Nothing where no run differs.
-  std::optional<double> coherence = std::nullopt;
+  // How much of it lies along R, as compare::Noise has it: of the whole, and of the parts of every
+  // dimension. Three digits, rounded up. Empty where no run differs.
+  std::vector<double> coherence = {};
 
   double norm() const;           // the largest of `norms`
   double largest_value() const;  // the largest of `largest`

@@ -76,8 +76,10 @@ Judgement judge(const compare::Measurement& measurement, const tolerance::Tolera
   }
   // Written so that NaN diverges.
   if (!(compare::difference_norm(stats) <= allowed)) return {Outcome::kDiverged, ""};
-  if (slices.beyond == 1 && slices.found.front().what == Slice::What::kScale) {
-    return {Outcome::kDiverged, "its values are within their tolerance, but its scale is not"};
+  if (slices.beyond > 0 && slices.found.front().what == Slice::What::kScale) {
+    return {Outcome::kDiverged, base::concat("its values are within their tolerance, but ",
+                                             slices.beyond == 1 ? "a scale" : "scales",
+                                             " of it or of its parts beyond what rounding makes")};
   }
   if (slices.beyond > 0) {
     return {Outcome::kDiverged, base::concat("as a whole within its tolerance, but ",

@@ -45,6 +45,7 @@ class Judge {
         {estimate_.largest_value(), estimate_.norms.size(), slice.reference_norm, elements,
          tolerance::freedom(all, elements)},
         epsilon_, wider);
+    slice.times = kOutlierWidening;
     slice.tolerance.floor_norm -= wider.absolute * std::sqrt(static_cast<double>(elements));
     slice.tolerance.floor_norm += wider.absolute * kOutlierWidening;
     double largest = 0;
@@ -53,35 +54,38 @@ class Judge {
     keep(std::move(slice));
   }
 
-  // ‖C - R‖ here is what of it lies along R, |k - 1|·‖R‖ with k = ⟨C, R⟩/⟨R, R⟩. The more of the
-  // candidate's difference lies across R, the more of it may lie along R by chance.
-  void add_scale(const compare::TileStats& stats, double coherence) {
-    const double norm = compare::reference_norm(stats);
-    if (stats.finite < tolerance::kFewestForScale || !(norm > 0)) return;
-    Slice slice;
-    slice.what = Slice::What::kScale;
-    slice.boxes = {tensor::whole(estimate_.grid.shape())};
-    slice.reference_norm = norm;
-    slice.difference_norm = std::abs(stats.sum_rc - stats.sum_r2) / norm;
-    if (!std::isfinite(slice.difference_norm)) return;
+  // `part` as add_part takes it, but ‖C - R‖ is what of it lies along R, |k - 1|·‖R‖ with
+  // k = ⟨C, R⟩/⟨R, R⟩; `along` is ⟨C - R, R⟩, `d2` all of ‖C - R‖². The more of the difference lies
+  // across R, the more of it may lie along R by chance.
+  void add_scale(Slice part, double along, double d2, double coherence, std::uint64_t elements) {
+    if (elements < tolerance::kFewestForScale || !(coherence > 0)) return;
+    if (!(part.reference_norm > 0)) return;
+    const bool whole = elements == tensor::element_count(estimate_.grid.shape());
+    const tolerance::PartNoise noise =
+        whole ? tolerance::noise_of_all(estimate_) : tolerance::noise_within(estimate_, part.boxes);
+    std::uint64_t freedom = tolerance::freedom(noise, elements);
+    if (!whole) freedom = std::min(freedom, kMostFreedomOfPart);
+    part.what = Slice::What::kScale;
+    part.difference_norm = std::abs(along) / part.reference_norm;
+    if (!std::isfinite(part.difference_norm)) return;
+    part.times = whole ? tolerance::kScaleMultiplier : tolerance::kPartScaleMultiplier;
     const double across =
-        std::sqrt(std::max(0.0, stats.sum_d2 - slice.difference_norm * slice.difference_norm));
-    const tolerance::PartNoise all = tolerance::noise_of_all(estimate_);
+        std::sqrt(std::max(0.0, d2 - part.difference_norm * part.difference_norm));
     NoiseConstants constants = constants_;
-    constants.multiplier *= tolerance::kScaleMultiplier;
+    constants.multiplier *= part.times;
     constants.floor = 0;
-    slice.tolerance =
-        tolerance::noise_tolerance({coherence * std::max(all.norm, across), estimate_.norms.size(),
-                                    norm, stats.finite, tolerance::freedom(all, stats.finite)},
+    part.tolerance =
+        tolerance::noise_tolerance({coherence * std::max(noise.norm, across),
+                                    estimate_.norms.size(), part.reference_norm, elements, freedom},
                                    epsilon_, constants);
-    slice.tolerance.floor_norm += std::max(tolerance::kScaleFloor * constants_.floor * epsilon_,
-                                           tolerance::kScaleResolution) *
-                                  norm;
-    slice.tolerance.formula = base::concat(
-        base::short_number(constants.multiplier), "·", base::short_number(coherence), "·noise + ",
-        base::short_number(tolerance::kScaleFloor * constants_.floor), "·ε");
-    tolerance::allow_own_rounding(own_rounding_within(slice.boxes), slice.tolerance);
-    keep(std::move(slice));
+    const double floor = tolerance::kScaleFloor * constants_.floor;
+    part.tolerance.floor_norm +=
+        std::max(floor * epsilon_, tolerance::kScaleResolution) * part.reference_norm;
+    part.tolerance.formula =
+        base::concat(base::short_number(constants.multiplier), "·", base::short_number(coherence),
+                     "·noise + ", base::short_number(floor), "·ε");
+    tolerance::allow_own_rounding(own_rounding_within(part.boxes), part.tolerance);
+    keep(std::move(part));
   }
 
   SliceJudgement done() {
@@ -122,7 +126,14 @@ class Judge {
   SliceJudgement judgement_;
 };
 
-void add_shards(const compare::Measurement& measurement, Judge& judge) {
+double along(const compare::TileStats& stats) { return stats.sum_rc - stats.sum_r2; }
+
+void add_shards(const compare::Measurement& measurement, const std::vector<double>& coherence,
+                Judge& judge) {
+  // A shard may be cut along any dimension; parts of most of them are smaller than it.
+  double most = 0;
+  for (const double one : coherence) most = std::max(most, one);
+  const bool parts_known = coherence.size() > 1 && most > coherence.front();
   if (measurement.blocks.size() < 2) return;
   for (const compare::BlockStats& block : measurement.blocks) {
     if (block.boxes.empty()) continue;
@@ -133,23 +144,20 @@ void add_shards(const compare::Measurement& measurement, Judge& judge) {
     slice.part = block.part;
     slice.difference_norm = compare::difference_norm(block.stats);
     slice.reference_norm = compare::reference_norm(block.stats);
+    if (parts_known && block.stats.nonfinite_different == 0) {
+      judge.add_scale(slice, along(block.stats), block.stats.sum_d2, most, block.stats.finite);
+    }
     judge.add_part(std::move(slice), block.stats.finite);
   }
 }
 
-void add_blocks(const compare::Measurement& measurement, const compare::Grid& grid, Judge& judge) {
+void add_blocks(const compare::Measurement& measurement, const compare::Grid& grid,
+                const std::vector<double>& coherence, Judge& judge) {
   if (measurement.cells.size() != grid.cells()) return;
-  std::size_t inner = grid.cells();
   for (std::size_t d = 0; d < grid.parts().size(); ++d) {
     const std::size_t parts = grid.parts()[d];
-    inner /= parts;
     if (parts == 1) continue;
-    std::vector<compare::CellSums> sums(parts);
-    for (std::size_t cell = 0; cell < measurement.cells.size(); ++cell) {
-      compare::CellSums& into = sums[cell / inner % parts];
-      into.d2 += measurement.cells[cell].d2;
-      into.a2 += measurement.cells[cell].a2;
-    }
+    const std::vector<compare::CellSums> sums = compare::sums_of_parts(grid, measurement.cells, d);
     for (std::size_t part = 0; part < parts; ++part) {
       tensor::Box box = tensor::whole(grid.shape());
       box.origin[d] = grid.border(d, part);
@@ -161,6 +169,9 @@ void add_blocks(const compare::Measurement& measurement, const compare::Grid& gr
       slice.dim = d;
       slice.difference_norm = std::sqrt(sums[part].d2);
       slice.reference_norm = std::sqrt(sums[part].a2);
+      if (d + 1 < coherence.size()) {
+        judge.add_scale(slice, sums[part].along, sums[part].d2, coherence[d + 1], elements);
+      }
       judge.add_part(std::move(slice), elements);
     }
   }
@@ -188,22 +199,25 @@ double Slice::used_share() const {
 
 double Slice::passing_multiplier() const {
   const double multiplier = tolerance::passing_multiplier(tolerance, difference_norm);
-  if (what == What::kElement) return multiplier / kOutlierWidening;
-  return what == What::kScale ? multiplier / tolerance::kScaleMultiplier : multiplier;
+  return multiplier / times;
 }
 
 SliceJudgement judge_slices(const compare::Measurement& measurement,
                             const tolerance::NoiseEstimate& estimate, double epsilon,
                             const tolerance::NoiseConstants& constants,
                             const std::vector<double>& own_rounding,
-                            std::optional<double> coherence) {
+                            const std::vector<double>& coherence) {
   Judge judge(estimate, epsilon, constants, own_rounding);
   if (!std::isfinite(estimate.norm())) return judge.done();
-  add_shards(measurement, judge);
-  add_blocks(measurement, estimate.grid, judge);
+  add_shards(measurement, coherence, judge);
+  add_blocks(measurement, estimate.grid, coherence, judge);
   add_largest(measurement, judge);
-  if (coherence && measurement.total.nonfinite_different == 0) {
-    judge.add_scale(measurement.total, *coherence);
+  const compare::TileStats& total = measurement.total;
+  if (!coherence.empty() && total.nonfinite_different == 0) {
+    Slice whole;
+    whole.boxes = {tensor::whole(estimate.grid.shape())};
+    whole.reference_norm = compare::reference_norm(total);
+    judge.add_scale(std::move(whole), along(total), total.sum_d2, coherence.front(), total.finite);
   }
   return judge.done();
 }

@@ -31,7 +31,7 @@ struct Slice {
     kShard,    // what the same ranks of the candidate hold
     kBlock,    // one of the parts that a dimension is cut into
     kElement,  // the largest difference
-    kScale,    // all of it, by how much larger or smaller it is
+    kScale,    // the whole, a shard or a block, by how much larger or smaller it is
   };
 
   What what = What::kShard;
@@ -41,6 +41,7 @@ struct Slice {
   std::size_t dim = 0;               // of a block
   double difference_norm = 0;
   double reference_norm = 0;
+  double times = 1;  // its multiplier over the tensor's
   tolerance::Tolerance tolerance;
 
   // How much of the allowed error is used; infinite where nothing is allowed.
@@ -61,11 +62,12 @@ struct SliceJudgement {
 // as `estimate.grid` says) and the largest difference. Values that are not finite are left to the
 // tensor's own verdict. `own_rounding`: of every element of a tensor of one dimension, what the
 // reference's own accumulator rounded away, which is allowed too; or empty. `coherence`: of the
-// tensor's noise (tolerance/coherence.h); without it the scale is not judged apart.
+// tensor's noise and of that of the parts of its dimensions, as tolerance::Coherence has it; where
+// it is missing or 0, scales are not judged apart.
 SliceJudgement judge_slices(const compare::Measurement& measurement,
                             const tolerance::NoiseEstimate& estimate, double epsilon,
                             const tolerance::NoiseConstants& constants,
                             const std::vector<double>& own_rounding = {},
-                            std::optional<double> coherence = std::nullopt);
+                            const std::vector<double>& coherence = {});
 
 }  // namespace ttrace::verdict

@@ -93,15 +93,18 @@ def test_faults_of_yes_or_no_are_caught(ttrace: Run, tmp_path: Path) -> None:
     assert {tensor["kind"] for tensor in stale} == {"param_after_step"}
 
 
-def test_a_sixteenth_is_caught_near_the_size_of_the_whole(ttrace: Run, tmp_path: Path) -> None:
+def test_a_sixteenth_is_caught_near_what_the_whole_is_allowed(ttrace: Run, tmp_path: Path) -> None:
+    # The scale of the whole is far sharper still: over more elements rounding evens out.
     made = answer_of(ttrace, tmp_path, REF, RUN, *NOISE)
+    allowed_norms(ttrace, tmp_path, REF, RUN, *NOISE)
+    results = json.loads((tmp_path / "compare.json").read_text())["results"]
+    allowed = {key_of(r["key"]): r["allowed"] for r in results if "allowed" in r}
     ratios = [
-        tensor["faults"]["part_scaled"]["size"] / tensor["faults"]["scaled"]["size"]
+        tensor["faults"]["part_scaled"]["size"] / allowed[key_of(tensor)]
         for tensor in made["tensors"]
-        if all("size" in tensor["faults"][fault] for fault in ("part_scaled", "scaled"))
+        if "size" in tensor["faults"]["part_scaled"] and tensor["rule"] == "noise"
     ]
     assert len(ratios) > 100
-    assert min(ratios) >= 0.4
     assert np.median(ratios) < 5
 
 

@@ -53,13 +53,19 @@ TEST_CASE("noise along the reference is told from noise across it") {
   const Whole along({2}, {6, 8});
   const Whole across({2}, {3 + 4, 4 - 3});
   const Grid grid({2}, {1});
-  CHECK(measure_noise(reference.ref(), {along.ref()}, grid).coherence == 1);
-  CHECK(measure_noise(reference.ref(), {across.ref()}, grid).coherence == 0);
+  CHECK(measure_noise(reference.ref(), {along.ref()}, grid).coherence == Doubles{1, 0});
+  CHECK(measure_noise(reference.ref(), {across.ref()}, grid).coherence == Doubles{0, 0});
   // The run that is the reference says nothing.
   const Noise both =
       measure_noise(reference.ref(), {along.ref(), reference.ref(), across.ref()}, grid);
-  CHECK(both.coherence == std::sqrt(0.5));
-  CHECK_FALSE(measure_noise(reference.ref(), {reference.ref()}, grid).coherence);
+  CHECK(both.coherence == Doubles{std::sqrt(0.5), 0});
+  CHECK(measure_noise(reference.ref(), {reference.ref()}, grid).coherence.empty());
+  // Of parts: (9 along, 1 across) and (1, 1).
+  const Whole four({4}, {1, 0, 1, 0});
+  const Whole apart({4}, {4, 1, 2, 1});
+  const Doubles parts = measure_noise(four.ref(), {apart.ref()}, Grid({4}, {2})).coherence;
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[1] == Catch::Approx(std::sqrt((0.9 + 0.5) / 2)));
 }
 
 TEST_CASE("noise that is not finite is infinite") {

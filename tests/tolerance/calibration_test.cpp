@@ -36,10 +36,11 @@ Calibration sample() {
   key.microbatch = 1;
   key.call = 2;
   calibration.tensors.emplace(
-      key, CalibratedTensor{tensor::DType::kBFloat16,
-                            {4, 2},
-                            estimate_of({1.5, {0.25, 0.5}, {0.1, 0.2}, {0.3, 0.4}, 0, 0.1234},
-                                        Grid({4, 2}, {2, 1}))});
+      key,
+      CalibratedTensor{tensor::DType::kBFloat16,
+                       {4, 2},
+                       estimate_of({1.5, {0.25, 0.5}, {0.1, 0.2}, {0.3, 0.4}, 0, {0.1234, 0.5, 0}},
+                                   Grid({4, 2}, {2, 1}))});
   const double infinity = std::numeric_limits<double>::infinity();
   calibration.tensors.emplace(
       make_key("loss", Kind::kLoss),
@@ -58,8 +59,8 @@ TEST_CASE("a calibration is read as it was written") {
   CHECK(mlp.noise.norms == std::vector<double>{0.25, 0.5});
   CHECK(mlp.noise.grid.parts() == tensor::Shape{2, 1});
   CHECK(mlp.noise.cells == sample().tensors.rbegin()->second.noise.cells);
-  CHECK(mlp.noise.coherence == 0.124);
-  CHECK_FALSE(read.tensors.begin()->second.noise.coherence);
+  CHECK(mlp.noise.coherence == std::vector<double>{0.124, 0.5, 0});
+  CHECK(read.tensors.begin()->second.noise.coherence.empty());
   CHECK(std::isinf(read.tensors.begin()->second.noise.norm()));
 }
 
@@ -110,8 +111,9 @@ TEST_CASE("tensors whose numbers do not fit together are refused") {
   refused(sound + R"(, "parts": [8], "cells": [1, 1, 1, 1, 1, 1, 1, 1])",
           {"/tensors/0/parts", "[4]"});
   refused(sound + R"(, "parts": [0], "cells": [])", {"/tensors/0/parts"});
-  refused(sound + R"(, "coherence": 1.02)", {"/tensors/0/coherence", "from 0 to 1"});
-  refused(sound + R"(, "coherence": -0.1)", {"/tensors/0/coherence"});
+  refused(sound + R"(, "coherence": [1.02, 0])", {"/tensors/0/coherence", "from 0 to 1"});
+  refused(sound + R"(, "coherence": [0.5])", {"/tensors/0/coherence", "expected 2 numbers"});
+  refused(sound + R"(, "coherence": [-0.1, 0])", {"/tensors/0/coherence"});
   refused(sound + R"(, "parts": [2], "cells": [1])", {"/tensors/0/cells", "1 numbers for 2 cells"});
   refused(sound + R"(, "noisy": 1)", {"noisy"});
 }

@@ -145,7 +145,7 @@ Measurement scaled(Error error) {
 }
 
 SliceJudgement judged_scale(const Measurement& measurement, double coherence) {
-  return judge_slices(measurement, even_noise(), kEpsilon, {}, {}, coherence);
+  return judge_slices(measurement, even_noise(), kEpsilon, {}, {}, {coherence, 0, 0});
 }
 
 TEST_CASE("a wrong factor is found where noise as large would not be") {
@@ -164,6 +164,24 @@ TEST_CASE("a wrong factor is found where noise as large would not be") {
         Catch::Approx((2e-6 - 0x1p-23) / (2 * 0.03 * 1e-6)).epsilon(1e-3));
   // Where noise itself lies along the tensor, that is no fault.
   CHECK(judged_scale(factor, 1).beyond == 0);
+}
+
+TEST_CASE("a wrong factor of a part is found in the part") {
+  Measurement factor =
+      measured([](std::uint64_t row, auto) { return row < kRows / 16 ? 3e-6 : 0; });
+  for (compare::BlockStats& block : factor.blocks) block.stats.sum_rc = block.stats.sum_r2;
+  factor.total.sum_rc = factor.total.sum_r2;
+  for (std::size_t cell = 0; cell < 16; ++cell) {
+    factor.cells[cell].along = 3e-6 * factor.cells[cell].a2;
+  }
+  CHECK(judged(factor).beyond == 0);
+  const SliceJudgement found = judge_slices(factor, even_noise(), kEpsilon, {}, {}, {1, 0.1, 0.1});
+  REQUIRE(found.beyond == 1);
+  CHECK(found.found[0].what == Slice::What::kScale);
+  CHECK(found.found[0].boxes == std::vector<Box>{{{0, 0}, {kRows / 16, kColumns}}});
+  const double widening = tolerance::few_elements_widening(kMostFreedomOfPart, 3);
+  CHECK(found.found[0].tolerance.allowed_norm() / found.found[0].reference_norm ==
+        Catch::Approx(4 * widening * 0.1 * 1e-6 + 0x1p-23).epsilon(0.02));
 }
 
 TEST_CASE("errors across a tensor leave its scale alone") {
