@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the tolerances of `ttrace compare` over a grid of healthy and faulty runs of the miniature
 # and of real frameworks, and writes tests/power/RESULTS.md and its picture.
-#   scripts/power_study.sh RAW.jsonl [--only FAMILY] [--write]
+#   scripts/power_study.sh RAW.jsonl [--only FAMILY] [--build COMMIT] [--write]
 # RAW.jsonl keeps the raw results: a study that is stopped goes on from there. Takes hours on 2 cores.
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"

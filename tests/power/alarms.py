@@ -11,7 +11,7 @@ from power.store import Record, Store
 from power.tables import percent, share, table
 
 NOISE = {0: "none (fallback rule)", 1: "one", 3: "three"}
-PLACES = ("tensor", "shard", "block", "element", "replayed update")
+PLACES = ("tensor", "shard", "block", "element", "scale", "replayed update")
 
 
 def compared(store: Store, noise: int | None = None) -> list[Record]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def text(store: Store, unfinished: Sequence[str]) -> str:
             "where few elements make up the noise: a healthy tensor may stand beyond 4 × noise."
             " A tensor is faulty where the bug's own description says that it is wrong first."
         ),
+        "Measured by": _builds(store),
         "Not measured": _not_measured(store, unfinished),
     }
     body = "\n\n".join(f"## {title}\n\n{section}" for title, section in sections.items())
@@ -162,6 +164,27 @@ def _calibrations(store: Store) -> str:
         f"{len(records)} files, the largest of {bytes_:,} bytes; at most {ratio} of its reference, "
         f"which has {largest['reference_bytes']:,} bytes."
     )
+
+
+def _builds(store: Store) -> str:
+    """Results of several builds of `ttrace` may stand side by side."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for name, record in store.records.items():
+        what = name.split("/")[0]
+        where = f"{record['framework']} {record['model']}" if "framework" in record else "all"
+        counts[record.get("build", ""), what, where] += 1
+    rows: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (build, what, where), count in counts.items():
+        rows[build, what].append(f"{where} ({count})")
+    builds = sorted({build for build, _ in rows})
+    if len(builds) == 1:
+        return f"All by {builds[0] or 'one build'}."
+    lines = []
+    for (build, what), found in sorted(rows.items()):
+        # The first stands for all that has not been measured again.
+        where = ", ".join(sorted(found)) if build else f"all others ({len(found)} models)"
+        lines.append([build or "the first build", what, where])
+    return table(["build", "what", "of (results)"], lines)
 
 
 def _not_measured(store: Store, unfinished: Sequence[str]) -> str:

@@ -12,8 +12,10 @@ Record = dict[str, Any]
 class Store:
     """Results by name. A line that a killed study left half written is forgotten."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, build: str = "") -> None:
+        """build: what the results that come are measured by, a commit; told with them."""
         self.path = path
+        self.build = build
         self.records: dict[str, Record] = {}
         whole = []
         for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
@@ -29,7 +31,7 @@ class Store:
         return name in self.records
 
     def add(self, name: str, **members: Any) -> Record:
-        record = {"id": name, **members}
+        record = {"id": name, **({"build": self.build} if self.build else {}), **members}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
         self.records[name] = record

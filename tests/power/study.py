@@ -24,8 +24,9 @@ def main() -> None:
     parser.add_argument("raw", type=Path, help="raw results, lines of JSON; kept between studies")
     parser.add_argument("--only", default="", help="families of this name (a part of it)")
     parser.add_argument("--write", action="store_true", help="only write what is known by now")
+    parser.add_argument("--build", default="", help="the commit of `ttrace`, told with the results")
     given = parser.parse_args()
-    store = Store(given.raw)
+    store = Store(given.raw, given.build)
     families = [rows.family(), *framework_rows.families()]
     if not given.write:
         study([family for family in families if given.only in family.name], store)

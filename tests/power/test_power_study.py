@@ -84,6 +84,17 @@ def test_results_are_written(measured: tuple[Family, Store], tmp_path: Path) -> 
     assert (tmp_path / "error_over_noise.png").stat().st_size > 10_000
 
 
+def test_what_was_measured_by_another_build_is_told(tmp_path: Path) -> None:
+    store = Store(tmp_path / "raw.jsonl")
+    store.add("selftest/a/b/c", framework="a", model="b", run="c", tensors=[])
+    assert results._builds(store) == "All by one build."
+    again = Store(store.path, "12ab")
+    again.add("keys/a/d/c", framework="a", model="d", run="c")
+    text = results._builds(again)
+    assert "| the first build | selftest | all others (1 models) |" in text
+    assert "| 12ab | keys | a d (1) |" in text
+
+
 def test_a_run_that_cannot_be_trained_is_told(tmp_path: Path) -> None:
     options = ["--layers", "1"]
     broken = Run("broken", 1, frozenset(), {"options": [*options, "--heads", "3"]})
