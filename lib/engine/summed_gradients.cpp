@@ -25,16 +25,17 @@ bool is_vector(const layout::View* view) {
 }  // namespace
 
 SummedGradients::SummedGradients(const trace::Source& reference, const std::vector<Pair>& pairs)
-    : reference_(reference), pairs_(pairs) {
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (pairs[i].reference != nullptr) index_.emplace(pairs[i].key, i);
-  }
-}
+    : reference_(reference), pairs_(pairs) {}
 
 std::vector<double> SummedGradients::own_rounding(const TensorKey& key) const {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    if (index_.empty()) {  // never changed again, so that it may be read without the lock
+      for (std::size_t i = 0; i < pairs_.size(); ++i) {
+        if (pairs_[i].reference != nullptr) index_.emplace(pairs_[i].key, i);
+      }
+    }
   }
   std::vector<double> rounding = made(key);
   const std::lock_guard lock(mutex_);

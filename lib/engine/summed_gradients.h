@@ -38,8 +38,8 @@ class SummedGradients {
 
   const trace::Source& reference_;
   const std::vector<Pair>& pairs_;
-  std::map<trace::TensorKey, std::size_t> index_;
   mutable std::mutex mutex_;
+  mutable std::map<trace::TensorKey, std::size_t> index_;  // from the first question on
   mutable std::map<trace::TensorKey, std::vector<double>> known_;
 };
 
