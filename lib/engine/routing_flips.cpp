@@ -118,7 +118,7 @@ class RoutingFlips {
     std::vector<std::size_t> affected;
     for (const std::size_t i : reach.nodes) {
       if (!reach.apart[i]) mixed_[i] = true;
-      if (is_excusable(out_.results[i])) affected.push_back(i);
+      if (is_excusable(out_.results[i]) || follows_from_choice(i)) affected.push_back(i);
     }
     base::parallel_for(affected.size(), input_.threads,
                        [&](std::size_t k) { excuse_one(affected[k], router_node, rows); });
@@ -138,6 +138,11 @@ class RoutingFlips {
       if (error.kind() != base::ErrorKind::kInput) throw;
       return false;
     }
+  }
+
+  // A choice that a router before this one left unjudged may be this one's.
+  bool follows_from_choice(std::size_t i) const {
+    return out_.results[i].exact && out_.results[i].outcome == Outcome::kAfterRoutingFlip;
   }
 
   static bool is_excusable(const Result& result) {
@@ -160,6 +165,7 @@ class RoutingFlips {
       result.reason = concat("the choice of ", to_string(input_.pairs[router_node].key));
       return;
     }
+    if (result.outcome == Outcome::kAfterRoutingFlip) return;
     const trace::TensorKey& key = result.key;
     const bool in_rows = (key.kind == Kind::kInput || key.kind == Kind::kOutput) && !result.exact &&
                          compare::row_dimensions(result.shape, rows.rows());
