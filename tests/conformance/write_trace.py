@@ -141,7 +141,7 @@ def sample_tensors(seed: int = 0) -> list[Tensor]:
                {"partial": "sum"}, microbatch=0),
         Tensor("fc.weight", "main_grad", "float64", numbers(3, 5), computed_in="float32"),
         Tensor("act", "output", "float16", numbers(6, 3).astype("<f2"), {"shard": 0}, microbatch=0),
-        Tensor("gate", "output", "float8_e4m3fn", bits(np.uint8, 7, 2), uneven, scale=0.125),
+        Tensor("gate", "output", "float8_e4m3fn", bits(np.uint8, 7, 2), uneven, scale=0.25),
         Tensor("gate", "grad_output", "float8_e5m2", bits(np.uint8, 9), {"only": 1}, scale=4.0),
         Tensor("mask", "buffer", "bool", random.integers(0, 2, (5, 3)).astype(bool), {"shard": 1}),
         Tensor("rows", "index", "uint8", random.integers(0, 255, 6).astype("u1"), {"only": 0}),
