@@ -155,6 +155,29 @@ def by_fraction(store: Store) -> str:
     return table([*head, "ratio at most 2"], rows)
 
 
+def by_build(store: Store) -> str:
+    """Of the tensors that each build of `ttrace` was tried on, which are not the same."""
+    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    models: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for record, tensor in _tensors(store):
+        key = record["precision"], record.get("build", "")
+        groups[key].append(tensor)
+        models[key].add(record["model"])
+    rows = []
+    for (precision, build), tensors in sorted(groups.items()):
+        sizes = {
+            fault: [_size(t, fault) for t in tensors if fault in t["faults"]]
+            for fault in ("scaled", "part_scaled")
+        }
+        quotients = [q for q in map(_quotient, tensors) if q is not None]
+        within = percent(sum(q <= 2 for q in quotients), len(quotients))
+        name = ", ".join(sorted(models[precision, build]))
+        row = [precision, build or "the first build", name, len(tensors)]
+        rows.append([*row, *three(sizes["scaled"]), *three(sizes["part_scaled"])[:2], within])
+    head = ["precision", "build", "models", "tensors", "whole: half", "9 of 10", "all"]
+    return table([*head, "1/16: half", "9 of 10", "ratio at most 2"], rows)
+
+
 def headline(store: Store) -> list[tuple[str, str, str]]:
     """(what, target, measured) of the issue's targets on detection."""
     targets = {"bf16": "≤ 8 %", "fp32": "≤ 3e-6"}

@@ -53,12 +53,18 @@ def text(store: Store, unfinished: Sequence[str]) -> str:
             + alarms.closest(store)
         ),
         "All false alarms": (
-            "Tensors beyond their tolerance (and slices), by the noise runs that were given.\n\n"
+            "Tensors beyond their tolerance (and slices), by the noise runs that were given; with"
+            " tokens that a router sent elsewhere, which are told and are no alarm by themselves,"
+            " but what follows from them may stay unjudged (exit code 3).\n\n"
             + alarms.listed(store)
         ),
         "Smallest caught scale error, by `ttrace selftest`": (
             "Caught in half, nine of ten and all of the tensors, three noise runs.\n\n"
             + limits.by_kind(store)
+        ),
+        "Smallest caught scale error, by build": (
+            "A line is of what its build was tried on; the lines of all builds together make up"
+            " every other table.\n\n" + limits.by_build(store)
         ),
         "A fault in a sixteenth over the same in the whole tensor": (
             limits.ratios(store) + "\n\n" + limits.ratios_by_size(store)
