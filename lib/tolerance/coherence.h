@@ -15,10 +15,11 @@
 
 namespace ttrace::tolerance {
 
-// The scale may be off by this many times m·c·w·N. Healthy runs reach 0.41 of what that allows with
-// three noise runs and 0.51 with one.
+// The scale may be off by this many times m·c·w·N. Healthy runs reach 0.37 of what that allows, and
+// 0.65 in the second step of AdamW.
 inline constexpr double kScaleMultiplier = 2;
-// Of a part, whose w is that of few directions, by so many. Healthy runs reach a quarter of it.
+// Of a part, whose w is that of few directions, by so many. Healthy runs reach 0.51 of it, and 0.65
+// in the second step of AdamW.
 inline constexpr double kPartScaleMultiplier = 1;
 // And by this share of the floor, f·ε.
 inline constexpr double kScaleFloor = 0.5;
