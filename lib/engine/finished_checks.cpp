@@ -112,6 +112,8 @@ void FinishedChecks::require_fits(const FinishedMeasurement& finished, const Pai
             "noise of no run");
     require(noise->cells.empty() || noise->cells.size() == noise->grid.cells(), pair.key,
             "noise of another grid");
+    require(noise->coherence.empty() || noise->coherence.size() == 1 + noise->grid.parts().size(),
+            pair.key, "a coherence of another grid");
   }
   require(measurement.cells.size() == (noise ? noise->grid.cells() : 0), pair.key,
           "sums of another grid");
