@@ -34,11 +34,11 @@ H5Z_filter_t filter_at(hid_t creation, int i) {
 ChunkedRange::~ChunkedRange() { chunk_memory().kept -= kept_.size() * chunk_bytes_; }
 
 std::unique_ptr<ChunkedRange> ChunkedRange::of(hid_t object, hid_t creation,
-                                               const DatasetFacts& facts, std::string file_name) {
+                                               const DatasetFacts& facts, std::string file_name,
+                                               const OpenFile& opened) {
   if (H5Pget_layout(creation) != H5D_CHUNKED || facts.shape.empty()) return nullptr;
   const auto bytes = tensor::byte_count(facts.shape, facts.dtype);
-  const auto file = open_file_of(object);
-  if (!bytes || *bytes == 0 || !file || has_user_block(object)) return nullptr;
+  if (!bytes || *bytes == 0 || has_user_block(object)) return nullptr;
 
   std::unique_ptr<ChunkedRange> range(new ChunkedRange);
   for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
@@ -58,8 +58,8 @@ std::unique_ptr<ChunkedRange> ChunkedRange::of(hid_t object, hid_t creation,
   if (!chunk_bytes || *chunk_bytes > kLargestChunk) return nullptr;
   range->object_ = object;
   range->file_ = std::move(file_name);
-  range->descriptor_ = file->descriptor;
-  range->file_end_ = file->end;
+  range->descriptor_ = opened.descriptor;
+  range->file_end_ = opened.end;
   range->shape_ = facts.shape;
   range->element_bytes_ = tensor::element_bytes(facts.dtype);
   range->chunk_bytes_ = *chunk_bytes;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tensor/box.h"
+#include "trace/hdf5/checked_driver.h"
 #include "trace/hdf5/handle.h"
 #include "trace/source.h"
 
@@ -21,9 +22,10 @@ class ChunkedRange {
  public:
   // Nothing where the library has to read: another layout, other filters than shuffle before
   // deflate, a file with a user block (HDF5 1.10 does not count it in addresses of chunks).
-  // `object` is the open dataset, of `file`, and must outlive the range. Hold a LibraryLock.
+  // `object` is the open dataset, of `file`, which is `opened`, and must outlive the range. Hold a
+  // LibraryLock.
   static std::unique_ptr<ChunkedRange> of(hid_t object, hid_t creation, const DatasetFacts& facts,
-                                          std::string file);
+                                          std::string file, const OpenFile& opened);
 
   // Bits of `box`. Thread-safe. Chunks of the last reads are kept, as the next box often needs
   // them too: up to kKeptBytes, less where all ranges together would keep more than they may, and

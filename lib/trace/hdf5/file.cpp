@@ -114,7 +114,7 @@ Handle File::open_plain(const std::string& dataset) const {
 std::unique_ptr<Dataset> File::open_dataset(const std::string& dataset) const {
   const LibraryLock lock;
   const ReadingNote note(path_);
-  return std::make_unique<StoredDataset>(path_, dataset, open_plain(dataset));
+  return std::make_unique<StoredDataset>(path_, dataset, open_plain(dataset), opened_);
 }
 
 std::string File::read_string(const std::string& dataset) const {

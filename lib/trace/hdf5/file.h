@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "trace/hdf5/checked_driver.h"
 #include "trace/hdf5/handle.h"
 #include "trace/source.h"
 
@@ -32,13 +33,15 @@ class File {
   std::optional<std::uint64_t> root_attribute(const std::string& name) const;
 
  private:
-  File(std::string path, Handle file) : path_(std::move(path)), file_(std::move(file)) {}
+  File(std::string path, Handle file)
+      : path_(std::move(path)), file_(std::move(file)), opened_(open_file_of(file_.get())) {}
 
   Handle open_plain(const std::string& dataset) const;
   const Handle& group_of(const std::string& dataset) const;
 
   std::string path_;
   Handle file_;
+  std::optional<OpenFile> opened_;
   mutable std::map<std::string, Handle>
       groups_;  // open, reached through hard links; under the lock
 };

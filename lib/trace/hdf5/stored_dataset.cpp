@@ -91,22 +91,6 @@ void check_dtype_attribute(hid_t object, tensor::DType dtype, const std::string&
   }
 }
 
-// HDF5 has one lock for all files and threads: what lies in one piece is read past it.
-std::optional<RawRange> raw_range(hid_t object, hid_t creation, const DatasetFacts& facts) {
-  if (H5Pget_layout(creation) != H5D_CONTIGUOUS) return std::nullopt;
-  const auto bytes = tensor::byte_count(facts.shape, facts.dtype);
-  if (!bytes || *bytes == 0) return std::nullopt;
-  const haddr_t offset = H5Dget_offset(object);
-  const auto file = open_file_of(object);
-  if (offset == HADDR_UNDEF || !file) {
-    H5Eclear2(H5E_DEFAULT);
-    return std::nullopt;
-  }
-  // What lies outside the file is HDF5's to refuse.
-  if (offset > file->end || *bytes > file->end - offset) return std::nullopt;
-  return RawRange{file->descriptor, offset, *bytes};
-}
-
 }  // namespace
 
 void require_plain_storage(hid_t creation, const std::string& file, const std::string& dataset) {
@@ -131,11 +115,10 @@ void require_plain_storage(hid_t creation, const std::string& file, const std::s
   }
 }
 
-StoredDataset::StoredDataset(std::string file, std::string path, Handle object)
-    : file_(std::move(file)), path_(std::move(path)), object_(std::move(object)) {
+StoredDataset::StoredDataset(std::string file, std::string path, Handle object,
+                             const std::optional<OpenFile>& opened)
+    : file_(std::move(file)), path_(std::move(path)), object_(std::move(object)), opened_(opened) {
   const LibraryLock lock;
-  const Handle creation(H5Dget_create_plist(object_.get()), H5Pclose);
-  require_plain_storage(creation.get(), file_, path_);
   type_ = Handle(H5Dget_type(object_.get()), H5Tclose);
   const auto dtype = recognise_datatype(type_.get());
   if (!dtype) {
@@ -145,10 +128,33 @@ StoredDataset::StoredDataset(std::string file, std::string path, Handle object)
   }
   facts_ = {*dtype, shape_of(object_.get(), file_, path_)};
   check_dtype_attribute(object_.get(), *dtype, file_, path_);
+  if (find_raw_range()) return;
+  const Handle creation(H5Dget_create_plist(object_.get()), H5Pclose);
+  require_plain_storage(creation.get(), file_, path_);
   require_written(object_.get(), creation.get(), facts_, file_, path_);
-  opened_ = open_file_of(object_.get());
-  raw_ = raw_range(object_.get(), creation.get(), facts_);
-  chunked_ = ChunkedRange::of(object_.get(), creation.get(), facts_, file_);
+  if (opened_) {
+    chunked_ = ChunkedRange::of(object_.get(), creation.get(), facts_, file_, *opened_);
+  }
+}
+
+// HDF5 has one lock for all files and threads: what lies in one piece is read past it. What has an
+// address is stored in one piece in this very file, so neither filters nor external files need be
+// looked for, which takes longer than all the rest.
+bool StoredDataset::find_raw_range() {
+  const auto bytes = tensor::byte_count(facts_.shape, facts_.dtype);
+  if (!opened_ || !bytes || *bytes == 0) return false;
+  const haddr_t offset = H5Dget_offset(object_.get());
+  if (offset == HADDR_UNDEF) {
+    H5Eclear2(H5E_DEFAULT);
+    return false;
+  }
+  // What lies outside the file, or is smaller than its shape, is HDF5's to refuse.
+  if (offset > opened_->end || *bytes > opened_->end - offset ||
+      H5Dget_storage_size(object_.get()) < *bytes) {
+    return false;
+  }
+  raw_ = RawRange{opened_->descriptor, offset, *bytes};
+  return true;
 }
 
 void StoredDataset::read(const tensor::Box& box, std::span<std::byte> out) const {

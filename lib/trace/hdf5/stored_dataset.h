@@ -18,13 +18,16 @@ void require_plain_storage(hid_t creation, const std::string& file, const std::s
 
 class StoredDataset : public Dataset {
  public:
-  // `object` is the open dataset; throws an input error if the format does not allow it.
-  StoredDataset(std::string file, std::string path, Handle object);
+  // `object` is the open dataset, `opened` the file below the library, if that is known; throws an
+  // input error if the format does not allow it.
+  StoredDataset(std::string file, std::string path, Handle object,
+                const std::optional<OpenFile>& opened);
 
   const DatasetFacts& facts() const override { return facts_; }
   void read(const tensor::Box& box, std::span<std::byte> out) const override;
 
  private:
+  bool find_raw_range();
   void read_by_library(const tensor::Box& box, std::span<std::byte> out) const;
 
   std::string file_;
