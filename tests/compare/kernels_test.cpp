@@ -103,6 +103,31 @@ TEST_CASE("every kernel gives the same bits for every type, length and address",
   }
 }
 
+TEST_CASE("equal tiles are summed as any others are, to the bit", "[kernels]") {
+  Random random(12);
+  for (const DType dtype : kFloats) {
+    const std::size_t width = tensor::element_bytes(dtype);
+    for (const std::size_t count : {1U, 31U, 32U, 33U, 100U, 4095U, 4096U}) {
+      CAPTURE(tensor::dtype_name(dtype), count);
+      const std::vector<std::byte> r = finite_bits(dtype, count, random);
+      for (const Kernel* kernel : usable_kernels()) {
+        CAPTURE(kernel->isa);
+        const TileSums equal = sums_of(*kernel, stored_as(dtype), r.data(), r.data(), count);
+        CHECK(equal.d2 == 0);
+        CHECK(equal.d == 0);
+        CHECK(equal.largest == 0);
+        CHECK(equal.unequal == 0);
+        CHECK(equal.c2 == equal.r2);
+        CHECK(equal.rc == equal.r2);
+        // Another candidate does not change Σ r², and is summed in the other way.
+        std::vector<std::byte> other = r;
+        other[count * width - 1] ^= std::byte{0x80};
+        CHECK(sums_of(*kernel, stored_as(dtype), r.data(), other.data(), count).r2 == equal.r2);
+      }
+    }
+  }
+}
+
 TEST_CASE("every kernel decodes every pattern of the narrow types", "[kernels]") {
   for (const DType dtype :
        {DType::kFloat16, DType::kBFloat16, DType::kFloat8E4M3, DType::kFloat8E5M2}) {
