@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 
 #include "base/parallel.h"
 #include "compare/sections.h"
@@ -57,7 +56,11 @@ bool is_to_be_measured(const Result& result) {
 
 void measure_pairs(const MeasuredSides& sides, const std::vector<Pair>& pairs, unsigned threads,
                    std::vector<Result>& results, const WorkHooks& hooks) {
+  const auto work_of = [&](std::size_t i) {
+    return std::make_unique<PairWork>(sides, pairs[i], results[i].exact);
+  };
   std::vector<Task> tasks;
+  std::vector<Task> noise_tasks;
   std::vector<std::unique_ptr<PairWork>> works(pairs.size());
   for (const std::size_t i : in_order_of_files(pairs, results)) {
     if (hooks.progress != nullptr) {
@@ -68,14 +71,20 @@ void measure_pairs(const MeasuredSides& sides, const std::vector<Pair>& pairs, u
     for (std::size_t section = 0; section < sections.size(); ++section) {
       tasks.push_back({i, section, tensor::volume(sections[section])});
     }
+    if (sections.size() == 1) continue;
+    works[i] = work_of(i);
+    for (std::size_t section = 0; section < sections.size(); ++section) {
+      if (works[i]->has_noise_sections()) noise_tasks.push_back({i, section, 0});
+    }
   }
-  std::vector<std::once_flag> begun(pairs.size());
+  base::parallel_for(noise_tasks.size(), threads, [&](std::size_t t) {
+    if (!hooks.stopped()) works[noise_tasks[t].pair]->measure_noise(noise_tasks[t].section);
+  });
   base::parallel_for(tasks.size(), threads, [&](std::size_t t) {
     const auto [i, section, elements] = tasks[t];
     if (hooks.stopped()) return;
-    std::call_once(begun[i], [&, pair = i] {
-      works[pair] = std::make_unique<PairWork>(sides, pairs[pair], results[pair].exact);
-    });
+    // Of one section, and so one thread's own.
+    if (!works[i]) works[i] = work_of(i);
     const bool last = works[i]->measure(section);
     if (hooks.progress != nullptr) hooks.progress->advance(bytes_of(pairs[i], elements));
     if (!last) return;

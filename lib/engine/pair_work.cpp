@@ -4,6 +4,7 @@
 #include "compare/sections.h"
 
 namespace ttrace::engine {
+namespace {
 
 void settle(report::Comparison comparison, report::Result& result) {
   if (const auto& place = comparison.measurement.largest_place) {
@@ -18,63 +19,73 @@ void settle(const std::string& unreadable, report::Result& result) {
   result.reason = unreadable;
 }
 
+}  // namespace
+
 PairWork::PairWork(const MeasuredSides& sides, const Pair& pair, bool exact)
     : sides_(sides),
       pair_(pair),
       sections_(compare::sections_of(pair.reference->shape)),
       measured_(sections_.size()),
+      noise_left_(sections_.size()),
       left_(sections_.size()) {
   if (exact) return;
   if (!pair.noise.empty()) {
-    grid_ = sides.noise.grid_for(pair);
     noise_.resize(sections_.size());
     return;
   }
-  std::uint64_t nothing_read = 0;
-  known_noise_ = sides.noise.of(sides.reference, pair, nothing_read);
-  if (known_noise_) grid_ = known_noise_->grid;
+  estimate_ = sides.noise.of(sides.reference, pair, noise_bytes_);
 }
 
-bool PairWork::needless(std::size_t section) {
-  const std::lock_guard lock(mutex_);
-  return !unreadable_.empty() && unreadable_.begin()->first < section;
-}
-
-void PairWork::measure_into_place(std::size_t section) {
-  const compare::TensorRef reference(&sides_.reference, pair_.reference);
-  if (!noise_.empty()) {
-    noise_[section] =
-        compare::measure_noise_section(reference, pair_.noise, *grid_, sections_[section]);
+// The problem of a later section does not count, so it need not be looked for.
+template <typename Work>
+void PairWork::note_problem(std::size_t section, std::map<std::size_t, std::string>& problems,
+                            Work work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!noise_problems_.empty() && &problems != &noise_problems_) return;
+    if (!problems.empty() && problems.begin()->first < section) return;
   }
-  measured_[section] = compare::measure_section(reference, {&sides_.candidate, pair_.candidate},
-                                                grid_ ? &*grid_ : nullptr, sections_[section]);
+  try {
+    work();
+  } catch (const base::Error& error) {
+    if (error.kind() != base::ErrorKind::kInput) throw;
+    const std::lock_guard lock(mutex_);
+    problems.emplace(section, error.what());
+  }
+}
+
+void PairWork::measure_noise(std::size_t section) {
+  const compare::Grid grid = sides_.noise.grid_for(pair_);
+  note_problem(section, noise_problems_, [&] {
+    noise_[section] = compare::measure_noise_section({&sides_.reference, pair_.reference},
+                                                     pair_.noise, grid, sections_[section]);
+  });
+  const std::lock_guard lock(mutex_);
+  if (--noise_left_ > 0 || !noise_problems_.empty()) return;
+  const compare::Noise noise = compare::put_together(noise_, grid);
+  noise_bytes_ = noise.bytes_read;
+  estimate_ = tolerance::estimate_of(noise, grid);
 }
 
 bool PairWork::measure(std::size_t section) {
-  std::optional<std::string> problem;
-  try {
-    if (!needless(section)) measure_into_place(section);
-  } catch (const base::Error& error) {
-    if (error.kind() != base::ErrorKind::kInput) throw;
-    problem = error.what();
-  }
+  if (!noise_.empty() && sections() == 1) measure_noise(section);
+  note_problem(section, problems_, [&] {
+    measured_[section] = compare::measure_section(
+        {&sides_.reference, pair_.reference}, {&sides_.candidate, pair_.candidate},
+        estimate_ ? &estimate_->grid : nullptr, sections_[section]);
+  });
   const std::lock_guard lock(mutex_);
-  if (problem) unreadable_.emplace(section, std::move(*problem));
   return --left_ == 0;
 }
 
 void PairWork::finish(report::Result& result) {
-  if (!unreadable_.empty()) return settle(unreadable_.begin()->second, result);
-  report::Comparison comparison;
-  comparison.noise = std::move(known_noise_);
-  std::uint64_t noise_bytes = 0;
-  if (!noise_.empty()) {
-    const compare::Noise noise = compare::put_together(noise_, *grid_);
-    noise_bytes = noise.bytes_read;
-    comparison.noise = tolerance::estimate_of(noise, *grid_);
+  for (const auto* problems : {&noise_problems_, &problems_}) {
+    if (!problems->empty()) return settle(problems->begin()->second, result);
   }
+  report::Comparison comparison;
   comparison.measurement = compare::put_together(std::move(measured_));
-  comparison.measurement.bytes_read += noise_bytes;
+  comparison.measurement.bytes_read += noise_bytes_;
+  comparison.noise = std::move(estimate_);
   settle(std::move(comparison), result);
 }
 
