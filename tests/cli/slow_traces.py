@@ -40,3 +40,30 @@ def write_zeros(path: Path, *chunks: int) -> Path:
         manifest = {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": entries}
         file["manifest"] = json.dumps(manifest)
     return path
+
+
+def write_slow_tensor(path: Path) -> Path:
+    """A tensor that takes no time, and one that takes seconds in one piece with --memory 64M: its
+    chunks are as high as it is and all together more than may be kept, so that each is inflated
+    again for every few rows."""
+    side, width = 4096, 64
+    chunk = zlib.compress(bytes(4 * side * width), 4)
+    entries = [
+        {"name": name, "kind": "output", "step": 0, "dtype": "float32", "shape": [side, columns]}
+        for name, columns in (("t000", width), ("t001", side))
+    ]
+    with h5py.File(path, "w") as file:
+        for entry in entries:
+            dataset = file.create_dataset(
+                f"/step_000000/output/{entry['name']}",
+                entry["shape"],
+                "<f4",
+                chunks=(side, width),
+                compression="gzip",
+                compression_opts=4,
+            )
+            for column in range(0, entry["shape"][1], width):
+                dataset.id.write_direct_chunk((0, column), chunk)
+        manifest = {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": entries}
+        file["manifest"] = json.dumps(manifest)
+    return path
