@@ -72,6 +72,7 @@ struct MeasuredSection {
   std::map<CheckPath, ReplicaCheck> checks;
 };
 
+// As measure(), of the elements of `section` alone; throws as it does.
 MeasuredSection measure_section(const TensorRef& reference, const TensorRef& candidate,
                                 const Grid* grid, const tensor::Box& section,
                                 const LeftOutRows* left_out = nullptr);

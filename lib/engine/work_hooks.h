@@ -14,7 +14,7 @@ struct WorkHooks {
   std::function<void(std::size_t i)> finished = nullptr;
   // May be null.
   base::Progress* progress = nullptr;
-  // No further pair is begun once it is true. May be null.
+  // Once it is true nothing further is begun, of a large pair no further section. May be null.
   const std::atomic<bool>* stop = nullptr;
 
   bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ import h5py
 import jsonschema
 import pytest
 from support.ttrace_cli import REPOSITORY, TESTDATA
+
+from conformance.changed import REMOVED, changed
 
 from .conftest import Run
 from .write_trace import manifest as script_manifest
@@ -21,7 +22,6 @@ EXAMPLES = sorted(
 )
 SCHEMA = json.loads((REPOSITORY / "schemas" / "manifest.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-REMOVED = object()
 
 GOOD = {
     "schema": "ttrace.manifest/1",
@@ -162,18 +162,6 @@ BROKEN: dict[str, tuple[tuple, Any]] = {
 }
 
 
-def changed(path: tuple, value: Any) -> dict:
-    manifest = copy.deepcopy(GOOD)
-    part = manifest
-    for step in path[:-1]:
-        part = part[step]
-    if value is REMOVED:
-        del part[path[-1]]
-    else:
-        part[path[-1]] = value
-    return manifest
-
-
 def lint(ttrace: Run, folder: Path, text: str) -> tuple[int, str]:
     (folder / "manifest.json").write_text(text)
     done = ttrace("lint", "--manifest-only", folder)
@@ -233,7 +221,7 @@ def test_real_manifests_are_accepted_by_both(ttrace: Run, tmp_path: Path, name: 
 
 @pytest.mark.parametrize("name", PLACEMENTS)
 def test_every_placement_is_accepted_by_both(ttrace: Run, tmp_path: Path, name: str) -> None:
-    manifest = changed((*TENSOR, "placements", "tp"), PLACEMENTS[name])
+    manifest = changed(GOOD, (*TENSOR, "placements", "tp"), PLACEMENTS[name])
     if name == "only":
         del manifest["tensors"][0]["held_at"]
     VALIDATOR.validate(manifest)
@@ -243,7 +231,7 @@ def test_every_placement_is_accepted_by_both(ttrace: Run, tmp_path: Path, name: 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_manifests_are_refused_by_both(ttrace: Run, tmp_path: Path, name: str) -> None:
-    manifest = changed(*BROKEN[name])
+    manifest = changed(GOOD, *BROKEN[name])
     assert not VALIDATOR.is_valid(manifest)
     exit_code, said = lint(ttrace, tmp_path, json.dumps(manifest))
     assert exit_code == 2, said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 from support.ttrace_cli import REPOSITORY
+
+from conformance.changed import REMOVED, changed
 
 from .conftest import Run
 from .test_manifest_schema import PLACEMENTS
@@ -26,7 +27,6 @@ VALIDATORS = {
     name: jsonschema.Draft202012Validator(schema, registry=REGISTRY)
     for name, schema in SCHEMAS.items()
 }
-REMOVED = object()
 
 # Of one rank and of two; every rule below fits them.
 MANIFEST = {
@@ -162,18 +162,6 @@ BROKEN_MAPS: dict[str, tuple[tuple, Any]] = {
     "transpose of a negative dimension": ((*JOIN, "transpose"), [1, -2]),
     "transpose of text": ((*JOIN, "transpose"), ["1", "0"]),
 }
-
-
-def changed(document: dict, path: tuple, value: Any) -> dict:
-    result = copy.deepcopy(document)
-    part: Any = result
-    for step in path[:-1]:
-        part = part[step]
-    if value is REMOVED:
-        del part[path[-1]]
-    else:
-        part[path[-1]] = value
-    return result
 
 
 def read_layout(ttrace: Run, folder: Path, rules: dict) -> tuple[int, str]:

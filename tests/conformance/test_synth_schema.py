@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 from support.ttrace_cli import REPOSITORY
+
+from conformance.changed import REMOVED, changed
 
 from .conftest import Run
 from .test_manifest_schema import PLACEMENTS
@@ -23,7 +24,6 @@ REGISTRY = Registry().with_resources(
     (schema["$id"], Resource.from_contents(schema)) for schema in SCHEMAS
 )
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMAS[0], registry=REGISTRY)
-REMOVED = object()
 
 SPEC: dict[str, Any] = {
     "schema": "ttrace.synth/1",
@@ -94,18 +94,6 @@ BROKEN: dict[str, tuple[tuple, Any]] = {
 }
 
 
-def changed(path: tuple, value: Any) -> dict:
-    spec = copy.deepcopy(SPEC)
-    part: Any = spec
-    for step in path[:-1]:
-        part = part[step]
-    if value is REMOVED:
-        del part[path[-1]]
-    else:
-        part[path[-1]] = value
-    return spec
-
-
 def read(ttrace: Run, folder: Path, spec: dict) -> tuple[int, str]:
     (folder / "spec.json").write_text(json.dumps(spec))
     done = ttrace("synth", "-o", folder / "run", "--spec", folder / "spec.json", "--manifest-only")
@@ -132,7 +120,7 @@ def test_the_spec_of_the_page_is_accepted_by_both(ttrace: Run, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", PLACEMENTS)
 def test_every_placement_is_known_to_both(ttrace: Run, tmp_path: Path, name: str) -> None:
-    spec = changed((*GROUP, "placements", "tp"), PLACEMENTS[name])
+    spec = changed(SPEC, (*GROUP, "placements", "tp"), PLACEMENTS[name])
     spec["tensors"][0]["shape"] = [4, 2]
     del spec["tensors"][0]["held_at"]
     VALIDATOR.validate(spec)
@@ -143,7 +131,7 @@ def test_every_placement_is_known_to_both(ttrace: Run, tmp_path: Path, name: str
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_spec_is_refused_by_both(ttrace: Run, tmp_path: Path, name: str) -> None:
-    spec = changed(*BROKEN[name])
+    spec = changed(SPEC, *BROKEN[name])
     assert not VALIDATOR.is_valid(spec)
     exit_code, said = read(ttrace, tmp_path, spec)
     assert exit_code == 2, said
