@@ -2,7 +2,9 @@
 // described by their fields.
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <span>
 
 #include "tensor/dtype.h"
 #include "trace/hdf5/handle.h"
@@ -11,6 +13,10 @@ namespace ttrace::trace::hdf5 {
 
 // The type of schemas/trace-v1.md for `dtype`.
 Handle make_datatype(tensor::DType dtype);
+
+// The element type that a datatype message of an object header describes exactly, or nothing; what
+// follows the description is padding. Hold no LibraryLock.
+std::optional<tensor::DType> recognise_stored_datatype(std::span<const std::byte> message);
 
 // The element type that `type` describes exactly, or nothing (another byte order, width or layout).
 std::optional<tensor::DType> recognise_datatype(hid_t type);

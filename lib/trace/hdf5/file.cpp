@@ -5,10 +5,16 @@
 #include <filesystem>
 #include <vector>
 
+#if H5_VERSION_GE(1, 12, 0)
+#include <H5VLnative.h>
+#endif
+
 #include "base/error.h"
 #include "base/number_text.h"
 #include "trace/hdf5/checked_driver.h"
 #include "trace/hdf5/chunked_range.h"
+#include "trace/hdf5/plain_dataset.h"
+#include "trace/hdf5/plain_header.h"
 #include "trace/hdf5/reading_note.h"
 #include "trace/hdf5/stored_dataset.h"
 
@@ -24,8 +30,9 @@ constexpr std::size_t kMostGroups = 64;
 
 // A step of a path must be a real member of its group: a soft or external link could lead out of
 // the file. `from` is the file or a group, `step` a path from there, `name` the step in full.
-void require_hard_link(hid_t from, const std::string& step, const std::string& path,
-                       const std::string& dataset, const std::string& name) {
+// Returns the address of its object header.
+haddr_t require_hard_link(hid_t from, const std::string& step, const std::string& path,
+                          const std::string& dataset, const std::string& name) {
   H5L_info_t info;
   if (H5Lget_info(from, step.c_str(), &info, H5P_DEFAULT) < 0) {
     H5Eclear2(H5E_DEFAULT);
@@ -37,9 +44,32 @@ void require_hard_link(hid_t from, const std::string& step, const std::string& p
                             ": a soft or external link, which a trace may not contain; write the "
                             "dataset into the file itself");
   }
+#if H5_VERSION_GE(1, 12, 0)
+  haddr_t address = HADDR_UNDEF;
+  H5VLnative_token_to_addr(from, info.u.token, &address);
+  return address;
+#else
+  return info.u.address;
+#endif
+}
+
+bool counts_from_start(hid_t file) {
+  const Handle creation(H5Fget_create_plist(file), H5Pclose);
+  hsize_t user_block = 1;
+  std::size_t address_bytes = 0;
+  std::size_t size_bytes = 0;
+  return H5Pget_userblock(creation.get(), &user_block) >= 0 && user_block == 0 &&
+         H5Pget_sizes(creation.get(), &address_bytes, &size_bytes) >= 0 && address_bytes == 8 &&
+         size_bytes == 8;
 }
 
 }  // namespace
+
+File::File(std::string path, Handle file)
+    : path_(std::move(path)),
+      file_(std::move(file)),
+      opened_(open_file_of(file_.get())),
+      has_plain_addresses_(counts_from_start(file_.get())) {}
 
 std::shared_ptr<const File> File::open(const std::string& path) {
   std::error_code error;
@@ -99,7 +129,14 @@ const Handle& File::group_of(const std::string& dataset) const {
   return groups_.emplace(name, std::move(group)).first->second;
 }
 
-Handle File::open_plain(const std::string& dataset) const {
+haddr_t File::address_of(const std::string& dataset) const {
+  const LibraryLock lock;
+  const ReadingNote note(path_);
+  return require_hard_link(group_of(dataset).get(), dataset.substr(dataset.rfind('/') + 1), path_,
+                           dataset, dataset);
+}
+
+Handle File::open_object(const std::string& dataset) const {
   const Handle& group = group_of(dataset);
   const std::string member = dataset.substr(dataset.rfind('/') + 1);
   require_hard_link(group.get(), member, path_, dataset, dataset);
@@ -112,15 +149,21 @@ Handle File::open_plain(const std::string& dataset) const {
 }
 
 std::unique_ptr<Dataset> File::open_dataset(const std::string& dataset) const {
+  if (opened_ && has_plain_addresses_) {
+    const haddr_t address = address_of(dataset);
+    if (const auto header = read_plain_header(*opened_, address, path_ + ": " + dataset)) {
+      return std::make_unique<PlainDataset>(shared_from_this(), dataset, *header, *opened_);
+    }
+  }
   const LibraryLock lock;
   const ReadingNote note(path_);
-  return std::make_unique<StoredDataset>(path_, dataset, open_plain(dataset), opened_);
+  return std::make_unique<StoredDataset>(path_, dataset, open_object(dataset), opened_);
 }
 
 std::string File::read_string(const std::string& dataset) const {
   const LibraryLock lock;
   const ReadingNote note(path_);
-  const Handle object = open_plain(dataset);
+  const Handle object = open_object(dataset);
   const Handle type(H5Dget_type(object.get()), H5Tclose);
   const Handle space(H5Dget_space(object.get()), H5Sclose);
   const Handle creation(H5Dget_create_plist(object.get()), H5Pclose);

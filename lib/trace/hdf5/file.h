@@ -13,7 +13,7 @@
 
 namespace ttrace::trace::hdf5 {
 
-class File {
+class File : public std::enable_shared_from_this<File> {
  public:
   // Throws an input error if `path` is absent, not a regular file, truncated or not HDF5.
   static std::shared_ptr<const File> open(const std::string& path);
@@ -33,15 +33,17 @@ class File {
   std::optional<std::uint64_t> root_attribute(const std::string& name) const;
 
  private:
-  File(std::string path, Handle file)
-      : path_(std::move(path)), file_(std::move(file)), opened_(open_file_of(file_.get())) {}
+  File(std::string path, Handle file);
 
-  Handle open_plain(const std::string& dataset) const;
+  Handle open_object(const std::string& dataset) const;
+  // Where the object header of a dataset lies in the file, or HADDR_UNDEF.
+  haddr_t address_of(const std::string& dataset) const;
   const Handle& group_of(const std::string& dataset) const;
 
   std::string path_;
   Handle file_;
   std::optional<OpenFile> opened_;
+  bool has_plain_addresses_ = false;  // of 8 bytes, counted from the start of the file
   mutable std::map<std::string, Handle>
       groups_;  // open, reached through hard links; under the lock
 };
