@@ -30,6 +30,21 @@ std::string escaped(std::string_view key) {
   return printable(out);
 }
 
+// The pointer from `from` to `sought`, if it is `from` or in it.
+std::optional<std::string> pointer_to(const json& sought, const json& from) {
+  if (&sought == &from) return "";
+  if (from.is_array()) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      if (const auto rest = pointer_to(sought, from[i])) return concat("/", i, *rest);
+    }
+  } else if (from.is_object()) {
+    for (const auto& [key, value] : from.items()) {
+      if (const auto rest = pointer_to(sought, value)) return concat("/", escaped(key), *rest);
+    }
+  }
+  return std::nullopt;
+}
+
 // Builds the document as it is read. nlohmann's own builder keeps the last of two equal keys, where
 // what says two things must be refused; with a callback to find them it goes through all elements
 // of an array at the end of each.
@@ -116,10 +131,19 @@ JsonDocument::JsonDocument(std::string_view text, std::string file)
 
 JsonDocument::~JsonDocument() = default;
 
-JsonCursor JsonDocument::root() const { return {&parsed_->value, &file_, ""}; }
+JsonCursor JsonDocument::root() const { return {&parsed_->value, this}; }
 
-std::string JsonDocument::text_of(const JsonCursor& cursor, const JsonDocument& document) {
-  return document.parsed_->value.at(json::json_pointer(cursor.pointer())).dump();
+std::string JsonDocument::pointer_of(const void* value) const {
+  return pointer_to(value_of(value), parsed_->value).value_or("");
+}
+
+std::string JsonCursor::pointer() const { return document_->pointer_of(value_); }
+
+std::string JsonCursor::text() const { return value_of(value_).dump(); }
+
+std::string JsonCursor::place() const {
+  const std::string where = pointer();
+  return concat(document_->file(), ": ", where.empty() ? "the top level" : where);
 }
 
 bool JsonCursor::is_null() const { return value_of(value_).is_null(); }
@@ -158,7 +182,7 @@ std::vector<JsonCursor> JsonCursor::items() const {
   const json& value = value_of(value_);
   found.reserve(value.size());
   for (std::size_t i = 0; i < value.size(); ++i) {
-    found.emplace_back(&value[i], file_, concat(pointer_, "/", i));
+    found.emplace_back(&value[i], document_);
   }
   return found;
 }
@@ -167,15 +191,16 @@ std::vector<std::pair<std::string, JsonCursor>> JsonCursor::members() const {
   if (!is_object()) throw error("expected an object, found ", value_of(value_).type_name());
   std::vector<std::pair<std::string, JsonCursor>> found;
   for (const auto& [key, value] : value_of(value_).items()) {
-    found.emplace_back(key, JsonCursor(&value, file_, concat(pointer_, "/", escaped(key))));
+    found.emplace_back(key, JsonCursor(&value, document_));
   }
   return found;
 }
 
 void JsonCursor::allow_keys(std::initializer_list<std::string_view> keys) const {
-  for (const auto& [key, value] : members()) {
+  if (!is_object()) throw error("expected an object, found ", value_of(value_).type_name());
+  for (const auto& [key, value] : value_of(value_).items()) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
-      throw value.error("unknown key, expected one of ", [&keys] {
+      throw JsonCursor(&value, document_).error("unknown key, expected one of ", [&keys] {
         std::string list;
         for (const std::string_view known : keys) list += concat(list.empty() ? "" : ", ", known);
         return list;
@@ -189,7 +214,7 @@ std::optional<JsonCursor> JsonCursor::find(std::string_view key) const {
   if (!value.is_object()) throw error("expected an object, found ", value.type_name());
   const auto found = value.find(key);
   if (found == value.end()) return std::nullopt;
-  return JsonCursor(&*found, file_, concat(pointer_, "/", escaped(key)));
+  return JsonCursor(&*found, document_);
 }
 
 JsonCursor JsonCursor::require(std::string_view key) const {

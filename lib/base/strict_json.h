@@ -15,13 +15,18 @@
 
 namespace ttrace::base {
 
-// One value inside a document and where it stands. Valid as long as its document.
+class JsonDocument;
+
+// One value inside a document. Valid as long as its document.
 class JsonCursor {
  public:
-  JsonCursor(const void* value, const std::string* file, std::string pointer)
-      : value_(value), file_(file), pointer_(std::move(pointer)) {}
+  JsonCursor(const void* value, const JsonDocument* document)
+      : value_(value), document_(document) {}
 
-  const std::string& pointer() const { return pointer_; }
+  // Where it stands. Looked for in the whole document: for errors only.
+  std::string pointer() const;
+  // Compact JSON text, for parts of a document that are passed on unread.
+  std::string text() const;
   bool is_null() const;
   bool is_string() const;
   bool is_object() const;
@@ -42,13 +47,14 @@ class JsonCursor {
 
   template <typename... Parts>
   Error error(const Parts&... parts) const {
-    return input_error(*file_, ": ", pointer_.empty() ? "the top level" : pointer_, ": ", parts...);
+    return input_error(place(), ": ", parts...);
   }
 
  private:
+  std::string place() const;  // file and pointer
+
   const void* value_;
-  const std::string* file_;
-  std::string pointer_;
+  const JsonDocument* document_;
 };
 
 class JsonDocument {
@@ -61,8 +67,9 @@ class JsonDocument {
   JsonDocument& operator=(const JsonDocument&) = delete;
 
   JsonCursor root() const;
-  // The value as compact JSON text, for parts of a document that are passed on unread.
-  static std::string text_of(const JsonCursor& cursor, const JsonDocument& document);
+  const std::string& file() const { return file_; }
+  // The JSON pointer (RFC 6901) of a cursor's value.
+  std::string pointer_of(const void* value) const;
 
  private:
   struct Parsed;

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "base/checked.h"
@@ -66,7 +68,7 @@ PlanFacts plan_from(const JsonCursor& object) {
   return plan;
 }
 
-RunFacts run_from(const JsonCursor& object, const base::JsonDocument& document) {
+RunFacts run_from(const JsonCursor& object) {
   object.allow_keys({"framework", "model", "precision", "command", "created", "collector", "noise",
                      "plan", "extra"});
   RunFacts run;
@@ -86,7 +88,7 @@ RunFacts run_from(const JsonCursor& object, const base::JsonDocument& document) 
   if (const auto plan = object.find("plan")) run.plan = plan_from(*plan);
   if (const auto extra = object.find("extra")) {
     extra->members();
-    run.extra_json = base::JsonDocument::text_of(*extra, document);
+    run.extra_json = extra->text();
   }
   return run;
 }
@@ -255,23 +257,24 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   root.allow_keys({"schema", "run", "meshes", "tensors", "optimizer", "modules"});
 
   Manifest manifest;
-  if (const auto run = root.find("run")) manifest.run = run_from(*run, document);
+  if (const auto run = root.find("run")) manifest.run = run_from(*run);
   const JsonCursor meshes = root.require("meshes");
   for (const auto& [name, object] : meshes.members()) {
     manifest.meshes.emplace(name, mesh_from(object));
   }
   if (!manifest.meshes.contains("")) throw meshes.error("the default mesh \"\" is missing");
 
-  std::map<TensorKey, std::string> seen;
+  // The keys stay where they are: the list does not grow.
+  std::map<std::reference_wrapper<const TensorKey>, std::size_t, std::less<TensorKey>> seen;
   const std::vector<JsonCursor> tensors = root.require("tensors").items();
   manifest.tensors.reserve(tensors.size());
   for (const JsonCursor& object : tensors) {
-    TensorEntry entry = tensor_from(object, manifest.meshes);
-    const auto [earlier, fresh] = seen.emplace(entry.key, object.pointer());
+    const TensorEntry& entry = manifest.tensors.emplace_back(tensor_from(object, manifest.meshes));
+    const auto [earlier, fresh] = seen.emplace(entry.key, seen.size());
     if (!fresh) {
-      throw object.error("the same key as ", earlier->second, ": ", to_string(entry.key));
+      throw object.error("the same key as ", tensors[earlier->second].pointer(), ": ",
+                         to_string(entry.key));
     }
-    manifest.tensors.push_back(std::move(entry));
   }
   if (const auto optimizer = root.find("optimizer")) {
     for (const JsonCursor& object : optimizer->items()) {
