@@ -1,5 +1,6 @@
 #include "judged_pair.h"
 
+#include "base/parallel.h"
 #include "output_file.h"
 #include "trace/hdf5/reader.h"
 
@@ -29,14 +30,18 @@ void JudgedPairFlags::require_not_input(const std::string& output) const {
   for (const std::string& input : inputs) require_not_of_trace(output, input);
 }
 
-JudgedPair::JudgedPair(const JudgedPairFlags& flags)
-    : flags_(flags),
-      reference_(trace::hdf5::open_trace(flags.reference)),
-      candidate_(flags.candidate, flags.layout) {
-  for (const std::string& path : flags.noise) {
-    runs_.push_back(trace::hdf5::open_trace(path));
-    noise_.push_back(runs_.back().get());
-  }
+JudgedPair::JudgedPair(const JudgedPairFlags& flags) : flags_(flags), runs_(flags.noise.size()) {
+  // To open a trace is to read its manifest, which for many small tensors takes as long as they do.
+  base::parallel_for(2 + runs_.size(), flags.threads, [&](std::size_t i) {
+    if (i == 0) {
+      reference_ = trace::hdf5::open_trace(flags.reference);
+    } else if (i == 1) {
+      candidate_.emplace(flags.candidate, flags.layout);
+    } else {
+      runs_[i - 2] = trace::hdf5::open_trace(flags.noise[i - 2]);
+    }
+  });
+  for (const auto& run : runs_) noise_.push_back(run.get());
   if (!flags.map.empty()) map_ = layout::parse_map_rules(rules_text(flags.map), flags.map);
   if (!flags.tolerance.empty()) {
     calibration_ = tolerance::parse_calibration(rules_text(flags.tolerance), flags.tolerance);

@@ -37,7 +37,7 @@ class JudgedPair {
   explicit JudgedPair(const JudgedPairFlags& flags);
 
   const trace::Source& reference() const { return *reference_; }
-  const trace::Source& candidate() const { return *candidate_; }
+  const trace::Source& candidate() const { return **candidate_; }
   const std::vector<const trace::Source*>& noise() const { return noise_; }
   // Valid as long as this is.
   engine::CompareOptions options() const;
@@ -45,7 +45,7 @@ class JudgedPair {
  private:
   const JudgedPairFlags& flags_;
   std::unique_ptr<trace::Source> reference_;
-  OpenedTrace candidate_;
+  std::optional<OpenedTrace> candidate_;
   std::vector<std::unique_ptr<trace::Source>> runs_;
   std::vector<const trace::Source*> noise_;
   std::optional<layout::MapRules> map_;

@@ -123,17 +123,20 @@ std::vector<std::string> unique_reasons(const std::vector<Result>& results, Outc
   return reasons;
 }
 
-// Puts results into the order of the data flow; `position[i]` is where pair i went.
+// Puts results into the order of the data flow, in place: there may be a million. `position[i]` is
+// where pair i went.
 std::vector<std::size_t> reorder(const std::vector<std::size_t>& order,
                                  std::vector<Result>& results) {
   std::vector<std::size_t> position(order.size());
-  std::vector<Result> sorted;
-  sorted.reserve(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) position[order[i]] = i;
+  std::vector<std::size_t> goes_to = position;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    position[order[i]] = i;
-    sorted.push_back(std::move(results[order[i]]));
+    while (goes_to[i] != i) {
+      const std::size_t to = goes_to[i];
+      std::swap(results[i], results[to]);
+      std::swap(goes_to[i], goes_to[to]);
+    }
   }
-  results = std::move(sorted);
   return position;
 }
 
@@ -195,6 +198,7 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
     }
   }
 
+  out.results.reserve(pairs.size());
   for (const Pair& pair : pairs) out.results.push_back(unmeasured(pair, options));
   FinishedWork nothing_kept;
   FinishedWork& work = options.work != nullptr ? *options.work : nothing_kept;

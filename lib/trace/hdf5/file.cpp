@@ -5,10 +5,6 @@
 #include <filesystem>
 #include <vector>
 
-#if H5_VERSION_GE(1, 12, 0)
-#include <H5VLnative.h>
-#endif
-
 #include "base/error.h"
 #include "base/number_text.h"
 #include "trace/hdf5/checked_driver.h"
@@ -28,6 +24,9 @@ constexpr hsize_t kLongestString = std::uint64_t{1} << 32;
 // Groups kept open. A trace has one for each step, micro-batch and kind.
 constexpr std::size_t kMostGroups = 64;
 
+// Members of groups whose addresses are kept.
+constexpr std::size_t kMostListed = std::size_t{1} << 20;
+
 // A step of a path must be a real member of its group: a soft or external link could lead out of
 // the file. `from` is the file or a group, `step` a path from there, `name` the step in full.
 // Returns the address of its object header.
@@ -44,13 +43,7 @@ haddr_t require_hard_link(hid_t from, const std::string& step, const std::string
                             ": a soft or external link, which a trace may not contain; write the "
                             "dataset into the file itself");
   }
-#if H5_VERSION_GE(1, 12, 0)
-  haddr_t address = HADDR_UNDEF;
-  H5VLnative_token_to_addr(from, info.u.token, &address);
-  return address;
-#else
-  return info.u.address;
-#endif
+  return header_address(from, info);
 }
 
 bool counts_from_start(hid_t file) {
@@ -129,11 +122,34 @@ const Handle& File::group_of(const std::string& dataset) const {
   return groups_.emplace(name, std::move(group)).first->second;
 }
 
+// The group's members are all looked up at once: one by one, each would wait for the library.
 haddr_t File::address_of(const std::string& dataset) const {
+  const std::size_t slash = dataset.rfind('/');
+  {
+    const std::shared_lock reading(listing_);
+    if (const auto group = listings_.find(dataset.substr(0, slash)); group != listings_.end()) {
+      return address_in(group->second, dataset.substr(slash + 1));
+    }
+  }
   const LibraryLock lock;
   const ReadingNote note(path_);
-  return require_hard_link(group_of(dataset).get(), dataset.substr(dataset.rfind('/') + 1), path_,
-                           dataset, dataset);
+  const std::string group = dataset.substr(0, slash);
+  const std::string member = dataset.substr(slash + 1);
+  // Nobody else lists while this thread has the library's lock.
+  if (const auto known = listings_.find(group); known != listings_.end()) {
+    return address_in(known->second, member);
+  }
+  std::optional<GroupListing> listing = list_group(group_of(dataset).get(), kMostListed);
+  if (!listing) {
+    return require_hard_link(group_of(dataset).get(), member, path_, dataset, dataset);
+  }
+  const std::unique_lock writing(listing_);
+  if (listed_ + listing->size() > kMostListed) {
+    listings_.clear();
+    listed_ = 0;
+  }
+  listed_ += listing->size();
+  return address_in(listings_.emplace(group, *std::move(listing)).first->second, member);
 }
 
 Handle File::open_object(const std::string& dataset) const {

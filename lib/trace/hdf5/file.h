@@ -5,9 +5,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <string>
+#include <unordered_map>
 
 #include "trace/hdf5/checked_driver.h"
+#include "trace/hdf5/group_listing.h"
 #include "trace/hdf5/handle.h"
 #include "trace/source.h"
 
@@ -45,7 +48,10 @@ class File : public std::enable_shared_from_this<File> {
   std::optional<OpenFile> opened_;
   bool has_plain_addresses_ = false;  // of 8 bytes, counted from the start of the file
   mutable std::map<std::string, Handle>
-      groups_;  // open, reached through hard links; under the lock
+      groups_;                         // open, reached through hard links; under the lock
+  mutable std::shared_mutex listing_;  // taken after the library's lock, where both are
+  mutable std::unordered_map<std::string, GroupListing> listings_;
+  mutable std::size_t listed_ = 0;  // members in all of them
 };
 
 }  // namespace ttrace::trace::hdf5

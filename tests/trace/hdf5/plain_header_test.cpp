@@ -150,7 +150,7 @@ TEST_CASE("what is not plain is left to the library") {
     const Handle shared = make_datatype(DType::kFloat32);
     done(H5Tcommit2(odd.id(), "/type", shared.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     odd.dataset("/committed", shared.get(), space, test::creation_list(), values);
-    const Handle dense = odd.four_floats("/group/member");
+    odd.four_floats("/group/member");
   }
   for (const char* name : {"/chunked", "/compact", "/external", "/unwritten", "/big_endian",
                            "/empty", "/wrong", "/longer", "/committed", "/group", "/type"}) {
