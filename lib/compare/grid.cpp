@@ -79,9 +79,9 @@ std::uint64_t Grid::part_of(std::size_t dim, std::uint64_t at) const {
   return static_cast<std::uint64_t>(after - borders.begin()) - 1;
 }
 
-void Grid::for_each_overlap(
+void Grid::for_each_part(
     const tensor::Box& box,
-    const std::function<void(std::size_t cell, double share)>& visit) const {
+    const std::function<void(std::size_t cell, const tensor::Box& part)>& visit) const {
   if (tensor::empty(box)) return;
   const std::size_t dims = shape_.size();
   tensor::Shape first(dims);
@@ -90,26 +90,41 @@ void Grid::for_each_overlap(
     first[d] = part_of(d, box.origin[d]);
     last[d] = part_of(d, box.origin[d] + box.extent[d] - 1);
   }
-  tensor::Shape part = first;
+  tensor::Shape at = first;
+  tensor::Box part = box;
   while (true) {
     std::size_t index = 0;
-    double share = 1;
     for (std::size_t d = 0; d < dims; ++d) {
-      index = index * parts_[d] + part[d];
-      const std::uint64_t start = std::max(box.origin[d], border(d, part[d]));
-      const std::uint64_t stop = std::min(box.origin[d] + box.extent[d], border(d, part[d] + 1));
-      share *= static_cast<double>(stop - start) /
-               static_cast<double>(border(d, part[d] + 1) - border(d, part[d]));
+      index = index * parts_[d] + at[d];
+      part.origin[d] = std::max(box.origin[d], border(d, at[d]));
+      part.extent[d] =
+          std::min(box.origin[d] + box.extent[d], border(d, at[d] + 1)) - part.origin[d];
     }
-    visit(index, share);
+    visit(index, part);
     std::size_t d = dims;
-    while (d > 0 && part[d - 1] == last[d - 1]) {
-      part[d - 1] = first[d - 1];
+    while (d > 0 && at[d - 1] == last[d - 1]) {
+      at[d - 1] = first[d - 1];
       --d;
     }
     if (d == 0) return;
-    ++part[d - 1];
+    ++at[d - 1];
   }
+}
+
+void Grid::for_each_overlap(
+    const tensor::Box& box,
+    const std::function<void(std::size_t cell, double share)>& visit) const {
+  for_each_part(box, [&](std::size_t index, const tensor::Box& part) {
+    double share = 1;
+    std::size_t inner = cells();
+    for (std::size_t d = 0; d < shape_.size(); ++d) {
+      inner /= parts_[d];
+      const std::uint64_t at = index / inner % parts_[d];
+      share *= static_cast<double>(part.extent[d]) /
+               static_cast<double>(border(d, at + 1) - border(d, at));
+    }
+    visit(index, share);
+  });
 }
 
 }  // namespace ttrace::compare

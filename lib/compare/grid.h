@@ -37,6 +37,11 @@ class Grid {
   void for_each_overlap(const tensor::Box& box,
                         const std::function<void(std::size_t cell, double share)>& visit) const;
 
+  // Visits the parts of `box` that lie in one cell each; a part is valid until the visit returns.
+  void for_each_part(
+      const tensor::Box& box,
+      const std::function<void(std::size_t cell, const tensor::Box& part)>& visit) const;
+
  private:
   std::uint64_t part_of(std::size_t dim, std::uint64_t at) const;
 

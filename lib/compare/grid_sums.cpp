@@ -28,11 +28,4 @@ std::vector<CellSums> sums_of_parts(const Grid& grid, const std::vector<CellSums
   return sums;
 }
 
-void for_each_cell(const Grid& grid, const tensor::Box& box,
-                   const std::function<void(std::size_t cell, const tensor::Box& part)>& visit) {
-  grid.for_each_overlap(box, [&](std::size_t cell, double) {
-    visit(cell, *tensor::intersect(grid.cell(cell), box));
-  });
-}
-
 }  // namespace ttrace::compare

@@ -1,7 +1,6 @@
 // Sums over two tensors, cell by cell of a grid.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "compare/grid.h"
@@ -22,9 +21,5 @@ struct CellSums {
 // Of every part of dimension `dim`; `cells` in the grid's order.
 std::vector<CellSums> sums_of_parts(const Grid& grid, const std::vector<CellSums>& cells,
                                     std::size_t dim);
-
-// Visits the parts of `box` that lie in one cell each.
-void for_each_cell(const Grid& grid, const tensor::Box& box,
-                   const std::function<void(std::size_t cell, const tensor::Box& part)>& visit);
 
 }  // namespace ttrace::compare

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "compare/bands.h"
 #include "compare/box_stats.h"
@@ -87,10 +88,13 @@ MeasuredSection measure_section(const TensorRef& reference, const TensorRef& can
     piece_values.read(*candidate_tensor, piece);
     if (left_out != nullptr) take_out_rows(piece);
     if (grid == nullptr) return add_box(band_values, piece_values, piece, into);
-    for_each_cell(*grid, piece, [&](std::size_t cell, const tensor::Box& part) {
+    grid->for_each_part(piece, [&](std::size_t cell, const tensor::Box& part) {
       TileStats stats;
+      // To look for the largest of every cell anew is to decode most tiles a second time.
+      stats.largest = std::exchange(into.largest, std::nullopt);
       add_box(band_values, piece_values, part, stats);
       result.cells[cell].add(stats);
+      into.largest = std::exchange(stats.largest, std::nullopt);
       into.merge(stats);
     });
   };

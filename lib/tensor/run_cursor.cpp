@@ -40,10 +40,34 @@ void RunCursor::skip(std::uint64_t count) {
   }
 }
 
+// Whole runs of the innermost dimension that runs do not cover, `most` ≥ 1 at most; returns how
+// many. Where rows are short, to find the next one costs as much as to copy it.
+std::uint64_t RunCursor::gather_rows(std::uint64_t most, const std::byte* frame_data,
+                                     std::size_t element_bytes, std::byte* to) {
+  Dimension& rows = outer_.back();
+  const std::uint64_t count = std::min(most, rows.extent - rows.at);
+  const std::byte* from = frame_data + offset_ * element_bytes;
+  const std::size_t bytes = run_ * element_bytes;
+  for (std::uint64_t row = 0; row < count; ++row) {
+    std::memcpy(to + row * bytes, from, bytes);
+    from += rows.stride * element_bytes;
+  }
+  rows.at += count - 1;
+  offset_ += (count - 1) * rows.stride;
+  skip(run_);
+  return count;
+}
+
 void RunCursor::gather(std::uint64_t count, const std::byte* frame_data, std::size_t element_bytes,
                        std::byte* to) {
   while (count > 0) {
     const std::uint64_t here = std::min(count, left_in_run_);
+    if (here == run_ && !outer_.empty()) {
+      const std::uint64_t rows = gather_rows(count / run_, frame_data, element_bytes, to);
+      to += rows * run_ * element_bytes;
+      count -= rows * run_;
+      continue;
+    }
     std::memcpy(to, frame_data + offset_ * element_bytes, here * element_bytes);
     to += here * element_bytes;
     count -= here;

@@ -35,6 +35,9 @@ class RunCursor {
     std::uint64_t at = 0;
   };
 
+  std::uint64_t gather_rows(std::uint64_t most, const std::byte* frame_data,
+                            std::size_t element_bytes, std::byte* to);
+
   std::vector<Dimension> outer_;  // innermost last; those that a run does not cover
   std::uint64_t run_ = 1;
   std::uint64_t offset_ = 0;

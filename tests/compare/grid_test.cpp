@@ -81,7 +81,7 @@ TEST_CASE("runs and overlaps agree with a walk over single elements") {
       inside[cell] += 1;
     });
     std::vector<std::size_t> found(expected.size(), grid.cells());
-    for_each_cell(grid, box, [&](std::size_t cell, const Box& part) {
+    grid.for_each_part(box, [&](std::size_t cell, const Box& part) {
       tensor::for_each_slab(part, 1, [&](const Box& one) {
         found[tensor::position(box.extent, tensor::relative_to(one, box.origin).origin)] = cell;
       });
@@ -99,7 +99,7 @@ TEST_CASE("runs and overlaps agree with a walk over single elements") {
 TEST_CASE("an empty box has no cells and no overlaps") {
   const Grid grid({4, 4}, {2, 2});
   const Box empty{{1, 1}, {0, 3}};
-  for_each_cell(grid, empty, [](auto, const Box&) { FAIL("a cell"); });
+  grid.for_each_part(empty, [](auto, const Box&) { FAIL("a cell"); });
   grid.for_each_overlap(empty, [](auto, auto) { FAIL("an overlap"); });
 }
 
