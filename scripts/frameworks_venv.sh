@@ -13,6 +13,10 @@ alone=(megatron-core==0.16.1)
 # Older versions, each in a folder of its own: $venv/older/megatron-core==0.15.3 goes on PYTHONPATH.
 older=(megatron-core==0.15.3 megatron-core==0.14.0 megatron-core==0.13.1)
 
+# Tests that run side by side ask for it at once.
+mkdir -p "$(dirname "$venv")"
+exec 9>"$venv.lock"
+if command -v flock >/dev/null; then flock 9; fi
 stamp=$venv/ttrace-requirements.txt
 wanted="${packages[*]} ${built[*]} ${alone[*]} ${older[*]}"
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then

@@ -16,6 +16,8 @@ tail -n 5 "$build/ctest.log"
 
 make_venv
 say "Python tests"
+workers=$(nproc)  # each needs some 2 GiB: tests train
+[ "$workers" -le 8 ] || workers=8
 cd "$root"
 TTRACE=$build/ttrace PYTHONPATH=$root/lib/torch OMP_NUM_THREADS=1 \
-  "$venv/bin/python" -m pytest tests -q -p no:cacheprovider "$@"
+  "$venv/bin/python" -m pytest tests -q -p no:cacheprovider -n "$workers" --dist loadfile "$@"

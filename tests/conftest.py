@@ -1,6 +1,37 @@
-"""Lets tests import what they share: `support`, `gallery`."""
+"""Lets tests import what they share: `support`, `gallery`; says what was left out."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+def _left_out() -> list[str]:
+    grid = sys.modules.get("grid")  # of tests/frameworks, if any of them was collected
+    return grid.left_out if grid else []
+
+
+def pytest_sessionfinish(session):
+    # Where tests run side by side (pytest-xdist), each process tells the one that reports.
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = _left_out()
+
+
+class _SideBySide:
+    left_out: list[str] = []
+
+    def pytest_testnodedown(self, node, error):
+        # All processes collect the same.
+        self.left_out = getattr(node, "workeroutput", {}).get("left_out") or self.left_out
+
+
+def pytest_configure(config):
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_SideBySide(), "side_by_side")
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    side_by_side = config.pluginmanager.get_plugin("side_by_side")
+    cases = side_by_side.left_out if side_by_side else _left_out()
+    if cases:
+        terminalreporter.line(f"left to scripts/frameworks.sh: long cases, {', '.join(cases)}")

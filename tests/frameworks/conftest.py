@@ -1,10 +1,9 @@
-"""What all tests of frameworks share: their environment, and what the quick half leaves out."""
+"""What all tests of frameworks share: their environment."""
 
 from __future__ import annotations
 
 import subprocess
 
-import grid
 import pytest
 from megatron_runs import Runs
 from support.ttrace_cli import REPOSITORY
@@ -26,9 +25,3 @@ def python():
 @pytest.fixture(scope="session")
 def megatron(python, tmp_path_factory):
     return Runs(python, tmp_path_factory.mktemp("megatron"))
-
-
-def pytest_terminal_summary(terminalreporter):
-    if grid.left_out:
-        cases = ", ".join(grid.left_out)
-        terminalreporter.line(f"left to scripts/frameworks.sh: long cases, {cases}")
