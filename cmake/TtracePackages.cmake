@@ -8,10 +8,11 @@ find_package(spdlog REQUIRED)
 # CMake's own module: HDF5's config file is not installed by every distribution.
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 1.10 REQUIRED COMPONENTS C)
+include(TtraceStaticHdf5)
 if(NOT TARGET ttrace_hdf5_library)
   add_library(ttrace_hdf5_library INTERFACE)
   target_include_directories(ttrace_hdf5_library SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
-  target_link_libraries(ttrace_hdf5_library INTERFACE ${HDF5_C_LIBRARIES})
+  target_link_libraries(ttrace_hdf5_library INTERFACE ${ttrace_hdf5_libraries})
   target_compile_definitions(ttrace_hdf5_library INTERFACE ${HDF5_C_DEFINITIONS})
 endif()
 
