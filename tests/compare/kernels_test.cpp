@@ -103,6 +103,32 @@ TEST_CASE("every kernel gives the same bits for every type, length and address",
   }
 }
 
+TEST_CASE("zeros of both signs are equal, and all pairs of a tile may be unequal", "[kernels]") {
+  for (const DType dtype : kFloats) {
+    const std::size_t width = tensor::element_bytes(dtype);
+    for (const std::size_t count : {1U, 31U, 32U, 33U, 4095U, 4096U}) {
+      CAPTURE(tensor::dtype_name(dtype), count);
+      const std::vector<std::byte> zeros(count * width);
+      std::vector<std::byte> negative = zeros;
+      std::vector<std::byte> smallest = zeros;
+      for (std::size_t i = 0; i < count; ++i) {
+        negative[i * width + width - 1] = std::byte{0x80};
+        smallest[i * width] = std::byte{1};  // the least subnormal number
+      }
+      for (const Kernel* kernel : usable_kernels()) {
+        CAPTURE(kernel->isa);
+        const auto unequal = [&](const auto& r, const auto& c) {
+          return sums_of(*kernel, stored_as(dtype), r.data(), c.data(), count).unequal;
+        };
+        CHECK(unequal(zeros, negative) == 0);
+        CHECK(unequal(negative, zeros) == 0);
+        CHECK(unequal(zeros, smallest) == count);
+        CHECK(unequal(smallest, negative) == count);
+      }
+    }
+  }
+}
+
 TEST_CASE("equal tiles are summed as any others are, to the bit", "[kernels]") {
   Random random(12);
   for (const DType dtype : kFloats) {

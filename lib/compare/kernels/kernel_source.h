@@ -2,66 +2,21 @@
 // are as many on every machine, so the results are the same bits. Nothing here may be seen by the
 // linker: everything is in an anonymous namespace, and no template of the library is used.
 #include "compare/kernels/kernel.h"
+#include "compare/kernels/stored_types.h"
+#include "compare/kernels/unequal.h"
 #include "compare/kernels/vectors.h"
 
 namespace ttrace::compare {
 namespace {
 
-// Vectors of each sum that are kept in registers at once: seven sums, and what is needed on the
-// way, must fit. Measured with GCC 12.
-#ifdef __AVX512F__
+// Vectors of each sum that are kept in registers at once: six sums, and what is needed on the way,
+// must fit. Measured with GCC 12.
+#ifdef __AVX2__
 constexpr std::size_t kVectors = 2;
 #else
 constexpr std::size_t kVectors = 1;
 #endif
 constexpr std::size_t kBlock = kWidth * kVectors;
-
-struct F64 {
-  using Bits = double;
-  static constexpr bool kExactProducts = false;
-  [[gnu::always_inline]] static Doubles decode(Doubles stored) { return stored; }
-};
-
-// Products of two values of the narrower types have at most 48 bits: they are exact in double.
-struct F32 {
-  using Bits = float;
-  static constexpr bool kExactProducts = true;
-  [[gnu::always_inline]] static Doubles decode(Floats stored) { return widened(stored); }
-};
-
-struct F16 {
-  using Bits = unsigned short;
-  static constexpr bool kExactProducts = true;
-  [[gnu::always_inline]] static Doubles decode(Halves stored) { return widened(floats_of(stored)); }
-};
-
-struct BF16 {
-  using Bits = unsigned short;
-  static constexpr bool kExactProducts = true;
-  [[gnu::always_inline]] static Doubles decode(Halves stored) {
-    return widened(same_bits<Floats>(words_of(stored) << 16));
-  }
-};
-
-// As a half with the same bits of exponent and mantissa, whose bias is larger by 8.
-struct F8E4M3 {
-  using Bits = unsigned char;
-  static constexpr bool kExactProducts = true;
-  [[gnu::always_inline]] static Doubles decode(Bytes stored) {
-    const Halves bits = halves_of(stored);
-    const Halves magnitude = bits & 0x7f;  // no infinities; all ones is NaN
-    const Halves nan = same_bits<Halves>(magnitude == 0x7f) & 0x7c00;
-    return widened(floats_of((bits & 0x80) << 8 | magnitude << 7 | nan) * 0x1p8F);
-  }
-};
-
-struct F8E5M2 {
-  using Bits = unsigned char;
-  static constexpr bool kExactProducts = true;
-  [[gnu::always_inline]] static Doubles decode(Bytes stored) {
-    return widened(floats_of(halves_of(stored) << 8));
-  }
-};
 
 // sum + a · b. Where the product is exact, fused or not gives the same bits.
 template <typename Type>
@@ -75,10 +30,6 @@ template <typename Type>
   return sum + a * b;
 }
 
-[[gnu::always_inline]] inline Doubles magnitude(Doubles values) {
-  return same_bits<Doubles>(same_bits<Longs>(values) & 0x7fffffffffffffffLL);
-}
-
 template <std::size_t kCount>
 struct Lanes {
   double d2[kCount];
@@ -87,11 +38,9 @@ struct Lanes {
   double c2[kCount];
   double rc[kCount];
   double largest[kCount];
-  long long unequal[kCount];
 };
 
-template <typename Sum>
-[[gnu::always_inline]] inline void store(const Sum& sum, void* lanes) {
+[[gnu::always_inline]] inline void store(const Doubles& sum, double* lanes) {
   __builtin_memcpy(lanes, &sum, sizeof sum);
 }
 
@@ -102,24 +51,18 @@ struct Sums {
   Doubles c2 = {};
   Doubles rc = {};
   Doubles largest = {};
-  Longs unequal = {};
 
-  template <typename Type>
-  [[gnu::always_inline]] void add(const void* reference, const void* candidate) {
-    Vector<typename Type::Bits> stored_r;
-    Vector<typename Type::Bits> stored_c;
-    __builtin_memcpy(&stored_r, reference, sizeof stored_r);
-    __builtin_memcpy(&stored_c, candidate, sizeof stored_c);
-    const Doubles r = Type::decode(stored_r);
-    const Doubles c = Type::decode(stored_c);
+  template <typename Type, std::size_t kWhich>
+  [[gnu::always_inline]] void add(const char* reference, const char* candidate) {
+    const Doubles r = read<Type, kWhich>(reference);
+    const Doubles c = read<Type, kWhich>(candidate);
     const Doubles difference = c - r;
     d2 += difference * difference;
     d += difference;
     r2 = plus_product<Type>(r2, r, r);
     c2 = plus_product<Type>(c2, c, c);
     rc = plus_product<Type>(rc, r, c);
-    largest = larger(magnitude(difference), largest);
-    unequal = counted_unequal(unequal, r, c);
+    largest = larger_magnitude(difference, largest);
   }
 
   [[gnu::always_inline]] void put(std::size_t first, Lanes<kLanes>& all) const {
@@ -129,78 +72,104 @@ struct Sums {
     store(c2, all.c2 + first);
     store(rc, all.rc + first);
     store(largest, all.largest + first);
-    store(unequal, all.unequal + first);
   }
 };
 
-// Lanes `first` to `first + kBlock`.
-template <typename Type>
+struct CountNone {
+  [[gnu::always_inline]] void add(const char*, const char*) {}
+};
+
+// The lanes `first + kWhich`, and those that follow kApart apart, kBlock of them; `unequal` gets
+// all pairs.
+template <typename Type, std::size_t kWhich, typename Count>
 void sum_lanes(const void* reference, const void* candidate, std::size_t count, std::size_t first,
-               Lanes<kLanes>& all) {
+               Lanes<kLanes>& all, Count& unequal) {
   using Bits = typename Type::Bits;
-  const char* r = static_cast<const char*>(reference) + first * sizeof(Bits);
-  const char* c = static_cast<const char*>(candidate) + first * sizeof(Bits);
+  constexpr std::size_t kStep = kWidth * kApart<Type>;
+  const char* r = static_cast<const char*>(reference);
+  const char* c = static_cast<const char*>(candidate);
   Sums sums[kVectors];
+  Count counted = unequal;
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
+    counted.add(r + i * sizeof(Bits), c + i * sizeof(Bits));
 #pragma GCC unroll 8
     for (std::size_t v = 0; v < kVectors; ++v) {
-      const std::size_t at = (i + v * kWidth) * sizeof(Bits);
-      sums[v].add<Type>(r + at, c + at);
+      const std::size_t at = (i + first + v * kStep) * sizeof(Bits);
+      sums[v].add<Type, kWhich>(r + at, c + at);
     }
   }
   if (i < count) {
     // Filled up with zeros, which add nothing to any lane.
-    Bits rest_r[kLanes] = {};
-    Bits rest_c[kLanes] = {};
+    char rest_r[kLanes * sizeof(Bits)] = {};
+    char rest_c[kLanes * sizeof(Bits)] = {};
     const std::size_t at = i * sizeof(Bits);
-    __builtin_memcpy(rest_r, static_cast<const char*>(reference) + at, (count - i) * sizeof(Bits));
-    __builtin_memcpy(rest_c, static_cast<const char*>(candidate) + at, (count - i) * sizeof(Bits));
+    __builtin_memcpy(rest_r, r + at, (count - i) * sizeof(Bits));
+    __builtin_memcpy(rest_c, c + at, (count - i) * sizeof(Bits));
+    counted.add(rest_r, rest_c);
 #pragma GCC unroll 8
     for (std::size_t v = 0; v < kVectors; ++v) {
-      sums[v].add<Type>(rest_r + first + v * kWidth, rest_c + first + v * kWidth);
+      const std::size_t from = (first + v * kStep) * sizeof(Bits);
+      sums[v].add<Type, kWhich>(rest_r + from, rest_c + from);
     }
   }
-  for (std::size_t v = 0; v < kVectors; ++v) sums[v].put(first + v * kWidth, all);
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    sums[v].put(first + v * kStep + kWhich * kWidth, all);
+  }
+  unequal = counted;
 }
 
-template <typename Number>
-Number folded(Number (&lanes)[kLanes]) {
-  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
-    for (std::size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+// Adds lanes that are 16 apart, then 8, 4, 2 and 1. They lie by vectors; where neighbours are in
+// two vectors (kNeighbours), what is 1 apart in them is 2 apart among the lanes.
+template <std::size_t kNeighbours>
+double folded(double (&lanes)[kLanes]) {
+  const auto add = [&](std::size_t from, std::size_t distance) {
+    for (std::size_t i = from; i < from + distance; ++i) lanes[i] += lanes[i + distance];
+  };
+  std::size_t distance = kLanes / 2;
+  for (; distance >= kWidth * kNeighbours; distance /= 2) add(0, distance);
+  for (distance = kWidth / 2; distance > 0; distance /= 2) {
+    for (std::size_t which = 0; which < kNeighbours; ++which) add(which * kWidth, distance);
   }
-  return lanes[0];
+  return kNeighbours == 1 ? lanes[0] : lanes[0] + lanes[kWidth];
 }
 
 // Σ r² alone, in the very lanes and order of sum_of.
-template <typename Type>
-double squares_of(const void* reference, std::size_t count) {
+template <typename Type, std::size_t kWhich>
+[[gnu::always_inline]] inline void sum_squares(const char* r, std::size_t count,
+                                               double (&lanes)[kLanes]) {
   using Bits = typename Type::Bits;
-  constexpr std::size_t kAtOnce = 4;
-  double lanes[kLanes];
-  for (std::size_t first = 0; first < kLanes; first += kAtOnce * kWidth) {
+  constexpr std::size_t kAtOnce = 4 / kApart<Type>;
+  constexpr std::size_t kStep = kWidth * kApart<Type>;
+  for (std::size_t first = 0; first < kLanes; first += kAtOnce * kStep) {
     Doubles r2[kAtOnce] = {};
-    const auto add = [&](const void* from) __attribute__((always_inline)) {
+    const auto add = [&](const char* from) __attribute__((always_inline)) {
 #pragma GCC unroll 8
       for (std::size_t v = 0; v < kAtOnce; ++v) {
-        Vector<Bits> stored;
-        __builtin_memcpy(&stored, static_cast<const char*>(from) + v * sizeof stored,
-                         sizeof stored);
-        const Doubles r = Type::decode(stored);
-        r2[v] = plus_product<Type>(r2[v], r, r);
+        const Doubles value = read<Type, kWhich>(from + v * kStep * sizeof(Bits));
+        r2[v] = plus_product<Type>(r2[v], value, value);
       }
     };
-    const char* r = static_cast<const char*>(reference);
     std::size_t i = 0;
     for (; i + kLanes <= count; i += kLanes) add(r + (i + first) * sizeof(Bits));
     if (i < count) {
-      Bits rest[kLanes] = {};
+      char rest[kLanes * sizeof(Bits)] = {};
       __builtin_memcpy(rest, r + i * sizeof(Bits), (count - i) * sizeof(Bits));
-      add(rest + first);
+      add(rest + first * sizeof(Bits));
     }
-    for (std::size_t v = 0; v < kAtOnce; ++v) store(r2[v], lanes + first + v * kWidth);
+    for (std::size_t v = 0; v < kAtOnce; ++v) {
+      store(r2[v], lanes + first + v * kStep + kWhich * kWidth);
+    }
   }
-  return folded(lanes);
+}
+
+template <typename Type>
+double squares_of(const void* reference, std::size_t count) {
+  const char* r = static_cast<const char*>(reference);
+  double lanes[kLanes];
+  sum_squares<Type, 0>(r, count, lanes);
+  if constexpr (kApart<Type> == 2) sum_squares<Type, 1>(r, count, lanes);
+  return folded<kApart<Type>>(lanes);
 }
 
 template <typename Type>
@@ -213,17 +182,25 @@ void sum_of(const void* reference, const void* candidate, std::size_t count, Til
     return;
   }
   Lanes<kLanes> lanes;
-  for (std::size_t first = 0; first < kLanes; first += kBlock) {
-    sum_lanes<Type>(reference, candidate, count, first, lanes);
+  Unequal<typename Type::Bits> unequal;
+  CountNone none;
+  sum_lanes<Type, 0>(reference, candidate, count, 0, lanes, unequal);
+  if constexpr (kApart<Type> == 2) sum_lanes<Type, 1>(reference, candidate, count, 0, lanes, none);
+  constexpr std::size_t kPass = kBlock * kApart<Type>;
+  for (std::size_t first = kPass; first < kLanes; first += kPass) {
+    sum_lanes<Type, 0>(reference, candidate, count, first, lanes, none);
+    if constexpr (kApart<Type> == 2) {
+      sum_lanes<Type, 1>(reference, candidate, count, first, lanes, none);
+    }
   }
   sums.largest = 0;
   for (const double size : lanes.largest) sums.largest = size > sums.largest ? size : sums.largest;
-  sums.d2 = folded(lanes.d2);
-  sums.d = folded(lanes.d);
-  sums.r2 = folded(lanes.r2);
-  sums.c2 = folded(lanes.c2);
-  sums.rc = folded(lanes.rc);
-  sums.unequal = static_cast<std::size_t>(folded(lanes.unequal));
+  sums.d2 = folded<kApart<Type>>(lanes.d2);
+  sums.d = folded<kApart<Type>>(lanes.d);
+  sums.r2 = folded<kApart<Type>>(lanes.r2);
+  sums.c2 = folded<kApart<Type>>(lanes.c2);
+  sums.rc = folded<kApart<Type>>(lanes.rc);
+  sums.unequal = unequal.total();
 }
 
 void sum_any(Stored type, const void* reference, const void* candidate, std::size_t count,

@@ -44,10 +44,6 @@ template <typename To, typename From>
   return same_bits<Doubles>(_mm512_cvtps_pd(same_bits<__m256>(values)));
 }
 
-[[gnu::always_inline]] inline Words words_of(Halves values) {
-  return same_bits<Words>(_mm256_cvtepu16_epi32(same_bits<__m128i>(values)));
-}
-
 [[gnu::always_inline]] inline Halves halves_of(Bytes values) {
   return same_bits<Halves>(_mm_cvtepu8_epi16(_mm_cvtsi64_si128(same_bits<long long>(values))));
 }
@@ -57,27 +53,18 @@ template <typename To, typename From>
   return same_bits<Floats>(_mm256_cvtph_ps(same_bits<__m128i>(values)));
 }
 
-// a > b ? a : b
-[[gnu::always_inline]] inline Doubles larger(Doubles a, Doubles b) {
-  return same_bits<Doubles>(_mm512_max_pd(same_bits<__m512d>(a), same_bits<__m512d>(b)));
-}
-
-[[gnu::always_inline]] inline Longs counted_unequal(Longs count, Doubles a, Doubles b) {
-  const __m512i before = same_bits<__m512i>(count);
-  const __mmask8 unequal =
-      _mm512_cmp_pd_mask(same_bits<__m512d>(a), same_bits<__m512d>(b), _CMP_NEQ_UQ);
-  return same_bits<Longs>(_mm512_mask_add_epi64(before, unequal, before, _mm512_set1_epi64(1)));
+// max(|a|, b) of b ≥ 0
+[[gnu::always_inline]] inline Doubles larger_magnitude(Doubles a, Doubles b) {
+  constexpr int kLargerMagnitude = 3;
+  constexpr int kWithoutSign = 2 << 2;
+  return same_bits<Doubles>(_mm512_range_pd(same_bits<__m512d>(a), same_bits<__m512d>(b),
+                                            kLargerMagnitude | kWithoutSign));
 }
 
 #elif defined(__AVX2__)
 
 [[gnu::always_inline]] inline Doubles widened(Floats values) {
   return same_bits<Doubles>(_mm256_cvtps_pd(same_bits<__m128>(values)));
-}
-
-[[gnu::always_inline]] inline Words words_of(Halves values) {
-  const __m128i low = _mm_cvtsi64_si128(same_bits<long long>(values));
-  return same_bits<Words>(_mm_cvtepu16_epi32(low));
 }
 
 [[gnu::always_inline]] inline Halves halves_of(Bytes values) {
@@ -89,12 +76,10 @@ template <typename To, typename From>
   return same_bits<Floats>(_mm_cvtph_ps(_mm_cvtsi64_si128(same_bits<long long>(values))));
 }
 
-[[gnu::always_inline]] inline Doubles larger(Doubles a, Doubles b) {
-  return same_bits<Doubles>(_mm256_max_pd(same_bits<__m256d>(a), same_bits<__m256d>(b)));
-}
-
-[[gnu::always_inline]] inline Longs counted_unequal(Longs count, Doubles a, Doubles b) {
-  return count - (a != b);
+[[gnu::always_inline]] inline Doubles larger_magnitude(Doubles a, Doubles b) {
+  const __m256d sign = _mm256_set1_pd(-0.0);
+  return same_bits<Doubles>(
+      _mm256_max_pd(_mm256_andnot_pd(sign, same_bits<__m256d>(a)), same_bits<__m256d>(b)));
 }
 
 #else
@@ -121,10 +106,9 @@ template <typename To, typename From>
   return same_bits<Floats>((magnitude >= 0x7c00U ? special : finite) | (word & 0x8000U) << 16);
 }
 
-[[gnu::always_inline]] inline Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
-
-[[gnu::always_inline]] inline Longs counted_unequal(Longs count, Doubles a, Doubles b) {
-  return count - (a != b);
+[[gnu::always_inline]] inline Doubles larger_magnitude(Doubles a, Doubles b) {
+  const Doubles size = same_bits<Doubles>(same_bits<Longs>(a) & 0x7fffffffffffffffLL);
+  return size > b ? size : b;
 }
 
 #endif
