@@ -33,6 +33,12 @@ def alarms(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if record["exit_code"] != 0]
 
 
+def _told_apart(records: Sequence[Record]) -> str:
+    """How many of the alarms are wrong, and how many say that they cannot tell."""
+    diverged = sum(record["exit_code"] == 1 for record in records)
+    return f"{diverged} diverged, {len(alarms(records)) - diverged} inconclusive"
+
+
 def by_noise(store: Store) -> str:
     rows = []
     for count, name in NOISE.items():
@@ -43,9 +49,10 @@ def by_noise(store: Store) -> str:
         slices = sum(record["slices_beyond"] for record in records)
         unchecked = sum(record["unchecked"] for record in records)
         rate = percent(len(false), len(records))
-        rows.append([name, len(records), len(false), rate, tensors, beyond, slices, unchecked])
-    head = ["noise runs", "comparisons", "with an alarm", "", "tensors", "beyond", "slices beyond"]
-    return table([*head, "below the noise floor"], rows)
+        row = [name, len(records), len(false), rate, _told_apart(records)]
+        rows.append([*row, tensors, beyond, slices, unchecked])
+    head = ["noise runs", "comparisons", "with an alarm", "", "of them", "tensors", "beyond"]
+    return table([*head, "slices beyond", "below the noise floor"], rows)
 
 
 def by_precision_and_axis(store: Store, noise: int) -> str:
@@ -126,10 +133,13 @@ def headline(store: Store) -> list[tuple[str, str, str]]:
     tensors = sum(record["tensors_beyond"] for record in with_three)
     slices = sum(record["slices_beyond"] for record in with_three)
     runs = len(alarms(with_three))
-    said = f"{tensors} tensors, {slices} slices, in {runs} of {len(with_three)} runs"
+    said = (
+        f"{tensors} tensors, {slices} slices, in {runs} of {len(with_three)} runs"
+        f" ({_told_apart(with_three)})"
+    )
     one = alarms(with_one)
     rate = percent(len(one), len(with_one))
-    comparisons = f"{len(one)} of {len(with_one)} comparisons ({rate})"
+    comparisons = f"{len(one)} of {len(with_one)} comparisons ({rate}: {_told_apart(with_one)})"
     of_runs = f"{len({_run(record) for record in one})} of {len({_run(r) for r in with_one})} runs"
     three = "false alarms over the healthy grid with 3 noise runs"
     return [
