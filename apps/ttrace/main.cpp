@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include <exception>
 
 #include "base/error.h"
@@ -6,8 +8,22 @@
 #include "command.h"
 #include "version.h"
 
+namespace {
+
+// A run of thousands of ranks has as many files, and where the limit is 1,024 it is so for the sake
+// of programs that use select().
+void allow_many_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   try {
+    allow_many_files();
     CLI::App app{
         "ttrace finds and localizes silent bugs of distributed training by comparing traces"};
     ttrace::app::Action action;

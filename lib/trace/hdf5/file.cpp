@@ -9,8 +9,7 @@
 #include "base/number_text.h"
 #include "trace/hdf5/checked_driver.h"
 #include "trace/hdf5/chunked_range.h"
-#include "trace/hdf5/plain_dataset.h"
-#include "trace/hdf5/plain_header.h"
+#include "trace/hdf5/group_listing.h"
 #include "trace/hdf5/reading_note.h"
 #include "trace/hdf5/stored_dataset.h"
 
@@ -23,9 +22,6 @@ constexpr hsize_t kLongestString = std::uint64_t{1} << 32;
 
 // Groups kept open. A trace has one for each step, micro-batch and kind.
 constexpr std::size_t kMostGroups = 64;
-
-// Members of groups whose addresses are kept.
-constexpr std::size_t kMostListed = std::size_t{1} << 20;
 
 // A step of a path must be a real member of its group: a soft or external link could lead out of
 // the file. `from` is the file or a group, `step` a path from there, `name` the step in full.
@@ -59,10 +55,9 @@ bool counts_from_start(hid_t file) {
 }  // namespace
 
 File::File(std::string path, Handle file)
-    : path_(std::move(path)),
-      file_(std::move(file)),
-      opened_(open_file_of(file_.get())),
-      has_plain_addresses_(counts_from_start(file_.get())) {}
+    : path_(std::move(path)), file_(std::move(file)), opened_(open_file_of(file_.get())) {
+  if (opened_ && counts_from_start(file_.get())) plain_ = PlainFile::of(path_, *opened_);
+}
 
 std::shared_ptr<const File> File::open(const std::string& path) {
   std::error_code error;
@@ -122,34 +117,27 @@ const Handle& File::group_of(const std::string& dataset) const {
   return groups_.emplace(name, std::move(group)).first->second;
 }
 
-// The group's members are all looked up at once: one by one, each would wait for the library.
-haddr_t File::address_of(const std::string& dataset) const {
+// Null if it has to be opened through the library. The members of its group are all looked up at
+// once: one by one, each would wait for the library.
+std::unique_ptr<Dataset> File::open_past_library(const std::string& dataset) const {
   const std::size_t slash = dataset.rfind('/');
+  const std::string group = dataset.substr(0, slash);
+  if (plain_->has_listing(group)) return plain_->open(dataset);
+  haddr_t address = HADDR_UNDEF;
   {
-    const std::shared_lock reading(listing_);
-    if (const auto group = listings_.find(dataset.substr(0, slash)); group != listings_.end()) {
-      return address_in(group->second, dataset.substr(slash + 1));
+    const LibraryLock lock;
+    const ReadingNote note(path_);
+    // Another thread may have listed it meanwhile.
+    if (!plain_->has_listing(group)) {
+      const hid_t opened = group_of(dataset).get();
+      if (auto listing = list_group(opened, PlainFile::room())) {
+        plain_->add_listing(group, *std::move(listing));
+      } else {
+        address = require_hard_link(opened, dataset.substr(slash + 1), path_, dataset, dataset);
+      }
     }
   }
-  const LibraryLock lock;
-  const ReadingNote note(path_);
-  const std::string group = dataset.substr(0, slash);
-  const std::string member = dataset.substr(slash + 1);
-  // Nobody else lists while this thread has the library's lock.
-  if (const auto known = listings_.find(group); known != listings_.end()) {
-    return address_in(known->second, member);
-  }
-  std::optional<GroupListing> listing = list_group(group_of(dataset).get(), kMostListed);
-  if (!listing) {
-    return require_hard_link(group_of(dataset).get(), member, path_, dataset, dataset);
-  }
-  const std::unique_lock writing(listing_);
-  if (listed_ + listing->size() > kMostListed) {
-    listings_.clear();
-    listed_ = 0;
-  }
-  listed_ += listing->size();
-  return address_in(listings_.emplace(group, *std::move(listing)).first->second, member);
+  return address == HADDR_UNDEF ? plain_->open(dataset) : plain_->open_at(address, dataset);
 }
 
 Handle File::open_object(const std::string& dataset) const {
@@ -165,11 +153,8 @@ Handle File::open_object(const std::string& dataset) const {
 }
 
 std::unique_ptr<Dataset> File::open_dataset(const std::string& dataset) const {
-  if (opened_ && has_plain_addresses_) {
-    const haddr_t address = address_of(dataset);
-    if (const auto header = read_plain_header(*opened_, address, path_ + ": " + dataset)) {
-      return std::make_unique<PlainDataset>(shared_from_this(), dataset, *header, *opened_);
-    }
+  if (plain_) {
+    if (auto opened = open_past_library(dataset)) return opened;
   }
   const LibraryLock lock;
   const ReadingNote note(path_);

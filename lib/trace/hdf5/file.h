@@ -5,18 +5,16 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <shared_mutex>
 #include <string>
-#include <unordered_map>
 
 #include "trace/hdf5/checked_driver.h"
-#include "trace/hdf5/group_listing.h"
 #include "trace/hdf5/handle.h"
+#include "trace/hdf5/plain_file.h"
 #include "trace/source.h"
 
 namespace ttrace::trace::hdf5 {
 
-class File : public std::enable_shared_from_this<File> {
+class File {
  public:
   // Throws an input error if `path` is absent, not a regular file, truncated or not HDF5.
   static std::shared_ptr<const File> open(const std::string& path);
@@ -32,6 +30,9 @@ class File : public std::enable_shared_from_this<File> {
   // The scalar string dataset `dataset` (fixed or variable length).
   std::string read_string(const std::string& dataset) const;
 
+  // What can be read of it when this is no more; or null.
+  std::shared_ptr<const PlainFile> plain() const { return plain_; }
+
   // A whole-number attribute of the root group, or nothing if it is absent.
   std::optional<std::uint64_t> root_attribute(const std::string& name) const;
 
@@ -39,19 +40,15 @@ class File : public std::enable_shared_from_this<File> {
   File(std::string path, Handle file);
 
   Handle open_object(const std::string& dataset) const;
-  // Where the object header of a dataset lies in the file, or HADDR_UNDEF.
-  haddr_t address_of(const std::string& dataset) const;
+  std::unique_ptr<Dataset> open_past_library(const std::string& dataset) const;
   const Handle& group_of(const std::string& dataset) const;
 
   std::string path_;
   Handle file_;
   std::optional<OpenFile> opened_;
-  bool has_plain_addresses_ = false;  // of 8 bytes, counted from the start of the file
+  std::shared_ptr<PlainFile> plain_;  // or null
   mutable std::map<std::string, Handle>
-      groups_;                         // open, reached through hard links; under the lock
-  mutable std::shared_mutex listing_;  // taken after the library's lock, where both are
-  mutable std::unordered_map<std::string, GroupListing> listings_;
-  mutable std::size_t listed_ = 0;  // members in all of them
+      groups_;  // open, reached through hard links; under the lock
 };
 
 }  // namespace ttrace::trace::hdf5

@@ -4,6 +4,10 @@
 #include <H5VLnative.h>
 #endif
 
+#include <algorithm>
+#include <functional>
+#include <new>
+
 namespace ttrace::trace::hdf5 {
 namespace {
 
@@ -15,17 +19,34 @@ struct Listing {
 herr_t add_member(hid_t group, const char* name, const H5L_info_t* info, void* to) {
   auto& listing = *static_cast<Listing*>(to);
   // A damaged group may have more members than it says.
-  if (listing.left-- == 0) return -1;
+  if (listing.left == 0) return -1;
+  --listing.left;
   if (info->type != H5L_TYPE_HARD) return 0;
   try {
-    listing.members.emplace(name, header_address(group, *info));
+    listing.members.add(name, header_address(group, *info));
   } catch (const std::bad_alloc&) {
     return -1;  // an exception may not pass through the library
   }
   return 0;
 }
 
+std::uint64_t hash_of(std::string_view name) { return std::hash<std::string_view>{}(name); }
+
 }  // namespace
+
+void GroupListing::add(std::string_view name, haddr_t address) {
+  members_.emplace_back(hash_of(name), address);
+}
+
+void GroupListing::settle() { std::sort(members_.begin(), members_.end()); }
+
+haddr_t GroupListing::address_of(std::string_view name) const {
+  const std::uint64_t hash = hash_of(name);
+  const auto [first, last] =
+      std::equal_range(members_.begin(), members_.end(), std::pair(hash, haddr_t{0}),
+                       [](const auto& a, const auto& b) { return a.first < b.first; });
+  return last - first == 1 ? first->second : HADDR_UNDEF;
+}
 
 std::optional<GroupListing> list_group(hid_t group, std::size_t most) {
   H5G_info_t info;
@@ -39,12 +60,8 @@ std::optional<GroupListing> list_group(hid_t group, std::size_t most) {
     H5Eclear2(H5E_DEFAULT);
     return std::nullopt;
   }
+  listing.members.settle();
   return std::move(listing.members);
-}
-
-haddr_t address_in(const GroupListing& listing, const std::string& member) {
-  const auto found = listing.find(member);
-  return found == listing.end() ? HADDR_UNDEF : found->second;
 }
 
 haddr_t header_address(hid_t object, const H5L_info_t& info) {

@@ -3,22 +3,36 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
-#include <string>
-#include <unordered_map>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "trace/hdf5/handle.h"
 
 namespace ttrace::trace::hdf5 {
 
-// Addresses of object headers by the name of the hard link. Soft and external links are not in it.
-using GroupListing = std::unordered_map<std::string, haddr_t>;
+// The members that are hard links; soft and external ones are not in it. A run of thousands of
+// ranks has millions, so names are not kept: 16 bytes each.
+class GroupListing {
+ public:
+  void reserve(std::size_t members) { members_.reserve(members); }
+  // All members, then settle() once, then address_of().
+  void add(std::string_view name, haddr_t address);
+  void settle();
+
+  // Of the object header; HADDR_UNDEF if there is no such hard link, or two names cannot be told
+  // apart.
+  haddr_t address_of(std::string_view name) const;
+  std::size_t size() const { return members_.size(); }
+
+ private:
+  std::vector<std::pair<std::uint64_t, haddr_t>> members_;  // by the hash of the name
+};
 
 // Nothing if the group has more than `most` members, or cannot be listed. Hold a LibraryLock.
 std::optional<GroupListing> list_group(hid_t group, std::size_t most);
-
-// Of a member, or HADDR_UNDEF.
-haddr_t address_in(const GroupListing& listing, const std::string& member);
 
 // Where the hard link `info` leads to, in a file that `object` is in. Hold a LibraryLock.
 haddr_t header_address(hid_t object, const H5L_info_t& info);

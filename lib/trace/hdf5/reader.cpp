@@ -1,11 +1,15 @@
 #include "trace/hdf5/reader.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <list>
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/number_text.h"
@@ -31,6 +35,16 @@ std::string read_text(const fs::path& path) {
   text << file.rdbuf();
   if (!file || !text) throw base::input_error(path.string(), ": cannot be read");
   return text.str();
+}
+
+// Of the files that the process may have open, so many for each of a few traces.
+std::size_t share_of_descriptors() {
+  constexpr rlim_t kOthers = 512;
+  constexpr rlim_t kTraces = 8;
+  constexpr rlim_t kMost = std::size_t{1} << 16;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < kOthers) return 0;
+  return std::min((limit.rlim_cur - kOthers) / kTraces, kMost);
 }
 
 class SingleFileTrace : public Source {
@@ -96,6 +110,7 @@ class DirectoryTrace : public Source {
   }
 
   std::optional<std::string> rank_problem(std::uint64_t rank) const override {
+    if (plain_of(rank)) return std::nullopt;
     try {
       file_of(rank);
       return std::nullopt;
@@ -105,10 +120,19 @@ class DirectoryTrace : public Source {
   }
 
   std::unique_ptr<Dataset> open(std::uint64_t rank, const std::string& dataset) const override {
+    if (const auto plain = plain_of(rank)) {
+      if (auto opened = plain->open(dataset)) return opened;
+    }
     return file_of(rank)->open_dataset(dataset);
   }
 
  private:
+  std::shared_ptr<const PlainFile> plain_of(std::uint64_t rank) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = plain_.find(rank);
+    return found == plain_.end() ? nullptr : found->second;
+  }
+
   // Keeps the files used last open: a run of thousands of ranks has more than a process may.
   std::shared_ptr<const File> file_of(std::uint64_t rank) const {
     const std::lock_guard lock(mutex_);
@@ -128,6 +152,9 @@ class DirectoryTrace : public Source {
       throw;
     }
     if (open_.size() > kMostOpenFiles) open_.pop_back();
+    // All ranks are gone through again for every tensor, so those met first are kept.
+    const auto plain = open_.front().second->plain();
+    if (plain && plain_.size() < most_plain_) plain_.emplace(rank, plain);
     return open_.front().second;
   }
 
@@ -136,6 +163,8 @@ class DirectoryTrace : public Source {
   mutable std::mutex mutex_;
   mutable std::list<std::pair<std::uint64_t, std::shared_ptr<const File>>> open_;
   mutable std::map<std::uint64_t, std::string> problems_;
+  mutable std::unordered_map<std::uint64_t, std::shared_ptr<const PlainFile>> plain_;
+  std::size_t most_plain_ = share_of_descriptors();
 };
 
 }  // namespace

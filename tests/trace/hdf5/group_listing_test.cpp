@@ -52,13 +52,13 @@ TEST_CASE("a listing has every hard link of a group, in either form of groups") 
       const auto listing = list_group(group.get(), kMembers + 2);
       REQUIRE(listing.has_value());
       CHECK(listing->size() == kMembers);
-      CHECK(address_in(*listing, "soft") == HADDR_UNDEF);
-      CHECK(address_in(*listing, "out") == HADDR_UNDEF);
-      CHECK(address_in(*listing, "x") == HADDR_UNDEF);
+      CHECK(listing->address_of("soft") == HADDR_UNDEF);
+      CHECK(listing->address_of("out") == HADDR_UNDEF);
+      CHECK(listing->address_of("x") == HADDR_UNDEF);
       for (std::size_t i = 0; i < kMembers; ++i) {
         H5L_info_t info;
         done(H5Lget_info(group.get(), member(i).c_str(), &info, H5P_DEFAULT));
-        if (address_in(*listing, member(i)) != header_address(group.get(), info)) FAIL(i);
+        if (listing->address_of(member(i)) != header_address(group.get(), info)) FAIL(i);
       }
     }
     const auto file = File::open(path);
