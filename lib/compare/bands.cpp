@@ -40,6 +40,16 @@ std::vector<Located> locate_all(const tensor::Shape& shape, const tensor::Box& w
   return located;
 }
 
+std::uint64_t times_larger(const tensor::Shape& shape, const tensor::Box& within,
+                           const std::vector<Located>& located, std::uint64_t limit) {
+  if (located.empty()) return 1;
+  const std::uint64_t start = tensor::position(shape, within.origin);
+  const auto in_first = std::count_if(located.begin(), located.end(), [&](const Located& box) {
+    return box.first <= start || box.first - start < limit;
+  });
+  return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(in_first), 1, kMostTimesLarger);
+}
+
 }  // namespace
 
 void for_each_band(
@@ -47,6 +57,7 @@ void for_each_band(
     std::uint64_t limit,
     const std::function<void(const tensor::Box& band, const std::vector<Piece>& pieces)>& visit) {
   const std::vector<Located> located = locate_all(shape, within, regions);
+  limit *= times_larger(shape, within, located, limit);
   auto next = located.begin();
   std::vector<Located> open;  // boxes that reach into the band, by number
   std::vector<Piece> pieces;

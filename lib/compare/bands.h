@@ -17,9 +17,14 @@ struct Piece {
   tensor::Box box;
 };
 
-// Visits boxes of at most `limit` elements that are contiguous in the row-major order of `shape`
-// and together make up `within`, as contiguous, one after the other; each with its pieces in the
-// order of `regions` (disjoint, together the whole tensor).
+// Bands of which several regions share one are larger: each piece is a read of its own, and costs
+// what thousands of elements cost to add up.
+inline constexpr std::uint64_t kMostTimesLarger = 4;
+
+// Visits boxes of at most `limit` elements, or where the first so many are shared by n regions'
+// boxes min(n, kMostTimesLarger) times as many, that are contiguous in the row-major order of
+// `shape` and together make up `within`, as contiguous, one after the other; each with its pieces
+// in the order of `regions` (disjoint, together the whole tensor).
 void for_each_band(
     const tensor::Shape& shape, const tensor::Box& within, const std::vector<Region>& regions,
     std::uint64_t limit,

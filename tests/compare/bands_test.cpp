@@ -1,5 +1,6 @@
 #include "compare/bands.h"
 
+#include <algorithm>
 #include <map>
 
 #include "property/random.h"
@@ -44,7 +45,8 @@ TEST_CASE("bands follow each other, and their pieces are all there is of every r
     std::map<std::uint64_t, std::size_t> found;
     const auto check_band = [&](const Box& band, const std::vector<Piece>& pieces) {
       CHECK(tensor::position(shape, band.origin) == next);
-      CHECK(tensor::volume(band) <= limit);
+      CHECK(tensor::volume(band) <=
+            limit * std::min<std::uint64_t>(parts.size(), kMostTimesLarger));
       next += tensor::volume(band);
       std::size_t region = 0;
       for (const Piece& piece : pieces) {
@@ -63,6 +65,26 @@ TEST_CASE("bands follow each other, and their pieces are all there is of every r
     CHECK(next == tensor::volume(tensor::whole(shape)));
     CHECK(found == owner);
   }
+}
+
+TEST_CASE("bands are larger where several regions share one", "[bands]") {
+  const auto bands_of = [](const std::vector<Box>& boxes) {
+    std::vector<Region> regions;
+    for (const Box& box : boxes) regions.push_back({{box}, {regions.size()}, ""});
+    std::vector<std::uint64_t> volumes;
+    for_each_band({64, 12}, tensor::whole({64, 12}), regions, 24,
+                  [&](const Box& band, const std::vector<Piece>&) {
+                    volumes.push_back(tensor::volume(band));
+                  });
+    return volumes;
+  };
+  using Volumes = std::vector<std::uint64_t>;
+  CHECK(bands_of({{{0, 0}, {64, 12}}}) == Volumes(32, 24));
+  CHECK(bands_of({{{0, 0}, {32, 12}}, {{32, 0}, {32, 12}}}) == Volumes(32, 24));
+  CHECK(bands_of({{{0, 0}, {64, 6}}, {{0, 6}, {64, 6}}}) == Volumes(16, 48));
+  std::vector<Box> columns;
+  for (std::uint64_t column = 0; column < 12; ++column) columns.push_back({{0, column}, {64, 1}});
+  CHECK(bands_of(columns) == Volumes(8, 96));
 }
 
 TEST_CASE("an empty tensor has no bands", "[bands]") {
