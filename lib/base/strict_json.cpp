@@ -220,7 +220,7 @@ std::optional<JsonCursor> JsonCursor::find(std::string_view key) const {
 JsonCursor JsonCursor::require(std::string_view key) const {
   auto found = find(key);
   if (!found) throw error("the key \"", key, "\" is missing");
-  return *std::move(found);
+  return *found;
 }
 
 }  // namespace ttrace::base
