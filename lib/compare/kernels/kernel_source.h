@@ -11,12 +11,18 @@ namespace {
 
 // Vectors of each sum that are kept in registers at once: six sums, and what is needed on the way,
 // must fit. Measured with GCC 12.
-#ifdef __AVX2__
+#if defined(__AVX512F__)
+template <typename Bits>
 constexpr std::size_t kVectors = 2;
+#elif defined(__AVX2__)
+template <typename Bits>
+constexpr std::size_t kVectors = sizeof(Bits) == 2 || sizeof(Bits) == 4 ? 2 : 1;
 #else
+template <typename Bits>
 constexpr std::size_t kVectors = 1;
 #endif
-constexpr std::size_t kBlock = kWidth * kVectors;
+template <typename Type>
+constexpr std::size_t kBlock = kWidth * kVectors<typename Type::Bits>;
 
 // sum + a · b. Where the product is exact, fused or not gives the same bits.
 template <typename Type>
@@ -88,15 +94,18 @@ void sum_lanes(const void* reference, const void* candidate, std::size_t count, 
   constexpr std::size_t kStep = kWidth * kApart<Type>;
   const char* r = static_cast<const char*>(reference);
   const char* c = static_cast<const char*>(candidate);
-  Sums sums[kVectors];
+  Sums sums[kVectors<Bits>];
   Count counted = unequal;
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    counted.add(r + i * sizeof(Bits), c + i * sizeof(Bits));
+    if constexpr (kCountedAtOnce<Bits> == kLanes) {
+      counted.add(r + i * sizeof(Bits), c + i * sizeof(Bits));
+    }
 #pragma GCC unroll 8
-    for (std::size_t v = 0; v < kVectors; ++v) {
+    for (std::size_t v = 0; v < kVectors<Bits>; ++v) {
       const std::size_t at = (i + first + v * kStep) * sizeof(Bits);
-      sums[v].add<Type, kWhich>(r + at, c + at);
+      sums[v].template add<Type, kWhich>(r + at, c + at);
+      if constexpr (kCountedAtOnce<Bits> == kWidth) counted.add(r + at, c + at);
     }
   }
   if (i < count) {
@@ -106,14 +115,15 @@ void sum_lanes(const void* reference, const void* candidate, std::size_t count, 
     const std::size_t at = i * sizeof(Bits);
     __builtin_memcpy(rest_r, r + at, (count - i) * sizeof(Bits));
     __builtin_memcpy(rest_c, c + at, (count - i) * sizeof(Bits));
-    counted.add(rest_r, rest_c);
+    if constexpr (kCountedAtOnce<Bits> == kLanes) counted.add(rest_r, rest_c);
 #pragma GCC unroll 8
-    for (std::size_t v = 0; v < kVectors; ++v) {
+    for (std::size_t v = 0; v < kVectors<Bits>; ++v) {
       const std::size_t from = (first + v * kStep) * sizeof(Bits);
-      sums[v].add<Type, kWhich>(rest_r + from, rest_c + from);
+      sums[v].template add<Type, kWhich>(rest_r + from, rest_c + from);
+      if constexpr (kCountedAtOnce<Bits> == kWidth) counted.add(rest_r + from, rest_c + from);
     }
   }
-  for (std::size_t v = 0; v < kVectors; ++v) {
+  for (std::size_t v = 0; v < kVectors<Bits>; ++v) {
     sums[v].put(first + v * kStep + kWhich * kWidth, all);
   }
   unequal = counted;
@@ -186,9 +196,13 @@ void sum_of(const void* reference, const void* candidate, std::size_t count, Til
   CountNone none;
   sum_lanes<Type, 0>(reference, candidate, count, 0, lanes, unequal);
   if constexpr (kApart<Type> == 2) sum_lanes<Type, 1>(reference, candidate, count, 0, lanes, none);
-  constexpr std::size_t kPass = kBlock * kApart<Type>;
+  constexpr std::size_t kPass = kBlock<Type> * kApart<Type>;
   for (std::size_t first = kPass; first < kLanes; first += kPass) {
-    sum_lanes<Type, 0>(reference, candidate, count, first, lanes, none);
+    if constexpr (kCountedAtOnce<typename Type::Bits> == kWidth) {
+      sum_lanes<Type, 0>(reference, candidate, count, first, lanes, unequal);
+    } else {
+      sum_lanes<Type, 0>(reference, candidate, count, first, lanes, none);
+    }
     if constexpr (kApart<Type> == 2) {
       sum_lanes<Type, 1>(reference, candidate, count, first, lanes, none);
     }

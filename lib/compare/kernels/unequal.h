@@ -9,7 +9,10 @@ namespace ttrace::compare {
 namespace {
 
 // Of the bits of finite numbers: two are one number where they are the same, and where both are
-// zeros. add() takes kLanes pairs.
+// zeros. add() takes kCountedAtOnce pairs.
+template <typename Bits>
+constexpr std::size_t kCountedAtOnce = sizeof(Bits) == sizeof(double) ? kWidth : kLanes;
+
 #if defined(__AVX512F__)
 
 [[gnu::always_inline]] inline unsigned which_unequal(__m512d a, __m512d b) {
@@ -58,7 +61,7 @@ struct Unequal {
   [[gnu::always_inline]] void add(const char* reference, const char* candidate) {
     using Register = typename RegisterOf<Bits>::Type;
 #pragma GCC unroll 8
-    for (std::size_t at = 0; at < kLanes * sizeof(Bits); at += sizeof(Register)) {
+    for (std::size_t at = 0; at < kCountedAtOnce<Bits> * sizeof(Bits); at += sizeof(Register)) {
       Register a;
       Register b;
       __builtin_memcpy(&a, reference + at, sizeof a);
@@ -123,14 +126,14 @@ struct Unequal {
   Full<Lane> minus_equal = {};
 
   [[gnu::always_inline]] void add(const char* reference, const char* candidate) {
-    for (std::size_t at = 0; at < kLanes * sizeof(Bits); at += sizeof(Register)) {
+    for (std::size_t at = 0; at < kCountedAtOnce<Bits> * sizeof(Bits); at += sizeof(Register)) {
       Register a;
       Register b;
       __builtin_memcpy(&a, reference + at, sizeof a);
       __builtin_memcpy(&b, candidate + at, sizeof b);
       minus_equal += which_equal(a, b);
     }
-    pairs += kLanes;
+    pairs += kCountedAtOnce<Bits>;
   }
 
   [[gnu::always_inline]] std::size_t total() const {
