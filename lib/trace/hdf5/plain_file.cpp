@@ -1,6 +1,7 @@
 #include "trace/hdf5/plain_file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +17,16 @@ namespace {
 constexpr std::size_t kMostListed = std::size_t{1} << 21;  // 32 MiB
 
 std::atomic<std::size_t> listed{0};  // members in the listings of all files
+
+std::atomic<std::size_t> open_descriptors{0};  // of all such files
+
+// The other half, some hundreds at least, is for the library, which fails where it gets none.
+std::size_t half_of_descriptors() {
+  constexpr rlim_t kLeast = 1024;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < kLeast) return 0;
+  return limit.rlim_cur / 2;
+}
 
 class PlainDataset : public Dataset {
  public:
@@ -52,15 +63,20 @@ class PlainDataset : public Dataset {
 }  // namespace
 
 std::shared_ptr<PlainFile> PlainFile::of(std::string path, const OpenFile& opened) {
+  static const std::size_t most = half_of_descriptors();
   OpenFile mine = opened;
-  mine.descriptor = ::fcntl(opened.descriptor, F_DUPFD_CLOEXEC, 0);
-  if (mine.descriptor < 0) return nullptr;
+  if (open_descriptors.fetch_add(1) >= most ||
+      (mine.descriptor = ::fcntl(opened.descriptor, F_DUPFD_CLOEXEC, 0)) < 0) {
+    --open_descriptors;
+    return nullptr;
+  }
   return std::shared_ptr<PlainFile>(new PlainFile(std::move(path), mine));
 }
 
 PlainFile::~PlainFile() {
   for (const auto& [group, listing] : listings_) listed -= listing.size();
   ::close(opened_.descriptor);
+  --open_descriptors;
 }
 
 std::unique_ptr<Dataset> PlainFile::open(const std::string& dataset) const {

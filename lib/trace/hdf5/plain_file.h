@@ -20,7 +20,8 @@ namespace ttrace::trace::hdf5 {
 // Thread-safe. Takes no LibraryLock but when the first dataset is opened: hold none.
 class PlainFile : public std::enable_shared_from_this<PlainFile> {
  public:
-  // With a descriptor of its own; null if the process has none left. `opened`: a file whose
+  // With a descriptor of its own; null if half of those that the process may have are taken by such
+  // files. `opened`: a file whose
   // addresses have 8 bytes and count from its start.
   static std::shared_ptr<PlainFile> of(std::string path, const OpenFile& opened);
   ~PlainFile();

@@ -1,8 +1,5 @@
 #include "trace/hdf5/reader.h"
 
-#include <sys/resource.h>
-
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <list>
@@ -35,16 +32,6 @@ std::string read_text(const fs::path& path) {
   text << file.rdbuf();
   if (!file || !text) throw base::input_error(path.string(), ": cannot be read");
   return text.str();
-}
-
-// Of the files that the process may have open, so many for each of a few traces.
-std::size_t share_of_descriptors() {
-  constexpr rlim_t kOthers = 512;
-  constexpr rlim_t kTraces = 8;
-  constexpr rlim_t kMost = std::size_t{1} << 16;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < kOthers) return 0;
-  return std::min((limit.rlim_cur - kOthers) / kTraces, kMost);
 }
 
 class SingleFileTrace : public Source {
@@ -153,8 +140,7 @@ class DirectoryTrace : public Source {
     }
     if (open_.size() > kMostOpenFiles) open_.pop_back();
     // All ranks are gone through again for every tensor, so those met first are kept.
-    const auto plain = open_.front().second->plain();
-    if (plain && plain_.size() < most_plain_) plain_.emplace(rank, plain);
+    if (const auto plain = open_.front().second->plain()) plain_.emplace(rank, plain);
     return open_.front().second;
   }
 
@@ -164,7 +150,6 @@ class DirectoryTrace : public Source {
   mutable std::list<std::pair<std::uint64_t, std::shared_ptr<const File>>> open_;
   mutable std::map<std::uint64_t, std::string> problems_;
   mutable std::unordered_map<std::uint64_t, std::shared_ptr<const PlainFile>> plain_;
-  std::size_t most_plain_ = share_of_descriptors();
 };
 
 }  // namespace
