@@ -144,7 +144,11 @@ def _faults_headline(store: Store) -> list[tuple[str, str, str]]:
         ),
         ("a rank that is missing", "exit 3", f"{ranks - wrong_ranks} of {ranks} ranks"),
         ("calibration file", "≤ 0.1 % of the reference, or 2 MB", f"{fit} of {len(sizes)} files"),
-        ("`compare` with a tolerance file", "≤ 1.05 × the time without", "not measured here"),
+        (
+            "`compare` with a tolerance file",
+            "≤ 1.05 × the time without",
+            "see scripts/BENCHMARKS.md",
+        ),
     ]
 
 
