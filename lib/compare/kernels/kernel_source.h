@@ -219,6 +219,10 @@ void sum_of(const void* reference, const void* candidate, std::size_t count, Til
 
 void sum_any(Stored type, const void* reference, const void* candidate, std::size_t count,
              TileSums& sums) {
+  if (count == 0) {  // of nothing there may be no address
+    sums = {};
+    return;
+  }
   switch (type) {
     case Stored::kF64:
       return sum_of<F64>(reference, candidate, count, sums);
