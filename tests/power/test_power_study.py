@@ -117,8 +117,8 @@ def test_a_false_alarm_would_be_counted(measured: tuple[Family, Store], tmp_path
         alarm = {"exit_code": 1, "tensors_beyond": 1, "slices_beyond": 2, "beyond": beyond}
         store.add(name, **{**members, **alarm})
     text = results.text(store, [])
-    assert "1 tensors, 2 slices, in 1 of 1 runs" in text
-    assert "3 of 3 comparisons (100.0 %), in 1 of 1 runs" in text
+    assert "1 tensors, 2 slices, in 1 of 1 runs (1 diverged, 0 inconclusive)" in text
+    assert "3 of 3 comparisons (100.0 %: 3 diverged, 0 inconclusive), in 1 of 1 runs" in text
 
 
 def test_the_worst_share_and_its_place() -> None:
