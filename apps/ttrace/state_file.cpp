@@ -15,7 +15,7 @@
 namespace ttrace::app {
 namespace {
 
-constexpr std::string_view kStateSchema = "ttrace.state/1";
+constexpr std::string_view kStateSchema = "ttrace.state/2";
 constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
 
 std::string header_of(const report::ComparisonId& id) {

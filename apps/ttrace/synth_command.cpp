@@ -47,7 +47,7 @@ template <typename Parsed>
 Parsed known(const std::optional<Parsed>& parsed, const char* flag, const std::string& given) {
   if (!parsed) {
     throw base::usage_error(flag, " ", base::printable(given), ": there is no such thing; ",
-                            "schemas/trace-v1.md lists them");
+                            "schemas/trace-v2.md lists them");
   }
   return *parsed;
 }

@@ -25,7 +25,7 @@ TileStats total_of(const Measurement& measurement) {
 // coordinate of the replicate axes, so their squares add up.
 class ReplicaTotals {
  public:
-  void add(const ReplicaCheck& check) {
+  void add(const CheckPath& path, const ReplicaCheck& check) {
     if (check.all_equal()) return;
     differ_ = true;
     const std::vector<double>& squared = check.squared_distances();
@@ -35,6 +35,7 @@ class ReplicaTotals {
     if (furthest > furthest_) {
       furthest_ = furthest;
       classes_ = check.classes();
+      path_ = path;
     }
   }
 
@@ -42,6 +43,7 @@ class ReplicaTotals {
     measurement.replicas_differ = differ_;
     if (!differ_) return;
     measurement.replicas.classes = classes_;
+    measurement.replicas.path = path_;
     measurement.replicas.distance_norm =
         std::sqrt(*std::max_element(squares_.begin(), squares_.end()));
   }
@@ -51,6 +53,7 @@ class ReplicaTotals {
   double furthest_ = -1;
   std::vector<double> squares_;
   std::vector<std::vector<std::uint64_t>> classes_;
+  CheckPath path_;
 };
 
 }  // namespace
@@ -157,7 +160,7 @@ Measurement put_together(std::vector<MeasuredSection> sections) {
   whole.total = total_of(whole);
   if (whole.total.largest) whole.largest_place = places.at(whole.total.largest->at);
   ReplicaTotals replicas;
-  for (const auto& [path, check] : checks) replicas.add(check);
+  for (const auto& [path, check] : checks) replicas.add(path, check);
   replicas.store(whole);
   return whole;
 }

@@ -49,6 +49,7 @@ struct BlockStats {
 struct ReplicaDifference {
   double distance_norm = 0;  // largest over replicas: ‖replica - first replica‖, whole tensor
   std::vector<std::vector<std::uint64_t>> classes;  // of the block where they are furthest apart
+  CheckPath path = {};                              // of that block
 };
 
 struct Measurement {

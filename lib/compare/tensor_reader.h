@@ -60,6 +60,9 @@ class TensorReader {
   virtual std::uint64_t bytes_read() const = 0;
 };
 
+// The stored tensor in which the block of `path` lies; null if `view` has no such path.
+const trace::TensorEntry* stored_at(const layout::View& view, const CheckPath& path);
+
 // With Replicas::kAll all copies are read and held against each other; each element must then be
 // read once only, or its differences count twice. `view` must outlive the reader.
 std::unique_ptr<TensorReader> make_reader(const trace::Source& source, const layout::View& view,

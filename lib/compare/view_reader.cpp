@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "compare/logical_tensor.h"
@@ -295,7 +296,40 @@ class TransposedReader final : public ComposedReader {
   const std::vector<std::size_t>& axes_;
 };
 
+// The views that a mosaic is made of, each once, in the order of its first tile: one reader each.
+std::vector<const layout::View*> sources_of(const layout::Mosaic& mosaic) {
+  std::vector<const layout::View*> sources;
+  std::set<const layout::View*> seen;
+  for (const layout::Mosaic::Tile& tile : mosaic.tiles) {
+    if (seen.insert(tile.source.get()).second) sources.push_back(tile.source.get());
+  }
+  return sources;
+}
+
+std::vector<const layout::View*> sources_of(const layout::View& view) {
+  if (const auto* mosaic = std::get_if<layout::Mosaic>(&view.how)) return sources_of(*mosaic);
+  std::vector<const layout::View*> sources;
+  if (const auto* sum = std::get_if<layout::Sum>(&view.how)) {
+    for (const layout::ViewPtr& term : sum->terms) sources.push_back(term.get());
+  } else if (const auto* transposed = std::get_if<layout::Transposed>(&view.how)) {
+    sources.push_back(transposed->source.get());
+  }
+  return sources;
+}
+
 }  // namespace
+
+const trace::TensorEntry* stored_at(const layout::View& view, const CheckPath& path) {
+  const layout::View* at = &view;
+  for (const std::size_t step : path) {
+    if (const auto* stored = std::get_if<layout::Stored>(&at->how)) return stored->entry.get();
+    const std::vector<const layout::View*> sources = sources_of(*at);
+    if (step >= sources.size()) return nullptr;
+    at = sources[step];
+  }
+  const auto* stored = std::get_if<layout::Stored>(&at->how);
+  return stored == nullptr ? nullptr : stored->entry.get();
+}
 
 std::unique_ptr<TensorReader> make_reader(const trace::Source& source, const layout::View& view,
                                           Replicas replicas) {

@@ -1,6 +1,8 @@
 // Why a tensor diverged, with the numbers that say so. A cause without evidence does not exist.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,12 @@ struct Case {
   compare::TensorRef candidate;
   const compare::Measurement* measurement = nullptr;
   tolerance::Tolerance tolerance;
+  // ‖noise‖ of perturbed runs, and how much of it lies along the tensor; nothing where unknown.
+  std::optional<double> noise_norm = std::nullopt;
+  std::optional<double> coherence = std::nullopt;
+  // Mesh axes over which something was added up between what the tensor was computed from and the
+  // tensor, with the words that tell it: {"dp", "its param_grad is a partial sum over dp"}.
+  std::map<std::string, std::string> reduced_over = {};
 };
 
 // All causes that the evidence supports, the one that leaves least unexplained first. Reads the

@@ -1,25 +1,46 @@
 #include "diagnosis/missing_reduction.h"
 
+#include <algorithm>
+
 #include "base/concat.h"
 #include "base/number_text.h"
 #include "diagnosis/separating_axes.h"
 
 namespace ttrace::diagnosis {
 
+namespace {
+
+bool has_copies_over(const trace::TensorEntry& entry, const std::string& axis,
+                     const trace::Manifest& manifest) {
+  const auto placed = entry.placements.find(axis);
+  const bool copies =
+      placed == entry.placements.end() || std::holds_alternative<trace::Replicate>(placed->second);
+  const auto& axes = manifest.meshes.at(entry.mesh).axes;
+  return copies && std::any_of(axes.begin(), axes.end(), [&](const trace::MeshAxis& one) {
+           return one.name == axis && one.size > 1;
+         });
+}
+
+}  // namespace
+
 std::vector<Cause> find_missing_reduction(const Case& the_case) {
   std::vector<Cause> causes;
+  const compare::ReplicaDifference& replicas = the_case.measurement->replicas;
   if (!the_case.measurement->replicas_differ ||
       !tensor::is_floating(the_case.candidate.view->dtype)) {
     return causes;
   }
-  for (const std::string& axis :
-       separating_axes(the_case.candidate, the_case.measurement->replicas)) {
+  const trace::Manifest& manifest = the_case.candidate.source->manifest();
+  for (const std::string& axis : separating_axes(the_case.candidate, replicas)) {
     for (const trace::Reduction reduction : {trace::Reduction::kSum, trace::Reduction::kMean}) {
-      // The same bytes under another placement: what the tensor would be, had it been reduced.
+      // The same bytes under another placement: what the tensor would be, had it been reduced. Of a
+      // tensor made of several, all that have copies over such an axis.
       const layout::ViewPtr reduced =
           layout::with_entries(the_case.candidate.view, [&](const trace::TensorEntry& entry) {
             trace::TensorEntry changed = entry;
-            changed.placements[axis] = trace::Partial{reduction};
+            if (has_copies_over(entry, axis, manifest)) {
+              changed.placements[axis] = trace::Partial{reduction};
+            }
             return changed;
           });
       const compare::Measurement measured =

@@ -23,6 +23,11 @@ std::map<std::uint64_t, Coordinates> coordinates_by_rank(const trace::Mesh& mesh
   return found;
 }
 
+const trace::Mesh& mesh_of(const compare::TensorRef& candidate,
+                           const compare::ReplicaDifference& replicas) {
+  return candidate.source->manifest().meshes.at(part_that_differs(candidate, replicas).mesh);
+}
+
 std::string joined(const std::vector<std::string>& parts) {
   std::string text;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -62,13 +67,15 @@ std::vector<std::set<std::uint64_t>> classes_along(
 
 }  // namespace
 
-const trace::Mesh& mesh_of(const compare::TensorRef& tensor) {
-  return tensor.source->manifest().meshes.at(layout::stored_in(*tensor.view).front()->mesh);
+const trace::TensorEntry& part_that_differs(const compare::TensorRef& candidate,
+                                            const compare::ReplicaDifference& replicas) {
+  const trace::TensorEntry* part = compare::stored_at(*candidate.view, replicas.path);
+  return part != nullptr ? *part : *layout::stored_in(*candidate.view).front();
 }
 
 std::vector<std::string> separating_axes(const compare::TensorRef& candidate,
                                          const compare::ReplicaDifference& replicas) {
-  const trace::Mesh& mesh = mesh_of(candidate);
+  const trace::Mesh& mesh = mesh_of(candidate, replicas);
   const auto coordinates = coordinates_by_rank(mesh);
   std::map<Coordinates, std::size_t> class_at;
   for (std::size_t c = 0; c < replicas.classes.size(); ++c) {
@@ -92,7 +99,7 @@ std::vector<std::string> separating_axes(const compare::TensorRef& candidate,
 
 std::string class_words(const compare::TensorRef& candidate,
                         const compare::ReplicaDifference& replicas) {
-  const trace::Mesh& mesh = mesh_of(candidate);
+  const trace::Mesh& mesh = mesh_of(candidate, replicas);
   const auto coordinates = coordinates_by_rank(mesh);
   if (replicas.classes.size() > kMostClassesNamed) {
     return base::concat(replicas.classes.size(), " groups of ranks");

@@ -8,11 +8,13 @@
 
 namespace ttrace::diagnosis {
 
-// The mesh on which the tensor's shards lie; of a tensor made of several, the first one's.
-const trace::Mesh& mesh_of(const compare::TensorRef& tensor);
+// The part of the candidate's tensor whose copies differ: of one made of several, the stored tensor
+// with the block where they are furthest apart.
+const trace::TensorEntry& part_that_differs(const compare::TensorRef& candidate,
+                                            const compare::ReplicaDifference& replicas);
 
-// Axes along which a step from one rank to another, all else equal, leads from one class of
-// agreeing replicas into another. Empty if the replicas agree.
+// Axes of that part's mesh along which a step from one rank to another, all else equal, leads from
+// one class of agreeing replicas into another. Empty if the replicas agree.
 std::vector<std::string> separating_axes(const compare::TensorRef& candidate,
                                          const compare::ReplicaDifference& replicas);
 

@@ -9,11 +9,12 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "base/parallel.h"
+#include "engine/noise_runs.h"
 #include "engine/noise_source.h"
 #include "engine/open_checks.h"
 #include "engine/pairing.h"
-#include "engine/run_facts.h"
 #include "engine/tensors_of.h"
+#include "tolerance/coherence.h"
 
 namespace ttrace::engine {
 namespace {
@@ -22,7 +23,7 @@ constexpr double kChaotic = 0.5;  // ‖R' - R‖ / ‖R‖ from which a tensor'
 constexpr double kStarterRoom = 1.5;
 
 void require_complete(const trace::Source& source) {
-  const std::vector<std::string> lost = unreadable_ranks(source);
+  const std::vector<std::string> lost = lost_ranks_of(source).problems;
   if (lost.empty()) return;
   throw base::input_error(lost.front(), "; a calibration needs whole runs");
 }
@@ -42,11 +43,6 @@ void count(const trace::TensorKey& key, const tolerance::NoiseEstimate& noise,
 }
 
 void warn(const std::string& first_chaotic, CalibrationSummary& summary) {
-  if (summary.silent == summary.tensors) {
-    summary.warnings.push_back(
-        "no tensor differs from the reference in any run: they were not disturbed, or are copies; "
-        "their tolerances allow two roundings and no more");
-  }
   if (summary.chaotic > 0) {
     summary.warnings.push_back(base::concat(
         "one rounding of the input changes ", base::plural(summary.chaotic, "tensor"),
@@ -57,19 +53,6 @@ void warn(const std::string& first_chaotic, CalibrationSummary& summary) {
     summary.warnings.push_back(base::concat(base::plural(summary.without, "tensor"),
                                             " of the reference are in no run, and not calibrated"));
   }
-}
-
-std::string generalised(const std::string& name) {
-  std::string pattern;
-  std::size_t start = 0;
-  while (start <= name.size()) {
-    const std::size_t stop = std::min(name.find('.', start), name.size());
-    const std::string part = name.substr(start, stop - start);
-    const bool number = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
-    pattern += (start > 0 ? "." : "") + (number ? std::string("*") : part);
-    start = stop + 1;
-  }
-  return pattern;
 }
 
 }  // namespace
@@ -83,8 +66,10 @@ tolerance::Calibration calibrate_traces(const trace::Source& reference,
     return Side{&source, tensors_of(source.manifest())};
   };
   const Side reference_side = side(reference);
+  NoiseRuns checked = check_noise_runs(reference, reference, runs);
+  summary.warnings = std::move(checked.warnings);
   std::vector<Side> sides;
-  for (const trace::Source* run : runs) sides.push_back(side(*run));
+  for (const trace::Source* run : checked.runs) sides.push_back(side(*run));
   const std::vector<Pair> pairs = pair_traces(reference_side, reference_side, sides);
   const NoiseSource source(reference.manifest(), nullptr);
   std::vector<std::optional<tolerance::NoiseEstimate>> found(pairs.size());
@@ -95,13 +80,8 @@ tolerance::Calibration calibrate_traces(const trace::Source& reference,
 
   tolerance::Calibration calibration;
   calibration.reference = reference.path();
-  for (const trace::Source* run : runs) calibration.runs.push_back(run->path());
-  for (std::string& warning : disturbance_warnings(reference, reference, runs)) {
-    if (std::find(summary.warnings.begin(), summary.warnings.end(), warning) ==
-        summary.warnings.end()) {
-      summary.warnings.push_back(std::move(warning));
-    }
-  }
+  for (const trace::Source* run : checked.runs) calibration.runs.push_back(run->path());
+  NoiseDifferences differences(reference.manifest());
   std::vector<double> relative;
   std::string first_chaotic;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -112,6 +92,7 @@ tolerance::Calibration calibrate_traces(const trace::Source& reference,
       ++summary.without;
       continue;
     }
+    differences.add(pairs[i], found[i]->norms);
     count(view.key, *found[i], summary, relative, first_chaotic);
     calibration.tensors.emplace(
         view.key, tolerance::CalibratedTensor{view.dtype, view.shape, std::move(*found[i])});
@@ -121,6 +102,7 @@ tolerance::Calibration calibrate_traces(const trace::Source& reference,
                             ": no floating-point tensor of it is in a disturbed run; give runs of "
                             "this reference");
   }
+  differences.require_some();
   warn(first_chaotic, summary);
   if (!relative.empty()) {
     const auto middle = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() / 2);
@@ -138,7 +120,7 @@ tolerance::Policy starter_rules(const report::CompareReport& report) {
     }
     const report::Comparison& comparison = *result.comparison;
     const double multiplier = report::passing_multiplier(comparison);
-    double& most = needed[{generalised(result.key.name), result.key.kind}];
+    double& most = needed[{tolerance::name_pattern(result.key.name), result.key.kind}];
     most = std::max(most, multiplier);
   }
   tolerance::Policy rules;

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "engine/main_gradient_norms.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
@@ -18,28 +19,24 @@ struct Clip {
 
 class Clipping {
  public:
-  // `squared_norms`: of main gradients that have been read already, by their keys.
-  Clipping(const trace::Source& candidate, std::map<trace::TensorKey, double> squared_norms);
+  // Both must outlive it.
+  Clipping(const trace::Source& candidate, MainGradientNorms& gradients);
 
   // Reads what it needs at the first call for a step; not thread-safe. An unreadable norm or
   // gradient is a problem, not an error.
   Clip of(std::uint64_t step, double clip_norm);
 
  private:
-  struct Norms {
-    double recorded = 0;
+  struct Recorded {
+    double norm = 0;
     std::string problem;
-    bool known_own = false;
-    double own = 0;  // of the main gradients as recorded, all together
-    std::string own_problem;
   };
 
-  Norms& norms_of(std::uint64_t step);
-  void read_own(std::uint64_t step, Norms& norms) const;
+  const Recorded& recorded(std::uint64_t step);
 
   const trace::Source& candidate_;
-  std::map<trace::TensorKey, double> squared_norms_;
-  std::map<std::uint64_t, Norms> steps_;
+  MainGradientNorms& gradients_;
+  std::map<std::uint64_t, Recorded> steps_;
 };
 
 }  // namespace ttrace::engine

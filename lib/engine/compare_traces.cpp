@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
@@ -9,9 +10,12 @@
 #include "base/parallel.h"
 #include "engine/carried_parameters.h"
 #include "engine/explain.h"
+#include "engine/gradient_norm.h"
 #include "engine/holders.h"
+#include "engine/initial_results.h"
 #include "engine/interruption.h"
 #include "engine/measure_pairs.h"
+#include "engine/noise_runs.h"
 #include "engine/noise_source.h"
 #include "engine/open_checks.h"
 #include "engine/pairing.h"
@@ -32,48 +36,6 @@ namespace {
 using report::CompareReport;
 using report::Result;
 using verdict::Outcome;
-
-std::string only_words(const char* side, const std::string& note) {
-  return base::concat("in the ", side, " only", note.empty() ? "" : "; ", note);
-}
-
-// Why a rule leaves the tensor unjudged, or nothing.
-std::string skip_reason(const CompareOptions& options, const trace::TensorKey& key) {
-  if (options.calibration == nullptr) return "";
-  const tolerance::Policy& rules = options.calibration->rules;
-  const auto number = tolerance::rule_for(rules, key);
-  if (!number || !tolerance::skips(rules[*number], options.today)) return "";
-  const tolerance::PolicyRule& rule = rules[*number];
-  return base::concat("policy:", *number, ": ", rule.skip,
-                      rule.until.empty() ? "" : base::concat(" (until ", rule.until, ")"));
-}
-
-Result unmeasured(const Pair& pair, const CompareOptions& options) {
-  Result result;
-  result.key = pair.key;
-  const layout::View& view = pair.reference != nullptr ? *pair.reference : *pair.candidate;
-  result.shape = view.shape;
-  result.dtype = view.dtype;
-  result.note = pair.note;
-  const std::string skipped =
-      options.selection.selects(pair.key) ? skip_reason(options, pair.key) : "not selected";
-  if (!skipped.empty()) {
-    result.outcome = Outcome::kSkippedByRule;
-    result.reason = skipped;
-  } else if (pair.candidate == nullptr) {
-    result.outcome = Outcome::kMissing;
-    result.reason = only_words("reference", pair.note);
-  } else if (pair.reference == nullptr) {
-    result.outcome = Outcome::kExtra;
-    result.reason = only_words("candidate", pair.note);
-  } else {
-    result.exact =
-        !tensor::is_floating(pair.reference->dtype) && !tensor::is_floating(pair.candidate->dtype);
-    result.reason = incomparable_reason(pair);
-    if (!result.reason.empty()) result.outcome = Outcome::kIncomparable;
-  }
-  return result;
-}
 
 std::vector<std::string> tolerance_file_warnings(const trace::Manifest& reference,
                                                  const std::vector<trace::TensorKey>& keys,
@@ -172,18 +134,18 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   require_sound_layouts(reference);
   require_sound_layouts(candidate);
   for (const trace::Source* run : noise) require_sound_layouts(*run);
-  const Sides sides = sides_of(reference, candidate, noise, options.map, out);
+  const NoiseRuns noise_runs = check_noise_runs(reference, candidate, noise);
+  out.warnings = noise_runs.warnings;
+  const Sides sides = sides_of(reference, candidate, noise_runs.runs, options.map, out);
   const std::vector<Pair> pairs = pair_traces(sides.reference, sides.candidate, sides.noise);
   std::vector<trace::TensorKey> keys;
   for (const Pair& pair : pairs) keys.push_back(pair.key);
   require_matches(options.selection, keys);
   out.reference = facts_of(reference);
   out.candidate = facts_of(candidate);
-  for (const trace::Source* run : noise) out.noise_runs.push_back(run->path());
-  for (std::string& warning : disturbance_warnings(reference, candidate, noise)) {
-    out.warnings.push_back(std::move(warning));
-  }
-  for (std::string& warning : plan_warnings(reference, candidate, noise)) {
+  out.kinds_in_neither = kinds_in_neither(reference.manifest(), candidate.manifest());
+  for (const trace::Source* run : noise_runs.runs) out.noise_runs.push_back(run->path());
+  for (std::string& warning : run_warnings(reference, candidate, noise_runs.runs)) {
     out.warnings.push_back(std::move(warning));
   }
 
@@ -198,8 +160,14 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
     }
   }
 
-  out.results.reserve(pairs.size());
-  for (const Pair& pair : pairs) out.results.push_back(unmeasured(pair, options));
+  const LostRanks lost_reference = lost_ranks_of(reference);
+  const LostRanks lost_candidate = lost_ranks_of(candidate);
+  for (const auto* lost : {&lost_reference, &lost_candidate}) {
+    out.warnings.insert(out.warnings.begin(), lost->problems.begin(), lost->problems.end());
+  }
+  out.results = initial_results({reference, candidate, options.selection, rules, options.today,
+                                 lost_reference.words, lost_candidate.words},
+                                pairs);
   FinishedWork nothing_kept;
   FinishedWork& work = options.work != nullptr ? *options.work : nothing_kept;
   prepare_work(options.division, candidate, pairs, work, out.results);
@@ -209,6 +177,7 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   }
   measure_pairs({reference, candidate, noise_source}, pairs, options.threads, out.results, hooks);
   mark_unmeasured(out.results);
+  check_measured_noise(reference, pairs, out.results);
 
   for (std::string& warning :
        replay_updates(reference, candidate, pairs, options.threads, work, hooks, out.results)) {
@@ -216,8 +185,12 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   }
   out.interrupted = interruption_of(out.results);
   if (options.on_measured) options.on_measured({pairs, out.results});
-  judge_results(reference.manifest(), pairs, SummedGradients(reference, pairs), rules, out.results);
+  const std::size_t most_slices = options.all_slices ? std::numeric_limits<std::size_t>::max()
+                                                     : verdict::SliceJudgement::kMostKept;
+  judge_results(Tolerances(reference.manifest(), rules, out.results, most_slices), pairs,
+                SummedGradients(reference, pairs), out.results);
 
+  judge_gradient_norms(reference, candidate, pairs, out.results);
   carry_parameters(candidate, pairs, options.threads, out.results);
   if (options.truth != nullptr) {
     const layout::MapRules map = options.map.value_or(layout::MapRules{});
@@ -232,9 +205,9 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
                              reference.manifest().modules);
   const verdict::Dataflow flow = verdict::build_dataflow(nodes, modules);
   out.from_modules = flow.from_modules;
-  explain_routing(
-      {reference, candidate, pairs, nodes, flow, modules, noise_source, rules, options.threads},
-      out);
+  explain_routing({reference, candidate, pairs, nodes, flow, modules, noise_source, rules,
+                   most_slices, options.threads},
+                  out);
   std::vector<Outcome> outcomes;
   for (const Result& result : out.results) outcomes.push_back(result.outcome);
   const verdict::Frontier frontier = verdict::find_frontier(nodes, flow, outcomes);
@@ -246,17 +219,14 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   find_nearest_names(out.results);
   for (const Outcome outcome : verdict::kAllOutcomes) out.counts[outcome] = 0;
   for (const Result& result : out.results) ++out.counts[result.outcome];
-  const std::vector<std::string> lost_reference = unreadable_ranks(reference);
-  const std::vector<std::string> lost_candidate = unreadable_ranks(candidate);
-  for (const auto* lost : {&lost_reference, &lost_candidate}) {
-    out.warnings.insert(out.warnings.end(), lost->begin(), lost->end());
-  }
   for (const std::string& reason : unique_reasons(out.results, Outcome::kUnreadable)) {
     if (std::find(out.warnings.begin(), out.warnings.end(), reason) == out.warnings.end()) {
       out.warnings.push_back(reason);
     }
   }
-  decide(lost_reference.size(), lost_candidate.size(), out);
+  decide({lost_reference.problems.size(), lost_candidate.problems.size(),
+          is_same_run(reference, candidate)},
+         out);
 
   for (const Result& result : out.results) {
     if (result.comparison) out.environment.bytes_read += result.comparison->measurement.bytes_read;

@@ -33,6 +33,7 @@ struct CompareOptions {
   std::string calibration_file = "";  // what it was read from, for messages
   std::string today = "";             // "2026-11-21": rules that skip may end on a day
   std::function<void(const Measured&)> on_measured = nullptr;  // called once, if given
+  bool all_slices = false;  // keep every part that is beyond its tolerance, not the worst 16
   const trace::Source* truth = nullptr;  // the reference in higher precision: a second opinion
   WorkDivision division = {};
   FinishedWork* work = nullptr;  // what need not be measured, and who is told what has been

@@ -7,6 +7,7 @@
 #include "diagnosis/cause.h"
 #include "diagnosis/stale.h"
 #include "engine/layout_words.h"
+#include "engine/rows_with_error.h"
 #include "engine/slice_words.h"
 #include "verdict/module_graph.h"
 #include "verdict/phase.h"
@@ -23,7 +24,7 @@ constexpr std::size_t kMostDependenciesNamed = 4;
 // The module whose code produced the tensor.
 const trace::Module* module_of(const verdict::ModuleGraph& graph, const trace::TensorKey& key) {
   if (const auto& users = graph.users(key.name); !users.empty()) return users.front();
-  return graph.find(verdict::module_of_value(key.name));
+  return graph.find(trace::module_of_value(key.name));
 }
 
 std::string dependency_words(const Result& dependency, const Result& finding) {
@@ -88,6 +89,62 @@ std::string before_words(const std::vector<std::size_t>& depends_on, const Resul
   return text;
 }
 
+// Axes over which something was added up between what the pair was computed from and the pair: a
+// dependency is a partial sum over the axis, or cut over it, and the pair is neither.
+std::map<std::string, std::string> axes_reduced_over(const std::vector<std::size_t>& depends_on,
+                                                     const Pair& pair,
+                                                     const std::vector<Pair>& pairs) {
+  const auto placed = [](const Pair& of, const std::string& axis) -> const trace::Placement* {
+    for (const auto* entry : layout::stored_in(*of.candidate)) {
+      const auto found = entry->placements.find(axis);
+      if (found != entry->placements.end()) return &found->second;
+    }
+    return nullptr;
+  };
+  const auto is_whole = [](const trace::Placement* placement) {
+    return placement == nullptr || std::holds_alternative<trace::Replicate>(*placement);
+  };
+  std::map<std::string, std::string> found;
+  for (const std::size_t node : depends_on) {
+    const trace::Kind kind = pairs[node].key.kind;
+    if (pairs[node].candidate == nullptr || kind == trace::Kind::kParam ||
+        kind == trace::Kind::kOptimizerState) {
+      continue;
+    }
+    for (const auto* entry : layout::stored_in(*pairs[node].candidate)) {
+      for (const auto& [axis, placement] : entry->placements) {
+        const auto* partial = std::get_if<trace::Partial>(&placement);
+        if ((partial == nullptr && !trace::cut_dimension(placement)) ||
+            !is_whole(placed(pair, axis))) {
+          continue;
+        }
+        found.emplace(axis, concat("its ", kind_name(kind), " is ",
+                                   partial != nullptr
+                                       ? concat("a partial ", reduction_name(partial->reduction))
+                                       : std::string("cut"),
+                                   " over ", axis));
+      }
+    }
+  }
+  return found;
+}
+
+// Findings that are read again for it, dimension by dimension.
+constexpr std::size_t kMostWithRows = 16;
+
+std::string rows_of(const ExplainInput& input, const Pair& pair, const Result& result) {
+  const bool against_reference = result.outcome == Outcome::kDiverged && !result.exact &&
+                                 !result.comparison->replay && result.tokens_left_out == 0 &&
+                                 result.comparison->measurement.total.nonfinite_different == 0;
+  if (!against_reference) return "";
+  try {
+    return rows_with_error({&input.reference, pair.reference}, {&input.candidate, pair.candidate});
+  } catch (const base::Error& error) {
+    if (error.kind() != base::ErrorKind::kInput) throw;
+    return "";  // as with causes
+  }
+}
+
 diagnosis::StaleFacts stale_facts(const Result& result) {
   const report::Comparison& comparison = *result.comparison;
   const double norm = compare::reference_norm(comparison.measurement.total);
@@ -97,7 +154,8 @@ diagnosis::StaleFacts stale_facts(const Result& result) {
 }
 
 std::vector<diagnosis::Cause> causes_of(const ExplainInput& input, const Pair& pair,
-                                        const Result& result) {
+                                        const Result& result,
+                                        std::map<std::string, std::string> reduced_over) {
   if (!result.comparison || result.exact) return {};
   // The others hold a tensor against the reference, which did not judge this one.
   if (result.comparison->replay) return diagnosis::find_stale(stale_facts(result));
@@ -106,6 +164,11 @@ std::vector<diagnosis::Cause> causes_of(const ExplainInput& input, const Pair& p
   the_case.candidate = {&input.candidate, pair.candidate};
   the_case.measurement = &result.comparison->measurement;
   the_case.tolerance = result.comparison->tolerance;
+  if (result.comparison->noise) the_case.noise_norm = result.comparison->noise->norm();
+  if (const auto& coherence = result.comparison->coherence; !coherence.empty()) {
+    the_case.coherence = coherence.front();
+  }
+  the_case.reduced_over = std::move(reduced_over);
   try {
     return diagnosis::find_causes(the_case);
   } catch (const base::Error& error) {
@@ -149,9 +212,18 @@ std::vector<report::Finding> explain_findings(const ExplainInput& input,
     if (result.comparison) {
       finding.ranks = ranks_with_error(result);
       finding.where = where_words({&input.candidate, pair.candidate}, result);
+      if (findings.size() < kMostWithRows) {
+        const std::string rows = rows_of(input, pair, result);
+        if (!rows.empty()) finding.where += concat("; ", rows);
+      }
       finding.parts = slices_words(result.comparison->slices, result.shape);
       finding.merged = view_words(input.candidate, *pair.candidate);
-      finding.causes = causes_of(input, pair, result);
+      finding.causes =
+          causes_of(input, pair, result,
+                    axes_reduced_over(input.flow.depends_on[found.first], pair, input.pairs));
+    } else if (result.outcome == Outcome::kIncomparable) {
+      finding.merged =
+          shapes_words(input.reference, *pair.reference, input.candidate, *pair.candidate);
     }
     findings.push_back(std::move(finding));
   }

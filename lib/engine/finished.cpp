@@ -39,8 +39,8 @@ void each_member(Archive& archive, Value& value) {
     auto& [rank, local] = value;
     archive(rank, local);
   } else if constexpr (std::is_same_v<T, compare::ReplicaDifference>) {
-    auto& [distance_norm, classes] = value;
-    archive(distance_norm, classes);
+    auto& [distance_norm, classes, path] = value;
+    archive(distance_norm, classes, path);
   } else if constexpr (std::is_same_v<T, compare::Measurement>) {
     auto& [total, blocks, cells, has_replicas, replicas_differ, replicas, largest_place,
            bytes_read] = value;

@@ -16,7 +16,8 @@ void require(bool fits, const trace::TensorKey& key, const char* what) {
 
 class FinishedChecks::OfPair {
  public:
-  OfPair(FinishedChecks& checks, const Pair& pair) : pair_(pair), shape_(pair.reference->shape) {
+  OfPair(FinishedChecks& checks, const Pair& pair)
+      : checks_(checks), pair_(pair), shape_(pair.reference->shape) {
     for (const trace::TensorEntry* entry : layout::stored_in(*pair.candidate)) {
       ranks_.insert(&checks.ranks_of(entry->mesh));
     }
@@ -41,9 +42,14 @@ class FinishedChecks::OfPair {
 
   void check(const compare::ReplicaDifference& replicas, bool differ) const {
     require(!differ || !replicas.classes.empty(), pair_.key, "copies that differ on no rank");
+    const trace::TensorEntry* part = compare::stored_at(*pair_.candidate, replicas.path);
+    require(!differ || part != nullptr, pair_.key, "copies of no part of the tensor");
     for (const std::vector<std::uint64_t>& members : replicas.classes) {
       require(!members.empty(), pair_.key, "copies on no rank");
-      for (const std::uint64_t rank : members) check_rank(rank);
+      for (const std::uint64_t rank : members) {
+        const bool known = part != nullptr && checks_.ranks_of(part->mesh).contains(rank);
+        require(known, pair_.key, "a rank that does not hold it");
+      }
     }
   }
 
@@ -81,6 +87,7 @@ class FinishedChecks::OfPair {
     require(known, pair_.key, "a rank that does not hold it");
   }
 
+  FinishedChecks& checks_;
   const Pair& pair_;
   const tensor::Shape& shape_;
   std::set<const std::set<std::uint64_t>*> ranks_;

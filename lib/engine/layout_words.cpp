@@ -83,40 +83,53 @@ std::string named_part(const trace::TensorEntry& part, const trace::TensorKey& w
   return words.empty() ? part.key.name : words;
 }
 
-std::string slice_words(const compare::Measurement& measurement) {
+std::string percent_of(double share) { return concat(base::short_number(100 * share), " %"); }
+
+std::string shard_words(const compare::BlockStats& block) {
+  return concat(
+      block.ranks.empty() ? std::string("in padding") : concat("on rank ", block.ranks.front()),
+      " (", block.part.empty() ? "" : concat(block.part, ", "), boxes_words(block.boxes), ")");
+}
+
+std::string elements_words(const compare::TileStats& stats) {
+  return concat(stats.unequal, " of ", stats.elements, " elements differ");
+}
+
+// Every shard's share of the squared error, or of the four with most of it.
+std::string shares_words(const compare::Measurement& measurement) {
   const auto& blocks = measurement.blocks;
-  if (blocks.size() < 2) {
-    return concat(measurement.total.unequal, " of ", measurement.total.elements,
-                  " elements differ");
+  const double all = measurement.total.sum_d2;
+  std::vector<const compare::BlockStats*> differing;
+  for (const compare::BlockStats& block : blocks) {
+    if (block.stats.unequal > 0) differing.push_back(&block);
   }
-  const auto differing = std::count_if(blocks.begin(), blocks.end(),
-                                       [](const auto& block) { return block.stats.unequal > 0; });
-  const compare::BlockStats* worst = worst_block(measurement);
-  if (worst == nullptr) return "";
-  const double share = worst->stats.sum_d2 / measurement.total.sum_d2;
-  // Standing out: more than twice what an even spread would give it.
-  if (share * static_cast<double>(blocks.size()) > 2 || differing == 1) {
-    return concat(base::short_number(100 * share), " % of the error is in ",
-                  boxes_words(worst->boxes),
-                  worst->part.empty() ? "" : concat(" (", worst->part, ")"),
-                  worst->ranks.empty() ? std::string(", which is padding")
-                                       : concat(" on rank ", worst->ranks.front()),
-                  "; ", differing, " of ", blocks.size(), " shards differ");
+  std::stable_sort(differing.begin(), differing.end(),
+                   [](const auto* a, const auto* b) { return a->stats.sum_d2 > b->stats.sum_d2; });
+  if (blocks.size() < 2 || differing.empty() || !(all > 0)) {
+    return elements_words(measurement.total);
   }
-  return concat("spread over ", differing, " of ", blocks.size(), " shards, none stands out; ",
-                measurement.total.unequal, " of ", measurement.total.elements, " elements differ");
+  const auto share = [all](const compare::BlockStats& block) { return block.stats.sum_d2 / all; };
+  const std::string of = concat(differing.size(), " of ", blocks.size(), " shards differ, ",
+                                elements_words(measurement.total));
+  const bool evenly = share(*differing.front()) * static_cast<double>(blocks.size()) <= 2;
+  if (differing.size() > kMostNamed && evenly) {
+    return concat("spread evenly: no shard has more than ", percent_of(share(*differing.front())),
+                  " of the squared error; ", of);
+  }
+  std::string text;
+  double named = 0;
+  for (std::size_t i = 0; i < differing.size() && i < kMostNamed; ++i) {
+    named += share(*differing[i]);
+    text += concat(i > 0 ? ", " : "", percent_of(share(*differing[i])),
+                   i > 0 ? " " : " of the squared error ", shard_words(*differing[i]));
+  }
+  if (differing.size() > kMostNamed) {
+    text += concat(", ", percent_of(std::max(0.0, 1 - named)), " on others");
+  }
+  return concat(text, "; ", of);
 }
 
 }  // namespace
-
-const compare::BlockStats* worst_block(const compare::Measurement& measurement) {
-  const compare::BlockStats* worst = nullptr;
-  for (const compare::BlockStats& block : measurement.blocks) {
-    const double size = mean_square(block.stats);
-    if (size > 0 && (worst == nullptr || size > mean_square(worst->stats))) worst = &block;
-  }
-  return worst;
-}
 
 std::string merged_words(const trace::Source& candidate, const trace::TensorEntry& entry) {
   const trace::Mesh& mesh = candidate.manifest().meshes.at(entry.mesh);
@@ -181,7 +194,17 @@ std::string where_words(const compare::TensorRef& candidate, const report::Resul
                   " hold different values, and should be replicas");
   }
   if (measurement.total.nonfinite_different > 0) return nonfinite_words(measurement.total);
-  return slice_words(measurement);
+  return shares_words(measurement);
+}
+
+std::string shapes_words(const trace::Source& reference, const layout::View& of_reference,
+                         const trace::Source& candidate, const layout::View& of_candidate) {
+  const auto side = [](const char* who, const trace::Source& source, const layout::View& view) {
+    return concat(who, tensor::to_string(view.shape), " ", dtype_short_name(view.dtype), " (",
+                  view_words(source, view), ")");
+  };
+  return concat(side("reference ", reference, of_reference), "; ",
+                side("candidate ", candidate, of_candidate));
 }
 
 std::vector<std::uint64_t> ranks_with_error(const report::Result& result) {

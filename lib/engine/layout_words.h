@@ -16,13 +16,15 @@ std::string merged_words(const trace::Source& candidate, const trace::TensorEntr
 // The same for what a comparison looks at: of a tensor made of several, which and how.
 std::string view_words(const trace::Source& candidate, const layout::View& view);
 
-// Where in the tensor, and on which ranks, the difference sits.
+// Both shapes, types and placements of a pair that cannot be compared.
+std::string shapes_words(const trace::Source& reference, const layout::View& of_reference,
+                         const trace::Source& candidate, const layout::View& of_candidate);
+
+// Where in the tensor, and on which ranks, the difference sits: each shard's share of the squared
+// error.
 std::string where_words(const compare::TensorRef& candidate, const report::Result& result);
 
 // Ranks that hold a part with more than its share of the error; all holders in a replica conflict.
 std::vector<std::uint64_t> ranks_with_error(const report::Result& result);
-
-// The candidate's block with the largest mean squared difference, or null if nothing differs.
-const compare::BlockStats* worst_block(const compare::Measurement& measurement);
 
 }  // namespace ttrace::engine

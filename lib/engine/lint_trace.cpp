@@ -21,7 +21,7 @@ void lint_modules(const trace::Source& source, std::vector<std::string>& finding
   for (std::size_t i = 0; i < modules.size(); ++i) {
     const auto check = [&](const char* member, const std::vector<std::string>& values) {
       for (std::size_t k = 0; k < values.size(); ++k) {
-        if (known.contains(verdict::module_of_value(values[k]))) continue;
+        if (known.contains(trace::module_of_value(values[k]))) continue;
         findings.push_back(base::concat(source.path(), ": /modules/", i, "/", member, "/", k,
                                         ": there is no module \"", values[k], "\""));
       }

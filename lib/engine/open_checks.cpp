@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "layout/mesh_map.h"
 #include "layout/plan.h"
+#include "layout/unite_words.h"
 
 namespace ttrace::engine {
 
@@ -15,12 +16,22 @@ void require_sound_layouts(const trace::Source& source) {
                                                               " more, listed by `ttrace lint`"));
 }
 
-std::vector<std::string> unreadable_ranks(const trace::Source& source) {
-  std::vector<std::string> problems;
+LostRanks lost_ranks_of(const trace::Source& source) {
+  LostRanks lost;
+  std::vector<std::uint64_t> unreadable;
   for (const std::uint64_t rank : layout::ranks_of(source.manifest())) {
-    if (auto problem = source.rank_problem(rank)) problems.push_back(*std::move(problem));
+    auto problem = source.rank_problem(rank);
+    if (!problem) continue;
+    unreadable.push_back(rank);
+    lost.problems.push_back(*std::move(problem));
   }
-  return problems;
+  if (!unreadable.empty()) {
+    lost.words = base::concat(layout::rank_words(unreadable), " cannot be read");
+  } else if (const auto& open = source.manifest().run.unfinished; !open.empty()) {
+    lost.words = base::concat(layout::rank_words(open), " did not close ",
+                              open.size() == 1 ? "its file" : "their files");
+  }
+  return lost;
 }
 
 }  // namespace ttrace::engine

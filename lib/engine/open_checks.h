@@ -12,7 +12,12 @@ namespace ttrace::engine {
 // are.
 void require_sound_layouts(const trace::Source& source);
 
-// One sentence for every rank whose file cannot be read.
-std::vector<std::string> unreadable_ranks(const trace::Source& source);
+// Ranks of which nothing can be read, and those that did not close their files: what they lack may
+// have been lost.
+struct LostRanks {
+  std::vector<std::string> problems;  // a sentence for every rank whose file cannot be read
+  std::string words;  // "rank 3 cannot be read", "ranks {0, 2} did not close their files"; or empty
+};
+LostRanks lost_ranks_of(const trace::Source& source);
 
 }  // namespace ttrace::engine

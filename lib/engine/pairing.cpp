@@ -186,6 +186,12 @@ std::string incomparable_reason(const Pair& pair) {
   if (reference.shape != candidate.shape || !same_class) {
     return base::concat("reference ", described(reference), ", candidate ", described(candidate));
   }
+  return "";
+}
+
+std::string microbatches_apart(const Pair& pair) {
+  const layout::View& reference = *pair.reference;
+  const layout::View& candidate = *pair.candidate;
   if (reference.microbatches && candidate.microbatches &&
       reference.microbatches != candidate.microbatches) {
     return base::concat("the reference is ", microbatch_words(reference), ", the candidate ",

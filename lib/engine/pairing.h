@@ -30,8 +30,11 @@ struct Pair {
 std::vector<Pair> pair_traces(const Side& reference, const Side& candidate,
                               const std::vector<Side>& noise);
 
-// Why the pair cannot be held against each other ("reference [4, 8] f32, candidate [4, 16] f32"),
-// or empty. Both sides must be present.
+// Why the pair is not of one shape and class of type ("reference [4, 8] f32, candidate [4, 16]
+// f32"), or empty. Both sides must be present.
 std::string incomparable_reason(const Pair& pair);
+
+// Why one side stands for other micro-batches than the other, or empty. Both must be present.
+std::string microbatches_apart(const Pair& pair);
 
 }  // namespace ttrace::engine

@@ -17,20 +17,6 @@ using compare::UpdateMeasurement;
 using report::Result;
 using update::Algorithm;
 
-// Main gradients that the comparison has read whole, by the key of the stored tensor.
-std::map<trace::TensorKey, double> squared_norms(const std::vector<Pair>& pairs,
-                                                 const std::vector<Result>& results) {
-  std::map<trace::TensorKey, double> norms;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (pairs[i].key.kind != trace::Kind::kMainGrad || !results[i].comparison) continue;
-    const auto* stored = std::get_if<layout::Stored>(&pairs[i].candidate->how);
-    const compare::TileStats& stats = results[i].comparison->measurement.total;
-    if (stored == nullptr || stats.finite != stats.elements) continue;
-    norms.emplace(stored->entry->key, stats.sum_c2);
-  }
-  return norms;
-}
-
 bool is_healthy(const UpdateMeasurement& measured) { return measured.total.unequal == 0; }
 
 std::string optimizer_words(Algorithm algorithm) {
@@ -52,7 +38,7 @@ void adopt(const UpdatePlan& plan, UpdateMeasurement measured, Result& result) {
   report::Comparison& comparison = *result.comparison;
   compare::Measurement& measurement = comparison.measurement;
   report::Replay replay;
-  replay.optimizer = optimizer_words(plan.step.hyperparameters.algorithm);
+  replay.of = optimizer_words(plan.step.hyperparameters.algorithm);
   replay.updates = plan.step.hyperparameters.updates;
   replay.outside = measured.total.unequal;
   replay.unmoved = measured.unmoved;
@@ -140,7 +126,9 @@ std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
                                                const trace::Source& candidate,
                                                const std::vector<Pair>& pairs,
                                                const std::vector<Result>& results) {
-  Clipping clipping(candidate, squared_norms(pairs, results));
+  MainGradientNorms gradients(candidate,
+                              squares_of_main_gradients(pairs, results, &Pair::candidate));
+  Clipping clipping(candidate, gradients);
   const UpdatePlanner planner(reference, candidate, clipping);
   std::map<std::size_t, UpdatePlan> plans;
   for (std::size_t i = 0; i < pairs.size(); ++i) {

@@ -89,7 +89,7 @@ std::optional<Router> Routers::router_at(std::size_t i) const {
     return std::nullopt;
   }
   const bool matched = results_[i].outcome == verdict::Outcome::kMatch && !results_[i].exact &&
-                       says_router(verdict::module_of_value(key.name));
+                       says_router(trace::module_of_value(key.name));
   // One that follows from flips before it may be wrong all the same.
   const bool differs = results_[i].outcome == verdict::Outcome::kDiverged ||
                        results_[i].outcome == verdict::Outcome::kAfterRoutingFlip;
@@ -105,17 +105,13 @@ std::optional<Router> Routers::router_at(std::size_t i) const {
 
 // In the order of trust: what the module itself says, what is inside it, what it was given.
 std::vector<std::size_t> Routers::possible_scores(const TensorKey& key) const {
-  const std::string module(verdict::module_of_value(key.name));
+  const std::string module(trace::module_of_value(key.name));
   std::vector<std::size_t> found;
   const auto add = [&](std::size_t i) {
     if (found.size() < kMostValues && is_floating_pair(i)) found.push_back(i);
   };
   const auto add_values = [&](Kind kind) {
-    for (std::size_t k = 0; k < kMostValues; ++k) {
-      const auto value = find(key, kind, k == 0 ? module : base::concat(module, "[", k, "]"));
-      if (!value && k > 0) break;
-      if (value) add(*value);
-    }
+    for (const std::size_t i : values_of(key, kind, module)) add(i);
   };
   add_values(Kind::kOutput);
   TensorKey inside = key;
@@ -154,7 +150,7 @@ std::optional<Router> Routers::with_recorded(std::size_t i, std::size_t scores) 
 
 std::optional<Router> Routers::with_linear(std::size_t i) const {
   const TensorKey& key = pairs_[i].key;
-  const std::string module(verdict::module_of_value(key.name));
+  const std::string module(trace::module_of_value(key.name));
   const auto input = find(key, Kind::kInput, module);
   const auto weight = find_parameter(key, module + ".weight");
   if (!input || !weight || !is_floating_pair(*input) || !is_floating_pair(*weight)) {
@@ -220,14 +216,28 @@ std::optional<Router> Routers::with_shape(std::size_t i, std::uint64_t tokens,
 }
 
 bool Routers::has_own_decision(const TensorKey& key) const {
-  const std::string module(verdict::module_of_value(key.name));
-  for (std::size_t k = 0; k < kMostValues; ++k) {
-    const auto value =
-        find(key, Kind::kOutput, k == 0 ? module : base::concat(module, "[", k, "]"));
-    if (!value && k > 0) break;
-    if (value && results_[*value].exact) return true;
+  const auto values = values_of(key, Kind::kOutput, std::string(trace::module_of_value(key.name)));
+  return std::any_of(values.begin(), values.end(),
+                     [this](std::size_t i) { return results_[i].exact; });
+}
+
+std::vector<std::size_t> Routers::values_of(const TensorKey& like, Kind kind,
+                                            const std::string& module) const {
+  std::vector<std::size_t> found;
+  if (const auto first = find(like, kind, module)) found.push_back(*first);
+  TensorKey further = like;
+  further.kind = kind;
+  further.name = module + "[";
+  further.call = 0;
+  further.copy = 0;
+  for (auto at = index_.lower_bound(further);
+       at != index_.end() && at->first.step == like.step &&
+       at->first.microbatch == like.microbatch && at->first.kind == kind &&
+       at->first.name.starts_with(further.name) && found.size() < kMostValues;
+       ++at) {
+    if (at->first.call == like.call && at->first.copy == like.copy) found.push_back(at->second);
   }
-  return false;
+  return found;
 }
 
 std::optional<std::size_t> Routers::find(const TensorKey& like, Kind kind,

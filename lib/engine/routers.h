@@ -51,6 +51,10 @@ class Routers {
   bool has_own_decision(const trace::TensorKey& key) const;
   std::optional<std::size_t> find(const trace::TensorKey& like, trace::Kind kind,
                                   const std::string& name) const;
+  // All values of the module in the call of `like`: "m", then "m[...]"; not more than are looked
+  // at.
+  std::vector<std::size_t> values_of(const trace::TensorKey& like, trace::Kind kind,
+                                     const std::string& module) const;
   std::optional<std::size_t> find_parameter(const trace::TensorKey& like,
                                             const std::string& name) const;
   bool is_floating_pair(std::size_t i) const;

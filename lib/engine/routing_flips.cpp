@@ -198,7 +198,7 @@ class RoutingFlips {
       return std::nullopt;
     }
     comparison.slices = {};
-    judge_parts(pair, input_.rules, result);
+    judge_parts(pair, input_.rules, input_.most_slices, result);
     comparison.measurement.cells = {};
     if (comparison.noise) comparison.noise->cells = {};
     result.largest_rank.reset();

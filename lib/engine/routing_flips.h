@@ -21,6 +21,7 @@ struct RoutingInput {
   const std::vector<trace::Module>& modules;
   const NoiseSource& noise;
   const tolerance::Policy& rules;
+  std::size_t most_slices;
   unsigned threads;
 };
 

@@ -51,7 +51,7 @@ class Reach {
       : nodes_(nodes),
         flow_(flow),
         router_(nodes[router].key),
-        module_(verdict::module_of_value(router_.name)),
+        module_(trace::module_of_value(router_.name)),
         beside_(around(module_)),
         layer_(layer_of(module_)),
         dependants_(nodes.size()) {
@@ -106,7 +106,7 @@ class Reach {
   bool is_seed(std::size_t i) const {
     const TensorKey& key = nodes_[i].key;
     if (!is_forward(key)) return false;
-    const std::string_view module = verdict::module_of_value(key.name);
+    const std::string_view module = trace::module_of_value(key.name);
     if (module == module_) return key.kind == Kind::kOutput && key.call == router_.call;
     return module != beside_ && is_within(module, beside_) && !is_within(module, module_) &&
            !before_[i];
@@ -114,7 +114,7 @@ class Reach {
 
   bool lies_apart(std::size_t i) const {
     const TensorKey& key = nodes_[i].key;
-    const std::string_view module = verdict::module_of_value(key.name);
+    const std::string_view module = trace::module_of_value(key.name);
     if (!is_forward(key)) return false;
     if (module == module_) return true;
     if (!is_within(module, layer_)) return false;

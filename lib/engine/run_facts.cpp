@@ -1,6 +1,5 @@
 #include "engine/run_facts.h"
 
-#include <map>
 #include <set>
 
 #include "base/concat.h"
@@ -21,36 +20,6 @@ report::TraceFacts facts_of(const trace::Source& source) {
   return facts;
 }
 
-std::vector<std::string> disturbance_warnings(const trace::Source& reference,
-                                              const trace::Source& candidate,
-                                              const std::vector<const trace::Source*>& noise) {
-  std::vector<std::string> warnings;
-  for (const auto* run : {&reference, &candidate}) {
-    if (!run->manifest().run.noise) continue;
-    warnings.push_back(base::concat(run->path(), " is a disturbed run (seed ",
-                                    run->manifest().run.noise->seed,
-                                    "), good only for --noise; give the clean run instead"));
-  }
-  std::map<std::uint64_t, std::string> seeds;
-  for (const trace::Source* run : noise) {
-    const auto& facts = run->manifest().run.noise;
-    if (!facts) {
-      warnings.push_back(
-          base::concat(run->path(),
-                       " does not say that it was disturbed; if it is a plain copy of the "
-                       "reference, its noise is zero and every rounding looks like a bug"));
-      continue;
-    }
-    const auto [earlier, fresh] = seeds.emplace(facts->seed, run->path());
-    if (!fresh) {
-      warnings.push_back(base::concat(
-          run->path(), " and ", earlier->second, " were disturbed with the same seed ", facts->seed,
-          " and tell no more than one; run one of them again with a fresh seed"));
-    }
-  }
-  return warnings;
-}
-
 std::vector<std::string> plan_warnings(const trace::Source& reference,
                                        const trace::Source& candidate,
                                        const std::vector<const trace::Source*>& noise) {
@@ -68,6 +37,32 @@ std::vector<std::string> plan_warnings(const trace::Source& reference,
                                     "; run both with the same plan, or both without one"));
   }
   return warnings;
+}
+
+std::vector<std::string> run_warnings(const trace::Source& reference,
+                                      const trace::Source& candidate,
+                                      const std::vector<const trace::Source*>& noise) {
+  std::vector<std::string> warnings = plan_warnings(reference, candidate, noise);
+  const std::size_t reference_ranks = layout::ranks_of(reference.manifest()).size();
+  if (reference_ranks > 1 && layout::ranks_of(candidate.manifest()).size() == 1) {
+    warnings.push_back(
+        base::concat("the reference ", reference.path(), " has ", reference_ranks,
+                     " ranks and the candidate ", candidate.path(),
+                     " one, so they look swapped: the trusted run on one process comes first"));
+  }
+  return warnings;
+}
+
+std::vector<trace::Kind> kinds_in_neither(const trace::Manifest& reference,
+                                          const trace::Manifest& candidate) {
+  using trace::Kind;
+  std::vector<Kind> kinds{Kind::kParam,    Kind::kInput,      Kind::kOutput,
+                          Kind::kLoss,     Kind::kGradOutput, Kind::kParamGrad,
+                          Kind::kMainGrad, Kind::kGradNorm,   Kind::kParamAfterStep};
+  for (const trace::Manifest* manifest : {&reference, &candidate}) {
+    for (const trace::TensorEntry& entry : manifest->tensors) std::erase(kinds, entry.key.kind);
+  }
+  return kinds;
 }
 
 }  // namespace ttrace::engine

@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "compare/held_tensor.h"
 #include "engine/fault_plan.h"
+#include "engine/gradient_norm.h"
 #include "engine/replay_updates.h"
 #include "engine/tolerances.h"
 
@@ -43,6 +44,7 @@ struct Known {
   const std::vector<Result>& results;
   const std::vector<double>& ladder;
   const SummedGradients& sums;
+  const GradientNormJudge& gradient_norms;
 };
 
 // One pair, judged again with faults in the candidate.
@@ -54,6 +56,7 @@ class Bench {
         ladder_(known.ladder),
         tolerances_(tolerances),
         sums_(known.sums),
+        gradient_norms_(known.gradient_norms),
         reference_(&known.reference, pair_.reference),
         candidate_(&known.candidate, pair_.candidate) {
     if (plan != nullptr && plan->problem.empty()) plan_ = *plan;
@@ -83,6 +86,7 @@ class Bench {
       replay_one(plan, result);
     }
     result.outcome = tolerances_.judge(pair_, sums_, result).outcome;
+    gradient_norms_.judge(pair_, true, result);
     return result;
   }
 
@@ -117,6 +121,7 @@ class Bench {
   const std::vector<double>& ladder_;
   const Tolerances& tolerances_;
   const SummedGradients& sums_;
+  const GradientNormJudge& gradient_norms_;
   TensorRef reference_;
   TensorRef candidate_;
   std::optional<UpdatePlan> plan_;
@@ -150,9 +155,8 @@ std::string no_table(const report::CompareReport& compared) {
   if (compared.verdict == report::Verdict::kMatch) return "";
   if (compared.verdict == report::Verdict::kInconclusive) return compared.why;
   std::uint64_t bad = 0;
-  for (const Outcome outcome :
-       {Outcome::kDiverged, Outcome::kReplicaConflict, Outcome::kMissing, Outcome::kExtra}) {
-    bad += compared.counts.at(outcome);
+  for (const Outcome outcome : verdict::kAllOutcomes) {
+    if (verdict::is_bad(outcome)) bad += compared.counts.at(outcome);
   }
   return base::concat("the pair itself is not a match (", base::plural(bad, "tensor"),
                       "); `ttrace compare` tells where");
@@ -197,7 +201,8 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
         plan_replays(reference, candidate, pairs, results);
     const FaultPlanner planner(candidate, pairs);
     const SummedGradients sums(reference, pairs);
-    const Known known{reference, candidate, pairs, results, out.ladder, sums};
+    const GradientNormJudge gradient_norms(reference, candidate, pairs, results);
+    const Known known{reference, candidate, pairs, results, out.ladder, sums, gradient_norms};
     std::vector<std::optional<SelftestTensor>> tensors(pairs.size());
     base::parallel_for(pairs.size(), options.threads, [&](std::size_t i) {
       if (!options.selection.selects(pairs[i].key)) return;

@@ -28,10 +28,10 @@ void apply(const tolerance::PolicyRule& rule, double norm, std::uint64_t element
 }
 
 void judge_parts_by(const tolerance::NoiseConstants& constants, double epsilon,
-                    report::Comparison& comparison) {
+                    std::size_t most_slices, report::Comparison& comparison) {
   comparison.slices =
       verdict::judge_slices(comparison.measurement, *comparison.noise, epsilon, constants,
-                            comparison.own_rounding, comparison.coherence);
+                            comparison.own_rounding, comparison.coherence, most_slices);
 }
 
 double norm_of(const std::vector<double>& values) {
@@ -43,8 +43,9 @@ double norm_of(const std::vector<double>& values) {
 }  // namespace
 
 Tolerances::Tolerances(const trace::Manifest& reference, const tolerance::Policy& rules,
-                       const std::vector<report::Result>& results)
+                       const std::vector<report::Result>& results, std::size_t most_slices)
     : rules_(rules),
+      most_slices_(most_slices),
       layers_(tolerance::layer_count(reference.tensors)),
       fp8_(has_fp8(reference.run.precision)),
       inherited_(parameters_apart(results)) {
@@ -77,7 +78,7 @@ void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,
   if (const auto& replay = comparison.replay; replay && !result.exact) {
     comparison.tolerance =
         tolerance::replay_tolerance({compare::difference_norm(stats), replay->bound_norm,
-                                     replay->worst ? replay->worst->ratio : 0, replay->optimizer},
+                                     replay->worst ? replay->worst->ratio : 0, replay->of},
                                     epsilon);
     return;
   }
@@ -101,7 +102,7 @@ void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,
                                   tolerance::freedom(noise, stats.finite)},
                                  epsilon, constants);
   tolerance::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
-  judge_parts_by(constants, epsilon, comparison);
+  judge_parts_by(constants, epsilon, most_slices_, comparison);
 }
 
 void Tolerances::settle(const Pair& pair, report::Result& result) const {
@@ -127,17 +128,17 @@ verdict::Judgement Tolerances::judge(const Pair& pair, const SummedGradients& su
   return comparison.own_rounding.empty() ? judgement : judged();
 }
 
-void judge_parts(const Pair& pair, const tolerance::Policy& rules, report::Result& result) {
+void judge_parts(const Pair& pair, const tolerance::Policy& rules, std::size_t most_slices,
+                 report::Result& result) {
   if (!result.comparison->noise) return;
   const auto number = rule_for(rules, result.key);
   judge_parts_by(constants_of(number ? &rules[*number] : nullptr),
-                 tolerance::shared_epsilon(*pair.reference, *pair.candidate), *result.comparison);
+                 tolerance::shared_epsilon(*pair.reference, *pair.candidate), most_slices,
+                 *result.comparison);
 }
 
-void judge_results(const trace::Manifest& reference, const std::vector<Pair>& pairs,
-                   const SummedGradients& sums, const tolerance::Policy& rules,
-                   std::vector<report::Result>& results) {
-  const Tolerances tolerances(reference, rules, results);
+void judge_results(const Tolerances& tolerances, const std::vector<Pair>& pairs,
+                   const SummedGradients& sums, std::vector<report::Result>& results) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].comparison) continue;
     const verdict::Judgement judgement = tolerances.judge(pairs[i], sums, results[i]);

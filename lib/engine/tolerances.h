@@ -18,9 +18,11 @@ namespace ttrace::engine {
 // replayed, by noise where it is known, else by the fallback, which depends on all tensors.
 class Tolerances {
  public:
-  // `results`: all that were measured. `rules` must outlive this.
+  // `results`: all that were measured. `rules` must outlive this. `most_slices` are kept of those
+  // beyond their tolerance.
   Tolerances(const trace::Manifest& reference, const tolerance::Policy& rules,
-             const std::vector<report::Result>& results);
+             const std::vector<report::Result>& results,
+             std::size_t most_slices = verdict::SliceJudgement::kMostKept);
 
   // Sets tolerance and slices of the pair's result, which has a comparison. Needs its sums by cell
   // and its noise by cell.
@@ -36,6 +38,7 @@ class Tolerances {
   void settle_by(const tolerance::PolicyRule* rule, const Pair& pair, report::Result& result) const;
 
   const tolerance::Policy& rules_;
+  std::size_t most_slices_;
   std::uint64_t layers_;
   std::map<trace::Kind, double> typical_rms_;
   tolerance::Coherence coherence_;
@@ -44,13 +47,13 @@ class Tolerances {
 };
 
 // results[i] belongs to pairs[i]; those with a comparison get its tolerance (exact for integers, by
-// replay where the optimizer was replayed, by noise where it is known, else the fallback; `rules`
+// replay where the optimizer was replayed, by noise where it is known, else the fallback; the rules
 // change the latter two) and their outcome. The sums by cell and the noise by cell are let go of.
-void judge_results(const trace::Manifest& reference, const std::vector<Pair>& pairs,
-                   const SummedGradients& sums, const tolerance::Policy& rules,
-                   std::vector<report::Result>& results);
+void judge_results(const Tolerances& tolerances, const std::vector<Pair>& pairs,
+                   const SummedGradients& sums, std::vector<report::Result>& results);
 
 // Judges the parts of a tensor by its measurement and its noise, both with their cells.
-void judge_parts(const Pair& pair, const tolerance::Policy& rules, report::Result& result);
+void judge_parts(const Pair& pair, const tolerance::Policy& rules, std::size_t most_slices,
+                 report::Result& result);
 
 }  // namespace ttrace::engine

@@ -1,5 +1,6 @@
 #include "engine/verdict_of_run.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/concat.h"
@@ -57,38 +58,78 @@ std::string interruption_words(const report::CompareReport& out) {
                 outcome_name(out.results[out.findings.front().result].outcome));
 }
 
+// Compared, and no answer came of it: an update that cannot be replayed aside, which is common.
+bool is_unanswered(const report::Result& result) {
+  return result.outcome == Outcome::kNotJudged && result.key.kind != trace::Kind::kParamAfterStep;
+}
+
+// Nothing said of a tensor that takes part; what others report on, or a rule leaves out, does not.
+bool is_unchecked(const report::Result& result) {
+  return result.outcome == Outcome::kBelowNoiseFloor || result.outcome == Outcome::kNotJudged;
+}
+
+std::string unchecked_words(const report::Result& result) {
+  return concat(base::printable(to_string(result.key)), " was not checked (", result.reason, ")");
+}
+
+// Why what matters most was not checked, or empty.
+std::string essentials_unchecked(const report::CompareReport& out) {
+  std::uint64_t gradients = 0;
+  std::uint64_t unchecked_gradients = 0;
+  for (const report::Result& result : out.results) {
+    const trace::Kind kind = result.key.kind;
+    if (kind == trace::Kind::kMainGrad) {
+      gradients += is_unchecked(result) || result.outcome == Outcome::kMatch ? 1 : 0;
+      unchecked_gradients += is_unchecked(result) ? 1 : 0;
+    } else if (kind == trace::Kind::kLoss || kind == trace::Kind::kGradNorm) {
+      if (is_unchecked(result)) return unchecked_words(result);
+    }
+  }
+  if (unchecked_gradients == 0 || 10 * unchecked_gradients < gradients) return "";
+  return concat(
+      unchecked_gradients, " of ", base::plural(gradients, "main gradient"),
+      " were not checked: their tolerances are as wide as they are themselves, or nothing "
+      "tells them");
+}
+
+std::string lost_ranks_words(const RunState& state, const report::CompareReport& out) {
+  const bool candidates = state.lost_candidate_ranks > 0;
+  return concat(candidates ? state.lost_candidate_ranks : state.lost_reference_ranks, " of ",
+                candidates ? out.candidate.ranks : out.reference.ranks, " ranks of the ",
+                candidates ? "candidate" : "reference", " could not be read, so ",
+                out.counts.at(Outcome::kUnreadable), " of ", out.results.size(),
+                " tensors were not checked");
+}
+
 }  // namespace
 
-void decide(std::size_t lost_reference_ranks, std::size_t lost_candidate_ranks,
-            report::CompareReport& out) {
+void decide(const RunState& state, report::CompareReport& out) {
   const auto count = [&out](Outcome outcome) { return out.counts.at(outcome); };
   const std::uint64_t total = out.results.size();
   const std::uint64_t in_common = total - count(Outcome::kMissing) - count(Outcome::kExtra);
   if (out.interrupted) return inconclusive(interruption_words(out), out);
   if (total == 0) return inconclusive("nothing was compared: both traces are empty", out);
-  if (in_common == 0) return inconclusive(nothing_in_common(out), out);
-  if (count(Outcome::kDiverged) + count(Outcome::kReplicaConflict) + count(Outcome::kMissing) +
-          count(Outcome::kExtra) >
-      0) {
+  const bool bad = std::any_of(out.results.begin(), out.results.end(),
+                               [](const auto& result) { return verdict::is_bad(result.outcome); });
+  const std::size_t lost = state.lost_reference_ranks + state.lost_candidate_ranks;
+  if (in_common == 0) {
+    return inconclusive(lost > 0 ? concat("nothing was compared: ", lost_ranks_words(state, out))
+                                 : nothing_in_common(out),
+                        out);
+  }
+  if (bad) {
     out.verdict = Verdict::kDiverged;
     return;
   }
-  const std::size_t lost = lost_reference_ranks + lost_candidate_ranks;
-  if (lost > 0) {
-    const bool candidates = lost_candidate_ranks > 0;
-    return inconclusive(
-        concat("nothing diverged, but ", candidates ? lost_candidate_ranks : lost_reference_ranks,
-               " of ", candidates ? out.candidate.ranks : out.reference.ranks, " ranks of the ",
-               candidates ? "candidate" : "reference", " could not be read, so ",
-               count(Outcome::kUnreadable), " of ", total, " tensors were not checked"),
-        out);
-  }
-  const std::uint64_t unchecked = count(Outcome::kUnreadable) + count(Outcome::kIncomparable);
-  if (unchecked > 0) {
-    return inconclusive(concat("nothing diverged, but ", unchecked, " of ", total,
-                               " tensors were not checked: ", count(Outcome::kUnreadable),
-                               " unreadable, ", count(Outcome::kIncomparable), " incomparable"),
+  if (lost > 0) return inconclusive("nothing diverged, but " + lost_ranks_words(state, out), out);
+  if (count(Outcome::kUnreadable) > 0) {
+    return inconclusive(concat("nothing diverged, but ", count(Outcome::kUnreadable), " of ", total,
+                               " tensors could not be read"),
                         out);
+  }
+  const auto unanswered = std::find_if(out.results.begin(), out.results.end(), is_unanswered);
+  if (unanswered != out.results.end()) {
+    return inconclusive(concat("nothing diverged, but ", unchecked_words(*unanswered)), out);
   }
   if (count(Outcome::kAfterRoutingFlip) > 0) {
     return inconclusive(
@@ -105,6 +146,15 @@ void decide(std::size_t lost_reference_ranks, std::size_t lost_candidate_ranks,
   }
   if (elements_matched(out) == 0) {
     return inconclusive("nothing was compared: the tensors that match have no elements", out);
+  }
+  if (const std::string why = essentials_unchecked(out); !why.empty()) {
+    return inconclusive(concat("nothing diverged, but ", why), out);
+  }
+  if (state.same_run) {
+    return inconclusive(
+        "the reference and the candidate are the same run, so nothing was checked; give a run of "
+        "the job in the place of one of them",
+        out);
   }
   out.verdict = Verdict::kMatch;
 }

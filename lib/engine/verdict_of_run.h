@@ -7,9 +7,17 @@
 
 namespace ttrace::engine {
 
-// Sets `verdict` and `why` from counts, results and the numbers of ranks that could not be read. A
-// run that was not really checked is inconclusive, never a match.
-void decide(std::size_t lost_reference_ranks, std::size_t lost_candidate_ranks,
-            report::CompareReport& out);
+// What the results do not say of the two runs.
+struct RunState {
+  std::size_t lost_reference_ranks = 0;  // whose files cannot be read
+  std::size_t lost_candidate_ranks = 0;
+  bool same_run = false;  // reference and candidate are the recording of one and the same run
+};
+
+// Sets `verdict` and `why` from counts and results. A run that was not really checked is
+// inconclusive, never a match: one against itself, one with ranks or tensors that could not be
+// read or judged, and one whose loss, gradient norm or a tenth of whose main gradients was not
+// (tensors that a selection or a rule leaves out do not count).
+void decide(const RunState& state, report::CompareReport& out);
 
 }  // namespace ttrace::engine

@@ -33,13 +33,17 @@ std::vector<std::uint64_t> coordinates_of(const trace::Mesh& mesh, std::uint64_t
   return coordinates_at(mesh, static_cast<std::uint64_t>(found - mesh.ranks.begin()));
 }
 
-std::vector<std::uint64_t> ranks_of(const trace::Manifest& manifest) {
+std::vector<std::uint64_t> ranks_of(const std::map<std::string, trace::Mesh>& meshes) {
   std::set<std::uint64_t> ranks;
-  for (const auto& [name, mesh] : manifest.meshes) {
+  for (const auto& [name, mesh] : meshes) {
     const std::uint64_t size = mesh_size(mesh);
     for (std::uint64_t i = 0; i < size; ++i) ranks.insert(rank_at(mesh, i));
   }
   return {ranks.begin(), ranks.end()};
+}
+
+std::vector<std::uint64_t> ranks_of(const trace::Manifest& manifest) {
+  return ranks_of(manifest.meshes);
 }
 
 }  // namespace ttrace::layout

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "trace/manifest.h"
@@ -21,6 +23,7 @@ std::uint64_t rank_at(const trace::Mesh& mesh, std::uint64_t linear);
 std::vector<std::uint64_t> coordinates_of(const trace::Mesh& mesh, std::uint64_t rank);
 
 // All ranks of all meshes, ascending.
+std::vector<std::uint64_t> ranks_of(const std::map<std::string, trace::Mesh>& meshes);
 std::vector<std::uint64_t> ranks_of(const trace::Manifest& manifest);
 
 }  // namespace ttrace::layout

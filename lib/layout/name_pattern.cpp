@@ -4,25 +4,17 @@
 
 #include "base/error.h"
 #include "base/number_text.h"
+#include "trace/key.h"
 
 namespace ttrace::layout {
 namespace {
 
 constexpr std::size_t kMostCaptures = 8;
 constexpr std::string_view kAnything = "...";
-constexpr const char* kOutputNumber = "[]";
+constexpr const char* kValue = "[]";
 
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-// Length of the "[12]" at the end of a name, or 0.
-std::size_t output_number_length(std::string_view name) {
-  if (!name.ends_with(']')) return 0;
-  std::size_t start = name.size() - 1;
-  while (start > 0 && name[start - 1] >= '0' && name[start - 1] <= '9') --start;
-  const bool number = start > 1 && start < name.size() - 1 && name[start - 1] == '[';
-  return number ? name.size() - start + 1 : 0;
 }
 
 }  // namespace
@@ -86,10 +78,10 @@ std::optional<NamePattern::Captures> NamePattern::match(std::string_view name) c
     if (!match_from(0, text, captures, failures)) return std::nullopt;
     return captures;
   };
-  const std::size_t number = output_number_length(name);
-  if (number > 0) {
-    if (auto captures = matched(name.substr(0, name.size() - number))) {
-      captures->emplace(kOutputNumber, name.substr(name.size() - number));
+  const std::string_view module = trace::module_of_value(name);
+  if (module.size() < name.size()) {
+    if (auto captures = matched(module)) {
+      captures->emplace(kValue, name.substr(module.size()));
       return captures;
     }
   }
@@ -101,8 +93,8 @@ std::string NamePattern::filled(const Captures& captures) const {
   for (const Piece& piece : pieces_) {
     name += piece.capture.empty() ? piece.literal : captures.at(piece.capture);
   }
-  const auto number = captures.find(kOutputNumber);
-  return number == captures.end() ? name : name + number->second;
+  const auto value = captures.find(kValue);
+  return value == captures.end() ? name : name + value->second;
 }
 
 }  // namespace ttrace::layout

@@ -25,8 +25,8 @@ class NamePattern {
   const std::vector<std::string>& captures() const { return names_; }
 
   // What the captures stand for if the whole of `name` matches, the earlier ones as short as
-  // possible. The output number of a module's further tensors ("attn[1]") is matched as the module
-  // and kept as the capture "[]".
+  // possible. A module's further tensors ("attn[1]", "attn[mask]") are matched as the module, and
+  // what is in brackets is kept as the capture "[]".
   std::optional<Captures> match(std::string_view name) const;
 
   // The name that the captures make of this pattern, which must be among them.

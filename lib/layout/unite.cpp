@@ -120,7 +120,7 @@ void ManifestUnion::require_one_run() const {
                             of_other_run_.size() == 1 ? " says " : " say ", other_meshes_,
                             "; files of two runs lie in one folder");
   }
-  const Numbers all = ranks_of({{}, whole_.meshes, {}, {}, {}});
+  const Numbers all = ranks_of(whole_.meshes);
   const Numbers strangers = without(ranks_, all);
   if (!strangers.empty()) {
     throw base::input_error(rank_words(strangers), strangers.size() == 1 ? " lies" : " lie",

@@ -36,15 +36,16 @@ struct TraceFacts {
   std::string precision;
 };
 
-// Of an updated parameter that was judged by replaying its optimizer.
+// Of a value that was judged by what it follows from in its own run: an updated parameter by
+// replaying its optimizer, a gradient norm by the main gradients.
 struct Replay {
-  std::string optimizer;  // "adamw"
+  std::string of;  // "adamw", "adam", "sgd", "no update", "grad_norm"; the rest is of updates alone
   std::uint64_t updates = 0;
   std::uint64_t outside = 0;  // elements out of their bounds
   std::uint64_t unmoved = 0;  // of them, those that still have their old value
-  double bound_norm = 0;
+  double bound_norm = 0;      // of a gradient norm too
   std::optional<compare::WorstUpdate> worst;
-  // How far it is from the reference, which does not decide.
+  // Of any: how far it is from the reference, which does not decide.
   double reference_difference_norm = 0;
   double reference_norm = 0;
 };
@@ -69,6 +70,7 @@ struct Result {
   std::string note;     // why one side lacks it though it has parts of it, or empty
   tensor::Shape shape;  // the reference's, or the candidate's if that is all there is
   tensor::DType dtype = tensor::DType::kFloat32;
+  std::optional<tensor::DType> candidate_dtype;  // where it is another
   bool exact = false;
   std::optional<Comparison> comparison;
   std::optional<TensorTruth> truth;   // only with a comparison
@@ -89,11 +91,32 @@ struct Finding {
   std::vector<std::uint64_t> ranks;
   std::string where;                    // for people
   std::string parts;                    // which parts are beyond their own tolerance
+  std::string values;                   // of a single number: both sides', and every replica's
   std::string before;                   // what it was computed from and how that fared
   std::vector<std::size_t> depends_on;  // results
   std::vector<std::size_t> downstream;  // results that are bad and follow from it
   std::string merged;                   // how the candidate's shards make up the tensor
   std::vector<diagnosis::Cause> causes;
+};
+
+// Something that the candidate's optimizer was told otherwise than the reference's: compared as
+// data, whatever the tensors say. A finding of its own, before the updates that it explains.
+struct SettingDifference {
+  std::uint64_t step = 0;
+  std::string name;       // "lr", "weight decay", "parameter group", "optimizer"
+  std::string reference;  // in words
+  std::string candidate;
+  std::vector<std::string> parameters;  // whose setting it is, sorted
+  std::vector<std::size_t> updates;     // results: the updated parameters of these
+};
+
+// A bad tensor that follows from a finding and may hide another bug: its error, in units of what is
+// allowed, is many times that of all it was directly computed from.
+struct Suspect {
+  std::size_t result = 0;
+  double used = 0;                     // error / allowed; may be infinite
+  double used_before = 0;              // the largest of what it depends on directly; at least 1
+  std::optional<std::size_t> largest;  // which of these
 };
 
 // Of a comparison that was told to end before everything was measured.
@@ -129,11 +152,14 @@ struct CompareReport {
   std::string layout_rules;             // file that overrode the candidate's layouts, or empty
   std::string map_rules;                // file that renamed tensors, or empty
   std::optional<TruthRun> truth;
-  std::vector<RouterFlips> routers;  // those that chose otherwise for some tokens
-  bool from_modules = false;         // the frontier follows the data flow, not the execution order
+  std::vector<RouterFlips> routers;           // those that chose otherwise for some tokens
+  std::vector<trace::Kind> kinds_in_neither;  // of a training step, that no trace has
+  bool from_modules = false;  // the frontier follows the data flow, not the execution order
   std::map<verdict::Outcome, std::uint64_t> counts;
   std::vector<Result> results;  // in the order of the data flow
   std::vector<Finding> findings;
+  std::vector<SettingDifference> settings;  // by step and name
+  std::vector<Suspect> suspects;            // in the order of the data flow
   std::size_t downstream = 0;
   std::vector<std::string> warnings;
   std::optional<Interruption> interrupted;

@@ -20,6 +20,7 @@ using base::short_number;
 
 constexpr std::size_t kLabelStart = 5;
 constexpr std::size_t kTextStart = 14;
+constexpr std::size_t kMostParametersNamed = 6;
 
 // Writes labelled lines of evidence.
 class Lines {
@@ -38,7 +39,14 @@ class Lines {
   std::size_t width_;
 };
 
-std::string error_words(const Result& result) {
+bool whole_is_within(const Comparison& comparison) {
+  const double difference = compare::difference_norm(comparison.measurement.total);
+  return difference <= comparison.tolerance.allowed_norm();
+}
+
+// What failed: where the whole is within its tolerance, and a part, the scale or an element is not,
+// that comes first.
+std::string error_words(const Finding& finding, const Result& result) {
   const Comparison& comparison = *result.comparison;
   const double error = relative_error(comparison.measurement);
   const double norm = compare::reference_norm(comparison.measurement.total);
@@ -46,11 +54,16 @@ std::string error_words(const Result& result) {
   if (result.exact) return result.reason;
   const double difference = compare::difference_norm(comparison.measurement.total);
   const double multiplier = passing_multiplier(comparison);
+  const bool part_failed = whole_is_within(comparison) && !finding.parts.empty();
+  const std::string failed =
+      part_failed ? concat(finding.parts, "; the whole is within: ") : std::string();
   std::string text =
-      norm > 0 ? concat(short_number(error), " of its norm = ", short_number(error / epsilon), " ε",
-                        "      allowed ", short_number(comparison.tolerance.allowed_norm() / norm))
-               : concat(short_number(difference), ", and the reference is zero      allowed ",
-                        short_number(comparison.tolerance.allowed_norm()));
+      failed +
+      (norm > 0
+           ? concat(short_number(error), " of its norm = ", short_number(error / epsilon), " ε",
+                    "      allowed ", short_number(comparison.tolerance.allowed_norm() / norm))
+           : concat(short_number(difference), ", and the reference is zero      allowed ",
+                    short_number(comparison.tolerance.allowed_norm())));
   text += concat(" (", comparison.tolerance.formula, ")");
   if (multiplier > 0) {
     const tolerance::Rule rule = comparison.tolerance.rule;
@@ -67,9 +80,15 @@ std::string error_words(const Result& result) {
 std::string replay_words(const Result& result) {
   const auto& replay = result.comparison->replay;
   if (!replay) return "";
+  if (replay->of == "grad_norm") {
+    const double off = std::abs(replay->reference_difference_norm);
+    return concat(result.reason, "; from the reference it is ",
+                  short_number(replay->reference_norm > 0 ? off / replay->reference_norm : off),
+                  " away");
+  }
   std::string text =
       concat(base::plural(replay->outside, "element"), replay->outside == 1 ? " is" : " are",
-             " not what ", replay->optimizer, " makes of the candidate's own gradient and state");
+             " not what ", replay->of, " makes of the candidate's own gradient and state");
   if (replay->worst) {
     text += concat("; the worst by ", short_number(replay->worst->ratio), " times its bound, at ",
                    tensor::to_string(replay->worst->at));
@@ -93,14 +112,6 @@ std::string replica_words(const Result& result) {
   if (!(norm > 0)) return "";
   return concat("the copies differ by ", short_number(measurement.replicas.distance_norm / norm),
                 " of the reference's norm");
-}
-
-// Where the whole is beyond its tolerance, the worst part says little more than where the error is.
-std::string part_words(const Finding& finding, const Result& result) {
-  const Comparison& comparison = *result.comparison;
-  const double difference = compare::difference_norm(comparison.measurement.total);
-  if (!(difference <= comparison.tolerance.allowed_norm())) return "";
-  return finding.parts.empty() ? "" : concat("the whole is within, but ", finding.parts);
 }
 
 std::string cause_words(const Finding& finding) {
@@ -166,28 +177,28 @@ void write_one_sided(const CompareReport& report, const Finding& finding, Lines&
   lines.add("why", report.results[finding.result].note);
 }
 
-}  // namespace
+std::string title_of(const Finding& finding, const Result& result) {
+  if (finding.members.size() > 1) return finding.one_sided_group;
+  return concat(kind_name(result.key.kind), "  ", result.key.name, "  ",
+                tensor::to_string(result.shape), " ", dtype_short_name(result.dtype));
+}
 
-void write_finding(const CompareReport& report, std::size_t index, std::size_t width,
-                   std::ostream& out) {
+void write_evidence(const CompareReport& report, std::size_t index, std::size_t width,
+                    std::ostream& out) {
   Lines lines(out, width);
   const Finding& finding = report.findings[index];
   const Result& result = report.results[finding.result];
-  const bool group = finding.members.size() > 1;
-  out << "  " << index + 1 << "  "
-      << (group ? printable(finding.one_sided_group)
-                : concat(kind_name(result.key.kind), "  ", printable(result.key.name), "  ",
-                         tensor::to_string(result.shape), " ", dtype_short_name(result.dtype)))
-      << "      " << verdict::phase_words(verdict::phase_of(result.key)) << "\n";
   if (result.comparison) {
-    lines.add("error", error_words(result));
+    lines.add("error", error_words(finding, result));
+    lines.add("values", finding.values);
     lines.add("routing", left_out_words(result));
     lines.add("where", finding.where);
-    lines.add("parts", part_words(finding, result));
     lines.add("replay", replay_words(result));
     lines.add("copies", replica_words(result));
     lines.add("truth", result.truth ? truth_words(*result.truth) : "");
     lines.add("cause", cause_words(finding));
+  } else if (result.outcome == verdict::Outcome::kIncomparable) {
+    lines.add("shapes", finding.merged);
   } else {
     write_one_sided(report, finding, lines);
   }
@@ -201,20 +212,53 @@ void write_finding(const CompareReport& report, std::size_t index, std::size_t w
   lines.add("code", code_words(finding));
 }
 
-void write_finding_line(const CompareReport& report, std::size_t index, std::ostream& out) {
-  const Finding& finding = report.findings[index];
+}  // namespace
+
+void write_findings_of(const CompareReport& report, const FindingGroup& group,
+                       const FindingStyle& style, std::ostream& out) {
+  const bool several = group.findings.size() > 1;
+  const auto title = [&](std::size_t f) {
+    return printable(title_of(report.findings[f], report.results[report.findings[f].result]));
+  };
+  const Result& shown = report.results[report.findings[group.shown].result];
+  out << "  " << style.number << "  " << (several ? printable(group.title) : title(group.shown))
+      << "      " << verdict::phase_words(verdict::phase_of(shown.key)) << "\n";
+  if (several && !style.all) {
+    Lines(out, style.width)
+        .add("shown", concat(to_string(shown.key), " ", tensor::to_string(shown.shape), " ",
+                             dtype_short_name(shown.dtype),
+                             ", the one furthest beyond what is allowed (--all shows every one)"));
+  }
+  if (!several || !style.all) return write_evidence(report, group.shown, style.width, out);
+  for (const std::size_t f : group.findings) {
+    out << "     " << title(f) << "\n";
+    write_evidence(report, f, style.width, out);
+  }
+}
+
+void write_line_of(const CompareReport& report, const FindingGroup& group, std::size_t number,
+                   std::ostream& out) {
+  const Finding& finding = report.findings[group.shown];
   const Result& result = report.results[finding.result];
+  out << "  " << number << "  ";
   if (finding.members.size() > 1) {
-    out << "  " << index + 1 << "  "
-        << (result.outcome == verdict::Outcome::kExtra ? "in the candidate alone: " : "missing: ")
+    out << (result.outcome == verdict::Outcome::kExtra ? "in the candidate alone: " : "missing: ")
         << printable(finding.one_sided_group) << " ("
         << base::plural(finding.members.size(), "tensor") << ")\n";
     return;
   }
-  out << "  " << index + 1 << "  " << printable(to_string(result.key)) << ": "
+  const bool several = group.findings.size() > 1;
+  out << printable(several ? group.title : to_string(result.key)) << ": "
       << outcome_name(result.outcome);
+  if (result.outcome == verdict::Outcome::kIncomparable) out << ", " << printable(result.reason);
   if (result.comparison && !result.exact) {
-    out << ", error " << short_number(relative_error(result.comparison->measurement));
+    const bool part_failed = whole_is_within(*result.comparison) && !finding.parts.empty();
+    if (part_failed) {
+      out << ", " << printable(finding.parts);
+    } else {
+      out << ", error " << (several ? "up to " : "")
+          << short_number(relative_error(result.comparison->measurement));
+    }
   }
   if (!finding.causes.empty()) {
     const diagnosis::Cause& cause = finding.causes.front();
@@ -222,6 +266,32 @@ void write_finding_line(const CompareReport& report, std::size_t index, std::ost
         << (cause.axis.empty() ? "" : concat(" over ", printable(cause.axis)));
   }
   out << "\n";
+}
+
+void write_setting(const CompareReport& report, const SettingDifference& setting,
+                   const FindingStyle& style, std::ostream& out) {
+  out << "  " << style.number << "  " << printable(setting.name) << " of "
+      << base::plural(setting.parameters.size(), "parameter") << ", step " << setting.step
+      << "      what the optimizer was told\n";
+  Lines lines(out, style.width);
+  lines.add("values", concat("reference ", setting.reference, ", candidate ", setting.candidate));
+  std::string names;
+  const std::size_t most = style.all ? setting.parameters.size() : kMostParametersNamed;
+  for (std::size_t i = 0; i < setting.parameters.size() && i < most; ++i) {
+    names += concat(i > 0 ? ", " : "", setting.parameters[i]);
+  }
+  if (setting.parameters.size() > most) {
+    names += concat(" and ", setting.parameters.size() - most, " more");
+  }
+  lines.add("of", names);
+  std::size_t wrong = 0;
+  for (const std::size_t i : setting.updates) {
+    wrong += verdict::is_bad(report.results[i].outcome) ? 1 : 0;
+  }
+  if (!setting.updates.empty()) {
+    lines.add("after", concat(wrong, " of their ", setting.updates.size(),
+                              " updated parameters are wrong by what the reference was told"));
+  }
 }
 
 }  // namespace ttrace::report

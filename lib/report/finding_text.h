@@ -5,14 +5,25 @@
 #include <ostream>
 
 #include "report/compare_report.h"
+#include "report/finding_groups.h"
 
 namespace ttrace::report {
 
-// The block with all evidence, folded to `width` columns (0: not); findings are numbered from 1 by
-// their index.
-void write_finding(const CompareReport& report, std::size_t index, std::size_t width,
-                   std::ostream& out);
+// The block with all evidence of the group's finding that is shown, or of all of them, folded to
+// `width` columns (0: not). `number`: as which it is listed, from 1.
+struct FindingStyle {
+  std::size_t number = 1;
+  std::size_t width = 0;
+  bool all = false;
+};
+void write_findings_of(const CompareReport& report, const FindingGroup& group,
+                       const FindingStyle& style, std::ostream& out);
 // The same in one line.
-void write_finding_line(const CompareReport& report, std::size_t index, std::ostream& out);
+void write_line_of(const CompareReport& report, const FindingGroup& group, std::size_t number,
+                   std::ostream& out);
+
+// "lr of 12 parameters", and what the runs were told.
+void write_setting(const CompareReport& report, const SettingDifference& setting,
+                   const FindingStyle& style, std::ostream& out);
 
 }  // namespace ttrace::report

@@ -5,13 +5,18 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <sstream>
+#include <utility>
 
 #include "base/concat.h"
 #include "base/number_text.h"
+#include "report/finding_groups.h"
 #include "report/finding_text.h"
 #include "report/routing_text.h"
+#include "report/sharpness.h"
 #include "report/truth_text.h"
 #include "report/unmatched_text.h"
+#include "report/wrap.h"
 #include "verdict/phase.h"
 
 namespace ttrace::report {
@@ -25,6 +30,8 @@ using verdict::Outcome;
 // Findings told in full; the others get a line each.
 constexpr std::size_t kFindingsInFull = 1;
 constexpr std::size_t kFindingsInLines = 12;
+constexpr std::size_t kSuspectsInLines = 6;
+constexpr std::size_t kReasonsInLines = 4;
 
 std::string bold(const std::string& text, const char* colour, const TextStyle& style) {
   return style.colour ? concat("\x1b[1;", colour, "m", text, "\x1b[0m") : text;
@@ -36,63 +43,164 @@ std::string percent(double share) {
   return buffer.data();
 }
 
-void write_answer(const CompareReport& report, const TextStyle& style, std::ostream& out) {
+// "f32 median 1.1e-06, widest 4.0e-06; bf16 ...": a match in bf16 says less than one in f32.
+std::string sharpness_words(const CompareReport& report) {
+  const std::vector<Sharpness> sharpness = sharpness_of(report);
+  std::string text;
+  for (const Sharpness& one : sharpness) {
+    text += concat(text.empty() ? "" : "; ", sharpness.size() > 1 ? one.precision : "",
+                   sharpness.size() > 1 ? " " : "", "median ", short_number(one.median),
+                   ", widest ", short_number(one.widest));
+  }
+  return text.empty() ? "" : concat(" (allowed error: ", text, ")");
+}
+
+std::string precision_words(const CompareReport& report) {
+  const std::string& of_reference = report.reference.precision;
+  const std::string& of_candidate = report.candidate.precision;
+  if (!of_reference.empty() && !of_candidate.empty() && of_reference != of_candidate) {
+    return concat("; the reference ran in ", of_reference, ", the candidate in ", of_candidate);
+  }
+  std::size_t tensors = 0;
+  const Result* first = nullptr;
+  for (const Result& result : report.results) {
+    if (!result.candidate_dtype || !result.comparison) continue;
+    if (first == nullptr) first = &result;
+    ++tensors;
+  }
+  if (first == nullptr) return "";
+  return concat("; the precisions of ", base::plural(tensors, "tensor"), " differ (",
+                to_string(first->key), ": reference ", dtype_short_name(first->dtype),
+                ", candidate ", dtype_short_name(*first->candidate_dtype), ")");
+}
+
+// No value of the candidate differs from the reference's.
+bool all_equal(const CompareReport& report) {
+  bool any = false;
+  for (const Result& result : report.results) {
+    if (!result.comparison) continue;
+    const Comparison& comparison = *result.comparison;
+    const bool equal = comparison.replay ? comparison.replay->reference_difference_norm == 0
+                                         : comparison.measurement.total.unequal == 0;
+    if (!equal) return false;
+    any = true;
+  }
+  return any;
+}
+
+std::string closest_words(const CompareReport& report) {
+  if (all_equal(report)) return "; all bits equal";
+  const Result* closest = nullptr;
+  for (const Result& result : report.results) {
+    if (result.outcome != Outcome::kMatch || !result.comparison || result.exact) continue;
+    // The last rounding of a replayed update reaches its bound in every large tensor.
+    if (result.comparison->replay) continue;
+    if (closest == nullptr || used_share(*result.comparison) > used_share(*closest->comparison)) {
+      closest = &result;
+    }
+  }
+  if (closest == nullptr) return "";
+  return concat("; the closest to its limit used ", percent(used_share(*closest->comparison)), " (",
+                to_string(closest->key), ")");
+}
+
+std::string first_words(const CompareReport& report, const Listed& first,
+                        const std::vector<FindingGroup>& groups) {
+  if (first.setting) {
+    const SettingDifference& setting = report.settings[*first.setting];
+    return concat(setting.name, " of ", base::plural(setting.parameters.size(), "parameter"),
+                  " · step ", setting.step, ", which the optimizers were told differently");
+  }
+  const Finding& finding = report.findings[groups[first.group].findings.front()];
+  const Result& result = report.results[finding.result];
+  std::string name = finding.members.size() > 1 ? finding.one_sided_group : to_string(result.key);
+  if (result.outcome == Outcome::kExtra) return name + ", which the candidate alone has";
+  return finding.members.size() > 1 ? name + ", which is missing" : name;
+}
+
+std::string findings_words(const CompareReport& report, std::size_t groups) {
+  const std::size_t findings = report.findings.size() + report.settings.size();
+  const std::size_t listed = groups + report.settings.size();
+  std::string text = base::plural(findings, "finding");
+  if (listed < findings) text += concat(" in ", base::plural(listed, "group"));
+  text += concat(", ", base::plural(report.downstream, "tensor"), " downstream");
+  if (!report.suspects.empty()) {
+    text += concat(", ", base::plural(report.suspects.size(), "second suspect"));
+  }
+  return text;
+}
+
+void write_answer(const CompareReport& report, const std::vector<FindingGroup>& groups,
+                  const TextStyle& style, std::ostream& out) {
   switch (report.verdict) {
-    case Verdict::kMatch: {
-      const Result* closest = nullptr;
-      for (const Result& result : report.results) {
-        if (result.outcome != Outcome::kMatch || !result.comparison || result.exact) continue;
-        // The last rounding of a replayed update reaches its bound in every large tensor.
-        if (result.comparison->replay) continue;
-        if (closest == nullptr ||
-            used_share(*result.comparison) > used_share(*closest->comparison)) {
-          closest = &result;
-        }
-      }
+    case Verdict::kMatch:
       out << bold("MATCH", "32", style) << "  "
           << base::plural(report.counts.at(Outcome::kMatch), "tensor")
-          << (report.counts.at(Outcome::kMatch) == 1 ? " agrees within its tolerance"
-                                                     : " agree within their tolerances");
-      if (closest != nullptr) {
-        out << "; the closest to its limit used " << percent(used_share(*closest->comparison))
-            << " (" << printable(to_string(closest->key)) << ")";
-      }
-      out << "\n";
+          << (report.counts.at(Outcome::kMatch) == 1 ? " agrees" : " agree")
+          << sharpness_words(report)
+          << printable(concat(closest_words(report), precision_words(report))) << "\n";
       break;
-    }
-    case Verdict::kDiverged: {
-      const Finding& first = report.findings.front();
-      const Result& result = report.results[first.result];
-      std::string name = first.members.size() > 1 ? first.one_sided_group : to_string(result.key);
-      if (result.outcome == Outcome::kExtra) {
-        name += ", which the candidate alone has";
-      } else if (first.members.size() > 1) {
-        name += ", which is missing";
-      }
-      out << bold("DIVERGED", "31", style) << "  first at " << printable(name) << "        ("
-          << base::plural(report.findings.size(), "finding") << ", "
-          << base::plural(report.downstream, "tensor") << " downstream)\n";
+    case Verdict::kDiverged:
+      out << bold("DIVERGED", "31", style) << "  first at "
+          << printable(first_words(report, listed(report, groups).front(), groups)) << "        ("
+          << findings_words(report, groups.size()) << ")" << printable(precision_words(report))
+          << "\n";
       break;
-    }
     case Verdict::kInconclusive:
       out << bold("INCONCLUSIVE", "33", style) << "  " << printable(report.why) << "\n";
       break;
   }
 }
 
-void write_findings(const CompareReport& report, const TextStyle& style, std::ostream& out) {
-  const std::size_t in_full = style.all ? report.findings.size() : kFindingsInFull;
-  for (std::size_t i = 0; i < report.findings.size() && i < in_full; ++i) {
+void write_suspects(const CompareReport& report, const TextStyle& style, std::ostream& out) {
+  if (report.suspects.empty()) return;
+  out << "\n  Second suspects: wrong too, and not explained by what they were computed from "
+         "alone.\n";
+  const std::size_t most = style.all ? report.suspects.size() : kSuspectsInLines;
+  for (std::size_t i = 0; i < report.suspects.size() && i < most; ++i) {
+    const Suspect& suspect = report.suspects[i];
+    out << "  also  " << printable(to_string(report.results[suspect.result].key)) << ": "
+        << short_number(suspect.used) << " times its tolerance";
+    if (suspect.largest) {
+      out << ", where what it was computed from is at most " << short_number(suspect.used_before)
+          << " times beyond (" << printable(to_string(report.results[*suspect.largest].key)) << ")";
+    } else {
+      out << ", where nothing that it was computed from differs";
+    }
     out << "\n";
-    write_finding(report, i, style.width, out);
   }
-  if (report.findings.size() <= in_full) return;
-  out << "\n";
-  const std::size_t stop = std::min(report.findings.size(), in_full + kFindingsInLines);
-  for (std::size_t i = in_full; i < stop; ++i) write_finding_line(report, i, out);
-  if (stop < report.findings.size()) {
-    out << "  and " << report.findings.size() - stop << " more (--all)\n";
+  if (report.suspects.size() > most) {
+    out << "  and " << report.suspects.size() - most << " more (--all)\n";
   }
+}
+
+void write_findings(const CompareReport& report, const std::vector<FindingGroup>& groups,
+                    const TextStyle& style, std::ostream& out) {
+  const std::vector<Listed> list = listed(report, groups);
+  const std::size_t in_full = style.all ? list.size() : kFindingsInFull;
+  for (std::size_t i = 0; i < list.size() && i < in_full; ++i) {
+    out << "\n";
+    const FindingStyle of_finding{i + 1, style.width, style.all};
+    if (list[i].setting) {
+      write_setting(report, report.settings[*list[i].setting], of_finding, out);
+    } else {
+      write_findings_of(report, groups[list[i].group], of_finding, out);
+    }
+  }
+  if (list.size() > in_full) out << "\n";
+  const std::size_t stop = std::min(list.size(), in_full + kFindingsInLines);
+  for (std::size_t i = in_full; i < stop; ++i) {
+    if (list[i].setting) {
+      const SettingDifference& setting = report.settings[*list[i].setting];
+      out << "  " << i + 1 << "  " << printable(setting.name) << " of "
+          << base::plural(setting.parameters.size(), "parameter") << ": reference "
+          << printable(setting.reference) << ", candidate " << printable(setting.candidate) << "\n";
+    } else {
+      write_line_of(report, groups[list[i].group], i + 1, out);
+    }
+  }
+  if (stop < list.size()) out << "  and " << list.size() - stop << " more (--all)\n";
+  write_suspects(report, style, out);
 }
 
 void write_every_tensor(const CompareReport& report, std::ostream& out) {
@@ -122,30 +230,56 @@ void write_every_tensor(const CompareReport& report, std::ostream& out) {
 void write_counts(const CompareReport& report, std::ostream& out) {
   const auto count = [&report](Outcome outcome) { return report.counts.at(outcome); };
   out << "\n  " << base::plural(report.results.size(), "tensor") << ": " << count(Outcome::kMatch)
-      << " match, " << count(Outcome::kDiverged) << " diverged, "
-      << count(Outcome::kReplicaConflict)
-      << (count(Outcome::kReplicaConflict) == 1 ? " replica conflict" : " replica conflicts");
+      << " match";
+  const auto add = [&](Outcome outcome, const char* one, const char* several) {
+    if (count(outcome) == 0) return;
+    out << ", " << count(outcome) << " " << (count(outcome) == 1 ? one : several);
+  };
+  const auto add_alike = [&add](Outcome outcome, const char* words) { add(outcome, words, words); };
+  add_alike(Outcome::kDiverged, "diverged");
+  add(Outcome::kReplicaConflict, "replica conflict", "replica conflicts");
+  add_alike(Outcome::kMissing, "missing");
+  add_alike(Outcome::kExtra, "extra");
+  add_alike(Outcome::kIncomparable, "incomparable");
   if (report.verdict == Verdict::kDiverged || (report.interrupted && !report.findings.empty())) {
     std::size_t first = 0;
     for (const Finding& finding : report.findings) first += finding.members.size();
     out << " (" << first << " first, " << report.downstream << " downstream)";
   }
-  out << ", " << count(Outcome::kMissing) << " missing, " << count(Outcome::kExtra) << " extra, "
-      << count(Outcome::kUnreadable) << " unreadable, " << count(Outcome::kIncomparable)
-      << " incomparable";
-  if (count(Outcome::kBelowNoiseFloor) > 0) {
-    out << ", " << count(Outcome::kBelowNoiseFloor) << " below the noise floor";
-  }
-  if (count(Outcome::kSkippedByRule) > 0) {
-    out << ", " << count(Outcome::kSkippedByRule) << " skipped";
-  }
-  if (count(Outcome::kRoutingFlip) > 0) {
-    out << ", " << base::plural(count(Outcome::kRoutingFlip), "routing flip");
-  }
-  if (count(Outcome::kAfterRoutingFlip) > 0) {
-    out << ", " << count(Outcome::kAfterRoutingFlip) << " not judged after routing flips";
+  add_alike(Outcome::kUnreadable, "unreadable");
+  add_alike(Outcome::kBelowNoiseFloor, "below the noise floor");
+  add_alike(Outcome::kNotJudged, "not judged");
+  add_alike(Outcome::kNotRecorded, "not recorded by one side");
+  add_alike(Outcome::kSkippedByRule, "skipped");
+  add(Outcome::kRoutingFlip, "routing flip", "routing flips");
+  add_alike(Outcome::kAfterRoutingFlip, "not judged after routing flips");
+  out << "\n";
+  if (report.kinds_in_neither.empty()) return;
+  out << "  not recorded by either side, and so not checked:";
+  for (std::size_t i = 0; i < report.kinds_in_neither.size(); ++i) {
+    out << (i > 0 ? ", " : " ") << kind_name(report.kinds_in_neither[i]);
   }
   out << "\n";
+}
+
+// What was not judged, by why.
+void write_not_judged(const CompareReport& report, std::ostream& out) {
+  std::map<std::string, std::pair<std::size_t, const Result*>> reasons;
+  for (const Result& result : report.results) {
+    if (result.outcome != Outcome::kNotJudged) continue;
+    auto& [count, first] = reasons[result.reason];
+    if (++count == 1) first = &result;
+  }
+  std::size_t told = 0;
+  for (const auto& [reason, found] : reasons) {
+    if (told++ == kReasonsInLines) {
+      out << "    and for " << reasons.size() - kReasonsInLines << " more reasons (--all)\n";
+      break;
+    }
+    out << "  not judged: " << printable(to_string(found.second->key));
+    if (found.first > 1) out << " and " << found.first - 1 << " more";
+    out << ": " << printable(reason) << "\n";
+  }
 }
 
 // Replicas that differ by less than the tolerance: no finding, but not what replicas should do.
@@ -186,6 +320,8 @@ std::string trace_words(const TraceFacts& facts) {
   return text + ")";
 }
 
+bool diverged(const CompareReport& report) { return report.verdict == Verdict::kDiverged; }
+
 void write_footer(const CompareReport& report, std::ostream& out) {
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", report.environment.seconds);
@@ -213,6 +349,10 @@ void write_footer(const CompareReport& report, std::ostream& out) {
         << " and says nothing of the others' tensors; `ttrace report merge` joins the --json "
            "files of all.\n";
   }
+  if (diverged(report)) {
+    out << "  How to read it (ε, m, \"would pass\"): ttrace compare --help, under \"Reading the "
+           "report\".\n";
+  }
   if (!report.from_modules && !report.findings.empty()) {
     out << "  The reference has no data flow (modules), so \"first\" follows the execution "
            "order.\n";
@@ -222,17 +362,21 @@ void write_footer(const CompareReport& report, std::ostream& out) {
 }  // namespace
 
 void write_text(const CompareReport& report, const TextStyle& style, std::ostream& out) {
-  write_answer(report, style, out);
+  std::ostringstream text;
+  const std::vector<FindingGroup> groups = group_findings(report);
+  write_answer(report, groups, style, text);
   // Two traces without a common tensor have findings too, but those answer nothing.
   const bool diverged = report.verdict == Verdict::kDiverged || report.interrupted;
-  if (diverged) write_findings(report, style, out);
-  if (style.all) write_every_tensor(report, out);
-  write_counts(report, out);
-  write_drift(report, out);
-  write_unmatched(report, style.all, out);
-  write_routing(report, style.all, out);
-  write_truth(report, out);
-  write_footer(report, out);
+  if (diverged && !listed(report, groups).empty()) write_findings(report, groups, style, text);
+  if (style.all) write_every_tensor(report, text);
+  write_counts(report, text);
+  write_not_judged(report, text);
+  write_drift(report, text);
+  write_unmatched(report, style.all, text);
+  write_routing(report, style.all, text);
+  write_truth(report, text);
+  write_footer(report, text);
+  out << folded(text.str(), style.width);
 }
 
 }  // namespace ttrace::report

@@ -13,4 +13,8 @@ namespace ttrace::report {
 // takes no column.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
 
+// Every line of `text` so folded, if it is too wide; what follows begins two columns after where
+// the line does. Colours take no column.
+std::string folded(std::string_view text, std::size_t width);
+
 }  // namespace ttrace::report

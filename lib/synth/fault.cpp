@@ -116,7 +116,7 @@ void check_named(const Recipe& recipe, const Fault& fault) {
 }
 
 void check_rank(const Recipe& recipe, const Fault& fault) {
-  const std::vector<std::uint64_t> ranks = layout::ranks_of({{}, recipe.meshes, {}, {}, {}});
+  const std::vector<std::uint64_t> ranks = layout::ranks_of(recipe.meshes);
   const auto rank = static_cast<std::uint64_t>(*fault.number);
   if (!std::binary_search(ranks.begin(), ranks.end(), rank)) {
     throw refusal(fault.text, "the trace has no such rank");

@@ -111,7 +111,9 @@ class Maker {
   }
 
   void write_rank(std::uint64_t rank, trace::Sink& sink, Made& made) const {
-    trace::Manifest part{request_.run, recipe_.meshes, {}, {}, {}};
+    trace::Manifest part;
+    part.run = request_.run;
+    part.meshes = recipe_.meshes;
     Pieces pieces(sink, request_.threads);
     std::uint64_t order = 0;
     for (std::size_t g = 0; g < recipe_.groups.size(); ++g) {
@@ -212,7 +214,7 @@ Made make_trace(const Request& request,
     }
   }
   const Maker maker(request);
-  for (const std::uint64_t rank : layout::ranks_of({{}, request.recipe.meshes, {}, {}, {}})) {
+  for (const std::uint64_t rank : layout::ranks_of(request.recipe.meshes)) {
     const bool missing =
         std::any_of(request.faults.begin(), request.faults.end(), [rank](const Fault& fault) {
           return fault.kind == FaultKind::kRankMissing &&

@@ -77,7 +77,8 @@ void check_storage(const Group& group, const std::string& place) {
 }
 
 void check_layouts(const Recipe& recipe) {
-  trace::Manifest examples{{}, recipe.meshes, {}, {}, {}};
+  trace::Manifest examples;
+  examples.meshes = recipe.meshes;
   for (const Group& group : recipe.groups) examples.tensors.push_back(group.entry_of(0));
   const std::vector<std::string> problems = layout::layout_problems(examples);
   if (problems.empty()) return;

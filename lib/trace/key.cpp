@@ -82,6 +82,17 @@ std::optional<std::string> name_problem(std::string_view name) {
   return std::nullopt;
 }
 
+std::string_view module_of_value(std::string_view name) {
+  while (name.ends_with(']')) {
+    const std::size_t bracket = name.find_last_of("[]", name.size() - 2);
+    const bool group = bracket != std::string_view::npos && name[bracket] == '[' && bracket > 0 &&
+                       bracket + 2 < name.size();
+    if (!group) break;
+    name = name.substr(0, bracket);
+  }
+  return name;
+}
+
 std::string dataset_path(const TensorKey& key) {
   std::string path = padded("/step_", key.step, 6);
   if (key.microbatch) path += padded("/mb_", *key.microbatch, 4);

@@ -54,6 +54,9 @@ std::string to_string(const TensorKey& key);
 // report), or nothing.
 std::optional<std::string> name_problem(std::string_view name);
 
+// The module that a value belongs to: "a.b" of "a.b[1]", "a.b[mask]" and "a.b[cache][0]".
+std::string_view module_of_value(std::string_view name);
+
 // "/step_000000/mb_0001/output/decoder.layers.3.mlp"
 std::string dataset_path(const TensorKey& key);
 

@@ -1,5 +1,5 @@
 // What a trace says about itself: meshes, tensors with their layouts, the data flow. The meaning of
-// every member is in schemas/trace-v1.md; this file only holds the values.
+// every member is in schemas/trace-v2.md; this file only holds the values.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,10 @@
 
 namespace ttrace::trace {
 
+inline constexpr unsigned kManifestVersion = 2;  // the one that is written; older ones are read
+// "ttrace.manifest/2"
+std::string manifest_schema(unsigned version);
+
 struct NoiseFacts {
   std::uint64_t seed = 0;
   double epsilon = 0;
@@ -30,7 +34,19 @@ struct PlanFacts {
   bool operator==(const PlanFacts&) const = default;
 };
 
+// What the collector was told to record. What lies outside was not recorded, and is not missing.
+struct Recorded {
+  std::vector<Kind> kinds;
+  // Globs over canonical module names: of these alone values and own parameters were recorded.
+  // Absent: of all.
+  std::optional<std::vector<std::string>> modules;
+  std::vector<std::uint64_t> steps;  // those that were recorded to their end, ascending
+
+  bool operator==(const Recorded&) const = default;
+};
+
 struct RunFacts {
+  std::string id;  // another one for every run of a job; empty where nothing says it
   std::string framework;
   std::string model;
   std::string precision;
@@ -39,7 +55,9 @@ struct RunFacts {
   std::string collector;
   std::optional<NoiseFacts> noise;
   std::optional<PlanFacts> plan;
-  std::string extra_json;  // the "extra" object as text, or empty
+  std::optional<Recorded> recorded;
+  std::vector<std::uint64_t> unfinished;  // ranks that did not close their files, ascending
+  std::string extra_json;                 // the "extra" object as text, or empty
 };
 
 struct MeshAxis {
@@ -75,6 +93,12 @@ struct TensorEntry {
   double scale = 1;
   std::optional<tensor::DType> computed_in;
   std::optional<std::uint64_t> order;
+  // Of a module's value named by its place among the arguments ("attn[mask]"): its number among the
+  // module's tensors, by which version 1 named it.
+  std::optional<std::uint64_t> position = std::nullopt;
+  // Ranks that should hold a part by the layout, ran to the step's end and recorded none,
+  // ascending.
+  std::vector<std::uint64_t> absent_on = {};
 };
 
 struct OptimizerGroup {
@@ -100,14 +124,14 @@ struct Module {
 };
 
 struct Manifest {
+  // 1 or 2. Version 1 names a module's further tensors by position, "attn[1]".
+  unsigned version = kManifestVersion;
   RunFacts run;
   std::map<std::string, Mesh> meshes;
   std::vector<TensorEntry> tensors;
   std::vector<OptimizerGroup> optimizer;
   std::vector<Module> modules;
 };
-
-inline constexpr std::string_view kManifestSchema = "ttrace.manifest/1";
 
 // Parses and checks everything that can be checked member by member: schema, keys, types, names,
 // axes and dimensions that exist, no tensor key twice. `file` is named in errors. Whether shard

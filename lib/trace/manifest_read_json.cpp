@@ -57,6 +57,13 @@ tensor::DType dtype_from(const JsonCursor& value) {
   return *dtype;
 }
 
+Kind kind_from(const JsonCursor& value) {
+  const std::string name = value.as_string();
+  const auto kind = parse_kind(name);
+  if (!kind) throw value.error("unknown kind \"", base::printable(name), "\"");
+  return *kind;
+}
+
 PlanFacts plan_from(const JsonCursor& object) {
   object.allow_keys({"digest", "modules"});
   const JsonCursor digest = object.require("digest");
@@ -68,10 +75,37 @@ PlanFacts plan_from(const JsonCursor& object) {
   return plan;
 }
 
-RunFacts run_from(const JsonCursor& object) {
-  object.allow_keys({"framework", "model", "precision", "command", "created", "collector", "noise",
-                     "plan", "extra"});
+// Throws where they do not ascend, for which twice is one case.
+std::vector<std::uint64_t> ascending(const JsonCursor& list) {
+  std::vector<std::uint64_t> values = counts(list);
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    if (values[i - 1] < values[i]) continue;
+    throw list.error(values[i], " stands after ", values[i - 1], "; expected ascending numbers");
+  }
+  return values;
+}
+
+Recorded recorded_from(const JsonCursor& object) {
+  object.allow_keys({"kinds", "modules", "steps"});
+  Recorded recorded;
+  for (const JsonCursor& item : object.require("kinds").items()) {
+    recorded.kinds.push_back(kind_from(item));
+  }
+  recorded.modules = names_if_present(object, "modules");
+  recorded.steps = ascending(object.require("steps"));
+  return recorded;
+}
+
+RunFacts run_from(const JsonCursor& object, unsigned version) {
+  if (version == 1) {
+    object.allow_keys({"framework", "model", "precision", "command", "created", "collector",
+                       "noise", "plan", "extra"});
+  } else {
+    object.allow_keys({"id", "framework", "model", "precision", "command", "created", "collector",
+                       "noise", "plan", "recorded", "unfinished", "extra"});
+  }
   RunFacts run;
+  run.id = optional_string(object, "id");
   run.framework = optional_string(object, "framework");
   run.model = optional_string(object, "model");
   run.precision = optional_string(object, "precision");
@@ -86,6 +120,8 @@ RunFacts run_from(const JsonCursor& object) {
                            noise->require("at").as_string()};
   }
   if (const auto plan = object.find("plan")) run.plan = plan_from(*plan);
+  if (const auto recorded = object.find("recorded")) run.recorded = recorded_from(*recorded);
+  if (const auto ranks = object.find("unfinished")) run.unfinished = ascending(*ranks);
   if (const auto extra = object.find("extra")) {
     extra->members();
     run.extra_json = extra->text();
@@ -143,19 +179,22 @@ Microbatches microbatches_from(const JsonCursor& object, const TensorEntry& entr
   return whole;
 }
 
-TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Mesh>& meshes) {
-  object.allow_keys({"name", "kind", "step", "microbatch", "microbatches", "call", "copy", "dtype",
-                     "shape", "mesh", "held_at", "placements", "scale", "computed_in", "order"});
+TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Mesh>& meshes,
+                        unsigned version) {
+  if (version == 1) {
+    object.allow_keys({"name", "kind", "step", "microbatch", "microbatches", "call", "copy",
+                       "dtype", "shape", "mesh", "held_at", "placements", "scale", "computed_in",
+                       "order"});
+  } else {
+    object.allow_keys({"name", "kind", "step", "microbatch", "microbatches", "call", "copy",
+                       "dtype", "shape", "mesh", "held_at", "placements", "scale", "computed_in",
+                       "order", "position", "absent_on"});
+  }
   TensorEntry entry;
   const JsonCursor name = object.require("name");
   entry.key.name = name.as_string();
   if (const auto problem = name_problem(entry.key.name)) throw name.error(*problem);
-  const JsonCursor kind = object.require("kind");
-  const auto parsed_kind = parse_kind(kind.as_string());
-  if (!parsed_kind) {
-    throw kind.error("unknown kind \"", base::printable(kind.as_string()), "\"");
-  }
-  entry.key.kind = *parsed_kind;
+  entry.key.kind = kind_from(object.require("kind"));
   entry.key.step = object.require("step").as_count();
   const auto microbatch = object.find("microbatch");
   if (microbatch && !microbatch->is_null()) entry.key.microbatch = microbatch->as_count();
@@ -195,6 +234,8 @@ TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Me
     entry.computed_in = dtype_from(*computed_in);
   }
   if (const auto order = object.find("order")) entry.order = order->as_count();
+  if (const auto position = object.find("position")) entry.position = position->as_count();
+  if (const auto ranks = object.find("absent_on")) entry.absent_on = ascending(*ranks);
   return entry;
 }
 
@@ -242,22 +283,30 @@ Module module_from(const JsonCursor& object) {
   return module;
 }
 
+unsigned version_from(const JsonCursor& schema) {
+  const std::string text = schema.as_string();
+  for (unsigned version = kManifestVersion; version >= 1; --version) {
+    if (text == manifest_schema(version)) return version;
+  }
+  throw schema.error("this is \"", base::printable(text), "\", but this ttrace reads \"",
+                     manifest_schema(1), "\" to \"", manifest_schema(kManifestVersion),
+                     "\"; use the ttrace that belongs to the collector");
+}
+
 }  // namespace
+
+std::string manifest_schema(unsigned version) { return base::concat("ttrace.manifest/", version); }
 
 Manifest parse_manifest(std::string_view text, const std::string& file) {
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
   // The version first: a later version may have other keys, and that is the better message.
   const JsonCursor schema = root.require("schema");
-  if (schema.as_string() != kManifestSchema) {
-    throw schema.error("this is \"", base::printable(schema.as_string()),
-                       "\", but this ttrace reads \"", kManifestSchema,
-                       "\"; use the ttrace that belongs to the collector");
-  }
+  Manifest manifest;
+  manifest.version = version_from(schema);
   root.allow_keys({"schema", "run", "meshes", "tensors", "optimizer", "modules"});
 
-  Manifest manifest;
-  if (const auto run = root.find("run")) manifest.run = run_from(*run);
+  if (const auto run = root.find("run")) manifest.run = run_from(*run, manifest.version);
   const JsonCursor meshes = root.require("meshes");
   for (const auto& [name, object] : meshes.members()) {
     manifest.meshes.emplace(name, mesh_from(object));
@@ -269,7 +318,8 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   const std::vector<JsonCursor> tensors = root.require("tensors").items();
   manifest.tensors.reserve(tensors.size());
   for (const JsonCursor& object : tensors) {
-    const TensorEntry& entry = manifest.tensors.emplace_back(tensor_from(object, manifest.meshes));
+    const TensorEntry& entry =
+        manifest.tensors.emplace_back(tensor_from(object, manifest.meshes, manifest.version));
     const auto [earlier, fresh] = seen.emplace(entry.key, seen.size());
     if (!fresh) {
       throw object.error("the same key as ", tensors[earlier->second].pointer(), ": ",

@@ -7,11 +7,21 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
+json recorded_json(const Recorded& recorded) {
+  json kinds = json::array();
+  for (const Kind kind : recorded.kinds) kinds.push_back(kind_name(kind));
+  json out{{"kinds", std::move(kinds)}};
+  if (recorded.modules) out["modules"] = *recorded.modules;
+  out["steps"] = recorded.steps;
+  return out;
+}
+
 json run_json(const RunFacts& run) {
   json out = json::object();
   const auto put = [&out](const char* key, const std::string& value) {
     if (!value.empty()) out[key] = value;
   };
+  put("id", run.id);
   put("framework", run.framework);
   put("model", run.model);
   put("precision", run.precision);
@@ -23,6 +33,8 @@ json run_json(const RunFacts& run) {
         {"seed", run.noise->seed}, {"epsilon", run.noise->epsilon}, {"at", run.noise->at}};
   }
   if (run.plan) out["plan"] = {{"digest", run.plan->digest}, {"modules", run.plan->modules}};
+  if (run.recorded) out["recorded"] = recorded_json(*run.recorded);
+  if (!run.unfinished.empty()) out["unfinished"] = run.unfinished;
   if (!run.extra_json.empty()) out["extra"] = json::parse(run.extra_json);
   return out;
 }
@@ -113,6 +125,8 @@ json tensor_json(const TensorEntry& entry) {
   if (entry.scale != 1) out["scale"] = entry.scale;
   if (entry.computed_in) out["computed_in"] = tensor::dtype_name(*entry.computed_in);
   if (entry.order) out["order"] = *entry.order;
+  if (entry.position) out["position"] = *entry.position;
+  if (!entry.absent_on.empty()) out["absent_on"] = entry.absent_on;
   return out;
 }
 
@@ -161,7 +175,7 @@ std::string lines(const std::vector<Item>& items, ToJson to_json) {
 std::string manifest_text(const Manifest& manifest) {
   json meshes = json::object();
   for (const auto& [name, mesh] : manifest.meshes) meshes[name] = mesh_json(mesh);
-  std::string text = "{\n  \"schema\": " + json(kManifestSchema).dump();
+  std::string text = "{\n  \"schema\": " + json(manifest_schema(manifest.version)).dump();
   text += ",\n  \"run\": " + run_json(manifest.run).dump();
   text += ",\n  \"meshes\": " + meshes.dump();
   text += ",\n  \"tensors\": " + lines(manifest.tensors, tensor_json);

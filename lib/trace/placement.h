@@ -1,4 +1,4 @@
-// How a tensor lies along one mesh axis: the vocabulary of schemas/trace-v1.md as values. What each
+// How a tensor lies along one mesh axis: the vocabulary of schemas/trace-v2.md as values. What each
 // one means in elements is layout's business.
 #pragma once
 

@@ -38,6 +38,9 @@ class Source {
   // As the user gave it.
   virtual const std::string& path() const = 0;
   virtual const Manifest& manifest() const = 0;
+  // Equal for two traces that lie in the same files, whatever names lead there; empty for a trace
+  // without files.
+  virtual std::string identity() const { return ""; }
   // The file that holds the rank's shards, for messages.
   virtual std::string rank_file(std::uint64_t rank) const = 0;
   // Why nothing of this rank can be read (missing, truncated, not HDF5), as a sentence with the

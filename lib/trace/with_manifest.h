@@ -15,6 +15,7 @@ class WithManifest : public Source {
 
   const std::string& path() const override { return source_->path(); }
   const Manifest& manifest() const override { return manifest_; }
+  std::string identity() const override { return source_->identity(); }
   std::string rank_file(std::uint64_t rank) const override { return source_->rank_file(rank); }
   std::optional<std::string> rank_problem(std::uint64_t rank) const override {
     return source_->rank_problem(rank);

@@ -37,8 +37,8 @@ class Collector {
         grad_output();
         break;
       case Kind::kGradInput:
-        add_values(Kind::kGradOutput, module_of_value(key_.name));
-        add_values(Kind::kInput, module_of_value(key_.name));
+        add_values(Kind::kGradOutput, trace::module_of_value(key_.name));
+        add_values(Kind::kInput, trace::module_of_value(key_.name));
         break;
       case Kind::kParamGrad:
         add_gradient_sources(key_.name);
@@ -48,7 +48,7 @@ class Collector {
         if (found_.empty()) add_gradient_sources(key_.name);
         break;
       case Kind::kGradNorm:
-        add_kind(Kind::kMainGrad);
+        if (!replayed_) add_kind(Kind::kMainGrad);
         break;
       case Kind::kOptimizerState:
         optimizer_state();
@@ -82,7 +82,7 @@ class Collector {
   }
 
   void input() {
-    const Module* module = graph_.find(module_of_value(key_.name));
+    const Module* module = graph_.find(trace::module_of_value(key_.name));
     if (module == nullptr) return;
     for (const std::string& value : module->inputs) add(Kind::kOutput, value);
     // Token numbers, masks and positions are handed down from the model's own inputs, of which the
@@ -91,7 +91,7 @@ class Collector {
   }
 
   void output() {
-    const std::string_view name = module_of_value(key_.name);
+    const std::string_view name = trace::module_of_value(key_.name);
     add_values(Kind::kInput, name);
     const Module* module = graph_.find(name);
     if (module == nullptr) return;
@@ -150,7 +150,7 @@ class Collector {
   }
 
   // A replay starts from the candidate's own gradient, right or wrong, so what it finds does not
-  // follow from the gradient.
+  // follow from the gradient. The same holds for the gradient norm.
   void updated_parameter() {
     if (!replayed_) add(Kind::kMainGrad, key_.name);
     add(Kind::kParam, key_.name);

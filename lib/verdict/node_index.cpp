@@ -7,7 +7,8 @@ namespace ttrace::verdict {
 NodeIndex::NodeIndex(const std::vector<Node>& nodes) : nodes_(&nodes) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const trace::TensorKey& key = nodes[i].key;
-    values_[{key.step, key.kind, std::string(module_of_value(key.name)), key.name}].push_back(i);
+    values_[{key.step, key.kind, std::string(trace::module_of_value(key.name)), key.name}]
+        .push_back(i);
     kinds_[{key.step, key.kind}].push_back(i);
   }
 }
@@ -54,8 +55,8 @@ std::vector<std::size_t> NodeIndex::find_kind(const trace::TensorKey& like,
 
 std::vector<std::size_t> NodeIndex::find_in_step(std::uint64_t step, trace::Kind kind,
                                                  std::string_view name) const {
-  const auto found =
-      values_.find(std::tuple(step, kind, std::string(module_of_value(name)), std::string(name)));
+  const auto found = values_.find(
+      std::tuple(step, kind, std::string(trace::module_of_value(name)), std::string(name)));
   return found == values_.end() ? std::vector<std::size_t>{} : found->second;
 }
 

@@ -24,7 +24,7 @@ struct Tally {
 // Calls visit("a"), visit("a.b"), visit("a.b.c") for "a.b.c[1]".
 template <typename Visit>
 void for_each_prefix(std::string_view name, Visit visit) {
-  name = module_of_value(name);
+  name = trace::module_of_value(name);
   for (std::size_t dot = name.find('.'); dot != std::string_view::npos;
        dot = name.find('.', dot + 1)) {
     visit(name.substr(0, dot));

@@ -39,13 +39,17 @@ std::string_view outcome_name(Outcome outcome) {
       return "routing_flip";
     case Outcome::kAfterRoutingFlip:
       return "after_routing_flip";
+    case Outcome::kNotJudged:
+      return "not_judged";
+    case Outcome::kNotRecorded:
+      return "not_recorded";
   }
   return "";
 }
 
 bool is_bad(Outcome outcome) {
   return outcome == Outcome::kDiverged || outcome == Outcome::kReplicaConflict ||
-         is_one_sided(outcome);
+         outcome == Outcome::kIncomparable || is_one_sided(outcome);
 }
 
 bool is_one_sided(Outcome outcome) {
@@ -69,10 +73,10 @@ Judgement judge(const compare::Measurement& measurement, const tolerance::Tolera
     return {Outcome::kDiverged, base::concat(stats.unequal, " of ", stats.elements, " differ")};
   }
   if (stats.elements > 0 && stats.finite == 0) {
-    return {Outcome::kIncomparable, "no element is finite"};
+    return {Outcome::kNotJudged, "no element is finite"};
   }
   if (sums_overflowed(stats)) {
-    return {Outcome::kIncomparable, "the squares of its values overflow binary64"};
+    return {Outcome::kNotJudged, "the squares of its values overflow binary64"};
   }
   // Written so that NaN diverges.
   if (!(compare::difference_norm(stats) <= allowed)) return {Outcome::kDiverged, ""};

@@ -23,17 +23,21 @@ enum class Outcome {
   kSkippedByRule,
   kRoutingFlip,       // a router's choice: other experts for some tokens, each near a tie
   kAfterRoutingFlip,  // beyond its tolerance, and computed from such tokens: not judged
+  kNotJudged,         // nothing tells how far it may be off; the reason says what would
+  kNotRecorded,       // one of the traces was told to leave it out
 };
 
 inline constexpr std::array kAllOutcomes{
-    Outcome::kMatch,           Outcome::kDiverged,        Outcome::kBelowNoiseFloor,
-    Outcome::kReplicaConflict, Outcome::kMissing,         Outcome::kExtra,
-    Outcome::kIncomparable,    Outcome::kUnreadable,      Outcome::kSkippedByRule,
-    Outcome::kRoutingFlip,     Outcome::kAfterRoutingFlip};
+    Outcome::kMatch,           Outcome::kDiverged,         Outcome::kBelowNoiseFloor,
+    Outcome::kReplicaConflict, Outcome::kMissing,          Outcome::kExtra,
+    Outcome::kIncomparable,    Outcome::kUnreadable,       Outcome::kSkippedByRule,
+    Outcome::kRoutingFlip,     Outcome::kAfterRoutingFlip, Outcome::kNotJudged,
+    Outcome::kNotRecorded};
 
 std::string_view outcome_name(Outcome outcome);
 
-// Diverged, in replica conflict, missing or extra: what a finding is made of.
+// Diverged, in replica conflict, of another shape or class of type, missing or extra: what a
+// finding is made of.
 bool is_bad(Outcome outcome);
 // In one of the traces only.
 bool is_one_sided(Outcome outcome);

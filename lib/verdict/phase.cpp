@@ -1,7 +1,5 @@
 #include "verdict/phase.h"
 
-#include <algorithm>
-
 namespace ttrace::verdict {
 
 std::string_view phase_name(Phase phase) {
@@ -48,16 +46,6 @@ std::string_view phase_words(Phase phase) {
   return "";
 }
 
-std::string_view module_of_value(std::string_view name) {
-  if (name.empty() || name.back() != ']') return name;
-  const std::size_t open = name.rfind('[');
-  if (open == std::string_view::npos || open == 0 || open + 2 > name.size() - 1) return name;
-  const std::string_view digits = name.substr(open + 1, name.size() - open - 2);
-  const bool numeric =
-      std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
-  return numeric ? name.substr(0, open) : name;
-}
-
 Phase phase_of(const trace::TensorKey& key) {
   using trace::Kind;
   switch (key.kind) {
@@ -66,7 +54,7 @@ Phase phase_of(const trace::TensorKey& key) {
     case Kind::kOptimizerState:  // that the step begins with
       return Phase::kParameter;
     case Kind::kInput:
-      return module_of_value(key.name) == "(model)" ? Phase::kInput : Phase::kForward;
+      return trace::module_of_value(key.name) == "(model)" ? Phase::kInput : Phase::kForward;
     case Kind::kOutput:
     case Kind::kIndex:
     case Kind::kScalar:

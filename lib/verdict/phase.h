@@ -25,7 +25,4 @@ std::string_view phase_words(Phase phase);
 
 Phase phase_of(const trace::TensorKey& key);
 
-// The module that a value belongs to: "a.b[1]" -> "a.b".
-std::string_view module_of_value(std::string_view name);
-
 }  // namespace ttrace::verdict

@@ -88,13 +88,11 @@ class Judge {
     keep(std::move(part));
   }
 
-  SliceJudgement done() {
+  SliceJudgement done(std::size_t most_kept) {
     std::stable_sort(
         judgement_.found.begin(), judgement_.found.end(),
         [](const Slice& a, const Slice& b) { return a.used_share() > b.used_share(); });
-    if (judgement_.found.size() > SliceJudgement::kMostKept) {
-      judgement_.found.resize(SliceJudgement::kMostKept);
-    }
+    if (judgement_.found.size() > most_kept) judgement_.found.resize(most_kept);
     return std::move(judgement_);
   }
 
@@ -206,9 +204,9 @@ SliceJudgement judge_slices(const compare::Measurement& measurement,
                             const tolerance::NoiseEstimate& estimate, double epsilon,
                             const tolerance::NoiseConstants& constants,
                             const std::vector<double>& own_rounding,
-                            const std::vector<double>& coherence) {
+                            const std::vector<double>& coherence, std::size_t most_kept) {
   Judge judge(estimate, epsilon, constants, own_rounding);
-  if (!std::isfinite(estimate.norm())) return judge.done();
+  if (!std::isfinite(estimate.norm())) return judge.done(most_kept);
   add_shards(measurement, coherence, judge);
   add_blocks(measurement, estimate.grid, coherence, judge);
   add_largest(measurement, judge);
@@ -219,7 +217,7 @@ SliceJudgement judge_slices(const compare::Measurement& measurement,
     whole.reference_norm = compare::reference_norm(total);
     judge.add_scale(std::move(whole), along(total), total.sum_d2, coherence.front(), total.finite);
   }
-  return judge.done();
+  return judge.done(most_kept);
 }
 
 }  // namespace ttrace::verdict

@@ -51,7 +51,7 @@ struct Slice {
 };
 
 struct SliceJudgement {
-  static constexpr std::size_t kMostKept = 16;
+  static constexpr std::size_t kMostKept = 16;  // unless all are asked for
 
   std::optional<Slice> worst;  // the one with the largest used share
   std::uint64_t beyond = 0;    // how many are beyond their tolerance
@@ -63,11 +63,12 @@ struct SliceJudgement {
 // tensor's own verdict. `own_rounding`: of every element of a tensor of one dimension, what the
 // reference's own accumulator rounded away, which is allowed too; or empty. `coherence`: of the
 // tensor's noise and of that of the parts of its dimensions, as tolerance::Coherence has it; where
-// it is missing or 0, scales are not judged apart.
+// it is missing or 0, scales are not judged apart. At most `most_kept` of those beyond are kept.
 SliceJudgement judge_slices(const compare::Measurement& measurement,
                             const tolerance::NoiseEstimate& estimate, double epsilon,
                             const tolerance::NoiseConstants& constants,
                             const std::vector<double>& own_rounding = {},
-                            const std::vector<double>& coherence = {});
+                            const std::vector<double>& coherence = {},
+                            std::size_t most_kept = SliceJudgement::kMostKept);
 
 }  // namespace ttrace::verdict

@@ -1,4 +1,4 @@
-"""merge puts every placement of trace-v1.md together again; the ranks' arrays are cut by numpy."""
+"""merge puts every placement of trace-v2.md together again; the ranks' arrays are cut by numpy."""
 
 from __future__ import annotations
 

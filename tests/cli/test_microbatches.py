@@ -40,7 +40,7 @@ KINDS = {"fc1": "output", "fc2": "output", "fc2.weight": "param_grad", "loss": "
 
 
 def wholes() -> list[tuple[dict, np.ndarray]]:
-    """One batch; trace-v1.md, "Micro-batches together"."""
+    """One batch; trace-v2.md, "Micro-batches together"."""
     numbers = list(range(SAMPLES))
     tensors = []
     for name, array in values().items():

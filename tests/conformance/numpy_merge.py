@@ -1,4 +1,4 @@
-"""Logical tensors of a trace by numpy alone: a second reading of schemas/trace-v1.md."""
+"""Logical tensors of a trace by numpy alone: a second reading of schemas/trace-v2.md."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def check_dataset(path: Path, file: h5py.File, entry: dict) -> None:
     by_h5dump = np.array([float(word) for word in shown])
     by_h5py = np.asarray(file[dataset][()], dtype=np.float64).ravel()
     assert len(by_h5dump) == len(by_h5py) == len(values), dataset
-    # HDF5 does not know that E4M3's top exponent has numbers: schemas/trace-v1.md.
+    # HDF5 does not know that E4M3's top exponent has numbers: schemas/trace-v2.md.
     told = abs(values) < 256 if dtype == "float8_e4m3fn" else np.ones(len(values), bool)
     for by_tool in (by_h5dump, by_h5py):
         assert np.array_equal(by_tool[told], values[told], equal_nan=True), dataset

@@ -24,9 +24,12 @@ SCHEMA = json.loads((REPOSITORY / "schemas" / "manifest.schema.json").read_text(
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 GOOD = {
-    "schema": "ttrace.manifest/1",
+    "schema": "ttrace.manifest/2",
     "run": {
+        "id": "f00d",
         "model": "m",
+        "recorded": {"kinds": ["output"], "modules": ["a"], "steps": [0]},
+        "unfinished": [1],
         "noise": {"seed": 1, "epsilon": 1e-7, "at": "a"},
         "plan": {"digest": "0a" * 32, "modules": ["a", "layers.*"]},
         "extra": {"x": [1]},
@@ -48,6 +51,8 @@ GOOD = {
             "scale": 0.5,
             "computed_in": "bfloat16",
             "order": 3,
+            "position": 0,
+            "absent_on": [1],
         },
         {
             "name": "b",
@@ -73,7 +78,13 @@ GOOD = {
 
 TENSOR = ("tensors", 0)
 BROKEN: dict[str, tuple[tuple, Any]] = {
-    "later version": (("schema",), "ttrace.manifest/2"),
+    "later version": (("schema",), "ttrace.manifest/3"),
+    "version 1 with members of version 2": (("schema",), "ttrace.manifest/1"),
+    "recorded kinds without steps": (("run", "recorded", "steps"), REMOVED),
+    "a recorded kind that does not exist": (("run", "recorded", "kinds"), ["outputs"]),
+    "an unfinished rank as text": (("run", "unfinished"), ["1"]),
+    "absent twice on one rank": ((*TENSOR, "absent_on"), [1, 1]),
+    "negative position": ((*TENSOR, "position"), -1),
     "no version": (("schema",), REMOVED),
     "no meshes": (("meshes",), REMOVED),
     "no tensors": (("tensors",), REMOVED),

@@ -30,7 +30,7 @@ VALIDATORS = {
 
 # Of one rank and of two; every rule below fits them.
 MANIFEST = {
-    "schema": "ttrace.manifest/1",
+    "schema": "ttrace.manifest/2",
     "meshes": {"": {"axes": [{"name": "tp", "size": 2}]}},
     "tensors": [
         {"name": name, "kind": kind, "step": 0, "dtype": "float32", "shape": [4, 2]}

@@ -1,4 +1,4 @@
-"""Writes a reference and a run of two ranks, from schemas/trace-v1.md and nothing else.
+"""Writes a reference and a run of two ranks, from schemas/trace-v2.md and nothing else.
 
     python write_trace.py FOLDER        writes FOLDER/ref.h5 and FOLDER/run/
 
@@ -98,7 +98,7 @@ def write_dataset(file: h5py.File, tensor: Tensor, values: np.ndarray) -> None:
 def manifest(tensors: list[Tensor], *, ranks: int) -> dict:
     axes = [{"name": "tp", "size": ranks}] if ranks > 1 else []
     entries = [tensor.entry(i, whole=ranks == 1) for i, tensor in enumerate(tensors)]
-    return {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": axes}}, "tensors": entries}
+    return {"schema": "ttrace.manifest/2", "meshes": {"": {"axes": axes}}, "tensors": entries}
 
 
 def write_reference(path: Path, tensors: list[Tensor]) -> None:

@@ -68,7 +68,9 @@ TEST_CASE("a layout in words names every axis that has more than one coordinate"
 TEST_CASE("a shard that holds all of the error stands out") {
   Scene scene(trace::Shard{0, std::nullopt});
   scene.hold(2, {1, 3});
-  CHECK(scene.where() == "100 % of the error is in [4:6] on rank 2; 1 of 4 shards differ");
+  CHECK(
+      scene.where() ==
+      "100 % of the squared error on rank 2 ([4:6]); 1 of 4 shards differ, 1 of 8 elements differ");
   CHECK(scene.ranks() == Ranks{2});
 }
 
@@ -82,8 +84,48 @@ TEST_CASE("ranks with less than their share of the error are not blamed") {
 TEST_CASE("an error that is everywhere stands out nowhere") {
   Scene scene(trace::Shard{0, std::nullopt});
   for (std::uint64_t rank = 0; rank < 4; ++rank) scene.hold(rank, {2, 2});
-  CHECK(scene.where() == "spread over 4 of 4 shards, none stands out; 8 of 8 elements differ");
+  CHECK(scene.where() ==
+        "25 % of the squared error on rank 0 ([0:2]), 25 % on rank 1 ([2:4]), 25 % on rank 2 "
+        "([4:6]), 25 % on rank 3 ([6:8]); 4 of 4 shards differ, 8 of 8 elements differ");
   CHECK(scene.ranks() == Ranks{0, 1, 2, 3});
+}
+
+TEST_CASE("of two shards each one's share is told") {
+  MemoryTrace reference;
+  MemoryTrace candidate(make_mesh({{"tp", 2}}));
+  trace::TensorEntry entry = make_entry("a", {4});
+  reference.put(entry, {1, 1, 1, 1});
+  entry.placements["tp"] = trace::Shard{0, std::nullopt};
+  candidate.put(entry, {1, 1, 1, 1});
+  candidate.put_shard(entry, 0, {1, 1.5});
+  candidate.put_shard(entry, 1, {2, 2});
+  report::Result result;
+  result.outcome = verdict::Outcome::kDiverged;
+  const compare::TensorRef ref{&candidate, &candidate.manifest().tensors[0]};
+  result.comparison.emplace();
+  result.comparison->measurement =
+      compare::measure({&reference, &reference.manifest().tensors[0]}, ref, {});
+  CHECK(where_words(ref, result) ==
+        "88.9 % of the squared error on rank 1 ([2:4]), 11.1 % on rank 0 ([0:2]); 2 of 2 shards "
+        "differ, 3 of 4 elements differ");
+}
+
+TEST_CASE("of many shards that differ alike the largest share is told") {
+  MemoryTrace reference;
+  MemoryTrace candidate(make_mesh({{"tp", 8}}));
+  trace::TensorEntry entry = make_entry("a", {8});
+  reference.put(entry, std::vector<double>(8, 1.0));
+  entry.placements["tp"] = trace::Shard{0, std::nullopt};
+  candidate.put(entry, std::vector<double>(8, 2.0));
+  report::Result result;
+  const compare::TensorRef ref{&candidate, &candidate.manifest().tensors[0]};
+  result.comparison.emplace();
+  result.comparison->measurement =
+      compare::measure({&reference, &reference.manifest().tensors[0]}, ref, {});
+  CHECK(
+      where_words(ref, result) ==
+      "spread evenly: no shard has more than 12.5 % of the squared error; 8 of 8 shards differ, 8 "
+      "of 8 elements differ");
 }
 
 TEST_CASE("non-finite values are counted on both sides, with the first place") {
@@ -99,17 +141,6 @@ TEST_CASE("copies that disagree are told by their coordinates, and all are to be
   scene.hold(3, std::vector<double>(8, 5.0));
   CHECK(scene.where() == "tp 0, 1 and 2 and tp 3 hold different values, and should be replicas");
   CHECK(scene.ranks() == Ranks{0, 1, 2, 3});
-}
-
-TEST_CASE("the worst block has the largest mean error, not the largest sum") {
-  compare::Measurement measurement;
-  measurement.blocks.resize(3);
-  CHECK(worst_block(measurement) == nullptr);
-  measurement.blocks[0].stats.finite = 100;
-  measurement.blocks[0].stats.sum_d2 = 10;
-  measurement.blocks[1].stats.finite = 2;
-  measurement.blocks[1].stats.sum_d2 = 1;
-  CHECK(worst_block(measurement) == &measurement.blocks[1]);
 }
 
 }  // namespace

@@ -45,11 +45,23 @@ TEST_CASE("the first contradiction is told, and how many more there are") {
 
 TEST_CASE("ranks that cannot be read are told one by one") {
   MemoryTrace trace(test::make_mesh({{"tp", 3}}));
-  CHECK(unreadable_ranks(trace).empty());
+  CHECK(lost_ranks_of(trace).problems.empty());
+  CHECK(lost_ranks_of(trace).words.empty());
   trace.lose_rank(1);
+  CHECK(lost_ranks_of(trace).words == "rank 1 cannot be read");
   trace.lose_rank(2);
   trace.lose_rank(7);  // no rank of the run
-  CHECK(unreadable_ranks(trace).size() == 2);
+  CHECK(lost_ranks_of(trace).problems.size() == 2);
+  CHECK(lost_ranks_of(trace).words == "ranks {1, 2} cannot be read");
+}
+
+TEST_CASE("ranks that did not close their files may have lost something, and can be read") {
+  MemoryTrace trace(test::make_mesh({{"tp", 3}}));
+  trace.edit().run.unfinished = {2};
+  CHECK(lost_ranks_of(trace).problems.empty());
+  CHECK(lost_ranks_of(trace).words == "rank 2 did not close its file");
+  trace.edit().run.unfinished = {0, 2};
+  CHECK(lost_ranks_of(trace).words == "ranks {0, 2} did not close their files");
 }
 
 }  // namespace

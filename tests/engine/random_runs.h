@@ -29,6 +29,7 @@ class RandomRuns {
     has_noise = chance(2);
     const bool noisy = has_noise && chance(4);
     for (const trace::TensorKey& key : keys()) add(key, noisy);
+    if (has_noise) add_noise_somewhere();
     if (chance(2)) add_modules();
     if (!healthy_ && !complete_ && chance(8)) candidate.lose_rank(below(2));
     if (!healthy_ && !complete_ && chance(16)) reference.lose_rank(0);
@@ -43,6 +44,16 @@ class RandomRuns {
   bool chance(std::uint64_t one_in) { return below(one_in) == 0; }
 
  private:
+  static constexpr trace::Kind kNotInNoise = trace::Kind::kGradOutput;
+
+  // A noise run that equals the reference is none.
+  void add_noise_somewhere() {
+    const trace::TensorEntry entry = make_entry("moved", {3});
+    put(reference, entry, {1, 2, 3});
+    put(noise, entry, {1, 2, 3.00001});
+    put(candidate, entry, {1, 2, 3});
+  }
+
   static trace::Mesh mesh(std::uint32_t seed) {
     return seed % 3 == 0 ? trace::Mesh{} : make_mesh({{"dp", 2}, {"tp", 2}});
   }
@@ -96,7 +107,8 @@ class RandomRuns {
     const bool extra = !complete_ && chance(10);
     const bool missing = !complete_ && !extra && chance(10);
     if (!extra) put(reference, entry, values);
-    if (has_noise && !extra && !chance(4)) {
+    // A noise run has all tensors, but for a kind that it did not record.
+    if (has_noise && !extra && key.kind != kNotInNoise) {
       std::vector<double> disturbed = values;
       for (double& value : disturbed) {
         if (floating) value *= noisy ? -1 : 1 + 1e-6;

@@ -8,15 +8,8 @@ namespace {
 
 using test::MemoryTrace;
 
-MemoryTrace run(const std::string& path, std::optional<std::uint64_t> seed = std::nullopt) {
-  MemoryTrace made({}, path);
-  if (seed) made.edit().run.noise = trace::NoiseFacts{*seed, 1e-7, "embed"};
-  return made;
-}
-
-std::vector<std::string> warnings(const MemoryTrace& reference, const MemoryTrace& candidate,
-                                  const std::vector<const trace::Source*>& noise = {}) {
-  return disturbance_warnings(reference, candidate, noise);
+MemoryTrace run(const std::string& path, trace::Mesh mesh = {}) {
+  return MemoryTrace(std::move(mesh), path);
 }
 
 TEST_CASE("the facts of a run are its ranks, mesh, steps and precision") {
@@ -37,35 +30,6 @@ TEST_CASE("the facts of a run are its ranks, mesh, steps and precision") {
   CHECK(facts.mesh[1].size == 3);
 }
 
-TEST_CASE("clean runs and disturbed noise runs of different seeds give no warning") {
-  const MemoryTrace first = run("noise1", 1);
-  const MemoryTrace second = run("noise2", 2);
-  CHECK(warnings(run("ref"), run("run"), {&first, &second}).empty());
-}
-
-TEST_CASE("a disturbed run in the place of a clean one is told") {
-  const auto reference = warnings(run("ref", 3), run("run"));
-  REQUIRE(reference.size() == 1);
-  CHECK(reference[0].find("ref is a disturbed run (seed 3)") == 0);
-  CHECK(warnings(run("ref"), run("run", 4))[0].find("run is a disturbed run (seed 4)") == 0);
-  CHECK(warnings(run("ref", 3), run("run", 4)).size() == 2);
-}
-
-TEST_CASE("a noise run that was not disturbed is told") {
-  const MemoryTrace plain = run("copy.h5");
-  const auto found = warnings(run("ref"), run("run"), {&plain});
-  REQUIRE(found.size() == 1);
-  CHECK(found[0].find("copy.h5 does not say that it was disturbed") == 0);
-}
-
-TEST_CASE("noise runs of the same seed are told") {
-  const MemoryTrace first = run("noise1", 1);
-  const MemoryTrace again = run("noise2", 1);
-  const auto found = warnings(run("ref"), run("run"), {&first, &again});
-  REQUIRE(found.size() == 1);
-  CHECK(found[0].find("noise2 and noise1 were disturbed with the same seed 1") == 0);
-}
-
 TEST_CASE("runs that one plan rewrote, and those that none did, give no warning") {
   MemoryTrace reference = run("ref");
   MemoryTrace candidate = run("run");
@@ -78,7 +42,7 @@ TEST_CASE("runs that one plan rewrote, and those that none did, give no warning"
 TEST_CASE("runs that different plans rewrote are told") {
   MemoryTrace reference = run("ref");
   MemoryTrace candidate = run("run");
-  const MemoryTrace noise = run("noise", 1);
+  const MemoryTrace noise = run("noise");
   reference.edit().run.plan = {std::string(64, 'a'), {"layers.*"}};
   CHECK(plan_warnings(reference, candidate, {&noise}) ==
         std::vector<std::string>{"ref was rewritten by the plan aaaaaaaaaaaa, run was not "
@@ -87,6 +51,30 @@ TEST_CASE("runs that different plans rewrote are told") {
                                  "rewritten; run both with the same plan, or both without one"});
   candidate.edit().run.plan = {std::string(64, 'b'), {"layers.*"}};
   CHECK(plan_warnings(reference, candidate, {}).size() == 1);
+}
+
+TEST_CASE("a reference of many ranks and a candidate of one look swapped") {
+  const MemoryTrace one = run("ref.h5");
+  const MemoryTrace many = run("run/", test::make_mesh({{"tp", 2}}));
+  CHECK(run_warnings(one, many, {}).empty());
+  CHECK(run_warnings(many, many, {}).empty());
+  const auto found = run_warnings(many, one, {});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].find("the reference run/ has 2 ranks and the candidate ref.h5 one, so they look "
+                      "swapped") == 0);
+}
+
+TEST_CASE("kinds that neither run has are told") {
+  MemoryTrace reference = run("ref.h5");
+  MemoryTrace candidate = run("run/");
+  for (const trace::Kind kind : trace::kAllKinds) {
+    const bool odd = kind == trace::Kind::kLoss || kind == trace::Kind::kGradNorm;
+    auto& tensors = (odd ? candidate : reference).edit().tensors;
+    if (kind != trace::Kind::kMainGrad)
+      tensors.push_back(test::make_entry("a", tensor::Shape{1}, kind));
+  }
+  CHECK(kinds_in_neither(reference.manifest(), candidate.manifest()) ==
+        std::vector{trace::Kind::kMainGrad});
 }
 
 }  // namespace

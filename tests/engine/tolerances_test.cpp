@@ -33,7 +33,8 @@ struct Measured {
 
   void judge(const std::vector<Pair>& pairs, std::vector<report::Result>& results) const {
     const test::MemoryTrace nothing;
-    judge_results(manifest, pairs, SummedGradients(nothing, pairs), rules, results);
+    judge_results(Tolerances(manifest, rules, results), pairs, SummedGradients(nothing, pairs),
+                  results);
   }
 
   trace::TensorEntry entry;

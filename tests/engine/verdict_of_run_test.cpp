@@ -37,7 +37,7 @@ report::CompareReport run_of(const std::vector<Outcome>& outcomes) {
 report::CompareReport decided(const std::vector<Outcome>& outcomes, std::size_t lost_reference = 0,
                               std::size_t lost_candidate = 0) {
   report::CompareReport out = run_of(outcomes);
-  decide(lost_reference, lost_candidate, out);
+  decide({lost_reference, lost_candidate}, out);
   CHECK(out.why.empty() == (out.verdict != Verdict::kInconclusive));
   return out;
 }
@@ -59,20 +59,69 @@ TEST_CASE(
 }
 
 TEST_CASE("a bad tensor is a divergence, whatever else is wrong") {
-  for (const Outcome bad :
-       {Outcome::kDiverged, Outcome::kReplicaConflict, Outcome::kMissing, Outcome::kExtra}) {
+  for (const Outcome bad : {Outcome::kDiverged, Outcome::kReplicaConflict, Outcome::kIncomparable,
+                            Outcome::kMissing, Outcome::kExtra}) {
     CHECK(decided({bad, Outcome::kMatch}).verdict == Verdict::kDiverged);
     CHECK(decided({bad, Outcome::kUnreadable}, 0, 1).verdict == Verdict::kDiverged);
-    CHECK(decided({bad, Outcome::kIncomparable}).verdict == Verdict::kDiverged);
+    CHECK(decided({bad, Outcome::kNotJudged}).verdict == Verdict::kDiverged);
   }
 }
 
 TEST_CASE("anything unchecked makes a run inconclusive") {
-  for (const Outcome unchecked : {Outcome::kUnreadable, Outcome::kIncomparable}) {
-    const auto out = decided({Outcome::kMatch, Outcome::kMatch, unchecked});
-    CHECK(out.verdict == Verdict::kInconclusive);
-    CHECK(out.why.find("nothing diverged, but 1 of 3 tensors were not checked") == 0);
+  const auto unreadable = decided({Outcome::kMatch, Outcome::kMatch, Outcome::kUnreadable});
+  CHECK(unreadable.verdict == Verdict::kInconclusive);
+  CHECK(unreadable.why == "nothing diverged, but 1 of 3 tensors could not be read");
+  const auto unjudged = decided({Outcome::kMatch, Outcome::kNotJudged});
+  CHECK(unjudged.verdict == Verdict::kInconclusive);
+  CHECK(unjudged.why.find("nothing diverged, but t1 · output · step 0 was not checked") == 0);
+}
+
+TEST_CASE("an update that cannot be replayed, and what was not recorded, keep a match a match") {
+  report::CompareReport out = run_of({Outcome::kMatch, Outcome::kNotJudged});
+  out.results[1].key.kind = trace::Kind::kParamAfterStep;
+  decide({}, out);
+  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(decided({Outcome::kMatch, Outcome::kNotRecorded}).verdict == Verdict::kMatch);
+}
+
+// Ten main gradients, `unchecked` of them too noisy, beside a tensor that matches.
+Verdict with_noisy_gradients(std::size_t unchecked) {
+  std::vector<Outcome> outcomes(11, Outcome::kMatch);
+  std::fill_n(outcomes.begin() + 1, unchecked, Outcome::kBelowNoiseFloor);
+  report::CompareReport out = run_of(outcomes);
+  for (std::size_t i = 1; i < out.results.size(); ++i) {
+    out.results[i].key.kind = trace::Kind::kMainGrad;
   }
+  decide({}, out);
+  return out.verdict;
+}
+
+TEST_CASE(
+    "a run whose loss, gradient norm or a tenth of its gradients is unchecked is inconclusive") {
+  CHECK(with_noisy_gradients(0) == Verdict::kMatch);
+  CHECK(with_noisy_gradients(1) == Verdict::kInconclusive);
+  for (const trace::Kind kind : {trace::Kind::kLoss, trace::Kind::kGradNorm}) {
+    report::CompareReport out = run_of({Outcome::kMatch, Outcome::kBelowNoiseFloor});
+    out.results[1].key.kind = kind;
+    out.results[1].reason = "its tolerance is wider than the tensor itself";
+    decide({}, out);
+    CHECK(out.verdict == Verdict::kInconclusive);
+    CHECK(out.why.find("step 0 was not checked (its tolerance is wider") != std::string::npos);
+    out = run_of({Outcome::kMatch, Outcome::kSkippedByRule});  // as the user wished
+    out.results[1].key.kind = kind;
+    decide({}, out);
+    CHECK(out.verdict == Verdict::kMatch);
+  }
+}
+
+TEST_CASE("a run against itself checks nothing, and differs all the same where it does") {
+  report::CompareReport same = run_of({Outcome::kMatch});
+  decide({0, 0, true}, same);
+  CHECK(same.verdict == Verdict::kInconclusive);
+  CHECK(same.why.find("the reference and the candidate are the same run") == 0);
+  report::CompareReport edited = run_of({Outcome::kMatch, Outcome::kDiverged});
+  decide({0, 0, true}, edited);
+  CHECK(edited.verdict == Verdict::kDiverged);
 }
 
 TEST_CASE("a lost rank makes a run inconclusive even if all its tensors have copies elsewhere") {
@@ -103,6 +152,9 @@ TEST_CASE(
         std::string::npos);
   CHECK(out.why.find("the reference has t0 · output · step 0, the candidate t1") !=
         std::string::npos);
+  const auto lost = decided({Outcome::kMissing}, 0, 8);
+  CHECK(lost.why.find("nothing was compared: 8 of 8 ranks of the candidate could not be read") ==
+        0);
 }
 
 // The contract, said another way than the code says it.
@@ -114,7 +166,7 @@ Verdict expected_verdict(const std::set<Outcome>& seen, bool lost) {
   const bool bad = std::any_of(seen.begin(), seen.end(), verdict::is_bad);
   if (in_common && bad) return Verdict::kDiverged;
   const bool all_checked = !lost && !bad && !has(Outcome::kUnreadable) &&
-                           !has(Outcome::kIncomparable) && !has(Outcome::kAfterRoutingFlip);
+                           !has(Outcome::kNotJudged) && !has(Outcome::kAfterRoutingFlip);
   return all_checked && has(Outcome::kMatch) ? Verdict::kMatch : Verdict::kInconclusive;
 }
 
@@ -129,7 +181,7 @@ TEST_CASE("every combination of outcomes and lost ranks has its verdict") {
     for (const std::size_t reference : {0, 1}) {
       for (const std::size_t candidate : {0, 1}) {
         report::CompareReport out = run_of(outcomes);
-        decide(reference, candidate, out);
+        decide({reference, candidate}, out);
         INFO("outcomes " << subset << ", lost " << reference << " and " << candidate);
         REQUIRE(out.verdict == expected_verdict(seen, reference + candidate > 0));
         REQUIRE(out.why.empty() == (out.verdict != Verdict::kInconclusive));
@@ -141,13 +193,13 @@ TEST_CASE("every combination of outcomes and lost ranks has its verdict") {
 TEST_CASE("tensors without elements are no check, also beside some that are too noisy") {
   report::CompareReport empty = run_of({Outcome::kMatch});
   empty.results[0].comparison->measurement.total.elements = 0;
-  decide(0, 0, empty);
+  decide({}, empty);
   CHECK(empty.verdict == Verdict::kInconclusive);
   CHECK(empty.why == "nothing was compared: the tensors that match have no elements");
 
   report::CompareReport noisy = run_of({Outcome::kMatch, Outcome::kBelowNoiseFloor});
   noisy.results[0].comparison->measurement.total.elements = 0;
-  decide(0, 0, noisy);
+  decide({}, noisy);
   CHECK(noisy.verdict == Verdict::kInconclusive);
 }
 

@@ -1,4 +1,4 @@
-// Which elements each coordinate of a mesh holds, found from schemas/trace-v1.md element by
+// Which elements each coordinate of a mesh holds, found from schemas/trace-v2.md element by
 // element: arrays of element numbers that one axis after the other deals out. Written from that
 // page alone; shares no code with the library's layouts.
 #pragma once

@@ -10,15 +10,15 @@ namespace {
 
 using verdict::Outcome;
 
-std::string block(const CompareReport& report, std::size_t width = 0) {
+std::string block(const CompareReport& report, std::size_t width = 0, bool all = false) {
   std::ostringstream out;
-  write_finding(report, 0, width, out);
+  write_findings_of(report, group_findings(report)[0], {1, width, all}, out);
   return out.str();
 }
 
-std::string line(const CompareReport& report, std::size_t index = 0) {
+std::string line(const CompareReport& report, std::size_t group = 0) {
   std::ostringstream out;
-  write_finding_line(report, index, out);
+  write_line_of(report, group_findings(report)[group], group + 1, out);
   return out.str();
 }
 
@@ -110,6 +110,67 @@ TEST_CASE("a single missing tensor is told by its name") {
   CHECK(block(report).find("  1  output  fc  [4] f32      forward\n") == 0);
   CHECK(contains(block(report), "missing  1 output in the candidate\n"));
   CHECK(line(report) == "  1  fc · output · step 0: missing\n");
+}
+
+TEST_CASE("what failed is told first where it is not the whole") {
+  CompareReport report = test::diverged_report();
+  report.findings[0].parts = "the element [1]: |d| = 0.5, allowed 0.1";
+  CHECK(contains(block(report), "     error    0.1 of its norm"));
+  report.results[0].comparison->tolerance.floor_norm = 1;
+  CHECK(contains(block(report),
+                 "     error    the element [1]: |d| = 0.5, allowed 0.1; the whole is within: 0.1 "
+                 "of its norm"));
+  CHECK(line(report) ==
+        "  1  fc · output · step 0: diverged, the element [1]: |d| = 0.5, allowed 0.1, scaled over "
+        "tp\n");
+}
+
+TEST_CASE("another shape is told on both sides") {
+  CompareReport report = test::report_of(
+      Verdict::kDiverged,
+      {test::unmeasured("fc", Outcome::kIncomparable, "reference [4] f32, candidate [8] f32")});
+  report.findings = {test::finding_of(0)};
+  report.findings[0].merged = "reference [4] f32 (1 × [4] -> [4]); candidate [8] f32 (...)";
+  CHECK(contains(block(report),
+                 "     shapes   reference [4] f32 (1 × [4] -> [4]); candidate [8] f32 (...)\n"));
+  CHECK_FALSE(contains(block(report), "missing"));
+  CHECK(line(report) ==
+        "  1  fc · output · step 0: incomparable, reference [4] f32, candidate [8] f32\n");
+}
+
+TEST_CASE("of a group the finding furthest out is shown, and all of them when asked for") {
+  CompareReport report = test::report_of(
+      Verdict::kDiverged, {test::compared("layers.0.n.weight", {3, 4}, {3, 4.5}, Outcome::kDiverged,
+                                          trace::Kind::kMainGrad),
+                           test::compared("layers.1.n.weight", {3, 4}, {3, 6}, Outcome::kDiverged,
+                                          trace::Kind::kMainGrad)});
+  report.findings = {test::finding_of(0), test::finding_of(1)};
+  for (Finding& finding : report.findings) finding.class_name = "LayerNorm";
+  const std::string text = block(report);
+  CHECK(text.find("  1  main_grad of 2 LayerNorm parameters (layers.*.n.weight)      ") == 0);
+  CHECK(contains(text, "     shown    layers.1.n.weight · main_grad · step 0 [2] f32, the one "));
+  CHECK(contains(text, "error    0.4 of its norm"));
+  CHECK_FALSE(contains(text, "error    0.1 of its norm"));
+  const std::string all = block(report, 0, true);
+  CHECK(contains(all, "     main_grad  layers.0.n.weight  [2] f32\n"));
+  CHECK(contains(all, "error    0.4 of its norm"));
+  CHECK(contains(all, "error    0.1 of its norm"));
+  CHECK(
+      line(report) ==
+      "  1  main_grad of 2 LayerNorm parameters (layers.*.n.weight): diverged, error up to 0.4\n");
+}
+
+TEST_CASE("a setting is told with both values and what follows from it") {
+  CompareReport report = test::diverged_report();
+  SettingDifference lr{3, "lr", "0.1", "0.2", {"fc.weight", "head.weight"}, {0, 1}};
+  report.results[1].outcome = Outcome::kMatch;
+  std::ostringstream out;
+  write_setting(report, lr, {2, 0, false}, out);
+  CHECK(out.str() ==
+        "  2  lr of 2 parameters, step 3      what the optimizer was told\n"
+        "     values   reference 0.1, candidate 0.2\n"
+        "     of       fc.weight, head.weight\n"
+        "     after    1 of their 2 updated parameters are wrong by what the reference was told\n");
 }
 
 TEST_CASE("a finding in one line names its first cause") {

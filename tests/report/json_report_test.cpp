@@ -15,7 +15,9 @@ using nlohmann::json;
 using verdict::Outcome;
 using Keys = std::set<std::string>;
 
-json parsed(const CompareReport& report) { return json::parse(json_text(report)); }
+json parsed(const CompareReport& report, const JsonStyle& style = {}) {
+  return json::parse(json_text(report, style));
+}
 
 Keys keys(const json& object) {
   Keys found;
@@ -23,7 +25,8 @@ Keys keys(const json& object) {
   return found;
 }
 
-const Keys kMeasuredMembers{"key",
+const Keys kMeasuredMembers{"id",
+                            "key",
                             "outcome",
                             "shape",
                             "dtype",
@@ -44,21 +47,21 @@ const Keys kMeasuredMembers{"key",
                             "scale",
                             "residual",
                             "unequal",
-                            "nonfinite",
                             "worst_slice"};
 
 TEST_CASE("the top level has the members of the contract") {
   const json report = parsed(test::diverged_report());
   CHECK(keys(report) == Keys{"schema", "verdict", "exit_code", "reference", "candidate",
-                             "tolerance", "frontier_from", "counts", "frontier", "results",
-                             "warnings", "environment"});
-  CHECK(report["schema"] == "ttrace.report/1");
+                             "tolerance", "frontier_from", "counts", "frontier", "groups",
+                             "suspects", "results", "warnings", "environment"});
+  CHECK(report["schema"] == "ttrace.report/2");
   CHECK(report["verdict"] == "diverged");
   CHECK(report["exit_code"] == 1);
   CHECK(report["frontier_from"] == "data_flow");
   CHECK(report["candidate"]["path"] == "run/");
   CHECK(report["candidate"]["mesh"][1] == json{{"name", "tp"}, {"size", 2}});
-  CHECK(report["tolerance"] == json{{"rule", "fallback"}, {"noise_runs", json::array()}});
+  CHECK(report["tolerance"] ==
+        json{{"rule", "fallback"}, {"noise_runs", json::array()}, {"sharpness", json::array()}});
   CHECK(keys(report["environment"]) ==
         Keys{"backend", "instruction_set", "threads", "seconds", "bytes_read", "version"});
 }
@@ -115,8 +118,6 @@ TEST_CASE("a measured result has all its numbers") {
                                   {"candidate", 4.5},
                                   {"rank", 1},
                                   {"local_index", {1}}});
-  CHECK(result["nonfinite"] ==
-        json{{"reference", 0}, {"candidate", 0}, {"equal", 0}, {"different", 0}});
   CHECK(result["worst_slice"]["ranks"] == json{0});
   CHECK(result["worst_slice"]["extent"] == json{2});
 }
@@ -147,23 +148,27 @@ TEST_CASE("a result that was not measured has a reason and no numbers") {
   const json result = parsed(test::report_of(
       Verdict::kDiverged,
       {test::unmeasured("a", Outcome::kMissing, "in the reference only")}))["results"][0];
-  CHECK(keys(result) == Keys{"key", "outcome", "shape", "dtype", "elements", "reason"});
+  CHECK(keys(result) == Keys{"id", "key", "outcome", "shape", "dtype", "elements", "reason"});
   CHECK(result["reason"] == "in the reference only");
 }
 
-TEST_CASE("a finding adds what is known of its cause and consequences") {
+TEST_CASE("a finding refers to results by their ids") {
   CompareReport report = test::diverged_report();
   report.findings[0].depends_on = {1};
   report.findings[0].ranks = {0, 1};
-  const json finding = parsed(report)["frontier"][0];
-  Keys expected = kMeasuredMembers;
-  expected.merge(Keys{"members", "phase", "source", "ranks", "where", "merged", "replica_classes",
-                      "depends_on", "downstream", "causes"});
-  CHECK(keys(finding) == expected);
+  const json out = parsed(report);
+  const json finding = out["frontier"][0];
+  CHECK(keys(finding) == Keys{"id", "outcome", "members", "phase", "source", "ranks", "where",
+                              "merged", "replica_classes", "depends_on", "downstream",
+                              "downstream_total", "causes"});
+  CHECK(finding["id"] == "0/-/output/fc/0/0");
+  CHECK(out["results"][0]["id"] == finding["id"]);
+  CHECK(finding["members"] == json{"0/-/output/fc/0/0"});
   CHECK(finding["phase"] == "forward");
   CHECK(finding["source"] == json{{"class", "Linear"}, {"called_at", "model.py:7"}});
-  CHECK(finding["downstream"][0]["name"] == "head");
-  CHECK(finding["depends_on"][0]["name"] == "head");
+  CHECK(finding["downstream"] == json{"0/-/output/head/0/0"});
+  CHECK(finding["downstream_total"] == 1);
+  CHECK(finding["depends_on"] == json{"0/-/output/head/0/0"});
   CHECK(finding["causes"][0] == json{{"name", "scaled"},
                                      {"axis", "tp"},
                                      {"evidence", "1.1 times the reference"},
@@ -175,12 +180,13 @@ TEST_CASE("replicas in conflict are told in classes, missing ones by their group
   CompareReport report = test::diverged_report();
   report.results[0].outcome = Outcome::kReplicaConflict;
   report.results[0].comparison->measurement.replicas_differ = true;
-  report.results[0].comparison->measurement.replicas = {2.5, {{0, 2}, {1}}};
+  report.results[0].comparison->measurement.replicas = {2.5, {{0, 2}, {1}}, {}};
   report.findings[0].one_sided_group = "layers.3";
   report.findings[0].causes[0].axis = "";
-  const json finding = parsed(report)["frontier"][0];
+  const json out = parsed(report);
+  const json finding = out["frontier"][0];
   CHECK(finding["replica_classes"] == json{{0, 2}, {1}});
-  CHECK(finding["replica_drift"] == 0.5);
+  CHECK(out["results"][0]["replica_drift"] == 0.5);
   CHECK(finding["missing_group"] == "layers.3");
   CHECK(finding["causes"][0]["axis"].is_null());
 }
@@ -227,8 +233,144 @@ TEST_CASE("a path that is no UTF-8 does not stop the report") {
 
 TEST_CASE("every result stands on a line of its own, the environment too") {
   const std::string text = json_text(test::many_findings(5));
-  CHECK(std::count(text.begin(), text.end(), '\n') == 14 + 2 + 5 + 5);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 16 + 2 + 5 + 5);
   CHECK(text.find("\n  \"environment\": {") != std::string::npos);
+}
+
+TEST_CASE("groups, settings and second suspects have ids") {
+  CompareReport report = test::many_findings(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    report.results[i].key.name = base::concat("layers.", i, ".fc");
+    report.results[i].key.microbatch = i;
+  }
+  report.settings = {{0, "lr", "0.1", "0.2", {"fc.weight"}, {2}}};
+  report.suspects = {{1, 80, 2, 0}, {2, 40, 1, std::nullopt}};
+  const json out = parsed(report);
+  const std::string group = "group:0/*/output/layers.*.fc/0/0";
+  REQUIRE(out["groups"].size() == 1);
+  CHECK(out["groups"][0]["id"] == group);
+  CHECK(out["groups"][0]["findings"] == json{"0/0/output/layers.0.fc/0/0",
+                                             "0/1/output/layers.1.fc/0/0",
+                                             "0/2/output/layers.2.fc/0/0"});
+  REQUIRE(out["frontier"].size() == 4);
+  CHECK(out["frontier"][0]["group"] == group);
+  CHECK(out["frontier"][3] ==
+        json{{"id", "setting:0/lr"},
+             {"phase", "optimizer"},
+             {"setting", {{"step", 0}, {"name", "lr"}, {"reference", "0.1"}, {"candidate", "0.2"}}},
+             {"parameters", {"fc.weight"}},
+             {"parameters_total", 1},
+             {"updates", {"0/2/output/layers.2.fc/0/0"}}});
+  CHECK(out["suspects"] == json{{{"id", "0/1/output/layers.1.fc/0/0"},
+                                 {"used", 80.0},
+                                 {"used_before", 2.0},
+                                 {"largest_before", "0/0/output/layers.0.fc/0/0"}},
+                                {{"id", "0/2/output/layers.2.fc/0/0"},
+                                 {"used", 40.0},
+                                 {"used_before", 1.0},
+                                 {"largest_before", nullptr}}});
+}
+
+TEST_CASE("what is missing as a whole has a group's id") {
+  CompareReport report = test::report_of(
+      Verdict::kDiverged, {test::unmeasured("layers.3.a", Outcome::kMissing, "gone"),
+                           test::unmeasured("layers.3.b", Outcome::kMissing, "gone")});
+  report.findings = {test::finding_of(0)};
+  report.findings[0].members = {0, 1};
+  report.findings[0].one_sided_group = "layers.3";
+  CHECK(parsed(report)["frontier"][0]["id"] == "group:0/-/missing/layers.3/0/0");
+}
+
+// A divergence with everything that a result can have.
+Result with_slices(const std::string& name) {
+  Result result = test::compared(name, {3, 4}, {3, 4.5}, Outcome::kDiverged);
+  result.largest_rank = 1;
+  result.largest_local = {1};
+  verdict::Slice slice;
+  slice.what = verdict::Slice::What::kBlock;
+  slice.boxes = {tensor::Box{{1024, 0}, {2048, 4096}}};
+  slice.difference_norm = 1.0 / 3;
+  slice.reference_norm = 2.0 / 7;
+  slice.tolerance = result.comparison->tolerance;
+  slice.tolerance.formula = "4·1.23·noise + 2·ε";
+  result.comparison->slices.worst = slice;
+  result.comparison->slices.found.assign(16, slice);
+  result.comparison->slices.beyond = 40;
+  return result;
+}
+
+TEST_CASE("the worst four parts are written, and all that are kept when asked for") {
+  CompareReport report = test::report_of(Verdict::kDiverged, {with_slices("fc")});
+  report.findings = {test::finding_of(0)};
+  const auto slices = [&](const JsonStyle& style) {
+    const json result = parsed(report, style)["results"][0];
+    CHECK(result["slices_beyond"] == 40);
+    return result["slices"].size();
+  };
+  CHECK(slices({}) == 4);
+  CHECK(slices({2, true}) == 16);
+  CHECK(slices({1, false}) == 16);
+}
+
+TEST_CASE("the slices of a tensor that no finding shows are counted only") {
+  const CompareReport report = test::report_of(Verdict::kDiverged, {with_slices("fc")});
+  const json result = parsed(report)["results"][0];
+  CHECK(result["slices_beyond"] == 40);
+  CHECK(!result.contains("slices"));
+  CHECK(parsed(report, {2, true})["results"][0]["slices"].size() == 16);
+}
+
+TEST_CASE("values that are not finite are counted where there are any") {
+  CompareReport report = test::diverged_report();
+  CHECK(!parsed(report)["results"][0].contains("nonfinite"));
+  report.results[0].comparison->measurement.total.nonfinite_reference = 3;
+  CHECK(parsed(report)["results"][0]["nonfinite"] ==
+        json{{"reference", 3}, {"candidate", 0}, {"equal", 0}, {"different", 0}});
+}
+
+TEST_CASE("ten thousand diverged tensors take at most twelve megabytes") {
+  std::vector<Result> results;
+  for (std::size_t i = 0; i < 10'000; ++i) {
+    results.push_back(with_slices(base::concat("model.layers.", i, ".self_attn.q_proj")));
+  }
+  CompareReport report = test::report_of(Verdict::kDiverged, std::move(results));
+  for (std::size_t i = 0; i < 10; ++i) {
+    Finding finding = test::finding_of(i);
+    for (std::size_t j = 10; j < 10'000; ++j) finding.downstream.push_back(j);
+    report.findings.push_back(finding);
+  }
+  CHECK(json_text(report).size() <= 12'000'000);
+}
+
+TEST_CASE("version 1 is written as it was") {
+  CompareReport report = test::diverged_report();
+  report.results.push_back(test::compared("u", {1}, {2}, Outcome::kNotJudged));
+  report.results.push_back(test::unmeasured("b", Outcome::kNotJudged, "other micro-batches"));
+  report.results.push_back(test::unmeasured("k", Outcome::kNotRecorded, "left out"));
+  report.findings[0].depends_on = {1};
+  report.findings[0].values = "reference 1, candidate 2";
+  report.kinds_in_neither = {trace::Kind::kLoss};
+  report.settings = {{0, "lr", "0.1", "0.2", {"fc.weight"}, {}}};
+  const json out = parsed(report, {1, false});
+  CHECK(out["schema"] == "ttrace.report/1");
+  CHECK(keys(out) == Keys{"schema", "verdict", "exit_code", "reference", "candidate", "tolerance",
+                          "frontier_from", "counts", "frontier", "results", "warnings",
+                          "environment"});
+  CHECK(out["tolerance"] == json{{"rule", "fallback"}, {"noise_runs", json::array()}});
+  CHECK(out["results"][2]["outcome"] == "below_noise_floor");
+  CHECK(out["results"][3]["outcome"] == "incomparable");
+  CHECK(out["results"][4]["outcome"] == "skipped_by_rule");
+  CHECK(out["counts"]["below_noise_floor"] == 1);
+  CHECK(out["counts"]["incomparable"] == 1);
+  CHECK(out["counts"]["skipped_by_rule"] == 1);
+  CHECK_FALSE(out["counts"].contains("not_judged"));
+  Keys expected = kMeasuredMembers;
+  expected.erase("id");
+  CHECK(keys(out["results"][0]) == expected);
+  expected.merge(Keys{"members", "phase", "source", "ranks", "where", "merged", "replica_classes",
+                      "depends_on", "downstream", "causes"});
+  CHECK(keys(out["frontier"][0]) == expected);
+  CHECK(out["frontier"][0]["downstream"][0]["name"] == "head");
 }
 
 }  // namespace

@@ -31,29 +31,98 @@ TEST_CASE("the first line of a match says how close it was") {
                               test::compared("head", {3, 4}, {3, 4.5})};
   results[1].comparison->tolerance.unit_norm = 0.25;
   CHECK(first_line(test::report_of(Verdict::kMatch, results)) ==
-        "MATCH  2 tensors agree within their tolerances; the closest to its limit used 12 % (head "
-        "· output · step 0)");
+        "MATCH  2 tensors agree (allowed error: median 0.8, widest 0.8); the closest to its limit "
+        "used 12 % (head · output · step 0); the reference ran in fp32, the candidate in bf16");
   results[1].outcome = Outcome::kBelowNoiseFloor;
   CHECK(contains(first_line(test::report_of(Verdict::kMatch, results)),
                  "the closest to its limit used 0 % (fc"));
+}
+
+TEST_CASE("the first line says how sharp the check was, by precision") {
+  std::vector<Result> results;
+  for (const double allowed : {1e-6, 3e-6, 2e-6}) {
+    results.push_back(test::compared("fc", {3, 4}, {3, 4.5}));
+    results.back().comparison->tolerance.multiplier = 0;
+    results.back().comparison->tolerance.floor_norm = 5 * allowed;
+  }
+  CompareReport report = test::report_of(Verdict::kMatch, results);
+  CHECK(contains(first_line(report), "agree (allowed error: median 2e-6, widest 3e-6)"));
+  report.results.push_back(report.results.front());
+  report.results.back().comparison->tolerance.epsilon = 0x1p-7;
+  report.results.back().comparison->tolerance.floor_norm = 0.5;
+  CHECK(contains(first_line(report),
+                 "agree (allowed error: bf16 median 0.1, widest 0.1; f32 median 2e-6, widest "
+                 "3e-6)"));
+}
+
+TEST_CASE("precisions that differ are told in the first line") {
+  CompareReport report = test::report_of(Verdict::kMatch, {test::compared("fc", {1}, {1.5})});
+  CHECK(contains(first_line(report), "; the reference ran in fp32, the candidate in bf16"));
+  CHECK(contains(first_line(test::diverged_report()), "; the reference ran in fp32, the "));
+  report.candidate.precision = "fp32";
+  CHECK_FALSE(contains(first_line(report), "precision"));
+  report.results[0].candidate_dtype = tensor::DType::kBFloat16;
+  CHECK(contains(first_line(report),
+                 "; the precisions of 1 tensor differ (fc · output · step 0: reference f32, "
+                 "candidate bf16)"));
+}
+
+TEST_CASE("equal bits are told") {
+  CompareReport report = test::report_of(
+      Verdict::kMatch, {test::compared("fc", {3, 4}, {3, 4}), test::compared("b", {1}, {1})});
+  CHECK(contains(first_line(report), "; all bits equal"));
+  report.results.push_back(test::compared("c", {1}, {1 + 1e-9}));
+  CHECK_FALSE(contains(first_line(report), "all bits equal"));
 }
 
 TEST_CASE("a match of integers alone has no limit to be close to") {
   Result ids = test::compared("ids", {1, 2}, {1, 2});
   ids.exact = true;
   CHECK(first_line(test::report_of(Verdict::kMatch, {ids, ids})) ==
-        "MATCH  2 tensors agree within their tolerances");
+        "MATCH  2 tensors agree; all bits equal; the reference ran in fp32, the candidate in bf16");
 }
 
 TEST_CASE("the first line of a divergence names the first tensor and counts the rest") {
   CHECK(first_line(test::diverged_report()) ==
-        "DIVERGED  first at fc · output · step 0        (1 finding, 1 tensor downstream)");
+        "DIVERGED  first at fc · output · step 0        (1 finding, 1 tensor downstream); the "
+        "reference ran in fp32, the candidate in bf16");
+  CHECK(contains(first_line(test::many_findings(3)), "(3 findings, 0 tensors downstream)"));
+}
+
+TEST_CASE("findings that are one thing are counted as such") {
+  CompareReport report = test::many_findings(3);
+  for (Finding& finding : report.findings) finding.causes = {{"scaled", "tp", "twice", 0}};
+  CHECK(contains(first_line(report), "(3 findings in 1 group, 0 tensors downstream)"));
+}
+
+TEST_CASE("a setting that differs stands before the updates that it explains") {
+  CompareReport report = test::diverged_report();
+  report.settings = {{0, "lr", "0.1", "0.2", {"fc.weight"}, {}}};
+  CHECK(contains(first_line(report), "first at fc · output"));
+  CHECK(contains(text_of(report), "\n  2  lr of 1 parameter: reference 0.1, candidate 0.2\n"));
+  report.results[0].key.kind = trace::Kind::kParamAfterStep;
+  CHECK(
+      contains(first_line(report),
+               "first at lr of 1 parameter · step 0, which the optimizers were told differently"));
+  CHECK(contains(text_of(report), "\n  2  fc · param_after_step"));
+  report.findings.clear();
+  CHECK(contains(first_line(report), "(1 finding, 1 tensor downstream)"));
+}
+
+TEST_CASE("second suspects stand after the findings, with both numbers") {
+  CompareReport report = test::diverged_report();
+  report.suspects = {{1, 5400, 1.2, 0}};
+  CHECK(contains(first_line(report), "1 tensor downstream, 1 second suspect)"));
+  CHECK(contains(text_of(report),
+                 "\n  also  head · output · step 0: 5400 times its tolerance, where what it was "
+                 "computed from is at most 1.2 times beyond (fc · output · step 0)\n"));
 }
 
 TEST_CASE("the first line names a missing layer as a whole") {
   CompareReport report = test::report_of(
       Verdict::kDiverged, {test::unmeasured("layers.3.a", Outcome::kMissing, "gone"),
                            test::unmeasured("layers.3.b", Outcome::kMissing, "gone")});
+  report.candidate.precision = "fp32";
   report.findings = {test::finding_of(0)};
   report.findings[0].members = {0, 1};
   report.findings[0].one_sided_group = "layers.3 (step 0)";
@@ -88,11 +157,42 @@ TEST_CASE("the counts name every outcome that occurs") {
        test::compared("g", {1}, {1}, Outcome::kBelowNoiseFloor),
        test::compared("h", {1}, {2}, Outcome::kReplicaConflict)}));
   CHECK(contains(text,
-                 "  8 tensors: 1 match, 0 diverged, 1 replica conflict, 1 missing, 1 extra, 1 "
-                 "unreadable, 1 incomparable, 1 below the noise floor, 1 skipped\n"));
+                 "  8 tensors: 1 match, 1 replica conflict, 1 missing, 1 extra, 1 incomparable, 1 "
+                 "unreadable, 1 below the noise floor, 1 skipped\n"));
   CHECK(contains(text_of(test::diverged_report()),
-                 "2 diverged, 0 replica conflicts (1 first, 1 "
-                 "downstream), 0 missing"));
+                 "\n  2 tensors: 0 match, 2 diverged (1 first, 1 downstream)\n"));
+}
+
+TEST_CASE("what was not judged is told with its reason") {
+  CompareReport report =
+      test::report_of(Verdict::kMatch, {test::compared("a", {1}, {1}),
+                                        test::unmeasured("b", Outcome::kNotJudged, "nobody knows"),
+                                        test::unmeasured("c", Outcome::kNotJudged, "nobody knows"),
+                                        test::unmeasured("d", Outcome::kNotRecorded, "left out")});
+  report.kinds_in_neither = {trace::Kind::kLoss, trace::Kind::kGradNorm};
+  const std::string text = text_of(report);
+  CHECK(contains(text, "1 match, 2 not judged, 1 not recorded by one side\n"));
+  CHECK(contains(text, "  not judged: b · output · step 0 and 1 more: nobody knows\n"));
+  CHECK(contains(text, "  not recorded by either side, and so not checked: loss, grad_norm\n"));
+}
+
+TEST_CASE("every line is folded to the width") {
+  CompareReport report = test::diverged_report();
+  report.warnings = {"a warning"};
+  for (const bool all : {false, true}) {
+    std::istringstream lines(text_of(report, {true, all, 60}));
+    for (std::string line; std::getline(lines, line);) {
+      std::size_t columns = 0;
+      bool colour = false;
+      for (const char c : line) {
+        colour = colour || c == '\x1b';
+        columns += !colour && (static_cast<unsigned char>(c) & 0xc0U) != 0x80U ? 1 : 0;
+        colour = colour && c != 'm';
+      }
+      INFO(line);
+      CHECK(columns <= 60);
+    }
+  }
 }
 
 TEST_CASE("the footer says what was compared, how and how fast") {

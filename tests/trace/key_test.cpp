@@ -108,5 +108,25 @@ TEST_CASE("names that leave their place or break a line are not") {
   }
 }
 
+TEST_CASE("a value belongs to the module before its brackets") {
+  CHECK(module_of_value("a") == "a");
+  CHECK(module_of_value("a[1]") == "a");
+  CHECK(module_of_value("layers.3.router[12]") == "layers.3.router");
+  CHECK(module_of_value("layers.3[attention_mask]") == "layers.3");
+  CHECK(module_of_value("a[cache][0]") == "a");
+}
+
+TEST_CASE("brackets that hold nothing or do not pair belong to the name") {
+  CHECK(module_of_value("a[]") == "a[]");
+  CHECK(module_of_value("a[1") == "a[1");
+  CHECK(module_of_value("a1]") == "a1]");
+  CHECK(module_of_value("a[x]]") == "a[x]]");
+  CHECK(module_of_value("a[x[y]]") == "a[x[y]]");
+  CHECK(module_of_value("]").size() == 1);
+  CHECK(module_of_value("").empty());
+  // Nothing is left that could be a module's name.
+  CHECK(module_of_value("[1]") == "[1]");
+}
+
 }  // namespace
 }  // namespace ttrace::trace

@@ -25,10 +25,39 @@ TEST_CASE("the manifests that the refusals start from are accepted") {
 }
 
 TEST_CASE("a manifest of another version is refused before anything else") {
-  refuse(R"({"schema": "ttrace.manifest/2", "news": 1})", "/schema", "\"ttrace.manifest/2\"");
+  refuse(R"({"schema": "ttrace.manifest/3", "news": 1})", "/schema", "\"ttrace.manifest/3\"");
+  refuse(R"({"schema": "ttrace.manifest/0"})", "/schema", "use the ttrace");
   refuse(R"({"schema": 1})", "/schema", "expected a string");
   refuse(R"({})", "the top level", "\"schema\" is missing");
   refuse("[]", "the top level", "expected an object");
+}
+
+TEST_CASE("version 1 has none of the members of version 2") {
+  const auto first = [](const std::string& run, const std::string& tensor) {
+    return R"({"schema": "ttrace.manifest/1", "run": {)" + run +
+           R"(}, "meshes": {"": {"axes": []}}, "tensors": [)" +
+           test::tensor_text(R"("dtype": "bool", "shape": [])" + tensor) + "]}";
+  };
+  CHECK(parse_manifest(first("", ""), "m.json").version == 1);
+  refuse(first(R"("id": "x")", ""), "/run/id", "unknown key");
+  refuse(first(R"("recorded": {"kinds": [], "steps": []})", ""), "/run/recorded", "unknown key");
+  refuse(first(R"("unfinished": [0])", ""), "/run/unfinished", "unknown key");
+  refuse(first("", R"(, "position": 1)"), "/tensors/0/position", "unknown key");
+  refuse(first("", R"(, "absent_on": [0])"), "/tensors/0/absent_on", "unknown key");
+}
+
+TEST_CASE("what was recorded is said in known words") {
+  const auto run = [](const std::string& members) {
+    return with_top(R"("run": {)" + members + "}");
+  };
+  refuse(run(R"("recorded": {"steps": [0]})"), "/run/recorded", "\"kinds\" is missing");
+  refuse(run(R"("recorded": {"kinds": ["outputs"], "steps": [0]})"), "/run/recorded/kinds/0",
+         "unknown kind \"outputs\"");
+  refuse(run(R"("recorded": {"kinds": [], "steps": [1, 1]})"), "/run/recorded/steps", "ascending");
+  refuse(run(R"("recorded": {"kinds": [], "modules": [""], "steps": []})"),
+         "/run/recorded/modules/0", "empty");
+  refuse(run(R"("unfinished": [3, 2])"), "/run/unfinished", "2 stands after 3");
+  refuse(with_member(R"("absent_on": [1, 0])"), "/tensors/0/absent_on", "0 stands after 1");
 }
 
 TEST_CASE("unknown keys are refused wherever they stand") {

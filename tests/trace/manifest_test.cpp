@@ -77,12 +77,15 @@ TEST_CASE("every member of a manifest survives being written") {
   const std::string tensors =
       tensor_text(R"("microbatch": 3, "call": 1, "copy": 2, "dtype": "float8_e5m2",
           "computed_in": "bfloat16", "shape": [6, 4, 5], "scale": 0.1, "order": 17,
+          "position": 2, "absent_on": [1, 4],
           "held_at": {"dp": [0, 2]}, "placements": {"tp": {"shard": 2}, "dp": {"partial": "max"}})") +
       "," + tensor_text(R"("dtype": "bool", "shape": [5], "mesh": "other",
           "placements": {"ep": {"shard": 0, "sizes": [0, 2, 2, 1]}})");
   const std::string more = R"(,
-    "run": {"framework": "f", "model": "größe \"x\"", "precision": "p", "command": "a\nb",
+    "run": {"id": "f00d", "framework": "f", "model": "größe \"x\"", "precision": "p", "command": "a\nb",
             "created": "c", "collector": "d", "extra": {"z": [1, {"y": null}], "a": 0.1},
+            "recorded": {"kinds": ["output", "main_grad"], "modules": ["layers.*"], "steps": [0, 7]},
+            "unfinished": [0, 5],
             "noise": {"seed": 18446744073709551615, "epsilon": 1e-7, "at": "emb"},
             "plan": {"digest": ")" +
                            std::string(60, '0') + R"(1a2f", "modules": ["a", "b.*"]}},
@@ -104,6 +107,13 @@ TEST_CASE("every member of a manifest survives being written") {
   CHECK(again.tensors[0].computed_in == tensor::DType::kBFloat16);
   CHECK(again.tensors[1].mesh == "other");
   CHECK(again.tensors[1].placements == manifest.tensors[1].placements);
+  CHECK(again.tensors[0].position == std::uint64_t{2});
+  CHECK(again.tensors[0].absent_on == std::vector<std::uint64_t>{1, 4});
+  CHECK(again.run.id == "f00d");
+  REQUIRE(again.run.recorded.has_value());
+  CHECK(*again.run.recorded ==
+        Recorded{{Kind::kOutput, Kind::kMainGrad}, std::vector<std::string>{"layers.*"}, {0, 7}});
+  CHECK(again.run.unfinished == std::vector<std::uint64_t>{0, 5});
   CHECK(again.run.model == "größe \"x\"");
   CHECK(again.run.command == "a\nb");
   REQUIRE(again.run.noise.has_value());
@@ -138,6 +148,8 @@ TEST_CASE("defaults of a tensor") {
   CHECK(entry.held_at.empty());
   CHECK(entry.placements.empty());
   CHECK_FALSE(entry.computed_in.has_value());
+  CHECK_FALSE(entry.position.has_value());
+  CHECK(entry.absent_on.empty());
 }
 
 TEST_CASE("the text of a manifest has one tensor and one module per line") {
@@ -145,6 +157,15 @@ TEST_CASE("the text of a manifest has one tensor and one module per line") {
       parse_manifest(with_top(R"("modules": [{"name": "first"}, {"name": "second"}])"), "m.json"));
   CHECK(test::contains(text, "\n    {\"name\":\"first\"},\n    {\"name\":\"second\"}\n"));
   CHECK(text.back() == '\n');
+}
+
+TEST_CASE("a manifest is written in the version that it has") {
+  const std::string first =
+      R"({"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": []})";
+  const Manifest manifest = parse_manifest(first, "m.json");
+  CHECK(manifest.version == 1);
+  CHECK(test::contains(manifest_text(manifest), "ttrace.manifest/1"));
+  CHECK(Manifest{}.version == 2);
 }
 
 TEST_CASE("an empty manifest survives being written") {

@@ -16,7 +16,7 @@ inline std::string tensor_text(const std::string& members) {
 }
 
 inline std::string manifest_of(const std::string& tensors, const std::string& more = "") {
-  return R"({"schema": "ttrace.manifest/1", "meshes": {)"
+  return R"({"schema": "ttrace.manifest/2", "meshes": {)"
          R"("": {"axes": [{"name": "tp", "size": 2}, {"name": "dp", "size": 3}]}, )"
          R"("other": {"axes": [{"name": "ep", "size": 4}]}}, "tensors": [)" +
          tensors + "]" + more + "}";
@@ -28,7 +28,7 @@ inline std::string with_member(const std::string& more) {
 }
 
 inline std::string with_mesh(const std::string& mesh) {
-  return R"({"schema": "ttrace.manifest/1", "meshes": {"": )" + mesh + R"(}, "tensors": []})";
+  return R"({"schema": "ttrace.manifest/2", "meshes": {"": )" + mesh + R"(}, "tensors": []})";
 }
 
 inline std::string with_top(const std::string& more) { return manifest_of("", ", " + more); }

@@ -115,12 +115,20 @@ TEST_CASE("a tensor that matches does not break the chain from a bad one to anot
 TEST_CASE("outcomes that are not bad start nothing") {
   Run run;
   run.set("output:embed@0", Outcome::kUnreadable);
-  run.set("output:layer.norm1@0", Outcome::kIncomparable);
+  run.set("output:layer.norm1@0", Outcome::kNotJudged);
   run.set("output:layer.attn@0", Outcome::kBelowNoiseFloor);
   run.set("output:head@0", Outcome::kSkippedByRule);
   CHECK(run.frontier().findings.empty());
   run.set("loss:loss@0", Outcome::kDiverged);
   CHECK(run.firsts() == Names{"loss:loss@0"});
+}
+
+TEST_CASE("a tensor of another shape is a finding, and what follows from it is downstream") {
+  Run run;
+  run.set("output:layer.norm1@0", Outcome::kIncomparable);
+  run.set("loss:loss@0", Outcome::kDiverged);
+  CHECK(run.firsts() == Names{"output:layer.norm1@0"});
+  CHECK(run.frontier().downstream == 1);
 }
 
 TEST_CASE("nothing follows from what the candidate alone has, and it is told last") {

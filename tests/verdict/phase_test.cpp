@@ -10,25 +10,6 @@ namespace {
 
 using trace::Kind;
 
-TEST_CASE("a value belongs to the module before its bracketed number") {
-  CHECK(module_of_value("a") == "a");
-  CHECK(module_of_value("a[1]") == "a");
-  CHECK(module_of_value("layers.3.router[12]") == "layers.3.router");
-  CHECK(module_of_value("a[1][2]") == "a[1]");
-}
-
-TEST_CASE("brackets that are no output number belong to the name") {
-  CHECK(module_of_value("a[x]") == "a[x]");
-  CHECK(module_of_value("a[]") == "a[]");
-  CHECK(module_of_value("a[-1]") == "a[-1]");
-  CHECK(module_of_value("a[1") == "a[1");
-  CHECK(module_of_value("a1]") == "a1]");
-  CHECK(module_of_value("]").size() == 1);
-  CHECK(module_of_value("").empty());
-  // Nothing is left that could be a module's name.
-  CHECK(module_of_value("[1]") == "[1]");
-}
-
 TEST_CASE("every kind has a phase, and the phases follow one step") {
   const auto phase = [](Kind kind, const std::string& name = "m") {
     return phase_of(test::make_key(name, kind));

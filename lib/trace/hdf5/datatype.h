@@ -11,7 +11,7 @@
 
 namespace ttrace::trace::hdf5 {
 
-// The type of schemas/trace-v1.md for `dtype`.
+// The type of schemas/trace-v2.md for `dtype`.
 Handle make_datatype(tensor::DType dtype);
 
 // The element type that a datatype message of an object header describes exactly, or nothing; what

@@ -1,5 +1,7 @@
 #include "trace/hdf5/reader.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <list>
@@ -34,6 +36,13 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
+// Device and inode, whatever links the path leads through; empty if there is no such file.
+std::string file_identity(const std::string& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0) return "";
+  return base::concat(facts.st_dev, ":", facts.st_ino);
+}
+
 class SingleFileTrace : public Source {
  public:
   SingleFileTrace(std::string path, std::shared_ptr<const File> file)
@@ -63,6 +72,7 @@ class SingleFileTrace : public Source {
 
   const std::string& path() const override { return path_; }
   const Manifest& manifest() const override { return manifest_; }
+  std::string identity() const override { return file_identity(path_); }
   std::string rank_file(std::uint64_t) const override { return path_; }
   std::optional<std::string> rank_problem(std::uint64_t) const override { return std::nullopt; }
   std::unique_ptr<Dataset> open(std::uint64_t, const std::string& dataset) const override {
@@ -91,6 +101,16 @@ class DirectoryTrace : public Source {
 
   const std::string& path() const override { return path_; }
   const Manifest& manifest() const override { return manifest_; }
+
+  // That of the first rank's file: a folder may hold links to another run's files.
+  std::string identity() const override {
+    for (const auto& [name, mesh] : manifest_.meshes) {
+      const std::uint64_t first = mesh.ranks.empty() ? 0 : mesh.ranks.front();
+      const std::string file = file_identity(rank_file(first));
+      if (!file.empty()) return file;
+    }
+    return file_identity(path_);
+  }
 
   std::string rank_file(std::uint64_t rank) const override {
     return (fs::path(path_) / rank_file_name(rank)).string();

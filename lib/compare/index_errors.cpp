@@ -1,0 +1,36 @@
+#include "compare/index_errors.h"
+
+#include <cmath>
+
+namespace ttrace::compare {
+
+std::vector<std::vector<double>> squared_errors_by_index(const TensorRef& reference,
+                                                         const TensorRef& candidate) {
+  const tensor::Shape& shape = reference.view->shape;
+  std::vector<std::vector<double>> errors;
+  for (const std::uint64_t extent : shape) errors.emplace_back(extent, 0.0);
+  const auto of_reference = reference.open(Replicas::kFirstOnly);
+  const auto of_candidate = candidate.open(Replicas::kFirstOnly);
+  std::vector<double> r;
+  std::vector<double> c;
+  tensor::for_each_slab(tensor::whole(shape), kBandElements, [&](const tensor::Box& slab) {
+    r.resize(tensor::volume(slab));
+    c.resize(r.size());
+    of_reference->read(slab, r);
+    of_candidate->read(slab, c);
+    tensor::Shape at = slab.origin;
+    for (std::size_t i = 0; i < r.size(); ++i) {
+      const double square = (c[i] - r[i]) * (c[i] - r[i]);
+      if (square > 0 && std::isfinite(square)) {
+        for (std::size_t d = 0; d < at.size(); ++d) errors[d][at[d]] += square;
+      }
+      for (std::size_t d = at.size(); d-- > 0;) {
+        if (++at[d] < slab.origin[d] + slab.extent[d]) break;
+        at[d] = slab.origin[d];
+      }
+    }
+  });
+  return errors;
+}
+
+}  // namespace ttrace::compare

@@ -1,0 +1,173 @@
+#include "report/finding_groups.h"
+
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/concat.h"
+#include "report/result_id.h"
+#include "tolerance/coherence.h"
+#include "verdict/phase.h"
+
+namespace ttrace::report {
+namespace {
+
+using base::concat;
+
+constexpr std::size_t kMostPatternsNamed = 4;
+
+bool is_of_parameter(trace::Kind kind) {
+  return kind == trace::Kind::kParam || kind == trace::Kind::kParamGrad ||
+         kind == trace::Kind::kMainGrad || kind == trace::Kind::kParamAfterStep;
+}
+
+std::string_view word_of(verdict::Outcome outcome) {
+  return outcome == verdict::Outcome::kExtra ? "extra" : "missing";
+}
+
+using GroupKey = std::tuple<std::uint64_t, trace::Kind, verdict::Outcome, std::string, std::string>;
+
+GroupKey key_of(const Finding& finding, const Result& result) {
+  std::string cause;
+  std::string pattern;
+  if (finding.causes.empty()) {
+    pattern = tolerance::name_pattern(result.key.name);
+  } else {
+    cause = concat(finding.causes.front().name, "/", finding.causes.front().axis);
+  }
+  return {result.key.step, result.key.kind, result.outcome, cause, pattern};
+}
+
+// How far beyond what is allowed.
+double distance_of(const Result& result) {
+  if (!result.comparison) return 0;
+  if (result.outcome != verdict::Outcome::kReplicaConflict) return used_share(*result.comparison);
+  const double allowed = result.comparison->tolerance.allowed_norm();
+  const double apart = result.comparison->measurement.replicas.distance_norm;
+  return allowed > 0 ? apart / allowed : apart;
+}
+
+// Patterns of the names, those of one module's parameters put together ("layers.*.norm1.*").
+std::vector<std::string> patterns_of(const std::set<std::string>& names, bool parameters) {
+  std::set<std::string> patterns;
+  for (const std::string& name : names) patterns.insert(tolerance::name_pattern(name));
+  if (!parameters) return {patterns.begin(), patterns.end()};
+  std::map<std::string, std::vector<std::string>> by_module;
+  for (const std::string& pattern : patterns) {
+    const std::size_t dot = pattern.rfind('.');
+    by_module[dot == std::string::npos ? "" : pattern.substr(0, dot)].push_back(pattern);
+  }
+  std::vector<std::string> found;
+  for (const auto& [module, of_module] : by_module) {
+    const bool several = of_module.size() > 1 && !module.empty();
+    if (several) found.push_back(module + ".*");
+    if (!several) found.insert(found.end(), of_module.begin(), of_module.end());
+  }
+  return found;
+}
+
+std::string joined(const std::vector<std::string>& patterns, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < patterns.size() && i < most; ++i) {
+    text += concat(i > 0 ? ", " : "", patterns[i]);
+  }
+  if (patterns.size() > most) text += concat(" and ", patterns.size() - most, " more");
+  return text;
+}
+
+// One value for all, or "*".
+template <typename Value>
+std::string same_or_star(const std::vector<Value>& values) {
+  for (const Value& value : values) {
+    if (value != values.front()) return "*";
+  }
+  return values.front();
+}
+
+void describe(const CompareReport& report, FindingGroup& group) {
+  std::set<std::string> names;
+  std::set<std::string> classes;
+  std::vector<std::string> microbatches;
+  std::vector<std::string> calls;
+  std::vector<std::string> copies;
+  double furthest = -1;
+  const Result& first = report.results[report.findings[group.findings.front()].result];
+  for (const std::size_t f : group.findings) {
+    const Result& result = report.results[report.findings[f].result];
+    names.insert(result.key.name);
+    classes.insert(report.findings[f].class_name);
+    microbatches.push_back(result.key.microbatch ? std::to_string(*result.key.microbatch) : "-");
+    calls.push_back(std::to_string(result.key.call));
+    copies.push_back(std::to_string(result.key.copy));
+    if (distance_of(result) > furthest) {
+      furthest = distance_of(result);
+      group.shown = f;
+    }
+  }
+  const std::vector<std::string> patterns = patterns_of(names, is_of_parameter(first.key.kind));
+  const std::string kind(kind_name(first.key.kind));
+  group.id = concat("group:", first.key.step, "/", same_or_star(microbatches), "/", kind, "/",
+                    joined(patterns, patterns.size()), "/", same_or_star(calls), "/",
+                    same_or_star(copies));
+  const std::string of_class =
+      classes.size() == 1 && !classes.begin()->empty() ? *classes.begin() + " " : "";
+  const char* what = is_of_parameter(first.key.kind) ? "parameters" : "tensors";
+  const std::size_t batches = std::set(microbatches.begin(), microbatches.end()).size();
+  group.title = names.size() == 1 ? concat(kind, " of ", *names.begin())
+                                  : concat(kind, " of ", names.size(), " ", of_class, what, " (",
+                                           joined(patterns, kMostPatternsNamed), ")");
+  if (batches > 1) group.title += concat(" in ", batches, " micro-batches");
+}
+
+}  // namespace
+
+std::vector<FindingGroup> group_findings(const CompareReport& report) {
+  std::vector<FindingGroup> groups;
+  std::map<GroupKey, std::size_t> known;
+  for (std::size_t f = 0; f < report.findings.size(); ++f) {
+    const Finding& finding = report.findings[f];
+    const Result& result = report.results[finding.result];
+    if (finding.members.size() > 1) {
+      groups.push_back({concat("group:", result.key.step, "/-/", word_of(result.outcome), "/",
+                               finding.one_sided_group, "/0/0"),
+                        {f},
+                        f,
+                        ""});
+      continue;
+    }
+    const auto [at, fresh] = known.emplace(key_of(finding, result), groups.size());
+    if (fresh) groups.push_back({id_of(result.key), {}, f, ""});
+    groups[at->second].findings.push_back(f);
+  }
+  for (FindingGroup& group : groups) {
+    if (group.findings.size() > 1) describe(report, group);
+  }
+  return groups;
+}
+
+std::string id_of(const SettingDifference& setting) {
+  return concat("setting:", setting.step, "/", setting.name);
+}
+
+std::vector<Listed> listed(const CompareReport& report, const std::vector<FindingGroup>& groups) {
+  std::vector<Listed> list;
+  std::size_t setting = 0;
+  const auto add_settings_before = [&](const Result* finding) {
+    for (; setting < report.settings.size(); ++setting) {
+      const std::uint64_t step = report.settings[setting].step;
+      const bool before = finding == nullptr || finding->key.step > step ||
+                          (finding->key.step == step &&
+                           verdict::phase_of(finding->key) >= verdict::Phase::kOptimizer);
+      if (!before) return;
+      list.push_back({setting, 0});
+    }
+  };
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    add_settings_before(&report.results[report.findings[groups[g].findings.front()].result]);
+    list.push_back({std::nullopt, g});
+  }
+  add_settings_before(nullptr);
+  return list;
+}
+
+}  // namespace ttrace::report
