@@ -45,24 +45,28 @@ bool still_holds(const trace::Source& candidate, const Pair& now, const Pair& up
 
 void carry_parameters(const trace::Source& candidate, const std::vector<Pair>& pairs,
                       unsigned threads, std::vector<Result>& results) {
-  std::map<TensorKey, std::size_t> good_updates;
+  std::map<TensorKey, std::size_t> updates;  // good ones, and those that were not judged
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const bool good = results[i].outcome == Outcome::kMatch && results[i].comparison;
-    if (pairs[i].key.kind == Kind::kParamAfterStep && good) good_updates.emplace(pairs[i].key, i);
+    const bool open = results[i].outcome == Outcome::kNotJudged && results[i].comparison;
+    if (pairs[i].key.kind != Kind::kParamAfterStep) continue;
+    if (good || open) updates.emplace(pairs[i].key, i);
   }
   base::parallel_for(pairs.size(), threads, [&](std::size_t i) {
     Result& result = results[i];
     if (result.outcome != Outcome::kDiverged || result.exact) return;
     const auto before = update_before(result.key);
-    const auto found = before ? good_updates.find(*before) : good_updates.end();
-    if (found == good_updates.end()) return;
+    const auto found = before ? updates.find(*before) : updates.end();
+    if (found == updates.end()) return;
     if (!still_holds(candidate, pairs[i], pairs[found->second])) return;
     const Result& update = results[found->second];
     result.comparison = update.comparison;
     result.largest_rank = update.largest_rank;
     result.largest_local = update.largest_local;
-    result.outcome = Outcome::kMatch;
-    result.reason = base::concat("the candidate's ", to_string(*before), ", which matches");
+    result.outcome = update.outcome;
+    result.reason = base::concat(
+        "the candidate's ", to_string(*before),
+        update.outcome == Outcome::kMatch ? ", which matches" : ", which could not be judged");
   });
 }
 

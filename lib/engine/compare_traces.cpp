@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <set>
 
 #include "base/error.h"
 #include "base/number_text.h"
 #include "base/parallel.h"
+#include "engine/calibration_checks.h"
 #include "engine/carried_parameters.h"
+#include "engine/compare_settings.h"
 #include "engine/explain.h"
 #include "engine/gradient_norm.h"
 #include "engine/holders.h"
@@ -26,9 +29,11 @@
 #include "engine/tolerances.h"
 #include "engine/truth.h"
 #include "engine/unmatched.h"
+#include "engine/unplayed_updates.h"
 #include "engine/verdict_of_run.h"
 #include "verdict/dataflow.h"
 #include "verdict/frontier.h"
+#include "verdict/second_suspects.h"
 
 namespace ttrace::engine {
 namespace {
@@ -100,6 +105,71 @@ std::vector<std::size_t> reorder(const std::vector<std::size_t>& order,
     }
   }
   return position;
+}
+
+// Whether the results' values are the reference's bit for bit. A number that many are summed up in
+// (the loss) stands in the data flow for all of them, and integers may be equal by chance: of these
+// it says nothing.
+std::vector<bool> equal_bits(const std::vector<Result>& results) {
+  std::vector<bool> equal;
+  equal.reserve(results.size());
+  for (const Result& result : results) {
+    const bool sums_up =
+        result.key.kind == trace::Kind::kLoss || result.key.kind == trace::Kind::kScalar;
+    equal.push_back(result.outcome == Outcome::kMatch && result.comparison && !result.exact &&
+                    !result.comparison->replay && !sums_up && result.tokens_left_out == 0 &&
+                    !result.comparison->measurement.replicas_differ &&
+                    result.comparison->measurement.total.unequal == 0);
+  }
+  return equal;
+}
+
+// As verdict::UsedShares.
+verdict::UsedShares used_shares(const std::vector<Result>& results) {
+  verdict::UsedShares used(results.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Result& result = results[i];
+    const bool judged = result.outcome == Outcome::kMatch || result.outcome == Outcome::kDiverged ||
+                        result.outcome == Outcome::kBelowNoiseFloor;
+    if (!judged || !result.comparison || result.comparison->replay) continue;
+    if (result.comparison->measurement.total.nonfinite_different > 0) continue;
+    if (result.exact) {
+      if (result.outcome == Outcome::kMatch) used[i] = 0;
+      continue;
+    }
+    const double share = report::used_share(*result.comparison);
+    if (std::isfinite(share)) used[i] = share;
+  }
+  return used;
+}
+
+// By the numbers of nodes.
+std::vector<report::Suspect> suspects_of(const verdict::Dataflow& flow,
+                                         const std::vector<Outcome>& outcomes,
+                                         const verdict::Frontier& frontier,
+                                         const std::vector<Result>& results) {
+  std::vector<bool> on_frontier(results.size(), false);
+  for (const verdict::Finding& finding : frontier.findings) {
+    for (const std::size_t member : finding.members) on_frontier[member] = true;
+  }
+  std::vector<report::Suspect> suspects;
+  for (const verdict::SecondSuspect& one :
+       verdict::second_suspects(flow, outcomes, used_shares(results), on_frontier)) {
+    suspects.push_back({one.node, one.used, one.used_before, one.largest});
+  }
+  return suspects;
+}
+
+// Numbers of nodes become those of the reordered results.
+void to_positions(const std::vector<std::size_t>& position, CompareReport& out) {
+  for (report::Suspect& suspect : out.suspects) {
+    suspect.result = position[suspect.result];
+    if (suspect.largest) suspect.largest = position[*suspect.largest];
+  }
+  for (report::SettingDifference& setting : out.settings) {
+    for (std::size_t& update : setting.updates) update = position[update];
+    std::sort(setting.updates.begin(), setting.updates.end());
+  }
 }
 
 struct Sides {
@@ -178,6 +248,10 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   measure_pairs({reference, candidate, noise_source}, pairs, options.threads, out.results, hooks);
   mark_unmeasured(out.results);
   check_measured_noise(reference, pairs, out.results);
+  if (options.calibration != nullptr) {
+    check_calibrated_parameters(reference.manifest(), *options.calibration,
+                                options.calibration_file, pairs, out.results);
+  }
 
   for (std::string& warning :
        replay_updates(reference, candidate, pairs, options.threads, work, hooks, out.results)) {
@@ -191,6 +265,7 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
                 SummedGradients(reference, pairs), out.results);
 
   judge_gradient_norms(reference, candidate, pairs, out.results);
+  judge_unplayed_updates(reference, candidate, pairs, options.threads, out.results);
   carry_parameters(candidate, pairs, options.threads, out.results);
   if (options.truth != nullptr) {
     const layout::MapRules map = options.map.value_or(layout::MapRules{});
@@ -210,9 +285,14 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
                   out);
   std::vector<Outcome> outcomes;
   for (const Result& result : out.results) outcomes.push_back(result.outcome);
-  const verdict::Frontier frontier = verdict::find_frontier(nodes, flow, outcomes);
+  const verdict::Frontier frontier =
+      verdict::find_frontier(nodes, flow, outcomes, equal_bits(out.results));
   out.downstream = frontier.downstream;
+  out.suspects = suspects_of(flow, outcomes, frontier, out.results);
+  out.settings = compare_settings(reference.manifest(), candidate.manifest(), options.selection,
+                                  pairs, out.results);
   const std::vector<std::size_t> position = reorder(flow.topological_order, out.results);
+  to_positions(position, out);
   out.findings = explain_findings({reference, candidate, pairs, modules, flow, position}, frontier,
                                   out.results);
 

@@ -9,6 +9,7 @@
 #include "engine/layout_words.h"
 #include "engine/rows_with_error.h"
 #include "engine/slice_words.h"
+#include "engine/value_words.h"
 #include "verdict/module_graph.h"
 #include "verdict/phase.h"
 
@@ -216,6 +217,8 @@ std::vector<report::Finding> explain_findings(const ExplainInput& input,
         const std::string rows = rows_of(input, pair, result);
         if (!rows.empty()) finding.where += concat("; ", rows);
       }
+      finding.values = value_words({&input.reference, pair.reference},
+                                   {&input.candidate, pair.candidate}, result);
       finding.parts = slices_words(result.comparison->slices, result.shape);
       finding.merged = view_words(input.candidate, *pair.candidate);
       finding.causes =

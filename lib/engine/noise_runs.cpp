@@ -88,15 +88,9 @@ bool has_parts(const std::set<TensorKey>& there, const trace::TensorEntry& entry
   });
 }
 
-// What of the reference's tensors the run lacks, by why.
-struct Lacking {
-  std::size_t not_recorded = 0;
-  std::size_t not_run = 0;
-  std::size_t missing = 0;
-  std::string first_missing;
-};
+}  // namespace
 
-Lacking lacking(const trace::Manifest& reference, const trace::Manifest& run) {
+LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Manifest& run) {
   std::set<TensorKey> there;
   std::set<Kind> kinds;
   for (const trace::TensorEntry& entry : run.tensors) {
@@ -104,7 +98,7 @@ Lacking lacking(const trace::Manifest& reference, const trace::Manifest& run) {
     kinds.insert(entry.key.kind);
   }
   const ModulesRun modules(run);
-  Lacking found;
+  LackingTensors found;
   for (const trace::TensorEntry& entry : reference.tensors) {
     if (entry.key.kind == Kind::kIndex || there.contains(entry.key)) continue;
     if (has_parts(there, entry)) continue;
@@ -122,9 +116,11 @@ Lacking lacking(const trace::Manifest& reference, const trace::Manifest& run) {
   return found;
 }
 
+namespace {
+
 void check_tensors(const trace::Source& reference, const trace::Source& run,
                    std::vector<std::string>& warnings) {
-  const Lacking found = lacking(reference.manifest(), run.manifest());
+  const LackingTensors found = lacking_tensors(reference.manifest(), run.manifest());
   if (found.missing > 0) {
     throw base::input_error(run.path(), ": lacks ", base::plural(found.missing, "tensor"),
                             " of the reference (first ", base::printable(found.first_missing),
@@ -194,12 +190,15 @@ NoiseRuns check_noise_runs(const trace::Source& reference, const trace::Source& 
   return found;
 }
 
-NoiseDifferences::NoiseDifferences(const trace::Manifest& reference) : first_step_(0) {
+std::uint64_t first_step_of(const trace::Manifest& manifest) {
   const auto first =
-      std::min_element(reference.tensors.begin(), reference.tensors.end(),
+      std::min_element(manifest.tensors.begin(), manifest.tensors.end(),
                        [](const auto& a, const auto& b) { return a.key.step < b.key.step; });
-  if (first != reference.tensors.end()) first_step_ = first->key.step;
+  return first == manifest.tensors.end() ? 0 : first->key.step;
 }
+
+NoiseDifferences::NoiseDifferences(const trace::Manifest& reference)
+    : first_step_(first_step_of(reference)) {}
 
 bool& NoiseDifferences::any_of(const trace::Source* run) {
   const auto known =

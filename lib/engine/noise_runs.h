@@ -28,6 +28,18 @@ struct NoiseRuns {
 NoiseRuns check_noise_runs(const trace::Source& reference, const trace::Source& candidate,
                            const std::vector<const trace::Source*>& noise);
 
+// What of the reference's tensors a run lacks, by why.
+struct LackingTensors {
+  std::size_t not_recorded = 0;  // it was told to leave them out, or has none of the kind
+  std::size_t not_run = 0;       // of a numbered module that did not run, where its like did
+  std::size_t missing = 0;
+  std::string first_missing;
+};
+LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Manifest& run);
+
+// 0 without any tensors.
+std::uint64_t first_step_of(const trace::Manifest& manifest);
+
 // What measured noise says of the runs that it is of.
 class NoiseDifferences {
  public:

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "engine/pairing.h"
 #include "tolerance/calibration.h"
@@ -35,11 +33,5 @@ class NoiseSource {
 // The calibration's entry for a tensor of the reference, if shape and type are the same.
 const tolerance::CalibratedTensor* calibrated(const tolerance::Calibration& calibration,
                                               const trace::TensorEntry& entry);
-
-// What of the reference's floating-point tensors the calibration `file` cannot judge, in a sentence
-// or none. Throws an input error if it has tensors, and none of the reference's.
-std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
-                                              const tolerance::Calibration& calibration,
-                                              const std::string& file);
 
 }  // namespace ttrace::engine

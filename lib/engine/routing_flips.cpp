@@ -206,8 +206,9 @@ class RoutingFlips {
       result.largest_rank = place->rank;
       result.largest_local = place->local;
     }
-    const verdict::Judgement judgement = verdict::judge(
-        comparison.measurement, comparison.tolerance, result.exact, comparison.slices);
+    const verdict::Judgement judgement =
+        verdict::judge(result.key.kind, comparison.measurement, comparison.tolerance, result.exact,
+                       comparison.slices);
     result.outcome = judgement.outcome;
     result.tokens_left_out = rows.count();
     const std::string whose = concat("without the rows of ", base::plural(rows.count(), "token"),

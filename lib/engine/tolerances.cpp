@@ -1,5 +1,6 @@
 #include "engine/tolerances.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/inherited.h"
@@ -10,8 +11,9 @@
 namespace ttrace::engine {
 namespace {
 
-tolerance::NoiseConstants constants_of(const tolerance::PolicyRule* rule) {
+tolerance::NoiseConstants constants_of(const tolerance::PolicyRule* rule, const Pair& pair) {
   tolerance::NoiseConstants constants;
+  constants.quantum = tolerance::shared_quantum(*pair.reference, *pair.candidate);
   if (rule == nullptr) return constants;
   constants.multiplier = rule->multiplier.value_or(constants.multiplier);
   constants.floor = rule->floor.value_or(constants.floor);
@@ -32,6 +34,13 @@ void judge_parts_by(const tolerance::NoiseConstants& constants, double epsilon,
   comparison.slices =
       verdict::judge_slices(comparison.measurement, *comparison.noise, epsilon, constants,
                             comparison.own_rounding, comparison.coherence, most_slices);
+}
+
+bool is_scalar(const report::Result& result) {
+  const trace::Kind kind = result.key.kind;
+  return result.comparison->measurement.total.elements == 1 &&
+         (kind == trace::Kind::kLoss || kind == trace::Kind::kGradNorm ||
+          kind == trace::Kind::kScalar);
 }
 
 double norm_of(const std::vector<double>& values) {
@@ -55,19 +64,34 @@ Tolerances::Tolerances(const trace::Manifest& reference, const tolerance::Policy
     const compare::TileStats& stats = result.comparison->measurement.total;
     const auto& noise = result.comparison->noise;
     if (noise) coherence_.add(result.key, noise->coherence, stats.finite);
+    if (noise && is_scalar(result)) add_scalar(result.key, noise->norm(), stats);
     typical.add(result.key.kind, compare::reference_norm(stats), stats.finite);
   }
   for (const trace::Kind kind : trace::kAllKinds) typical_rms_.emplace(kind, typical.rms(kind));
 }
 
-tolerance::Tolerance Tolerances::fallback(const report::Result& result, double epsilon) const {
+tolerance::Tolerance Tolerances::fallback(const report::Result& result, double epsilon,
+                                          double quantum) const {
   const compare::TileStats& stats = result.comparison->measurement.total;
   tolerance::FallbackRun run{fp8_, 0};
   const auto apart = inherited_.find(result.key.step);
   if (apart != inherited_.end() && inherits(result.key.kind)) run.inherited = apart->second;
   return tolerance::fallback_tolerance(compare::reference_norm(stats), epsilon, stats.finite,
                                        tolerance::error_depth(result.key, layers_),
-                                       typical_rms_.at(result.key.kind), run);
+                                       typical_rms_.at(result.key.kind), run, quantum);
+}
+
+void Tolerances::add_scalar(const trace::TensorKey& key, double noise,
+                            const compare::TileStats& stats) {
+  const double norm = compare::reference_norm(stats);
+  if (!(norm > 0) || !std::isfinite(noise)) return;
+  double& most = scalar_noise_[{key.kind, tolerance::name_pattern(key.name)}];
+  most = std::max(most, noise / norm);
+}
+
+double Tolerances::noise_of_alike(const trace::TensorKey& key) const {
+  const auto found = scalar_noise_.find({key.kind, tolerance::name_pattern(key.name)});
+  return found == scalar_noise_.end() ? 0 : found->second;
 }
 
 void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,
@@ -89,18 +113,26 @@ void Tolerances::settle_by(const tolerance::PolicyRule* rule, const Pair& pair,
   }
   const double norm = compare::reference_norm(stats);
   if (!comparison.noise) {
-    comparison.tolerance = fallback(result, epsilon);
+    comparison.tolerance =
+        fallback(result, epsilon, tolerance::shared_quantum(*pair.reference, *pair.candidate));
     if (rule != nullptr) apply(*rule, norm, stats.finite, comparison.tolerance);
     tolerance::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
     return;
   }
   comparison.coherence = coherence_.of(result.key, pair.reference->shape.size());
-  const tolerance::NoiseConstants constants = constants_of(rule);
+  const tolerance::NoiseConstants constants = constants_of(rule, pair);
   const tolerance::PartNoise noise = tolerance::noise_of_all(*comparison.noise);
-  comparison.tolerance =
-      tolerance::noise_tolerance({noise.norm, comparison.noise->norms.size(), norm, stats.finite,
-                                  tolerance::freedom(noise, stats.finite)},
-                                 epsilon, constants);
+  tolerance::NoisyPart part{noise.norm, comparison.noise->norms.size(), norm, stats.finite,
+                            tolerance::freedom(noise, stats.finite)};
+  const double of_alike = is_scalar(result) ? noise_of_alike(result.key) * norm : 0;
+  if (of_alike > 0 && part.runs >= tolerance::kFewestRunsForScalars) {
+    part.noise = std::max(part.noise, of_alike);
+    const double stored =
+        std::max(tensor::epsilon(pair.reference->dtype), tensor::epsilon(pair.candidate->dtype));
+    comparison.tolerance = tolerance::scalar_tolerance(part, epsilon, stored, constants);
+  } else {
+    comparison.tolerance = tolerance::noise_tolerance(part, epsilon, constants);
+  }
   tolerance::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
   judge_parts_by(constants, epsilon, most_slices_, comparison);
 }
@@ -117,8 +149,8 @@ verdict::Judgement Tolerances::judge(const Pair& pair, const SummedGradients& su
   report::Comparison& comparison = *result.comparison;
   const auto judged = [&] {
     settle(pair, result);
-    return verdict::judge(comparison.measurement, comparison.tolerance, result.exact,
-                          comparison.slices);
+    return verdict::judge(result.key.kind, comparison.measurement, comparison.tolerance,
+                          result.exact, comparison.slices);
   };
   verdict::Judgement judgement = judged();
   const bool by_estimate = comparison.tolerance.rule == tolerance::Rule::kNoise ||
@@ -132,7 +164,7 @@ void judge_parts(const Pair& pair, const tolerance::Policy& rules, std::size_t m
                  report::Result& result) {
   if (!result.comparison->noise) return;
   const auto number = rule_for(rules, result.key);
-  judge_parts_by(constants_of(number ? &rules[*number] : nullptr),
+  judge_parts_by(constants_of(number ? &rules[*number] : nullptr, pair),
                  tolerance::shared_epsilon(*pair.reference, *pair.candidate), most_slices,
                  *result.comparison);
 }

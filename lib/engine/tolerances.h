@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/pairing.h"
@@ -34,7 +36,11 @@ class Tolerances {
                            report::Result& result) const;
 
  private:
-  tolerance::Tolerance fallback(const report::Result& result, double epsilon) const;
+  tolerance::Tolerance fallback(const report::Result& result, double epsilon, double quantum) const;
+  void add_scalar(const trace::TensorKey& key, double noise, const compare::TileStats& stats);
+  // ‖R' - R‖ / ‖R‖ of the scalar of its kind and name pattern with the most, over steps and
+  // micro-batches: that of one alone may be small by chance.
+  double noise_of_alike(const trace::TensorKey& key) const;
   void settle_by(const tolerance::PolicyRule* rule, const Pair& pair, report::Result& result) const;
 
   const tolerance::Policy& rules_;
@@ -42,6 +48,7 @@ class Tolerances {
   std::uint64_t layers_;
   std::map<trace::Kind, double> typical_rms_;
   tolerance::Coherence coherence_;
+  std::map<std::pair<trace::Kind, std::string>, double> scalar_noise_;
   bool fp8_;
   std::map<std::uint64_t, double> inherited_;  // by step, of those after an update
 };

@@ -58,9 +58,12 @@ std::string interruption_words(const report::CompareReport& out) {
                 outcome_name(out.results[out.findings.front().result].outcome));
 }
 
-// Compared, and no answer came of it: an update that cannot be replayed aside, which is common.
+// Compared, and no answer came of it. An update that cannot be replayed is common, and so are the
+// parameters that it leaves to the next step.
 bool is_unanswered(const report::Result& result) {
-  return result.outcome == Outcome::kNotJudged && result.key.kind != trace::Kind::kParamAfterStep;
+  const trace::Kind kind = result.key.kind;
+  return result.outcome == Outcome::kNotJudged && kind != trace::Kind::kParamAfterStep &&
+         kind != trace::Kind::kParam && kind != trace::Kind::kOptimizerState;
 }
 
 // Nothing said of a tensor that takes part; what others report on, or a rule leaves out, does not.
@@ -117,7 +120,7 @@ void decide(const RunState& state, report::CompareReport& out) {
                                  : nothing_in_common(out),
                         out);
   }
-  if (bad) {
+  if (bad || !out.settings.empty()) {
     out.verdict = Verdict::kDiverged;
     return;
   }

@@ -45,4 +45,8 @@ bool is_floating(DType dtype);
 // types count as bf16 (method: measured on healthy runs). Integers and bool: 0.
 double epsilon(DType dtype);
 
+// The smallest positive number of the type, a subnormal: its numbers near 0 lie this far apart. f16
+// 2^-24, f8e4m3 2^-9. Integers and bool: 0.
+double quantum(DType dtype);
+
 }  // namespace ttrace::tensor

@@ -6,6 +6,7 @@
 
 #include "base/concat.h"
 #include "base/number_text.h"
+#include "tolerance/noise_rule.h"
 
 namespace ttrace::tolerance {
 namespace {
@@ -76,18 +77,21 @@ double fallback_multiplier(double epsilon, bool fp8) {
 }
 
 Tolerance fallback_tolerance(double reference_norm, double epsilon, std::uint64_t elements,
-                             std::uint64_t depth, double typical_rms, const FallbackRun& run) {
+                             std::uint64_t depth, double typical_rms, const FallbackRun& run,
+                             double quantum) {
   const double growth = std::pow(kGrowthPerLayer, static_cast<double>(depth));
   Tolerance tolerance;
   tolerance.rule = Rule::kFallback;
   tolerance.epsilon = epsilon;
   tolerance.multiplier = fallback_multiplier(epsilon, run.fp8);
-  const double size = reference_norm + std::sqrt(static_cast<double>(elements)) * typical_rms;
+  const double root = std::sqrt(static_cast<double>(elements));
+  const double size = reference_norm + root * typical_rms;
+  tolerance.floor_norm = kFloorMultiplier * quantum * root;
   tolerance.unit_norm = growth * epsilon * size;
   tolerance.formula = base::concat(base::short_number(tolerance.multiplier), "·",
                                    base::short_number(kGrowthPerLayer), "^", depth, "·ε");
   if (run.inherited > 0) {
-    tolerance.floor_norm = kInheritedMultiplier * growth * run.inherited * size;
+    tolerance.floor_norm += kInheritedMultiplier * growth * run.inherited * size;
     tolerance.formula += base::concat(" + ", base::short_number(kInheritedMultiplier), "·",
                                       base::short_number(run.inherited), " of the parameters");
   }

@@ -57,8 +57,10 @@ struct FallbackRun {
   double inherited = 0;  // ‖C - R‖ / ‖R‖ of all parameters that the step began with; 0 in the first
 };
 
-// allowed = C^depth · (k · ε + 4 · inherited) · (‖R‖ + √elements · typical_rms)
+// allowed = C^depth · (k · ε + 4 · inherited) · (‖R‖ + √elements · typical_rms) + 2 · q · √elements
+// with q the `quantum`, as shared_quantum has it.
 Tolerance fallback_tolerance(double reference_norm, double epsilon, std::uint64_t elements,
-                             std::uint64_t depth, double typical_rms, const FallbackRun& run = {});
+                             std::uint64_t depth, double typical_rms, const FallbackRun& run = {},
+                             double quantum = 0);
 
 }  // namespace ttrace::tolerance

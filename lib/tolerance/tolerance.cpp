@@ -1,11 +1,32 @@
 #include "tolerance/tolerance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/concat.h"
 
 namespace ttrace::tolerance {
+namespace {
+
+double quantum_of(const layout::View& view) {
+  if (const auto* stored = std::get_if<layout::Stored>(&view.how)) {
+    return tensor::quantum(stored->entry->dtype) * std::abs(stored->entry->scale);
+  }
+  if (const auto* mosaic = std::get_if<layout::Mosaic>(&view.how)) {
+    double coarsest = 0;
+    for (const auto& tile : mosaic->tiles) coarsest = std::max(coarsest, quantum_of(*tile.source));
+    return coarsest;
+  }
+  if (const auto* sum = std::get_if<layout::Sum>(&view.how)) {
+    double all = 0;
+    for (const layout::ViewPtr& term : sum->terms) all += quantum_of(*term);
+    return std::abs(sum->factor) * all;
+  }
+  return quantum_of(*std::get<layout::Transposed>(view.how).source);
+}
+
+}  // namespace
 
 std::string_view rule_name(Rule rule) {
   switch (rule) {
@@ -40,6 +61,24 @@ double shared_epsilon(const layout::View& reference, const layout::View& candida
     if (view->computed_in) coarsest = std::max(coarsest, tensor::epsilon(*view->computed_in));
   }
   return coarsest;
+}
+
+double shared_quantum(const layout::View& reference, const layout::View& candidate) {
+  return std::max(quantum_of(reference), quantum_of(candidate));
+}
+
+double allowed_between_replicas(trace::Kind kind, double allowed_norm, double reference_norm) {
+  constexpr double kMostApart = 0.01;
+  switch (kind) {
+    case trace::Kind::kParam:
+    case trace::Kind::kMainGrad:
+    case trace::Kind::kGradNorm:
+    case trace::Kind::kOptimizerState:
+    case trace::Kind::kParamAfterStep:
+      return std::min(allowed_norm, kMostApart * reference_norm);
+    default:
+      return allowed_norm;
+  }
 }
 
 void allow_own_rounding(double norm, Tolerance& tolerance) {

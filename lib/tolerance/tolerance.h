@@ -47,6 +47,15 @@ double passing_multiplier(const Tolerance& tolerance, double difference_norm);
 // Source: method, correction "computed in, not stored in".
 double shared_epsilon(const layout::View& reference, const layout::View& candidate);
 
+// How far apart the numbers near 0 are that either tensor's elements can be, by their stored types
+// and scales: the larger of both. A sum of several tensors has the sum of their spacings.
+double shared_quantum(const layout::View& reference, const layout::View& candidate);
+
+// What copies of a tensor may be apart, as a norm. Parameters, what they are updated from and what
+// they become are the same bits on every replica, so a tolerance wider than 1 % says nothing of
+// them: a bug that clips by different norms moved them 4 %, where bf16 allowed 10.8 %.
+double allowed_between_replicas(trace::Kind kind, double allowed_norm, double reference_norm);
+
 Tolerance exact_tolerance();
 
 // Allows the candidate what the reference's own accumulator rounded away on top, as a norm.

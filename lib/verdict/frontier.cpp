@@ -1,6 +1,7 @@
 #include "verdict/frontier.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -34,14 +35,36 @@ std::vector<std::size_t> bad_downstream(const std::vector<std::vector<std::size_
   return found;
 }
 
+// What node depends on, without what reaches it only through inputs with equal bits: a plan may
+// have overwritten them, and data flow tells of the values before.
+std::vector<std::size_t> open_dependencies(const std::vector<Node>& nodes, const Dataflow& flow,
+                                           const std::vector<bool>& equal_bits, std::size_t node) {
+  const std::vector<std::size_t>& all = flow.depends_on[node];
+  if (equal_bits.empty()) return all;
+  std::set<std::size_t> closed;
+  const bool is_output = nodes[node].key.kind == trace::Kind::kOutput;
+  for (const std::size_t d : all) {
+    if (!equal_bits[d]) continue;
+    closed.insert(d);
+    const bool is_own_input =
+        is_output && nodes[d].key.kind == trace::Kind::kInput &&
+        trace::module_of_value(nodes[d].key.name) == trace::module_of_value(nodes[node].key.name);
+    if (is_own_input) closed.insert(flow.depends_on[d].begin(), flow.depends_on[d].end());
+  }
+  std::vector<std::size_t> open;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(open),
+               [&closed](std::size_t d) { return !closed.contains(d); });
+  return open;
+}
+
 }  // namespace
 
 Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
-                       const std::vector<Outcome>& outcomes) {
+                       const std::vector<Outcome>& outcomes, const std::vector<bool>& equal_bits) {
   std::vector<std::vector<std::size_t>> dependants(nodes.size());
   std::vector<bool> tainted(nodes.size(), false);  // something it depends on is bad
   for (const std::size_t node : flow.topological_order) {
-    for (const std::size_t d : flow.depends_on[node]) {
+    for (const std::size_t d : open_dependencies(nodes, flow, equal_bits, node)) {
       dependants[d].push_back(node);
       if (tainted[d] || spreads(outcomes[d])) tainted[node] = true;
     }

@@ -24,8 +24,11 @@ struct Frontier {
 };
 
 // `outcomes[i]` is node i's. Missing tensors are told once for the outermost module, kind or step
-// that is missing altogether.
+// that is missing altogether. `equal_bits[i]`: node i's values are the reference's bit for bit, so
+// nothing bad that it depends on reaches what was computed from it; a module whose input is so is
+// not reached by what that input was computed from either. Empty: none is.
 Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
-                       const std::vector<Outcome>& outcomes);
+                       const std::vector<Outcome>& outcomes,
+                       const std::vector<bool>& equal_bits = {});
 
 }  // namespace ttrace::verdict

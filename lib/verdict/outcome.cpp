@@ -56,12 +56,14 @@ bool is_one_sided(Outcome outcome) {
   return outcome == Outcome::kMissing || outcome == Outcome::kExtra;
 }
 
-Judgement judge(const compare::Measurement& measurement, const tolerance::Tolerance& tolerance,
-                bool exact, const SliceJudgement& slices) {
+Judgement judge(trace::Kind kind, const compare::Measurement& measurement,
+                const tolerance::Tolerance& tolerance, bool exact, const SliceJudgement& slices) {
   const compare::TileStats& stats = measurement.total;
   const double allowed = exact ? 0 : tolerance.allowed_norm();
   // The replicas first: which of two different copies would the comparison be about?
-  if (measurement.replicas_differ && !(measurement.replicas.distance_norm <= allowed)) {
+  if (measurement.replicas_differ &&
+      !(measurement.replicas.distance_norm <=
+        tolerance::allowed_between_replicas(kind, allowed, compare::reference_norm(stats)))) {
     return {Outcome::kReplicaConflict, "copies that should be equal differ"};
   }
   if (stats.nonfinite_different > 0) {

@@ -48,7 +48,8 @@ struct Judgement {
 };
 
 // `exact`: both tensors are of integer or bool type. `slices`: what became of the tensor's parts.
-Judgement judge(const compare::Measurement& measurement, const tolerance::Tolerance& tolerance,
-                bool exact, const SliceJudgement& slices = {});
+Judgement judge(trace::Kind kind, const compare::Measurement& measurement,
+                const tolerance::Tolerance& tolerance, bool exact,
+                const SliceJudgement& slices = {});
 
 }  // namespace ttrace::verdict

@@ -46,8 +46,9 @@ class Judge {
          tolerance::freedom(all, elements)},
         epsilon_, wider);
     slice.times = kOutlierWidening;
-    slice.tolerance.floor_norm -= wider.absolute * std::sqrt(static_cast<double>(elements));
-    slice.tolerance.floor_norm += wider.absolute * kOutlierWidening;
+    const double root = std::sqrt(static_cast<double>(elements));
+    slice.tolerance.floor_norm -= (wider.absolute + wider.floor * wider.quantum) * root;
+    slice.tolerance.floor_norm += wider.absolute * kOutlierWidening + wider.floor * wider.quantum;
     double largest = 0;
     for (const double one : own_rounding_) largest = std::max(largest, std::abs(one));
     tolerance::allow_own_rounding(largest, slice.tolerance);
@@ -80,7 +81,8 @@ class Judge {
                                    epsilon_, constants);
     const double floor = tolerance::kScaleFloor * constants_.floor;
     part.tolerance.floor_norm +=
-        std::max(floor * epsilon_, tolerance::kScaleResolution) * part.reference_norm;
+        std::max(floor * epsilon_, tolerance::kScaleResolution) * part.reference_norm +
+        floor * constants_.quantum * std::sqrt(static_cast<double>(elements));
     part.tolerance.formula =
         base::concat(base::short_number(constants.multiplier), "·", base::short_number(coherence),
                      "·noise + ", base::short_number(floor), "·ε");

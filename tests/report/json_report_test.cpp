@@ -366,6 +366,7 @@ TEST_CASE("version 1 is written as it was") {
   CHECK_FALSE(out["counts"].contains("not_judged"));
   Keys expected = kMeasuredMembers;
   expected.erase("id");
+  expected.insert("nonfinite");
   CHECK(keys(out["results"][0]) == expected);
   expected.merge(Keys{"members", "phase", "source", "ranks", "where", "merged", "replica_classes",
                       "depends_on", "downstream", "causes"});

@@ -128,5 +128,9 @@ TEST_CASE("a fallback of depth zero grows nothing") {
   CHECK(fallback_tolerance(0, 0.5, 16, 0, 0).allowed_norm() == 0);
 }
 
+TEST_CASE("the fallback allows what storing rounds away") {
+  CHECK(fallback_tolerance(0, 0x1p-10, 16, 0, 0, {}, 0x1p-24).allowed_norm() == 2 * 0x1p-24 * 4);
+}
+
 }  // namespace
 }  // namespace ttrace::tolerance

@@ -56,6 +56,35 @@ TEST_CASE("a policy's numbers take the place of the usual ones") {
   CHECK(tolerance.formula == "6·noise + 1·ε + 0.5·√n");
 }
 
+TEST_CASE("what storing rounds away is allowed, however small the tensor is") {
+  // 100 fp16 subnormals, one quantum apart each.
+  NoiseConstants half;
+  half.quantum = 0x1p-24;
+  const Tolerance tolerance = noise_tolerance({0, 3, 1e-7, 10000, 10000}, 0x1p-10, half);
+  CHECK(tolerance.allowed_norm() == 2 * 0x1p-10 * 1e-7 + 2 * 0x1p-24 * 100);
+  CHECK(tolerance.formula == "4·noise + 2·ε + 2·quantum");
+  CHECK(noise_tolerance({0, 3, 1e3, 10000, 10000}, 0x1p-10, half).formula == "4·noise + 2·ε");
+  half.floor = 0;
+  CHECK(noise_tolerance({0, 3, 1e-7, 10000, 10000}, 0x1p-10, half).allowed_norm() == 0);
+}
+
+TEST_CASE("a scalar's floor is that of its stored type, its noise being known") {
+  // A loss in bf16 with a noise of 7e-4: 5 % off was allowed, by a floor of 11 %.
+  const NoisyPart loss{7e-4, 3, 1, 1, 1};
+  CHECK(noise_tolerance(loss, 0x1p-7).allowed_norm() > 0.1);
+  const Tolerance tolerance = scalar_tolerance(loss, 0x1p-7, 0x1p-23);
+  CHECK(tolerance.allowed_norm() < 0.02);
+  CHECK(tolerance.allowed_norm() > 4 * 5 * 7e-4);
+  CHECK(tolerance.epsilon == 0x1p-7);
+  CHECK(tolerance.rule == Rule::kNoise);
+  // Stored in bf16 it is rounded to that.
+  const Tolerance narrow = scalar_tolerance(loss, 0x1p-7, 0x1p-7);
+  CHECK(narrow.floor_norm == Catch::Approx(2 * 0x1p-7));
+  // In f32 nothing changes.
+  CHECK(scalar_tolerance(loss, 0x1p-23, 0x1p-23).allowed_norm() ==
+        noise_tolerance(loss, 0x1p-23).allowed_norm());
+}
+
 TEST_CASE("infinite noise allows anything") {
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(noise_tolerance({infinity, 2, 8, 5000, 5000}, 0.25).allowed_norm() == infinity);

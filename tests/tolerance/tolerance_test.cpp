@@ -76,6 +76,38 @@ TEST_CASE("integers have no epsilon") {
   CHECK(shared(DType::kInt64, DType::kFloat32) == 0x1p-23);
 }
 
+TEST_CASE("the quantum is that of the stored types, times their scales") {
+  trace::TensorEntry half = test::make_entry("a", {4}, trace::Kind::kOutput, DType::kFloat16);
+  trace::TensorEntry single = test::make_entry("a", {4});
+  const layout::ViewPtr a = layout::view_of(half);
+  const layout::ViewPtr b = layout::view_of(single);
+  CHECK(shared_quantum(*b, *b) == 0x1p-149);
+  CHECK(shared_quantum(*b, *a) == 0x1p-24);
+  trace::TensorEntry scaled = half;
+  scaled.scale = -4;
+  const layout::ViewPtr c = layout::view_of(scaled);
+  CHECK(shared_quantum(*c, *b) == 0x1p-22);
+  layout::View sum = *a;
+  sum.how = layout::Sum{{a, c}, 0.5};
+  CHECK(shared_quantum(sum, *b) == 0.5 * (0x1p-24 + 0x1p-22));
+  layout::View mosaic = *a;
+  mosaic.how = layout::Mosaic{{{{{0}, {4}}, c, {0}}, {{{4}, {4}}, b, {0}}}};
+  CHECK(shared_quantum(mosaic, *b) == 0x1p-22);
+  layout::View turned = *a;
+  turned.how = layout::Transposed{c, {0}};
+  CHECK(shared_quantum(turned, *b) == 0x1p-22);
+}
+
+TEST_CASE("copies of what an update is made of are at most one per cent apart") {
+  using trace::Kind;
+  for (const Kind kind : {Kind::kParam, Kind::kMainGrad, Kind::kGradNorm, Kind::kOptimizerState,
+                          Kind::kParamAfterStep}) {
+    CHECK(allowed_between_replicas(kind, 0.108, 1) == 0.01);
+    CHECK(allowed_between_replicas(kind, 0.001, 1) == 0.001);
+  }
+  CHECK(allowed_between_replicas(Kind::kOutput, 0.108, 1) == 0.108);
+}
+
 TEST_CASE("the exact tolerance allows nothing") {
   CHECK(exact_tolerance().rule == Rule::kExact);
   CHECK(exact_tolerance().allowed_norm() == 0);

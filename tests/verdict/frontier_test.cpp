@@ -43,7 +43,16 @@ class Run {
     set(name, first);
   }
 
-  Frontier frontier() const { return find_frontier(nodes_, flow_, outcomes_); }
+  // Of those that match: `where` they are the reference's bit for bit.
+  template <typename Where>
+  void set_equal_bits(Where where) {
+    equal_bits_.resize(nodes_.size());
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      equal_bits_[i] = outcomes_[i] == Outcome::kMatch && where(nodes_[i].key);
+    }
+  }
+
+  Frontier frontier() const { return find_frontier(nodes_, flow_, outcomes_, equal_bits_); }
   std::vector<std::string> firsts() const {
     std::vector<std::string> names;
     for (const Finding& finding : frontier().findings) {
@@ -60,6 +69,7 @@ class Run {
   std::vector<Node> nodes_;
   Dataflow flow_;
   std::vector<Outcome> outcomes_;
+  std::vector<bool> equal_bits_;
 };
 
 using Names = std::vector<std::string>;
@@ -204,6 +214,28 @@ TEST_CASE("a divergence and a missing layer elsewhere are two findings") {
   CHECK(run.firsts() == Names{"param:layer.mlp.weight", "output:embed@0"});
 }
 
+TEST_CASE("what equal bits were computed from reaches nothing behind them") {
+  Run run;
+  run.spoil_from("output:layer.attn@0");
+  run.set("output:layer@0", Outcome::kMatch);
+  CHECK(run.firsts() == Names{"output:layer.attn@0"});
+  run.set_equal_bits([](const trace::TensorKey& key) { return key.name == "layer"; });
+  const Names firsts = run.firsts();
+  CHECK(std::find(firsts.begin(), firsts.end(), "input:head@0") != firsts.end());
+}
+
+TEST_CASE("a module whose input is equal is not reached by what that was computed from") {
+  // A plan gave the module the same input in both runs.
+  Run run;
+  run.set("output:layer.norm1@0", Outcome::kDiverged);
+  run.set("output:layer.attn@0", Outcome::kDiverged);
+  CHECK(run.firsts() == Names{"output:layer.norm1@0"});
+  run.set_equal_bits([](const trace::TensorKey& key) {
+    return key.kind == Kind::kInput && key.name == "layer.attn";
+  });
+  CHECK(run.firsts() == Names{"output:layer.norm1@0", "output:layer.attn@0"});
+}
+
 TEST_CASE("property: every bad tensor is in a finding or downstream of one, cycles or not") {
   std::mt19937 random(7);
   std::vector<trace::Module> cyclic = test::tiny_modules();
@@ -213,6 +245,7 @@ TEST_CASE("property: every bad tensor is in a finding or downstream of one, cycl
     Run run(test::tiny_nodes(2, 2), round % 2 == 0 ? cyclic : test::tiny_modules());
     run.set_where(Outcome::kDiverged, [&](const auto&) { return random() % 20 == 0; });
     run.set_where(Outcome::kMissing, [&](const auto&) { return random() % 15 == 0; });
+    if (round % 3 == 0) run.set_equal_bits([&](const auto&) { return random() % 4 == 0; });
     const Frontier frontier = run.frontier();
     std::set<std::size_t> told;
     std::size_t members = 0;

@@ -35,7 +35,7 @@ tolerance::Tolerance allowing(double norm) {
 }
 
 Outcome outcome_of(const compare::Measurement& measurement, double allowed, bool exact = false) {
-  return judge(measurement, allowing(allowed), exact).outcome;
+  return judge(trace::Kind::kOutput, measurement, allowing(allowed), exact).outcome;
 }
 
 TEST_CASE("a difference within the tolerance matches, at the limit too, one beyond it diverges") {
@@ -44,7 +44,7 @@ TEST_CASE("a difference within the tolerance matches, at the limit too, one beyo
   CHECK(outcome_of(measured(1.0000001), 1) == Outcome::kDiverged);
   CHECK(outcome_of(measured(0), 0) == Outcome::kMatch);
   CHECK(outcome_of(measured(1e-150), 0) == Outcome::kDiverged);
-  CHECK(judge(measured(0), allowing(1), false).reason.empty());
+  CHECK(judge(trace::Kind::kOutput, measured(0), allowing(1), false).reason.empty());
 }
 
 TEST_CASE("a difference whose squares underflow is still a difference") {
@@ -58,7 +58,7 @@ TEST_CASE("a tolerance as wide as the tensor checks nothing") {
   CHECK(outcome_of(measured(1), 10) == Outcome::kBelowNoiseFloor);
   CHECK(outcome_of(measured(1), 9.99) == Outcome::kMatch);
   CHECK(outcome_of(measured(11), 10) == Outcome::kDiverged);
-  CHECK_FALSE(judge(measured(1), allowing(10), false).reason.empty());
+  CHECK_FALSE(judge(trace::Kind::kOutput, measured(1), allowing(10), false).reason.empty());
 }
 
 TEST_CASE("a zero reference is checked against its absolute tolerance") {
@@ -78,7 +78,7 @@ TEST_CASE("non-finite values on one side diverge whatever the sums say") {
   compare::Measurement measurement = measured(0);
   measurement.total.finite = 3;
   measurement.total.nonfinite_different = 1;
-  const Judgement judgement = judge(measurement, allowing(1), false);
+  const Judgement judgement = judge(trace::Kind::kOutput, measurement, allowing(1), false);
   CHECK(judgement.outcome == Outcome::kDiverged);
   CHECK(judgement.reason.find("1 element") == 0);
 }
@@ -91,7 +91,7 @@ TEST_CASE("the same non-finite values on both sides are left out, but not if not
   compare::Measurement all = measured(0, 0);
   all.total.finite = 0;
   all.total.nonfinite_equal = 4;
-  const Judgement judgement = judge(all, allowing(1), false);
+  const Judgement judgement = judge(trace::Kind::kOutput, all, allowing(1), false);
   CHECK(judgement.outcome == Outcome::kNotJudged);
   CHECK(judgement.reason == "no element is finite");
 }
@@ -128,11 +128,23 @@ TEST_CASE("replicas that drift apart by less than the tolerance are no conflict"
   CHECK(outcome_of(measurement, 1) == Outcome::kDiverged);
 }
 
+TEST_CASE(
+    "replicated gradients that are per cents apart are a conflict, however wide the tolerance") {
+  compare::Measurement measurement = measured(0.5);
+  measurement.replicas_differ = true;
+  measurement.replicas.distance_norm = 0.04 * compare::reference_norm(measurement.total);
+  const auto outcome = [&](trace::Kind kind) {
+    return judge(kind, measurement, allowing(5), false).outcome;
+  };
+  CHECK(outcome(trace::Kind::kOutput) == Outcome::kMatch);
+  CHECK(outcome(trace::Kind::kMainGrad) == Outcome::kReplicaConflict);
+}
+
 TEST_CASE("integers are equal or not, whatever the tolerance says") {
   compare::Measurement measurement = measured(0);
   CHECK(outcome_of(measurement, 1, true) == Outcome::kMatch);
   measurement.total.unequal = 1;
-  const Judgement judgement = judge(measurement, allowing(100), true);
+  const Judgement judgement = judge(trace::Kind::kOutput, measurement, allowing(100), true);
   CHECK(judgement.outcome == Outcome::kDiverged);
   CHECK(judgement.reason == "1 of 4 differ");
   measurement.total.unequal = 0;
@@ -142,8 +154,8 @@ TEST_CASE("integers are equal or not, whatever the tolerance says") {
 }
 
 TEST_CASE("a tensor without elements matches") {
-  CHECK(judge({}, allowing(0), false).outcome == Outcome::kMatch);
-  CHECK(judge({}, allowing(0), true).outcome == Outcome::kMatch);
+  CHECK(judge(trace::Kind::kOutput, {}, allowing(0), false).outcome == Outcome::kMatch);
+  CHECK(judge(trace::Kind::kOutput, {}, allowing(0), true).outcome == Outcome::kMatch);
 }
 
 TEST_CASE("every outcome has a name of its own, and five of them are bad") {
