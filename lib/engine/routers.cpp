@@ -6,6 +6,7 @@
 #include "base/concat.h"
 #include "compare/left_out_rows.h"
 #include "routing/explain_flips.h"
+#include "routing/implied_choice.h"
 #include "tolerance/tolerance.h"
 #include "verdict/phase.h"
 
@@ -20,6 +21,14 @@ using trace::TensorKey;
 
 constexpr std::size_t kMostValues = 64;  // of one module that are looked at
 constexpr std::uint64_t kSampledTokens = 256;
+constexpr std::uint64_t kOrderLookedAt = 8;  // experts, where nothing tells how many a token has
+
+// "experts.3", "local_experts.12": what stands beside a router, by number.
+bool is_numbered(std::string_view name) {
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  return name.find('.') != std::string_view::npos && !last.empty() &&
+         std::all_of(last.begin(), last.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
 
 std::uint64_t elements(const View& view) { return tensor::element_count(view.shape).value_or(0); }
 
@@ -81,13 +90,20 @@ Routers::Routers(const trace::Source& reference, const trace::Source& candidate,
                  const std::vector<Pair>& pairs, const std::vector<report::Result>& results)
     : reference_(reference), candidate_(candidate), pairs_(pairs), results_(results) {
   for (std::size_t i = 0; i < pairs.size(); ++i) index_.emplace(pairs[i].key, i);
+  any_bad_ = std::any_of(results.begin(), results.end(),
+                         [](const auto& result) { return verdict::is_bad(result.outcome); });
 }
 
 std::optional<Router> Routers::router_at(std::size_t i) const {
   const TensorKey& key = pairs_[i].key;
-  if (key.kind != Kind::kOutput || !results_[i].comparison || pairs_[i].reference->shape.empty()) {
+  const bool is_value = key.kind == Kind::kOutput || key.kind == Kind::kInput;
+  if (!is_value || !results_[i].comparison || pairs_[i].reference->shape.empty()) {
     return std::nullopt;
   }
+  const bool may_imply = any_bad_ && !results_[i].exact &&
+                         says_router(trace::module_of_value(key.name)) &&
+                         results_[i].outcome == verdict::Outcome::kMatch;
+  if (key.kind == Kind::kInput) return may_imply ? implied_at(i) : std::nullopt;
   const bool matched = results_[i].outcome == verdict::Outcome::kMatch && !results_[i].exact &&
                        says_router(trace::module_of_value(key.name));
   // One that follows from flips before it may be wrong all the same.
@@ -100,7 +116,8 @@ std::optional<Router> Routers::router_at(std::size_t i) const {
     std::optional<Router> router = with_recorded(i, scores);
     if (router) return router;
   }
-  return with_linear(i);
+  if (auto router = with_linear(i)) return router;
+  return may_imply ? implied_at(i) : std::nullopt;
 }
 
 // In the order of trust: what the module itself says, what is inside it, what it was given.
@@ -148,8 +165,16 @@ std::optional<Router> Routers::with_recorded(std::size_t i, std::size_t scores) 
   return router;
 }
 
-std::optional<Router> Routers::with_linear(std::size_t i) const {
-  const TensorKey& key = pairs_[i].key;
+// A router's score as its input times its weight, by the numbers of the pairs.
+struct Routers::Linear {
+  std::size_t input;
+  std::size_t weight;
+  std::optional<std::size_t> bias;
+  std::uint64_t tokens;
+  std::uint64_t experts;
+};
+
+std::optional<Routers::Linear> Routers::linear_of(const TensorKey& key) const {
   const std::string module(trace::module_of_value(key.name));
   const auto input = find(key, Kind::kInput, module);
   const auto weight = find_parameter(key, module + ".weight");
@@ -162,29 +187,124 @@ std::optional<Router> Routers::with_linear(std::size_t i) const {
       w.shape[1] == 0) {
     return std::nullopt;
   }
-  std::optional<Router> router = with_shape(i, elements(x) / w.shape[1], w.shape[0]);
-  if (!router) return std::nullopt;
-  router->judged_by = {*input, *weight};
   auto bias = find_parameter(key, module + ".bias");
   if (bias &&
       (!is_floating_pair(*bias) || pairs_[*bias].reference->shape != tensor::Shape{w.shape[0]})) {
     bias.reset();
   }
-  if (bias) router->judged_by.push_back(*bias);
-  const double epsilon =
-      std::max(epsilon_of(x, *pairs_[*input].candidate), epsilon_of(w, *pairs_[*weight].candidate));
+  return Linear{*input, *weight, bias, elements(x) / w.shape[1], w.shape[0]};
+}
+
+// `router` has the decision's numbers of tokens and experts.
+void Routers::score_by(const Linear& linear, Router& router) const {
+  router.judged_by = {linear.input, linear.weight};
+  if (linear.bias) router.judged_by.push_back(*linear.bias);
+  const auto epsilon_at = [this](std::size_t i) {
+    return epsilon_of(*pairs_[i].reference, *pairs_[i].candidate);
+  };
+  const double epsilon = std::max(epsilon_at(linear.input), epsilon_at(linear.weight));
   const auto made = [&](const trace::Source& source, layout::ViewPtr Pair::*side) {
     const auto tensor = [&](std::size_t at) {
       return compare::TensorRef(&source, pairs_[at].*side);
     };
     std::optional<compare::TensorRef> shift;
-    if (bias) shift = tensor(*bias);
-    return routing::linear_scores(tensor(*input), tensor(*weight), shift, router->decision.tokens,
+    if (linear.bias) shift = tensor(*linear.bias);
+    return routing::linear_scores(tensor(linear.input), tensor(linear.weight), shift, linear.tokens,
                                   epsilon);
   };
-  router->reference = made(reference_, &Pair::reference);
-  router->candidate = made(candidate_, &Pair::candidate);
-  router->scores = base::concat("scores: made again from its input and ", module, ".weight");
+  router.reference = made(reference_, &Pair::reference);
+  router.candidate = made(candidate_, &Pair::candidate);
+  router.scores =
+      base::concat("scores: made again from its input and ", pairs_[linear.weight].key.name);
+}
+
+std::optional<Router> Routers::with_linear(std::size_t i) const {
+  const auto linear = linear_of(pairs_[i].key);
+  if (!linear) return std::nullopt;
+  std::optional<Router> router = with_shape(i, linear->tokens, linear->experts);
+  if (router) score_by(*linear, *router);
+  return router;
+}
+
+std::optional<std::uint64_t> Routers::experts_per_token(const TensorKey& key, std::uint64_t tokens,
+                                                        std::uint64_t experts) const {
+  const std::string_view module = trace::module_of_value(key.name);
+  const std::size_t dot = module.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const std::string around(module.substr(0, dot + 1));
+  TensorKey beside = key;
+  beside.kind = Kind::kInput;
+  beside.name = around;
+  beside.call = 0;
+  beside.copy = 0;
+  std::uint64_t rows = 0;
+  for (auto at = index_.lower_bound(beside);
+       at != index_.end() && at->first.step == key.step && at->first.microbatch == key.microbatch &&
+       at->first.kind == Kind::kInput && at->first.name.starts_with(around);
+       ++at) {
+    const Pair& pair = pairs_[at->second];
+    if (pair.reference == nullptr || pair.reference->shape.empty()) continue;
+    const View& view = *pair.reference;
+    const std::uint64_t last = view.shape.back();
+    const bool is_choice = !tensor::is_floating(view.dtype) && view.shape.size() > 1 &&
+                           elements(view) == tokens * last && last <= experts;
+    if (is_choice) return last;
+    const std::string_view name = at->first.name;
+    if (name == trace::module_of_value(name) && is_numbered(name.substr(around.size())) &&
+        tensor::is_floating(view.dtype) && view.shape.size() == 2) {
+      rows += view.shape.front();
+    }
+  }
+  if (rows == 0 || rows % tokens != 0 || rows / tokens > experts) return std::nullopt;
+  return rows / tokens;
+}
+
+std::optional<Router> Routers::implied_at(std::size_t i) const {
+  const TensorKey& key = pairs_[i].key;
+  const View& view = *pairs_[i].reference;
+  if (has_own_decision(key) || weighs_experts(key) || view.shape.back() < 2) return std::nullopt;
+  const auto linear = linear_of(key);
+  Router router;
+  routing::Decision& decision = router.decision;
+  if (key.kind == Kind::kInput) {
+    const std::string module(trace::module_of_value(key.name));
+    TensorKey output = key;
+    output.kind = Kind::kOutput;
+    if (!linear || linear->input != i || !values_of(output, Kind::kOutput, module).empty()) {
+      return std::nullopt;
+    }
+    decision.experts = linear->experts;
+    decision.tokens = linear->tokens;
+    score_by(*linear, router);
+  } else {
+    decision.experts = view.shape.back();
+    decision.tokens = elements(view) / decision.experts;
+    if (decision.tokens == 0 || (linear && linear->experts != decision.experts)) {
+      return std::nullopt;
+    }
+    const double epsilon = epsilon_of(view, *pairs_[i].candidate);
+    router.reference =
+        routing::recorded_scores({&reference_, pairs_[i].reference}, decision.tokens, epsilon);
+    router.candidate =
+        routing::recorded_scores({&candidate_, pairs_[i].candidate}, decision.tokens, epsilon);
+    router.judged_by = {i};
+    router.scores = base::concat("scores: output of ", key.name);
+  }
+  const auto known = experts_per_token(key, decision.tokens, decision.experts);
+  const std::uint64_t chosen = known.value_or(std::min(kOrderLookedAt, decision.experts - 1));
+  if (chosen == 0 || chosen >= decision.experts) return std::nullopt;
+  const routing::Order order = known ? routing::Order::kByNumber : routing::Order::kByScore;
+  decision.spelling = Spelling::kIndices;
+  decision.reference =
+      routing::implied_choice({&reference_, pairs_[i].reference}, *router.reference,
+                              decision.tokens, decision.experts, chosen, order);
+  decision.candidate =
+      routing::implied_choice({&candidate_, pairs_[i].candidate}, *router.candidate,
+                              decision.tokens, decision.experts, chosen, order);
+  router.flipped = routing::flipped_tokens(decision);
+  if (router.flipped.empty()) return std::nullopt;
+  router.implied = true;
+  router.scores += ", whose choice was not recorded";
   return router;
 }
 
@@ -219,6 +339,21 @@ bool Routers::has_own_decision(const TensorKey& key) const {
   const auto values = values_of(key, Kind::kOutput, std::string(trace::module_of_value(key.name)));
   return std::any_of(values.begin(), values.end(),
                      [this](std::size_t i) { return results_[i].exact; });
+}
+
+bool Routers::weighs_experts(const TensorKey& key) const {
+  const auto values = values_of(key, Kind::kOutput, std::string(trace::module_of_value(key.name)));
+  return std::any_of(values.begin(), values.end(), [this](std::size_t i) {
+    if (!is_floating_pair(i)) return false;
+    const View& view = *pairs_[i].reference;
+    if (view.shape.empty() || view.shape.back() < 2) return false;
+    const std::uint64_t tokens = elements(view) / view.shape.back();
+    return tokens > 0 && is_top_k({{&reference_, pairs_[i].reference},
+                                   {&candidate_, pairs_[i].candidate},
+                                   Spelling::kMap,
+                                   tokens,
+                                   view.shape.back()});
+  });
 }
 
 std::vector<std::size_t> Routers::values_of(const TensorKey& like, Kind kind,

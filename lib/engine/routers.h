@@ -20,6 +20,7 @@ struct Router {
   std::vector<std::uint64_t> flipped;  // tokens, at least one
   std::vector<std::size_t> judged_by;  // pairs that the scores are made of
   std::string scores;                  // in words
+  bool implied = false;                // the choice was not recorded: it follows from the scores
   std::unique_ptr<routing::Scores> reference;
   std::unique_ptr<routing::Scores> candidate;
 };
@@ -40,15 +41,29 @@ class Routers {
   // module inside it, or an input of it, with a column for every expert; or its input and a
   // parameter "<module>.weight" with a row for every expert. Throws an input error if a shard
   // cannot be read.
+  //
+  // Where a router (by its name) recorded no decision, the decision that its scores imply: its
+  // output with a column for every expert, or its input and weight. How many experts a token has is
+  // told by a tensor of integers that a module beside it was given, or by the rows that the experts
+  // beside it, "<around>.<...>.<number>", were given; where nothing tells, the order of the best
+  // eight is looked at.
   std::optional<Router> router_at(std::size_t i) const;
 
  private:
   std::vector<std::size_t> possible_scores(const trace::TensorKey& key) const;
   std::optional<Router> with_recorded(std::size_t i, std::size_t scores) const;
   std::optional<Router> with_linear(std::size_t i) const;
+  std::optional<Router> implied_at(std::size_t i) const;
+  std::optional<std::uint64_t> experts_per_token(const trace::TensorKey& key, std::uint64_t tokens,
+                                                 std::uint64_t experts) const;
+  struct Linear;
+  std::optional<Linear> linear_of(const trace::TensorKey& key) const;
+  void score_by(const Linear& linear, Router& router) const;
   std::optional<Router> with_shape(std::size_t i, std::uint64_t tokens,
                                    std::uint64_t experts) const;
   bool has_own_decision(const trace::TensorKey& key) const;
+  // Whether an output of its module is zero for all experts but as many for every token.
+  bool weighs_experts(const trace::TensorKey& key) const;
   std::optional<std::size_t> find(const trace::TensorKey& like, trace::Kind kind,
                                   const std::string& name) const;
   // All values of the module in the call of `like`: "m", then "m[...]"; not more than are looked
@@ -64,6 +79,7 @@ class Routers {
   const std::vector<Pair>& pairs_;
   const std::vector<report::Result>& results_;
   std::map<trace::TensorKey, std::size_t> index_;
+  bool any_bad_ = false;  // without a bad tensor there is nothing that a choice could explain
 };
 
 }  // namespace ttrace::engine

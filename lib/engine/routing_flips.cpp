@@ -11,6 +11,8 @@
 #include "engine/tolerances.h"
 #include "report/routing_text.h"
 #include "routing/explain_flips.h"
+#include "routing/token_rows.h"
+#include "tolerance/fallback_rule.h"
 
 namespace ttrace::engine {
 namespace {
@@ -79,6 +81,8 @@ class RoutingFlips {
         router.decision, router.flipped, *router.reference, *router.candidate,
         follows ? routing::Noise::kUneven : routing::Noise::kEven);
     if (!checked && !explanation.scores_agree()) return;
+    // What was not recorded may have been made otherwise (a bias, groups of experts).
+    if (router.implied && !explanation.explained()) return;
     report::RouterFlips flips;
     flips.key = input_.pairs[i].key;
     flips.tokens = router.decision.tokens;
@@ -116,12 +120,78 @@ class RoutingFlips {
     for (const std::uint64_t token : router.flipped) rows.add(token);
     const RoutingReach reach = reach_of(input_.nodes, input_.flow, input_.modules, router_node);
     std::vector<std::size_t> affected;
+    const std::string_view beside = module_around(input_.pairs[router_node].key.name);
+    const Counts counts = router.implied ? counts_of(router.decision) : Counts{};
     for (const std::size_t i : reach.nodes) {
       if (!reach.apart[i]) mixed_[i] = true;
+      if (router.implied && excuse_dispatch(i, beside, counts)) continue;
       if (is_excusable(out_.results[i]) || follows_from_choice(i)) affected.push_back(i);
     }
     base::parallel_for(affected.size(), input_.threads,
                        [&](std::size_t k) { excuse_one(affected[k], router_node, rows); });
+  }
+
+  // How many tokens each expert was given.
+  struct Counts {
+    std::vector<std::uint64_t> reference;
+    std::vector<std::uint64_t> candidate;
+  };
+
+  static Counts counts_of(const routing::Decision& decision) {
+    const auto count = [&decision](const compare::TensorRef& choice) {
+      std::vector<std::uint64_t> counts(decision.experts, 0);
+      routing::TokenRows rows(choice, decision.tokens);
+      for (std::uint64_t token = 0; token < decision.tokens; ++token) {
+        for (const double expert : rows.row(token)) ++counts[static_cast<std::size_t>(expert)];
+      }
+      return counts;
+    };
+    return {count(decision.reference), count(decision.candidate)};
+  }
+
+  // The values of an expert that was given other tokens: as many rows as the choices say, on either
+  // side, or none where no token went to it.
+  bool excuse_dispatch(std::size_t i, std::string_view beside, const Counts& counts) {
+    Result& result = out_.results[i];
+    const bool rows_differ = result.outcome == Outcome::kIncomparable;
+    if (!rows_differ && !verdict::is_one_sided(result.outcome)) return false;
+    const auto expert = number_of_expert(result.key, beside);
+    if (!expert || *expert >= counts.reference.size()) return false;
+    const auto rows = [](const layout::ViewPtr& view) -> std::optional<std::uint64_t> {
+      if (view == nullptr) return 0;
+      return view->shape.empty() ? std::nullopt : std::optional(view->shape.front());
+    };
+    const bool of_tokens = is_of_tokens(result.key.kind);
+    const Pair& pair = input_.pairs[i];
+    const std::uint64_t before = counts.reference[*expert];
+    const std::uint64_t after = counts.candidate[*expert];
+    if (of_tokens ? rows(pair.reference) != before || rows(pair.candidate) != after
+                  : rows_differ || (before == 0) == (after == 0)) {
+      return false;
+    }
+    result.outcome = Outcome::kAfterRoutingFlip;
+    result.reason =
+        concat("expert ", *expert, " was given ", base::plural(after, "token"),
+               ", in the reference ", before, ": some went to other experts near a tie");
+    return true;
+  }
+
+  static bool is_of_tokens(Kind kind) {
+    return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradOutput ||
+           kind == Kind::kGradInput;
+  }
+
+  static std::string_view module_around(std::string_view name) {
+    const std::string_view module = trace::module_of_value(name);
+    const std::size_t dot = module.rfind('.');
+    return dot == std::string_view::npos ? std::string_view() : module.substr(0, dot + 1);
+  }
+
+  // 3 of "layers.0.mlp.experts.3.w1" beside a router within "layers.0.mlp.".
+  static std::optional<std::uint64_t> number_of_expert(const trace::TensorKey& key,
+                                                       std::string_view beside) {
+    if (beside.empty() || !key.name.starts_with(beside)) return std::nullopt;
+    return tolerance::layer_number(std::string_view(key.name).substr(beside.size()));
   }
 
   // The choice itself, as the experts were given it.

@@ -108,6 +108,8 @@ class Reach {
     if (!is_forward(key)) return false;
     const std::string_view module = trace::module_of_value(key.name);
     if (module == module_) return key.kind == Kind::kOutput && key.call == router_.call;
+    // A router whose own outputs were not recorded: then what it was given stands for it.
+    if (module == beside_ && router_.kind == Kind::kInput) return key.kind == Kind::kOutput;
     return module != beside_ && is_within(module, beside_) && !is_within(module, module_) &&
            !before_[i];
   }

@@ -18,7 +18,7 @@ bool says_else(double reference, double candidate, Spelling spelling) {
 
 std::vector<std::uint64_t> flipped_tokens(const Decision& decision) {
   const auto reader = [](const compare::TensorRef& tensor) {
-    return compare::make_reader(*tensor.source, *tensor.view, compare::Replicas::kFirstOnly);
+    return tensor.open(compare::Replicas::kFirstOnly);
   };
   const auto reference = reader(decision.reference);
   const auto candidate = reader(decision.candidate);

@@ -14,7 +14,7 @@ TokenRows::TokenRows(const compare::TensorRef& tensor, std::uint64_t tokens)
   std::uint64_t length = 1;
   for (std::size_t d = *dims; d < shape.size(); ++d) length *= shape[d];
   values_.resize(length);
-  reader_ = compare::make_reader(*tensor_.source, *tensor_.view, compare::Replicas::kFirstOnly);
+  reader_ = tensor_.open(compare::Replicas::kFirstOnly);
 }
 
 std::span<const double> TokenRows::row(std::uint64_t token) {

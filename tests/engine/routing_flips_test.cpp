@@ -246,5 +246,115 @@ TEST_CASE("copies of the choice that disagree are a conflict, not flips") {
   CHECK(out.routers.empty());
 }
 
+// A router that recorded its scores, or what it was given, and not what it chose.
+struct Silent {
+  Table inputs{{1, 1 - kNear}, {2, 1}, {1, 3}, {-5, -5}};
+  Table outputs{{10, 10}, {10, 20}, {30, 40}, {50, 60}};
+  std::vector<std::size_t> rows{2, 1, 1};  // of the experts; 0: it did not run
+  bool with_scores = true;
+  bool with_experts = false;
+
+  MemoryTrace made() const {
+    MemoryTrace trace;
+    put(trace, "layers.0.mlp.gate", Kind::kInput, inputs);
+    put(trace, "layers.0.mlp.gate.weight", Kind::kParam, kWeight);
+    if (with_scores) {
+      Table scores;
+      for (const auto& x : inputs) {
+        std::vector<double>& row = scores.emplace_back();
+        for (const auto& w : kWeight) row.push_back(x[0] * w[0] + x[1] * w[1]);
+      }
+      put(trace, "layers.0.mlp.gate", Kind::kOutput, scores);
+    }
+    for (std::size_t e = 0; with_experts && e < rows.size(); ++e) {
+      if (rows[e] == 0) continue;
+      const std::string name = "layers.0.mlp.experts." + std::to_string(e);
+      put(trace, name, Kind::kInput, Table(rows[e], {1, 2}));
+      put(trace, name, Kind::kOutput, Table(rows[e], {3, 4}));
+    }
+    put(trace, "layers.0.mlp", Kind::kOutput, outputs);
+    const auto module = [&trace](const std::string& name, std::vector<std::string> from) {
+      trace::Module made;
+      made.name = name;
+      made.computed_from = std::move(from);
+      trace.edit().modules.push_back(made);
+    };
+    module("layers.0.mlp", {"layers.0.mlp.gate"});
+    module("layers.0.mlp.gate", {});
+    for (std::size_t e = 0; with_experts && e < rows.size(); ++e) {
+      module("layers.0.mlp.experts." + std::to_string(e), {});
+    }
+    return trace;
+  }
+};
+
+Silent flipped_in_silence(Silent run = {}) {
+  run.inputs[0] = {1 - kNear, 1};
+  run.outputs[0] = {99, 99};
+  run.rows = {1, 2, 1};
+  return run;
+}
+
+CompareReport compared(const Silent& reference, const Silent& candidate) {
+  return compare_traces(reference.made(), candidate.made(), {}, {{}, 1});
+}
+
+TEST_CASE("a choice that was not recorded follows from the scores") {
+  const CompareReport out = compared(Silent{}, flipped_in_silence());
+  REQUIRE(out.routers.size() == 1);
+  CHECK(out.routers[0].flipped == 1);
+  CHECK(outcome_of(out, "layers.0.mlp") == Outcome::kMatch);
+  CHECK(out.findings.empty());
+}
+
+TEST_CASE("a choice that was not recorded follows from the router's input and weight") {
+  Silent reference;
+  reference.with_scores = false;
+  const CompareReport out = compared(reference, flipped_in_silence(reference));
+  REQUIRE(out.routers.size() == 1);
+  CHECK(outcome_of(out, "layers.0.mlp") == Outcome::kMatch);
+  CHECK(out.findings.empty());
+}
+
+TEST_CASE("experts that were given other tokens are not judged, if the choices say so") {
+  Silent reference;
+  reference.with_experts = true;
+  const CompareReport out = compared(reference, flipped_in_silence(reference));
+  CHECK(out.findings.empty());
+  CHECK(out.verdict == report::Verdict::kInconclusive);
+  CHECK(outcome_of(out, "layers.0.mlp.experts.0") == Outcome::kAfterRoutingFlip);
+  CHECK(outcome_of(out, "layers.0.mlp.experts.1", Kind::kInput) == Outcome::kAfterRoutingFlip);
+  CHECK(outcome_of(out, "layers.0.mlp.experts.2") == Outcome::kMatch);
+}
+
+TEST_CASE("an expert that no token went to any more is not missing") {
+  Silent reference;
+  reference.with_experts = true;
+  reference.inputs[1] = {1, 3};  // expert 1 now, so that token 0 is expert 0's only one
+  reference.rows = {1, 2, 1};
+  Silent candidate = flipped_in_silence(reference);
+  candidate.rows = {0, 3, 1};
+  const CompareReport out = compared(reference, candidate);
+  CHECK(out.findings.empty());
+  CHECK(outcome_of(out, "layers.0.mlp.experts.0") == Outcome::kAfterRoutingFlip);
+}
+
+TEST_CASE("rows that the choices do not explain stay findings") {
+  Silent reference;
+  reference.with_experts = true;
+  Silent lost = flipped_in_silence(reference);
+  lost.rows = {1, 3, 1};  // expert 1 was given a token that did not choose it
+  CHECK(compared(reference, lost).verdict == report::Verdict::kDiverged);
+  Silent wrong = reference;
+  wrong.rows = {1, 2, 1};  // no choice changed
+  CHECK(compared(reference, wrong).verdict == report::Verdict::kDiverged);
+}
+
+TEST_CASE("another row than the flipped one stays a finding") {
+  Silent candidate = flipped_in_silence();
+  candidate.outputs[2] = {30, 41};
+  CHECK(compared(Silent{}, candidate).verdict == report::Verdict::kDiverged);
+}
+
 }  // namespace
 }  // namespace ttrace::engine
