@@ -1,4 +1,4 @@
-// The file given as --resume: what is finished of a comparison, line by line. schemas/state-v1.md.
+// The file given as --resume: what is finished of a comparison, line by line. schemas/state-v2.md.
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@ std::string version_text() {
                       "instruction sets: ", instruction_sets(), "\n", "cuda: ", TTRACE_CUDA_TOOLKIT,
                       "\n", "mpi: ", mpi_module_words(), "\n",
                       "hdf5: ", trace::hdf5::library_version(), "\n",
-                      "formats: ttrace.manifest/2, ttrace.report/1");
+                      "formats: ttrace.manifest/2, ttrace.report/2");
 }
 
 }  // namespace ttrace::app

@@ -1,4 +1,4 @@
-// Routing flips in the JSON report: schemas/report-v1.md.
+// Routing flips in the JSON report: schemas/report-v2.md.
 #pragma once
 
 #include <nlohmann/json.hpp>

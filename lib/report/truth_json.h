@@ -1,4 +1,4 @@
-// The second opinion in the JSON report: schemas/report-v1.md.
+// The second opinion in the JSON report: schemas/report-v2.md.
 #pragma once
 
 #include <nlohmann/json.hpp>

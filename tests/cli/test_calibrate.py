@@ -11,6 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 from conformance.write_trace import Tensor, write_candidate, write_reference
+from support.reports import findings, read_report
 from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY
 
 from .conftest import Run
@@ -18,12 +19,9 @@ from .small_traces import check_answer, check_diverged, check_match, check_refus
 
 TINY = REPOSITORY / "testdata" / "tiny_gpt"
 NOISE = [TINY / f"noise{seed}.h5" for seed in (1, 2, 3)]
-SCHEMAS = {
-    name: jsonschema.Draft202012Validator(
-        json.loads((REPOSITORY / "schemas" / f"{name}.schema.json").read_text())
-    )
-    for name in ("tolerance", "report")
-}
+SCHEMA = jsonschema.Draft202012Validator(
+    json.loads((REPOSITORY / "schemas" / "tolerance.schema.json").read_text())
+)
 ROWS, COLUMNS = 64, 128
 
 
@@ -32,12 +30,6 @@ def calibrated(ttrace: Run, out: Path, *more: str | Path, ref: Path = TINY / "re
     done = ttrace("calibrate", ref, *noise, "-o", out, *more)
     check_answer(done, MATCH, "CALIBRATED  ")
     return json.loads(out.read_text())
-
-
-def report(path: Path) -> Any:
-    made = json.loads(path.read_text())
-    SCHEMAS["report"].validate(made)
-    return made
 
 
 def write_runs(folder: Path, error: np.ndarray | float = 0.0) -> tuple[Path, Path]:
@@ -62,7 +54,7 @@ def write_runs(folder: Path, error: np.ndarray | float = 0.0) -> tuple[Path, Pat
 def test_the_file_is_as_its_schema_says_and_holds_the_numbers(tmp_path: Path, ttrace: Run) -> None:
     ref, _ = write_runs(tmp_path)
     made = calibrated(ttrace, tmp_path / "tol.json", ref=ref)
-    SCHEMAS["tolerance"].validate(made)
+    SCHEMA.validate(made)
     (tensor,) = made["tensors"]
 
     def values(path: Path) -> np.ndarray:
@@ -92,7 +84,7 @@ def test_the_file_is_as_its_schema_says_and_holds_the_numbers(tmp_path: Path, tt
 def test_file_and_noise_runs_judge_alike(
     tmp_path: Path, ttrace: Run, run: str, exit_code: int
 ) -> None:
-    SCHEMAS["tolerance"].validate(calibrated(ttrace, tmp_path / "tol.json"))
+    SCHEMA.validate(calibrated(ttrace, tmp_path / "tol.json"))
     noise = [word for path in NOISE for word in ("--noise", path)]
     ways = {"noise": noise, "file": ["--tolerance", tmp_path / "tol.json"]}
     reports = {}
@@ -100,7 +92,7 @@ def test_file_and_noise_runs_judge_alike(
         out = tmp_path / f"{way}.json"
         done = ttrace("compare", TINY / "ref.h5", TINY / run, *flags, "--json", out)
         assert done.returncode == exit_code, done.stderr
-        reports[way] = report(out)
+        reports[way] = read_report(out)
     assert reports["file"]["tolerance"].pop("file") == str(tmp_path / "tol.json")
     for made in reports.values():
         del made["environment"]
@@ -117,7 +109,7 @@ def test_a_fault_in_a_few_rows_is_found_by_its_part_and_placed(tmp_path: Path, t
     done = ttrace("compare", ref, run, *flags)
     check_diverged(done, "fc · output · step 0")
     assert "40 to 47 of 64 along dimension 0" in done.stdout
-    (finding,) = report(out)["frontier"]
+    (finding,) = findings(read_report(out))
     assert finding["difference_norm"] < finding["allowed_norm"]
     worst = finding["slices"][0]
     assert (worst["what"], worst["origin"], worst["extent"]) == ("block", [40, 0], [8, COLUMNS])
@@ -141,7 +133,7 @@ def test_healthy_parts_pass(tmp_path: Path, ttrace: Run) -> None:
     out = tmp_path / "out.json"
     flags = ["--tolerance", tmp_path / "tol.json", "--json", out]
     check_match(ttrace("compare", ref, run, *flags), 1)
-    (result,) = report(out)["results"]
+    (result,) = read_report(out)["results"]
     assert result["rule"] == "noise" and "slices" not in result
     assert 0 < result["closest_slice"]["error"] < result["closest_slice"]["allowed"]
 
@@ -149,7 +141,7 @@ def test_healthy_parts_pass(tmp_path: Path, ttrace: Run) -> None:
 def with_rules(path: Path, *rules: dict[str, Any]) -> Path:
     made = json.loads(path.read_text())
     made["rules"] = list(rules)
-    SCHEMAS["tolerance"].validate(made)
+    SCHEMA.validate(made)
     path.write_text(json.dumps(made))
     return path
 
@@ -163,7 +155,7 @@ def test_rules_change_what_is_allowed_and_are_named(tmp_path: Path, ttrace: Run)
     def compare(*rules: dict[str, Any]) -> Any:
         flags = ["--tolerance", with_rules(tol, *rules), "--json", out]
         done = ttrace("compare", ref, run, *flags)
-        made = report(out)
+        made = read_report(out)
         assert done.returncode == made["exit_code"]
         return made, made["results"][0]
 
@@ -188,7 +180,7 @@ def test_a_skipped_tensor_is_counted_and_comes_back_after_its_day(
     done = ttrace("compare", ref, run, "--tolerance", tol, "--json", out)
     # Nothing else is there, so nothing was checked: that is no match.
     assert done.returncode == 3
-    assert report(out)["results"][0]["reason"] == "policy:0: issue 7 (until 2999-12-31)"
+    assert read_report(out)["results"][0]["reason"] == "policy:0: issue 7 (until 2999-12-31)"
     with_rules(tol, {"name": "fc", "skip": "issue 7", "until": "2020-01-31"})
     done = ttrace("compare", ref, run, "--tolerance", tol)
     assert done.returncode == DIVERGED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -10,18 +9,15 @@ import subprocess
 import time
 from pathlib import Path
 
-import jsonschema
 import pytest
+from support.reports import read_report
 from support.same_report import json_but_environment
-from support.ttrace_cli import INCONCLUSIVE, REPOSITORY, ttrace_binary
+from support.ttrace_cli import INCONCLUSIVE, ttrace_binary
 
 from .conftest import Run
 from .slow_traces import SLOW, write_slow_tensor, write_zeros
 from .small_traces import check_match, check_refused
 
-SCHEMA = jsonschema.Draft202012Validator(
-    json.loads((REPOSITORY / "schemas" / "report.schema.json").read_text())
-)
 TENSORS = len(SLOW)
 SECONDS = 120
 
@@ -63,8 +59,7 @@ def test_it_ends_with_what_is_known(
     assert first, out
     measured = int(first[1])
     assert 2 <= measured < TENSORS
-    report = json.loads((tmp_path / "report.json").read_text())
-    SCHEMA.validate(report)
+    report = read_report(tmp_path / "report.json")
     assert report["counts"]["skipped_by_rule"] == TENSORS - measured
     assert report["counts"]["match"] == measured
     left = [r["reason"] for r in report["results"] if r["outcome"] == "skipped_by_rule"]
@@ -101,5 +96,5 @@ def test_an_interrupted_part_is_not_merged(ttrace: Run, tmp_path: Path, pair: li
     process = begun(tmp_path / "state", 3, *pair, "--part", "1/1", "--json", file)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=SECONDS) == INCONCLUSIVE
-    SCHEMA.validate(json.loads(file.read_text()))
+    read_report(file)
     check_refused(ttrace("report", "merge", file), f"{file}: part 1 was interrupted; run it again")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import jsonschema
 import numpy as np
-from support.ttrace_cli import DIVERGED, INCONCLUSIVE, REPOSITORY
+from support.reports import findings, read_report
+from support.text_report import evidence
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE
 
 from .conftest import Run
 from .rank_files import Held, add_to, entry, mesh, write_json, write_run, write_single
 from .small_traces import check_answer, check_diverged, check_match, check_refused
 
-REPORT = jsonschema.Draft202012Validator(
-    json.loads((REPOSITORY / "schemas" / "report.schema.json").read_text())
-)
 GROUPS, HIDDEN, VOCABULARY, PADDED = 4, 6, 50, 56
 TP = {"": mesh(tp=2)}
 
@@ -105,8 +102,7 @@ def write_models(folder: Path) -> tuple[Path, Path, Path]:
 
 def compared(ttrace: Run, folder: Path, *arguments: str | Path) -> tuple[str, dict]:
     done = ttrace("compare", *arguments, "--json", folder / "report.json")
-    report = json.loads((folder / "report.json").read_text())
-    REPORT.validate(report)
+    report = read_report(folder / "report.json")
     assert done.returncode == report["exit_code"]
     return done.stdout, report
 
@@ -134,12 +130,10 @@ def test_an_error_in_one_part_on_one_rank_is_found_there(ttrace: Run, tmp_path: 
     text, report = compared(ttrace, tmp_path, reference, run, "--map", rules)
     check_answer(ttrace("compare", reference, run, "--map", rules), DIVERGED, "DIVERGED  first at ")
     assert text.startswith(f"DIVERGED  first at {QKV} · param · step 0")
-    [finding] = report["frontier"]
+    [finding] = findings(report)
     assert finding["ranks"] == [1]
     # Row 7 of k is row 1 of group 2, whose rows begin at 24, with six of q before those of k.
-    lines = dict(
-        line.strip().split(maxsplit=1) for line in text.splitlines() if line[:5] == " " * 5
-    )
+    lines = evidence(text)
     assert "k_proj" in lines["where"]
     assert "on rank 1" in lines["where"]
     assert "1 of 6 shards differ" in lines["where"]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import numpy as np
 import pytest
-from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY
+from support.reports import findings, read_report
+from support.text_report import evidence
+from support.ttrace_cli import DIVERGED, MATCH
 
 from .conftest import Run
 from .rank_files import Held, add_to, entry, mesh, write_run, write_single
 from .small_traces import check_answer, check_match
 
-REPORT = jsonschema.Draft202012Validator(
-    json.loads((REPOSITORY / "schemas" / "report.schema.json").read_text())
-)
 SAMPLES, FEATURES = 4, 3
 MODULES = [
     {"name": "fc1"},
@@ -139,13 +137,10 @@ def test_a_wrong_micro_batch_is_found_with_its_rank(ttrace: Run, tmp_path: Path,
     path = tmp_path / "report.json"
     done = ttrace("compare", big, run, "--json", path)
     check_answer(done, DIVERGED, f"DIVERGED  first at {name} · output · step 0")
-    report = json.loads(path.read_text())
-    REPORT.validate(report)
-    [finding] = report["frontier"]
+    report = read_report(path)
+    [finding] = findings(report)
     assert finding["ranks"] == [1]
-    lines = dict(
-        line.strip().split(maxsplit=1) for line in done.stdout.splitlines() if line[:5] == " " * 5
-    )
+    lines = evidence(done.stdout)
     assert "(mb 3) on rank 1; 1 of 4 shards differ" in lines["where"]
     assert "[3:4, 0:3]" in lines["where"]
     assert lines["merged"].startswith("[4, 3] made of mb 0, mb 1, mb 2, mb 3; the first ")

@@ -7,18 +7,15 @@ import shutil
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import jsonschema
 import pytest
 from conformance.write_trace import sample_tensors, write_candidate, write_reference
+from support.reports import read_report
 from support.same_report import json_but_environment, text_but_environment
-from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, REPOSITORY, TESTDATA
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA
 
 from .conftest import Run
 from .small_traces import check_answer, check_refused, write_pair
 
-SCHEMA = jsonschema.Draft202012Validator(
-    json.loads((REPOSITORY / "schemas" / "report.schema.json").read_text())
-)
 NOISE = [flag for i in (1, 2, 3) for flag in ("--noise", TESTDATA / f"noise{i}.h5")]
 REF = TESTDATA / "ref.h5"
 
@@ -28,8 +25,7 @@ def parts_of(ttrace: Run, folder: Path, of: int, *arguments: str | Path) -> list
     for i, file in enumerate(files, 1):
         done = ttrace("compare", *arguments, "--part", f"{i}/{of}", "--json", file)
         assert done.returncode in (MATCH, DIVERGED, INCONCLUSIVE), done.stderr
-        report = json.loads(file.read_text())
-        SCHEMA.validate(report)
+        report = read_report(file)
         assert report["exit_code"] == done.returncode
         assert f"This is part {i} of {of} " in done.stdout
     return files

@@ -15,6 +15,7 @@ from conformance.write_trace import (
     write_candidate,
     write_dataset,
 )
+from support.reports import findings, read_report
 from support.ttrace_cli import DIVERGED, MATCH
 
 from .conftest import Run
@@ -50,7 +51,7 @@ def test_one_wrong_element_is_found_at_its_place(
     report = tmp_path / "report.json"
     done = ttrace("compare", tmp_path / "ref.h5", tmp_path / "run", "--json", report)
     assert done.returncode == DIVERGED
-    [finding] = json.loads(report.read_text())["frontier"]
+    [finding] = findings(read_report(report))
     assert finding["max_abs"]["index"] == [211, 650]
     assert finding["max_abs"]["rank"] == 1
     local = [61, 650] if placement == {"shard": 0} else [211, 300]

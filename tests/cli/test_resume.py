@@ -126,7 +126,7 @@ def test_files_that_are_no_state(
     ttrace: Run, tmp_path: Path, whole: tuple[str, str, bytes]
 ) -> None:
     ref, run = write_pair(tmp_path)
-    for content in (b"my thesis\n", b"my thesis", b"{}\n", b'{"schema":"ttrace.state/2"}\n', b"\0"):
+    for content in (b"my thesis\n", b"my thesis", b"{}\n", b'{"schema":"ttrace.state/1"}\n', b"\0"):
         file = tmp_path / "file"
         file.write_bytes(content)
         done = ttrace("compare", ref, run, "--resume", file)

@@ -6,27 +6,22 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
-from support.ttrace_cli import INCONCLUSIVE, REPOSITORY
+from support.reports import findings, read_report
+from support.ttrace_cli import INCONCLUSIVE
 
 from .conftest import Run
 from .small_moe import CHOSEN, EXPERTS, TOKENS, Array, Model, best, write_pair
 from .small_traces import check_answer, check_diverged
 
-SCHEMA = jsonschema.Draft202012Validator(
-    json.loads((REPOSITORY / "schemas" / "report.schema.json").read_text())
-)
 ROUNDING = 4e-4  # of fp16: a few tokens in two thousand flip
 
 
 def compared(ttrace: Run, ref: Path, run: Path) -> tuple[Any, Any]:
     out = ref.parent / "report.json"
     done = ttrace("compare", ref, run, "--json", out)
-    report = json.loads(out.read_text())
-    SCHEMA.validate(report)
-    return done, report
+    return done, read_report(out)
 
 
 def result(report: Any, name: str) -> Any:
@@ -141,7 +136,7 @@ def test_a_bug_in_the_experts_is_not_hidden_by_flips(tmp_path: Path, ttrace: Run
         ttrace, *write_pair(tmp_path, Model(seed=1, rounding=ROUNDING, after=louder))
     )
     check_diverged(done, "layers.0.mlp · output")
-    found = report["frontier"][0]
+    found = findings(report)[0]
     assert found["tokens_left_out"] == report["routing"][0]["flipped"]
     assert found["scale"] == pytest.approx(1.2, abs=0.02)
     assert "also without the rows" in found["reason"]

@@ -6,18 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 from conformance.write_trace import Tensor, write_candidate, write_reference
-from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, UNUSABLE
+from support.reports import findings, read_report
+from support.ttrace_cli import DIVERGED, MATCH, UNUSABLE
 
 from .conftest import Run
 from .small_traces import check_answer, check_refused
 
-SCHEMA = jsonschema.Draft202012Validator(
-    json.loads((REPOSITORY / "schemas" / "report.schema.json").read_text())
-)
 ROWS, COLUMNS = 12, 16
 EXACT = np.random.default_rng(7).standard_normal((ROWS, COLUMNS))
 
@@ -45,11 +42,9 @@ def compared(ttrace: Run, ref: Path, run: Path, truth: Path, *more: str | Path) 
     """The report and the text; verdict, exit code and outcomes are those without the truth."""
     out = ref.parent / "report.json"
     done = ttrace("compare", ref, run, "--truth", truth, "--json", out, *more)
-    report = json.loads(out.read_text())
-    SCHEMA.validate(report)
+    report = read_report(out)
     alone = ttrace("compare", ref, run, "--json", ref.parent / "alone.json", *more)
-    without = json.loads((ref.parent / "alone.json").read_text())
-    SCHEMA.validate(without)
+    without = read_report(ref.parent / "alone.json")
     assert (done.returncode, report["verdict"]) == (alone.returncode, without["verdict"])
     assert [r["outcome"] for r in report["results"]] == [r["outcome"] for r in without["results"]]
     assert "truth" not in without
@@ -73,7 +68,7 @@ def test_a_float64_truth_in_another_layout_gives_the_ratio(tmp_path: Path, ttrac
         "ratio": pytest.approx(off / own, rel=1e-12),
         "left_out": 0,
     }
-    assert report["frontier"][0]["truth"] == result["truth"]
+    assert findings(report)[0]["truth"] == result["truth"]
     assert report["truth"]["worst"] == {"ratio": result["truth"]["ratio"], "key": result["key"]}
     assert (report["truth"]["compared"], report["truth"]["ranks"]) == (1, 2)
     assert f"     truth    error {off / own:.0f} × that of the reference" in done.stdout

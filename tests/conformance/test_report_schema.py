@@ -1,4 +1,4 @@
-"""Reports of real comparisons follow schemas/report.schema.json."""
+"""Reports of real comparisons follow schemas/report-v2.schema.json, or version 1's."""
 
 from __future__ import annotations
 
@@ -11,21 +11,30 @@ import h5py
 import jsonschema
 import numpy as np
 import pytest
-from support.ttrace_cli import REPOSITORY, TESTDATA
+from support.reports import SCHEMA_FILES, by_id, findings, read_report, result_of, validator
+from support.ttrace_cli import TESTDATA
 
 from .conftest import Run
 from .write_trace import Tensor, sample_tensors, write_candidate, write_reference
 
-SCHEMA = json.loads((REPOSITORY / "schemas" / "report.schema.json").read_text())
-VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 NOISE = [flag for i in (1, 2, 3) for flag in ("--noise", TESTDATA / f"noise{i}.h5")]
+
+
+@pytest.fixture(params=[2, 1])
+def version(request: pytest.FixtureRequest, ttrace: Run) -> list[str]:
+    """Flags that ask for the version; the newest is written unasked."""
+    if request.param == 2:
+        return []
+    if "--report-version" not in ttrace("compare", "--help").stdout:
+        pytest.skip("this build has no --report-version")
+    return ["--report-version", str(request.param)]
 
 
 def report_of(ttrace: Run, folder: Path, *arguments: str | Path) -> dict:
     path = folder / "report.json"
     done = ttrace("compare", *arguments, "--json", path)
-    report = json.loads(path.read_text(), parse_constant=lambda word: pytest.fail(word))
-    VALIDATOR.validate(report)
+    report = read_report(path)
+    assert report["schema"] == ("ttrace.report/1" if "1" in arguments else "ttrace.report/2")
     assert done.returncode == report["exit_code"]
     assert done.stdout.startswith(report["verdict"].upper())
     counts = dict(report["counts"])
@@ -33,35 +42,104 @@ def report_of(ttrace: Run, folder: Path, *arguments: str | Path) -> dict:
     return report
 
 
-def test_the_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+@pytest.mark.parametrize("schema", SCHEMA_FILES)
+def test_the_schema_is_a_schema(schema: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(validator(schema).schema)
 
 
 @pytest.mark.parametrize("noise", [[], NOISE], ids=["fallback", "noise"])
-def test_a_match(ttrace: Run, tmp_path: Path, noise: list) -> None:
-    report = report_of(ttrace, tmp_path, TESTDATA / "ref.h5", TESTDATA / "tp2sp", *noise)
+def test_a_match(ttrace: Run, tmp_path: Path, noise: list, version: list[str]) -> None:
+    report = report_of(ttrace, tmp_path, TESTDATA / "ref.h5", TESTDATA / "tp2sp", *noise, *version)
     assert report["verdict"] == "match"
     assert report["tolerance"]["rule"] == ("noise" if noise else "fallback")
 
 
-def test_a_divergence(ttrace: Run, tmp_path: Path) -> None:
-    report = report_of(ttrace, tmp_path, TESTDATA / "ref.h5", TESTDATA / "tp2sp_p12", *NOISE)
+def test_how_sharp_a_match_was(ttrace: Run, tmp_path: Path) -> None:
+    report = report_of(ttrace, tmp_path, TESTDATA / "ref.h5", TESTDATA / "tp2sp", *NOISE)
+    (sharpness,) = report["tolerance"]["sharpness"]
+    judged = [
+        result["allowed"]
+        for result in report["results"]
+        if result.get("rule") == "noise" and result["reference_norm"] > 0
+    ]
+    assert sharpness == {
+        "precision": "f32",
+        "tensors": len(judged),
+        "median": sorted(judged)[len(judged) // 2],
+        "widest": max(judged),
+    }
+
+
+def test_a_divergence(ttrace: Run, tmp_path: Path, version: list[str]) -> None:
+    runs = (TESTDATA / "ref.h5", TESTDATA / "tp2sp_p12")
+    report = report_of(ttrace, tmp_path, *runs, *NOISE, *version)
     assert report["verdict"] == "diverged"
     assert len(report["frontier"]) == 10
 
 
-def test_a_lost_rank(ttrace: Run, tmp_path: Path) -> None:
+def test_findings_alike_are_a_group(ttrace: Run, tmp_path: Path) -> None:
+    runs = (TESTDATA / "ref.h5", TESTDATA / "tp2sp_p12")
+    report = report_of(ttrace, tmp_path, *runs, *NOISE)
+    (group,) = report["groups"]
+    assert group["findings"] == [finding["id"] for finding in report["frontier"]]
+    assert group["id"].startswith("group:0/-/main_grad/") and group["id"].endswith("/0/0")
+    assert "10 LayerNorm parameters" in group["title"]
+    for finding in findings(report):
+        assert finding["members"] == [finding["id"]]
+        assert finding["downstream_total"] == len(finding["downstream"]) > 0
+        # The gradient norm, and the updated parameter.
+        kinds = {by_id(report)[id]["key"]["kind"] for id in finding["downstream"]}
+        assert kinds <= {"grad_norm", "param_after_step"}
+
+
+def test_a_large_group_is_listed_in_short_and_has_few_slices(ttrace: Run, tmp_path: Path) -> None:
+    def tensors(factor: float) -> list[Tensor]:
+        random = np.random.default_rng(7)
+        numbers = [random.standard_normal((64, 64)) for _ in range(40)]
+        return [
+            Tensor(f"layers.{i}", "output", "float32", (factor * n).astype("<f4"), {"shard": 0})
+            for i, n in enumerate(numbers)
+        ]
+
+    write_reference(tmp_path / "ref.h5", tensors(1))
+    write_reference(tmp_path / "noise.h5", tensors(1 + 1e-6))
+    write_candidate(tmp_path / "run", tensors(1.5))
+    runs = (tmp_path / "ref.h5", tmp_path / "run", "--noise", tmp_path / "noise.h5")
+    report = report_of(ttrace, tmp_path, *runs)
+    assert len(report["frontier"]) == 40
+    (group,) = report["groups"]
+    in_full = [item for item in report["frontier"] if "causes" in item]
+    assert 16 <= len(in_full) <= 17 and group["shown"] in {item["id"] for item in in_full}
+    for result in report["results"]:
+        beyond, written = result["slices_beyond"], result.get("slices", [])
+        assert beyond > 4 and "closest_slice" not in result
+        assert len(written) == (4 if result["id"] in {i["id"] for i in in_full} else 0)
+        used = [part["passing_multiplier"] for part in written]
+        assert used == sorted(used, reverse=True)
+
+
+def test_a_lost_rank(ttrace: Run, tmp_path: Path, version: list[str]) -> None:
     shutil.copytree(TESTDATA / "tp2sp", tmp_path / "run")
     (tmp_path / "run" / "rank_00001.h5").unlink()
-    report = report_of(ttrace, tmp_path, TESTDATA / "ref.h5", tmp_path / "run")
+    report = report_of(ttrace, tmp_path, TESTDATA / "ref.h5", tmp_path / "run", *version)
     assert report["verdict"] == "inconclusive"
     assert report["counts"]["unreadable"] > 0
     assert len(report["warnings"]) == 1
 
 
-def test_every_outcome_and_numbers_that_are_not_finite(ttrace: Run, tmp_path: Path) -> None:
-    def floats(name: str, *values: float) -> Tensor:
-        return Tensor(name, "output", "float32", np.array(values, "<f4"))
+def leave_out(run: Path, **recorded: object) -> None:
+    """Says in the manifest what the run was told to record."""
+    path = run / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["run"] = {"recorded": {"modules": None, "steps": [0], **recorded}}
+    path.write_text(json.dumps(manifest))
+
+
+def test_every_outcome_and_numbers_that_are_not_finite(
+    ttrace: Run, tmp_path: Path, version: list[str]
+) -> None:
+    def floats(name: str, *values: float, kind: str = "output") -> Tensor:
+        return Tensor(name, kind, "float32", np.array(values, "<f4"))
 
     nan = float("nan")
     reference = [
@@ -72,6 +150,7 @@ def test_every_outcome_and_numbers_that_are_not_finite(ttrace: Run, tmp_path: Pa
         floats("lost", 1, 2),
         floats("missing", 1, 2),
         floats("noisy", 1, 2),
+        floats("left out", 1, 2, kind="scalar"),
         *sample_tensors(),
     ]
     candidate = [
@@ -89,48 +168,73 @@ def test_every_outcome_and_numbers_that_are_not_finite(ttrace: Run, tmp_path: Pa
     write_reference(tmp_path / "ref.h5", reference)
     write_reference(tmp_path / "noise.h5", noise)
     write_candidate(tmp_path / "run", candidate)
+    leave_out(tmp_path / "run", kinds=sorted({tensor.kind for tensor in candidate}))
     with h5py.File(tmp_path / "run" / "rank_00000.h5", "a") as file:
         del file["step_000000/output/lost"]
         file["step_000000/output/fc"] = file["step_000000/mb_0000/output/fc"][()] + 1
         file["step_000000/buffer/mask"][0, 0] ^= True
         file["step_000000/main_grad/fc.weight"][0, 0] = 5
     runs = (tmp_path / "ref.h5", tmp_path / "run", "--noise", tmp_path / "noise.h5")
-    report = report_of(ttrace, tmp_path, *runs, "--skip", "act")
-    # What routers bring about: tests/cli/test_routing_flips.py. The others need a collector that was
-    # told to leave something out, or an optimizer that cannot be replayed.
-    elsewhere = {"routing_flip", "after_routing_flip", "not_judged", "not_recorded"}
+    report = report_of(ttrace, tmp_path, *runs, "--skip", "act", *version)
+    # What routers bring about: tests/cli/test_routing_flips.py.
+    elsewhere = {"routing_flip", "after_routing_flip"}
     counts = {name: n for name, n in report["counts"].items() if name not in elsewhere}
     assert all(counts.values()), counts
     text = json.dumps(report)
     assert '"inf"' in text
+    if report["schema"] == "ttrace.report/1":
+        return
+    told = {name: result_of(report, f"0/-/output/{name}/0/0") for name in ("nan", "zero", "shape")}
+    assert told["nan"]["nonfinite"]["different"] == 1 and "nonfinite" not in told["zero"]
+    assert told["shape"]["outcome"] == "incomparable" and "error" not in told["shape"]
+    assert {f["outcome"] for f in findings(report)} >= {"incomparable", "missing", "extra"}
 
 
-def test_no_common_tensor(ttrace: Run, tmp_path: Path) -> None:
+def test_no_common_tensor(ttrace: Run, tmp_path: Path, version: list[str]) -> None:
     write_reference(tmp_path / "ref.h5", sample_tensors()[:1])
     write_candidate(tmp_path / "run", sample_tensors()[1:])
-    report = report_of(ttrace, tmp_path, tmp_path / "ref.h5", tmp_path / "run")
+    report = report_of(ttrace, tmp_path, tmp_path / "ref.h5", tmp_path / "run", *version)
     assert report["verdict"] == "inconclusive"
 
 
-def test_the_schema_refuses_what_is_not_a_report(ttrace: Run, tmp_path: Path) -> None:
-    report = report_of(ttrace, tmp_path, TESTDATA / "ref.h5", TESTDATA / "tp2sp_p12")
-    for path, value in [
-        (("more",), 1),
-        (("exit_code",), 0),
-        (("why",), "because"),
-        (("frontier",), []),
-        (("results", 0, "more"), 1),
-        (("results", 0, "error"), "a lot"),
-        (("results", 0, "outcome"), "missing"),
-        (("frontier", 0, "more"), 1),
-        (("frontier", 0, "outcome"), "match"),
-        (("frontier", 0, "causes", 0, "more"), 1),
-        (("counts", "more"), 1),
-        (("reference", "ranks"), -1),
-    ]:
+CHANGES = [
+    (("more",), 1),
+    (("exit_code",), 0),
+    (("why",), "because"),
+    (("frontier",), []),
+    (("results", 0, "more"), 1),
+    (("results", 0, "error"), "a lot"),
+    (("results", 0, "outcome"), "missing"),
+    (("frontier", 0, "more"), 1),
+    (("frontier", 0, "outcome"), "match"),
+    (("frontier", 0, "causes", 0, "more"), 1),
+    (("counts", "more"), 1),
+    (("reference", "ranks"), -1),
+]
+CHANGES_OF_2 = [
+    (("schema",), "ttrace.report/1"),
+    (("results", 0, "id"), "0/-/nothing"),
+    (("results", 0, "slices"), []),
+    (("frontier", 0, "id"), 7),
+    (("frontier", 0, "members"), []),
+    (("frontier", 0, "downstream", 0), {"step": 0}),
+    (("groups", 0, "findings"), []),
+    (("groups", 0, "more"), 1),
+    (("suspects",), [{"id": "0/-/loss/loss/0/0"}]),
+    (("tolerance", "sharpness", 0, "tensors"), 0),
+    (("kinds_in_neither",), ["a kind"]),
+]
+
+
+def test_the_schema_refuses_what_is_not_a_report(
+    ttrace: Run, tmp_path: Path, version: list[str]
+) -> None:
+    runs = (TESTDATA / "ref.h5", TESTDATA / "tp2sp_p12")
+    report = report_of(ttrace, tmp_path, *runs, *version)
+    for path, value in [*CHANGES, *([] if version else CHANGES_OF_2)]:
         changed = copy.deepcopy(report)
         part = changed
         for step in path[:-1]:
             part = part[step]
         part[path[-1]] = value
-        assert not VALIDATOR.is_valid(changed), path
+        assert not validator(report["schema"]).is_valid(changed), path

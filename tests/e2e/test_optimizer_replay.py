@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 import torch
-from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, run_ttrace
+from support.reports import findings, read_report
+from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
 from support.update_run import Case, Fault, Recorded, train, write
 
-SCHEMA = json.loads((REPOSITORY / "schemas" / "report.schema.json").read_text())
 BF16 = {"dtype": torch.bfloat16}
 MAIN = {"dtype": torch.bfloat16, "main_params": True}
 CASES = {
@@ -40,8 +39,7 @@ def compare(folder: Path, reference: Recorded, candidate: Recorded, zero: int = 
     run = write(folder / ("run" if zero > 1 else "run.h5"), candidate, zero=zero)
     done = run_ttrace("compare", ref, run, "--json", folder / "report.json")
     assert done.returncode in (MATCH, DIVERGED), (done.stdout, done.stderr)
-    report = json.loads((folder / "report.json").read_text())
-    jsonschema.Draft202012Validator(SCHEMA).validate(report)
+    report = read_report(folder / "report.json")
     report["text"] = done.stdout
     return report
 
@@ -130,11 +128,11 @@ def test_faults_are_named(case: str, fault: str, tmp_path: Path) -> None:
         for result in report["results"]
         if result["outcome"] == "diverged"
     }
-    assert {kind["key"]["kind"] for kind in report["frontier"]} == {"param_after_step"}
+    assert {kind["key"]["kind"] for kind in findings(report)} == {"param_after_step"}
     assert {(name, step) for name in names for step in steps} <= bad
     assert {name for name, _ in bad} <= FAULTS[fault][1]
     if fault == "stale":
-        causes = {cause["name"] for finding in report["frontier"] for cause in finding["causes"]}
+        causes = {cause["name"] for finding in findings(report) for cause in finding["causes"]}
         assert causes == {"stale"}
     (tmp_path / "other").mkdir()
     report = compare(tmp_path / "other", healthy, faulty)
@@ -146,8 +144,8 @@ def test_another_lr_than_the_reference_is_told(tmp_path: Path) -> None:
     reference, candidate = train(Case(steps=1)), train(Case(steps=1, lr=1.001e-2))
     report = compare(tmp_path, reference, candidate)
     assert report["verdict"] == "diverged"
-    assert {f["key"]["kind"] for f in report["frontier"]} == {"param_after_step"}
-    assert all("lr 0.01, in the reference 0.01" in f["reason"] for f in report["frontier"])
+    assert {f["key"]["kind"] for f in findings(report)} == {"param_after_step"}
+    assert all("lr 0.01, in the reference 0.01" in f["reason"] for f in findings(report))
     assert len(report["warnings"]) == 1
 
 
@@ -160,7 +158,7 @@ def test_half_a_range_that_is_not_updated(tmp_path: Path) -> None:
     faulty.tensors[0, "param_after_step", "fc.weight"] = after
     report = compare(tmp_path, recorded, faulty, zero=2)
     assert report["verdict"] == "diverged"
-    (finding,) = report["frontier"]
+    (finding,) = findings(report)
     assert finding["key"]["name"] == "fc.weight"
     assert finding["ranks"] == [1]
     worst = finding["replay"]["worst"]
@@ -202,7 +200,7 @@ def test_renamed_and_split_parameters_are_replayed(tmp_path: Path) -> None:
         "compare", ref, run, "--map", tmp_path / "map.json", "--json", tmp_path / "report.json"
     )
     assert done.returncode == MATCH, (done.stdout, done.stderr)
-    report = json.loads((tmp_path / "report.json").read_text())
+    report = read_report(tmp_path / "report.json")
     assert {r["rule"] for r in updated(report)} == {"replay"}
     assert len(updated(report, "lower.weight")) == len(updated(report, "one.bias")) == 1
 

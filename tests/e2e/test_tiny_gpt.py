@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from gallery.launch import launch
+from support.reports import findings, read_report
 from support.ttrace_cli import TESTDATA, run_ttrace
 
 NORM_PARAMETERS = {
@@ -27,7 +27,7 @@ def compare(reference: Path, run: Path, noise: list[Path], folder: Path) -> tupl
     flags = [argument for path in noise for argument in ("--noise", str(path))]
     report = folder / "report.json"
     done = run_ttrace("compare", str(reference), str(run), *flags, "--json", str(report))
-    return done.returncode, done.stdout, json.loads(report.read_text())
+    return done.returncode, done.stdout, read_report(report)
 
 
 def check_healthy(exit_code: int, text: str, report: dict, tensors: int = 201) -> None:
@@ -41,11 +41,11 @@ def check_healthy(exit_code: int, text: str, report: dict, tensors: int = 201) -
 def check_p12(exit_code: int, text: str, report: dict) -> None:
     assert exit_code == 1, text
     assert text.startswith("DIVERGED  first at layers.0.norm1.weight · main_grad")
-    blamed = [finding["key"] for finding in report["frontier"]]
+    blamed = [finding["key"] for finding in findings(report)]
     assert {key["kind"] for key in blamed} == {"main_grad"}
     assert {key["name"] for key in blamed} == NORM_PARAMETERS
     assert len(blamed) == len(NORM_PARAMETERS)
-    for finding in report["frontier"]:
+    for finding in findings(report):
         assert finding["outcome"] == "replica_conflict"
         assert finding["replica_classes"] == [[0], [1]]
         assert finding["phase"] == "synchronisation"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grid
 import h5py
+from support.text_report import answer
 from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, run_ttrace
 
 HERE = Path(__file__).parent
@@ -41,7 +42,7 @@ def check_agreement(case, trace, reference, noise):
     linted = run_ttrace("lint", trace)
     assert linted.returncode == MATCH and linted.stdout.startswith("CLEAN"), linted.stdout
     compared = run_ttrace("compare", reference, trace, "--noise", *noise)
-    grid.add_row(case, trace, compared)
+    grid.add_row(case, trace, compared.returncode, answer(compared.stdout))
     assert compared.returncode == MATCH, compared.stdout + compared.stderr
     assert compared.stdout.startswith("MATCH"), compared.stdout
     assert grid.keys(trace) == grid.keys(reference)
@@ -52,7 +53,7 @@ def divergence(trace, reference, noise, first):
     assert run_ttrace("lint", trace).returncode == MATCH
     done = run_ttrace("compare", reference, trace, "--noise", *noise)
     assert done.returncode == DIVERGED, done.stdout + done.stderr
-    assert f"first at {first} " in done.stdout.splitlines()[0]
+    assert f"first at {first} " in answer(done.stdout)
     return done.stdout
 
 

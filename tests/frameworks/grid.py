@@ -47,23 +47,23 @@ def keys(path):
     return found
 
 
-def add_row(case, trace, compared):
-    """Adds a case to the table. compared: the finished `ttrace compare`, its output as text."""
+def add_row(case, trace, verdict, answer):
+    """Adds a case to the table. What `ttrace compare` said: exit code, first line of the text."""
     table = os.environ.get("TTRACE_TABLE")
     if not table:
         return
     told = manifest(trace)
     ranks = len(list(trace.glob("rank_*.h5"))) if trace.is_dir() else 1
     seconds = json.loads((trace.parent / f"seconds{ranks}.json").read_text(encoding="utf-8"))
-    used = re.search(r"used (\S+ %)", compared.stdout.splitlines()[0])
+    used = re.search(r"used (\S+ %)", answer)
     row = {
         "framework": told["run"]["framework"],
         "case": case,
         "ranks": ranks,
         "dtype": "/".join(sorted({e["dtype"] for e in told["tensors"] if e["kind"] == "param"})),
         "keys": Counter(key[0] for key in keys(trace)),
-        "verdict": compared.returncode,
-        "closest": used[1] if used else compared.stdout.splitlines()[0],
+        "verdict": verdict,
+        "closest": used[1] if used else answer,
         "seconds": round(seconds[trace.stem], 1),
     }
     with open(table, "a", encoding="utf-8") as file:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import agreement
 import megatron_cases
 import pytest
+from support.reports import findings, read_report
+from support.text_report import answer
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, run_ttrace
 
 HEALTHY = ("flipping_tp2_sp", "flipping_ep2")
@@ -26,7 +26,7 @@ def compared(runs, name, *more):
     done = run_ttrace(
         "compare", runs / "flipping.h5", runs / name, "--json", out, *more, timeout=600
     )
-    return done, json.loads(out.read_text(encoding="utf-8"))
+    return done, read_report(out)
 
 
 def noise(runs):
@@ -66,7 +66,7 @@ def test_without_noise_runs_no_router_is_a_finding(runs):
     for name in HEALTHY:
         _, report = compared(runs, name)
         flipped += flips_of(report)
-        assert not [found for found in report["frontier"] if "router" in found["key"]["name"]]
+        assert not [found for found in findings(report) if "router" in found["key"]["name"]]
     assert flipped > 0
 
 
@@ -80,7 +80,7 @@ def test_without_noise_runs_no_router_is_a_finding(runs):
 def test_a_wrong_choice_is_found_where_it_is_made(runs, name, why):
     done, report = compared(runs, name, *noise(runs))
     assert done.returncode == DIVERGED, done.stdout + done.stderr
-    assert "first at decoder.layers.0.mlp.router" in done.stdout.splitlines()[0]
+    assert "first at decoder.layers.0.mlp.router" in answer(done.stdout)
     first = report["routing"][0]
     assert first["key"]["name"] == "decoder.layers.0.mlp.router[1]"
     assert first["unexplained"] > first["tokens"] / 2

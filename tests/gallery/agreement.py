@@ -2,11 +2,12 @@
 
 import dataclasses
 import functools
-import json
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from support.reports import findings, read_report
+from support.text_report import answer
 from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
 
 from gallery.bugs import BUGS
@@ -40,8 +41,8 @@ class Agreement:
             counts = report["counts"]
             assert counts["match"] + counts.get("below_noise_floor", 0) == counts["total"], text
             assert report["frontier"] == [] and report["warnings"] == [], text
-            print(config, noise, text.splitlines()[0])
-        return text.splitlines()[0]
+            print(config, noise, answer(text))
+        return answer(text)
 
     def check_bug(self, config: Config) -> str:
         """With its one bug the run diverges first where the registry says, and nowhere else.
@@ -53,7 +54,7 @@ class Agreement:
         trace = traced(config, self._folder() / "run")
         text, report = self._compare(config, trace, SEEDS)
         assert report["verdict"] == "diverged", text
-        keys = [finding["key"] for finding in report["frontier"]]
+        keys = [finding["key"] for finding in findings(report)]
         assert keys[0]["kind"] == first_wrong.kind, text
         for key in keys:
             assert key["kind"] in (first_wrong.kind, *first_wrong.also), text
@@ -67,7 +68,7 @@ class Agreement:
         flags = [flag for run in runs[1:] for flag in ("--noise", run)]
         done = run_ttrace("compare", runs[0], trace, *flags, "--json", path)
         assert done.returncode in (MATCH, DIVERGED), done.stdout + done.stderr
-        return done.stdout, json.loads(path.read_text())
+        return done.stdout, read_report(path)
 
     def _trace_reference(self, alone: Config, seed: int) -> Path:
         trace = self._folder() / f"seed{seed}.h5"

@@ -1,0 +1,104 @@
+"""JSON reports of `ttrace compare`: read, held against their schema, and joined by their ids."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from support.ttrace_cli import REPOSITORY
+
+Json = dict[str, Any]
+
+SCHEMA_FILES = {
+    "ttrace.report/1": "report.schema.json",
+    "ttrace.report/2": "report-v2.schema.json",
+}
+
+
+# Numbers of version 2 have nine digits.
+DIGITS = 5.1e-9
+
+
+def nine_digits(value: float) -> float:
+    return float(f"{value:.9g}")
+
+
+@functools.cache
+def validator(schema: str = "ttrace.report/2") -> jsonschema.Draft202012Validator:
+    text = (REPOSITORY / "schemas" / SCHEMA_FILES[schema]).read_text(encoding="utf-8")
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+def read_report(path: Path) -> Json:
+    """The report, which is as the schema of its version says and refers to nothing it lacks."""
+    report = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    check_report(report)
+    return report
+
+
+def check_report(report: Json) -> None:
+    validator(report["schema"]).validate(report)
+    if report["schema"] != "ttrace.report/1":
+        _check_ids(report)
+
+
+def by_id(report: Json) -> dict[str, Json]:
+    """Id -> result."""
+    return {result["id"]: result for result in report["results"]}
+
+
+def result_of(report: Json, id: str) -> Json:
+    """The result with this id: "step/micro-batch/kind/name/call/copy"."""
+    return by_id(report)[id]
+
+
+def findings(report: Json) -> list[Json]:
+    """The frontier, each finding with the members of the result that it is of.
+
+    What is missing or extra as a whole has those of its first tensor. Settings are no tensors, and
+    not among them.
+    """
+    results = by_id(report)
+    return [
+        {**results[_first_result(item)], **item}
+        for item in report["frontier"]
+        if "setting" not in item
+    ]
+
+
+def settings(report: Json) -> list[Json]:
+    """What the optimizers were told differently."""
+    return [item for item in report["frontier"] if "setting" in item]
+
+
+def _first_result(item: Json) -> str:
+    return item["members"][0] if item["id"].startswith("group:") else item["id"]
+
+
+def _check_ids(report: Json) -> None:
+    results = by_id(report)
+    assert len(results) == len(report["results"])
+    for id, result in results.items():
+        key = result["key"]
+        microbatch = "-" if key["microbatch"] is None else key["microbatch"]
+        place = [key["step"], microbatch, key["kind"], key["name"], key["call"], key.get("copy", 0)]
+        assert id == "/".join(map(str, place))
+    frontier = {item["id"]: item for item in report["frontier"]}
+    assert len(frontier) == len(report["frontier"])
+    for item in report["frontier"]:
+        if "setting" in item:
+            assert set(item["updates"]) <= results.keys()
+            continue
+        assert item["outcome"] == results[_first_result(item)]["outcome"]
+        for name in ("members", "depends_on", "downstream"):
+            assert set(item.get(name, [])) <= results.keys(), (item["id"], name)
+    grouped = {id: group["id"] for group in report["groups"] for id in group["findings"]}
+    assert grouped == {id: item["group"] for id, item in frontier.items() if "group" in item}
+    for group in report["groups"]:
+        assert group["shown"] in group["findings"]
+    for suspect in report["suspects"]:
+        assert {suspect["id"], suspect["largest_before"] or suspect["id"]} <= results.keys()
