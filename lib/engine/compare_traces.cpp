@@ -73,7 +73,9 @@ std::vector<verdict::Node> nodes_of(const std::vector<Pair>& pairs,
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const layout::View& view =
         pairs[i].reference != nullptr ? *pairs[i].reference : *pairs[i].candidate;
-    const bool replayed = results[i].comparison && results[i].comparison->replay;
+    // Copies that differ follow from gradients whose copies do, whatever the replay says of each.
+    const bool replayed = results[i].comparison && results[i].comparison->replay &&
+                          results[i].outcome != Outcome::kReplicaConflict;
     nodes.push_back({pairs[i].key, view.order, replayed, holders_of(view)});
   }
   return nodes;

@@ -65,9 +65,16 @@ def check_diverged(done: CompletedProcess[str], first: str) -> None:
     check_answer(done, DIVERGED, f"DIVERGED  first at {first}")
 
 
-def check_match(done: CompletedProcess[str], count: int) -> None:
+SWAPPED = "so they look swapped"  # of a warning for a reference with more ranks than the candidate
+
+
+def check_match(done: CompletedProcess[str], count: int, *warnings: str) -> None:
+    """Exit code 0, and on stderr a line for each of `warnings`, and no other."""
     check_answer(done, MATCH, f"MATCH  {count} tensor")
-    assert done.stderr == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(warnings), done.stderr
+    for line, warning in zip(lines, warnings, strict=True):
+        assert line.startswith("ttrace: warning: ") and warning in line, done.stderr
 
 
 def check_answer(done: CompletedProcess[str], exit_code: int, start: str) -> None:

@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 from conformance.write_trace import Tensor, write_candidate, write_reference
+from support.text_report import evidence
 
 from .conftest import Run
 from .small_traces import (
@@ -155,7 +156,7 @@ def test_datasets_that_are_not_as_promised(
     done = compare(reference, run)
     check_inconclusive(done, f"{rank_file}: /step_000000", reason)
     if break_it is not with_a_linked_group:
-        check_inconclusive(done, "1 of 3 tensors were not checked", SHARDED, warnings=1)
+        check_inconclusive(done, "1 of 3 tensors could not be read", SHARDED, warnings=1)
     merged = ttrace("merge", run, "-o", tmp_path / "merged.h5")
     check_answer(merged, 3, "INCOMPLETE  ")
     assert reason in merged.stderr
@@ -239,7 +240,7 @@ def test_infinities_of_different_sign(compare: Run, tmp_path: Path) -> None:
 def test_nan_everywhere_on_both_sides(compare: Run, tmp_path: Path) -> None:
     nothing = [floats("a", NAN, NAN), floats("b", NAN)]
     done = compare_tensors(compare, tmp_path, nothing, nothing)
-    check_inconclusive(done, "2 incomparable", warnings=0)
+    check_inconclusive(done, "2 not judged", "no element is finite", warnings=0)
 
 
 def test_nan_in_the_same_places(compare: Run, tmp_path: Path) -> None:
@@ -249,7 +250,8 @@ def test_nan_in_the_same_places(compare: Run, tmp_path: Path) -> None:
 
 def test_values_whose_squares_overflow(compare: Run, tmp_path: Path) -> None:
     huge = [Tensor("a", "output", "float64", np.array([1e200, -1e200]))]
-    check_inconclusive(compare_tensors(compare, tmp_path, huge, huge), "1 incomparable")
+    done = compare_tensors(compare, tmp_path, huge, huge)
+    check_inconclusive(done, "1 not judged", "the squares of its values overflow", warnings=0)
 
 
 def test_tensors_without_dimensions(compare: Run, tmp_path: Path) -> None:
@@ -274,7 +276,11 @@ def test_a_copy_that_another_rank_does_not_have(compare: Run, tmp_path: Path) ->
 def test_another_class_of_type(compare: Run, tmp_path: Path) -> None:
     integers = [Tensor("a", "output", "int32", np.array([1, 2], "<i4"))]
     done = compare_tensors(compare, tmp_path, [floats("a", 1, 2)], integers)
-    check_inconclusive(done, "1 incomparable")
+    check_diverged(done, "a · output · step 0")
+    assert "1 incomparable" in done.stdout
+    assert evidence(done.stdout)["shapes"] == (
+        "reference [2] f32 (1 × [2] -> [2]); candidate [2] i32 (2 × [2] -> [2], replicas over tp)"
+    )
 
 
 def test_a_scale_that_is_not_finite_or_on_integers(compare: Run, tmp_path: Path) -> None:

@@ -11,7 +11,14 @@ import pytest
 from support.ttrace_cli import DIVERGED, MATCH, TESTDATA
 
 from .conftest import Run
-from .small_traces import check_answer, check_match, check_refused, edit_manifest, write_pair
+from .small_traces import (
+    SWAPPED,
+    check_answer,
+    check_match,
+    check_refused,
+    edit_manifest,
+    write_pair,
+)
 
 REFERENCE, HEALTHY, FAULTY = TESTDATA / "ref.h5", TESTDATA / "tp2sp", TESTDATA / "tp2sp_p12"
 SINGLE_FILES = [REFERENCE, *(TESTDATA / f"noise{i}.h5" for i in (1, 2, 3))]
@@ -92,8 +99,8 @@ def test_a_merged_trace_is_its_source_in_one_file(ttrace: Run, tmp_path: Path) -
     check_answer(done, MATCH, "MERGED  201 tensors (")
     assert done.stderr == ""
     check_answer(ttrace("lint", merged), MATCH, "CLEAN  201 tensors over 1 rank, 201 datasets")
-    for pair in ((merged, HEALTHY), (HEALTHY, merged)):
-        check_match(ttrace("compare", *pair, "--json", report), 201)
+    for *pair, warnings in ((merged, HEALTHY, ()), (HEALTHY, merged, (SWAPPED,))):
+        check_match(ttrace("compare", *pair, "--json", report), 201, *warnings)
         results = json.loads(report.read_text())["results"]
         against = [result.get("replay", {}).get("against_reference", result) for result in results]
         assert {numbers["difference_norm"] for numbers in against} == {0}

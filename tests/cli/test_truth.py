@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conformance.write_trace import Tensor, write_candidate, write_reference
-from support.reports import findings, read_report
+from support.reports import DIGITS, findings, read_report
 from support.ttrace_cli import DIVERGED, MATCH, UNUSABLE
 
 from .conftest import Run
@@ -63,9 +63,9 @@ def test_a_float64_truth_in_another_layout_gives_the_ratio(tmp_path: Path, ttrac
     size = np.linalg.norm(EXACT)
     assert result["truth"] == {
         "dtype": "float64",
-        "candidate_error": pytest.approx(off / size, rel=1e-12),
-        "reference_error": pytest.approx(own / size, rel=1e-12),
-        "ratio": pytest.approx(off / own, rel=1e-12),
+        "candidate_error": pytest.approx(off / size, rel=DIGITS),
+        "reference_error": pytest.approx(own / size, rel=DIGITS),
+        "ratio": pytest.approx(off / own, rel=DIGITS),
         "left_out": 0,
     }
     assert findings(report)[0]["truth"] == result["truth"]
@@ -150,7 +150,7 @@ def test_a_truth_that_cannot_be_used_is_refused(tmp_path: Path, ttrace: Run) -> 
     check_refused(ttrace("compare", ref, run, "--truth", tmp_path / "none.h5"), "none.h5")
     done = ttrace("compare", ref, run, "--truth", truth, "--json", truth / "manifest.json")
     assert done.returncode == UNUSABLE
-    assert json.loads((truth / "manifest.json").read_text())["schema"] == "ttrace.manifest/1"
+    assert json.loads((truth / "manifest.json").read_text())["schema"] == "ttrace.manifest/2"
 
 
 def test_a_truth_with_a_lost_rank_is_warned_of(tmp_path: Path, ttrace: Run) -> None:

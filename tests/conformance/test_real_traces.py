@@ -35,7 +35,9 @@ def test_every_tensor_has_numpys_sums(ttrace: Run, tmp_path: Path, name: str) ->
             expected["scale"] = math.fsum((r * c).ravel()) / math.fsum((r * r).ravel())
             expected["error"] = norm(d) / norm(r)
         replay = result.get("replay")
-        assert (replay is not None) == (key[2] in ("param_after_step", "grad_norm"))
+        # A norm that is off because its gradients are stays compared with the reference's.
+        replayed = ("param_after_step", "grad_norm")[: 1 if name == "tp2sp_p12" else 2]
+        assert (replay is not None) == (key[2] in replayed)
         if replay is not None:
             # Its own numbers are about what it should have been.
             own = expected.pop("candidate_norm")

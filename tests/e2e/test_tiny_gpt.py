@@ -88,7 +88,7 @@ def test_reference_and_noise_runs_agree_with_themselves(tmp_path: Path) -> None:
 
 def test_a_disturbed_run_in_the_place_of_the_candidate_is_told(tmp_path: Path) -> None:
     done = run_ttrace("compare", str(TESTDATA / "ref.h5"), str(TESTDATA / "noise1.h5"))
-    assert "is a disturbed run (seed 1)" in done.stderr
+    assert "is a perturbed run (seed 1)" in done.stderr
 
 
 BF16 = ("--precision", "bf16")

@@ -11,7 +11,8 @@ from power.store import Record, Store
 from power.tables import percent, share, table
 
 NOISE = {0: "none (fallback rule)", 1: "one", 3: "three"}
-PLACES = ("tensor", "shard", "block", "element", "scale", "replayed update")
+PARTS = ("shard", "block", "element", "scale")
+PLACES = ("tensor", *PARTS, "replayed update", "replayed gradient norm")
 
 
 def compared(store: Store, noise: int | None = None) -> list[Record]:
@@ -52,7 +53,7 @@ def by_noise(store: Store) -> str:
         row = [name, len(records), len(false), rate, _told_apart(records)]
         rows.append([*row, tensors, beyond, slices, unchecked])
     head = ["noise runs", "comparisons", "with an alarm", "", "of them", "tensors", "beyond"]
-    return table([*head, "slices beyond", "below the noise floor"], rows)
+    return table([*head, "slices beyond", "not checked"], rows)
 
 
 def by_precision_and_axis(store: Store, noise: int) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from support.reports import read_report
+from support.text_report import answer
 from support.ttrace_cli import UNUSABLE, run_ttrace
 
 Report = dict[str, Any]
 Result = dict[str, Any]
 Key = tuple[Any, ...]
 TIMEOUT = 900
-GOOD = {"match", "below_noise_floor", "skipped_by_rule"}
+UNCHECKED = {"below_noise_floor", "not_judged"}
+GOOD = {"match", "skipped_by_rule", *UNCHECKED}
 # Bins of the histograms of error over noise and error over limit: so many to a factor of ten.
 BINS = 10
 
@@ -31,10 +33,10 @@ def compare(reference: Path, run: Path, noise: Sequence[Path], scratch: Path) ->
     done = run_ttrace("compare", reference, run, *flags, "--json", file, timeout=TIMEOUT)
     if done.returncode == UNUSABLE or not file.exists():
         raise UnusableError(done.stderr or done.stdout)
-    report = json.loads(file.read_text(encoding="utf-8"))
+    report = read_report(file)
     file.unlink()
     assert report["exit_code"] == done.returncode
-    return {**report, "answer": done.stdout.splitlines()[0]}
+    return {**report, "answer": answer(done.stdout)}
 
 
 def key_of(entry: dict[str, Any]) -> Key:
@@ -61,7 +63,7 @@ def summary(report: Report) -> dict[str, Any]:
         "tensors": len(results),
         "kinds": Counter(result["key"]["kind"] for result in results),
         "rules": Counter(result.get("rule", "none") for result in results),
-        "unchecked": sum(result["outcome"] == "below_noise_floor" for result in results),
+        "unchecked": sum(result["outcome"] in UNCHECKED for result in results),
         "tensors_beyond": len(beyond),
         "slices_beyond": sum(result.get("slices_beyond", 0) for result in results),
         "beyond": [_facts(result) for result in beyond],
@@ -70,8 +72,9 @@ def summary(report: Report) -> dict[str, Any]:
 
 
 def worst(results: Sequence[Result]) -> dict[str, dict[str, Any]]:
-    """By what was judged (tensor, shard, block, element, replayed update): the largest share of its
-    limit, and where. Of a tensor's parts only the one closest to its limit is known."""
+    """By what was judged (tensor, shard, block, element, replayed value): the largest share of its
+    limit, and where. Of a tensor's parts only the one closest to its limit is known, and where
+    parts are beyond theirs none but those of the first findings."""
     found: dict[str, dict[str, Any]] = {}
     for result in results:
         for what, share, place in shares(result):
@@ -84,12 +87,14 @@ def shares(result: Result) -> Iterator[tuple[str, float, str]]:
     """What of a result was held against a limit, its share of it, and its place."""
     where = label(result["key"])
     if result.get("rule") == "replay":
-        yield "replayed update", number(result["passing_multiplier"]), where
+        of_norm = result["key"]["kind"] == "grad_norm"
+        what = "replayed gradient norm" if of_norm else "replayed update"
+        yield what, number(result["passing_multiplier"]), where
         return
     if result.get("rule") in (None, "exact") or result.get("allowed_norm") is None:
         return
     yield "tensor", _share(result["difference_norm"], result["allowed_norm"]), where
-    part = result.get("closest_slice")
+    part = result.get("closest_slice") or next(iter(result.get("slices", [])), None)
     if part and part["allowed"] is not None:
         place = f"{where}, at {part['origin']} of extent {part['extent']}"
         yield part["what"], _share(part["error"], part["allowed"]), place

@@ -5,6 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from support.reports import findings
+
 from power.comparing import compare, label, over_limit, over_noise, summary
 from power.healthy import calibrated, paths, told
 from power.runs import SEEDS, Family, Model
@@ -32,7 +34,7 @@ def compare_all(
             store.add(name, **members, failed=why)
             continue
         report = compare(*paths(model, traces, fault.run.name, SEEDS), scratch)
-        first = [finding["key"] for finding in report["frontier"][:1]]
+        first = [finding["key"] for finding in findings(report)[:1]]
         wrong = [one for one in report["results"] if _is_one(one["key"], fault.wrong)]
         said = summary(report)
         store.add(

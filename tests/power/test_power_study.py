@@ -123,7 +123,8 @@ def test_a_false_alarm_would_be_counted(measured: tuple[Family, Store], tmp_path
 
 def test_the_worst_share_and_its_place() -> None:
     def result(name: str, found: float, rule: str = "noise", **more: object) -> dict:
-        key = {"step": 0, "microbatch": None, "kind": "main_grad", "name": name}
+        kind = "grad_norm" if name == "grad_norm" else "main_grad"
+        key = {"step": 0, "microbatch": None, "kind": kind, "name": name}
         norms = {"difference_norm": found, "allowed_norm": 2.0}
         return {"key": key, "outcome": "match", "rule": rule, **norms, **more}
 
@@ -134,11 +135,16 @@ def test_the_worst_share_and_its_place() -> None:
             result("b", 1.5),
             result("c", 9.0, rule="exact"),
             result("d", 9.0, rule="replay", passing_multiplier=0.4),
+            result("e", 1.0, slices_beyond=2, slices=[{**part, "what": "shard", "error": 1.5}]),
+            result("f", 1.0, slices_beyond=2),
+            result("grad_norm", 9.0, rule="replay", passing_multiplier=0.7),
         ]
     )
     assert found == {
         "tensor": {"share": 0.75, "where": "b · main_grad · step 0"},
         "block": {"share": 0.9, "where": "a · main_grad · step 0, at [2] of extent [2]"},
+        "shard": {"share": 1.5, "where": "e · main_grad · step 0, at [2] of extent [2]"},
+        "replayed gradient norm": {"share": 0.7, "where": "grad_norm · grad_norm · step 0"},
         "replayed update": {"share": 0.4, "where": "d · main_grad · step 0"},
     }
 
