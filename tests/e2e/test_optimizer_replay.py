@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from support.reports import findings, read_report
-from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, run_ttrace
 from support.update_run import Case, Fault, Recorded, train, write
 
 BF16 = {"dtype": torch.bfloat16}
@@ -34,11 +34,21 @@ CASES = {
 }
 
 
-def compare(folder: Path, reference: Recorded, candidate: Recorded, zero: int = 1) -> dict:
+# In half precision and without noise runs the tolerance of a small gradient is as wide as it is.
+WIDE = ("sgd_bf16", "adamw_bf16")
+
+
+def compare(
+    folder: Path,
+    reference: Recorded,
+    candidate: Recorded,
+    zero: int = 1,
+    answers: tuple[int, ...] = (MATCH, DIVERGED),
+) -> dict:
     ref = write(folder / "ref.h5", reference)
     run = write(folder / ("run" if zero > 1 else "run.h5"), candidate, zero=zero)
     done = run_ttrace("compare", ref, run, "--json", folder / "report.json")
-    assert done.returncode in (MATCH, DIVERGED), (done.stdout, done.stderr)
+    assert done.returncode in answers, (done.stdout, done.stderr)
     report = read_report(folder / "report.json")
     report["text"] = done.stdout
     return report
@@ -58,8 +68,11 @@ def updated(report: dict, name: str = "", step: int | None = None) -> list[dict]
 @pytest.mark.parametrize("name", CASES)
 def test_healthy_updates_match(name: str, zero: int, tmp_path: Path) -> None:
     recorded = train(CASES[name])
-    report = compare(tmp_path, recorded, recorded, zero)
-    assert report["verdict"] == "match", report["text"]
+    answer = INCONCLUSIVE if name in WIDE else MATCH
+    report = compare(tmp_path, recorded, recorded, zero, (answer,))
+    assert {r["outcome"] for r in report["results"]} <= {"match", "below_noise_floor"}
+    assert {r["outcome"] for r in updated(report)} == {"match"}, report["text"]
+    assert name not in WIDE or "main gradients were not checked" in report["why"]
     assert report["warnings"] == []
     results = updated(report)
     assert len(results) == 3 * CASES[name].steps
