@@ -46,12 +46,11 @@ def refused(ttrace: Run, tmp_path: Path, *noise: Path, why: str) -> None:
 
 
 def test_the_reference_is_none(ttrace: Run, tmp_path: Path) -> None:
-    refused(
-        ttrace, tmp_path, REFERENCE, why=f"is given as a noise run and is the reference {REFERENCE}"
-    )
+    why = f"is given as a noise run and is the reference {REFERENCE}"
+    refused(ttrace, tmp_path, REFERENCE, why=why)
     link = tmp_path / "link.h5"
     link.symlink_to(REFERENCE)
-    refused(ttrace, tmp_path, NOISE[0], link, why=f"{why}{REFERENCE}")
+    refused(ttrace, tmp_path, NOISE[0], link, why=why)
 
 
 def test_the_candidate_is_none(ttrace: Run, tmp_path: Path) -> None:
