@@ -143,6 +143,33 @@ TEST_CASE("state that an update needs and was not recorded judges nothing") {
   CHECK(is_replayed_and(Outcome::kMatch, run));
 }
 
+TEST_CASE("copies of a parameter that differ as those of its gradient do follow from them") {
+  Run run;
+  run.gradient_placement = trace::Replicate{};
+  const MemoryTrace reference = run.made();
+  MemoryTrace candidate = run.made();
+  const auto differ_on_rank_1 = [&](Kind kind, const std::vector<double>& values) {
+    trace::TensorEntry entry = make_entry("w", {4}, kind);
+    entry.placements = {{"dp", trace::Replicate{}}};
+    for (trace::TensorEntry& known : candidate.edit().tensors) {
+      if (known.key == entry.key) known = entry;
+    }
+    candidate.put_shard(entry, 0, kind == Kind::kMainGrad ? run.gradient : run.after);
+    candidate.put_shard(entry, 1, values);
+  };
+  differ_on_rank_1(Kind::kMainGrad, {8, 2, -2, 8});
+  differ_on_rank_1(Kind::kParamAfterStep, {-3, 1, 4, 0});
+  const report::CompareReport report = compare_traces(reference, candidate, {}, {{}, 1});
+  REQUIRE(report.findings.size() == 1);
+  const report::Finding& finding = report.findings.front();
+  CHECK(report.results[finding.result].key.kind == Kind::kMainGrad);
+  REQUIRE(finding.downstream.size() == 1);
+  const Result& after = report.results[finding.downstream.front()];
+  CHECK(after.key.kind == Kind::kParamAfterStep);
+  CHECK(after.outcome == Outcome::kReplicaConflict);
+  CHECK(after.comparison->replay);
+}
+
 TEST_CASE("a gradient that is still to be reduced judges nothing") {
   Run run;
   run.gradient_placement = trace::Partial{trace::Reduction::kSum};
