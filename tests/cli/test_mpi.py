@@ -16,6 +16,7 @@ from subprocess import CompletedProcess
 
 import pytest
 from support.same_report import json_but_environment, text_but_environment
+from support.text_report import answer
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA, UNUSABLE, ttrace_binary
 
 from .conftest import Run
@@ -40,7 +41,7 @@ def mpirun(ranks: int, *arguments: str | Path) -> CompletedProcess[str]:
     command = launch(ranks, *arguments)
     return subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL,
-        check=False,
+        check=False, env={**os.environ, "COLUMNS": "100000"},
     )  # fmt: skip
 
 
@@ -110,7 +111,7 @@ def test_a_rank_that_is_interrupted(tmp_path: Path) -> None:
     out, err = job.communicate(timeout=SECONDS)
     assert job.returncode == INCONCLUSIVE, err
     assert out.startswith("INCONCLUSIVE  interrupted after ")
-    assert "of 24 tensors; the same command goes on from there" in out.splitlines()[0]
+    assert "of 24 tensors; the same command goes on from there" in answer(out)
 
 
 @pytest.mark.parametrize("which", ["worker", "supervisor"])
