@@ -198,7 +198,7 @@ def test_a_starter_lets_the_good_run_pass(tmp_path: Path, ttrace: Run) -> None:
     check_match(ttrace("compare", ref, run, "--tolerance", tol), 1)
 
 
-def test_another_models_file_is_refused_and_a_partial_one_is_told(
+def test_another_models_file_is_refused_and_a_kind_less_is_told(
     tmp_path: Path, ttrace: Run
 ) -> None:
     tol = tmp_path / "tol.json"
@@ -208,15 +208,24 @@ def test_another_models_file_is_refused_and_a_partial_one_is_told(
     check_refused(
         done, "tol.json", "calibrates none of the reference's tensors", "ttrace calibrate"
     )
-    del made["tensors"][:40]
-    made["tensors"][0]["shape"] = [1]
-    made["tensors"][0].pop("parts", None)
-    made["tensors"][0].pop("cells", None)
-    tol.write_text(json.dumps(made))
-    done = ttrace("compare", TINY / "ref.h5", TINY / "tp2sp", "--tolerance", tol)
+
+    def compared_by(tensors: list[dict[str, object]]) -> Any:
+        tol.write_text(json.dumps({**made, "tensors": tensors}))
+        return ttrace("compare", TINY / "ref.h5", TINY / "tp2sp", "--tolerance", tol)
+
+    tensors = made["tensors"]
+    check_refused(compared_by(tensors[40:]), "tol.json", "lacks 40 tensors of the reference")
+    other = {k: v for k, v in tensors[0].items() if k not in ("parts", "cells")}
+    other["shape"] = [1]
+    check_refused(compared_by([other, *tensors[1:]]), "tol.json", "as [1] f32", "ttrace calibrate")
+    params = [t for t in tensors if t["kind"] == "param"]
+    other = {**params[0], "norm": 1.001 * params[0]["norm"]}
+    moved = [other if t is params[0] else t for t in tensors]
+    check_refused(compared_by(moved), "tol.json", "had the norm", "ttrace calibrate")
+    done = compared_by([t for t in tensors if t["kind"] != "main_grad"])
     assert done.returncode == MATCH
-    assert "calibrates 154 of the reference's 195" in done.stderr
-    assert "40 are not in it, 1 have another shape" in done.stderr
+    mains = sum(t["kind"] == "main_grad" for t in tensors)
+    assert f"{mains} of kinds and 0 of steps that it has nothing of" in done.stderr
 
 
 def test_runs_that_were_not_disturbed_and_chaotic_ones_are_told(
