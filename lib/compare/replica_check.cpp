@@ -60,6 +60,8 @@ std::vector<std::vector<std::uint64_t>> ReplicaCheck::classes() const {
     if (groups.size() <= class_of_[i]) groups.resize(class_of_[i] + 1);
     groups[class_of_[i]].push_back(ranks_[i]);
   }
+  // A mesh may list its ranks in any order.
+  for (std::vector<std::uint64_t>& group : groups) std::sort(group.begin(), group.end());
   return groups;
 }
 

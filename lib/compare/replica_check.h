@@ -29,7 +29,8 @@ class ReplicaCheck {
   std::size_t replicas() const { return ranks_.size(); }
   // ‖replica i - replica 0‖² over everything read.
   const std::vector<double>& squared_distances() const { return squared_distance_; }
-  // Ranks that agree with each other everywhere read so far, the class of replica 0 first.
+  // Ranks that agree with each other everywhere read so far, ascending; the class of replica 0
+  // first.
   std::vector<std::vector<std::uint64_t>> classes() const;
 
  private:
