@@ -23,7 +23,8 @@ from megatron_cases import NEWEST
         (
             "plain_divided_twice",
             "(model) · grad_output · step 0 · mb 0",
-            "scaled over dp: 0.5 times the reference, the inverse of the size of axis dp",
+            # That dp has two ranks alone names no axis.
+            "scaled: 0.5 = 1/2 times the reference (what is left: 0 of the allowed)",
         ),
         (
             "experts_not_reduced",
