@@ -160,6 +160,8 @@ def test_a_noise_run_needs_no_change_of_the_script(tmp_path, monkeypatch):
     run(out=tmp_path / "argument.h5", disturb=tt.Disturb(7, at="layers.0"), steps=0)
     run(out=tmp_path / "other.h5", disturb=tt.Disturb(8), steps=0)
     traces = [Trace(tmp_path / f"{name}.h5") for name in ("variable", "argument", "other")]
+    ids = [trace.manifest["run"].pop("id") for trace in traces]
+    assert len(set(ids)) == 3
     assert traces[0].manifest == traces[1].manifest
     assert traces[0].manifest["run"]["noise"]["seed"] == 7
     assert traces[2].manifest["run"]["noise"]["seed"] == 8

@@ -36,8 +36,7 @@ PER_STEP = ("param", "optimizer_state", "main_grad", "param_after_step")
 def trace_casts(path, dtypes, values, **options):
     with tt.trace(Casts(dtypes), out=path, **options) as tracer, tracer.step(0):
         tracer._names.model(torch.tensor(values, dtype=torch.float64))
-    names = ["(model)", *(f"(model)[{i}]" for i in range(1, len(dtypes)))]
-    return Trace(path), dict(zip(dtypes, names, strict=False))
+    return Trace(path), {dtype: f"(model)[{dtype}]" for dtype in dtypes}
 
 
 def run_training(path, **options):
@@ -95,8 +94,8 @@ def test_order_is_the_order_of_execution(tmp_path):
 
 
 def test_the_folder_form_holds_the_same(tmp_path):
-    single = run_training(tmp_path / "run.h5")
-    folder = run_training(tmp_path / "run")
+    single = run_training(tmp_path / "run.h5", run={"id": "one"})
+    folder = run_training(tmp_path / "run", run={"id": "one"})
     assert sorted(p.name for p in folder.path.iterdir()) == ["manifest.json", "rank_00000.h5"]
     assert folder.manifest == single.manifest
     folder.check_complete()
@@ -107,7 +106,7 @@ def test_the_folder_form_holds_the_same(tmp_path):
 @pytest.mark.parametrize("options", [{}, {"compress": 4}], ids=["contiguous", "deflate"])
 def test_two_runs_write_the_same_bytes(tmp_path, options):
     for name in ("one", "two"):
-        run_training(tmp_path / name, **options)
+        run_training(tmp_path / name, run={"id": "one"}, **options)
     for file in ("manifest.json", "rank_00000.h5"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
@@ -175,15 +174,15 @@ def test_compressed_datasets_hold_the_same(tmp_path):
     values = list(range(3000))
     plain, _ = trace_casts(tmp_path / "plain.h5", ["float32"], [values] * 100)
     packed, _ = trace_casts(tmp_path / "packed.h5", ["float32"], [values] * 100, compress=6)
-    where = dataset_path(packed.entry("output", "(model)", microbatch=0))
+    where = dataset_path(packed.entry("output", "(model)[float32]", microbatch=0))
     with h5py.File(packed.path, "r") as file:
         assert file[where].compression == "gzip" and file[where].compression_opts == 6
         assert file[where].chunks == (87, 3000)
     with h5py.File(plain.path, "r") as file:
         assert file[where].chunks is None
     np.testing.assert_array_equal(
-        packed.value("output", "(model)", microbatch=0),
-        plain.value("output", "(model)", microbatch=0),
+        packed.value("output", "(model)[float32]", microbatch=0),
+        plain.value("output", "(model)[float32]", microbatch=0),
     )
     assert packed.path.stat().st_size < plain.path.stat().st_size / 5
 

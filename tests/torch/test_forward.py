@@ -111,16 +111,21 @@ def test_nested_structures_are_flattened_in_order(tmp_path):
     trace, _ = trace_forward(
         Structured(), tmp_path, Pair(left, right), mask=mask, scale=torch.tensor(2.0)
     )
-    inputs = ["(model)", "(model)[1]", "(model)[2]", "(model)[3]"]
+    arguments = ("pair][0", "pair][1", "mask", "scale")
+    inputs = [f"(model)[{argument}]" for argument in arguments]
     assert trace.names("input") == inputs
+    assert [trace.entry("input", n, microbatch=0)["position"] for n in inputs] == [0, 1, 2, 3]
     for name, expected in zip(inputs, (left, right, mask, torch.tensor(2.0)), strict=False):
         np.testing.assert_array_equal(trace.value("input", name, microbatch=0), expected)
+    results = ("logits", "extra][mask", "extra][sum][0", "extra][sum][1][0")
+    outputs = [f"(model)[{result}]" for result in results]
     expected = (left * 2, mask, left + right, right.long())
-    for name, value in zip(inputs, expected, strict=False):
+    for name, value in zip(outputs, expected, strict=False):
         np.testing.assert_array_equal(trace.value("output", name, microbatch=0), value)
-    dtypes = [trace.entry("output", name, microbatch=0)["dtype"] for name in inputs]
+    dtypes = [trace.entry("output", name, microbatch=0)["dtype"] for name in outputs]
     assert dtypes == ["float32", "bool", "float32", "int64"]
-    assert trace.modules["(model)"]["outputs"] == inputs
+    assert [trace.entry("output", n, microbatch=0)["position"] for n in outputs] == [0, 1, 2, 3]
+    assert trace.modules["(model)"]["outputs"] == outputs
 
 
 def test_repeated_calls_are_numbered_within_each_microbatch(tmp_path):

@@ -132,7 +132,7 @@ def test_partial_only_and_lists_of_placements(tmp_path):
     np.testing.assert_array_equal(trace.value("output", "part", microbatch=0), [3, 3])
     np.testing.assert_array_equal(trace.value("output", "part[1]", microbatch=0), [1, 2, 3, 4])
     np.testing.assert_array_equal(trace.value("output", "part[2]", microbatch=0), [6])
-    np.testing.assert_array_equal(trace.value("input", "part", microbatch=0), [1.5, 1.5])
+    np.testing.assert_array_equal(trace.value("input", "part[input][0]", microbatch=0), [1.5, 1.5])
     only = trace.entry("output", "part[2]", microbatch=0)
     assert only["placements"] == {"tp": {"only": 1}} and "held_at" not in only
 

@@ -114,8 +114,8 @@ def test_layouts_say_where_the_batch_is(tmp_path):
 
     assert told("input", "(model)") == {"shard": 0, "of": NUMBERS}
     # A mask of integers that all micro-batches share has no mean; it is left out.
-    assert trace.names("input") == ["(model)", "(model)[2]", "embedding", "inner"]
-    assert told("input", "(model)[2]") == {"mean": NUMBERS}
+    assert trace.names("input") == ["(model)", "(model)[positions]", "embedding", "inner"]
+    assert told("input", "(model)[positions]") == {"mean": NUMBERS}
     assert told("output", "(model)") == told("input", "inner") == {"shard": 1, "of": NUMBERS}
     assert told("output", "(model)[1]") == {"sum": NUMBERS}
     assert told("output", "(model)[2]") == {"mean": NUMBERS}

@@ -132,13 +132,15 @@ def test_all_floating_point_tensors_but_no_parameters(tmp_path):
     )
     trace, model = run_outer(tmp_path / "run.h5", plan)
     where = {"microbatch": 0}
-    for name in ("many", "many[3]", "many[4]"):
-        found = trace.value("input", name, **where)
+    # A plan's values go by position, names in a trace by path.
+    pair = ("many[pair][0]", "many[3]"), ("many[pair][1]", "many[4]")
+    for path, name in (("many", "many"), *pair):
+        found = trace.value("input", path, **where)
         np.testing.assert_array_equal(found, planned("input", name, (2, 3)))
-    np.testing.assert_array_equal(trace.value("input", "many[1]", **where), np.arange(3))
-    np.testing.assert_array_equal(trace.value("input", "many[2]", **where), np.ones(3))
-    for name in ("many", "many[2]"):
-        found = trace.value("grad_output", name, **where)
+    np.testing.assert_array_equal(trace.value("input", "many[index]", **where), np.arange(3))
+    np.testing.assert_array_equal(trace.value("input", "many[weight]", **where), np.ones(3))
+    for path, name in (("many[sum]", "many"), ("many[second]", "many[2]")):
+        found = trace.value("grad_output", path, **where)
         np.testing.assert_array_equal(found, planned("grad_output", name, (2, 3), 3))
     # The gradient of a parameter that is handed on is autograd's own.
     total = planned("input", "many", (2, 3)) + planned("input", "many[3]", (2, 3))
@@ -151,10 +153,12 @@ def test_tensors_by_index(tmp_path):
     members = {"inputs": [{"index": 3, "std": 1}], "grad_outputs": [{"index": 2, "std": 1}]}
     plan = write_plan(tmp_path / "plan.json", ("many", members))
     trace, _ = run_outer(tmp_path / "run.h5", plan)
-    found = trace.value("input", "many[3]", microbatch=0)
+    found = trace.value("input", "many[pair][0]", microbatch=0)
     np.testing.assert_array_equal(found, planned("input", "many[3]", (2, 3)))
     np.testing.assert_array_equal(trace.value("input", "many", microbatch=0), np.zeros((2, 3)))
-    np.testing.assert_array_equal(trace.value("grad_output", "many", microbatch=0), np.ones((2, 3)))
+    np.testing.assert_array_equal(
+        trace.value("grad_output", "many[sum]", microbatch=0), np.ones((2, 3))
+    )
 
 
 @pytest.mark.parametrize(

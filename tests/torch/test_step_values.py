@@ -309,8 +309,8 @@ def test_noise_goes_into_the_first_tensor_of_a_structure_once(tmp_path):
             ((a, b), (c, d)) = model(torch.ones(16))
     assert (a != 1).all() and (b == 1).all() and (c == 1).all() and (d == 1).all()
     trace = Trace(tmp_path / "run.h5")
-    np.testing.assert_array_equal(trace.value("output", "first[1]", microbatch=0), a)
-    np.testing.assert_array_equal(trace.value("output", "first[2]", microbatch=0), b)
+    np.testing.assert_array_equal(trace.value("output", "first[pair][0]", microbatch=0), a)
+    np.testing.assert_array_equal(trace.value("output", "first[pair][1]", microbatch=0), b)
 
 
 def test_noise_does_not_depend_on_what_is_recorded(tmp_path):

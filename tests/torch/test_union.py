@@ -77,6 +77,80 @@ def test_a_missing_shard_is_an_error():
 STAGE = {"axes": [{"name": "fsdp", "size": 2}], "ranks": [2, 3]}
 
 
+def told(united, **others):
+    """The parts as version 2 has them: ranks that were told to record outputs of step 0."""
+    for rank, part in united.items():
+        recorded = {"kinds": ["output", "index"], "steps": [0]}
+        recorded.update(others.get(f"rank{rank}", {}))
+        part["schema"] = "ttrace.manifest/2"
+        part["run"] = {"id": f"of rank {rank}", "recorded": recorded}
+    return united
+
+
+def test_a_rank_that_should_have_recorded_its_part_is_named():
+    cut = entry(placements={"tp": {"shard": 0}})
+    whole = unite(told(parts([cut], [], [cut], [])))
+    assert whole["tensors"] == [{**cut, "absent_on": [1, 3]}]
+    whole = unite(told(parts([entry(order=3)], [], [], [entry(order=5)])))
+    assert whole["tensors"] == [entry(order=3, absent_on=[1, 2])]
+
+
+@pytest.mark.parametrize("facts", [{"kinds": []}, {"kinds": ["param", "index"]}, {"steps": [1]}])
+def test_a_rank_that_was_not_to_record_its_part_is_not_named(facts):
+    whole = unite(told(parts([entry()], [], [entry()], [entry()]), rank1=facts))
+    assert whole["tensors"] == [entry()]
+
+
+def test_a_rank_that_did_not_close_its_trace_is_not_named():
+    united = told(parts([entry()], [], [entry()], [entry()]))
+    united[1]["run"]["unfinished"] = [1]
+    whole = unite(united)
+    assert whole["tensors"] == [entry()]
+    assert whole["run"]["unfinished"] == [1]
+
+
+def test_a_rank_whose_part_is_empty_is_not_named():
+    for cut in ({"flat": [[0, 4], [4, 4]]}, {"shard": 0, "sizes": [4, 0]}):
+        here = entry(placements={"tp": cut})
+        assert unite(told(parts([here], [], [here], [])))["tensors"] == [here]
+    few = entry(shape=[1], placements={"tp": {"shard": 0}})
+    assert unite(told(parts([few], [], [few], [])))["tensors"] == [few]
+
+
+def test_a_rank_may_have_no_rows_at_all():
+    rows = entry(placements={"tp": {"rows": {"dim": 0, "index": "r"}}})
+    assert unite(told(parts([rows], [], [rows], [])))["tensors"] == [rows]
+
+
+def test_what_the_run_recorded_is_what_all_ranks_that_record_did():
+    facts = {
+        "rank0": {"kinds": [], "steps": [0, 1]},
+        "rank1": {"kinds": ["param", "output", "index"], "modules": ["a.*"], "steps": [0, 1]},
+        "rank2": {"modules": ["b", "a.*"]},
+        "rank3": {"modules": ["b"]},
+    }
+    run = unite(told(parts([], [], [], []), **facts))["run"]
+    assert run["id"] == "of rank 0"
+    assert run["recorded"] == {"kinds": ["output", "index"], "modules": ["a.*", "b"], "steps": [0]}
+    del facts["rank2"]
+    run = unite(told(parts([], [], [], []), **facts))["run"]
+    assert "modules" not in run["recorded"]
+    run = unite(told(parts([], [], [], []), **{f"rank{r}": {"kinds": []} for r in range(4)}))["run"]
+    assert run["recorded"] == {"kinds": [], "steps": [0]}
+
+
+def test_positions_may_differ_between_ranks():
+    whole = unite(told(parts(*[[entry("a[cos]", position=1 + rank)] for rank in range(4)])))
+    assert whole["tensors"] == [entry("a[cos]", position=1)]
+
+
+def test_parts_of_two_versions_are_an_error():
+    united = parts([], [], [], [])
+    united[2]["schema"] = "ttrace.manifest/2"
+    with pytest.raises(tt.TraceError, match=r"rank 0 has ttrace.manifest/1, rank\(s\) \[2\]"):
+        unite(united)
+
+
 def with_meshes(united, **meshes):
     for part in united.values():
         part["meshes"].update(copy.deepcopy(meshes))
@@ -188,7 +262,8 @@ def test_modules_and_optimizer_groups_are_united():
 
 def write_rank(folder, rank):
     model = seeded(TiedGPT)
-    with tt.trace(model, out=folder, mesh=tt.Mesh({"dp": 3}), rank=rank) as tracer:
+    run = {"id": "one"}
+    with tt.trace(model, out=folder, mesh=tt.Mesh({"dp": 3}), rank=rank, run=run) as tracer:
         train_step(model, tracer)
 
 

@@ -34,6 +34,7 @@ def train(tracer, model, optimizer, steps):
 def made(path, **options):
     model = seeded(TiedGPT)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    options = {"run": {"id": "one"}, **options}
     return tt.trace(model, optimizer, out=path, **options), model, optimizer
 
 
@@ -141,7 +142,8 @@ def test_finished_steps_can_be_read_while_the_next_one_is_written(tmp_path):
         trace = Trace(tmp_path / "run.h5")
         trace.check_complete()
         assert steps_of(tmp_path / "run.h5") == list(range(step + 1))
-        assert "unfinished" in trace.manifest["run"]["extra"]
+        assert trace.manifest["run"]["unfinished"] == [0]
+        assert trace.manifest["run"]["recorded"]["steps"] == list(range(step + 1))
         assert trace.manifest["modules"]
     with tracer.step(3):
         for number in range(20):
@@ -152,7 +154,7 @@ def test_finished_steps_can_be_read_while_the_next_one_is_written(tmp_path):
         assert steps_of(tmp_path / "run.h5") == [0, 1, 2]
     tracer.close()
     assert steps_of(tmp_path / "run.h5") == [0, 1, 2, 3]
-    assert "extra" not in Trace(tmp_path / "run.h5").manifest["run"]
+    assert "unfinished" not in Trace(tmp_path / "run.h5").manifest["run"]
 
 
 def wait_for(tracer):

@@ -69,7 +69,8 @@ def trace(
     disturb: makes this a noise run of the reference. See `Disturb`.
     kinds: which kinds of tensor to record, all by default.
     modules: globs over canonical names; only these modules and their own parameters are recorded.
-    run: facts for the manifest: framework, model, precision, command, created (strings), extra.
+    run: facts for the manifest: framework, model, precision, command, created (strings), extra;
+        and id, the same on all ranks and new for every run, which is drawn where it is not given.
     compress: deflate level 0 to 9; by default the datasets are contiguous.
     meshes: further meshes by name, for placements that say `OnMesh(name, ...)`; the parameters of
         Megatron's experts lie on the one called "expert". DTensors bring their own.
@@ -118,7 +119,13 @@ def trace(
     rewriter = _rewriter(plan, names, grids, rank, noise)
     facts = {"framework": adapter.label, "model": adapter.model_class(names)}
     output = Output(
-        str(told.out), grids, rank, {**facts, **(run or {})}, told.compress, told.bytes_waiting()
+        str(told.out),
+        grids,
+        rank,
+        {**facts, **(run or {})},
+        told.compress,
+        told.bytes_waiting(),
+        selection.facts(),
     )
     if isinstance(chosen_steps, FirstStep):
         chosen_steps.announces = rank == 0
@@ -164,6 +171,7 @@ def _select(
             raise TraceError(f"kinds: {kind!r} is none of {', '.join(KINDS)}")
     if patterns is None:
         return Selection(wanted, set(names.modules), set(names.parameters))
+    patterns = tuple(patterns)
     chosen: set[str] = set()
     for pattern in patterns:
         matched = naming.matching(pattern, names.modules)
@@ -175,4 +183,4 @@ def _select(
     parameters = {
         name for name, owners in names.owners.items() if any(o in chosen for o, _ in owners)
     }
-    return Selection(wanted, chosen, parameters)
+    return Selection(wanted, chosen, parameters, patterns)

@@ -23,8 +23,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from ttrace_torch.calls import Run
 from ttrace_torch.callsite import call_site, operation
 from ttrace_torch.dtensor import storage_of
-from ttrace_torch.names import ROOT, ModelNames, value_name
+from ttrace_torch.names import ROOT, ModelNames
 from ttrace_torch.operations import add_operation, united
+from ttrace_torch.value_names import Value
 from ttrace_torch.views import own_base
 
 # Values, each with the clock of its first sighting, so that they can be listed in that order.
@@ -52,7 +53,7 @@ class _Seen:
     computed_from: dict[int, _Sources] = field(default_factory=dict)
     via: dict[int, _Via] = field(default_factory=dict)
     computed_via: dict[int, _Via] = field(default_factory=dict)
-    outputs: int = 0
+    outputs: list[str] = field(default_factory=list)
     container: bool = False
 
 
@@ -86,7 +87,7 @@ class DataFlow:
         name: str,
         run: Run,
         inputs: Sequence[torch.Tensor],
-        outputs: Sequence[torch.Tensor],
+        outputs: Sequence[Value],
     ) -> None:
         """Module `name` has returned `outputs`, which others know from now on."""
         self._tick()
@@ -96,15 +97,16 @@ class DataFlow:
         if not run.recomputed:
             # Something else was entered since: a module inside this one.
             seen.container |= self._last_entered > self._entered[name, run.call]
-        seen.outputs = max(seen.outputs, len(outputs))
+        # Another call may have had other optional ones.
+        seen.outputs.extend(v.name for v in outputs if v.name not in seen.outputs)
         until = self._first_time(self._left, name, run)
-        found, via = self._sources(outputs, until)
+        found, via = self._sources([value.tensor for value in outputs], until)
         seen.computed_from[run.call], seen.computed_via[run.call] = found, via
-        for index, tensor in enumerate(outputs):
-            self._know(value_name(name, index), tensor, run)
+        for value, tensor, _ in outputs:
+            self._know(value, tensor, run)
             base = own_base(tensor, inputs)
             if base is not None:
-                self._nodes[base.grad_fn, base.output_nr] = value_name(name, index)
+                self._nodes[base.grad_fn, base.output_nr] = value
 
     def loss(self, name: str, tensor: torch.Tensor) -> None:
         """The loss, wherever it was computed."""
@@ -130,8 +132,8 @@ class DataFlow:
             if seen.container:
                 entry["computed_from"] = _in_order(*seen.computed_from.values())
                 _tell(entry, "computed_via", seen.computed_via.values())
-            if seen.outputs != 1:
-                entry["outputs"] = [value_name(name, i) for i in range(seen.outputs)]
+            if seen.outputs != [name]:
+                entry["outputs"] = seen.outputs
             found.append(entry)
         if self._loss is not None:
             name, sources, via = self._loss

@@ -19,8 +19,8 @@ from ttrace_torch.record import Key, Recorder
 from ttrace_torch.stand_ins import Hook, follow_stand_ins
 from ttrace_torch.views import ViewOf
 
-# A gradient's key, and what it is of several micro-batches.
-Described = tuple[Key, Optional[dict[str, Any]]]
+# A gradient's key, what it is of several micro-batches, and the position of its value.
+Described = tuple[Key, Optional[dict[str, Any]], Optional[int]]
 
 
 class GradientHooks:
@@ -46,6 +46,7 @@ class GradientHooks:
         base: torch.Tensor | None = None,
         microbatches: dict[str, Any] | None = None,
         shown: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        position: int | None = None,
     ) -> None:
         """Records the gradient of a module's output when it is known, under `key`.
 
@@ -53,10 +54,11 @@ class GradientHooks:
         base: what the output is a view of; tells the gradient should the view be overwritten.
         microbatches: what the gradient is of theirs, for an output of several micro-batches.
         shown: makes what is recorded of the gradient.
+        position: the output's number, where its name does not tell it.
         """
         if not tensor.requires_grad or not self._recorder.wants(key.kind):
             return
-        record = self._hook(lambda: (key, microbatches), placements, shown)
+        record = self._hook(lambda: (key, microbatches, position), placements, shown)
         if base is not None:
             record = self._hook_with_base(record, ViewOf(tensor, base), base)
         handle = tensor.register_hook(record)  # type: ignore[no-untyped-call]
@@ -118,7 +120,7 @@ class GradientHooks:
             turn += 1
             key = Key(self._step, number_of(batch), "param_grad", name)
             together = batch.entry("sum", 0, str(key)) if isinstance(batch, Together) else None
-            return key, together
+            return key, together, None
 
         return described
 
@@ -130,12 +132,17 @@ class GradientHooks:
     ) -> Hook:
         def record(gradient: torch.Tensor) -> None:
             if self._active and not self._calls.paused:
-                key, microbatches = described()
+                key, microbatches, position = described()
                 if key.kind != "param_grad" and self.repeats_outputs and self.repeats_outputs():
                     return
                 gradient = gradient if shown is None else shown(gradient)
                 self._recorder.add(
-                    key, gradient, placements, accumulate=True, microbatches=microbatches
+                    key,
+                    gradient,
+                    placements,
+                    accumulate=True,
+                    microbatches=microbatches,
+                    position=position,
                 )
 
         return record

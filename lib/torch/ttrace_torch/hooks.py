@@ -20,10 +20,10 @@ from ttrace_torch.dataflow import DataFlow
 from ttrace_torch.disturb import Disturber
 from ttrace_torch.errors import TraceError
 from ttrace_torch.gradients import GradientHooks
-from ttrace_torch.names import value_name
 from ttrace_torch.record import Key, Recorder
 from ttrace_torch.rewriting import Rewriter, Turn
 from ttrace_torch.tensor_layouts import ModuleLayout
+from ttrace_torch.value_names import ArgumentNames, Value, result_values
 from ttrace_torch.views import own_base
 
 
@@ -84,14 +84,16 @@ class ForwardHooks:
         inputs = structure.tensors_in(given)
         if self._follows_flow(run):
             self._flow.enter(hook.name, module, run, inputs)  # type: ignore[union-attr]
-        inputs = inputs if rewritten is None else structure.tensors_in(rewritten)
         if not run.recomputed and self._recorder.wants("input"):
-            for index, tensor in enumerate(inputs):
-                key = self._key(run, "input", value_name(hook.name, index))
+            values = hook.arguments(module, given if rewritten is None else rewritten)
+            for index, (name, tensor, position) in enumerate(values):
+                key = self._key(run, "input", name)
                 told, together = self._together(run, key, tensor, hook.layout.input_batch, index)
                 if told:
                     placements = hook.layout.of_input(index, tensor)
-                    self._recorder.add(key, tensor, placements, microbatches=together)
+                    self._recorder.add(
+                        key, tensor, placements, microbatches=together, position=position
+                    )
         return rewritten
 
     def after(self, hook: _ModuleHook, inputs: list[torch.Tensor], output: Any) -> Any:
@@ -105,20 +107,20 @@ class ForwardHooks:
             handed_on = self._rewriter.outputs(hook.name, output, turn, hook.layout)
         if run is None or not hook.recorded:
             return handed_on
-        outputs = structure.tensors_in(output if disturbed is None else disturbed)
+        outputs = result_values(hook.name, output if disturbed is None else disturbed)
         if not run.recomputed:
-            for tensor in outputs:
-                self._recorder.precision.note(tensor)
+            for value in outputs:
+                self._recorder.precision.note(value.tensor)
         if self._follows_flow(run):
             self._flow.leave(hook.name, run, inputs, outputs)  # type: ignore[union-attr]
-        for index, tensor in enumerate(outputs):
-            name, words = value_name(hook.name, index), hook.layout.output_batch
+        words = hook.layout.output_batch
+        for index, (name, tensor, position) in enumerate(outputs):
             key = self._key(run, "output", name)
             told, together = self._together(run, key, tensor, words, index)
             if told and not run.recomputed:
                 placements = hook.layout.of_output(index, tensor)
                 shown = hook.layout.swapped(tensor)
-                self._recorder.add(key, shown, placements, microbatches=together)
+                self._recorder.add(key, shown, placements, microbatches=together, position=position)
             if isinstance(tensor, nn.Parameter) and not hook.layout.follows_parameters:
                 continue
             key = self._key(run, "grad_output", name)
@@ -130,6 +132,7 @@ class ForwardHooks:
                 own_base(tensor, inputs),
                 together,
                 hook.layout.swapped,
+                position,
             )
         return handed_on
 
@@ -207,6 +210,13 @@ class _ModuleHook:
         self.name = name
         self.recorded = recorded
         self.layout = layout
+        self._names: ArgumentNames | None = None
+
+    def arguments(self, module: nn.Module, given: Any) -> list[Value]:
+        """The tensors of `given`, (args, kwargs), by name."""
+        if self._names is None:
+            self._names = ArgumentNames(module)
+        return self._names.values(self.name, given)
 
     def before(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
         return self._hooks.before(self, module, (args, kwargs))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-SCHEMA = "ttrace.manifest/1"
+SCHEMA = "ttrace.manifest/2"
 LISTS = ("tensors", "optimizer", "modules")
 KEY = ("step", "microbatch", "kind", "name", "call", "copy")
 

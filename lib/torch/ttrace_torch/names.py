@@ -25,17 +25,23 @@ def canonical(path: str) -> str:
 
 
 def value_name(name: str, index: int) -> str:
-    """Name of a module's `index`-th input or output tensor."""
+    """Name by position of a module's `index`-th input or output tensor: that of version 1, and
+    what a plan and a disturbance know it by."""
     return name if index == 0 else f"{name}[{index}]"
+
+
+def is_name(name: str) -> bool:
+    """Whether the trace format allows it."""
+    return (
+        1 <= len(name.encode()) <= 512
+        and name not in (".", "..")
+        and not any(c == "/" or ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in name)
+    )
 
 
 def check_name(name: str, what: str) -> str:
     """`name` itself. Throws where the trace format does not allow it."""
-    if (
-        not 1 <= len(name.encode()) <= 512
-        or name in (".", "..")
-        or any(c == "/" or ord(c) < 0x20 for c in name)
-    ):
+    if not is_name(name):
         raise TraceError(
             f"{what} {name!r} cannot be recorded: a name has 1 to 512 bytes and neither '/' nor "
             "control characters"

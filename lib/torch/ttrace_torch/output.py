@@ -18,10 +18,11 @@ from ttrace_torch.hdf5 import RankFile
 from ttrace_torch.memory import default_memory
 from ttrace_torch.meshes import Meshes
 from ttrace_torch.precision import StepPrecision
-from ttrace_torch.record import Record
+from ttrace_torch.record import KINDS, Record
+from ttrace_torch.run_id import run_id
 from ttrace_torch.version import __version__
 
-RUN_FACTS = {"framework", "model", "precision", "command", "created", "extra"}
+RUN_FACTS = {"id", "framework", "model", "precision", "command", "created", "extra"}
 
 
 class Output:
@@ -42,8 +43,12 @@ class Output:
         run: Mapping[str, Any],
         compress: int | None = None,
         memory: int | None = None,
+        recorded: Mapping[str, Any] | None = None,
     ) -> None:
-        """memory: how many bytes may wait to be written."""
+        """memory: how many bytes may wait to be written.
+
+        recorded: the manifest's `run.recorded` without the steps.
+        """
         unknown = set(run) - RUN_FACTS
         if unknown:
             raise TraceError(
@@ -57,7 +62,9 @@ class Output:
         self.skipped: set[str] = set()
         self.failure = Failure(rank)
         meshes.default.coordinate(rank)
-        self._run = dict(run)
+        self._run = {"id": run_id(path), **run}
+        self._recorded = dict(recorded or {"kinds": list(KINDS)})
+        self._steps: list[int] = []
         self._folder: Path | None = None
         self._path = Path(path)
         if self._path.suffix == ".h5":
@@ -102,6 +109,7 @@ class Output:
 
     def write(
         self,
+        step: int,
         records: Iterable[Record],
         precision: StepPrecision,
         optimizer: Iterable[dict[str, Any]],
@@ -112,7 +120,8 @@ class Output:
         facts: what is known of `modules`, of the disturbance, `noise`, and of the `plan`.
         """
         self._facts.update(facts)
-        head = self._head(unfinished="the tracer was not closed; the steps listed are whole")
+        self._steps = sorted([*self._steps, step])
+        head = self._head(unfinished=True)
         job = partial(self._commit, head, list(records), precision, list(optimizer))
         self._writer.submit(f"writing {self._path}", job)
 
@@ -166,16 +175,17 @@ class Output:
         self._file.rollback()
         self._file.discard_unfinished()
 
-    def _head(self, unfinished: str | None = None) -> dict[str, Any]:
+    def _head(self, unfinished: bool = False) -> dict[str, Any]:
         """The part of the manifest without what the writing thread adds."""
         run = {**self._run, "collector": f"ttrace_torch {__version__}"}
         extra: dict[str, Any] = {}
         if self.skipped:
             extra["skipped"] = sorted(self.skipped)
-        if unfinished is not None:
-            extra["unfinished"] = unfinished
         if extra:
             run["extra"] = {**run.get("extra", {}), **extra}
+        run["recorded"] = {**self._recorded, "steps": self._steps}
+        if unfinished:
+            run["unfinished"] = [self.rank]
         for fact in ("noise", "plan"):
             if self._facts.get(fact) is not None:
                 run[fact] = self._facts[fact]

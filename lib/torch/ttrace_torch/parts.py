@@ -17,6 +17,7 @@ from ttrace_torch import manifest
 from ttrace_torch.errors import TraceError
 from ttrace_torch.hdf5 import is_closed, read_manifest
 from ttrace_torch.mesh import Mesh
+from ttrace_torch.part_run import Told, unite_runs
 from ttrace_torch.part_tensors import unite_tensors
 
 MANIFEST = "manifest.json"
@@ -67,15 +68,23 @@ def unite(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     Throws TraceError where the parts contradict each other, or one is missing.
     """
     ranks = sorted(parts)
-    first = parts[ranks[0]]
     meshes = _unite_meshes(parts)
-    whole: dict[str, Any] = {"schema": manifest.SCHEMA}
-    if "run" in first:
-        whole["run"] = first["run"]
+    schemas = {rank: part.get("schema", manifest.SCHEMA) for rank, part in parts.items()}
+    others = [rank for rank in ranks if schemas[rank] != schemas[ranks[0]]]
+    if others:
+        raise TraceError(
+            f"rank {ranks[0]} has {schemas[ranks[0]]}, rank(s) {others} have another version; "
+            "files of two runs lie in one folder, so empty it and run again"
+        )
+    whole: dict[str, Any] = {"schema": schemas[ranks[0]]}
+    run = unite_runs(parts)
+    if run is not None:
+        whole["run"] = run
     whole["meshes"] = meshes
     whole["tensors"] = unite_tensors(
         {rank: part["tensors"] for rank, part in parts.items()},
         {name: Mesh.from_json(value) for name, value in meshes.items()},
+        Told(parts),
     )
     optimizer = _unite_optimizer([parts[rank].get("optimizer", []) for rank in ranks])
     if optimizer:

@@ -29,6 +29,22 @@ def to_json(placements: Mapping[str, Placement]) -> dict[str, Any]:
     }
 
 
+def cut_from_json(value: Any) -> Placement:
+    """The placement that `value` stands for; a replicated axis for what tells no extents."""
+    if not isinstance(value, dict):
+        return Replicate()
+    if "boxes" in value:
+        return Boxes([(tuple(offset), tuple(size)) for offset, size in value["boxes"]])
+    if "shard" not in value:
+        return Replicate()
+    dim = value["shard"]
+    if "segments" in value:
+        return Segments(dim, value["segments"], value.get("repeat", 1), value.get("sizes"))
+    if "stride" in value:
+        return Strided(dim, value["stride"])
+    return Zigzag(dim) if "order" in value else Shard(dim, value.get("sizes"))
+
+
 def _word(placement: Placement) -> dict[str, Any]:
     if isinstance(placement, Segments):
         return _segments(placement)

@@ -63,6 +63,7 @@ class Record:
     """A recorded tensor: what the manifest says of it.
 
     stored: type of the elements.
+    position: of a module's value, where its name does not tell it.
     """
 
     key: Key
@@ -74,6 +75,7 @@ class Record:
     microbatches: dict[str, Any] | None = None
     scale: float = 1.0
     members: dict[str, Any] = field(default_factory=dict)
+    position: int | None = None
 
     def lies_as(self, other: Record) -> bool:
         """Whether the two are the same part of tensors that may be added up."""
@@ -122,6 +124,8 @@ class Record:
             entry["computed_in"] = computed_in
         entry.update(self.members)
         entry["order"] = self.order
+        if self.position is not None:
+            entry["position"] = self.position
         return entry
 
 
@@ -177,11 +181,13 @@ class Recorder:
         placements: Placements,
         accumulate: bool = False,
         microbatches: dict[str, Any] | None = None,
+        position: int | None = None,
     ) -> None:
         """Has `tensor`, of any device and layout, stored under `key`.
 
         accumulate: a second tensor under the same key is added to the first, as autograd would.
         microbatches: what a tensor of several micro-batches is of theirs, as the manifest says it.
+        position: of a module's value its number, where its name does not tell it.
         Throws TraceError where the placements do not fit the tensor or the key is taken.
         """
         if key.kind not in self._kinds:
@@ -213,6 +219,7 @@ class Recorder:
             microbatches,
             self._scales.get(key.kind, 1.0),
             stored.members,
+            position,
         )
         earlier = self.records.setdefault(key, record)
         if earlier is not record and not (accumulate and earlier.lies_as(record)):

@@ -15,19 +15,33 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
     Mappings go by insertion order, dataclasses by field order. Other objects are not looked into.
     """
+    return [tensor for _, tensor in paths_in(value)]
+
+
+def paths_in(value: Any) -> list[tuple[list[str], torch.Tensor]]:
+    """The same tensors, each with its path: keys, fields, and numbers in tuples and lists."""
     if isinstance(value, torch.Tensor):
-        return [value]
-    return [tensor for child in _children(value) for tensor in tensors_in(child)]
+        return [([], value)]
+    return [
+        ([key, *path], tensor)
+        for key, child in _children(value)
+        for path, tensor in paths_in(child)
+    ]
 
 
-def _children(value: Any) -> list[Any]:
+def _children(value: Any) -> list[tuple[str, Any]]:
     # A mapping before a dataclass: transformers' ModelOutput is both, and holds only what is set.
     if isinstance(value, Mapping):
-        return list(value.values())
+        # What an object is called may differ from run to run; its turn does not.
+        return [
+            (str(key) if isinstance(key, (str, int, float)) else str(turn), child)
+            for turn, (key, child) in enumerate(value.items())
+        ]
     if isinstance(value, (tuple, list)):
-        return list(value)
+        return [(str(turn), child) for turn, child in enumerate(value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+        names = [field.name for field in dataclasses.fields(value)]
+        return [(name, getattr(value, name, None)) for name in names]
     return []
 
 
@@ -49,7 +63,7 @@ def _replace(value: Any, index: int, change: Callable[[torch.Tensor], torch.Tens
     else:
         return value, index
     changed = {}
-    for key, child in zip(keys, _children(value)):
+    for key, (_, child) in zip(keys, _children(value)):
         if index >= 0:
             new, index = _replace(child, index, change)
             if new is not child:

@@ -138,7 +138,9 @@ class Tracer:
                 self._facts["plan"] = self._rewriter.facts()
             if step.clip_norm is not None:
                 step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
-            output.write(recorder.records.values(), recorder.precision, step.optimizer, self._facts)
+            output.write(
+                number, recorder.records.values(), recorder.precision, step.optimizer, self._facts
+            )
             self._finished.add(number)
         finally:
             if number not in self._finished:
