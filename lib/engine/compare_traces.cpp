@@ -237,9 +237,11 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   for (const auto* lost : {&lost_reference, &lost_candidate}) {
     out.warnings.insert(out.warnings.begin(), lost->problems.begin(), lost->problems.end());
   }
-  out.results = initial_results({reference, candidate, options.selection, rules, options.today,
-                                 lost_reference.words, lost_candidate.words},
-                                pairs);
+  out.results = initial_results(
+      {reference, candidate, options.selection, rules, options.today, lost_reference.words,
+       lost_candidate.words, absences_of(reference, lost_reference),
+       absences_of(candidate, lost_candidate)},
+      pairs);
   FinishedWork nothing_kept;
   FinishedWork& work = options.work != nullptr ? *options.work : nothing_kept;
   prepare_work(options.division, candidate, pairs, work, out.results);

@@ -1,5 +1,7 @@
 #include "engine/initial_results.h"
 
+#include <algorithm>
+
 #include "base/concat.h"
 #include "trace/recorded.h"
 
@@ -26,8 +28,17 @@ struct Absence {
   Outcome outcome;
 };
 
+bool has_step(const trace::Manifest& manifest, std::uint64_t step) {
+  const auto& recorded = manifest.run.recorded;
+  return !recorded ||
+         std::find(recorded->steps.begin(), recorded->steps.end(), step) != recorded->steps.end();
+}
+
 void tell_absence(const Absence& absence, const std::string& note, Result& result) {
-  if (trace::was_asked_for(absence.lacking.manifest(), result.key) == false) {
+  const trace::Manifest& lacking = absence.lacking.manifest();
+  // A step that ranks did not get to is lost, whatever they were told.
+  const bool may_be_lost = !absence.lost.empty() && !has_step(lacking, result.key.step);
+  if (trace::was_asked_for(lacking, result.key) == false && !may_be_lost) {
     result.outcome = Outcome::kNotRecorded;
     result.reason = concat(absence.lacking.path(), " was told to leave it out");
   } else if (!absence.lost.empty()) {
@@ -37,6 +48,28 @@ void tell_absence(const Absence& absence, const std::string& note, Result& resul
     result.outcome = absence.outcome;
     result.reason = concat("in the ", absence.present_in, " only", note.empty() ? "" : "; ", note);
   }
+}
+
+// Why not all ranks of a side that hold the tensor have recorded it, or empty.
+std::string absence_words(const Absences& absences, const layout::ViewPtr& view) {
+  if (absences.empty()) return "";
+  for (const trace::TensorEntry* entry : layout::stored_in(*view)) {
+    const auto found = absences.find(entry->key);
+    if (found != absences.end()) return found->second;
+  }
+  return "";
+}
+
+// Whether a part is missing on either side.
+bool tell_missing_part(const InitialResultsInput& input, const Pair& pair, Result& result) {
+  std::string words = absence_words(input.absent_in_candidate, pair.candidate);
+  const bool of_candidate = !words.empty();
+  if (!of_candidate) words = absence_words(input.absent_in_reference, pair.reference);
+  if (words.empty()) return false;
+  result.outcome = Outcome::kMissing;
+  result.note = of_candidate ? words : concat("in the reference, ", words);
+  result.reason = concat((of_candidate ? input.candidate : input.reference).path(), ": ", words);
+  return true;
 }
 
 Result initial_result(const InitialResultsInput& input, const Pair& pair) {
@@ -60,7 +93,7 @@ Result initial_result(const InitialResultsInput& input, const Pair& pair) {
   } else if (pair.reference == nullptr) {
     tell_absence({input.reference, "candidate", input.lost_in_reference, Outcome::kExtra},
                  pair.note, result);
-  } else {
+  } else if (!tell_missing_part(input, pair, result)) {
     result.exact =
         !tensor::is_floating(pair.reference->dtype) && !tensor::is_floating(pair.candidate->dtype);
     result.reason = incomparable_reason(pair);

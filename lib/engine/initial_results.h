@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/open_checks.h"
 #include "engine/pairing.h"
 #include "engine/selection.h"
 #include "report/compare_report.h"
@@ -21,12 +22,14 @@ struct InitialResultsInput {
   // Ranks that cannot be read or did not close their files, in words; empty if there are none.
   std::string lost_in_reference;
   std::string lost_in_candidate;
+  Absences absent_in_reference = {};
+  Absences absent_in_candidate = {};
 };
 
 // result[i] belongs to pairs[i]. Outcomes: `skipped_by_rule` (not selected, or a rule says so),
-// `not_recorded` (one side was told to leave it out), `missing`, `extra`, `unreadable` (absent from
-// a trace that has lost ranks, which may have held it), `incomparable`, else `match`: to be
-// measured.
+// `not_recorded` (one side was told to leave it out), `missing` (from a trace, or from some of the
+// ranks that hold it), `extra`, `unreadable` (absent from a trace that has lost ranks, which may
+// have held it), `incomparable`, else `match`: to be measured.
 std::vector<report::Result> initial_results(const InitialResultsInput& input,
                                             const std::vector<Pair>& pairs);
 

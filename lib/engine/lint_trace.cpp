@@ -7,6 +7,7 @@
 #include "compare/resolved_plan.h"
 #include "compare/shard_reader.h"
 #include "engine/open_checks.h"
+#include "layout/absent_parts.h"
 #include "layout/mesh_map.h"
 #include "layout/plan.h"
 #include "verdict/phase.h"
@@ -37,6 +38,19 @@ bool placed_by_rows(const trace::TensorEntry& entry) {
   });
 }
 
+bool has(const std::vector<std::uint64_t>& ranks, std::uint64_t rank) {
+  return std::binary_search(ranks.begin(), ranks.end(), rank);
+}
+
+// Tensors that not all ranks have recorded that hold them.
+void lint_absent_parts(const trace::Source& source, std::vector<std::string>& findings) {
+  const std::uint64_t ranks = layout::ranks_of(source.manifest()).size();
+  for (const layout::AbsentPart& part : layout::absent_parts(source.manifest())) {
+    findings.push_back(base::concat(source.path(), ": ", to_string(part.key), ": ",
+                                    layout::absent_words(part, ranks)));
+  }
+}
+
 void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& lost,
                    LintResult& result) {
   for (const trace::TensorEntry& entry : source.manifest().tensors) {
@@ -52,7 +66,7 @@ void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& l
     for (const layout::Block& block : plan.blocks) {
       for (const layout::Term& term : block.terms) {
         for (const std::uint64_t rank : term.ranks) {
-          if (lost.contains(rank)) continue;
+          if (lost.contains(rank) || has(entry.absent_on, rank)) continue;
           ++result.datasets;
           try {
             const compare::ShardReader reader(source, entry, rank, block.held);
@@ -80,6 +94,8 @@ LintResult lint_trace(const trace::Source& source, const LintOptions& options) {
     result.findings.push_back(base::concat(source.path(), ": ", problem));
   }
   lint_modules(source, result.findings);
+  // A layout that contradicts itself does not say who holds what.
+  if (result.findings.empty()) lint_absent_parts(source, result.findings);
   if (options.manifest_only) return result;
   std::set<std::uint64_t> lost;
   for (const std::uint64_t rank : ranks) {

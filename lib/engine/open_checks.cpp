@@ -1,6 +1,9 @@
 #include "engine/open_checks.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "layout/absent_parts.h"
 #include "layout/mesh_map.h"
 #include "layout/plan.h"
 #include "layout/unite_words.h"
@@ -18,20 +21,31 @@ void require_sound_layouts(const trace::Source& source) {
 
 LostRanks lost_ranks_of(const trace::Source& source) {
   LostRanks lost;
-  std::vector<std::uint64_t> unreadable;
   for (const std::uint64_t rank : layout::ranks_of(source.manifest())) {
     auto problem = source.rank_problem(rank);
     if (!problem) continue;
-    unreadable.push_back(rank);
+    lost.unreadable.push_back(rank);
     lost.problems.push_back(*std::move(problem));
   }
-  if (!unreadable.empty()) {
-    lost.words = base::concat(layout::rank_words(unreadable), " cannot be read");
+  if (!lost.unreadable.empty()) {
+    lost.words = base::concat(layout::rank_words(lost.unreadable), " cannot be read");
   } else if (const auto& open = source.manifest().run.unfinished; !open.empty()) {
     lost.words = base::concat(layout::rank_words(open), " did not close ",
                               open.size() == 1 ? "its file" : "their files");
   }
   return lost;
+}
+
+Absences absences_of(const trace::Source& source, const LostRanks& lost) {
+  const std::uint64_t ranks = layout::ranks_of(source.manifest()).size();
+  Absences absences;
+  for (layout::AbsentPart& part : layout::absent_parts(source.manifest())) {
+    std::erase_if(part.ranks, [&lost](std::uint64_t rank) {
+      return std::binary_search(lost.unreadable.begin(), lost.unreadable.end(), rank);
+    });
+    if (!part.ranks.empty()) absences.emplace(part.key, layout::absent_words(part, ranks));
+  }
+  return absences;
 }
 
 }  // namespace ttrace::engine

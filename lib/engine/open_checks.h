@@ -1,6 +1,8 @@
 // What must hold of a trace before its tensors are looked at.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,8 +18,14 @@ void require_sound_layouts(const trace::Source& source);
 // have been lost.
 struct LostRanks {
   std::vector<std::string> problems;  // a sentence for every rank whose file cannot be read
+  std::vector<std::uint64_t> unreadable;
   std::string words;  // "rank 3 cannot be read", "ranks {0, 2} did not close their files"; or empty
 };
 LostRanks lost_ranks_of(const trace::Source& source);
+
+// Of the tensors that fewer ranks recorded than hold them, which ranks lack them, in words. Ranks
+// that are lost do not count: their tensors cannot be read.
+using Absences = std::map<trace::TensorKey, std::string>;
+Absences absences_of(const trace::Source& source, const LostRanks& lost);
 
 }  // namespace ttrace::engine

@@ -75,13 +75,15 @@ void ManifestUnion::add(std::uint64_t rank, trace::Manifest part) {
     throw base::internal_error("parts of rank ", ranks_.back(), " and then of rank ", rank);
   }
   if (ranks_.empty()) {
-    whole_.run = std::move(part.run);
+    whole_.version = part.version;
     whole_.meshes = std::move(part.meshes);
   } else if (!same_meshes(whole_.meshes, part.meshes)) {
     if (of_other_run_.empty()) other_meshes_ = meshes_words(part.meshes);
     of_other_run_.push_back(rank);
   }
+  if (part.version != whole_.version) of_other_version_.push_back(rank);
   ranks_.push_back(rank);
+  run_.add(rank, std::move(part.run));
   if (!of_other_run_.empty()) return;  // it will be refused
   for (trace::TensorEntry& entry : part.tensors) add_tensor(rank, std::move(entry));
   for (const trace::OptimizerGroup& group : part.optimizer) optimizer_.add(rank, group);
@@ -120,6 +122,11 @@ void ManifestUnion::require_one_run() const {
                             of_other_run_.size() == 1 ? " says " : " say ", other_meshes_,
                             "; files of two runs lie in one folder");
   }
+  if (!of_other_version_.empty()) {
+    throw base::input_error(rank_words(of_other_version_), " and ",
+                            rank_words(without(ranks_, of_other_version_)),
+                            " have manifests of two versions; files of two runs lie in one folder");
+  }
   const Numbers all = ranks_of(whole_.meshes);
   const Numbers strangers = without(ranks_, all);
   if (!strangers.empty()) {
@@ -151,7 +158,7 @@ void ManifestUnion::unite_tensors() {
     if (entry.computed_in || tensor.computed_in != entry.dtype) {
       entry.computed_in = tensor.computed_in;
     }
-    entry.held_at = held_at(entry, tensor.ranks, present.at(entry.mesh));
+    set_holders(entry, tensor.ranks, present.at(entry.mesh), run_);
     whole_.tensors.push_back(std::move(entry));
   }
   std::sort(whole_.tensors.begin(), whole_.tensors.end(), stands_before);
@@ -162,6 +169,7 @@ United ManifestUnion::finish() {
   require_one_run();
   require_no_contradiction();
   unite_tensors();
+  whole_.run = run_.facts();
   whole_.optimizer = optimizer_.groups();
   United united;
   united.lost_ranks = without(ranks_of(whole_), ranks_);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "layout/unite_optimizer.h"
+#include "layout/unite_run.h"
 #include "layout/unite_words.h"
 #include "trace/manifest.h"
 
@@ -30,10 +31,11 @@ class ManifestUnion {
 
   // One manifest: tensors by step, execution order and key; modules as the lowest rank tells them;
   // optimizer groups with the same facts as one; `computed_in` the coarsest, `order` the lowest of
-  // the ranks' own; `held_at` from who holds the tensor.
+  // the ranks' own; `held_at` and `absent_on` from who holds the tensor; `run` as RunUnion::facts.
   //
   // Throws an input error if there is no part, if ranks say different things of one tensor, its
-  // optimizer or the meshes, if a rank lies on no mesh, and as held_at(). To be called once.
+  // optimizer or the meshes, if a rank lies on no mesh, if
+  // their formats are of two versions, and as set_holders(). To be called once.
   United finish();
 
  private:
@@ -58,10 +60,12 @@ class ManifestUnion {
   std::vector<Tensor> tensors_;
   std::map<trace::TensorKey, std::size_t> known_tensors_;
   OptimizerUnion optimizer_;
+  RunUnion run_;
   std::set<std::string> known_modules_;
   std::optional<Contradiction> contradiction_;
   std::vector<std::uint64_t> of_other_run_;  // ranks that say other meshes than the first
   std::string other_meshes_;
+  std::vector<std::uint64_t> of_other_version_;
 };
 
 // The parts of all ranks at once. Throws as ManifestUnion::finish.

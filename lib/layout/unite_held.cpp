@@ -113,23 +113,32 @@ base::Error missing_part(const trace::TensorEntry& entry, const Numbers& holders
                            " between them did not run that module or has no such gradient");
 }
 
-void check_holders(const trace::TensorEntry& entry, const Numbers& holders, const Flags& recorded,
-                   const Flags& holding, const PresentRanks& present) {
-  for (const auto& [rank, coordinates] : present.coordinates()) {
-    if (std::binary_search(holders.begin(), holders.end(), rank)) {
-      for (std::size_t a = 0; a < coordinates.size(); ++a) {
-        const std::string& axis = present.mesh().axes[a].name;
-        if (holding[a][coordinates[a]] || !entry.held_at.contains(axis)) continue;
-        throw base::input_error(trace::to_string(entry.key), ": rank ", rank,
-                                " recorded it at coordinate ", coordinates[a], " of axis ", axis,
-                                ", but its held_at names ", tensor::to_string(listed(holding[a])),
-                                " alone");
-      }
-    } else if (holds(holding, coordinates) &&
-               !part_is_empty(entry, present.mesh(), holding, coordinates)) {
-      throw missing_part(entry, holders, recorded, present, rank);
+void check_own_holders(const trace::TensorEntry& entry, const Numbers& holders,
+                       const Flags& holding, const PresentRanks& present) {
+  for (const std::uint64_t rank : holders) {
+    const Numbers& coordinates = present.coordinates().at(rank);
+    for (std::size_t a = 0; a < coordinates.size(); ++a) {
+      const std::string& axis = present.mesh().axes[a].name;
+      if (holding[a][coordinates[a]] || !entry.held_at.contains(axis)) continue;
+      throw base::input_error(trace::to_string(entry.key), ": rank ", rank,
+                              " recorded it at coordinate ", coordinates[a], " of axis ", axis,
+                              ", but its held_at names ", tensor::to_string(listed(holding[a])),
+                              " alone");
     }
   }
+}
+
+// The ranks that should hold a part by the layout and recorded none, ascending.
+Numbers lacking_ranks(const trace::TensorEntry& entry, const Numbers& holders, const Flags& holding,
+                      const PresentRanks& present) {
+  Numbers lacking;
+  for (const auto& [rank, coordinates] : present.coordinates()) {
+    if (!std::binary_search(holders.begin(), holders.end(), rank) && holds(holding, coordinates) &&
+        !part_is_empty(entry, present.mesh(), holding, coordinates)) {
+      lacking.push_back(rank);
+    }
+  }
+  return lacking;
 }
 
 }  // namespace
@@ -147,9 +156,8 @@ PresentRanks::PresentRanks(const trace::Mesh& mesh, const std::vector<std::uint6
   }
 }
 
-std::map<std::string, std::vector<std::uint64_t>> held_at(const trace::TensorEntry& entry,
-                                                          const std::vector<std::uint64_t>& holders,
-                                                          const PresentRanks& present) {
+void set_holders(trace::TensorEntry& entry, const std::vector<std::uint64_t>& holders,
+                 const PresentRanks& present, const RunUnion& told) {
   for (const std::uint64_t rank : holders) {
     if (present.coordinates().contains(rank)) continue;
     throw base::input_error(trace::to_string(entry.key), ": rank ", rank,
@@ -158,15 +166,18 @@ std::map<std::string, std::vector<std::uint64_t>> held_at(const trace::TensorEnt
   }
   const Flags recorded = recorded_by(holders, present);
   const Flags holding = holding_of(entry, recorded, present);
-  check_holders(entry, holders, recorded, holding, present);
-  std::map<std::string, std::vector<std::uint64_t>> found = entry.held_at;
+  check_own_holders(entry, holders, holding, present);
+  entry.absent_on.clear();
+  for (const std::uint64_t rank : lacking_ranks(entry, holders, holding, present)) {
+    if (!told.knows(rank)) throw missing_part(entry, holders, recorded, present, rank);
+    if (told.asked(rank, entry)) entry.absent_on.push_back(rank);
+  }
   for (std::size_t a = 0; a < holding.size(); ++a) {
     const std::string& axis = present.mesh().axes[a].name;
     if (std::holds_alternative<trace::Only>(placement_on(entry, axis))) continue;
     Numbers coordinates = listed(holding[a]);
-    if (coordinates.size() < holding[a].size()) found.emplace(axis, std::move(coordinates));
+    if (coordinates.size() < holding[a].size()) entry.held_at.emplace(axis, std::move(coordinates));
   }
-  return found;
 }
 
 }  // namespace ttrace::layout

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "layout/unite_run.h"
 #include "trace/manifest.h"
 
 namespace ttrace::layout {
@@ -31,17 +32,18 @@ class PresentRanks {
   std::vector<std::vector<bool>> any_;
 };
 
-// Axis -> coordinates, for the axes of which not all coordinates hold the tensor that `holders`
-// (ascending) recorded. What the entry's own held_at says is taken as it is, and so is "only". An
-// axis that cuts is held by all its coordinates. Of a partial axis, coordinates of which every rank
-// is lost count as holding: without their summands the value is unknown, not another one. Of a
-// replicating axis they do not: nothing can be known of copies that are gone.
+// Sets the entry's `held_at` and `absent_on` from the ranks that recorded it, `holders`, ascending.
 //
-// Throws an input error naming key and ranks if a rank that is there should have recorded the
-// tensor and did not (unless its part is known to be empty), or should not have and did, or does
-// not lie on the mesh.
-std::map<std::string, std::vector<std::uint64_t>> held_at(const trace::TensorEntry& entry,
-                                                          const std::vector<std::uint64_t>& holders,
-                                                          const PresentRanks& present);
+// held_at has the axes of which not all coordinates hold the tensor. What the entry's own says is
+// taken as it is, and so is "only". An axis that cuts is held by all its coordinates. Of a partial
+// axis, coordinates of which every rank is lost count as holding: without their summands the value
+// is unknown, not another one. Of a replicating axis they do not: nothing can be known of copies
+// that are gone.
+//
+// absent_on has the ranks that should have recorded a part by this (unless it is known to be empty)
+// and by what they were told. Throws an input error naming key and ranks if a rank that does not
+// say what it was told has no part, if one has a part that should not, or does not lie on the mesh.
+void set_holders(trace::TensorEntry& entry, const std::vector<std::uint64_t>& holders,
+                 const PresentRanks& present, const RunUnion& told);
 
 }  // namespace ttrace::layout

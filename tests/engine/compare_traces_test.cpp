@@ -77,6 +77,55 @@ TEST_CASE("a changed element diverges and is found again on its rank") {
   CHECK(result.largest_local == tensor::Shape{0});
 }
 
+// A parameter before and after an update, on two ranks.
+MemoryTrace updated(std::map<std::string, trace::Placement> placements = {}) {
+  MemoryTrace made(make_mesh({{"dp", 2}}), "run");
+  for (const trace::Kind kind : {trace::Kind::kParam, trace::Kind::kParamAfterStep}) {
+    trace::TensorEntry entry = make_entry("w", {kValues.size()}, kind);
+    entry.placements = placements;
+    made.put(entry, kValues);
+  }
+  return made;
+}
+
+TEST_CASE("a replica that one rank did not record is missing, and the rank is named") {
+  MemoryTrace candidate = updated();
+  candidate.edit().tensors[1].held_at = {{"dp", {0}}};
+  const CompareReport out = compared(updated(), candidate);
+  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.counts.at(Outcome::kMissing) == 1);
+  CHECK(out.counts.at(Outcome::kMatch) == 1);
+  REQUIRE(out.findings.size() == 1);
+  const report::Result& result = out.results[out.findings[0].result];
+  CHECK(result.key.kind == trace::Kind::kParamAfterStep);
+  CHECK(result.reason == "run: rank 1 of 2 recorded step 0 but lacks it");
+  CHECK(result.note == "rank 1 of 2 recorded step 0 but lacks it");
+  const CompareReport turned = compared(candidate, updated());
+  CHECK(turned.verdict == Verdict::kDiverged);
+  CHECK(turned.results[turned.findings.at(0).result].note ==
+        "in the reference, rank 1 of 2 recorded step 0 but lacks it");
+}
+
+TEST_CASE("a part of a tensor that is cut is missing, or cannot be read if its rank is lost") {
+  MemoryTrace candidate = updated({{"dp", trace::Shard{0, std::nullopt}}});
+  candidate.edit().tensors[1].absent_on = {1};
+  CHECK(compared(updated(), candidate).verdict == Verdict::kDiverged);
+  CHECK(compared(updated(), candidate).counts.at(Outcome::kMissing) == 1);
+  candidate.lose_rank(1);
+  const CompareReport out = compared(updated(), candidate);
+  CHECK(out.verdict == Verdict::kInconclusive);
+  CHECK(out.counts.at(Outcome::kMissing) == 0);
+  CHECK(out.counts.at(Outcome::kUnreadable) == 2);
+}
+
+TEST_CASE("what a selection leaves out is not missing") {
+  MemoryTrace candidate = updated();
+  candidate.edit().tensors[1].held_at = {{"dp", {0}}};
+  Selection selection;
+  selection.kinds = {trace::Kind::kParam};
+  CHECK(compared(updated(), candidate, {}, selection).verdict == Verdict::kMatch);
+}
+
 TEST_CASE("roundings match by the fallback rule") {
   const CompareReport out = compared(one_tensor(), one_tensor(shifted(4 * 0x1p-23)));
   CHECK(out.verdict == Verdict::kMatch);

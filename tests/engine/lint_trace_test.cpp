@@ -48,6 +48,22 @@ TEST_CASE("a lost rank is told once, not for each of its tensors") {
   CHECK(result.datasets == 2);
 }
 
+TEST_CASE("a tensor that fewer ranks recorded than hold it is a finding, told once") {
+  MemoryTrace trace = clean();
+  trace.edit().tensors[0].absent_on = {1};
+  trace::TensorEntry parameter = make_entry("w", {2}, trace::Kind::kParam);
+  trace.put(parameter, {1, 2});
+  parameter.key.kind = trace::Kind::kParamAfterStep;
+  parameter.held_at = {{"tp", {1}}};
+  trace.put(parameter, {1, 2});
+  const LintResult result = lint_trace(trace, {});
+  CHECK(result.findings ==
+        std::vector<std::string>{
+            "run: a · output · step 0: rank 1 of 2 recorded step 0 but lacks it",
+            "run: w · param_after_step · step 0: rank 0 of 2 recorded step 0 but lacks it"});
+  CHECK(result.datasets == 6);
+}
+
 TEST_CASE("datasets that are absent or of another shape or type are told one by one") {
   MemoryTrace trace = clean();
   trace.edit().tensors.push_back(make_entry("absent", {1}));

@@ -112,6 +112,73 @@ TEST_CASE("a part without elements need not have been recorded") {
   CHECK(held_of(entry_of({{"tp", trace::Boxes{{{{0}, {4}}, {{4}, {0}}}}}}), {0, 2}).empty());
 }
 
+// Parts of version 2, whose ranks were told to record outputs of step 0.
+Parts told(Parts parts) {
+  for (auto& [rank, part] : parts) {
+    part.run.id = std::to_string(rank);
+    part.run.recorded = trace::Recorded{{trace::Kind::kOutput}, std::nullopt, {0}};
+  }
+  return parts;
+}
+
+Numbers absent_on(const Parts& parts) {
+  const United united = unite_manifests(parts);
+  REQUIRE(united.manifest.tensors.size() == 1);
+  return united.manifest.tensors[0].absent_on;
+}
+
+TEST_CASE("a rank that was told to record its part and did not is named") {
+  CHECK(absent_on(told(parts_of(entry_of(), {0, 3}))) == Numbers{1, 2});
+  CHECK(absent_on(told(parts_of(entry_of(), {0, 1}))).empty());
+  const TensorEntry cut = entry_of({{"tp", kCut}});
+  CHECK(absent_on(told(parts_of(cut, {0, 2}))) == Numbers{1, 3});
+  CHECK(absent_on(told(parts_of(cut, {0, 2}, {1}))) == Numbers{3});
+  CHECK(absent_on(told(parts_of(entry_of({{"tp", Shard{0, {{4, 0}}}}}), {0, 2}))).empty());
+}
+
+TEST_CASE("a rank that was told otherwise, or did not close its trace, is not named") {
+  const Parts parts = told(parts_of(entry_of({{"tp", kCut}}), {0, 2, 3}));
+  CHECK(absent_on(parts) == Numbers{1});
+  for (const auto& change : std::vector<void (*)(trace::RunFacts&)>{
+           [](trace::RunFacts& run) { run.recorded->kinds.clear(); },
+           [](trace::RunFacts& run) { run.recorded->kinds = {trace::Kind::kParam}; },
+           [](trace::RunFacts& run) { run.recorded->steps = {1}; },
+           [](trace::RunFacts& run) { run.unfinished = {1}; }}) {
+    Parts changed = parts;
+    change(changed.at(1).run);
+    CHECK(absent_on(changed).empty());
+  }
+  CHECK(absent_on(told(parts_of(entry_of({{"tp", trace::Rows{0, "rows"}}}), {0, 2}))).empty());
+}
+
+TEST_CASE("the run recorded what all ranks did that record") {
+  using trace::Kind;
+  Parts parts = told(parts_of(entry_of(), {0, 1, 2, 3}));
+  parts.at(0).run.recorded = trace::Recorded{{}, std::nullopt, {0, 1}};
+  parts.at(1).run.recorded = trace::Recorded{{Kind::kParam, Kind::kOutput}, {{"a.*"}}, {0, 1}};
+  parts.at(2).run.recorded->modules = {"b", "a.*"};
+  parts.at(3).run.recorded->modules = {"b"};
+  parts.at(3).run.unfinished = {3};
+  trace::RunFacts run = unite_manifests(parts).manifest.run;
+  CHECK(run.id == "0");
+  CHECK(run.unfinished == Numbers{3});
+  CHECK(run.recorded == trace::Recorded{{Kind::kOutput}, {{"a.*", "b"}}, {0}});
+  parts.at(2).run.recorded->modules.reset();
+  CHECK(unite_manifests(parts).manifest.run.recorded->modules == std::nullopt);
+  for (auto& [rank, part] : parts) part.run.recorded->kinds.clear();
+  CHECK(unite_manifests(parts).manifest.run.recorded->kinds.empty());
+  parts.at(1).run.recorded.reset();
+  CHECK(unite_manifests(parts).manifest.run.recorded == std::nullopt);
+}
+
+TEST_CASE("the version is that of the parts, which have the same") {
+  Parts parts = parts_of(entry_of(), {0, 1, 2, 3});
+  for (auto& [rank, part] : parts) part.version = 1;
+  CHECK(unite_manifests(parts).manifest.version == 1);
+  parts.at(2).version = 2;
+  check_refused([&] { unite_manifests(parts); }, {"rank 2 and ranks {0, 1, 3}", "two versions"});
+}
+
 TEST_CASE("coordinates of which every rank is lost hold sums and are not known to hold copies") {
   CHECK(held_of(entry_of(), {0, 1}, {2, 3}) == HeldAt{{"pp", {0}}});
   CHECK(held_of(entry_of({{"pp", kSum}}), {0, 1}, {2, 3}).empty());
