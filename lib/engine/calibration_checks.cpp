@@ -20,9 +20,9 @@ constexpr const char* kWayOut =
 constexpr double kSameNorm = 1e-6;  // relative; a calibration keeps fewer digits than a sum has
 
 // The tensors that were calibrated, as a manifest of a run that has them alone.
-trace::Manifest calibrated_tensors(const tolerance::Calibration& calibration) {
+trace::Manifest calibrated_tensors(const tolerance::Calibration& calibration, unsigned version) {
   trace::Manifest manifest;
-  manifest.version = 1;
+  manifest.version = version;
   for (const auto& [key, tensor] : calibration.tensors) {
     trace::TensorEntry entry;
     entry.key = key;
@@ -51,6 +51,7 @@ std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
                                               const std::string& file) {
   if (calibration.tensors.empty()) return {};
   trace::Manifest floating;
+  floating.version = reference.version;
   std::set<std::uint64_t> steps;
   for (const auto& [key, tensor] : calibration.tensors) steps.insert(key.step);
   std::size_t other_steps = 0;
@@ -64,7 +65,7 @@ std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
   }
   std::erase_if(floating.tensors,
                 [&](const auto& entry) { return !steps.contains(entry.key.step); });
-  const LackingTensors lacking = lacking_tensors(floating, calibrated_tensors(calibration));
+  const LackingTensors lacking = lacking_tensors(floating, calibrated_tensors(calibration, reference.version));
   if (lacking.missing == floating.tensors.size()) {
     throw base::input_error(file, ": calibrates none of the reference's tensors (first ",
                             printable(lacking.first_missing), ")", kWayOut);

@@ -1,10 +1,14 @@
 #include "engine/pairing.h"
 
 #include <map>
+#include <optional>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "layout/microbatches.h"
+#include "layout/positional_names.h"
 
 namespace ttrace::engine {
 namespace {
@@ -12,9 +16,15 @@ namespace {
 using layout::ViewPtr;
 using ViewsByKey = std::map<trace::TensorKey, ViewPtr>;
 
-ViewsByKey by_key(const Side& side) {
+// The tensors of a side, under the names that the reference has for its modules' values.
+ViewsByKey by_key(const Side& side, const Side& reference) {
+  const bool by_position = side.source->manifest().version == 1;
+  const bool other_by_position = reference.source->manifest().version == 1;
   ViewsByKey views;
-  for (const ViewPtr& view : side.tensors) views.emplace(view->key, view);
+  for (const ViewPtr& view :
+       layout::renamed_values(side.tensors, by_position, reference.tensors, other_by_position)) {
+    views.emplace(view->key, view);
+  }
   return views;
 }
 
@@ -143,14 +153,59 @@ void add_noise(const Side& run, const ViewsByKey& views, Pair& pair) {
   pair.noise.emplace_back(run.source, std::move(view));
 }
 
+// What a module received, returned or was given back in one call.
+using Call = std::tuple<trace::Kind, std::string, std::uint64_t, std::optional<std::uint64_t>,
+                        std::uint64_t>;
+
+bool is_value(trace::Kind kind) {
+  using trace::Kind;
+  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradOutput ||
+         kind == Kind::kGradInput;
+}
+
+Call call_of(const trace::TensorKey& key) {
+  return {key.kind, std::string(trace::module_of_value(key.name)), key.step, key.microbatch,
+          key.call};
+}
+
+// Notes of a value that one side lacks that the module ran there, with other values.
+void note_other_values(std::map<trace::TensorKey, Pair>& pairs) {
+  std::map<Call, std::pair<bool, bool>> ran;  // in the reference, in the candidate
+  for (const auto& [key, pair] : pairs) {
+    const bool one_sided = pair.reference == nullptr || pair.candidate == nullptr;
+    if (one_sided && pair.note.empty() && is_value(key.kind)) ran[call_of(key)];
+  }
+  if (ran.empty()) return;
+  for (const auto& [key, pair] : pairs) {
+    if (!is_value(key.kind)) continue;
+    const auto call = ran.find(call_of(key));
+    if (call == ran.end()) continue;
+    call->second.first |= pair.reference != nullptr;
+    call->second.second |= pair.candidate != nullptr;
+  }
+  for (auto& [key, pair] : pairs) {
+    const bool in_reference = pair.reference != nullptr;
+    if (in_reference == (pair.candidate != nullptr) || !pair.note.empty() || !is_value(key.kind)) {
+      continue;
+    }
+    const auto& [reference_ran, candidate_ran] = ran.at(call_of(key));
+    if (!(in_reference ? candidate_ran : reference_ran)) continue;
+    const char* const lacks = key.kind == trace::Kind::kInput    ? "argument"
+                              : key.kind == trace::Kind::kOutput ? "result"
+                                                                 : "gradient";
+    pair.note = base::concat(trace::module_of_value(key.name), " ran in the ",
+                             in_reference ? "candidate" : "reference", " without this ", lacks);
+  }
+}
+
 }  // namespace
 
 std::vector<Pair> pair_traces(const Side& reference, const Side& candidate,
                               const std::vector<Side>& noise) {
-  const ViewsByKey references = by_key(reference);
-  const ViewsByKey candidates = by_key(candidate);
+  const ViewsByKey references = by_key(reference, reference);
+  const ViewsByKey candidates = by_key(candidate, reference);
   std::vector<ViewsByKey> noise_views;
-  for (const Side& run : noise) noise_views.push_back(by_key(run));
+  for (const Side& run : noise) noise_views.push_back(by_key(run, reference));
 
   std::map<trace::TensorKey, Pair> pairs;
   for (const auto& [key, view] : references) pairs[key].reference = view;
@@ -165,6 +220,8 @@ std::vector<Pair> pair_traces(const Side& reference, const Side& candidate,
   }
   MicrobatchPairing(pairs, references, candidates, &Pair::reference, &Pair::candidate).run();
   MicrobatchPairing(pairs, candidates, references, &Pair::candidate, &Pair::reference).run();
+
+  note_other_values(pairs);
 
   std::vector<Pair> result;
   result.reserve(pairs.size());

@@ -25,8 +25,10 @@ struct Pair {
 
 // Sorted by key. A further copy of a tied parameter that the reference does not have is paired with
 // the reference's copy 0. A tensor that stands for several micro-batches is paired with the other
-// side's tensors of those, put together. Throws an input error if a noise run has another shape or
-// dtype for a tensor of the reference: it is then not a run of this reference.
+// side's tensors of those, put together. Where the other trace names a module's values by position
+// (version 1), they meet the reference's in order, under its names. Throws an input error if a
+// noise run has another shape or dtype for a tensor of the reference: it is then not a run of this
+// reference.
 std::vector<Pair> pair_traces(const Side& reference, const Side& candidate,
                               const std::vector<Side>& noise);
 
