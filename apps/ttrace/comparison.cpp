@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/concat.h"
+#include "base/input_text.h"
 #include "base/number_text.h"
 #include "compare/kernels/choose_kernel.h"
 #include "layout/mesh_map.h"
@@ -54,7 +55,7 @@ void add_trace(const trace::Source& source, Facts& facts) {
 
 void add_text(const std::string& file, Facts& facts) {
   if (file.empty()) return;
-  const std::string text = rules_text(file);
+  const std::string text = base::read_text(file);
   facts.emplace_back(base::concat("the file ", file),
                      base::concat(text.size(), " bytes, with checksum ", base::checksum(text)));
 }

@@ -1,5 +1,6 @@
 #include "judged_pair.h"
 
+#include "base/input_text.h"
 #include "base/parallel.h"
 #include "output_file.h"
 #include "trace/hdf5/reader.h"
@@ -42,9 +43,9 @@ JudgedPair::JudgedPair(const JudgedPairFlags& flags) : flags_(flags), runs_(flag
     }
   });
   for (const auto& run : runs_) noise_.push_back(run.get());
-  if (!flags.map.empty()) map_ = layout::parse_map_rules(rules_text(flags.map), flags.map);
+  if (!flags.map.empty()) map_ = layout::parse_map_rules(base::read_text(flags.map), flags.map);
   if (!flags.tolerance.empty()) {
-    calibration_ = tolerance::parse_calibration(rules_text(flags.tolerance), flags.tolerance);
+    calibration_ = tolerance::parse_calibration(base::read_text(flags.tolerance), flags.tolerance);
   }
 }
 

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
-#include <sstream>
 
 #include "base/error.h"
+#include "base/input_text.h"
 #include "base/number_text.h"
 #include "base/strict_json.h"
 #include "command.h"
@@ -33,14 +32,18 @@ std::string manifest_path(const std::string& run) {
   return (fs::path(run) / "manifest.json").string();
 }
 
-bool is_json(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return true;  // it cannot be read, but may well be sound
-  if (file.peek() == std::ifstream::traits_type::eof()) return false;
-  std::ostringstream text;
-  text << file.rdbuf();
+// What cannot be read, or is too large to be, may well be sound.
+bool may_be_json(const std::string& path) {
+  std::error_code error;
+  if (fs::file_size(path, error) == 0) return false;
+  std::string text;
   try {
-    const base::JsonDocument document(text.str(), path);
+    text = base::read_text(path);
+  } catch (const base::Error&) {
+    return true;
+  }
+  try {
+    const base::JsonDocument document(text, path);
     return true;
   } catch (const base::Error&) {
     return false;
@@ -51,9 +54,9 @@ bool is_json(const std::string& path) {
 // version of the format or edited by hand.
 std::string refusal_to_replace(const std::string& path) {
   std::error_code error;
-  const auto status = fs::status(path, error);
+  const auto status = fs::symlink_status(path, error);
   if (status.type() == fs::file_type::not_found) return "";
-  if (fs::is_regular_file(status) && !is_json(path)) return "";
+  if (fs::is_regular_file(status) && !may_be_json(path)) return "";
   return base::concat(path,
                       ": is there already and is not replaced; move it away to have it "
                       "rebuilt from the rank files");

@@ -1,8 +1,10 @@
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/new_file.h"
 #include "base/number_text.h"
 #include "command.h"
 #include "engine/merge_trace.h"
@@ -17,14 +19,28 @@ struct Flags {
   std::string run;
   std::string output;
   std::string layout;
+  bool force = false;
   SelectionFlags selection;
 };
+
+// Before the run is opened, which may take a while.
+void require_may_write(const Flags& flags) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(flags.output, error);
+  if (!flags.force && std::filesystem::is_regular_file(status)) {
+    throw base::input_error(flags.output,
+                            ": is there already; give another name, or --force to replace it");
+  }
+  base::require_free_place(flags.output, base::Existing::kReplaced);
+}
 
 int run(const Flags& flags) {
   require_not_of_trace(flags.output, flags.run);
   if (!flags.layout.empty()) require_not_of_trace(flags.output, flags.layout);
+  require_may_write(flags);
   const OpenedTrace source(flags.run, flags.layout);
-  const auto sink = trace::hdf5::create_file(flags.output);
+  const auto sink = trace::hdf5::create_file(
+      flags.output, flags.force ? base::Existing::kReplaced : base::Existing::kKept);
   const engine::MergeResult result =
       engine::merge_trace(*source, flags.selection.selection(), *sink);
   for (const std::string& warning : result.warnings) base::warn(base::printable(warning));
@@ -46,6 +62,7 @@ void add_merge_command(CLI::App& app, Action& action) {
   const auto flags = std::make_shared<Flags>();
   command->add_option("RUN", flags->run, "a file or a directory")->required();
   command->add_option("-o,--output", flags->output, "the HDF5 file to write")->required();
+  command->add_flag("--force", flags->force, "replace the file if it is there already");
   add_layout_flag(*command, flags->layout);
   flags->selection.add_to(*command);
   command->callback([flags, &action] { action = [flags] { return run(*flags); }; });

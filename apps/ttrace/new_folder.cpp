@@ -1,11 +1,13 @@
 #include "new_folder.h"
 
-#include <unistd.h>
+#include <sys/stat.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <utility>
 
 #include "base/number_text.h"
+#include "base/system_error.h"
 
 namespace ttrace::app {
 namespace {
@@ -26,10 +28,7 @@ fs::path folder_of(const std::string& path) {
 }  // namespace
 
 void require_absent(const std::string& path) {
-  std::error_code error;
-  if (fs::symlink_status(without_slash(path), error).type() == fs::file_type::not_found) return;
-  throw base::input_error(path, ": is there already and is not replaced; give another name, or ",
-                          "move it away");
+  base::require_free_place(without_slash(path).string(), base::Existing::kKept);
 }
 
 void require_room(const std::string& path, std::uint64_t bytes) {
@@ -41,37 +40,25 @@ void require_room(const std::string& path, std::uint64_t bytes) {
                           "; make them smaller, or --sparse");
 }
 
-NewFolder::NewFolder(std::string path)
-    : path_(without_slash(path).string()), partial_(base::concat(path_, ".", ::getpid(), ".tmp")) {
-  std::error_code error;
-  if (fs::create_directory(partial_, error) && !error) return;
-  const std::string reason = error ? error.message() : "is there already";
-  throw base::input_error(path_, ": cannot be created: ", reason);
-}
-
-NewFolder::~NewFolder() {
-  if (partial_.empty()) return;
-  std::error_code error;
-  fs::remove_all(partial_, error);
+NewFolder::NewFolder(const std::string& path)
+    : output_(without_slash(path).string(), base::Existing::kKept) {
+  if (::mkdir(output_.unfinished_path().c_str(), 0777) == 0) return;
+  throw base::input_error(output_.path(), ": cannot be created: ", base::writing_problem(errno));
 }
 
 std::string NewFolder::file(const std::string& name) const {
-  return (fs::path(partial_) / name).string();
+  return (fs::path(output_.unfinished_path()) / name).string();
 }
 
 base::Error NewFolder::named(const base::Error& error) const {
   std::string text = error.what();
-  if (const std::size_t at = text.find(partial_); at != std::string::npos) {
-    text.replace(at, partial_.size(), path_);
+  const std::string& unfinished = output_.unfinished_path();
+  if (const std::size_t at = text.find(unfinished); at != std::string::npos) {
+    text.replace(at, unfinished.size(), output_.path());
   }
   return {error.kind(), std::move(text)};
 }
 
-void NewFolder::put_in_place() {
-  std::error_code error;
-  fs::rename(partial_, path_, error);
-  if (error) throw base::input_error(path_, ": cannot be put in place: ", error.message());
-  partial_.clear();
-}
+void NewFolder::put_in_place() { output_.put_in_place(); }
 
 }  // namespace ttrace::app

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/new_file.h"
 
 namespace ttrace::app {
 
@@ -17,13 +18,8 @@ void require_room(const std::string& path, std::uint64_t bytes);
 class NewFolder {
  public:
   // Creates a folder beside `path`, which must be absent; throws an input error if it cannot.
-  explicit NewFolder(std::string path);
-  // Without put_in_place(), removes it with all that is in it.
-  ~NewFolder();
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-
-  // Where `name` lies until then.
+  explicit NewFolder(const std::string& path);
+  // Where `name` lies until put_in_place(); without that, all is removed.
   std::string file(const std::string& name) const;
   // The message with the name that the user gave in the place of the one until then.
   base::Error named(const base::Error& error) const;
@@ -31,8 +27,7 @@ class NewFolder {
   void put_in_place();
 
  private:
-  std::string path_;
-  std::string partial_;
+  base::UnfinishedOutput output_;
 };
 
 }  // namespace ttrace::app

@@ -1,10 +1,9 @@
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
-#include <sstream>
 
 #include "base/error.h"
+#include "base/input_text.h"
 #include "base/number_text.h"
 #include "command.h"
 #include "comparison.h"
@@ -24,14 +23,6 @@ struct PartFile {
   report::PartOfWork part;
 };
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || !text) throw base::input_error(path, ": cannot be read, or is empty");
-  return text.str();
-}
-
 void require_goes_with(const PartFile& first, const PartFile& other) {
   const std::string words = difference_words(first.part.comparison, other.part.comparison);
   if (!words.empty()) {
@@ -48,7 +39,7 @@ void require_goes_with(const PartFile& first, const PartFile& other) {
 std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& paths) {
   std::map<std::uint64_t, PartFile> parts;
   for (const std::string& path : paths) {
-    PartFile file{path, report::parse_part(text_of(path), path)};
+    PartFile file{path, report::parse_part(base::read_text(path), path)};
     const std::uint64_t index = file.part.number.index;
     if (!parts.empty()) require_goes_with(parts.begin()->second, file);
     if (file.part.interrupted) {

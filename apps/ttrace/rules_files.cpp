@@ -2,28 +2,13 @@
 
 #include <array>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
-#include "base/error.h"
+#include "base/input_text.h"
 #include "layout/layout_rules.h"
 #include "trace/hdf5/reader.h"
 #include "trace/with_manifest.h"
 
 namespace ttrace::app {
-
-std::string rules_text(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    throw base::input_error(path, ": ", error ? error.message() : "not a regular file");
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || !text) throw base::input_error(path, ": cannot be read, or is empty");
-  return text.str();
-}
 
 std::string today() {
   const std::time_t now = std::time(nullptr);
@@ -44,7 +29,7 @@ OpenedTrace::OpenedTrace(const std::string& path, const std::string& layout_rule
   if (layout_rules.empty()) return;
   overridden_ = std::make_unique<trace::WithManifest>(
       *stored_,
-      layout::with_layout_rules(stored_->manifest(), rules_text(layout_rules), layout_rules));
+      layout::with_layout_rules(stored_->manifest(), base::read_text(layout_rules), layout_rules));
 }
 
 }  // namespace ttrace::app

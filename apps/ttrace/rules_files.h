@@ -9,9 +9,6 @@
 
 namespace ttrace::app {
 
-// The whole text file; throws an input error if it cannot be read.
-std::string rules_text(const std::string& path);
-
 // The local date, as "2026-11-21": rules that skip may end on a day.
 std::string today();
 

@@ -6,11 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/new_file.h"
 #include "base/strict_json.h"
+#include "base/system_error.h"
 
 namespace ttrace::app {
 namespace {
@@ -56,7 +57,7 @@ StateFile::StateFile(std::string path, const report::ComparisonId& id) : path_(s
   std::string buffer(kReadAtOnce, '\0');
   for (ssize_t got = 0; (got = ::read(file_, buffer.data(), buffer.size())) != 0;) {
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw base::input_error(path_, ": cannot be read: ", std::strerror(errno));
+    if (got < 0) throw base::input_error(path_, ": cannot be read: ", base::reading_problem(errno));
     text.append(buffer, 0, static_cast<std::size_t>(got));
   }
   const std::string header = header_of(id);
@@ -72,7 +73,7 @@ StateFile::StateFile(std::string path, const report::ComparisonId& id) : path_(s
   lines_ = text.substr(end + 1, whole - end - 1);
   if (::ftruncate(file_, static_cast<off_t>(whole)) != 0 ||
       ::lseek(file_, static_cast<off_t>(whole), SEEK_SET) < 0) {
-    throw base::input_error(path_, ": cannot be written: ", std::strerror(errno));
+    throw base::input_error(path_, ": cannot be written: ", base::writing_problem(errno));
   }
 }
 
@@ -81,8 +82,13 @@ StateFile::~StateFile() {
 }
 
 void StateFile::open_and_lock() {
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (file_ < 0) throw base::input_error(path_, ": cannot be written: ", std::strerror(errno));
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (file_ < 0 && errno == ELOOP) {
+    throw base::input_error(path_, ": is a link, and --resume writes to regular files only");
+  }
+  if (file_ < 0) {
+    throw base::input_error(path_, ": cannot be written: ", base::writing_problem(errno));
+  }
   struct stat facts {};
   if (::fstat(file_, &facts) != 0 || !S_ISREG(facts.st_mode)) {
     ::close(file_);
@@ -101,7 +107,7 @@ void StateFile::open_and_lock() {
 
 void StateFile::write_header(const std::string& header) {
   if (::ftruncate(file_, 0) != 0 || ::lseek(file_, 0, SEEK_SET) < 0) {
-    throw base::input_error(path_, ": cannot be written: ", std::strerror(errno));
+    throw base::input_error(path_, ": cannot be written: ", base::writing_problem(errno));
   }
   write(header);
 }
@@ -126,17 +132,12 @@ void StateFile::load(engine::FinishedWork& work) {
 void StateFile::append(const std::string& line) { write(line + "\n"); }
 
 void StateFile::write(std::string_view text) {
-  while (!failed_ && !text.empty()) {
-    const ssize_t put = ::write(file_, text.data(), text.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) {
-      failed_ = true;
-      base::warn(base::concat(path_, ": cannot be written (", std::strerror(errno),
-                              "); the comparison goes on, but could not be resumed from here"));
-      return;
-    }
-    text.remove_prefix(static_cast<std::size_t>(put));
-  }
+  if (failed_) return;
+  const int error = base::write_all(file_, text);
+  if (error == 0) return;
+  failed_ = true;
+  base::warn(base::concat(path_, ": cannot be written (", base::writing_problem(error),
+                          "); the comparison goes on, but could not be resumed from here"));
 }
 
 }  // namespace ttrace::app

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <optional>
 
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -13,13 +14,14 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/new_file.h"
 #include "mpi_ranks.h"
 #include "trace/hdf5/reading_note.h"
 
 namespace ttrace::app {
 namespace {
 
-constexpr std::array kForwarded{SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kForwarded{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
 
 volatile std::sig_atomic_t child_process = 0;
 
@@ -49,22 +51,57 @@ void end_with_parent(pid_t parent) {
 #endif
 }
 
+// Between the fork and the first forwarded signal, none may end the parent alone.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t held;
+    ::sigemptyset(&held);
+    for (const int signal : kForwarded) ::sigaddset(&held, signal);
+    ::sigprocmask(SIG_BLOCK, &held, &before_);
+  }
+  ~SignalsHeld() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+// How the child that runs `action` ended: what it left unfinished is removed. Nothing in the child
+// itself, with the exit code of the action.
+std::optional<int> status_of_child(const std::function<int()>& action, int& exit_code) {
+  const pid_t parent = ::getpid();
+  std::optional<SignalsHeld> held(std::in_place);
+  const pid_t child = ::fork();
+  if (child <= 0) {
+    held.reset();
+    if (child == 0) end_with_parent(parent);
+    // No process to be had: without supervision, then.
+    exit_code = action();
+    return std::nullopt;
+  }
+  child_process = child;
+  for (const int signal : kForwarded) std::signal(signal, forward);
+  held.reset();
+  const int status = wait_for(child);
+  for (const int signal : kForwarded) std::signal(signal, SIG_DFL);
+  base::remove_unfinished_outputs();
+  return status;
+}
+
 }  // namespace
 
 int supervised(const std::function<int()>& action) {
+  // A file that has become too large for this process fails to be written, with a reason.
+  std::signal(SIGXFSZ, SIG_IGN);
   trace::hdf5::share_reading_note();
-  const pid_t parent = ::getpid();
+  base::share_unfinished_outputs();
   while (true) {
-    const pid_t child = ::fork();
-    if (child < 0) return action();  // no process to be had: without supervision, then
-    if (child == 0) {
-      end_with_parent(parent);
-      return action();
-    }
-    child_process = child;
-    for (const int signal : kForwarded) std::signal(signal, forward);
-    const int status = wait_for(child);
-    for (const int signal : kForwarded) std::signal(signal, SIG_DFL);
+    int exit_code = 0;
+    const std::optional<int> ended = status_of_child(action, exit_code);
+    if (!ended) return exit_code;
+    const int status = *ended;
     if (WIFEXITED(status)) return WEXITSTATUS(status);
     const int signal = WTERMSIG(status);
     const auto rank = mpi_rank();

@@ -3,12 +3,12 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/input_text.h"
 #include "base/nearest.h"
 #include "base/number_text.h"
 #include "command.h"
 #include "new_folder.h"
 #include "output_file.h"
-#include "rules_files.h"
 #include "synth/holders.h"
 #include "synth/make_trace.h"
 #include "synth/recipe_words.h"
@@ -77,8 +77,9 @@ bool is_file(const Flags& flags) { return flags.output.ends_with(".h5"); }
 
 synth::Request request_of(const Flags& flags) {
   synth::Request request;
-  request.recipe = flags.spec.empty() ? recipe_of_flags(flags)
-                                      : synth::parse_recipe(rules_text(flags.spec), flags.spec);
+  request.recipe = flags.spec.empty()
+                       ? recipe_of_flags(flags)
+                       : synth::parse_recipe(base::read_text(flags.spec), flags.spec);
   if (flags.seed) request.recipe.seed = *flags.seed;
   synth::check_recipe(request.recipe);
   if (is_file(flags)) request.recipe = synth::on_one_rank(request.recipe);
@@ -117,7 +118,8 @@ synth::Made fill(const NewFolder& folder, const Flags& flags, const synth::Reque
   synth::Made made;
   if (!flags.manifest_only) {
     made = synth::make_trace(request, [&folder](std::uint64_t rank) {
-      return trace::hdf5::create_file(folder.file(trace::hdf5::rank_file_name(rank)), rank);
+      return trace::hdf5::create_file(folder.file(trace::hdf5::rank_file_name(rank)),
+                                      base::Existing::kKept, rank);
     });
   }
   const trace::Manifest manifest = synth::manifest_of(request);
@@ -128,8 +130,9 @@ synth::Made fill(const NewFolder& folder, const Flags& flags, const synth::Reque
 
 synth::Made make(const Flags& flags, const synth::Request& request) {
   if (is_file(flags)) {
-    return synth::make_trace(
-        request, [&flags](std::uint64_t) { return trace::hdf5::create_file(flags.output); });
+    return synth::make_trace(request, [&flags](std::uint64_t) {
+      return trace::hdf5::create_file(flags.output, base::Existing::kKept);
+    });
   }
   NewFolder folder(flags.output);
   try {

@@ -140,13 +140,6 @@ def test_a_report_never_replaces_what_is_read(ttrace: Run, tmp_path: Path) -> No
     check_match(ttrace("compare", reference, run, "--json", run / "report.json"), 3)
 
 
-def test_a_full_disk_is_told(ttrace: Run, tmp_path: Path) -> None:
-    done = ttrace("compare", REFERENCE, HEALTHY, "--json", "/dev/full")
-    assert done.returncode == UNUSABLE
-    assert "/dev/full: cannot be written" in done.stderr
-    assert done.stdout.startswith("MATCH")
-
-
 @pytest.mark.parametrize("command", [["compare", REFERENCE, HEALTHY], ["inspect", HEALTHY]])
 def test_an_answer_that_cannot_be_written_is_no_answer(command: list) -> None:
     with open("/dev/full", "w") as full:

@@ -3,14 +3,13 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <fstream>
 #include <list>
 #include <map>
 #include <mutex>
-#include <sstream>
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/input_text.h"
 #include "base/number_text.h"
 #include "trace/hdf5/rank_file.h"
 
@@ -20,21 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostOpenFiles = 128;
-
-std::string read_text(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) {
-    throw base::input_error(path.string(), ": not a regular file");
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (file && file.peek() == std::ifstream::traits_type::eof() && !file.bad()) {
-    throw base::input_error(path.string(), ": is empty; was the job killed while it wrote?");
-  }
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || !text) throw base::input_error(path.string(), ": cannot be read");
-  return text.str();
-}
 
 // Device and inode, whatever links the path leads through; empty if there is no such file.
 std::string file_identity(const std::string& path) {
@@ -96,7 +80,7 @@ class DirectoryTrace : public Source {
                               "job died before the last rank had written; `ttrace lint --write ",
                               path_, "` rebuilds it from the rank files");
     }
-    manifest_ = parse_manifest(read_text(manifest), manifest.string());
+    manifest_ = parse_manifest(base::read_text(manifest.string()), manifest.string());
   }
 
   const std::string& path() const override { return path_; }

@@ -1,8 +1,5 @@
 #include "trace/hdf5/writer.h"
 
-#include <unistd.h>
-
-#include <filesystem>
 #include <string_view>
 #include <vector>
 
@@ -13,8 +10,6 @@
 
 namespace ttrace::trace::hdf5 {
 namespace {
-
-namespace fs = std::filesystem;
 
 void set_storage(hid_t creation, const Storage& storage) {
   if (!storage.chunk.empty()) {
@@ -43,24 +38,19 @@ class FileSink : public Sink {
  public:
   using Sink::create;
 
-  FileSink(std::string path, std::optional<std::uint64_t> rank)
-      : path_(std::move(path)), partial_(base::concat(path_, ".", ::getpid(), ".tmp")) {
+  FileSink(const std::string& path, base::Existing existing, std::optional<std::uint64_t> rank)
+      : output_(path, existing) {
     const LibraryLock lock;
     const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
-    file_ =
-        Handle(H5Fcreate(partial_.c_str(), H5F_ACC_EXCL, creation.get(), H5P_DEFAULT), H5Fclose);
+    // Exclusively: what stands there already is neither followed nor overwritten.
+    file_ = Handle(
+        H5Fcreate(output_.unfinished_path().c_str(), H5F_ACC_EXCL, creation.get(), H5P_DEFAULT),
+        H5Fclose);
     if (!file_) throw failure("cannot be created");
     links_ = Handle(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
     H5Pset_create_intermediate_group(links_.get(), 1);
     H5Pset_char_encoding(links_.get(), H5T_CSET_UTF8);
     if (rank) write_rank(*rank);
-  }
-
-  ~FileSink() override {
-    if (!file_) return;
-    file_ = Handle();
-    std::error_code error;
-    fs::remove(partial_, error);
   }
 
   void create(const std::string& dataset, tensor::DType dtype, const tensor::Shape& shape,
@@ -102,18 +92,12 @@ class FileSink : public Sink {
     write_manifest(manifest_text(manifest));
     if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0) throw failure("cannot be written");
     file_ = Handle();
-    std::error_code error;
-    fs::rename(partial_, path_, error);
-    if (error) {
-      std::error_code ignored;
-      fs::remove(partial_, ignored);
-      throw base::input_error(path_, ": cannot be put in place: ", error.message());
-    }
+    output_.put_in_place();
   }
 
  private:
   base::Error failure(const std::string& what) const {
-    return base::input_error(path_, ": ", what, " (", reason(),
+    return base::input_error(output_.path(), ": ", what, " (", reason(),
                              "); is the disk full, or the directory not writable?");
   }
 
@@ -159,16 +143,16 @@ class FileSink : public Sink {
     }
   }
 
-  std::string path_;
-  std::string partial_;
+  base::UnfinishedOutput output_;  // removed after the file is closed
   Handle file_;
   Handle links_;
 };
 
 }  // namespace
 
-std::unique_ptr<Sink> create_file(const std::string& path, std::optional<std::uint64_t> rank) {
-  return std::make_unique<FileSink>(path, rank);
+std::unique_ptr<Sink> create_file(const std::string& path, base::Existing existing,
+                                  std::optional<std::uint64_t> rank) {
+  return std::make_unique<FileSink>(path, existing, rank);
 }
 
 }  // namespace ttrace::trace::hdf5

@@ -25,7 +25,7 @@ void write_run(const TempDir& dir, std::uint64_t ranks) {
   Manifest manifest;
   manifest.meshes.emplace("", Mesh{{{"tp", ranks}}, {}});
   for (std::uint64_t rank = 0; rank < ranks; ++rank) {
-    const auto sink = create_file(dir.file(rank_file_name(rank)), rank);
+    const auto sink = create_file(dir.file(rank_file_name(rank)), base::Existing::kKept, rank);
     sink->create("/x", tensor::DType::kFloat32, {});
     const auto value = static_cast<float>(rank);
     sink->write("/x", tensor::whole({}), std::as_bytes(std::span(&value, 1)));

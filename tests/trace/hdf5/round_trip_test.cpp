@@ -37,7 +37,7 @@ Bytes read_box(const Dataset& dataset, const Box& box) {
 std::unique_ptr<Source> written(const test::TempDir& dir, DType dtype, const Shape& shape,
                                 const Bytes& bits) {
   const std::string path = dir.file("t.h5");
-  const auto sink = create_file(path);
+  const auto sink = create_file(path, base::Existing::kReplaced);
   sink->create("/d/x", dtype, shape);
   sink->write("/d/x", tensor::whole(shape), bits);
   sink->finish(bare_manifest());
@@ -85,7 +85,7 @@ TEST_CASE("random boxes of a dataset are read and written") {
     CAPTURE(tensor::to_string(shape));
     const Bytes bits = random_bytes(random, tensor::volume(all) * 2);
     const std::string path = dir.file("t.h5");
-    const auto sink = create_file(path);
+    const auto sink = create_file(path, base::Existing::kReplaced);
     sink->create("/x", DType::kBFloat16, shape);
     tensor::for_each_slab(all, random.between(1, 50), [&](const Box& slab) {
       Bytes part(tensor::volume(slab) * 2);
@@ -123,7 +123,7 @@ TEST_CASE("a manifest in a file survives with every character") {
   entry.key.name = "layers.0.größe[1]";
   manifest.tensors.push_back(entry);
   const std::string path = dir.file("t.h5");
-  const auto sink = create_file(path);
+  const auto sink = create_file(path, base::Existing::kReplaced);
   sink->create(dataset_path(entry.key), DType::kFloat32, {});
   sink->write(dataset_path(entry.key), tensor::whole({}), Bytes(4));
   sink->finish(manifest);
