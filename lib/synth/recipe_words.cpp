@@ -8,11 +8,10 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "layout/plan.h"
+#include "trace/limits.h"
 
 namespace ttrace::synth {
 namespace {
-
-constexpr std::uint64_t kLargestWorld = std::uint64_t{1} << 24;
 
 std::optional<std::uint64_t> count_from(std::string_view digits) {
   std::uint64_t value = 0;
@@ -133,6 +132,9 @@ tensor::Shape shape_from(std::string_view word) {
 
 trace::Mesh mesh_from_words(const std::vector<std::string>& words) {
   trace::Mesh mesh;
+  if (words.size() > trace::kMostAxes) {
+    throw base::usage_error("--mesh: more than ", trace::kMostAxes, " axes");
+  }
   std::uint64_t ranks = 1;
   for (const std::string& word : words) {
     const Assignment given = split(word, "tp=8");
@@ -146,8 +148,8 @@ trace::Mesh mesh_from_words(const std::vector<std::string>& words) {
       }
     }
     const auto product = base::checked_mul(ranks, *size);
-    if (!product || *product > kLargestWorld) {
-      throw base::usage_error("--mesh: more than ", kLargestWorld, " ranks");
+    if (!product || *product > trace::kMostRanks) {
+      throw base::usage_error("--mesh: more than ", trace::kMostRanks, " ranks");
     }
     ranks = *product;
     mesh.axes.push_back({given.axis, *size});

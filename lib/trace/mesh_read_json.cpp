@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/number_text.h"
+#include "trace/limits.h"
 #include "trace/mesh_json.h"
 
 namespace ttrace::trace {
@@ -9,15 +10,19 @@ namespace {
 
 using base::JsonCursor;
 
-constexpr std::uint64_t kLargestWorld = std::uint64_t{1} << 24;
-
 }  // namespace
 
 Mesh mesh_from(const JsonCursor& object) {
   object.allow_keys({"axes", "ranks"});
   Mesh mesh;
   std::uint64_t coordinates = 1;
-  for (const JsonCursor& item : object.require("axes").items()) {
+  const JsonCursor axes = object.require("axes");
+  const std::vector<JsonCursor> all_axes = axes.items();
+  if (all_axes.size() > kMostAxes) {
+    throw axes.error(all_axes.size(), " axes, and at most ", kMostAxes,
+                     " are read; no mesh has that many");
+  }
+  for (const JsonCursor& item : all_axes) {
     item.allow_keys({"name", "size"});
     MeshAxis axis{item.require("name").as_string(), item.require("size").as_count()};
     if (const auto problem = name_problem(axis.name)) throw item.error(*problem);
@@ -27,8 +32,8 @@ Mesh mesh_from(const JsonCursor& object) {
       throw item.error("axis \"", axis.name, "\" stands twice in one mesh");
     }
     const auto product = base::checked_mul(coordinates, axis.size);
-    if (!product || *product > kLargestWorld) {
-      throw item.error("the mesh has more than ", kLargestWorld, " coordinates");
+    if (!product || *product > kMostRanks) {
+      throw item.error("the mesh has more than ", kMostRanks, " ranks, the most that are read");
     }
     coordinates = *product;
     mesh.axes.push_back(std::move(axis));
@@ -41,17 +46,18 @@ Mesh mesh_from(const JsonCursor& object) {
     }
     return mesh;
   }
-  for (const JsonCursor& item : ranks->items()) mesh.ranks.push_back(item.as_count());
-  if (mesh.ranks.size() != coordinates) {
-    throw ranks->error("the axes have ", coordinates, " coordinates, the list has ",
-                       mesh.ranks.size(), " ranks");
+  const std::vector<JsonCursor> listed = ranks->items();
+  if (listed.size() != coordinates) {
+    throw ranks->error("the axes have ", coordinates, " coordinates, the list has ", listed.size(),
+                       " ranks");
   }
+  for (const JsonCursor& item : listed) mesh.ranks.push_back(item.as_count());
   std::vector<std::uint64_t> sorted = mesh.ranks;
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end()) throw ranks->error("rank ", *twice, " stands at two coordinates");
-  if (sorted.back() >= kLargestWorld) {
-    throw ranks->error("rank ", sorted.back(), " is beyond the limit of ", kLargestWorld);
+  if (sorted.back() >= kMostRanks) {
+    throw ranks->error("rank ", sorted.back(), " is beyond the limit of ", kMostRanks);
   }
   return mesh;
 }

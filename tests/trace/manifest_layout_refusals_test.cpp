@@ -28,13 +28,27 @@ TEST_CASE("axes of a mesh must have a name of their own and a size") {
 
 TEST_CASE("a mesh of more ranks than any machine has is refused") {
   refuse(with_mesh(R"({"axes": [{"name": "a", "size": 16777217}]})"), "/meshes//axes/0",
-         "more than 16777216");
+         "more than 1048576");
   refuse(with_mesh(R"({"axes": [{"name": "a", "size": 4096}, {"name": "b", "size": 8192}]})"),
-         "/meshes//axes/1", "more than 16777216");
+         "/meshes//axes/1", "more than 1048576");
   refuse(with_mesh(
              R"({"axes": [{"name": "a", "size": 2}, {"name": "b", "size": 9223372036854775808}]})"),
-         "/meshes//axes/1", "more than 16777216");
-  CHECK_NOTHROW(parse_manifest(with_mesh(R"({"axes": [{"name": "a", "size": 16777216}]})"), "m"));
+         "/meshes//axes/1", "more than 1048576");
+  CHECK_NOTHROW(parse_manifest(with_mesh(R"({"axes": [{"name": "a", "size": 1048576}]})"), "m"));
+}
+
+TEST_CASE("a mesh of more axes than any machine has is refused at once") {
+  const auto mesh = [](std::size_t axes) {
+    std::string text;
+    for (std::size_t i = 0; i < axes; ++i) {
+      text +=
+          (i == 0 ? "{\"name\": \"a" : ", {\"name\": \"a") + std::to_string(i) + "\", \"size\": 1}";
+    }
+    return with_mesh("{\"axes\": [" + text + "]}");
+  };
+  CHECK_NOTHROW(parse_manifest(mesh(64), "m"));
+  refuse(mesh(65), "/meshes//axes", "65 axes, and at most 64 are read");
+  refuse(mesh(100'000), "/meshes//axes", "100000 axes, and at most 64 are read");
 }
 
 TEST_CASE("a list of ranks has one rank for each coordinate") {
@@ -48,7 +62,7 @@ TEST_CASE("a list of ranks has one rank for each coordinate") {
   refuse(ranks("[]"), "/meshes//ranks", "3 coordinates, the list has 0 ranks");
   refuse(ranks("[0, 1, 2, 3]"), "/meshes//ranks", "3 coordinates, the list has 4 ranks");
   refuse(ranks("[0, 2, 0]"), "/meshes//ranks", "rank 0 stands at two coordinates");
-  refuse(ranks("[0, 1, 16777216]"), "/meshes//ranks", "rank 16777216 is beyond");
+  refuse(ranks("[0, 1, 1048576]"), "/meshes//ranks", "rank 1048576 is beyond");
   refuse(ranks("\"column-major\""), "/meshes//ranks", "row-major");
   refuse(ranks("[0, 1, -2]"), "/meshes//ranks/2", "whole number");
   refuse(ranks("[0, 1, 2.0]"), "/meshes//ranks/2", "whole number");

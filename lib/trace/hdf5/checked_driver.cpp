@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <set>
@@ -15,6 +14,7 @@
 #endif
 
 #include "base/error.h"
+#include "base/system_error.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -41,10 +41,14 @@ std::set<const void*>& open_files() {
   return files;
 }
 
+// Why the last file could not be opened; the library's lock guards it.
+int open_error = 0;
+
 H5FD_t* open_file(const char* name, unsigned flags, hid_t, haddr_t) {
   if ((flags & H5F_ACC_RDWR) != 0) return nullptr;
   // Non-blocking: should the name have become a FIFO since it was looked at, this does not wait.
   const int descriptor = ::open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  open_error = descriptor < 0 ? errno : 0;
   if (descriptor < 0) return nullptr;
   struct stat status {};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -145,6 +149,8 @@ void use_checked_driver(hid_t access) {
   }
 }
 
+int last_open_error() { return open_error; }
+
 std::optional<OpenFile> open_file_of(hid_t object) {
   const Handle file(H5Iget_file_id(object), H5Fclose);
   void* opened = nullptr;
@@ -160,7 +166,7 @@ std::optional<OpenFile> open_file_of(hid_t object) {
 void OpenFile::require_unchanged(const std::string& what) const {
   struct stat now {};
   if (::fstat(descriptor, &now) != 0) {
-    throw base::input_error(what, ": cannot be read (", std::strerror(errno), ")");
+    throw base::input_error(what, ": cannot be read (", base::reading_problem(errno), ")");
   }
   if (static_cast<std::uint64_t>(now.st_size) == end && now.st_mtim.tv_sec == changed.tv_sec &&
       now.st_mtim.tv_nsec == changed.tv_nsec) {

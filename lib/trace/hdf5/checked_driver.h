@@ -18,6 +18,9 @@ namespace ttrace::trace::hdf5 {
 // Makes files opened with the access list `access` go through the driver. Hold a LibraryLock.
 void use_checked_driver(hid_t access);
 
+// The errno of the driver's last attempt to open a file, 0 if it succeeded. Hold a LibraryLock.
+int last_open_error();
+
 struct OpenFile {
   int descriptor = -1;        // open as long as HDF5 keeps the file open
   std::uint64_t end = 0;      // size of the file when it was opened

@@ -1,15 +1,19 @@
 #include "trace/hdf5/file.h"
 
-#include <cerrno>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <vector>
 
 #include "base/error.h"
+#include "base/input_text.h"
 #include "base/number_text.h"
+#include "base/system_error.h"
+#include "trace/hdf5/attribute.h"
 #include "trace/hdf5/checked_driver.h"
 #include "trace/hdf5/chunked_range.h"
 #include "trace/hdf5/group_listing.h"
+#include "trace/hdf5/raw_range.h"
 #include "trace/hdf5/reading_note.h"
 #include "trace/hdf5/stored_dataset.h"
 
@@ -17,8 +21,6 @@ namespace ttrace::trace::hdf5 {
 namespace {
 
 constexpr std::size_t kCachedChunks = 12421;  // hash slots: a prime, as HDF5 asks for
-
-constexpr hsize_t kLongestString = std::uint64_t{1} << 32;
 
 // Groups kept open. A trace has one for each step, micro-batch and kind.
 constexpr std::size_t kMostGroups = 64;
@@ -42,14 +44,27 @@ haddr_t require_hard_link(hid_t from, const std::string& step, const std::string
   return header_address(from, info);
 }
 
-bool counts_from_start(hid_t file) {
-  const Handle creation(H5Fget_create_plist(file), H5Pclose);
-  hsize_t user_block = 1;
-  std::size_t address_bytes = 0;
-  std::size_t size_bytes = 0;
-  return H5Pget_userblock(creation.get(), &user_block) >= 0 && user_block == 0 &&
-         H5Pget_sizes(creation.get(), &address_bytes, &size_bytes) >= 0 && address_bytes == 8 &&
-         size_bytes == 8;
+// Of a string of variable length that lies in one piece, as far as it says; nothing if unknown.
+std::optional<std::uint64_t> stated_length(hid_t object, const std::optional<OpenFile>& opened,
+                                           const std::string& what) {
+  const haddr_t offset = H5Dget_offset(object);
+  H5Eclear2(H5E_DEFAULT);
+  if (!opened || offset == HADDR_UNDEF || offset > opened->end || opened->end - offset < 4) {
+    return std::nullopt;
+  }
+  std::array<std::byte, 4> bytes{};
+  RawRange{opened->descriptor, offset, bytes.size()}.read_all(bytes, what);
+  std::uint64_t length = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) {
+    length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
+  }
+  return length;
+}
+
+void require_readable_length(std::uint64_t bytes, const std::string& what) {
+  if (bytes <= base::kLargestText) return;
+  throw base::input_error(what, ": has ", bytes, " bytes, and at most ", base::kLargestText,
+                          " (1 GiB) are read; no run has that much to tell");
 }
 
 }  // namespace
@@ -63,7 +78,9 @@ std::shared_ptr<const File> File::open(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
-    throw base::input_error(path, ": ", error ? error.message() : "no such file or directory");
+    throw base::input_error(
+        path, ": ",
+        error ? base::reading_problem(error.value()) : std::string("no such file or directory"));
   }
   // Opening a FIFO or a device could block for ever.
   if (!std::filesystem::is_regular_file(status)) {
@@ -83,6 +100,10 @@ std::shared_ptr<const File> File::open(const std::string& path) {
   // Datasets that are still open keep the file open: a reader may outlive the cache of files.
   H5Pset_fclose_degree(access.get(), H5F_CLOSE_WEAK);
   Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+  if (!file && last_open_error() != 0) {
+    H5Eclear2(H5E_DEFAULT);
+    throw base::input_error(path, ": cannot be opened: ", base::reading_problem(last_open_error()));
+  }
   if (!file) {
     throw base::input_error(path, ": not a readable HDF5 file (", base::printable(last_error()),
                             "); was the job killed while it wrote?");
@@ -173,6 +194,8 @@ std::string File::read_string(const std::string& dataset) const {
   }
   require_plain_storage(creation.get(), path_, dataset);
   if (H5Tis_variable_str(type.get()) > 0) {
+    const auto length = stated_length(object.get(), opened_, path_ + ": " + dataset);
+    require_readable_length(length.value_or(0), path_ + ": " + dataset);
     const Handle memory(H5Tcopy(type.get()), H5Tclose);
     char* text = nullptr;
     if (H5Dread(object.get(), memory.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &text) < 0) {
@@ -183,7 +206,8 @@ std::string File::read_string(const std::string& dataset) const {
     return value;
   }
   const std::size_t size = H5Tget_size(type.get());
-  if (size > kLongestString || H5Dget_storage_size(object.get()) < size) {
+  require_readable_length(size, path_ + ": " + dataset);
+  if (H5Dget_storage_size(object.get()) < size) {
     throw base::input_error(path_, ": ", dataset, ": a string of ", size,
                             " bytes is not stored in the file");
   }
@@ -197,20 +221,10 @@ std::string File::read_string(const std::string& dataset) const {
 std::optional<std::uint64_t> File::root_attribute(const std::string& name) const {
   const LibraryLock lock;
   const ReadingNote note(path_);
-  if (H5Aexists(file_.get(), name.c_str()) <= 0) {
-    H5Eclear2(H5E_DEFAULT);
-    return std::nullopt;
-  }
-  const Handle attribute(H5Aopen(file_.get(), name.c_str(), H5P_DEFAULT), H5Aclose);
-  const Handle type(H5Aget_type(attribute.get()), H5Tclose);
-  const Handle space(H5Aget_space(attribute.get()), H5Sclose);
-  std::int64_t value = -1;
-  if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1 ||
-      H5Aread(attribute.get(), H5T_NATIVE_INT64, &value) < 0 || value < 0) {
-    H5Eclear2(H5E_DEFAULT);
-    throw base::input_error(path_, ": the attribute ", name, " of / is not a whole number");
-  }
-  return static_cast<std::uint64_t>(value);
+  const auto value = read_attribute(file_.get(), name, path_);
+  if (!value) return std::nullopt;
+  if (const auto* number = std::get_if<std::uint64_t>(&*value)) return *number;
+  throw base::input_error(path_, ": the attribute ", name, " of / is not a whole number");
 }
 
 }  // namespace ttrace::trace::hdf5

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/system_error.h"
 #include "tensor/run_cursor.h"
 
 namespace ttrace::trace::hdf5 {
@@ -25,7 +26,8 @@ void read_bytes(int descriptor, std::uint64_t offset, std::span<std::byte> out,
     const ssize_t got = ::pread(descriptor, out.data() + done, out.size() - done,
                                 static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw base::input_error(what, ": cannot be read (", std::strerror(errno), ")");
+    if (got < 0)
+      throw base::input_error(what, ": cannot be read (", base::reading_problem(errno), ")");
     if (got == 0) {
       throw base::input_error(what,
                               ": cannot be read: the file has become shorter since it was "

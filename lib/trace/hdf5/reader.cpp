@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/input_text.h"
 #include "base/number_text.h"
+#include "base/system_error.h"
 #include "trace/hdf5/rank_file.h"
 
 namespace ttrace::trace::hdf5 {
@@ -74,7 +75,12 @@ class DirectoryTrace : public Source {
   explicit DirectoryTrace(std::string path) : path_(std::move(path)) {
     const fs::path manifest = fs::path(path_) / "manifest.json";
     std::error_code error;
-    if (!fs::exists(manifest, error)) {
+    const bool exists = fs::exists(manifest, error);
+    if (error && !exists) {
+      throw base::input_error(manifest.string(),
+                              ": cannot be read: ", base::reading_problem(error.value()));
+    }
+    if (!exists) {
       throw base::input_error(manifest.string(),
                               ": there is no such file, so this directory is not a trace, or its "
                               "job died before the last rank had written; `ttrace lint --write ",

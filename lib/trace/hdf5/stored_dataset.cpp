@@ -1,11 +1,11 @@
 #include "trace/hdf5/stored_dataset.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "base/error.h"
 #include "base/number_text.h"
+#include "trace/hdf5/attribute.h"
 #include "trace/hdf5/checked_driver.h"
 #include "trace/hdf5/datatype.h"
 #include "trace/hdf5/hyperslab.h"
@@ -65,25 +65,10 @@ void require_written(hid_t object, hid_t creation, const DatasetFacts& facts,
 // The attribute repeats what the type says; a file where they disagree was written by a bug.
 void check_dtype_attribute(hid_t object, tensor::DType dtype, const std::string& file,
                            const std::string& path) {
-  if (H5Aexists(object, "ttrace_dtype") <= 0) {
-    H5Eclear2(H5E_DEFAULT);
-    return;
-  }
-  const Handle attribute(H5Aopen(object, "ttrace_dtype", H5P_DEFAULT), H5Aclose);
-  const Handle type(H5Aget_type(attribute.get()), H5Tclose);
-  const Handle space(H5Aget_space(attribute.get()), H5Sclose);
-  std::string value;
-  if (H5Tget_class(type.get()) == H5T_STRING && H5Sget_simple_extent_npoints(space.get()) == 1) {
-    if (H5Tis_variable_str(type.get()) > 0) {
-      char* text = nullptr;
-      if (H5Aread(attribute.get(), type.get(), &text) >= 0 && text != nullptr) value = text;
-      H5free_memory(text);
-    } else if (H5Tget_size(type.get()) <= 64) {
-      std::array<char, 65> text{};
-      if (H5Aread(attribute.get(), type.get(), text.data()) >= 0) value = text.data();
-    }
-  }
-  H5Eclear2(H5E_DEFAULT);
+  const auto attribute = read_attribute(object, "ttrace_dtype", file + ": " + path);
+  if (!attribute) return;
+  const auto* text = std::get_if<std::string>(&*attribute);
+  const std::string value = text == nullptr ? "" : text->substr(0, 64);
   if (value != tensor::dtype_name(dtype)) {
     throw base::input_error(file, ": ", path, ": the attribute ttrace_dtype says \"",
                             base::printable(value), "\", the dataset's type is ",
