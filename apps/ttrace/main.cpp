@@ -1,10 +1,16 @@
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <exception>
+#include <memory>
+#include <new>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/number_text.h"
+#include "base/system_error.h"
 #include "command.h"
 #include "version.h"
 
@@ -19,11 +25,30 @@ void allow_many_files() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// For the words of the handler below.
+std::unique_ptr<char[]> reserve;
+
+// Memory may run out in a destructor (those of the JSON library allocate), which must not throw.
+[[noreturn]] void end_without_memory() {
+  reserve.reset();
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    ttrace::base::report_error(ttrace::base::out_of_memory_words());
+    ::_exit(2);  // what is unfinished, the supervising process removes
+  } catch (...) {
+  }
+  std::abort();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
     allow_many_files();
+    constexpr std::size_t kReserve = std::size_t{1} << 18;
+    reserve = std::make_unique<char[]>(kReserve);
+    std::set_terminate(end_without_memory);
     CLI::App app{
         "ttrace finds and localizes silent bugs of distributed training by comparing traces"};
     ttrace::app::Action action;
@@ -37,6 +62,12 @@ int main(int argc, char** argv) {
     ttrace::app::add_selftest_command(app, action);
     ttrace::app::add_synth_command(app, action);
     return ttrace::app::parse_and_run(app, action, argc, argv);
+  } catch (const std::bad_alloc&) {
+    ttrace::base::report_error(ttrace::base::out_of_memory_words());
+    return 2;
+  } catch (const std::length_error&) {  // more than any memory
+    ttrace::base::report_error(ttrace::base::out_of_memory_words());
+    return 2;
   } catch (const std::exception& error) {
     ttrace::base::report_error(ttrace::base::printable(error.what()));
     return 2;

@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "base/shortened.h"
+
 namespace ttrace::base {
 namespace {
 
@@ -34,10 +36,14 @@ void set_log_level(LogLevel level) {
 
 bool is_quiet() { return !logger().should_log(spdlog::level::warn); }
 
-void warn(std::string_view message) { logger().warn("warning: {}", message); }
+void warn(std::string_view message) { logger().warn("warning: {}", shortened(message)); }
 
-void inform(std::string_view message) { logger().info("{}", message); }
+void warn_even_if_quiet(std::string_view message) {
+  logger().error("warning: {}", shortened(message));
+}
 
-void report_error(std::string_view message) { logger().error("{}", message); }
+void inform(std::string_view message) { logger().info("{}", shortened(message)); }
+
+void report_error(std::string_view message) { logger().error("{}", shortened(message)); }
 
 }  // namespace ttrace::base

@@ -1,4 +1,5 @@
 // Warnings and progress go to stderr through here; answers go to stdout and never pass through.
+// Lines have a limited length (base/shortened.h).
 #pragma once
 
 #include <string_view>
@@ -14,7 +15,10 @@ bool is_quiet();
 // helps. Silent under kQuiet.
 void warn(std::string_view message);
 
-// One line on stderr under kVerbose.
+// The same, always: for the reason of an exit code.
+void warn_even_if_quiet(std::string_view message);
+
+// One line on stderr under kVerbose: what is done.
 void inform(std::string_view message);
 
 // One line on stderr, always: "ttrace: ...".

@@ -32,6 +32,42 @@ std::size_t printable_length(std::string_view text) {
   return control || overlong || surrogate || beyond ? 0 : length;
 }
 
+// Characters that are not seen, or move what is seen: a name with them looks like another one.
+bool is_invisible(unsigned code) {
+  struct Range {
+    unsigned first;
+    unsigned last;
+  };
+  constexpr std::array<Range, 13> kRanges{{
+      {0x00ad, 0x00ad},    // soft hyphen
+      {0x034f, 0x034f},    // combining grapheme joiner
+      {0x061c, 0x061c},    // Arabic letter mark
+      {0x115f, 0x1160},    // Hangul fillers
+      {0x17b4, 0x17b5},    // Khmer inherent vowels
+      {0x180b, 0x180f},    // Mongolian selectors and vowel separator
+      {0x200b, 0x200f},    // zero-width spaces and joiners, marks of direction
+      {0x2028, 0x202e},    // line and paragraph separators, embeddings and overrides of direction
+      {0x2060, 0x206f},    // word joiner, isolates of direction, deprecated controls
+      {0x3164, 0x3164},    // Hangul filler
+      {0xfeff, 0xfeff},    // byte order mark
+      {0xfff9, 0xfffb},    // interlinear annotation
+      {0xe0000, 0xe0fff},  // tags
+  }};
+  return std::any_of(kRanges.begin(), kRanges.end(), [code](const Range& range) {
+    return code >= range.first && code <= range.last;
+  });
+}
+
+// Of a well-formed character.
+unsigned code_point(std::string_view character) {
+  constexpr std::array<unsigned, 5> kLeadBits{0, 0x7f, 0x1f, 0x0f, 0x07};
+  unsigned code = static_cast<unsigned char>(character[0]) & kLeadBits.at(character.size());
+  for (const char byte : character.substr(1)) {
+    code = code << 6 | (static_cast<unsigned char>(byte) & 0x3fU);
+  }
+  return code;
+}
+
 }  // namespace
 
 std::string short_number(double value) {
@@ -78,6 +114,10 @@ std::string printable(std::string_view text) {
       std::array<char, 8> buffer{};
       std::snprintf(buffer.data(), buffer.size(), "\\x%02x",
                     static_cast<unsigned>(static_cast<unsigned char>(text[0])));
+      out += buffer.data();
+    } else if (const unsigned code = code_point(text.substr(0, length)); is_invisible(code)) {
+      std::array<char, 16> buffer{};
+      std::snprintf(buffer.data(), buffer.size(), code > 0xffff ? "\\U%08x" : "\\u%04x", code);
       out += buffer.data();
     } else {
       out += text.substr(0, length);

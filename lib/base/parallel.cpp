@@ -5,6 +5,7 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -56,7 +57,12 @@ void parallel_for(std::size_t count, unsigned threads,
   } else {
     std::vector<std::jthread> pool;
     pool.reserve(workers);
-    for (unsigned i = 0; i < workers; ++i) pool.emplace_back(run);
+    try {
+      while (pool.size() < workers) pool.emplace_back(run);
+    } catch (const std::system_error&) {
+      // The system gives no more threads: those that there are do the work.
+      run();
+    }
   }
   if (error) std::rethrow_exception(error);
 }

@@ -1,5 +1,7 @@
 #include "compare/exact_stats.h"
 
+#include <optional>
+
 #include "compare/slab_stats.h"
 
 namespace ttrace::compare {
@@ -25,6 +27,33 @@ std::uint64_t count_unequal(std::span<const std::int64_t> reference, bool refere
   return unequal;
 }
 
+// As a number of more bits than either has.
+__extension__ using Wide = __int128;
+
+Wide wide(std::int64_t value, bool is_u64) {
+  return is_u64 ? static_cast<Wide>(static_cast<std::uint64_t>(value)) : static_cast<Wide>(value);
+}
+
+// The numbers' own largest difference, and not that of what they round to: beyond 2^53 a difference
+// of one rounds to none, and its place would be lost.
+std::optional<Extreme> find_largest(std::span<const std::int64_t> reference, bool reference_is_u64,
+                                    std::span<const std::int64_t> candidate, bool candidate_is_u64,
+                                    const tensor::Box& box) {
+  Wide largest = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    const Wide d = wide(candidate[i], candidate_is_u64) - wide(reference[i], reference_is_u64);
+    const Wide size = d < 0 ? -d : d;
+    if (size <= largest) continue;
+    largest = size;
+    at = i;
+  }
+  if (largest == 0) return std::nullopt;
+  return Extreme{
+      static_cast<double>(largest), static_cast<double>(wide(reference[at], reference_is_u64)),
+      static_cast<double>(wide(candidate[at], candidate_is_u64)), tensor::coordinates(box, at)};
+}
+
 }  // namespace
 
 void ExactBand::read(TensorReader& reference, const tensor::Box& band) {
@@ -43,6 +72,11 @@ void ExactBand::add(TensorReader& candidate, const tensor::Box& piece, TileStats
   to_floats(candidate_, candidate_is_u64_, candidate_numbers_);
   TileStats stats = slab_stats(piece, reference_numbers_, candidate_numbers_);
   stats.unequal = count_unequal(reference_, reference_is_u64_, candidate_, candidate_is_u64_);
+  // Equal numbers, the rule, are seen by their sums.
+  if (stats.unequal > 0) {
+    stats.largest =
+        find_largest(reference_, reference_is_u64_, candidate_, candidate_is_u64_, piece);
+  }
   into.merge(stats);
 }
 

@@ -17,8 +17,9 @@ class ExactBand {
         candidate_is_u64_(candidate == tensor::DType::kUInt64) {}
 
   void read(TensorReader& reference, const tensor::Box& band);
-  // Adds the statistics of `piece`, which lies within the band. `unequal` counts exact differences;
-  // the sums are those of the numbers rounded to binary64.
+  // Adds the statistics of `piece`, which lies within the band. `unequal` counts exact differences,
+  // and `largest` is the largest of these (its three numbers rounded to binary64 after that); the
+  // sums are those of the numbers rounded to binary64.
   void add(TensorReader& candidate, const tensor::Box& piece, TileStats& into);
 
  private:

@@ -134,13 +134,23 @@ std::string downstream_words(const CompareReport& report, const Finding& finding
   return text;
 }
 
+// With all of its digits, where binary64 has them all.
+std::string whole_number(double value) {
+  constexpr double kMost = 0x1p53;
+  if (std::abs(value) <= kMost) return concat(static_cast<std::int64_t>(value));
+  return concat("about ", short_number(value));
+}
+
 std::string largest_words(const Result& result) {
   const auto& largest = result.comparison->measurement.total.largest;
   if (!largest) return "";
+  const auto value = [&result](double one) {
+    return result.exact ? whole_number(one) : short_number(one);
+  };
   std::string text =
-      concat("|d| = ", short_number(largest->difference), " at ", tensor::to_string(largest->at),
-             result.comparison->replay ? ": replayed " : ": reference ",
-             short_number(largest->reference), ", candidate ", short_number(largest->candidate));
+      concat("|d| = ", value(largest->difference), " at ", tensor::to_string(largest->at),
+             result.comparison->replay ? ": replayed " : ": reference ", value(largest->reference),
+             ", candidate ", value(largest->candidate));
   if (result.largest_rank) {
     text += concat(" (rank ", *result.largest_rank, " at ", tensor::to_string(result.largest_local),
                    ")");

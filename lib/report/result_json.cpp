@@ -1,6 +1,7 @@
 #include "report/result_json.h"
 
 #include <cmath>
+#include <cstdint>
 
 #include "report/parts_json.h"
 #include "report/result_id.h"
@@ -13,13 +14,22 @@ using json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostBoxes = 64;  // of a shard in one report
 
+// With all of its digits, where binary64 has them all.
+json whole_number(double value) {
+  constexpr double kMost = 0x1p53;
+  return std::abs(value) <= kMost ? json(static_cast<std::int64_t>(value)) : number(value);
+}
+
 json max_abs_json(const Result& result) {
   const auto& largest = result.comparison->measurement.total.largest;
   if (!largest) return nullptr;
-  json out{{"value", number(largest->difference)},
+  const auto value = [&result](double one) {
+    return result.exact ? whole_number(one) : number(one);
+  };
+  json out{{"value", value(largest->difference)},
            {"index", largest->at},
-           {"reference", number(largest->reference)},
-           {"candidate", number(largest->candidate)}};
+           {"reference", value(largest->reference)},
+           {"candidate", value(largest->candidate)}};
   if (result.largest_rank) {
     out["rank"] = *result.largest_rank;
     out["local_index"] = result.largest_local;

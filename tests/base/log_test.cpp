@@ -51,5 +51,21 @@ TEST_CASE("the log level decides what reaches stderr") {
   CHECK(stderr_of(say_everything) == warning + error);
 }
 
+TEST_CASE("the reason of an exit code is told even if quiet") {
+  set_log_level(LogLevel::kQuiet);
+  CHECK(stderr_of([] { warn_even_if_quiet("rank 3 is gone"); }) ==
+        "ttrace: warning: rank 3 is gone\n");
+  set_log_level(LogLevel::kNormal);
+}
+
+TEST_CASE("a message has a limited length, its beginning and its end") {
+  const std::string told =
+      stderr_of([] { report_error("run.h5: " + std::string(1'000'000, 'x') + "; dump again"); });
+  CHECK(told.size() < 2200);
+  CHECK(told.starts_with("ttrace: run.h5: xxx"));
+  CHECK(told.ends_with("xxx; dump again\n"));
+  CHECK(told.find(" bytes ...] ") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace ttrace::base

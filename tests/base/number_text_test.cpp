@@ -64,6 +64,16 @@ TEST_CASE("printable text has no control characters") {
   CHECK(printable("\xc2\xa0") == "\xc2\xa0");
 }
 
+TEST_CASE("printable text has no characters that are not seen or turn what is seen") {
+  CHECK(printable("a\u202e\u0062") == "a\\u202eb");  // right to left from here on
+  CHECK(printable("\u202a\u202c\u2066\u2069") == "\\u202a\\u202c\\u2066\\u2069");
+  CHECK(printable("a\u200b\u200d\u2060\ufeffz") == "a\\u200b\\u200d\\u2060\\ufeffz");
+  CHECK(printable("\u00ad\u061c\u2028") == "\\u00ad\\u061c\\u2028");
+  CHECK(printable("\U000e0041") == "\\U000e0041");
+  // Their neighbours are letters and marks that are seen.
+  CHECK(printable("\u2010\u2027\u202f\u2070") == "\u2010\u2027\u202f\u2070");
+}
+
 TEST_CASE("printable text is valid UTF-8") {
   CHECK(printable("\xff\xfe") == "\\xff\\xfe");
   CHECK(printable("a\x80z") == "a\\x80z");                         // a continuation without a lead

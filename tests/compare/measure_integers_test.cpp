@@ -42,6 +42,34 @@ TEST_CASE("integers that round to the same binary64 number are told apart") {
   CHECK(unequal(reference, Stored<std::int64_t>(DType::kInt64, {kLarge + 1, -kLarge - 1, 5})) == 2);
 }
 
+TEST_CASE("the largest difference of integers and its place are exact") {
+  const auto largest = [](const auto& reference, const auto& candidate) {
+    return measure(reference.ref(), candidate.ref(), {}).total.largest;
+  };
+  const Stored<std::int64_t> reference(DType::kInt64, {kLarge, -kLarge, 5, INT64_MIN});
+  const auto one =
+      largest(reference, Stored<std::int64_t>(DType::kInt64, {kLarge, -kLarge - 1, 5, INT64_MIN}));
+  REQUIRE(one);
+  CHECK(one->difference == 1);
+  CHECK(one->at == tensor::Shape{1});
+  CHECK(difference_norm(
+            measure(reference.ref(),
+                    Stored<std::int64_t>(DType::kInt64, {kLarge + 1, -kLarge, 5, INT64_MIN}).ref(),
+                    {})
+                .total) == 1);
+  // Rounded, the first would be as large as the second.
+  const auto two = largest(
+      reference, Stored<std::int64_t>(DType::kInt64, {kLarge + 1, -kLarge, 7, INT64_MIN + 3}));
+  REQUIRE(two);
+  CHECK(two->difference == 3);
+  CHECK(two->at == tensor::Shape{3});
+  const auto widest = largest(Stored<std::int64_t>(DType::kInt64, {1, INT64_MIN}),
+                              Stored<std::uint64_t>(DType::kUInt64, {1, UINT64_MAX}));
+  REQUIRE(widest);
+  CHECK(widest->difference == 0x1p64 + 0x1p63);
+  CHECK(widest->at == tensor::Shape{1});
+}
+
 TEST_CASE("unsigned integers at the top are told apart") {
   const Stored<std::uint64_t> reference(DType::kUInt64, {UINT64_MAX, std::uint64_t{1} << 63});
   CHECK(unequal(reference, reference) == 0);
