@@ -9,7 +9,7 @@
 #include "engine/calibrate_traces.h"
 #include "engine/compare_traces.h"
 #include "output_file.h"
-#include "trace/hdf5/reader.h"
+#include "rules_files.h"
 
 namespace ttrace::app {
 namespace {
@@ -41,18 +41,18 @@ int run(const Flags& flags) {
   if (!flags.starter.empty()) inputs.push_back(flags.starter);
   for (const std::string& input : inputs) require_not_of_trace(flags.output, input);
   OutputFile output(flags.output);
-  const auto reference = trace::hdf5::open_trace(flags.reference);
+  const auto reference = open_told(flags.reference);
   std::vector<std::unique_ptr<trace::Source>> runs;
   std::vector<const trace::Source*> noise;
   for (const std::string& path : flags.noise) {
-    runs.push_back(trace::hdf5::open_trace(path));
+    runs.push_back(open_told(path));
     noise.push_back(runs.back().get());
   }
   engine::CalibrationSummary summary;
   tolerance::Calibration calibration =
       engine::calibrate_traces(*reference, noise, flags.threads, summary);
   if (!flags.starter.empty()) {
-    const auto good = trace::hdf5::open_trace(flags.starter);
+    const auto good = open_told(flags.starter);
     engine::CompareOptions options;
     options.threads = flags.threads;
     options.calibration = &calibration;
@@ -63,8 +63,9 @@ int run(const Flags& flags) {
   const std::string text = calibration_text(calibration);
   output.store(text);
   for (const std::string& warning : summary.warnings) base::warn(base::printable(warning));
-  std::cout << "CALIBRATED  "
-            << summary_words(summary, flags, calibration.rules.size(), text.size()) << "\n";
+  (is_stdout(flags.output) ? std::cerr : std::cout)
+      << "CALIBRATED  " << summary_words(summary, flags, calibration.rules.size(), text.size())
+      << "\n";
   return 0;
 }
 

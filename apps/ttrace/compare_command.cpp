@@ -17,6 +17,22 @@ struct Flags {
   ReportFlags report;
 };
 
+// Named by the report's footer (report/text_report.cpp) and repeated in this folder's README.md.
+constexpr const char* kHowToRead =
+    "Reading the report:\n"
+    "  ε           the rounding error of the precision a tensor was computed in, 1.2e-7 in fp32 "
+    "and\n"
+    "              7.8e-3 in bf16; an error of 100 ε is 100 such roundings of the tensor's norm\n"
+    "  m           how many times its noise a tensor may be off (or, without noise runs, the "
+    "bound\n"
+    "              of its rule): 4 unless a rule of the tolerance file says otherwise\n"
+    "  would pass  at this m the tensor would just have matched: near 4 a close call that more "
+    "noise\n"
+    "              runs decide, thousands a bug\n"
+    "\n"
+    "Exit codes: 0 match (clean), 1 diverged (findings), 2 usage or unreadable input,\n"
+    "3 inconclusive (nothing compared, ranks missing, interrupted, all under the noise floor).";
+
 int run(const Flags& flags) {
   flags.comparison.require_not_input(flags.report.json);
   flags.comparison.require_not_input(flags.work.resume);
@@ -42,7 +58,11 @@ void add_compare_command(CLI::App& app, Action& action) {
                       "beside every verdict and changes none");
   flags->work.add_to(*command);
   flags->report.add_to(*command);
-  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+  command->footer(kHowToRead);
+  command->callback([flags, &action] {
+    flags->comparison.all_slices = flags->report.all_slices;
+    action = [flags] { return run(*flags); };
+  });
 }
 
 }  // namespace ttrace::app

@@ -8,12 +8,13 @@
 #include "base/bytes.h"
 #include "base/concat.h"
 #include "base/input_text.h"
+#include "base/log.h"
 #include "base/number_text.h"
+#include "base/parallel.h"
 #include "compare/kernels/choose_kernel.h"
 #include "layout/mesh_map.h"
 #include "output_file.h"
 #include "progress_display.h"
-#include "trace/hdf5/reader.h"
 #include "version.h"
 
 namespace ttrace::app {
@@ -95,7 +96,7 @@ ComparisonFlags flags_of(const report::ComparisonId& id) {
 Comparison::Comparison(const ComparisonFlags& flags)
     : flags_(flags),
       pair_(flags.pair),
-      truth_(flags.truth.empty() ? nullptr : trace::hdf5::open_trace(flags.truth)) {}
+      truth_(flags.truth.empty() ? nullptr : open_told(flags.truth)) {}
 
 report::ComparisonId Comparison::id() const {
   const JudgedPairFlags& pair = flags_.pair;
@@ -120,6 +121,17 @@ report::CompareReport Comparison::run(engine::FinishedWork* work, engine::WorkDi
   options.work = work;
   options.division = std::move(division);
   options.stop = stop;
+  options.all_slices = flags_.all_slices;
+  base::inform(base::concat(
+      "comparing ", base::plural(pair_.reference().manifest().tensors.size(), "tensor"),
+      " of the reference with ",
+      base::plural(pair_.candidate().manifest().tensors.size(), "tensor"), ", ",
+      pair_.noise().empty()
+          ? std::string("without noise runs")
+          : base::concat("with ", base::plural(pair_.noise().size(), "noise run")),
+      flags_.pair.tolerance.empty() ? "" : ", with a tolerance file",
+      flags_.pair.map.empty() ? "" : ", with a map", ", on ",
+      base::plural(base::resolve_threads(flags_.pair.threads), "thread")));
   const std::unique_ptr<base::Progress> progress = progress_display();
   options.progress = progress.get();
   report::CompareReport report =

@@ -15,6 +15,7 @@ namespace ttrace::app {
 struct ComparisonFlags {
   JudgedPairFlags pair;
   std::string truth;
+  bool all_slices = false;  // as --all-slices
 
   // Throws a usage error if `output` would overwrite one of the files that are read.
   void require_not_input(const std::string& output) const;

@@ -3,7 +3,6 @@
 #include "base/input_text.h"
 #include "base/parallel.h"
 #include "output_file.h"
-#include "trace/hdf5/reader.h"
 
 namespace ttrace::app {
 
@@ -35,11 +34,11 @@ JudgedPair::JudgedPair(const JudgedPairFlags& flags) : flags_(flags), runs_(flag
   // To open a trace is to read its manifest, which for many small tensors takes as long as they do.
   base::parallel_for(2 + runs_.size(), flags.threads, [&](std::size_t i) {
     if (i == 0) {
-      reference_ = trace::hdf5::open_trace(flags.reference);
+      reference_ = open_told(flags.reference);
     } else if (i == 1) {
       candidate_.emplace(flags.candidate, flags.layout);
     } else {
-      runs_[i - 2] = trace::hdf5::open_trace(flags.noise[i - 2]);
+      runs_[i - 2] = open_told(flags.noise[i - 2]);
     }
   });
   for (const auto& run : runs_) noise_.push_back(run.get());

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -6,13 +8,16 @@
 #include "base/error.h"
 #include "base/input_text.h"
 #include "base/number_text.h"
+#include "base/shortened.h"
 #include "base/strict_json.h"
 #include "command.h"
 #include "engine/lint_trace.h"
 #include "engine/write_manifest.h"
 #include "layout/mesh_map.h"
 #include "output_file.h"
+#include "report/wrap.h"
 #include "rules_files.h"
+#include "terminal.h"
 #include "trace/hdf5/rank_parts.h"
 
 namespace ttrace::app {
@@ -122,8 +127,9 @@ int run(const Flags& flags) {
   if (!result.findings.empty()) std::cout << result.findings.size() << " in ";
   std::cout << looked_at << "\n";
   if (flags.write) std::cout << base::printable(written.line) << "\n";
+  const std::size_t width = text_width(STDOUT_FILENO);
   for (const std::string& finding : result.findings) {
-    std::cout << "  " << base::printable(finding) << "\n";
+    std::cout << report::folded("  " + base::shortened(base::printable(finding)), width) << "\n";
   }
   return result.findings.empty() ? 0 : 1;
 }

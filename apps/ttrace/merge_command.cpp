@@ -44,7 +44,10 @@ int run(const Flags& flags) {
   const engine::MergeResult result =
       engine::merge_trace(*source, flags.selection.selection(), *sink);
   for (const std::string& warning : result.warnings) base::warn(base::printable(warning));
-  for (const std::string& problem : result.left_out) base::warn(base::printable(problem));
+  // The reason of the exit code.
+  for (const std::string& problem : result.left_out) {
+    base::warn_even_if_quiet(base::printable(problem));
+  }
   std::cout << (result.left_out.empty() ? "MERGED  " : "INCOMPLETE  ")
             << base::plural(result.tensors, "tensor") << " (" << base::human_bytes(result.bytes)
             << ") into " << base::printable(flags.output);

@@ -6,16 +6,22 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/number_text.h"
 #include "base/system_error.h"
 
 namespace ttrace::app {
 
-OutputFile::OutputFile(const std::string& path) : to_stdout_(is_stdout(path)) {
+OutputFile::OutputFile(const std::string& path) : path_(path), to_stdout_(is_stdout(path)) {
   if (!path.empty() && !to_stdout_) file_.emplace(path, base::Existing::kReplaced);
 }
 
 void OutputFile::store(std::string_view text) {
-  if (file_) file_->store(text);
+  if (file_) {
+    file_->store(text);
+    base::inform(
+        base::concat("wrote ", base::printable(path_), " (", base::human_bytes(text.size()), ")"));
+  }
   if (!to_stdout_) return;
   std::cout.flush();
   if (const int error = base::write_all(STDOUT_FILENO, text); error != 0) {

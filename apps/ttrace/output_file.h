@@ -22,6 +22,7 @@ class OutputFile {
   void store(std::string_view text);
 
  private:
+  std::string path_;
   std::optional<base::NewFile> file_;
   bool to_stdout_;
 };

@@ -86,6 +86,7 @@ int run_merge(const Flags& flags) {
   const PartFile& first = parts.begin()->second;
   ComparisonFlags asked = flags_of(first.part.comparison);
   asked.pair.threads = flags.threads;
+  asked.all_slices = flags.report.all_slices;
   asked.require_not_input(flags.report.json);
   ReportOutput output(flags.report);
   const Comparison comparison(asked);

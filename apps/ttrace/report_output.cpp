@@ -1,54 +1,50 @@
 #include "report_output.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <iostream>
 #include <optional>
+#include <sstream>
 
 #include "base/concat.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/number_text.h"
-#include "mpi_ranks.h"
 #include "report/json_report.h"
 #include "report/text_report.h"
+#include "terminal.h"
 
 namespace ttrace::app {
 namespace {
 
 constexpr std::size_t kMostWarnings = 10;
 
-// Whoever looks at what mpirun passes on, it is not at the terminal that this process sees.
-bool is_terminal() { return isatty(STDOUT_FILENO) == 1 && !mpi_rank(); }
-
-bool wants_colour(const std::string& choice) {
-  if (choice != "auto") return choice == "always";
-  const char* no_colour = std::getenv("NO_COLOR");
-  return is_terminal() && (no_colour == nullptr || *no_colour == '\0');
-}
-
-std::size_t terminal_width() {
-  winsize size{};
-  const bool known = is_terminal() && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
-  return known ? size.ws_col : 0;
-}
-
-void print_warnings(const std::vector<std::string>& warnings) {
+// `needed`: they are the reason of the exit code.
+void print_warnings(const std::vector<std::string>& warnings, bool needed) {
+  const auto print = needed ? base::warn_even_if_quiet : base::warn;
   for (std::size_t i = 0; i < warnings.size() && i < kMostWarnings; ++i) {
-    base::warn(base::printable(warnings[i]));
+    print(base::printable(warnings[i]));
   }
   if (warnings.size() > kMostWarnings) {
-    base::warn(base::concat("and ", warnings.size() - kMostWarnings,
-                            " more warnings; --json FILE has them all"));
+    print(base::concat("and ", warnings.size() - kMostWarnings,
+                       " more warnings; --json FILE has them all"));
   }
 }
 
 }  // namespace
 
 void ReportFlags::add_to(CLI::App& command) {
-  command.add_option("--json", json, "also write the report as JSON to this file");
+  command.add_option("--json", json,
+                     "also write the report as JSON to this file; - is standard output, and the "
+                     "text goes to stderr then, or with --quiet nowhere");
+  command
+      .add_option("--report-version", version,
+                  "of the JSON: 2, or 1 as versions of ttrace before wrote it")
+      ->check(CLI::IsMember({1, 2}));
+  command.add_flag("--all-slices", all_slices,
+                   "every part that is beyond its tolerance in the JSON, and not the worst four "
+                   "of a finding");
   command.add_flag("--all", all, "print every finding in full and every tensor");
   command.add_option("--color", colour, "when to use colour")
       ->check(CLI::IsMember({"auto", "always", "never"}));
@@ -59,16 +55,34 @@ int ReportOutput::write(const report::CompareReport& report) {
   // must not keep the answer back either.
   std::optional<base::Error> unwritten;
   try {
-    if (json_.wanted()) json_.store(report::json_text(report));
+    if (json_.wanted()) {
+      json_.store(report::json_text(report, {flags_.version, flags_.all_slices}));
+    }
   } catch (const base::Error& error) {
     unwritten = error;
   }
-  print_warnings(report.warnings);
-  report::write_text(report, {wants_colour(flags_.colour), flags_.all, terminal_width()},
-                     std::cout);
-  std::cout.flush();
+  print_warnings(report.warnings, report.verdict == report::Verdict::kInconclusive);
+  print_text(report);
   if (unwritten) throw *unwritten;
   return report::exit_code(report.verdict);
+}
+
+void ReportOutput::print_text(const report::CompareReport& report) const {
+  const bool to_stderr = is_stdout(flags_.json);
+  const int descriptor = to_stderr ? STDERR_FILENO : STDOUT_FILENO;
+  std::ostringstream text;
+  report::write_text(
+      report, {wants_colour(descriptor, flags_.colour), flags_.all, text_width(descriptor)}, text);
+  if (!to_stderr) {
+    std::cout << text.view();
+    std::cout.flush();
+  } else if (!base::is_quiet()) {
+    std::cerr << text.view();
+  } else if (report::exit_code(report.verdict) != 0) {
+    // The reason of the exit code: the answer, which ends where the evidence begins.
+    const std::string_view all = text.view();
+    std::cerr << all.substr(0, std::min(all.find("\n\n") + 1, all.size()));
+  }
 }
 
 }  // namespace ttrace::app

@@ -1,4 +1,5 @@
-// Where the report of a comparison goes: standard output, and the files that were asked for.
+// Where the report of a comparison goes: standard output (or stderr, where the JSON takes that),
+// and the files that were asked for.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,8 @@ struct ReportFlags {
   std::string json;
   std::string colour = "auto";
   bool all = false;
+  int version = 2;  // of the JSON
+  bool all_slices = false;
 
   void add_to(CLI::App& command);
 };
@@ -27,6 +30,8 @@ class ReportOutput {
   int write(const report::CompareReport& report);
 
  private:
+  void print_text(const report::CompareReport& report) const;
+
   const ReportFlags& flags_;
   OutputFile json_;
 };

@@ -3,8 +3,12 @@
 #include <array>
 #include <ctime>
 
+#include "base/concat.h"
 #include "base/input_text.h"
+#include "base/log.h"
+#include "base/number_text.h"
 #include "layout/layout_rules.h"
+#include "layout/mesh_map.h"
 #include "trace/hdf5/reader.h"
 #include "trace/with_manifest.h"
 
@@ -24,8 +28,17 @@ void add_layout_flag(CLI::App& command, std::string& path) {
                      "rules (JSON) that override the layouts of the run's manifest");
 }
 
+std::unique_ptr<trace::Source> open_told(const std::string& path) {
+  auto source = trace::hdf5::open_trace(path);
+  const trace::Manifest& manifest = source->manifest();
+  base::inform(base::concat("opened ", base::printable(path), ": ",
+                            base::plural(manifest.tensors.size(), "tensor"), " over ",
+                            base::plural(layout::ranks_of(manifest).size(), "rank")));
+  return source;
+}
+
 OpenedTrace::OpenedTrace(const std::string& path, const std::string& layout_rules)
-    : stored_(trace::hdf5::open_trace(path)) {
+    : stored_(open_told(path)) {
   if (layout_rules.empty()) return;
   overridden_ = std::make_unique<trace::WithManifest>(
       *stored_,

@@ -15,6 +15,9 @@ std::string today();
 // --layout, which means the same for every command that reads a run.
 void add_layout_flag(CLI::App& command, std::string& path);
 
+// Opens a trace, and says so under -v.
+std::unique_ptr<trace::Source> open_told(const std::string& path);
+
 // An open trace, with another manifest if layout rules were given.
 class OpenedTrace {
  public:

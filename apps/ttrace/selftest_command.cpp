@@ -1,6 +1,9 @@
+#include <unistd.h>
+
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -11,6 +14,8 @@
 #include "output_file.h"
 #include "report/selftest_json.h"
 #include "report/selftest_text.h"
+#include "report/wrap.h"
+#include "terminal.h"
 #include "version.h"
 
 namespace ttrace::app {
@@ -38,8 +43,17 @@ int run(const Flags& flags) {
     unwritten = error;
   }
   for (const std::string& warning : report.warnings) base::warn(base::printable(warning));
-  report::write_selftest(report, flags.all, std::cout);
-  std::cout.flush();
+  const bool to_stderr = is_stdout(flags.json);
+  std::ostringstream text;
+  report::write_selftest(report, flags.all, text);
+  const std::string folded =
+      report::folded(text.str(), text_width(to_stderr ? STDERR_FILENO : STDOUT_FILENO));
+  if (!to_stderr) {
+    std::cout << folded;
+    std::cout.flush();
+  } else if (!base::is_quiet() || report::exit_code(report) != 0) {
+    std::cerr << folded;
+  }
   if (unwritten) throw *unwritten;
   return report::exit_code(report);
 }
@@ -51,7 +65,9 @@ void add_selftest_command(CLI::App& app, Action& action) {
       "selftest", "which faults would comparing this healthy pair catch? tries them in memory");
   const auto flags = std::make_shared<Flags>();
   flags->pair.add_to(*command, "a trace that matches it");
-  command->add_option("--json", flags->json, "also write the answer as JSON to this file");
+  command->add_option("--json", flags->json,
+                      "also write the answer as JSON to this file; - is standard output, and the "
+                      "text goes to stderr then");
   command->add_flag("--all", flags->all, "list every fault that is missed");
   command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
 }

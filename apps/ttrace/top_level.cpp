@@ -8,6 +8,7 @@
 #include "compare/kernels/choose_kernel.h"
 #include "memory_limit.h"
 #include "supervise.h"
+#include "unknown_words.h"
 #include "version.h"
 
 namespace ttrace::app {
@@ -29,7 +30,8 @@ void add_top_level_flags(CLI::App& app) {
   app.fallthrough();
   app.set_version_flag("--version", version_text);
   app.add_flag_callback(
-      "--quiet", [] { base::set_log_level(base::LogLevel::kQuiet); }, "no warnings on stderr");
+      "--quiet", [] { base::set_log_level(base::LogLevel::kQuiet); },
+      "no progress and no warnings on stderr, but for the reason of an exit code");
   app.add_flag_callback(
       "-v,--verbose", [] { base::set_log_level(base::LogLevel::kVerbose); },
       "more about what is done, on stderr");
@@ -52,6 +54,11 @@ int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     // CLI11's own codes (105, 106, ...) mean nothing to a script.
+    const std::string unknown = unknown_word(app, {argv + 1, argv + argc});
+    if (!unknown.empty()) {
+      base::report_error(base::printable(unknown));
+      return kUsageExit;
+    }
     base::report_error(
         base::concat(base::printable(error.what()), "; see `", command_words(app), " --help`"));
     return kUsageExit;

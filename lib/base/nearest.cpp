@@ -55,6 +55,16 @@ std::vector<std::string> nearest_names(std::string_view wanted,
   return names;
 }
 
+std::string did_you_mean(std::string_view wanted, const std::vector<std::string>& candidates) {
+  const std::vector<std::string> names = nearest_names(wanted, candidates, 1);
+  if (names.empty() || wanted.size() > kLongest) return "";
+  // Half of the letters wrong is another word.
+  const std::size_t letters = std::max(wanted.size(), names[0].size());
+  const bool alike =
+      names[0].find(wanted) != std::string::npos || 2 * edit_distance(wanted, names[0]) <= letters;
+  return alike ? concat("; did you mean \"", names[0], "\"?") : "";
+}
+
 std::string nearest_hint(std::string_view wanted, const std::vector<std::string>& candidates) {
   const std::vector<std::string> names = nearest_names(wanted, candidates);
   if (names.empty()) return "";

@@ -37,5 +37,14 @@ TEST_CASE("a hint reads as the end of a sentence") {
   CHECK(nearest_hint("a", {"b", "c", "d", "e"}) == "; the nearest names are b, c and d");
 }
 
+TEST_CASE("a mistyped word has one suggestion, another word none") {
+  const Names commands{"compare", "calibrate", "inspect", "lint", "merge", "report"};
+  CHECK(did_you_mean("comapre", commands) == "; did you mean \"compare\"?");
+  CHECK(did_you_mean("insp", commands) == "; did you mean \"inspect\"?");
+  CHECK(did_you_mean("xyzzy", commands).empty());
+  CHECK(did_you_mean("lint", {}).empty());
+  CHECK(did_you_mean(std::string(100'000, 'c'), commands).empty());
+}
+
 }  // namespace
 }  // namespace ttrace::base

@@ -60,10 +60,9 @@ def test_help_tells_the_exit_codes(ttrace: Run, command: list[str]) -> None:
         (["compare", REFERENCE, HEALTHY, "--threads", "many"], "--threads"),
         (["compare", REFERENCE, HEALTHY, "--step", "first"], "--step"),
         (["compare", REFERENCE, HEALTHY, "--color", "red"], "--color"),
-        (["compare", REFERENCE, HEALTHY, "--jsn", "x"], "--jsn"),
         (["compare", REFERENCE, HEALTHY, "--noise"], "--noise"),
         (["merge", HEALTHY], "--output"),
-        (["cmopare"], ""),
+        (["compare", REFERENCE, HEALTHY, "--report-version", "3"], "--report-version"),
     ],
 )
 def test_usage_errors_are_one_sentence(ttrace: Run, arguments: list, reason: str) -> None:

@@ -28,7 +28,8 @@ def run_ttrace(
     environment: dict[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Waits at most `timeout` seconds; bytes that are not UTF-8 come back as U+FFFD."""
+    """Waits at most `timeout` seconds; bytes that are not UTF-8 come back as U+FFFD. Text is not
+    folded, unless `environment` says to how many columns."""
     return subprocess.run(
         [ttrace_binary(), *arguments],
         stdin=subprocess.DEVNULL,
@@ -36,7 +37,7 @@ def run_ttrace(
         encoding="utf-8",
         errors="replace",
         timeout=timeout,
-        env={**os.environ, **(environment or {})},
+        env={**os.environ, "COLUMNS": "100000", **(environment or {})},
         cwd=cwd,
         check=False,
     )
