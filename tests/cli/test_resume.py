@@ -160,6 +160,7 @@ def test_a_full_disk(tmp_path: Path, whole: tuple[str, str, bytes], ttrace: Run)
         text=True,
         preexec_fn=limit_files,
         restore_signals=False,  # SIGXFSZ stays ignored: writing fails instead
+        env={**os.environ, "COLUMNS": "100000"},
         check=False,
     )
     assert done.returncode == DIVERGED

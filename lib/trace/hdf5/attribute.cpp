@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/error.h"
 #include "trace/hdf5/object_header.h"
 
 namespace ttrace::trace::hdf5 {
@@ -152,7 +153,12 @@ std::optional<AttributeValue> read_attribute(hid_t object, const std::string& na
   for (const HeaderMessage& message : *messages) {
     if (message.kind != kAttribute || (message.flags & kShared) != 0) continue;
     const auto parts = parts_of(message.bytes);
-    if (parts && parts->name == name) return value_of(*parts, *file, what);
+    if (!parts) {
+      throw base::input_error(what,
+                              ": an attribute in its object header is longer than its place, so "
+                              "the file is damaged; dump again");
+    }
+    if (parts->name == name) return value_of(*parts, *file, what);
   }
   return std::nullopt;
 }

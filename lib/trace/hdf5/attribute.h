@@ -21,7 +21,8 @@ using AttributeValue = std::variant<std::monostate, std::string, std::uint64_t>;
 // none, and none is seen in files that were not opened by the checked driver, have a user block or
 // addresses of other than 8 bytes, keep the object's attributes in a heap of their own (more than 8
 // in the latest format), or have a damaged object header. Throws an input error naming `what` if
-// the file cannot be read any more. Hold a LibraryLock.
+// an attribute is longer than its place in the header, or the file cannot be read any more. Hold a
+// LibraryLock.
 std::optional<AttributeValue> read_attribute(hid_t object, const std::string& name,
                                              const std::string& what);
 
