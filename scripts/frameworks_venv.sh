@@ -5,7 +5,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=${TTRACE_FRAMEWORKS_VENV:-$root/.venv-frameworks}
-packages=(torch==2.13.0 numpy h5py pytest einops)
+packages=(torch==2.13.0 numpy h5py pytest einops transformers==5.23.0)
 # DeepSpeed is built from its source, with the torch that is there by then.
 built=(deepspeed==0.19.8)
 # Megatron-core asks for numpy 1 and for packages that it does not need here.

@@ -1,10 +1,13 @@
+#include <iostream>
 #include <memory>
 #include <optional>
 
 #include "base/error.h"
+#include "base/number_text.h"
 #include "command.h"
 #include "comparison.h"
 #include "mpi_compare.h"
+#include "output_file.h"
 #include "report_output.h"
 #include "shared_work.h"
 
@@ -15,6 +18,7 @@ struct Flags {
   ComparisonFlags comparison;
   SharedWorkFlags work;
   ReportFlags report;
+  std::string map_starter;
 };
 
 // Named by the report's footer (report/text_report.cpp) and repeated in this folder's README.md.
@@ -33,17 +37,61 @@ constexpr const char* kHowToRead =
     "Exit codes: 0 match (clean), 1 diverged (findings), 2 usage or unreadable input,\n"
     "3 inconclusive (nothing compared, ranks missing, interrupted, all under the noise floor).";
 
+void require_starter_alone(const Flags& flags) {
+  flags.comparison.require_not_input(flags.map_starter);
+  if (flags.map_starter.empty()) return;
+  if (flags.map_starter == "-") {
+    throw base::usage_error(
+        "--map-starter is written beside the report; give it a file, not standard output");
+  }
+  for (const std::string& other : {flags.report.json, flags.work.resume}) {
+    if (other != flags.map_starter) continue;
+    throw base::usage_error(
+        "--map-starter and another option name the same file; give each one "
+        "of its own");
+  }
+}
+
+// Said at the end, where the answer above says what does not meet yet.
+void tell_starter(const Flags& flags, const layout::MapFile& starter) {
+  const std::size_t rules = starter.reference.size() + starter.candidate.size();
+  const std::size_t open = starter.unmatched_reference.size() + starter.unmatched_candidate.size();
+  std::cout << "\n  " << base::printable(flags.map_starter) << " has "
+            << base::plural(rules, "rule") << " to start from";
+  if (open > 0) std::cout << ", " << open << " for names that only one side has";
+  if (!starter.ambiguous.empty()) {
+    std::cout << ", " << base::plural(starter.ambiguous.size(), "ambiguous name");
+  }
+  if (!starter.notes.empty()) std::cout << ", " << base::plural(starter.notes.size(), "note");
+  std::cout << ".\n  Read it, then: ttrace compare "
+            << base::printable(flags.comparison.pair.reference) << " "
+            << base::printable(flags.comparison.pair.candidate) << " --map "
+            << base::printable(flags.map_starter) << "\n";
+}
+
 int run(const Flags& flags) {
   flags.comparison.require_not_input(flags.report.json);
   flags.comparison.require_not_input(flags.work.resume);
   if (!flags.work.resume.empty() && flags.work.resume == flags.report.json) {
     throw base::usage_error("--json and --resume name the same file; give each one of its own");
   }
+  require_starter_alone(flags);
   const auto rank = flags.work.mpi == "off" ? std::nullopt : mpi_rank();
+  if (rank && !flags.map_starter.empty()) {
+    throw base::usage_error("--map-starter is for one process; leave mpirun out");
+  }
   if (rank) return compare_as_rank(*rank, flags.comparison, flags.work, flags.report);
   ReportOutput output(flags.report);
+  OutputFile starter_file(flags.map_starter);
   const Comparison comparison(flags.comparison);
-  return output.write(compared(comparison, flags.work, !flags.report.json.empty()));
+  std::optional<layout::MapFile> starter;
+  if (starter_file.wanted()) {
+    starter = comparison.map_starter();
+    starter_file.store(layout::map_file_text(*starter));
+  }
+  const int exit_code = output.write(compared(comparison, flags.work, !flags.report.json.empty()));
+  if (starter) tell_starter(flags, *starter);
+  return exit_code;
 }
 
 }  // namespace
@@ -56,6 +104,14 @@ void add_compare_command(CLI::App& app, Action& action) {
   command->add_option("--truth", flags->comparison.truth,
                       "the reference run in higher precision: which side is nearer to it is shown "
                       "beside every verdict and changes none");
+  command->add_flag("--common", flags->comparison.common,
+                    "judge what both sides have; what one side alone has is left out and counted "
+                    "on the first line (exit 3 if a parameter, loss or main gradient is among it)");
+  command
+      ->add_option("--map-starter", flags->map_starter,
+                   "also write rules for --map to start from: names matched by values, shape and "
+                   "order; the comparison itself is made without them")
+      ->excludes("--map");
   flags->work.add_to(*command);
   flags->report.add_to(*command);
   command->footer(kHowToRead);

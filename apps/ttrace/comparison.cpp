@@ -12,6 +12,7 @@
 #include "base/number_text.h"
 #include "base/parallel.h"
 #include "compare/kernels/choose_kernel.h"
+#include "engine/map_starter.h"
 #include "layout/mesh_map.h"
 #include "output_file.h"
 #include "progress_display.h"
@@ -90,6 +91,7 @@ ComparisonFlags flags_of(const report::ComparisonId& id) {
   flags.pair.map = id.map;
   flags.pair.selection = {id.only, id.skip, id.kinds, id.steps};
   flags.truth = id.truth;
+  flags.common = id.common;
   return flags;
 }
 
@@ -100,10 +102,19 @@ Comparison::Comparison(const ComparisonFlags& flags)
 
 report::ComparisonId Comparison::id() const {
   const JudgedPairFlags& pair = flags_.pair;
-  report::ComparisonId id{pair.reference,       pair.candidate,       pair.noise,
-                          pair.tolerance,       pair.layout,          pair.map,
-                          flags_.truth,         pair.selection.only,  pair.selection.skip,
-                          pair.selection.kinds, pair.selection.steps, {}};
+  report::ComparisonId id{pair.reference,
+                          pair.candidate,
+                          pair.noise,
+                          pair.tolerance,
+                          pair.layout,
+                          pair.map,
+                          flags_.truth,
+                          pair.selection.only,
+                          pair.selection.skip,
+                          pair.selection.kinds,
+                          pair.selection.steps,
+                          flags_.common,
+                          {}};
   id.facts.emplace_back("the version of ttrace", version());
   add_trace(pair_.reference(), id.facts);
   add_trace(pair_.candidate(), id.facts);
@@ -114,10 +125,15 @@ report::ComparisonId Comparison::id() const {
   return id;
 }
 
+layout::MapFile Comparison::map_starter() const {
+  return engine::start_map(pair_.reference(), pair_.candidate(), flags_.pair.threads);
+}
+
 report::CompareReport Comparison::run(engine::FinishedWork* work, engine::WorkDivision division,
                                       const std::atomic<bool>* stop) const {
   engine::CompareOptions options = pair_.options();
   options.truth = truth_.get();
+  options.common = flags_.common;
   options.work = work;
   options.division = std::move(division);
   options.stop = stop;

@@ -8,6 +8,7 @@
 
 #include "engine/compare_traces.h"
 #include "judged_pair.h"
+#include "layout/map_file.h"
 #include "report/part_of_work.h"
 
 namespace ttrace::app {
@@ -16,6 +17,7 @@ struct ComparisonFlags {
   JudgedPairFlags pair;
   std::string truth;
   bool all_slices = false;  // as --all-slices
+  bool common = false;
 
   // Throws a usage error if `output` would overwrite one of the files that are read.
   void require_not_input(const std::string& output) const;
@@ -31,6 +33,9 @@ class Comparison {
 
   // What is asked for, and what the files are now.
   report::ComparisonId id() const;
+
+  // Rules to start from where the two are of two implementations of one model.
+  layout::MapFile map_starter() const;
 
   report::CompareReport run(engine::FinishedWork* work, engine::WorkDivision division,
                             const std::atomic<bool>* stop) const;

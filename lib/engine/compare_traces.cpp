@@ -17,6 +17,7 @@
 #include "engine/holders.h"
 #include "engine/initial_results.h"
 #include "engine/interruption.h"
+#include "engine/left_out.h"
 #include "engine/measure_pairs.h"
 #include "engine/noise_runs.h"
 #include "engine/noise_source.h"
@@ -178,20 +179,28 @@ struct Sides {
   Side reference;
   Side candidate;
   std::vector<Side> noise;
+  DroppedTensors dropped_of_reference;
+  DroppedTensors dropped_of_candidate;
 };
 
 Sides sides_of(const trace::Source& reference, const trace::Source& candidate,
                const std::vector<const trace::Source*>& noise,
                const std::optional<layout::MapRules>& map, CompareReport& out) {
-  const auto side = [&](const trace::Source& source, const std::vector<layout::MapRule>& rules) {
+  const auto side = [&](const trace::Source& source, const std::vector<layout::MapRule>& rules,
+                        DroppedTensors* dropped) {
     layout::Mapped mapped =
         layout::apply_map(rules, map ? map->file : "", tensors_of(source.manifest()));
     for (std::string& warning : mapped.warnings) out.warnings.push_back(std::move(warning));
+    if (dropped != nullptr) *dropped = std::move(mapped.dropped);
     return Side{&source, std::move(mapped.tensors)};
   };
   const layout::MapRules rules = map.value_or(layout::MapRules{});
-  Sides sides{side(reference, rules.reference), side(candidate, rules.candidate), {}};
-  for (const trace::Source* run : noise) sides.noise.push_back(side(*run, rules.reference));
+  Sides sides;
+  sides.reference = side(reference, rules.reference, &sides.dropped_of_reference);
+  sides.candidate = side(candidate, rules.candidate, &sides.dropped_of_candidate);
+  for (const trace::Source* run : noise) {
+    sides.noise.push_back(side(*run, rules.reference, nullptr));
+  }
   out.map_rules = rules.file;
   return sides;
 }
@@ -209,7 +218,8 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   const NoiseRuns noise_runs = check_noise_runs(reference, candidate, noise);
   out.warnings = noise_runs.warnings;
   const Sides sides = sides_of(reference, candidate, noise_runs.runs, options.map, out);
-  const std::vector<Pair> pairs = pair_traces(sides.reference, sides.candidate, sides.noise);
+  std::vector<Pair> pairs = pair_traces(sides.reference, sides.candidate, sides.noise);
+  mark_dropped(sides.dropped_of_reference, sides.dropped_of_candidate, pairs, out);
   std::vector<trace::TensorKey> keys;
   for (const Pair& pair : pairs) keys.push_back(pair.key);
   require_matches(options.selection, keys);
@@ -240,8 +250,9 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   out.results = initial_results(
       {reference, candidate, options.selection, rules, options.today, lost_reference.words,
        lost_candidate.words, absences_of(reference, lost_reference),
-       absences_of(candidate, lost_candidate)},
+       absences_of(candidate, lost_candidate), options.common},
       pairs);
+  if (options.common) out.left_out = left_out_of(pairs, out.results);
   FinishedWork nothing_kept;
   FinishedWork& work = options.work != nullptr ? *options.work : nothing_kept;
   prepare_work(options.division, candidate, pairs, work, out.results);

@@ -29,6 +29,7 @@ struct CompareOptions {
   Selection selection;
   unsigned threads = 0;  // 0: one per core
   std::optional<layout::MapRules> map = std::nullopt;
+  bool common = false;  // judge what both sides have, and leave out the rest
   const tolerance::Calibration* calibration = nullptr;
   std::string calibration_file = "";  // what it was read from, for messages
   std::string today = "";             // "2026-11-21": rules that skip may end on a day

@@ -26,6 +26,7 @@ struct Absence {
   const char* present_in;
   const std::string& lost;
   Outcome outcome;
+  bool common;
 };
 
 bool has_step(const trace::Manifest& manifest, std::uint64_t step) {
@@ -44,6 +45,10 @@ void tell_absence(const Absence& absence, const std::string& note, Result& resul
   } else if (!absence.lost.empty()) {
     result.outcome = Outcome::kUnreadable;
     result.reason = concat(absence.lacking.path(), ": ", absence.lost, ", which may have held it");
+  } else if (absence.common && note.empty()) {
+    result.outcome = Outcome::kSkippedByRule;
+    result.left_out = true;
+    result.reason = concat("in the ", absence.present_in, " only, and left out by --common");
   } else {
     result.outcome = absence.outcome;
     result.reason = concat("in the ", absence.present_in, " only", note.empty() ? "" : "; ", note);
@@ -82,17 +87,21 @@ Result initial_result(const InitialResultsInput& input, const Pair& pair) {
     result.candidate_dtype = pair.candidate->dtype;
   }
   result.note = pair.note;
-  const std::string skipped =
-      input.selection.selects(pair.key) ? skip_reason(input, pair.key) : "not selected";
+  std::string skipped = pair.dropped;
+  if (skipped.empty()) {
+    skipped = input.selection.selects(pair.key) ? skip_reason(input, pair.key) : "not selected";
+  }
   if (!skipped.empty()) {
     result.outcome = Outcome::kSkippedByRule;
     result.reason = skipped;
   } else if (pair.candidate == nullptr) {
-    tell_absence({input.candidate, "reference", input.lost_in_candidate, Outcome::kMissing},
-                 pair.note, result);
+    tell_absence(
+        {input.candidate, "reference", input.lost_in_candidate, Outcome::kMissing, input.common},
+        pair.note, result);
   } else if (pair.reference == nullptr) {
-    tell_absence({input.reference, "candidate", input.lost_in_reference, Outcome::kExtra},
-                 pair.note, result);
+    tell_absence(
+        {input.reference, "candidate", input.lost_in_reference, Outcome::kExtra, input.common},
+        pair.note, result);
   } else if (!tell_missing_part(input, pair, result)) {
     result.exact =
         !tensor::is_floating(pair.reference->dtype) && !tensor::is_floating(pair.candidate->dtype);

@@ -24,12 +24,13 @@ struct InitialResultsInput {
   std::string lost_in_candidate;
   Absences absent_in_reference = {};
   Absences absent_in_candidate = {};
+  bool common = false;  // judge what both sides have, and leave out the rest
 };
 
-// result[i] belongs to pairs[i]. Outcomes: `skipped_by_rule` (not selected, or a rule says so),
-// `not_recorded` (one side was told to leave it out), `missing` (from a trace, or from some of the
-// ranks that hold it), `extra`, `unreadable` (absent from a trace that has lost ranks, which may
-// have held it), `incomparable`, else `match`: to be measured.
+// result[i] belongs to pairs[i]. Outcomes: `skipped_by_rule` (not selected, a rule says so, or one
+// side alone has it and `common`), `not_recorded` (one side was told to leave it out), `missing`
+// (from a trace, or from some of the ranks that hold it), `extra`, `unreadable` (absent from a
+// trace that has lost ranks, which may have held it), `incomparable`, else `match`: to be measured.
 std::vector<report::Result> initial_results(const InitialResultsInput& input,
                                             const std::vector<Pair>& pairs);
 

@@ -20,6 +20,7 @@ struct Pair {
   layout::ViewPtr reference;              // or null
   layout::ViewPtr candidate;              // or null
   std::vector<compare::TensorRef> noise;  // of the runs that have the tensor
+  std::string dropped = "";               // why a rule of the map leaves it out, or empty
   std::string note;                       // why a side is absent though it has parts of the tensor
 };
 

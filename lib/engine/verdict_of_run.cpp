@@ -95,6 +95,25 @@ std::string essentials_unchecked(const report::CompareReport& out) {
       "tells them");
 }
 
+// What --common left out although a match means nothing without it, or empty.
+std::string essentials_left_out(const report::CompareReport& out) {
+  using trace::Kind;
+  std::uint64_t others = 0;
+  const report::Result* first = nullptr;
+  for (const report::Result& result : out.results) {
+    const Kind kind = result.key.kind;
+    if (!result.left_out) continue;
+    if (kind != Kind::kParam && kind != Kind::kLoss && kind != Kind::kMainGrad) continue;
+    others += first == nullptr ? 0 : 1;
+    if (first == nullptr) first = &result;
+  }
+  if (first == nullptr) return "";
+  std::string text = base::printable(to_string(first->key));
+  if (others > 0) text += concat(" and ", others, " more parameters, losses or main gradients");
+  return concat(text, others > 0 ? " are" : " is", " left out, because one side alone has ",
+                others > 0 ? "them" : "it");
+}
+
 std::string lost_ranks_words(const RunState& state, const report::CompareReport& out) {
   const bool candidates = state.lost_candidate_ranks > 0;
   return concat(candidates ? state.lost_candidate_ranks : state.lost_reference_ranks, " of ",
@@ -149,6 +168,9 @@ void decide(const RunState& state, report::CompareReport& out) {
   }
   if (elements_matched(out) == 0) {
     return inconclusive("nothing was compared: the tensors that match have no elements", out);
+  }
+  if (const std::string why = essentials_left_out(out); !why.empty()) {
+    return inconclusive(concat("nothing diverged, but ", why), out);
   }
   if (const std::string why = essentials_unchecked(out); !why.empty()) {
     return inconclusive(concat("nothing diverged, but ", why), out);

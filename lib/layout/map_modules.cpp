@@ -38,6 +38,15 @@ std::vector<std::string> mapped_names(const std::vector<MapRule>& rules,
   return mapped;
 }
 
+// What is left out keeps its place in the data flow, under its name.
+std::vector<MapRule> without_drops(const std::vector<MapRule>& rules) {
+  std::vector<MapRule> kept;
+  for (const MapRule& rule : rules) {
+    if (!rule.drops()) kept.push_back(rule);
+  }
+  return kept;
+}
+
 void unite(const trace::Module& from, trace::Module& into) {
   if (from.computed_from || into.computed_from) {
     // Absent, it is the inputs.
@@ -56,8 +65,9 @@ void unite(const trace::Module& from, trace::Module& into) {
 
 }  // namespace
 
-std::vector<trace::Module> mapped_modules(const std::vector<MapRule>& rules,
+std::vector<trace::Module> mapped_modules(const std::vector<MapRule>& all_rules,
                                           const std::vector<trace::Module>& modules) {
+  const std::vector<MapRule> rules = without_drops(all_rules);
   if (rules.empty()) return modules;
   std::vector<trace::Module> mapped;
   std::map<std::string, std::size_t> made;  // by name: what several become is one producer

@@ -47,10 +47,17 @@ class Mapping {
     if (!match) return put_unchanged(view);
     used_[match->rule] = true;
     const MapRule& rule = rules_[match->rule];
+    if (rule.drops()) {
+      mapped_.dropped.emplace(view->key, DroppedBy{match->rule, rule.pointer, rule.drop_reason});
+      return put_unchanged(view);
+    }
     if (rule.from.size() > 1) return gather(view, *match);
     in_rule(rule, [&] {
       const ViewPtr one = resized(rule, view);
-      if (rule.to.size() == 1) return put(named(one, rule.to[0].filled(match->captures)));
+      if (rule.to.size() == 1 || rule.same) {
+        for (const NamePattern& to : rule.to) put(named(one, to.filled(match->captures)));
+        return;
+      }
       const std::vector<ViewPtr> parts =
           split(one, rule.dim, rule.to.size(), rule.sizes, rule.groups);
       for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -66,8 +73,8 @@ class Mapping {
       std::vector<std::string> names;
       for (const ViewPtr& view : tensors) names.push_back(view->key.name);
       const std::string& text = rules_[r].from[0].text();
-      throw base::input_error(file_, ": ", rules_[r].pointer,
-                              "/from: no tensor that an earlier rule leaves matches ",
+      throw base::input_error(file_, ": ", rules_[r].pointer, rules_[r].drops() ? "/drop" : "/from",
+                              ": no tensor that an earlier rule leaves matches ",
                               base::printable(text), base::nearest_hint(text, names));
     }
     return std::move(mapped_);
@@ -149,7 +156,7 @@ class Mapping {
 
 Mapped apply_map(const std::vector<MapRule>& rules, const std::string& file,
                  const std::vector<ViewPtr>& tensors) {
-  if (rules.empty()) return {tensors, {}};
+  if (rules.empty()) return {tensors, {}, {}};
   Mapping mapping(rules, file);
   for (const ViewPtr& view : tensors) mapping.add(view);
   return mapping.finish(tensors);

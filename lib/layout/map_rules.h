@@ -1,5 +1,5 @@
 // Rules that make the tensors of two frameworks meet: new names, and views where one has several
-// tensors and the other has one (schemas/map-rules-v1.md).
+// tensors and the other has one (schemas/rules-v1.md).
 #pragma once
 
 #include <map>
@@ -20,6 +20,7 @@ struct Resize {
 
 // One tensor to one, several to one (concatenation) or one to several (split). Trimming, padding
 // and transposing, in this order, happen to the one tensor: before a split, after a concatenation.
+// With `same`, one tensor stands under each of several names. A rule that drops has no `to`.
 struct MapRule {
   std::string pointer;  // in the file, for messages
   std::vector<NamePattern> from;
@@ -31,6 +32,10 @@ struct MapRule {
   std::optional<Resize> trim;
   std::optional<Resize> pad;
   std::vector<std::size_t> transpose;  // empty: none
+  bool same = false;                   // every name of `to` is the tensor itself
+  std::string drop_reason;             // why the tensors are left out; empty: they are not
+
+  bool drops() const { return !drop_reason.empty(); }
 };
 
 struct MapRules {
@@ -42,8 +47,16 @@ struct MapRules {
 // Throws an input error with the JSON pointer for everything that is not as the schema says.
 MapRules parse_map_rules(std::string_view text, const std::string& file);
 
+// Why a tensor takes no part.
+struct DroppedBy {
+  std::size_t rule = 0;
+  std::string pointer;  // of the rule, in its file
+  std::string reason;
+};
+
 struct Mapped {
-  std::vector<ViewPtr> tensors;
+  std::vector<ViewPtr> tensors;  // the dropped ones too, under their own names
+  std::map<trace::TensorKey, DroppedBy> dropped;
   std::vector<std::string> warnings;  // tensors left as they are because others of them are missing
 };
 

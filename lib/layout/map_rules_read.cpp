@@ -50,8 +50,48 @@ void check_captures(const JsonCursor& json, const MapRule& rule) {
   }
 }
 
-MapRule rule_from(const JsonCursor& json) {
-  json.allow_keys({"from", "to", "kind", "concat", "split", "trim", "pad", "transpose"});
+constexpr std::string_view kVersion1 = "ttrace.map/1";
+constexpr std::string_view kVersion2 = "ttrace.map/2";
+
+MapRule dropping_rule(const JsonCursor& json) {
+  json.allow_keys({"drop", "reason", "kind"});
+  MapRule rule;
+  rule.pointer = json.pointer();
+  rule.from = patterns(json, "drop");
+  rule.kinds = kinds_of(json);
+  const JsonCursor reason = json.require("reason");
+  rule.drop_reason = reason.as_string();
+  if (rule.drop_reason.empty()) {
+    throw reason.error("is empty; say why the tensors are left out, so that a reader can judge it");
+  }
+  return rule;
+}
+
+// One tensor that the other side has under several names.
+void check_same(const JsonCursor& json, const MapRule& rule) {
+  if (rule.from.size() > 1) {
+    throw json.error(
+        "\"same\" is for one tensor under several names; where this side has the several names, "
+        "give the rule in the other side's list, from its one name to these");
+  }
+  if (rule.to.size() < 2) throw json.error("\"same\" needs several names in \"to\"");
+  for (const std::string_view other : {"concat", "split"}) {
+    if (json.find(other)) throw json.error("\"same\" and \"", other, "\" exclude each other");
+  }
+}
+
+MapRule rule_from(const JsonCursor& json, std::string_view version) {
+  if (version != kVersion1) {
+    if (json.find("drop")) return dropping_rule(json);
+    json.allow_keys({"from", "to", "kind", "concat", "split", "same", "trim", "pad", "transpose"});
+  } else {
+    for (const std::string_view later : {"drop", "same"}) {
+      if (const auto member = json.find(later)) {
+        throw member->error("is of \"", kVersion2, "\"; change the file's \"schema\" to that");
+      }
+    }
+    json.allow_keys({"from", "to", "kind", "concat", "split", "trim", "pad", "transpose"});
+  }
   MapRule rule;
   rule.pointer = json.pointer();
   rule.from = patterns(json, "from");
@@ -59,6 +99,11 @@ MapRule rule_from(const JsonCursor& json) {
   rule.kinds = kinds_of(json);
   const auto concat = json.find("concat");
   const auto split = json.find("split");
+  if (const auto same = json.find("same")) {
+    if (!same->as_bool()) throw same->error("expected true, or no such member");
+    rule.same = true;
+    check_same(json, rule);
+  }
   if (rule.from.size() > 1 && rule.to.size() > 1) {
     throw json.error("several tensors to several; one side must be one");
   }
@@ -66,9 +111,10 @@ MapRule rule_from(const JsonCursor& json) {
     throw json.error(concat ? "\"concat\" needs several patterns in \"from\""
                             : "several tensors become one by \"concat\": {\"dim\": ...}");
   }
-  if (split.has_value() != (rule.to.size() > 1)) {
+  if (split.has_value() != (rule.to.size() > 1 && !rule.same)) {
     throw json.error(split ? "\"split\" needs several names in \"to\""
-                           : "one tensor becomes several by \"split\": {\"dim\": ...}");
+                           : "one tensor becomes several by \"split\": {\"dim\": ...}, or stands "
+                             "for each of them by \"same\": true");
   }
   if (const auto& cut = concat ? concat : split) {
     if (concat) {
@@ -97,10 +143,11 @@ MapRule rule_from(const JsonCursor& json) {
   return rule;
 }
 
-std::vector<MapRule> rules_from(const JsonCursor& root, std::string_view side) {
+std::vector<MapRule> rules_from(const JsonCursor& root, std::string_view side,
+                                std::string_view version) {
   std::vector<MapRule> rules;
   if (const auto list = root.find(side)) {
-    for (const JsonCursor& json : list->items()) rules.push_back(rule_from(json));
+    for (const JsonCursor& json : list->items()) rules.push_back(rule_from(json, version));
   }
   return rules;
 }
@@ -111,12 +158,18 @@ MapRules parse_map_rules(std::string_view text, const std::string& file) {
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
   const JsonCursor schema = root.require("schema");
-  if (schema.as_string() != "ttrace.map/1") {
-    throw schema.error("this is \"", base::printable(schema.as_string()),
-                       "\", expected \"ttrace.map/1\"");
+  const std::string version = schema.as_string();
+  if (version != kVersion1 && version != kVersion2) {
+    throw schema.error("this is \"", base::printable(version), "\", expected \"", kVersion2, "\"");
   }
-  root.allow_keys({"schema", "reference", "candidate"});
-  MapRules rules{file, rules_from(root, "reference"), rules_from(root, "candidate")};
+  if (version == kVersion1) {
+    root.allow_keys({"schema", "reference", "candidate"});
+  } else {
+    // The last three are what `--map-starter` tells the reader of the file.
+    root.allow_keys({"schema", "reference", "candidate", "unmatched", "ambiguous", "notes"});
+  }
+  MapRules rules{file, rules_from(root, "reference", version),
+                 rules_from(root, "candidate", version)};
   if (rules.reference.empty() && rules.candidate.empty()) {
     throw root.error("no rules; expected a list \"candidate\" or \"reference\"");
   }

@@ -67,8 +67,9 @@ struct Result {
   trace::TensorKey key;
   verdict::Outcome outcome = verdict::Outcome::kMatch;
   std::string reason;
-  std::string note;     // why one side lacks it though it has parts of it, or empty
-  tensor::Shape shape;  // the reference's, or the candidate's if that is all there is
+  std::string note;       // why one side lacks it though it has parts of it, or empty
+  bool left_out = false;  // one side alone has it, and both were asked for: skipped
+  tensor::Shape shape;    // the reference's, or the candidate's if that is all there is
   tensor::DType dtype = tensor::DType::kFloat32;
   std::optional<tensor::DType> candidate_dtype;  // where it is another
   bool exact = false;
@@ -134,6 +135,21 @@ struct Environment {
   std::string version;
 };
 
+// Tensors that a rule of the map leaves out.
+struct DroppedTensors {
+  std::string rule;  // its pointer in the file: "/candidate/3"
+  std::string reason;
+  std::uint64_t tensors = 0;
+};
+
+// What a comparison of what both sides have leaves out.
+struct LeftOut {
+  std::uint64_t of_reference = 0;  // tensors that the reference alone has
+  std::uint64_t of_candidate = 0;
+
+  std::uint64_t total() const { return of_reference + of_candidate; }
+};
+
 // The run in higher precision that gave a second opinion.
 struct TruthRun {
   TraceFacts facts;
@@ -151,6 +167,8 @@ struct CompareReport {
   std::string tolerance_file;           // or empty
   std::string layout_rules;             // file that overrode the candidate's layouts, or empty
   std::string map_rules;                // file that renamed tensors, or empty
+  std::vector<DroppedTensors> dropped;  // in the order of the rules
+  std::optional<LeftOut> left_out;      // with --common
   std::optional<TruthRun> truth;
   std::vector<RouterFlips> routers;           // those that chose otherwise for some tokens
   std::vector<trace::Kind> kinds_in_neither;  // of a training step, that no trace has

@@ -169,6 +169,15 @@ std::string version_2(const CompareReport& report, bool all_slices) {
   const References references(report);
   ReportText text(kReportSchema);
   add_runs(report, tolerance_with_sharpness(report), text);
+  if (!report.dropped.empty()) {
+    text.add_lines("map_dropped", report.dropped, [](const DroppedTensors& dropped) {
+      return json{{"rule", dropped.rule}, {"reason", dropped.reason}, {"tensors", dropped.tensors}};
+    });
+  }
+  if (report.left_out) {
+    text.add("left_out", {{"reference", report.left_out->of_reference},
+                          {"candidate", report.left_out->of_candidate}});
+  }
   if (!report.kinds_in_neither.empty()) {
     json kinds = json::array();
     for (const trace::Kind kind : report.kinds_in_neither) kinds.push_back(kind_name(kind));

@@ -8,6 +8,8 @@ namespace {
 
 using base::concat;
 
+std::string value_words(bool value) { return value ? "given" : "not given"; }
+
 std::string value_words(const std::string& value) {
   return value.empty() ? "not given" : base::printable(value);
 }
@@ -43,7 +45,8 @@ std::string difference_words(const ComparisonId& there, const ComparisonId& here
         differing("--layout", there.layout, here.layout), differing("--map", there.map, here.map),
         differing("--truth", there.truth, here.truth), differing("--only", there.only, here.only),
         differing("--skip", there.skip, here.skip), differing("--kind", there.kinds, here.kinds),
-        differing("--step", there.steps, here.steps)}) {
+        differing("--step", there.steps, here.steps),
+        differing("--common", there.common, here.common)}) {
     if (!words.empty()) return words;
   }
   for (std::size_t i = 0; i < there.facts.size() || i < here.facts.size(); ++i) {

@@ -32,6 +32,7 @@ struct ComparisonId {
   std::vector<std::string> skip;
   std::vector<std::string> kinds;
   std::vector<std::uint64_t> steps;
+  bool common = false;
   // What a fact is about ("the files of ref.h5") and what it is ("1 file, 3 bytes, ...").
   std::vector<std::pair<std::string, std::string>> facts;
 };

@@ -29,17 +29,17 @@ PartNumber number_from(const JsonCursor& part) {
 std::string comparison_id_text(const ComparisonId& id) {
   json facts = json::array();
   for (const auto& [what, state] : id.facts) facts.push_back({what, state});
-  const json out{
-      {"reference", id.reference}, {"candidate", id.candidate}, {"noise", id.noise},
-      {"tolerance", id.tolerance}, {"layout", id.layout},       {"map", id.map},
-      {"truth", id.truth},         {"only", id.only},           {"skip", id.skip},
-      {"kind", id.kinds},          {"step", id.steps},          {"facts", std::move(facts)}};
+  const json out{{"reference", id.reference}, {"candidate", id.candidate}, {"noise", id.noise},
+                 {"tolerance", id.tolerance}, {"layout", id.layout},       {"map", id.map},
+                 {"truth", id.truth},         {"only", id.only},           {"skip", id.skip},
+                 {"kind", id.kinds},          {"step", id.steps},          {"common", id.common},
+                 {"facts", std::move(facts)}};
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 ComparisonId comparison_id_from(const JsonCursor& json) {
   json.allow_keys({"reference", "candidate", "noise", "tolerance", "layout", "map", "truth", "only",
-                   "skip", "kind", "step", "facts"});
+                   "skip", "kind", "step", "common", "facts"});
   ComparisonId id;
   id.reference = json.require("reference").as_string();
   id.candidate = json.require("candidate").as_string();
@@ -52,6 +52,7 @@ ComparisonId comparison_id_from(const JsonCursor& json) {
   id.skip = strings_from(json.require("skip"));
   id.kinds = strings_from(json.require("kind"));
   for (const JsonCursor& step : json.require("step").items()) id.steps.push_back(step.as_count());
+  id.common = json.require("common").as_bool();
   for (const JsonCursor& fact : json.require("facts").items()) {
     const std::vector<std::string> both = strings_from(fact);
     if (both.size() != 2) throw fact.error("expected what it is about, and what it was");

@@ -104,6 +104,16 @@ std::string closest_words(const CompareReport& report) {
                 to_string(closest->key), ")");
 }
 
+// What a comparison of what both sides have says nothing of.
+std::string left_out_words(const CompareReport& report) {
+  if (!report.left_out) return "";
+  const LeftOut& left_out = *report.left_out;
+  if (left_out.total() == 0) return "; no tensor is on one side only";
+  return concat("; ", base::plural(left_out.total(), "tensor"),
+                " that only one side has left out (", left_out.of_reference, " of the reference, ",
+                left_out.of_candidate, " of the candidate)");
+}
+
 std::string first_words(const CompareReport& report, const Listed& first,
                         const std::vector<FindingGroup>& groups) {
   if (first.setting) {
@@ -138,16 +148,19 @@ void write_answer(const CompareReport& report, const std::vector<FindingGroup>& 
           << base::plural(report.counts.at(Outcome::kMatch), "tensor")
           << (report.counts.at(Outcome::kMatch) == 1 ? " agrees" : " agree")
           << sharpness_words(report)
-          << printable(concat(closest_words(report), precision_words(report))) << "\n";
+          << printable(
+                 concat(closest_words(report), precision_words(report), left_out_words(report)))
+          << "\n";
       break;
     case Verdict::kDiverged:
       out << bold("DIVERGED", "31", style) << "  first at "
           << printable(first_words(report, listed(report, groups).front(), groups)) << "        ("
-          << findings_words(report, groups.size()) << ")" << printable(precision_words(report))
-          << "\n";
+          << findings_words(report, groups.size()) << ")"
+          << printable(concat(precision_words(report), left_out_words(report))) << "\n";
       break;
     case Verdict::kInconclusive:
-      out << bold("INCONCLUSIVE", "33", style) << "  " << printable(report.why) << "\n";
+      out << bold("INCONCLUSIVE", "33", style) << "  "
+          << printable(concat(report.why, left_out_words(report))) << "\n";
       break;
   }
 }
@@ -322,7 +335,21 @@ std::string trace_words(const TraceFacts& facts) {
 
 bool diverged(const CompareReport& report) { return report.verdict == Verdict::kDiverged; }
 
-void write_footer(const CompareReport& report, std::ostream& out) {
+// What rules of the map left out, by why.
+void write_dropped(const CompareReport& report, bool all, std::ostream& out) {
+  std::map<std::string, std::uint64_t> reasons;
+  for (const DroppedTensors& dropped : report.dropped) reasons[dropped.reason] += dropped.tensors;
+  std::size_t told = 0;
+  for (const auto& [reason, tensors] : reasons) {
+    if (!all && told++ == kReasonsInLines) {
+      out << "    and for " << reasons.size() - kReasonsInLines << " more reasons (--all)\n";
+      break;
+    }
+    out << "    dropped: " << base::plural(tensors, "tensor") << ": " << printable(reason) << "\n";
+  }
+}
+
+void write_footer(const CompareReport& report, const TextStyle& style, std::ostream& out) {
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", report.environment.seconds);
   out << "  reference " << trace_words(report.reference) << " · candidate "
@@ -339,6 +366,7 @@ void write_footer(const CompareReport& report, std::ostream& out) {
   }
   if (!report.map_rules.empty()) {
     out << "  tensors mapped by " << printable(report.map_rules) << "\n";
+    write_dropped(report, style.all, out);
   }
   if (report.noise_runs.empty()) {
     out << "  The fallback rule knows nothing of the model; --noise RUN with runs of the disturbed "
@@ -375,7 +403,7 @@ void write_text(const CompareReport& report, const TextStyle& style, std::ostrea
   write_unmatched(report, style.all, text);
   write_routing(report, style.all, text);
   write_truth(report, text);
-  write_footer(report, text);
+  write_footer(report, style, text);
   out << folded(text.str(), style.width);
 }
 

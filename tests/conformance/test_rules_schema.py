@@ -34,7 +34,14 @@ MANIFEST = {
     "meshes": {"": {"axes": [{"name": "tp", "size": 2}]}},
     "tensors": [
         {"name": name, "kind": kind, "step": 0, "dtype": "float32", "shape": [4, 2]}
-        for name, kind in (("a", "param"), ("b", "param"), ("a", "main_grad"), ("b", "main_grad"))
+        for name, kind in (
+            ("a", "param"),
+            ("b", "param"),
+            ("a", "main_grad"),
+            ("b", "main_grad"),
+            ("e1", "buffer"),
+            ("e2", "buffer"),
+        )
     ],
 }
 
@@ -59,7 +66,7 @@ LAYOUT: dict[str, Any] = {
     ],
 }
 MAP: dict[str, Any] = {
-    "schema": "ttrace.map/1",
+    "schema": "ttrace.map/2",
     "reference": [],
     "candidate": [
         {
@@ -77,10 +84,13 @@ MAP: dict[str, Any] = {
             "kind": ["main_grad"],
             "split": {"dim": 0, "groups": 1, "sizes": [3, 1]},
         },
+        {"from": "e1", "to": ["f", "g"], "kind": "buffer", "same": True},
+        {"drop": ["e2", "h{x}"], "kind": ["buffer"], "reason": "only here"},
         {"from": ["{x...}"], "to": ["y.{x}"]},
     ],
 }
 RULE, JOIN, CUT = ("rules", 0), ("candidate", 0), ("candidate", 1)
+SAME, DROP = ("candidate", 2), ("candidate", 3)
 
 BROKEN_LAYOUTS: dict[str, tuple[tuple, Any]] = {
     "later version": (("schema",), "ttrace.layout/2"),
@@ -119,7 +129,8 @@ BROKEN_LAYOUTS: dict[str, tuple[tuple, Any]] = {
 }
 
 BROKEN_MAPS: dict[str, tuple[tuple, Any]] = {
-    "later version": (("schema",), "ttrace.map/2"),
+    "later version": (("schema",), "ttrace.map/3"),
+    "earlier version": (("schema",), "ttrace.map/1"),
     "no version": (("schema",), REMOVED),
     "no rules on either side": (("candidate",), []),
     "no side": (("candidate",), REMOVED),
@@ -160,6 +171,14 @@ BROKEN_MAPS: dict[str, tuple[tuple, Any]] = {
     "pad with a value": ((*JOIN, "pad", "value"), 1),
     "transpose that is a number": ((*JOIN, "transpose"), 1),
     "transpose of a negative dimension": ((*JOIN, "transpose"), [1, -2]),
+    "drop without a reason": ((*DROP, "reason"), REMOVED),
+    "drop for no reason": ((*DROP, "reason"), ""),
+    "drop of nothing": ((*DROP, "drop"), []),
+    "drop to a name": ((*DROP, "to"), "d"),
+    "one tensor that is the same": ((*SAME, "to"), "f"),
+    "not the same": ((*SAME, "same"), False),
+    "same and split": ((*SAME, "split"), {"dim": 0}),
+    "several that are the same one": ((*SAME, "from"), ["a", "b"]),
     "transpose of text": ((*JOIN, "transpose"), ["1", "0"]),
 }
 
@@ -235,6 +254,6 @@ def test_the_rules_of_the_page_follow_the_schemas() -> None:
     page = (REPOSITORY / "schemas" / "rules-v1.md").read_text()
     blocks = [block.split("```")[0] for block in page.split("```json\n")[1:]]
     documents = [json.loads(block) for block in blocks]
-    assert [document["schema"] for document in documents] == ["ttrace.layout/1", "ttrace.map/1"]
+    assert [document["schema"] for document in documents] == ["ttrace.layout/1", "ttrace.map/2"]
     VALIDATORS["layout-rules"].validate(documents[0])
     VALIDATORS["map-rules"].validate(documents[1])

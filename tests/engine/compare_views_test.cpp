@@ -134,6 +134,106 @@ TEST_CASE("tensors left as they are because others are missing are warned of") {
   CHECK(out.verdict == Verdict::kDiverged);
 }
 
+CompareReport compared_by_2(const MemoryTrace& reference, const MemoryTrace& candidate,
+                            const std::string& map, bool common = false) {
+  CompareOptions options{{}, 1, {}};
+  options.common = common;
+  if (!map.empty()) {
+    options.map = layout::parse_map_rules(R"({"schema": "ttrace.map/2", )" + map + "}", "map.json");
+  }
+  return compare_traces(reference, candidate, {}, options);
+}
+
+// A trace with a tensor that the other has not.
+MemoryTrace with_own(MemoryTrace made, const std::string& name, Kind kind = Kind::kOutput) {
+  made.put(make_entry(name, {2}, kind), {1, 2});
+  return made;
+}
+
+TEST_CASE("what a rule drops is counted and told, and is no finding") {
+  const std::string map =
+      R"("reference": [{"drop": "mask", "reason": "the candidate has none"}],
+         "candidate": [{"drop": "table{x...}", "reason": "constants"}])";
+  const CompareReport out = compared_by_2(with_own(apart(), "mask"),
+                                          with_own(with_own(apart(), "tables"), "table.1"), map);
+  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.counts.at(Outcome::kSkippedByRule) == 3);
+  CHECK(result_of(out, "mask").reason == "map:/reference/0: the candidate has none");
+  REQUIRE(out.dropped.size() == 2);
+  CHECK(out.dropped[0].rule == "/reference/0");
+  CHECK(out.dropped[0].tensors == 1);
+  CHECK(out.dropped[1].reason == "constants");
+  CHECK(out.dropped[1].tensors == 2);
+  CHECK(out.warnings.empty());
+}
+
+TEST_CASE("a rule that drops what both traces have is warned of") {
+  const CompareReport out =
+      compared_by_2(apart(), apart(0, 1), R"("candidate": [{"drop": "attn", "reason": "slow"}])");
+  CHECK(out.verdict == Verdict::kMatch);
+  REQUIRE(out.warnings.size() == 1);
+  CHECK(out.warnings[0] ==
+        "map.json: /candidate/0 drops 1 tensor that both traces have, and that are not compared "
+        "now");
+  check_refused(
+      [] { compared_by_2(apart(), apart(), R"("candidate": [{"drop": "z", "reason": "slow"}])"); },
+      {"map.json: /candidate/0/drop", "matches z"});
+}
+
+TEST_CASE("a tensor that is dropped keeps its place in the data flow") {
+  const CompareReport out =
+      compared_by_2(apart(), apart(1), R"("reference": [{"drop": "q", "reason": "slow"}])");
+  CHECK(first_names(out) == std::vector<std::string>{"x"});
+  CHECK(result_of(out, "q").outcome == Outcome::kSkippedByRule);
+}
+
+TEST_CASE("one tensor under several names is compared as each") {
+  MemoryTrace several;
+  several.put(make_entry("q", {2}, Kind::kInput), {1, 2});
+  several.put(make_entry("k", {2}, Kind::kInput), {1, 2});
+  MemoryTrace one;
+  one.put(make_entry("qk", {2}, Kind::kInput), {1, 2});
+  const std::string rule = R"([{"from": "qk", "to": ["q", "k"], "kind": "input", "same": true}])";
+  const CompareReport out = compared_by_2(several, one, R"("candidate": )" + rule);
+  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.results.size() == 2);
+  CHECK(compared_by_2(one, several, R"("reference": )" + rule).counts.at(Outcome::kMatch) == 2);
+  MemoryTrace wrong;
+  wrong.put(make_entry("q", {2}, Kind::kInput), {1, 2});
+  wrong.put(make_entry("k", {2}, Kind::kInput), {1, 3});
+  const CompareReport differs = compared_by_2(wrong, one, R"("candidate": )" + rule);
+  CHECK(first_names(differs) == std::vector<std::string>{"k"});
+}
+
+TEST_CASE("what both have is judged alone, and the rest is counted") {
+  const CompareReport out =
+      compared_by_2(with_own(apart(), "mask"), with_own(with_own(apart(), "a"), "b"), "", true);
+  CHECK(out.verdict == Verdict::kMatch);
+  REQUIRE(out.left_out.has_value());
+  CHECK(out.left_out->of_reference == 1);
+  CHECK(out.left_out->of_candidate == 2);
+  CHECK(result_of(out, "a").outcome == Outcome::kSkippedByRule);
+  CHECK(result_of(out, "a").reason == "in the candidate only, and left out by --common");
+  CHECK(compared_by_2(with_own(apart(), "mask"), apart(0, 1), "", true).verdict ==
+        Verdict::kDiverged);
+  CHECK(!compared(apart(), apart(1)).left_out);
+}
+
+TEST_CASE("what matters most is not left out in silence") {
+  for (const Kind kind : {Kind::kParam, Kind::kLoss, Kind::kMainGrad}) {
+    for (const bool of_reference : {true, false}) {
+      const MemoryTrace more = with_own(apart(), "own", kind);
+      const CompareReport out = of_reference ? compared_by_2(more, apart(), "", true)
+                                             : compared_by_2(apart(), more, "", true);
+      CHECK(out.verdict == Verdict::kInconclusive);
+      CHECK(test::contains(out.why, "is left out, because one side alone has it"));
+    }
+  }
+  const CompareReport two = compared_by_2(
+      with_own(with_own(apart(), "u", Kind::kParam), "v", Kind::kParam), apart(), "", true);
+  CHECK(test::contains(two.why, "and 1 more parameters, losses or main gradients are left out"));
+}
+
 TEST_CASE("a map that does not fit stops the comparison") {
   check_refused([] { compared(fused(), apart(), R"("candidate": [{"from": "z", "to": "y"}])"); },
                 {"map.json: /candidate/0/from", "matches z"});

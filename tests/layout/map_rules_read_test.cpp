@@ -81,8 +81,10 @@ TEST_CASE("a file of something else is refused") {
   refused("{}", "the key \"schema\" is missing");
   refused(R"({"schema": 1})", "/schema: expected a string");
   refused(R"({"schema": "ttrace.layout/1", "rules": []})",
-          "/schema: this is \"ttrace.layout/1\", expected \"ttrace.map/1\"");
-  refused(R"({"schema": "ttrace.map/2"})", "this is \"ttrace.map/2\"");
+          "/schema: this is \"ttrace.layout/1\", expected \"ttrace.map/2\"");
+  refused(R"({"schema": "ttrace.map/3"})", "this is \"ttrace.map/3\"");
+  refused(R"({"schema": "ttrace.map/2"})", "no rules; expected a list \"candidate\"");
+  refused(R"({"schema": "ttrace.map/1", "notes": []})", "/notes: unknown key");
   refused(R"({"schema": "ttrace.map/1"})", "no rules; expected a list \"candidate\"");
   refused(R"({"schema": "ttrace.map/1", "candidate": [], "reference": []})", "no rules");
   refused(R"({"schema": "ttrace.map/1", "rules": []})", "/rules: unknown key");
@@ -165,6 +167,60 @@ TEST_CASE("an unknown kind is told with the known ones that are alike") {
                      {"/kind: unknown kind \"params\"", "nearest names are param"});
   check_rule_refused(kPlain + R"(, "kind": ["param", "x"])", {"unknown kind \"x\""});
   check_rule_refused(kPlain + R"(, "kind": [])", {"/kind: expected at least one"});
+}
+
+MapRule parsed_2(const std::string& members) {
+  return parse_map_rules(R"({"schema": "ttrace.map/2", "candidate": [{)" + members + "}]}",
+                         "map.json")
+      .candidate.at(0);
+}
+
+TEST_CASE("version 2 drops tensors, for a reason") {
+  const MapRule rule =
+      parsed_2(R"("drop": ["rotary", "a.{i}"], "reason": "tables", "kind": "input")");
+  CHECK(rule.drops());
+  CHECK(rule.drop_reason == "tables");
+  CHECK(rule.from.size() == 2);
+  CHECK(rule.to.empty());
+  CHECK(rule.kinds == std::vector{trace::Kind::kInput});
+  const auto refused = [](const std::string& members, std::string_view reason) {
+    CAPTURE(members);
+    check_refused([&] { parsed_2(members); }, {"map.json: /candidate/0", reason});
+  };
+  refused(R"("drop": "a")", "the key \"reason\" is missing");
+  refused(R"("drop": "a", "reason": "")", "/reason: is empty; say why");
+  refused(R"("drop": "a", "reason": 1)", "/reason: expected a string");
+  refused(R"("drop": [], "reason": "b")", "/drop: expected at least one");
+  refused(R"("drop": "a", "reason": "b", "to": "c")", "/to: unknown key");
+  refused(R"("from": "a", "to": "b", "reason": "c")", "/reason: unknown key");
+}
+
+TEST_CASE("version 2 has one tensor under several names") {
+  const MapRule rule = parsed_2(R"("from": "qkv", "to": ["q", "k"], "same": true)");
+  CHECK(rule.same);
+  CHECK(rule.to.size() == 2);
+  const auto refused = [](const std::string& members, std::string_view reason) {
+    CAPTURE(members);
+    check_refused([&] { parsed_2(members); }, {"map.json: /candidate/0", reason});
+  };
+  refused(R"("from": "a", "to": "b", "same": true)", "needs several names");
+  refused(R"("from": "a", "to": ["b", "c"], "same": false)", "/same: expected true");
+  refused(R"("from": ["a", "b"], "to": "c", "same": true)", "in the other side's list");
+  refused(kSplit + R"("split": {"dim": 0}, "same": true)", "exclude each other");
+}
+
+TEST_CASE("version 1 knows neither") {
+  check_rule_refused(R"("drop": "a", "reason": "b")", {"/drop: is of \"ttrace.map/2\""});
+  check_rule_refused(R"("from": "a", "to": ["b", "c"], "same": true)",
+                     {"/same: is of \"ttrace.map/2\""});
+}
+
+TEST_CASE("what a starter tells its reader is no rule") {
+  const MapRules rules = parse_map_rules(
+      R"({"schema": "ttrace.map/2", "candidate": [{"from": "a", "to": "b"}],
+          "unmatched": {"candidate": [{"drop": "c", "reason": ""}]}, "ambiguous": [], "notes": []})",
+      "map.json");
+  CHECK(rules.candidate.size() == 1);
 }
 
 }  // namespace
