@@ -1,6 +1,7 @@
 #include "engine/match_parameters.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -85,11 +86,17 @@ void pair_by(Candidates& reference, Candidates& candidate, KeyOf key_of, const N
   }
 }
 
+// Equal slices (a bias of zeros) do not say whose they are.
+bool are_distinct(const std::vector<std::uint64_t>& slices) {
+  return std::set(slices.begin(), slices.end()).size() == slices.size();
+}
+
 // The candidate's is longer in its first dimension, and begins with the reference's.
 void match_trimmed(Candidates& reference, Candidates& candidate, std::vector<NameMatch>& matches) {
   for (Candidate& one : reference) {
     if (one.matched || !one.hashes || one.shape().empty() || one.shape()[0] < 2) continue;
     const std::vector<std::uint64_t>& rows = one.hashes->by_dim[0];
+    if (!are_distinct(rows)) continue;
     for (Candidate& other : candidate) {
       if (other.matched || !other.hashes || other.shape().size() != one.shape().size()) continue;
       if (!std::equal(one.shape().begin() + 1, one.shape().end(), other.shape().begin() + 1)) {
@@ -203,8 +210,7 @@ void match_joined(Candidates& wholes, Candidates& parts, bool whole_is_candidate
     if (whole.matched || !whole.hashes) continue;
     for (std::size_t d = 0; d < whole.hashes->by_dim.size() && !whole.matched; ++d) {
       const std::vector<std::uint64_t>& slices = whole.hashes->by_dim[d];
-      // Equal slices (a bias of zeros) do not say whose they are.
-      if (slices.empty() || std::set(slices.begin(), slices.end()).size() < slices.size()) continue;
+      if (slices.empty() || !are_distinct(slices)) continue;
       const auto runs = runs_of(slices, parts, places);
       if (!runs) continue;
       const auto joined = joined_of(*runs, parts);
@@ -212,7 +218,7 @@ void match_joined(Candidates& wholes, Candidates& parts, bool whole_is_candidate
       NameMatch match;
       match.dim = joined->dim;
       match.groups = joined->groups;
-      match.transposed = joined->dim != d;
+      if (joined->dim != d) match.transpose = {1, 0};
       std::vector<std::string> names;
       for (const std::size_t part : joined->parts) {
         names.push_back(parts[part].name());
@@ -234,54 +240,68 @@ std::pair<std::string, std::string> owner_and_leaf(const std::string& name) {
   return {name.substr(0, dot + 1), name.substr(dot + 1)};
 }
 
-Candidate* find_unmatched(Candidates& all, const std::string& name) {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Candidate& one) {
-    return !one.matched && one.name() == name;
-  });
-  return found == all.end() ? nullptr : &*found;
+using ByName = std::map<std::string, Candidate*>;
+
+ByName unmatched_by_name(Candidates& all) {
+  ByName names;
+  for (Candidate& one : all) {
+    if (!one.matched && one.shape().size() == 1) names.emplace(one.name(), &one);
+  }
+  return names;
+}
+
+// What is called `leaf` in the modules whose parameters are `names`, or nothing if one lacks it.
+std::vector<Candidate*> siblings_of(const std::vector<std::string>& names, const std::string& leaf,
+                                    const ByName& unmatched) {
+  std::vector<Candidate*> siblings;
+  for (const std::string& name : names) {
+    const auto found = unmatched.find(owner_and_leaf(name).first + leaf);
+    if (found == unmatched.end() || found->second->matched) return {};
+    siblings.push_back(found->second);
+  }
+  return siblings;
+}
+
+std::vector<std::string> names_of(const std::vector<Candidate*>& all) {
+  std::vector<std::string> names;
+  for (Candidate* one : all) names.push_back(one->name());
+  return names;
+}
+
+std::vector<std::uint64_t> extents_of(const std::vector<Candidate*>& all) {
+  std::vector<std::uint64_t> extents;
+  for (Candidate* one : all) extents.push_back(one->shape()[0]);
+  return extents;
+}
+
+std::uint64_t sum_of(const std::vector<std::uint64_t>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), std::uint64_t{0});
 }
 
 // A bias goes where the weight of its module goes.
 void match_by_owner(Candidates& reference, Candidates& candidate, std::vector<NameMatch>& matches) {
-  const std::vector<NameMatch> known = matches;
-  for (const NameMatch& of_weight : known) {
+  const ByName of_reference = unmatched_by_name(reference);
+  const ByName of_candidate = unmatched_by_name(candidate);
+  if (of_reference.empty() || of_candidate.empty()) return;
+  const std::vector<NameMatch> of_weights = matches;
+  for (const NameMatch& of_weight : of_weights) {
     if (of_weight.trim) continue;
-    for (Candidate& one : candidate) {
-      const auto [owner, leaf] = owner_and_leaf(one.name());
-      if (one.matched || owner != owner_and_leaf(of_weight.candidate.front()).first) continue;
-      std::vector<Candidate*> of_reference;
-      std::vector<Candidate*> of_candidate;
-      for (const std::string& name : of_weight.reference) {
-        of_reference.push_back(find_unmatched(reference, owner_and_leaf(name).first + leaf));
-      }
-      for (const std::string& name : of_weight.candidate) {
-        of_candidate.push_back(find_unmatched(candidate, owner_and_leaf(name).first + leaf));
-      }
-      NameMatch match = of_weight;
+    const std::string owner = owner_and_leaf(of_weight.candidate.front()).first;
+    for (auto at = of_candidate.lower_bound(owner);
+         at != of_candidate.end() && at->first.starts_with(owner); ++at) {
+      const std::string leaf = at->first.substr(owner.size());
+      const auto here = siblings_of(of_weight.reference, leaf, of_reference);
+      const auto there = siblings_of(of_weight.candidate, leaf, of_candidate);
+      if (here.empty() || there.empty()) continue;
+      if (sum_of(extents_of(here)) != sum_of(extents_of(there))) continue;
+      NameMatch match{names_of(here), names_of(there)};
+      match.groups = of_weight.groups;
       match.by_values = false;
-      match.transposed = false;
-      match.dim = 0;
-      match.sizes.clear();
-      std::uint64_t extents[2] = {0, 0};
-      bool fits = true;
-      const bool several_of_reference = of_reference.size() > 1;
-      for (auto* side : {&of_reference, &of_candidate}) {
-        std::vector<std::string>& names = side == &of_reference ? match.reference : match.candidate;
-        names.clear();
-        for (Candidate* part : *side) {
-          fits = fits && part != nullptr && part->shape().size() == 1;
-          if (!fits) break;
-          names.push_back(part->name());
-          extents[side == &of_reference ? 0 : 1] += part->shape()[0];
-          if (several_of_reference == (side == &of_reference)) {
-            match.sizes.push_back(part->shape()[0]);
-          }
-        }
+      if (here.size() > 1 || there.size() > 1) {
+        match.sizes = extents_of(here.size() > 1 ? here : there);
       }
-      if (!fits || extents[0] != extents[1]) continue;
-      for (auto* side : {&of_reference, &of_candidate}) {
-        for (Candidate* part : *side) part->matched = true;
-      }
+      for (Candidate* one : here) one->matched = true;
+      for (Candidate* one : there) one->matched = true;
       matches.push_back(std::move(match));
     }
   }
@@ -304,7 +324,7 @@ ParameterMatches match_parameters(const std::vector<TensorRef>& reference,
       },
       {}, found.matches);
   NameMatch transposed;
-  transposed.transposed = true;
+  transposed.transpose = {1, 0};
   pair_by(
       references, candidates,
       [](const Candidate& one, bool is_reference) -> ByHash {

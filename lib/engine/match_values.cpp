@@ -65,13 +65,24 @@ bool has_kind(const ModuleValues& values, const std::string& module, Kind kind) 
   return found != values.end() && found->second.contains({kind, ""});
 }
 
-// The extent of the last dimension of a module's value, or nothing.
-std::optional<std::uint64_t> last_extent(const ModuleValues& values, const std::string& module,
-                                         Kind kind) {
-  if (!has_kind(values, module, kind)) return std::nullopt;
-  const tensor::Shape& shape = values.at(module).at({kind, ""}).view->shape;
-  if (shape.empty()) return std::nullopt;
-  return shape.back();
+using Turn = std::vector<std::size_t>;
+
+// How dimensions are to be exchanged to make one shape of the other: not at all, or the first two
+// (samples first in one framework, tokens first in another); nothing where that is not enough.
+std::optional<Turn> turn_between(const tensor::Shape& a, const tensor::Shape& b) {
+  if (a == b) return Turn{};
+  if (a.size() != b.size() || a.size() < 2) return std::nullopt;
+  tensor::Shape turned = b;
+  std::swap(turned[0], turned[1]);
+  if (turned != a) return std::nullopt;
+  Turn turn(a.size());
+  std::iota(turn.begin(), turn.end(), std::size_t{0});
+  std::swap(turn[0], turn[1]);
+  return turn;
+}
+
+const tensor::Shape& shape_of(const ModuleValues& values, const std::string& module, Kind kind) {
+  return values.at(module).at({kind, ""}).view->shape;
 }
 
 // What one module gives out and takes in where the other side has several for it.
@@ -89,29 +100,81 @@ void match_several(const Relation& relation, const ModuleValues& reference,
            std::all_of(several.begin(), several.end(),
                        [&](const std::string& part) { return has_kind(parts, part, kind); });
   };
-  NameMatch joined{relation.reference, relation.candidate};
-  joined.groups = relation.groups;
+  std::map<std::pair<Turn, std::vector<std::uint64_t>>, NameMatch> joined;
   for (const Kind kind : {Kind::kOutput, Kind::kGradOutput}) {
     if (!all_have(kind)) continue;
     std::vector<std::uint64_t> sizes;
-    std::uint64_t dim = 0;
+    tensor::Shape sum = shape_of(parts, several.front(), kind);
+    if (sum.empty()) continue;
+    sum.back() = 0;
     for (const std::string& part : several) {
-      sizes.push_back(last_extent(parts, part, kind).value_or(0));
-      dim = parts.at(part).at({kind, ""}).view->shape.size() - 1;
+      const tensor::Shape& shape = shape_of(parts, part, kind);
+      sizes.push_back(shape.empty() ? 0 : shape.back());
+      sum.back() += sizes.back();
     }
-    const std::uint64_t sum = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
-    if (last_extent(wholes, one, kind) != sum || sum == 0) continue;
-    joined.dim = dim;
-    joined.sizes = sizes;
-    joined.kinds.push_back(kind);
+    const auto turn = turn_between(sum, shape_of(wholes, one, kind));
+    // With two dimensions alone the last one would move.
+    if (!turn || (turn->size() == 2)) continue;
+    NameMatch& match = joined[{*turn, sizes}];
+    match.reference = relation.reference;
+    match.candidate = relation.candidate;
+    match.groups = relation.groups;
+    match.dim = sum.size() - 1;
+    match.sizes = sizes;
+    match.transpose = *turn;
+    match.kinds.push_back(kind);
   }
-  if (!joined.kinds.empty()) matches.push_back(joined);
-  if (all_have(Kind::kInput)) {
-    NameMatch same{relation.reference, relation.candidate};
-    same.kinds = {Kind::kInput};
-    same.same = true;
-    matches.push_back(std::move(same));
+  for (auto& [how, match] : joined) matches.push_back(std::move(match));
+  if (!all_have(Kind::kInput)) return;
+  const auto turn = turn_between(shape_of(parts, several.front(), Kind::kInput),
+                                 shape_of(wholes, one, Kind::kInput));
+  if (!turn) return;
+  NameMatch same{relation.reference, relation.candidate};
+  same.kinds = {Kind::kInput};
+  same.same = true;
+  same.transpose = *turn;
+  matches.push_back(std::move(same));
+}
+
+// Two modules that are one, with all their values.
+void match_modules(const std::string& of_reference, const std::string& of_candidate,
+                   const ModuleValues& reference, const ModuleValues& candidate, bool by_values,
+                   std::vector<NameMatch>& matches) {
+  const auto there = candidate.find(of_candidate);
+  if (there == candidate.end()) return;
+  const auto here = reference.find(of_reference);
+  std::map<std::pair<Kind, std::string>, Turn> turns;  // of its values, where they are to be turned
+  for (const auto& [which, tensor] : there->second) {
+    if (here == reference.end() || !here->second.contains(which)) continue;
+    const auto turn = turn_between(here->second.at(which).view->shape, tensor.view->shape);
+    if (turn && !turn->empty()) turns.emplace(which, *turn);
   }
+  std::map<Turn, NameMatch> turned;
+  bool as_it_is = false;
+  for (const auto& [which, tensor] : there->second) {
+    const auto& [kind, place] = which;
+    const auto turn = turns.find(which);
+    if (place.empty() && turn != turns.end()) {
+      NameMatch& match = turned[turn->second];
+      match.reference = {of_reference};
+      match.candidate = {of_candidate};
+      match.transpose = turn->second;
+      match.kinds.push_back(kind);
+    } else if (turn != turns.end() || (!place.empty() && turns.contains({kind, ""}))) {
+      // What stands in brackets is turned, or not, apart from the rest.
+      NameMatch match{{of_reference + place}, {of_candidate + place}};
+      match.kinds = {kind};
+      if (turn != turns.end()) match.transpose = turn->second;
+      matches.push_back(std::move(match));
+    } else {
+      as_it_is = true;
+    }
+  }
+  for (auto& [turn, match] : turned) matches.push_back(std::move(match));
+  if (!as_it_is) return;
+  NameMatch match{{of_reference}, {of_candidate}};
+  match.by_values = by_values;
+  matches.push_back(std::move(match));
 }
 
 // A module that no parameter of its own tells.
@@ -213,8 +276,8 @@ ValueMatches match_values(const ModuleValues& reference, const ModuleValues& can
       match_several(relation, reference, candidate, found.matches);
     } else {
       counterpart[relation.candidate.front()] = relation.reference.front();
-      if (!candidate.contains(relation.candidate.front())) continue;
-      found.matches.push_back({relation.reference, relation.candidate});
+      match_modules(relation.reference.front(), relation.candidate.front(), reference, candidate,
+                    true, found.matches);
     }
   }
 
@@ -249,9 +312,7 @@ ValueMatches match_values(const ModuleValues& reference, const ModuleValues& can
       here.matched = there.matched = true;
       counterpart[there.name] = here.name;
       found.ambiguous.erase(here.name);
-      NameMatch match{{here.name}, {there.name}};
-      match.by_values = one.agreeing > 0;
-      found.matches.push_back(std::move(match));
+      match_modules(here.name, there.name, reference, candidate, one.agreeing > 0, found.matches);
     }
   };
 

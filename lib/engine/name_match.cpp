@@ -174,7 +174,7 @@ std::vector<MapRule> generalised(const std::vector<Concrete>& rules,
 }
 
 bool changes_nothing(const NameMatch& match) {
-  return match.reference == match.candidate && !match.transposed && !match.trim;
+  return match.reference == match.candidate && match.transpose.empty() && !match.trim;
 }
 
 Concrete concrete(const NameMatch& match, const std::vector<std::string>& from,
@@ -182,7 +182,7 @@ Concrete concrete(const NameMatch& match, const std::vector<std::string>& from,
   Concrete rule{from, to, {}};
   rule.form.kinds = match.kinds;
   rule.form.same = match.same;
-  if (match.transposed) rule.form.transpose = {1, 0};
+  rule.form.transpose = match.transpose;
   rule.form.trim = match.trim;
   if (!match.same && (from.size() > 1 || to.size() > 1)) {
     rule.form.dim = match.dim;

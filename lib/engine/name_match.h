@@ -18,8 +18,8 @@ struct NameMatch {
   std::vector<trace::Kind> kinds = {};  // empty: any
   std::uint64_t dim = 0;                // along which the several are joined, in their coordinates
   std::uint64_t groups = 1;
-  std::vector<std::uint64_t> sizes = {};  // of the several along `dim`
-  bool transposed = false;
+  std::vector<std::uint64_t> sizes = {};    // of the several along `dim`
+  std::vector<std::size_t> transpose = {};  // of the one, before it is split or after it is joined
   std::optional<layout::Resize> trim = std::nullopt;  // of the candidate
   bool same = false;                                  // the one is every one of the several
   bool by_values = true;                              // else by shape and order alone

@@ -1,11 +1,13 @@
 #include "layout/map_rules.h"
 
+#include <algorithm>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/number_text.h"
 #include "layout/map_match.h"
+#include "layout/rule_scope.h"
 #include "layout/view_ops.h"
 
 namespace ttrace::layout {
@@ -48,6 +50,7 @@ class Mapping {
     used_[match->rule] = true;
     const MapRule& rule = rules_[match->rule];
     if (rule.drops()) {
+      mark_used_by(view, match->rule + 1);
       mapped_.dropped.emplace(view->key, DroppedBy{match->rule, rule.pointer, rule.drop_reason});
       return put_unchanged(view);
     }
@@ -81,6 +84,16 @@ class Mapping {
   }
 
  private:
+  // A rule whose tensors are all dropped is no typing error.
+  void mark_used_by(const ViewPtr& view, std::size_t first) {
+    for (std::size_t r = first; r < rules_.size(); ++r) {
+      if (used_[r] || !is_of(rules_[r].kinds, view->key.kind)) continue;
+      used_[r] = std::any_of(
+          rules_[r].from.begin(), rules_[r].from.end(),
+          [&](const NamePattern& pattern) { return pattern.match(view->key.name).has_value(); });
+    }
+  }
+
   template <typename Work>
   void in_rule(const MapRule& rule, Work work) const {
     try {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 from referencing import Registry, Resource
 from support.ttrace_cli import REPOSITORY
@@ -15,7 +16,9 @@ from conformance.changed import REMOVED, changed
 
 from .conftest import Run
 from .test_manifest_schema import PLACEMENTS
+from .write_trace import Tensor, write_reference
 
+X = np.arange(4, dtype="<f4")
 FILES = {name: f"{name}.schema.json" for name in ("manifest", "layout-rules", "map-rules")}
 SCHEMAS = {
     name: json.loads((REPOSITORY / "schemas" / file).read_text()) for name, file in FILES.items()
@@ -257,3 +260,13 @@ def test_the_rules_of_the_page_follow_the_schemas() -> None:
     assert [document["schema"] for document in documents] == ["ttrace.layout/1", "ttrace.map/2"]
     VALIDATORS["layout-rules"].validate(documents[0])
     VALIDATORS["map-rules"].validate(documents[1])
+
+
+def test_a_starter_follows_the_schema(ttrace: Run, tmp_path: Path) -> None:
+    reference, run = tmp_path / "ref.h5", tmp_path / "run.h5"
+    for path, prefix in ((reference, "a"), (run, "b")):
+        write_reference(path, [Tensor(f"{prefix}.{i}", "param", "float32", X + i) for i in (1, 2)])
+    ttrace("compare", reference, run, "--map-starter", tmp_path / "starter.json")
+    found = json.loads((tmp_path / "starter.json").read_text())
+    assert len(found["candidate"]) == 1
+    VALIDATORS["map-rules"].validate(found)

@@ -176,6 +176,42 @@ TEST_CASE("parts in groups, transposed, and with rows that the other lacks") {
   CHECK(compared(reference, candidate, file).counts.at(verdict::Outcome::kMatch) == 4);
 }
 
+TEST_CASE("values with tokens first are turned") {
+  MemoryTrace reference;
+  reference.put(make_entry("m.fc.weight", {1, 1}, Kind::kParam), {3});
+  reference.put(make_entry("m.fc", {2, 3, 1}), {1, 2, 3, 4, 5, 6});
+  reference.put(make_entry("m.fc", {2}, Kind::kInput), {7, 8});
+  reference.put(make_entry("m.fc[1]", {1}), {9});
+  MemoryTrace candidate;
+  candidate.put(make_entry("n.linear.weight", {1, 1}, Kind::kParam), {3});
+  candidate.put(make_entry("n.linear", {3, 2, 1}), {1, 4, 2, 5, 3, 6});
+  candidate.put(make_entry("n.linear", {2}, Kind::kInput), {7, 8});
+  candidate.put(make_entry("n.linear[1]", {1}), {9});
+  const MapFile file = start_map(reference, candidate, 1);
+  const MapRule& turned = rule_for(file.candidate, "n.linear");
+  CHECK(turned.transpose == std::vector<std::size_t>{1, 0, 2});
+  CHECK(turned.kinds == std::vector{Kind::kOutput});
+  CHECK(compared(reference, candidate, file).counts.at(verdict::Outcome::kMatch) == 4);
+}
+
+TEST_CASE("biases of zeros go where their weights go") {
+  MemoryTrace reference;
+  reference.put(make_entry("m.q.weight", {2, 2}, Kind::kParam), numbers(4, 1));
+  reference.put(make_entry("m.k.weight", {2, 2}, Kind::kParam), numbers(4, 5));
+  reference.put(make_entry("m.q.bias", {2}, Kind::kParam), {0, 0});
+  reference.put(make_entry("m.k.bias", {2}, Kind::kParam), {0, 0});
+  MemoryTrace candidate;
+  candidate.put(make_entry("n.qk.weight", {4, 2}, Kind::kParam),
+                joined({numbers(4, 1), numbers(4, 5)}));
+  candidate.put(make_entry("n.qk.bias", {4}, Kind::kParam), {0, 0, 0, 0});
+  const MapFile file = start_map(reference, candidate, 1);
+  const MapRule& rule = rule_for(file.candidate, "n.qk.bias");
+  CHECK(texts(rule.to) == Names{"m.q.bias", "m.k.bias"});
+  CHECK(rule.sizes == std::vector<std::uint64_t>{2, 2});
+  CHECK(file.notes.size() == 1);
+  CHECK(compared(reference, candidate, file).counts.at(verdict::Outcome::kMatch) == 4);
+}
+
 TEST_CASE("a pattern is not made where it would mean other tensors too") {
   MemoryTrace reference;
   MemoryTrace candidate;

@@ -17,35 +17,34 @@ QKV = [f"{LAYER}.self_attn.{name}_proj" for name in "qkv"]
 GATE_UP = [f"{LAYER}.mlp.{name}_proj" for name in ("gate", "up")]
 
 
-@pytest.fixture(scope="module")
-def traces(python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("llama")
-    script = REPOSITORY / "tests" / "frameworks" / "train_llama.py"
+def train(python: str, script: str, out: Path) -> None:
     done = subprocess.run(
-        [python, script, folder],
+        [python, REPOSITORY / "tests" / "frameworks" / script, out],
         capture_output=True,
         text=True,
         timeout=900,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY / "lib" / "torch"), "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder
 
 
 @pytest.fixture(scope="module")
-def starter(traces: Path) -> dict:
-    file = traces / "starter.json"
-    done = run_ttrace(
-        "compare", traces / "reference.h5", traces / "fused.h5", "--map-starter", file
-    )  # fmt: skip
+def traces(python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("llama")
+    train(python, "train_llama.py", folder)
+    return folder
+
+
+def start(traces: Path, run: str) -> dict:
+    file = traces / f"starter_of_{run}.json"
+    done = run_ttrace("compare", traces / "reference.h5", traces / run, "--map-starter", file)
     assert done.returncode == DIVERGED, done.stdout + done.stderr
     assert f"{file} has " in done.stdout
     return json.loads(file.read_text())
 
 
-@pytest.fixture(scope="module")
-def rules(traces: Path, starter: dict) -> Path:
-    """The starter, with a reason for everything that it leaves over."""
+def with_reasons(starter: dict, path: Path) -> Path:
+    """Rules of the starter, with a reason for everything that it leaves over."""
     sides = {
         side: [
             {**rule, "reason": f"the {side} alone has it"} for rule in starter["unmatched"][side]
@@ -53,9 +52,18 @@ def rules(traces: Path, starter: dict) -> Path:
         + starter.get(side, [])
         for side in ("reference", "candidate")
     }
-    path = traces / "map.json"
     path.write_text(json.dumps({"schema": "ttrace.map/2", **sides}))
     return path
+
+
+@pytest.fixture(scope="module")
+def starter(traces: Path) -> dict:
+    return start(traces, "fused.h5")
+
+
+@pytest.fixture(scope="module")
+def rules(traces: Path, starter: dict) -> Path:
+    return with_reasons(starter, traces / "map.json")
 
 
 def compared(traces: Path, run: str, *arguments: str | Path) -> tuple[int, str, dict]:
