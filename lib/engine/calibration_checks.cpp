@@ -65,7 +65,8 @@ std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
   }
   std::erase_if(floating.tensors,
                 [&](const auto& entry) { return !steps.contains(entry.key.step); });
-  const LackingTensors lacking = lacking_tensors(floating, calibrated_tensors(calibration, reference.version));
+  const LackingTensors lacking =
+      lacking_tensors(floating, calibrated_tensors(calibration, reference.version));
   if (lacking.missing == floating.tensors.size()) {
     throw base::input_error(file, ": calibrates none of the reference's tensors (first ",
                             printable(lacking.first_missing), ")", kWayOut);

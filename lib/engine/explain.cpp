@@ -50,7 +50,11 @@ std::string dependency_words(const Result& dependency, const Result& finding) {
       how = "differs near ties alone";
       break;
     case Outcome::kAfterRoutingFlip:
+    case Outcome::kNotJudged:
       how = "was not judged";
+      break;
+    case Outcome::kNotRecorded:
+      how = "was not recorded";
       break;
     default:
       how = concat("is ", outcome_name(dependency.outcome));
@@ -72,22 +76,32 @@ std::string before_words(const std::vector<std::size_t>& depends_on, const Resul
   };
   std::stable_sort(named.begin(), named.end(),
                    [&room](std::size_t a, std::size_t b) { return room(a) < room(b); });
-  std::string text;
-  for (std::size_t i = 0; i < named.size() && i < kMostDependenciesNamed; ++i) {
-    const Result& dependency = results[named[i]];
-    text += concat(text.empty() ? "" : "; ", dependency_words(dependency, finding));
-    const layout::ViewPtr& view = input.pairs[node_at[named[i]]].candidate;
-    if (view == nullptr) continue;
-    for (const auto& [axis, placement] : layout::stored_in(*view).front()->placements) {
-      if (std::holds_alternative<trace::Partial>(placement)) {
-        text += concat(" as a ", to_string(placement), " over ", axis);
+  // Micro-batches say the same, and are counted.
+  std::vector<std::pair<std::string, std::size_t>> said;
+  for (const std::size_t i : named) {
+    std::string words = dependency_words(results[i], finding);
+    if (const layout::ViewPtr& view = input.pairs[node_at[i]].candidate; view != nullptr) {
+      for (const auto& [axis, placement] : layout::stored_in(*view).front()->placements) {
+        if (!std::holds_alternative<trace::Partial>(placement)) continue;
+        words += concat(" as a ", to_string(placement), " over ", axis);
       }
     }
+    const auto known = std::find_if(said.begin(), said.end(),
+                                    [&words](const auto& one) { return one.first == words; });
+    if (known == said.end()) {
+      said.emplace_back(std::move(words), 1);
+    } else {
+      ++known->second;
+    }
   }
-  if (named.size() > kMostDependenciesNamed) {
-    text += concat("; and ", named.size() - kMostDependenciesNamed, " more");
+  std::string text;
+  std::size_t more = named.size();
+  for (std::size_t i = 0; i < said.size() && i < kMostDependenciesNamed; ++i) {
+    text += concat(text.empty() ? "" : "; ", said[i].first);
+    if (said[i].second > 1) text += concat(" (", said[i].second, " of them)");
+    more -= said[i].second;
   }
-  return text;
+  return more > 0 ? concat(text, "; and ", more, " more") : text;
 }
 
 // Axes over which something was added up between what the pair was computed from and the pair: a

@@ -45,7 +45,7 @@ void tell_absence(const Absence& absence, const std::string& note, Result& resul
   } else if (!absence.lost.empty()) {
     result.outcome = Outcome::kUnreadable;
     result.reason = concat(absence.lacking.path(), ": ", absence.lost, ", which may have held it");
-  } else if (absence.common && note.empty()) {
+  } else if (absence.common) {
     result.outcome = Outcome::kSkippedByRule;
     result.left_out = true;
     result.reason = concat("in the ", absence.present_in, " only, and left out by --common");
@@ -95,13 +95,13 @@ Result initial_result(const InitialResultsInput& input, const Pair& pair) {
     result.outcome = Outcome::kSkippedByRule;
     result.reason = skipped;
   } else if (pair.candidate == nullptr) {
-    tell_absence(
-        {input.candidate, "reference", input.lost_in_candidate, Outcome::kMissing, input.common},
-        pair.note, result);
+    tell_absence({input.candidate, "reference", input.lost_in_candidate, Outcome::kMissing,
+                  input.common && !pair.has_parts},
+                 pair.note, result);
   } else if (pair.reference == nullptr) {
-    tell_absence(
-        {input.reference, "candidate", input.lost_in_reference, Outcome::kExtra, input.common},
-        pair.note, result);
+    tell_absence({input.reference, "candidate", input.lost_in_reference, Outcome::kExtra,
+                  input.common && !pair.has_parts},
+                 pair.note, result);
   } else if (!tell_missing_part(input, pair, result)) {
     result.exact =
         !tensor::is_floating(pair.reference->dtype) && !tensor::is_floating(pair.candidate->dtype);

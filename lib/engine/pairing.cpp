@@ -94,6 +94,7 @@ class MicrobatchPairing {
       Pair& pair = pairs_.at(key);  // not erased: it says no micro-batch, so it is nobody's part
       if (pair.*other_side_ == nullptr) {
         pair.note = compose(*whole, pair);
+        pair.has_parts = !pair.note.empty();
       }
       if (key.copy == 0) pair_further_copies(whole);
     }

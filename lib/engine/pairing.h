@@ -21,7 +21,8 @@ struct Pair {
   layout::ViewPtr candidate;              // or null
   std::vector<compare::TensorRef> noise;  // of the runs that have the tensor
   std::string dropped = "";               // why a rule of the map leaves it out, or empty
-  std::string note;                       // why a side is absent though it has parts of the tensor
+  std::string note = "";                  // why a side is absent, where that is known, or empty
+  bool has_parts = false;                 // a side is absent and has parts of the tensor
 };
 
 // Sorted by key. A further copy of a tied parameter that the reference does not have is paired with

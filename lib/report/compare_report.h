@@ -104,7 +104,7 @@ struct Finding {
 // data, whatever the tensors say. A finding of its own, before the updates that it explains.
 struct SettingDifference {
   std::uint64_t step = 0;
-  std::string name;       // "lr", "weight decay", "parameter group", "optimizer"
+  std::string name;       // "lr", "weight_decay", "parameter group", "optimizer"
   std::string reference;  // in words
   std::string candidate;
   std::vector<std::string> parameters;  // whose setting it is, sorted

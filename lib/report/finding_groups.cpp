@@ -146,7 +146,9 @@ std::vector<FindingGroup> group_findings(const CompareReport& report) {
 }
 
 std::string id_of(const SettingDifference& setting) {
-  return concat("setting:", setting.step, "/", setting.name);
+  // One setting may differ in several ways in a step; each has other parameters.
+  return concat("setting:", setting.step, "/", setting.name, "/",
+                setting.parameters.empty() ? std::string("-") : setting.parameters.front());
 }
 
 std::vector<Listed> listed(const CompareReport& report, const std::vector<FindingGroup>& groups) {

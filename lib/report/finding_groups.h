@@ -25,7 +25,7 @@ struct FindingGroup {
 // copies. What is missing or extra together is a finding already. In the order of their first.
 std::vector<FindingGroup> group_findings(const CompareReport& report);
 
-// "setting:0/weight decay"
+// "setting:0/weight_decay/fc.weight", with the first of the parameters.
 std::string id_of(const SettingDifference& setting);
 
 // Settings and groups in the order in which a report lists them: a setting stands before the first

@@ -255,7 +255,7 @@ TEST_CASE("groups, settings and second suspects have ids") {
   REQUIRE(out["frontier"].size() == 4);
   CHECK(out["frontier"][0]["group"] == group);
   CHECK(out["frontier"][3] ==
-        json{{"id", "setting:0/lr"},
+        json{{"id", "setting:0/lr/fc.weight"},
              {"phase", "optimizer"},
              {"setting", {{"step", 0}, {"name", "lr"}, {"reference", "0.1"}, {"candidate", "0.2"}}},
              {"parameters", {"fc.weight"}},

@@ -41,7 +41,7 @@ TEST_CASE("meshes in words") {
     refused([&] { mesh_from_words({wrong}); }, {wrong});
   }
   refused([] { mesh_from_words({"tp=2", "tp=2"}); }, {"twice"});
-  refused([] { mesh_from_words({"a=65536", "b=65536"}); }, {"more than 16777216 ranks"});
+  refused([] { mesh_from_words({"a=65536", "b=65536"}); }, {"more than 1048576 ranks"});
 }
 
 TEST_CASE("placements in words") {

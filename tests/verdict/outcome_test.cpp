@@ -54,6 +54,13 @@ TEST_CASE("a difference whose squares underflow is still a difference") {
   CHECK(outcome_of(measurement, 1e-199) == Outcome::kMatch);
 }
 
+TEST_CASE("equal bits match whatever is allowed, but for zeros") {
+  compare::Measurement equal = measured(0);
+  equal.total.unequal = 0;
+  CHECK(outcome_of(equal, 1e9) == Outcome::kMatch);
+  CHECK(outcome_of(measured(0, 0), kInfinity) == Outcome::kBelowNoiseFloor);
+}
+
 TEST_CASE("a tolerance as wide as the tensor checks nothing") {
   CHECK(outcome_of(measured(1), 10) == Outcome::kBelowNoiseFloor);
   CHECK(outcome_of(measured(1), 9.99) == Outcome::kMatch);

@@ -52,12 +52,16 @@ TEST_CASE("an embedded manifest must be one string") {
 TEST_CASE("a manifest that claims more than the file holds is refused unread") {
   const TempDir dir;
   {
-    // Two gigabytes of text that were never written cost no space in the file.
-    const OddFile odd(dir.file("t.h5"));
-    odd.dataset("/manifest", test::text_type(std::size_t{1} << 31).get(), test::scalar_space(),
+    // Gigabytes of text that were never written cost no space in the file.
+    const OddFile half(dir.file("half.h5"));
+    half.dataset("/manifest", test::text_type(std::size_t{1} << 29).get(), test::scalar_space(),
+                 test::creation_list());
+    const OddFile two(dir.file("two.h5"));
+    two.dataset("/manifest", test::text_type(std::size_t{1} << 31).get(), test::scalar_space(),
                 test::creation_list());
   }
-  refuse(dir.file("t.h5"), {"/manifest", "not stored in the file"});
+  refuse(dir.file("half.h5"), {"/manifest", "not stored in the file"});
+  refuse(dir.file("two.h5"), {"/manifest", "at most 1073741824"});
 }
 
 TEST_CASE("an embedded manifest may not be a link") {
