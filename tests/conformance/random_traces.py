@@ -12,6 +12,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+
 from conformance.numpy_merge import dataset_path
 
 Held = dict[int, np.ndarray]  # by rank

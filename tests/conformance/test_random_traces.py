@@ -11,9 +11,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conformance.random_traces import Expected, random_trace, write
 from support.reports import Json, read_report
 from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+
+from conformance.random_traces import Expected, random_trace, write
 
 TRACES = int(os.environ.get("TTRACE_RANDOM_TRACES", "48"))
 BATCH = 8
