@@ -36,7 +36,7 @@ class Descriptor {
 std::string read_text(const std::string& path) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) {
-    throw input_error(path, ": ", reading_problem(errno));
+    throw input_error(path, ": cannot be read: ", reading_problem(errno));
   }
   if (!S_ISREG(facts.st_mode)) throw input_error(path, ": not a regular file");
   // Non-blocking: should the name have become a pipe since, this does not wait for a writer.

@@ -263,7 +263,7 @@ def random_trace(seed: int, tensors: int = 8) -> RandomTrace:
         whole = values[0]
         if parts:
             numbers = list(range(parts))
-            base["kind"] = entry["kind"] = "output"
+            base["kind"] = entry["kind"] = "param_grad"
             if together == 0:
                 whole, entry["microbatches"] = sum(values), {"sum": numbers}
             else:

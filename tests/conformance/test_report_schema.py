@@ -29,12 +29,10 @@ NOISE = [flag for i in (1, 2, 3) for flag in ("--noise", TESTDATA / f"noise{i}.h
 
 
 @pytest.fixture(params=[2, 1])
-def version(request: pytest.FixtureRequest, ttrace: Run) -> list[str]:
+def version(request: pytest.FixtureRequest) -> list[str]:
     """Flags that ask for the version; the newest is written unasked."""
     if request.param == 2:
         return []
-    if "--report-version" not in ttrace("compare", "--help").stdout:
-        pytest.skip("this build has no --report-version")
     return ["--report-version", str(request.param)]
 
 
@@ -174,7 +172,7 @@ def test_every_outcome_and_numbers_that_are_not_finite(
         floats("shape", 1, 2, 3),
         floats("lost", 1, 2),
         floats("extra", 1, 2),
-        floats("noisy", 1, 2),
+        floats("noisy", 1, 2.5),
         *sample_tensors(),
     ]
     noise = copy.deepcopy(reference)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from support.reports import findings, read_report
-from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, run_ttrace
+from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
 from support.update_run import Case, Fault, Recorded, train, write
 
 BF16 = {"dtype": torch.bfloat16}
@@ -32,10 +32,6 @@ CASES = {
     "adamw_double": Case("adamw", dtype=torch.float64),
     "warmup": Case("adamw", lr=0.0),
 }
-
-
-# In half precision and without noise runs the tolerance of a small gradient is as wide as it is.
-WIDE = ("sgd_bf16", "adamw_bf16")
 
 
 def compare(
@@ -68,11 +64,9 @@ def updated(report: dict, name: str = "", step: int | None = None) -> list[dict]
 @pytest.mark.parametrize("name", CASES)
 def test_healthy_updates_match(name: str, zero: int, tmp_path: Path) -> None:
     recorded = train(CASES[name])
-    answer = INCONCLUSIVE if name in WIDE else MATCH
-    report = compare(tmp_path, recorded, recorded, zero, (answer,))
-    assert {r["outcome"] for r in report["results"]} <= {"match", "below_noise_floor"}
+    report = compare(tmp_path, recorded, recorded, zero, (MATCH,))
+    assert {r["outcome"] for r in report["results"]} == {"match"}
     assert {r["outcome"] for r in updated(report)} == {"match"}, report["text"]
-    assert name not in WIDE or "main gradients were not checked" in report["why"]
     assert report["warnings"] == []
     results = updated(report)
     assert len(results) == 3 * CASES[name].steps

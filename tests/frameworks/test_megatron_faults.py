@@ -36,7 +36,7 @@ from megatron_cases import NEWEST
         # is right, and what the second one is sent is not what the first one returned.
         (
             "plain_virtual_stages_mixed_up",
-            "decoder.layers.1 · input · step 0 · mb 2",
+            "decoder.layers.1[hidden_states] · input · step 0 · mb 2",
             "before   output of decoder.layers.0 matches",
         ),
     ],

@@ -57,7 +57,9 @@ def test_healthy_layouts_flip_tokens_and_diverge_nowhere(runs):
         assert report["frontier"] == []
         flipped += flips_of(report)
         after = report["counts"]["after_routing_flip"]
-        assert (done.returncode == INCONCLUSIVE) == (after > 0)
+        # Noise runs flip tokens too, and then allow gradients any error.
+        unchecked = "main gradients were not checked" in report.get("why", "")
+        assert (done.returncode == INCONCLUSIVE) == (after > 0 or unchecked)
     assert flipped > 0
 
 

@@ -115,7 +115,7 @@ BUGS = {
         source="verl PR 4250",
         mechanism="labels are rolled after the cut over cp, not before",
         needs=frozenset({"cp"}),
-        first_wrong=FirstWrong("input", ("(model)[[]1]", "criterion[[]1]")),
+        first_wrong=FirstWrong("input", ("(model)[[]labels]", "criterion[[]labels]")),
         cause="unknown",
     ),
     "P4": Bug(

@@ -39,4 +39,4 @@ def test_a_loss_multiplied_by_cp(agreement: Agreement) -> None:
 
 def test_labels_rolled_after_the_cut(agreement: Agreement) -> None:
     text = agreement.check_bug(Config(cp=2, microbatches=4, bug=("G12",)))
-    assert text.startswith("DIVERGED  first at (model)[1] · input · step 0 · mb 0")
+    assert text.startswith("DIVERGED  first at (model)[labels] · input · step 0 · mb 0")

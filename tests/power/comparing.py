@@ -30,7 +30,9 @@ def compare(reference: Path, run: Path, noise: Sequence[Path], scratch: Path) ->
     """The JSON report, with the text's first line as `answer`."""
     file = scratch / "report.json"
     flags = [flag for one in noise for flag in ("--noise", one)]
-    done = run_ttrace("compare", reference, run, *flags, "--json", file, timeout=TIMEOUT)
+    done = run_ttrace(
+        "compare", reference, run, *flags, "--all-slices", "--json", file, timeout=TIMEOUT
+    )
     if done.returncode == UNUSABLE or not file.exists():
         raise UnusableError(done.stderr or done.stdout)
     report = read_report(file)
