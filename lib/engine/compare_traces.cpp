@@ -147,7 +147,8 @@ verdict::UsedShares used_shares(const std::vector<Result>& results) {
 }
 
 // By the numbers of nodes.
-std::vector<report::Suspect> suspects_of(const verdict::Dataflow& flow,
+std::vector<report::Suspect> suspects_of(const std::vector<verdict::Node>& nodes,
+                                         const verdict::Dataflow& flow,
                                          const std::vector<Outcome>& outcomes,
                                          const verdict::Frontier& frontier,
                                          const std::vector<Result>& results) {
@@ -157,7 +158,7 @@ std::vector<report::Suspect> suspects_of(const verdict::Dataflow& flow,
   }
   std::vector<report::Suspect> suspects;
   for (const verdict::SecondSuspect& one :
-       verdict::second_suspects(flow, outcomes, used_shares(results), on_frontier)) {
+       verdict::second_suspects(nodes, flow, outcomes, used_shares(results), on_frontier)) {
     suspects.push_back({one.node, one.used, one.used_before, one.largest});
   }
   return suspects;
@@ -303,7 +304,7 @@ CompareReport compare_traces(const trace::Source& reference, const trace::Source
   const verdict::Frontier frontier =
       verdict::find_frontier(nodes, flow, outcomes, equal_bits(out.results));
   out.downstream = frontier.downstream;
-  out.suspects = suspects_of(flow, outcomes, frontier, out.results);
+  out.suspects = suspects_of(nodes, flow, outcomes, frontier, out.results);
   out.settings = compare_settings(reference.manifest(), candidate.manifest(), options.selection,
                                   pairs, out.results);
   const std::vector<std::size_t> position = reorder(flow.topological_order, out.results);

@@ -155,7 +155,11 @@ void GradientNormJudge::judge(const Pair& pair, bool gradients_match, Result& re
 
   const std::string implied_words =
       base::concat("the run's own main gradients make ", base::short_number(norms.implied));
-  if (measurement.replicas_differ && measurement.replicas.distance_norm > norms.allowed) {
+  // Every rank takes the norm of the same sums, so what adding them up loses is the same for all:
+  // the ordinary tolerance judges how far apart they may be.
+  const bool in_conflict = result.outcome == Outcome::kReplicaConflict ||
+                           measurement.replicas.distance_norm > norms.allowed;
+  if (measurement.replicas_differ && in_conflict) {
     adopt(norms, result);
     result.outcome = Outcome::kReplicaConflict;
     result.reason = base::concat("ranks recorded different gradient norms; ", implied_words);

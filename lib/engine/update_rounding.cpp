@@ -38,7 +38,10 @@ std::optional<update::Rounding> update_rounding(const update::Hyperparameters& h
     // A finer copy may exist, and nothing tells of it.
     rounding.parameter = *unit_roundoff(parameter);
   }
-  if (entries.after->computed_in) working = coarser(working, *entries.after->computed_in);
+  // A step in bf16 marks all that it makes as computed in bf16. Its optimizer works in the type of
+  // the parameters all the same, unless these are coarser than they are stored themselves.
+  const auto& coarse = entries.parameter->computed_in;
+  if (coarse && entries.after->computed_in) working = coarser(working, *coarse);
   const bool adam = hyperparameters.algorithm == update::Algorithm::kAdam ||
                     hyperparameters.algorithm == update::Algorithm::kAdamW;
   if (adam && working == DType::kFloat16) return std::nullopt;

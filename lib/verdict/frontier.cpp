@@ -63,10 +63,16 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
                        const std::vector<Outcome>& outcomes, const std::vector<bool>& equal_bits) {
   std::vector<std::vector<std::size_t>> dependants(nodes.size());
   std::vector<bool> tainted(nodes.size(), false);  // something it depends on is bad
+  // Something it depends on may make its copies differ: wrong values alone are the same on all
+  // replicas.
+  std::vector<bool> may_conflict(nodes.size(), false);
   for (const std::size_t node : flow.topological_order) {
     for (const std::size_t d : open_dependencies(nodes, flow, equal_bits, node)) {
       dependants[d].push_back(node);
       if (tainted[d] || spreads(outcomes[d])) tainted[node] = true;
+      if (may_conflict[d] || (spreads(outcomes[d]) && outcomes[d] != Outcome::kDiverged)) {
+        may_conflict[node] = true;
+      }
     }
   }
 
@@ -77,11 +83,14 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
     if (is_one_sided(outcomes[node])) groups[{outcomes[node], group_of[node]}].push_back(node);
   }
 
+  const auto is_explained = [&](std::size_t node) {
+    return outcomes[node] == Outcome::kReplicaConflict ? may_conflict[node] : tainted[node];
+  };
   Frontier frontier;
   std::set<Group> told;
   std::vector<bool> in_finding(nodes.size(), false);
   for (const std::size_t node : flow.topological_order) {
-    if (!is_bad(outcomes[node]) || tainted[node]) continue;
+    if (!is_bad(outcomes[node]) || is_explained(node)) continue;
     Finding finding;
     finding.first = node;
     finding.members = {node};
@@ -96,6 +105,9 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
       finding.downstream = bad_downstream(dependants, outcomes, finding.members);
     }
     frontier.findings.push_back(std::move(finding));
+  }
+  for (Finding& finding : frontier.findings) {
+    std::erase_if(finding.downstream, [&](std::size_t node) { return in_finding[node]; });
   }
   order_findings(nodes, outcomes, frontier.findings);
   for (std::size_t i = 0; i < nodes.size(); ++i) {

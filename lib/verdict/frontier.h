@@ -1,5 +1,7 @@
 // The first divergences: bad tensors that depend on no other bad tensor. There may be several, one
-// for every bug. Source: method §3.
+// for every bug. Copies that differ are explained by copies that differ alone (or by a tensor that
+// is missing or of another shape): a value that is wrong before them is wrong on all replicas
+// alike, so a sum that was left out shows behind another bug too. Source: method §3.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +17,7 @@ struct Finding {
   std::size_t first = 0;             // node that stands for the finding
   std::vector<std::size_t> members;  // missing tensors told together; otherwise `first` alone
   std::string one_sided_group;       // what is missing as a whole ("layers.3", "kind grad_output")
-  std::vector<std::size_t> downstream;  // bad nodes that depend on it, ascending
+  std::vector<std::size_t> downstream;  // bad nodes that depend on it and are no finding, ascending
 };
 
 struct Frontier {

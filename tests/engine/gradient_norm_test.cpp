@@ -114,6 +114,15 @@ TEST_CASE("a norm that its gradients do not make diverges, however wide bf16 is"
   CHECK(report.results[report.findings[0].result].key.kind == Kind::kGradNorm);
 }
 
+TEST_CASE("ranks that recorded different norms conflict, also within what a sum may lose") {
+  // Four ranks of GPT-2 without synchronisation: 0.25 % apart, where the sum may lose 0.4 %.
+  Run apart;
+  apart.other_rank = 1.0001;
+  const report::CompareReport report = compared(Run{}, apart);
+  CHECK(norm_of(report).outcome == Outcome::kReplicaConflict);
+  CHECK(report.verdict == report::Verdict::kDiverged);
+}
+
 TEST_CASE("a tenth of a per cent is seen, and the right norm matches") {
   Run wrong = in_bf16();
   wrong.norm_factor = 1.001;

@@ -236,6 +236,18 @@ TEST_CASE("a module whose input is equal is not reached by what that was compute
   CHECK(run.firsts() == Names{"output:layer.norm1@0", "output:layer.attn@0"});
 }
 
+TEST_CASE("copies that differ are not explained by wrong values before them, only by such copies") {
+  Run run;
+  run.spoil_from("output:layer.attn@0");
+  run.set("main_grad:layer.norm1.weight", Outcome::kReplicaConflict);
+  CHECK(run.firsts() == Names{"main_grad:layer.norm1.weight", "output:layer.attn@0"});
+  const Frontier frontier = run.frontier();
+  CHECK(frontier.downstream == run.bad() - 2);
+  CHECK(frontier.findings[1].downstream.size() == run.bad() - 2);
+  run.set("output:layer.attn@0", Outcome::kReplicaConflict);
+  CHECK(run.firsts() == Names{"output:layer.attn@0"});
+}
+
 TEST_CASE("property: every bad tensor is in a finding or downstream of one, cycles or not") {
   std::mt19937 random(7);
   std::vector<trace::Module> cyclic = test::tiny_modules();

@@ -5,19 +5,27 @@
 namespace ttrace::verdict {
 namespace {
 
+Node node(const std::string& name, trace::Kind kind = trace::Kind::kOutput) {
+  Node made;
+  made.key.kind = kind;
+  made.key.name = name;
+  return made;
+}
+
 // a -> b -> c, and d from a and c.
 struct Chain {
+  std::vector<Node> nodes{node("a"), node("b"), node("c"), node("d")};
   Dataflow flow{{{}, {0}, {1}, {0, 2}}, {0, 1, 2, 3}, true};
   std::vector<Outcome> outcomes{4, Outcome::kDiverged};
   UsedShares used{1.5, 2.0, 4.0, 8.0};
   std::vector<bool> on_frontier{true, false, false, false};
 
   std::vector<std::size_t> suspects() const {
-    std::vector<std::size_t> nodes;
-    for (const SecondSuspect& one : second_suspects(flow, outcomes, used, on_frontier)) {
-      nodes.push_back(one.node);
+    std::vector<std::size_t> found;
+    for (const SecondSuspect& one : second_suspects(nodes, flow, outcomes, used, on_frontier)) {
+      found.push_back(one.node);
     }
-    return nodes;
+    return found;
   }
 };
 
@@ -28,7 +36,8 @@ TEST_CASE("an error that is carried is no suspect") { CHECK(Chain().suspects().e
 TEST_CASE("a jump is told with both numbers, once") {
   Chain chain;
   chain.used = {1.5, 2.0, 5000.0, 20000.0};
-  const auto found = second_suspects(chain.flow, chain.outcomes, chain.used, chain.on_frontier);
+  const auto found =
+      second_suspects(chain.nodes, chain.flow, chain.outcomes, chain.used, chain.on_frontier);
   REQUIRE(found.size() == 1);
   CHECK(found[0].node == 2);
   CHECK(found[0].used == 5000);
@@ -58,6 +67,21 @@ TEST_CASE("findings, matches and what depends on nothing are no suspects") {
   chain.on_frontier[1] = true;
   CHECK(chain.suspects().empty());
   chain.on_frontier = {false, true, false, false};
+  CHECK(chain.suspects().empty());
+}
+
+TEST_CASE("a gradient that follows from the loss is held against the values behind it") {
+  // a -> head -> loss -> the gradient of a value.
+  Chain chain;
+  chain.nodes = {node("a"), node("head"), node("loss", trace::Kind::kLoss),
+                 node("head", trace::Kind::kGradOutput)};
+  chain.flow.depends_on = {{}, {0}, {1}, {2}};
+  chain.used = {1.5, 400.0, 2.0, 900.0};
+  CHECK(chain.suspects() == Nodes{1});
+  chain.used = {1.5, 40.0, 2.0, 9000.0};
+  CHECK(chain.suspects() == Nodes{3});
+  // Of another value nothing tells what its gradient is made of.
+  chain.nodes[3] = node("gate", trace::Kind::kGradOutput);
   CHECK(chain.suspects().empty());
 }
 
