@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Makes .venv-frameworks, in which tests/frameworks trains with real frameworks, and prints the path
-# of its interpreter. Nothing is installed twice; TTRACE_FRAMEWORKS_VENV names another place.
+# Makes .venv-frameworks, in which tests/frameworks and tests/real_size train with real frameworks,
+# and prints the path of its interpreter. Nothing is installed twice; TTRACE_FRAMEWORKS_VENV names
+# another place.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=${TTRACE_FRAMEWORKS_VENV:-$root/.venv-frameworks}
-packages=(torch==2.13.0 numpy h5py pytest einops transformers==5.23.0)
+packages=(torch==2.13.0 numpy h5py pytest einops jsonschema transformers==5.23.0)
 # DeepSpeed is built from its source, with the torch that is there by then.
 built=(deepspeed==0.19.8)
 # Megatron-core asks for numpy 1 and for packages that it does not need here.
