@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -38,6 +39,8 @@ def main() -> None:
     parser.add_argument("--build", default="", help="the commit of `ttrace`, told with the results")
     given = parser.parse_args()
     store = Store(given.raw, given.build)
+    # Traces are removed where the study is ended from outside, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if not given.write:
         for case in CASES:
             if given.only in case.name and case.name not in store:

@@ -30,7 +30,8 @@ def text(store: Store) -> str:
         " gloo. Seconds are of the whole case, six trainings and two comparisons, on a machine that"
         " may have done other things as well; GB is the most that its traces took at a time.\n\n"
         f"**{len(alarms)} false alarms in {len(done)} healthy runs; {len(found)} of {len(done)}"
-        f" bugs found, {len(named)} of them named at the right place first.**\n\n"
+        f" bugs found, {len(named)} of them named at the right place first.** A"
+        f" case may take ten minutes and 30 GB: {_over(done)}.\n\n"
         f"## Healthy runs\n\n{_healthy(done)}\n\n"
         f"## Planted bugs\n\n{_bugs(done)}\n\n"
         "## Gradient norms\n\n"
@@ -40,6 +41,11 @@ def text(store: Store) -> str:
         f"## Alarms and misses\n\n{_wrong(done)}\n\n"
         f"## Not run\n\n{_not_run(store)}\n"
     )
+
+
+def _over(done: list[tuple[Case, Record]]) -> str:
+    over = [c.name for c, record in done if record["seconds"] > 600 or record["bytes"] > 30e9]
+    return f"more was taken by {', '.join(over)}" if over else "none took more"
 
 
 def _version(package: str) -> str:
