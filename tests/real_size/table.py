@@ -105,14 +105,12 @@ def _norms(done: list[tuple[Case, Record]]) -> str:
         for side in ("reference", "healthy"):
             recorded, exact = record["norms"][side]
             cells += [f"{recorded:.6g}", f"{exact:.6g}", f"{recorded / exact - 1:+.1e}"]
-        outcomes = [f"{r['outcome']} ({r.get('rule', '–')})" for r in _norm_results(record)]
-        rows.append([*cells, ", ".join(outcomes) or "not recorded"])
+        judged = record["healthy"]["grad_norm_result"]
+        outcomes = [f"{result['outcome']} ({result.get('rule', '–')})" for result in judged]
+        allowed = [f"{result['allowed']:.1e}" for result in judged if "allowed" in result]
+        rows.append([*cells, ", ".join(outcomes) or "not recorded", ", ".join(allowed) or "–"])
     head = ["case", "reference", "exact", "off by", "candidate", "exact", "off by", "judged"]
-    return table(head, rows)
-
-
-def _norm_results(record: Record) -> list[Record]:
-    return record["healthy"]["grad_norm_result"]
+    return table([*head, "allowed"], rows)
 
 
 def _wrong(done: list[tuple[Case, Record]]) -> str:

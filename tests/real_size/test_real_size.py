@@ -27,7 +27,7 @@ def test_every_case_trains_a_reference_noise_runs_a_healthy_and_a_faulty_run() -
 
 
 def _record(**faulty: Any) -> dict[str, Any]:
-    norm = {"outcome": "match", "rule": "replay"}
+    norm = {"outcome": "match", "rule": "replay", "allowed": 0.0093}
     healthy = {"exit_code": 0, "answer": "MATCH", "tensors": 7, "tensors_beyond": 0}
     more = {"slices_beyond": 0, "unchecked": 0, "beyond": [], "grad_norm_result": [norm]}
     worst = {"tensor": {"share": 0.25, "where": "a · output"}}
@@ -50,7 +50,10 @@ def test_the_table_says_what_was_found_and_what_was_not_run(tmp_path: Path) -> N
     text = table.text(store)
     assert "0 false alarms in 1 healthy runs; 1 of 1 bugs found, 1 of them named" in text
     assert f"| {names[0]} | 2 | 124 M | 7 | 61 | 5.5 | match | 0.25 (tensor, a · output) |" in text
-    assert "| 7.97502 | 7.9757 | -8.5e-05 | 7.9753 | 7.9757 | -5.0e-05 | match (replay) |" in text
+    assert (
+        "| 7.97502 | 7.9757 | -8.5e-05 | 7.9753 | 7.9757 | -5.0e-05 | match (replay) | 9.3e-03 |"
+        in text
+    )
     assert f"- {names[1]}: out of memory\n- {names[2]}: not tried yet" in text
 
 
