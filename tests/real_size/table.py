@@ -92,10 +92,10 @@ def _bugs(done: list[tuple[Case, Record]]) -> str:
         first = faulty["first"][0] if faulty["first"] else "–"
         right = "yes" if faulty["as_expected"] else "**no**"
         verdict = _VERDICTS[faulty["exit_code"]]
-        counts = [faulty["tensors_beyond"], faulty["suspects"]]
-        rows.append([case.name, case.bug.says, verdict, first, right, *counts])
-    head = ["case", "bug", "verdict", "first finding", "the right place", "tensors beyond"]
-    return table([*head, "second suspects"], rows)
+        counts = faulty["answer"].rpartition("(")[2].rstrip(")")
+        rows.append([case.name, case.bug.says, verdict, first, right, counts])
+    head = ["case", "bug", "verdict", "first finding", "the right place", "all that was found"]
+    return table(head, rows)
 
 
 def _norms(done: list[tuple[Case, Record]]) -> str:
