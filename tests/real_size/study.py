@@ -135,7 +135,8 @@ class Measured:
             raise RuntimeError(done.stderr or done.stdout)
         report = {**json.loads(file.read_text(encoding="utf-8")), "answer": answer(done.stdout)}
         said = summary(report)
-        first = findings(report)[:1]
+        found = findings(report)
+        first = found[:1]
         patterns = self.case.bug.first
         return {
             **{what: said[what] for what in ("exit_code", "answer", "tensors", "unchecked")},
@@ -143,6 +144,7 @@ class Measured:
             "beyond": said["beyond"][:50],
             "grad_norm_result": _of_norm(report),
             "suspects": len(report["suspects"]),
+            "elsewhere": [label(one["key"]) for one in found if not _is_one(one["key"], patterns)],
             "first": [label(finding["key"]) for finding in first],
             "as_expected": any(_is_one(finding["key"], patterns) for finding in first),
         }

@@ -123,10 +123,9 @@ def _wrong(done: list[tuple[Case, Record]]) -> str:
             lines += [f"  - {_told(one)}" for one in healthy["beyond"][:5]]
         if faulty["exit_code"] != 1 or not faulty["as_expected"]:
             lines.append(f"- {case.name}, {case.bug.says}: {faulty['answer']}")
-        elif faulty["suspects"]:
-            lines.append(
-                f"- {case.name}, second suspects where there is one bug: {faulty['answer']}"
-            )
+        elif faulty["suspects"] or faulty["elsewhere"]:
+            lines.append(f"- {case.name}, more than the one bug: {faulty['answer']}")
+            lines += [f"  - also {where}" for where in faulty["elsewhere"][:3]]
     return "\n".join(lines) or "None."
 
 

@@ -32,6 +32,7 @@ def _record(**faulty: Any) -> dict[str, Any]:
     more = {"slices_beyond": 0, "unchecked": 0, "beyond": [], "grad_norm_result": [norm]}
     worst = {"tensor": {"share": 0.25, "where": "a · output"}}
     found = {"exit_code": 1, "answer": "DIVERGED first at b", "tensors_beyond": 3, "suspects": 0}
+    found["elsewhere"] = []
     return {
         "parameters": 124e6,
         "seconds": 61.2,
@@ -64,3 +65,11 @@ def test_what_was_missed_is_told(tmp_path: Path) -> None:
     text = table.text(store)
     assert "0 of 1 bugs found" in text
     assert f"- {CASES[0].name}, {CASES[0].bug.says}: MATCH 7 tensors" in text
+
+
+def test_what_was_found_beside_the_bug_is_told(tmp_path: Path) -> None:
+    store = Store(tmp_path / "raw.jsonl")
+    store.add(CASES[0].name, **_record(elsewhere=["c · param_after_step"]))
+    text = table.text(store)
+    assert f"- {CASES[0].name}, more than the one bug: DIVERGED first at b" in text
+    assert "  - also c · param_after_step\n" in text
