@@ -64,7 +64,10 @@ def test_a_rules_file_that_cannot_be_read_is_refused(
 ) -> None:
     reference = one_tensor(tmp_path)
     absent = tmp_path / "absent.json"
-    check_refused(ttrace("compare", reference, reference, flag, absent), f"{absent}: No such file")
+    check_refused(
+        ttrace("compare", reference, reference, flag, absent),
+        f"{absent}: cannot be read: No such file",
+    )
     done = ttrace("compare", reference, reference, flag, tmp_path)
     check_refused(done, f"{tmp_path}: not a regular file")
     done = ttrace("compare", reference, reference, flag, reference)

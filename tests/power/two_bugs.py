@@ -120,8 +120,8 @@ def main() -> None:
     lines = [
         "# Two bugs in one run",
         "",
-        "By scripts/two_bugs.sh: pairs of bugs of tests/gallery, compared with three noise runs. A bug",
-        "is named if a finding or a second suspect is among the tensors that it makes wrong first.",
+        "By scripts/two_bugs.sh: pairs of bugs of tests/gallery, compared with three noise runs. A",
+        "bug is named if a finding or a second suspect is among the tensors that it makes wrong first.",
         "",
         f"Both are named in {both} of {len(PAIRS)} pairs, neither in {neither}.",
         "",
