@@ -86,6 +86,12 @@ std::string short_number(double value) {
   return text;
 }
 
+std::string nine_digits(double value) {
+  std::array<char, 40> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.9g", value);
+  return buffer.data();
+}
+
 std::string human_bytes(std::uint64_t bytes) {
   if (bytes < 1000) return concat(bytes, " B");
   constexpr std::array<const char*, 6> kUnits{"kB", "MB", "GB", "TB", "PB", "EB"};

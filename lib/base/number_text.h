@@ -10,6 +10,9 @@ namespace ttrace::base {
 // Three significant digits: 0.194, 1.6e+06 as "1.6e6", "nan", "inf".
 std::string short_number(double value);
 
+// Nine significant digits, by which any two single-precision numbers differ: "7.97502041".
+std::string nine_digits(double value);
+
 // "412 B", "1.9 GB" (powers of 1000, as disks are sold and `ls --si` prints).
 std::string human_bytes(std::uint64_t bytes);
 

@@ -207,19 +207,6 @@ std::string shapes_words(const trace::Source& reference, const layout::View& of_
                 side("candidate ", candidate, of_candidate));
 }
 
-std::string rank_words(const std::vector<std::uint64_t>& ranks) {
-  constexpr std::size_t kMostRanks = 8;
-  if (ranks.size() == 1) return concat("rank ", ranks[0]);
-  if (ranks.size() > 2 && ranks.back() - ranks.front() + 1 == ranks.size()) {
-    return concat("ranks ", ranks.front(), " to ", ranks.back());
-  }
-  const std::size_t told = ranks.size() > kMostRanks ? kMostRanks : ranks.size() - 1;
-  std::string text = "ranks ";
-  for (std::size_t i = 0; i < told; ++i) text += concat(i == 0 ? "" : ", ", ranks[i]);
-  return ranks.size() > kMostRanks ? concat(text, " and ", ranks.size() - told, " more")
-                                   : concat(text, " and ", ranks.back());
-}
-
 std::vector<std::uint64_t> ranks_with_error(const report::Result& result) {
   const compare::Measurement& measurement = result.comparison->measurement;
   std::set<std::uint64_t> ranks;

@@ -24,9 +24,6 @@ std::string shapes_words(const trace::Source& reference, const layout::View& of_
 // error.
 std::string where_words(const compare::TensorRef& candidate, const report::Result& result);
 
-// "rank 0", "ranks 0 and 1", "ranks 4 to 7", "ranks 0, 2, 5 and 12 more"; ascending, at least one.
-std::string rank_words(const std::vector<std::uint64_t>& ranks);
-
 // Ranks that hold a part with more than its share of the error; all holders in a replica conflict.
 std::vector<std::uint64_t> ranks_with_error(const report::Result& result);
 

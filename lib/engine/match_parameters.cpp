@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "compare/slice_hashes.h"
+#include "compare/fingerprints.h"
 
 namespace ttrace::engine {
 namespace {

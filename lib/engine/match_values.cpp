@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "compare/sketch.h"
+#include "compare/fingerprints.h"
 
 namespace ttrace::engine {
 namespace {

@@ -1,25 +1,16 @@
 #include "engine/value_words.h"
 
-#include <array>
-#include <cstdio>
 #include <vector>
 
 #include "base/error.h"
 #include "base/number_text.h"
-#include "engine/layout_words.h"
 #include "layout/mesh_map.h"
+#include "layout/unite_words.h"
 
 namespace ttrace::engine {
 namespace {
 
 using base::concat;
-
-// Digits in which single-precision numbers that are not equal differ.
-std::string digits(double value) {
-  std::array<char, 40> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%.9g", value);
-  return buffer.data();
-}
 
 std::string value_of(const compare::TensorRef& tensor, bool exact) {
   const auto reader = tensor.open(compare::Replicas::kFirstOnly);
@@ -31,7 +22,7 @@ std::string value_of(const compare::TensorRef& tensor, bool exact) {
   }
   std::vector<double> value(1);
   reader->read(box, value);
-  return digits(value[0]);
+  return base::nine_digits(value[0]);
 }
 
 // The tensor as `rank` alone has it, of axes that replicate it.
@@ -67,7 +58,7 @@ std::string value_words(const compare::TensorRef& reference, const compare::Tens
     bool first = true;
     for (const std::vector<std::uint64_t>& ranks : measured.replicas.classes) {
       text += concat(first ? "" : ", ", value_of(as_on(candidate, ranks.front()), result.exact),
-                     " on ", rank_words(ranks));
+                     " on ", layout::rank_words(ranks));
       first = false;
     }
     return text;

@@ -1,12 +1,11 @@
 #include "report/parts_json.h"
 
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "base/concat.h"
+#include "base/number_text.h"
 
 namespace ttrace::report {
 
@@ -29,9 +28,7 @@ json number(double value) {
 
 json nine_digits(json value) {
   if (value.is_number_float()) {
-    std::array<char, 32> buffer{};
-    std::snprintf(buffer.data(), buffer.size(), "%.9g", value.get<double>());
-    return std::strtod(buffer.data(), nullptr);
+    return std::strtod(base::nine_digits(value.get<double>()).c_str(), nullptr);
   }
   if (value.is_structured()) {
     for (json& item : value) item = nine_digits(std::move(item));

@@ -1,9 +1,8 @@
 #include "update/setting_differences.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -16,13 +15,10 @@ namespace {
 
 using trace::OptimizerGroup;
 
-// As many digits as tell single-precision numbers apart.
+// As few digits as tell the value, at most nine.
 std::string digits(double value) {
-  std::array<char, 40> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%.9g", value);
-  std::string text = buffer.data();
   const std::string shorter = base::short_number(value);
-  return std::strtod(shorter.c_str(), nullptr) == value ? shorter : text;
+  return std::strtod(shorter.c_str(), nullptr) == value ? shorter : base::nine_digits(value);
 }
 
 bool same(double a, double b) {

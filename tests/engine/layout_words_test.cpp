@@ -143,14 +143,5 @@ TEST_CASE("copies that disagree are told by their coordinates, and all are to be
   CHECK(scene.ranks() == Ranks{0, 1, 2, 3});
 }
 
-TEST_CASE("ranks are told one by one, as a range, or the first of many") {
-  CHECK(rank_words({3}) == "rank 3");
-  CHECK(rank_words({0, 1}) == "ranks 0 and 1");
-  CHECK(rank_words({4, 5, 6, 7}) == "ranks 4 to 7");
-  CHECK(rank_words({0, 2, 5}) == "ranks 0, 2 and 5");
-  CHECK(rank_words({0, 2, 4, 6, 8, 10, 12, 14, 16, 18}) ==
-        "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
-}
-
 }  // namespace
 }  // namespace ttrace::engine

@@ -33,7 +33,7 @@ TEST_CASE("where replicas differ, every class of ranks has its value") {
   candidate.put_shard(entry, 2, {2});
   candidate.put_shard(entry, 3, {2});
   CHECK(values_told(with_loss(2.5), candidate) ==
-        "reference 2.5, candidate 2.5 on ranks 0 and 1, 2 on ranks 2 and 3");
+        "reference 2.5, candidate 2.5 on ranks {0, 1}, 2 on ranks {2, 3}");
 }
 
 TEST_CASE("integers are told in full") {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trace/hdf5/datatype.h"
+#include "trace/hdf5/object_header.h"
 #include "trace/hdf5/raw_range.h"
 
 namespace ttrace::trace::hdf5 {
@@ -36,36 +37,20 @@ constexpr std::size_t kFirstRead = 512;  // holds most headers whole
 constexpr std::uint64_t kLargestBlock = std::uint64_t{1} << 16;
 constexpr std::size_t kMostBlocks = 4;
 
-std::uint64_t number(Bytes bytes, std::size_t at, std::size_t width) {
-  std::uint64_t value = 0;
-  for (std::size_t i = width; i-- > 0;) {
-    value = value << 8 | std::to_integer<std::uint64_t>(bytes[at + i]);
-  }
-  return value;
-}
-
-std::optional<std::vector<std::byte>> read_block(const OpenFile& file, std::uint64_t offset,
-                                                 std::uint64_t bytes, const std::string& what) {
-  if (bytes > kLargestBlock || offset > file.end || bytes > file.end - offset) return std::nullopt;
-  std::vector<std::byte> block(bytes);
-  RawRange{file.descriptor, offset, bytes}.read_all(block, what);
-  return block;
-}
-
 std::optional<tensor::Shape> shape_in(Bytes message) {
   if (message.size() < 4) return std::nullopt;
-  const std::uint64_t version = number(message, 0, 1);
-  const std::uint64_t rank = number(message, 1, 1);
+  const std::uint64_t version = number_at(message, 0, 1);
+  const std::uint64_t rank = number_at(message, 1, 1);
   const std::size_t begin = version == 1 ? 8 : 4;
   // Flags above 1, a permutation, were never used. Version 2 says that a shape is simple (1), a
   // scalar (0) or none (2); version 1 has scalars as rank 0.
-  if ((version != 1 && version != 2) || number(message, 2, 1) > 1 ||
-      (version == 2 && number(message, 3, 1) != (rank == 0 ? 0 : 1)) ||
+  if ((version != 1 && version != 2) || number_at(message, 2, 1) > 1 ||
+      (version == 2 && number_at(message, 3, 1) != (rank == 0 ? 0 : 1)) ||
       rank > tensor::kMostDimensions || message.size() < begin + 8 * rank) {
     return std::nullopt;
   }
   tensor::Shape shape(rank);
-  for (std::size_t d = 0; d < rank; ++d) shape[d] = number(message, begin + 8 * d, 8);
+  for (std::size_t d = 0; d < rank; ++d) shape[d] = number_at(message, begin + 8 * d, 8);
   return shape;
 }
 
@@ -73,10 +58,10 @@ std::optional<tensor::Shape> shape_in(Bytes message) {
 bool agrees(Bytes message, tensor::DType dtype) {
   constexpr std::string_view kName = "ttrace_dtype";
   if (message.size() < 8) return false;
-  const std::uint64_t version = number(message, 0, 1);
-  const std::size_t name_bytes = number(message, 2, 2);
-  const std::size_t type_bytes = number(message, 4, 2);
-  const std::size_t space_bytes = number(message, 6, 2);
+  const std::uint64_t version = number_at(message, 0, 1);
+  const std::size_t name_bytes = number_at(message, 2, 2);
+  const std::size_t type_bytes = number_at(message, 4, 2);
+  const std::size_t space_bytes = number_at(message, 6, 2);
   // Version 1 pads every part to 8 bytes; version 3 says the character set of the name.
   const std::size_t begin = version == 3 ? 9 : 8;
   const auto padded = [&](std::size_t size) { return version == 1 ? (size + 7) / 8 * 8 : size; };
@@ -86,11 +71,11 @@ bool agrees(Bytes message, tensor::DType dtype) {
   const std::string_view name(reinterpret_cast<const char*>(message.data()) + begin, name_bytes);
   if (name.substr(0, name.find('\0')) != kName) return true;
   // A string of fixed length, class 3, its size in the bytes from 4 on.
-  if ((version > 1 && number(message, 1, 1) != 0) || type_bytes < 8 ||
-      (number(message, type, 1) & 0x0f) != 3) {
+  if ((version > 1 && number_at(message, 1, 1) != 0) || type_bytes < 8 ||
+      (number_at(message, type, 1) & 0x0f) != 3) {
     return false;
   }
-  const std::uint64_t length = number(message, type + 4, 4);
+  const std::uint64_t length = number_at(message, type + 4, 4);
   if (length > message.size() - value) return false;
   const std::string_view text(reinterpret_cast<const char*>(message.data()) + value, length);
   return text.substr(0, text.find('\0')) == tensor::dtype_name(dtype);
@@ -107,9 +92,10 @@ struct Found {
 std::optional<std::pair<std::uint64_t, std::uint64_t>> layout_in(Bytes message) {
   constexpr std::uint64_t kContiguous = 1;
   if (message.size() < 18) return std::nullopt;
-  const std::uint64_t version = number(message, 0, 1);
-  if ((version != 3 && version != 4) || number(message, 1, 1) != kContiguous) return std::nullopt;
-  return std::pair(number(message, 2, 8), number(message, 10, 8));
+  const std::uint64_t version = number_at(message, 0, 1);
+  if ((version != 3 && version != 4) || number_at(message, 1, 1) != kContiguous)
+    return std::nullopt;
+  return std::pair(number_at(message, 2, 8), number_at(message, 10, 8));
 }
 
 // False: the header is not of the plain kind.
@@ -150,9 +136,9 @@ struct Block {
 bool take_all(Bytes block, std::uint64_t& left, std::vector<Block>& blocks, Found& found) {
   std::size_t at = 0;
   while (left > 0 && block.size() - at >= kMessagePrefixBytes) {
-    const std::uint64_t kind = number(block, at, 2);
-    const std::size_t size = number(block, at + 2, 2);
-    const std::uint64_t flags = number(block, at + 4, 1);
+    const std::uint64_t kind = number_at(block, at, 2);
+    const std::size_t size = number_at(block, at + 2, 2);
+    const std::uint64_t flags = number_at(block, at + 4, 1);
     at += kMessagePrefixBytes;
     // Flag 1, shared, has the message elsewhere. Constant messages (0) are the rule.
     if (size > block.size() - at || (flags & ~std::uint64_t{1}) != 0) return false;
@@ -164,7 +150,7 @@ bool take_all(Bytes block, std::uint64_t& left, std::vector<Block>& blocks, Foun
       continue;
     }
     if (size < 16) return false;
-    blocks.push_back({number(message, 0, 8), number(message, 8, 8)});
+    blocks.push_back({number_at(message, 0, 8), number_at(message, 8, 8)});
     if (blocks.size() > kMostBlocks) return false;
   }
   return true;
@@ -175,11 +161,11 @@ bool take_all(Bytes block, std::uint64_t& left, std::vector<Block>& blocks, Foun
 std::optional<PlainHeader> read_plain_header(const OpenFile& file, std::uint64_t address,
                                              const std::string& what) {
   if (address > file.end || file.end - address < kPrefixBytes) return std::nullopt;
-  const auto first =
-      read_block(file, address, std::min<std::uint64_t>(kFirstRead, file.end - address), what);
-  if (!first || number(*first, 0, 1) != 1) return std::nullopt;
-  std::uint64_t messages = number(*first, 2, 2);
-  const std::uint64_t bytes = number(*first, 8, 4);
+  const auto first = read_header_bytes(
+      file, address, std::min<std::uint64_t>(kFirstRead, file.end - address), what);
+  if (!first || number_at(*first, 0, 1) != 1) return std::nullopt;
+  std::uint64_t messages = number_at(*first, 2, 2);
+  const std::uint64_t bytes = number_at(*first, 8, 4);
   std::vector<Block> blocks{{address + kPrefixBytes, bytes}};
   Found found;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -188,7 +174,8 @@ std::optional<PlainHeader> read_plain_header(const OpenFile& file, std::uint64_t
       if (!take_all(Bytes(*first).subspan(kPrefixBytes, bytes), messages, blocks, found)) return {};
       continue;
     }
-    const auto more = read_block(file, block.offset, block.bytes, what);
+    if (block.bytes > kLargestBlock) return std::nullopt;
+    const auto more = read_header_bytes(file, block.offset, block.bytes, what);
     if (!more || !take_all(*more, messages, blocks, found)) return std::nullopt;
   }
   if (messages > 0 || !found.dtype || !found.shape || !found.layout) return std::nullopt;

@@ -1,6 +1,5 @@
-#include "compare/slice_hashes.h"
+#include "compare/fingerprints.h"
 
-#include "compare/sketch.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

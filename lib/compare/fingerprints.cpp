@@ -1,6 +1,9 @@
-#include "compare/slice_hashes.h"
+#include "compare/fingerprints.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 
 #include "tensor/round_to.h"
 
@@ -24,6 +27,12 @@ std::uint64_t placed(std::uint64_t bits, std::uint64_t place) {
 }
 
 std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value + 0.0); }
+
+double norm_of(const Sketch& sketch) {
+  double sum = 0;
+  for (const double value : sketch) sum += value * value;
+  return std::sqrt(sum);
+}
 
 }  // namespace
 
@@ -62,6 +71,34 @@ SliceHashes slice_hashes(const TensorRef& tensor, tensor::DType precision) {
   all.push_back(shape.empty() ? scalar : hash_of(hashes.by_dim[0]));
   hashes.whole = hash_of(all);
   return hashes;
+}
+
+Sketch sketch_of(const TensorRef& tensor) {
+  Sketch sketch{};
+  std::uint64_t at = 0;
+  std::vector<double> values;
+  const auto reader = tensor.open(Replicas::kFirstOnly);
+  const tensor::Box whole = tensor::whole(tensor.view->shape);
+  tensor::for_each_slab(whole, kBandElements, [&](const tensor::Box& slab) {
+    values.resize(tensor::volume(slab));
+    reader->read(slab, values);
+    for (const double value : values) {
+      const std::uint64_t hash = mixed(++at * kGolden);
+      sketch[hash % sketch.size()] += (hash >> 63) != 0 ? -value : value;
+    }
+  });
+  return sketch;
+}
+
+double sketch_distance(const Sketch& a, const Sketch& b) {
+  Sketch difference{};
+  for (std::size_t i = 0; i < a.size(); ++i) difference[i] = a[i] - b[i];
+  const double larger = std::max(norm_of(a), norm_of(b));
+  const double distance = norm_of(difference);
+  if (!std::isfinite(larger) || !std::isfinite(distance)) {
+    return std::numeric_limits<double>::infinity();
+  }
+  return larger > 0 ? distance / larger : 0;
 }
 
 }  // namespace ttrace::compare

@@ -1,7 +1,8 @@
-// Fingerprints of a tensor by slices: where one framework has three tensors and another has them in
-// one, the rows say which belong where.
+// Fingerprints by which tensors of two traces are found to be one, each read once: exact ones by
+// slices, and linear sketches of values that agree but for rounding.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +10,8 @@
 
 namespace ttrace::compare {
 
+// Where one framework has three tensors and another has them in one, the rows say which belong
+// where.
 struct SliceHashes {
   std::uint64_t whole = 0;  // of shape and all values
   // by_dim[d][i]: of the values of index i of dimension d, by their places in the other dimensions.
@@ -22,5 +25,16 @@ SliceHashes slice_hashes(const TensorRef& tensor, tensor::DType precision);
 
 // A number for the order of `hashes`.
 std::uint64_t hash_of(const std::vector<std::uint64_t>& hashes);
+
+// Sums of a tensor's values with random signs, whose distance estimates the distance of the
+// tensors.
+using Sketch = std::array<double, 64>;
+
+// Throws an input error if a shard cannot be read.
+Sketch sketch_of(const TensorRef& tensor);
+
+// About ‖a - b‖ over the larger of ‖a‖ and ‖b‖; 0 for two tensors of zeros, infinite if a value is
+// not finite.
+double sketch_distance(const Sketch& a, const Sketch& b);
 
 }  // namespace ttrace::compare
