@@ -1,7 +1,9 @@
 #include "verdict/second_suspects.h"
 
 #include <algorithm>
-#include <map>
+#include <string_view>
+
+#include "verdict/node_index.h"
 
 namespace ttrace::verdict {
 namespace {
@@ -11,36 +13,51 @@ using trace::Kind;
 // What the error of a node may have been carried from; empty if the data flow does not tell.
 class Sources {
  public:
-  Sources(const std::vector<Node>& nodes, const Dataflow& flow) : nodes_(nodes), flow_(flow) {
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      if (nodes[i].key.kind == Kind::kOutput) outputs_.emplace(nodes[i].key, i);
-    }
-  }
+  Sources(const std::vector<Node>& nodes, const Dataflow& flow)
+      : nodes_(nodes), flow_(flow), index_(nodes) {}
 
   std::vector<std::size_t> of(std::size_t node) const {
     std::vector<std::size_t> found = flow_.depends_on[node];
     const bool by_loss_alone = std::all_of(found.begin(), found.end(), [this](std::size_t d) {
       return nodes_[d].key.kind == Kind::kLoss;
     });
-    if (!by_loss_alone) return found;
-    trace::TensorKey value = nodes_[node].key;
-    value.kind = Kind::kOutput;
-    const auto own = outputs_.find(value);
-    if (own == outputs_.end()) return {};
-    bool of_the_loss = false;
-    for (const std::size_t loss : flow_.depends_on[node]) {
-      const std::vector<std::size_t>& made_of = flow_.depends_on[loss];
-      found.insert(found.end(), made_of.begin(), made_of.end());
-      of_the_loss =
-          of_the_loss || std::find(made_of.begin(), made_of.end(), own->second) != made_of.end();
-    }
-    return of_the_loss ? found : std::vector<std::size_t>();
+    if (by_loss_alone) return of_the_loss(node);
+    if (nodes_[node].key.kind == Kind::kGradOutput) add_forward_values(node, found);
+    return found;
   }
 
  private:
+  std::vector<std::size_t> of_the_loss(std::size_t node) const {
+    const trace::TensorKey& key = nodes_[node].key;
+    const std::vector<std::size_t> own = index_.find(key, Kind::kOutput, key.name);
+    std::vector<std::size_t> found = flow_.depends_on[node];
+    bool is_of_the_loss = false;
+    for (const std::size_t loss : flow_.depends_on[node]) {
+      const std::vector<std::size_t>& made_of = flow_.depends_on[loss];
+      found.insert(found.end(), made_of.begin(), made_of.end());
+      is_of_the_loss = is_of_the_loss ||
+                       std::find_first_of(made_of.begin(), made_of.end(), own.begin(), own.end()) !=
+                           made_of.end();
+    }
+    return is_of_the_loss ? found : std::vector<std::size_t>();
+  }
+
+  // A container's own operations use its inputs in backward as well: a mixture of experts returns
+  // gradients in the order of its tokens, and its parts get them in the order of the experts.
+  void add_forward_values(std::size_t node, std::vector<std::size_t>& found) const {
+    for (const std::size_t d : flow_.depends_on[node]) {
+      if (nodes_[d].key.kind != Kind::kGradOutput) continue;
+      const std::string_view module = trace::module_of_value(nodes_[d].key.name);
+      for (const Kind kind : {Kind::kInput, Kind::kOutput}) {
+        const auto values = index_.find_values(nodes_[node].key, kind, module);
+        found.insert(found.end(), values.begin(), values.end());
+      }
+    }
+  }
+
   const std::vector<Node>& nodes_;
   const Dataflow& flow_;
-  std::map<trace::TensorKey, std::size_t> outputs_;
+  NodeIndex index_;
 };
 
 }  // namespace

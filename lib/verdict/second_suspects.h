@@ -30,9 +30,10 @@ struct SecondSuspect {
 
 // Diverged nodes that are not `on_frontier`, whose used share is more than kMostCarried times that
 // of everything they directly depend on. A dependency without a used share may explain anything, so
-// what depends on it is no suspect; nor is what depends on nothing. The loss is a mean, whose error
-// says little of what it was made of: a gradient that is known to follow from it alone is held
-// against what the loss was computed from, too, if that is the gradient's own value, and is no
+// what depends on it is no suspect; nor is what depends on nothing. A gradient that comes back
+// through a module is held against that module's inputs and outputs, too. The loss is a mean, whose
+// error says little of what it was made of: a gradient that is known to follow from it alone is
+// held against what the loss was computed from, too, if that is the gradient's own value, and is no
 // suspect else. In the order of the data flow.
 std::vector<SecondSuspect> second_suspects(const std::vector<Node>& nodes, const Dataflow& flow,
                                            const std::vector<Outcome>& outcomes,

@@ -85,5 +85,20 @@ TEST_CASE("a gradient that follows from the loss is held against the values behi
   CHECK(chain.suspects().empty());
 }
 
+TEST_CASE("a gradient that comes back through a module is held against that module's inputs") {
+  // The choice of experts of a mixture, its gradient, and that of what is computed inside it.
+  Chain chain;
+  chain.nodes = {node("experts[index]", trace::Kind::kInput), node("experts"),
+                 node("experts", trace::Kind::kGradOutput),
+                 node("experts.act", trace::Kind::kGradOutput)};
+  chain.flow.depends_on = {{}, {0}, {1}, {2}};
+  chain.used = {1.5, 2.0, 2.0, 900.0};
+  CHECK(chain.suspects() == Nodes{3});
+  chain.used = {800.0, 2.0, 2.0, 900.0};
+  CHECK(chain.suspects().empty());
+  chain.used = {std::nullopt, 2.0, 2.0, 900.0};  // integers that differ
+  CHECK(chain.suspects().empty());
+}
+
 }  // namespace
 }  // namespace ttrace::verdict
