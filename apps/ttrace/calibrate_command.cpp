@@ -1,10 +1,9 @@
 #include <iostream>
 #include <memory>
 
-#include "base/concat.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "command.h"
 #include "engine/calibrate_traces.h"
 #include "engine/compare_traces.h"
@@ -49,7 +48,7 @@ int run(const Flags& flags) {
     noise.push_back(runs.back().get());
   }
   engine::CalibrationSummary summary;
-  tolerance::Calibration calibration =
+  judge::Calibration calibration =
       engine::calibrate_traces(*reference, noise, flags.threads, summary);
   if (!flags.starter.empty()) {
     const auto good = open_told(flags.starter);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/selection.h"
+#include "comparison/selection.h"
 
 namespace ttrace::app {
 
@@ -36,7 +36,7 @@ struct SelectionFlags {
 
   void add_to(CLI::App& command);
   // Throws a usage error on an unknown kind.
-  engine::Selection selection() const;
+  comparison::Selection selection() const;
 };
 
 }  // namespace ttrace::app

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "command.h"
 #include "comparison.h"
 #include "mpi_compare.h"

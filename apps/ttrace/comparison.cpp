@@ -6,14 +6,13 @@
 #include <set>
 
 #include "base/bytes.h"
-#include "base/concat.h"
 #include "base/input_text.h"
 #include "base/log.h"
-#include "base/number_text.h"
 #include "base/parallel.h"
-#include "compare/kernels/choose_kernel.h"
-#include "engine/map_starter.h"
+#include "base/text.h"
 #include "layout/mesh_map.h"
+#include "mapping/map_starter.h"
+#include "measure/cpu/kernel.h"
 #include "output_file.h"
 #include "progress_display.h"
 #include "version.h"
@@ -67,8 +66,8 @@ void add_rules_in_force(const engine::CompareOptions& options, Facts& facts) {
   if (options.calibration == nullptr) return;
   std::string in_force;
   for (std::size_t i = 0; i < options.calibration->rules.size(); ++i) {
-    const tolerance::PolicyRule& rule = options.calibration->rules[i];
-    if (rule.skip.empty() || !tolerance::skips(rule, options.today)) continue;
+    const judge::PolicyRule& rule = options.calibration->rules[i];
+    if (rule.skip.empty() || !judge::skips(rule, options.today)) continue;
     in_force += base::concat(in_force.empty() ? "" : ", ", i);
   }
   facts.emplace_back("the list of its rules that skip today", in_force);
@@ -81,7 +80,7 @@ void ComparisonFlags::require_not_input(const std::string& output) const {
   if (!truth.empty()) require_not_of_trace(output, truth);
 }
 
-ComparisonFlags flags_of(const report::ComparisonId& id) {
+ComparisonFlags flags_of(const comparison::ComparisonId& id) {
   ComparisonFlags flags;
   flags.pair.reference = id.reference;
   flags.pair.candidate = id.candidate;
@@ -100,21 +99,21 @@ Comparison::Comparison(const ComparisonFlags& flags)
       pair_(flags.pair),
       truth_(flags.truth.empty() ? nullptr : open_told(flags.truth)) {}
 
-report::ComparisonId Comparison::id() const {
+comparison::ComparisonId Comparison::id() const {
   const JudgedPairFlags& pair = flags_.pair;
-  report::ComparisonId id{pair.reference,
-                          pair.candidate,
-                          pair.noise,
-                          pair.tolerance,
-                          pair.layout,
-                          pair.map,
-                          flags_.truth,
-                          pair.selection.only,
-                          pair.selection.skip,
-                          pair.selection.kinds,
-                          pair.selection.steps,
-                          flags_.common,
-                          {}};
+  comparison::ComparisonId id{pair.reference,
+                              pair.candidate,
+                              pair.noise,
+                              pair.tolerance,
+                              pair.layout,
+                              pair.map,
+                              flags_.truth,
+                              pair.selection.only,
+                              pair.selection.skip,
+                              pair.selection.kinds,
+                              pair.selection.steps,
+                              flags_.common,
+                              {}};
   id.facts.emplace_back("the version of ttrace", version());
   add_trace(pair_.reference(), id.facts);
   add_trace(pair_.candidate(), id.facts);
@@ -126,11 +125,12 @@ report::ComparisonId Comparison::id() const {
 }
 
 layout::MapFile Comparison::map_starter() const {
-  return engine::start_map(pair_.reference(), pair_.candidate(), flags_.pair.threads);
+  return mapping::start_map(pair_.reference(), pair_.candidate(), flags_.pair.threads);
 }
 
-report::CompareReport Comparison::run(engine::FinishedWork* work, engine::WorkDivision division,
-                                      const std::atomic<bool>* stop) const {
+comparison::CompareReport Comparison::run(comparison::FinishedWork* work,
+                                          comparison::WorkDivision division,
+                                          const std::atomic<bool>* stop) const {
   engine::CompareOptions options = pair_.options();
   options.truth = truth_.get();
   options.common = flags_.common;
@@ -150,11 +150,11 @@ report::CompareReport Comparison::run(engine::FinishedWork* work, engine::WorkDi
       base::plural(base::resolve_threads(flags_.pair.threads), "thread")));
   const std::unique_ptr<base::Progress> progress = progress_display();
   options.progress = progress.get();
-  report::CompareReport report =
+  comparison::CompareReport report =
       engine::compare_traces(pair_.reference(), pair_.candidate(), pair_.noise(), options);
   report.layout_rules = flags_.pair.layout;
   report.environment.backend = "cpu";
-  report.environment.instruction_set = compare::kernel().isa;
+  report.environment.instruction_set = measure::kernel().isa;
   report.environment.version = version();
   return report;
 }

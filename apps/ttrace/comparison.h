@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "comparison/division.h"
 #include "engine/compare_traces.h"
 #include "judged_pair.h"
 #include "layout/map_file.h"
-#include "report/part_of_work.h"
 
 namespace ttrace::app {
 
@@ -24,7 +24,7 @@ struct ComparisonFlags {
 };
 
 // Flags that ask for the comparison that `id` tells of.
-ComparisonFlags flags_of(const report::ComparisonId& id);
+ComparisonFlags flags_of(const comparison::ComparisonId& id);
 
 class Comparison {
  public:
@@ -32,13 +32,13 @@ class Comparison {
   explicit Comparison(const ComparisonFlags& flags);
 
   // What is asked for, and what the files are now.
-  report::ComparisonId id() const;
+  comparison::ComparisonId id() const;
 
   // Rules to start from where the two are of two implementations of one model.
   layout::MapFile map_starter() const;
 
-  report::CompareReport run(engine::FinishedWork* work, engine::WorkDivision division,
-                            const std::atomic<bool>* stop) const;
+  comparison::CompareReport run(comparison::FinishedWork* work, comparison::WorkDivision division,
+                                const std::atomic<bool>* stop) const;
 
  private:
   const ComparisonFlags& flags_;

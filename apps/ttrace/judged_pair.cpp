@@ -44,7 +44,7 @@ JudgedPair::JudgedPair(const JudgedPairFlags& flags) : flags_(flags), runs_(flag
   for (const auto& run : runs_) noise_.push_back(run.get());
   if (!flags.map.empty()) map_ = layout::parse_map_rules(base::read_text(flags.map), flags.map);
   if (!flags.tolerance.empty()) {
-    calibration_ = tolerance::parse_calibration(base::read_text(flags.tolerance), flags.tolerance);
+    calibration_ = judge::parse_calibration(base::read_text(flags.tolerance), flags.tolerance);
   }
 }
 

@@ -9,8 +9,8 @@
 
 #include "command.h"
 #include "engine/compare_traces.h"
+#include "judge/calibration.h"
 #include "rules_files.h"
-#include "tolerance/calibration.h"
 #include "trace/source.h"
 
 namespace ttrace::app {
@@ -49,7 +49,7 @@ class JudgedPair {
   std::vector<std::unique_ptr<trace::Source>> runs_;
   std::vector<const trace::Source*> noise_;
   std::optional<layout::MapRules> map_;
-  std::optional<tolerance::Calibration> calibration_;
+  std::optional<judge::Calibration> calibration_;
 };
 
 }  // namespace ttrace::app

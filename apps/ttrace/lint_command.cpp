@@ -7,18 +7,16 @@
 
 #include "base/error.h"
 #include "base/input_text.h"
-#include "base/number_text.h"
-#include "base/shortened.h"
 #include "base/strict_json.h"
+#include "base/text.h"
 #include "command.h"
 #include "engine/lint_trace.h"
-#include "engine/write_manifest.h"
 #include "layout/mesh_map.h"
 #include "output_file.h"
 #include "report/wrap.h"
 #include "rules_files.h"
 #include "terminal.h"
-#include "trace/hdf5/rank_parts.h"
+#include "trace/hdf5/reader.h"
 
 namespace ttrace::app {
 namespace {

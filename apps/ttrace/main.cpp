@@ -9,8 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/number_text.h"
-#include "base/system_error.h"
+#include "base/text.h"
 #include "command.h"
 #include "version.h"
 

@@ -6,11 +6,10 @@
 #include <cstdint>
 #include <limits>
 
-#include "base/byte_text.h"
 #include "base/error.h"
-#include "base/number_text.h"
 #include "base/parallel.h"
-#include "trace/hdf5/chunk_memory.h"
+#include "base/text.h"
+#include "trace/hdf5/reader.h"
 
 namespace ttrace::app {
 namespace {

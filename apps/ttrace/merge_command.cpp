@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/new_file.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "command.h"
 #include "engine/merge_trace.h"
 #include "output_file.h"

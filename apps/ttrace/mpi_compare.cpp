@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/strict_json.h"
+#include "report/part_of_work.h"
 
 namespace ttrace::app {
 namespace {
@@ -12,8 +13,8 @@ constexpr char kGoneThrough = 'd';
 constexpr char kInterrupted = 'i';
 
 // Which comparison, whether it went through, and what was measured, line by line.
-std::string text_of(const report::PartOfWork& part) {
-  std::string text = comparison_id_text(part.comparison);
+std::string text_of(const comparison::PartOfWork& part) {
+  std::string text = report::comparison_id_text(part.comparison);
   text += '\n';
   text += part.interrupted ? kInterrupted : kGoneThrough;
   for (const std::string& line : part.measurements) text.append("\n").append(line);
@@ -21,12 +22,12 @@ std::string text_of(const report::PartOfWork& part) {
 }
 
 struct Gathered {
-  engine::FinishedWork work;
-  engine::WorkDivision division;
+  comparison::FinishedWork work;
+  comparison::WorkDivision division;
   bool interrupted = false;
 };
 
-void take(const std::string& text, const report::ComparisonId& mine, Gathered& all) {
+void take(const std::string& text, const comparison::ComparisonId& mine, Gathered& all) {
   const std::string name = base::concat("rank ", all.division.measured_by.size());
   all.division.measured_by.push_back(name);
   std::size_t at = text.find('\n');
@@ -38,7 +39,7 @@ void take(const std::string& text, const report::ComparisonId& mine, Gathered& a
   all.interrupted = all.interrupted || text.at(at + 1) == kInterrupted;
   for (at = text.find('\n', at + 1); at != std::string::npos;) {
     const std::size_t end = text.find('\n', at + 1);
-    all.work.know(engine::parse_finished(std::string_view(text).substr(at + 1, end - at - 1)));
+    all.work.know(comparison::parse_finished(std::string_view(text).substr(at + 1, end - at - 1)));
     at = end;
   }
 }
@@ -59,7 +60,7 @@ int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const Share
   SharedWorkFlags mine = work;
   mine.part = base::concat(me.rank + 1, "/", me.size);
   if (!mine.resume.empty()) mine.resume += base::concat(".rank", me.rank);
-  const report::PartOfWork part = *compared(comparison, mine, true).part;
+  const comparison::PartOfWork part = *compared(comparison, mine, true).part;
 
   const std::vector<std::string> texts = module.gathered(text_of(part));
   if (me.rank != 0) return 0;
@@ -67,7 +68,7 @@ int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const Share
   for (const std::string& text : texts) take(text, part.comparison, all);
   const std::atomic<bool> stop{all.interrupted};
   if (all.interrupted) all.division = {};  // what was not measured is what the report tells
-  report::CompareReport report = comparison.run(&all.work, std::move(all.division), &stop);
+  comparison::CompareReport report = comparison.run(&all.work, std::move(all.division), &stop);
   say_how_to_go_on(work, report);
   return output->write(report);
 }

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/number_text.h"
-#include "base/system_error.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace ttrace::app {
 namespace {

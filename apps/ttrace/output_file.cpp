@@ -7,8 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/number_text.h"
-#include "base/system_error.h"
+#include "base/text.h"
 
 namespace ttrace::app {
 

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <mutex>
 
-#include "base/concat.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "report/progress_text.h"
 
 namespace ttrace::app {

@@ -4,9 +4,10 @@
 
 #include "base/error.h"
 #include "base/input_text.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "command.h"
 #include "comparison.h"
+#include "report/part_of_work.h"
 #include "report_output.h"
 
 namespace ttrace::app {
@@ -20,7 +21,7 @@ struct Flags {
 
 struct PartFile {
   std::string path;
-  report::PartOfWork part;
+  comparison::PartOfWork part;
 };
 
 void require_goes_with(const PartFile& first, const PartFile& other) {
@@ -61,14 +62,14 @@ std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& path
   return parts;
 }
 
-void know_all(const PartFile& file, engine::FinishedWork& work) {
+void know_all(const PartFile& file, comparison::FinishedWork& work) {
   for (std::size_t i = 0; i < file.part.measurements.size(); ++i) {
     const auto refuse = [&](const std::string& why) {
       return base::input_error(file.path, ": /part/measurements/", i, ": ", why);
     };
     bool fresh = false;
     try {
-      fresh = work.know(engine::parse_finished(file.part.measurements[i]));
+      fresh = work.know(comparison::parse_finished(file.part.measurements[i]));
     } catch (const base::Error& error) {
       throw refuse(error.what());
     }
@@ -95,13 +96,13 @@ int run_merge(const Flags& flags) {
     throw base::input_error(first.path, ": does not fit what is there now: ", changed,
                             "; compare again, all parts");
   }
-  engine::FinishedWork work;
-  engine::WorkDivision division;
+  comparison::FinishedWork work;
+  comparison::WorkDivision division;
   for (const auto& [index, file] : parts) {
     know_all(file, work);
     division.measured_by.push_back(file.path);
   }
-  const report::CompareReport report = comparison.run(&work, std::move(division), nullptr);
+  const comparison::CompareReport report = comparison.run(&work, std::move(division), nullptr);
   work.require_all_taken();
   return output.write(report);
 }

@@ -7,10 +7,9 @@
 #include <optional>
 #include <sstream>
 
-#include "base/concat.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "report/json_report.h"
 #include "report/text_report.h"
 #include "terminal.h"
@@ -50,7 +49,7 @@ void ReportFlags::add_to(CLI::App& command) {
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
-int ReportOutput::write(const report::CompareReport& report) {
+int ReportOutput::write(const comparison::CompareReport& report) {
   // Before the answer: a reader that leaves after its first line ends this process. A full disk
   // must not keep the answer back either.
   std::optional<base::Error> unwritten;
@@ -61,13 +60,13 @@ int ReportOutput::write(const report::CompareReport& report) {
   } catch (const base::Error& error) {
     unwritten = error;
   }
-  print_warnings(report.warnings, report.verdict == report::Verdict::kInconclusive);
+  print_warnings(report.warnings, report.verdict == comparison::Verdict::kInconclusive);
   print_text(report);
   if (unwritten) throw *unwritten;
-  return report::exit_code(report.verdict);
+  return comparison::exit_code(report.verdict);
 }
 
-void ReportOutput::print_text(const report::CompareReport& report) const {
+void ReportOutput::print_text(const comparison::CompareReport& report) const {
   const bool to_stderr = is_stdout(flags_.json);
   const int descriptor = to_stderr ? STDERR_FILENO : STDOUT_FILENO;
   std::ostringstream text;
@@ -78,7 +77,7 @@ void ReportOutput::print_text(const report::CompareReport& report) const {
     std::cout.flush();
   } else if (!base::is_quiet()) {
     std::cerr << text.view();
-  } else if (report::exit_code(report.verdict) != 0) {
+  } else if (comparison::exit_code(report.verdict) != 0) {
     // The reason of the exit code: the answer, which ends where the evidence begins.
     const std::string_view all = text.view();
     std::cerr << all.substr(0, std::min(all.find("\n\n") + 1, all.size()));

@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "comparison/result.h"
 #include "output_file.h"
-#include "report/compare_report.h"
 
 namespace ttrace::app {
 
@@ -27,10 +27,10 @@ class ReportOutput {
 
   // Writes all there is to write and returns the exit code. Throws an input error, after the answer
   // is out, if a disk does not take a file.
-  int write(const report::CompareReport& report);
+  int write(const comparison::CompareReport& report);
 
  private:
-  void print_text(const report::CompareReport& report) const;
+  void print_text(const comparison::CompareReport& report) const;
 
   const ReportFlags& flags_;
   OutputFile json_;

@@ -3,10 +3,9 @@
 #include <array>
 #include <ctime>
 
-#include "base/concat.h"
 #include "base/input_text.h"
 #include "base/log.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "layout/layout_rules.h"
 #include "layout/mesh_map.h"
 #include "trace/hdf5/reader.h"

@@ -1,6 +1,6 @@
 #include "base/error.h"
 #include "base/nearest.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "command.h"
 
 namespace ttrace::app {
@@ -12,8 +12,8 @@ void SelectionFlags::add_to(CLI::App& command) {
   command.add_option("--step", steps, "only tensors of this step (repeatable)");
 }
 
-engine::Selection SelectionFlags::selection() const {
-  engine::Selection selection{only, skip, {}, steps};
+comparison::Selection SelectionFlags::selection() const {
+  comparison::Selection selection{only, skip, {}, steps};
   for (const std::string& name : kinds) {
     const auto kind = trace::parse_kind(name);
     if (!kind) {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "command.h"
 #include "engine/selftest_traces.h"
 #include "judged_pair.h"
@@ -31,7 +31,7 @@ int run(const Flags& flags) {
   flags.pair.require_not_input(flags.json);
   OutputFile json(flags.json);
   const JudgedPair pair(flags.pair);
-  report::SelftestReport report =
+  comparison::SelftestReport report =
       engine::selftest_traces(pair.reference(), pair.candidate(), pair.noise(), pair.options());
   report.environment.version = version();
 
@@ -51,11 +51,11 @@ int run(const Flags& flags) {
   if (!to_stderr) {
     std::cout << folded;
     std::cout.flush();
-  } else if (!base::is_quiet() || report::exit_code(report) != 0) {
+  } else if (!base::is_quiet() || comparison::exit_code(report) != 0) {
     std::cerr << folded;
   }
   if (unwritten) throw *unwritten;
-  return report::exit_code(report);
+  return comparison::exit_code(report);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "state_file.h"
 #include "stop_signal.h"
 
@@ -18,7 +18,7 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
   return value;
 }
 
-report::PartNumber part_number(const std::string& text) {
+comparison::PartNumber part_number(const std::string& text) {
   const std::size_t slash = text.find('/');
   if (slash != std::string::npos) {
     const auto index = whole_number(std::string_view(text).substr(0, slash));
@@ -43,17 +43,17 @@ void SharedWorkFlags::add_to(CLI::App& command) {
       ->check(CLI::IsMember({"auto", "off"}));
 }
 
-void say_how_to_go_on(const SharedWorkFlags& flags, report::CompareReport& report) {
+void say_how_to_go_on(const SharedWorkFlags& flags, comparison::CompareReport& report) {
   if (!report.interrupted) return;
   report.why += flags.resume.empty() ? "; with --resume STATE it could go on from there"
                                      : "; the same command goes on from there";
 }
 
-report::CompareReport compared(const Comparison& comparison, const SharedWorkFlags& flags,
-                               bool for_merge) {
-  engine::WorkDivision division;
+comparison::CompareReport compared(const Comparison& comparison, const SharedWorkFlags& flags,
+                                   bool for_merge) {
+  comparison::WorkDivision division;
   if (!flags.part.empty()) division.part = part_number(flags.part);
-  report::ComparisonId id;
+  comparison::ComparisonId id;
   if (!flags.resume.empty() || division.part) id = comparison.id();
 
   const StopSignal stop;
@@ -63,13 +63,13 @@ report::CompareReport compared(const Comparison& comparison, const SharedWorkFla
     state.emplace(flags.resume, id);
     on_line = [&state](const std::string& line) { state->append(line); };
   }
-  engine::FinishedWork work(on_line, division.part && for_merge);
+  comparison::FinishedWork work(on_line, division.part && for_merge);
   if (state) state->load(work);
-  report::CompareReport report = comparison.run(&work, division, &stop.flag());
+  comparison::CompareReport report = comparison.run(&work, division, &stop.flag());
   say_how_to_go_on(flags, report);
   if (division.part) {
-    report.part = report::PartOfWork{*division.part, report.interrupted.has_value(), std::move(id),
-                                     work.lines()};
+    report.part = comparison::PartOfWork{*division.part, report.interrupted.has_value(),
+                                         std::move(id), work.lines()};
   }
   return report;
 }

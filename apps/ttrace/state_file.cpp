@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/new_file.h"
 #include "base/strict_json.h"
-#include "base/system_error.h"
+#include "report/part_of_work.h"
 
 namespace ttrace::app {
 namespace {
@@ -19,9 +19,9 @@ namespace {
 constexpr std::string_view kStateSchema = "ttrace.state/2";
 constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
 
-std::string header_of(const report::ComparisonId& id) {
-  return base::concat("{\"schema\":\"", kStateSchema, "\",\"comparison\":", comparison_id_text(id),
-                      "}\n");
+std::string header_of(const comparison::ComparisonId& id) {
+  return base::concat("{\"schema\":\"", kStateSchema,
+                      "\",\"comparison\":", report::comparison_id_text(id), "}\n");
 }
 
 base::Error no_state(const std::string& path) {
@@ -32,7 +32,7 @@ base::Error no_state(const std::string& path) {
 
 // Throws if the header is not that of this comparison.
 void require_same(const std::string& path, const std::string& header,
-                  const report::ComparisonId& id) {
+                  const comparison::ComparisonId& id) {
   std::optional<base::JsonDocument> document;
   try {
     document.emplace(header, path);
@@ -51,7 +51,8 @@ void require_same(const std::string& path, const std::string& header,
 
 }  // namespace
 
-StateFile::StateFile(std::string path, const report::ComparisonId& id) : path_(std::move(path)) {
+StateFile::StateFile(std::string path, const comparison::ComparisonId& id)
+    : path_(std::move(path)) {
   open_and_lock();
   std::string text;
   std::string buffer(kReadAtOnce, '\0');
@@ -112,14 +113,14 @@ void StateFile::write_header(const std::string& header) {
   write(header);
 }
 
-void StateFile::load(engine::FinishedWork& work) {
+void StateFile::load(comparison::FinishedWork& work) {
   std::size_t number = 2;
   for (std::size_t at = 0; at < lines_.size(); ++number) {
     const std::size_t end = lines_.find('\n', at);
     try {
-      engine::Finished finished =
-          engine::parse_finished(std::string_view(lines_).substr(at, end - at));
-      if (engine::problem_of(finished).empty()) work.know(std::move(finished));
+      comparison::Finished finished =
+          comparison::parse_finished(std::string_view(lines_).substr(at, end - at));
+      if (comparison::problem_of(finished).empty()) work.know(std::move(finished));
     } catch (const base::Error& error) {
       throw base::input_error(path_, ": line ", number, " ", error.what(),
                               "; remove the file to begin anew");

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "engine/finished_work.h"
-#include "report/part_of_work.h"
+#include "comparison/checkpoint.h"
+#include "comparison/division.h"
 
 namespace ttrace::app {
 
@@ -12,14 +12,14 @@ class StateFile {
  public:
   // Opens the file, or makes a new one. Throws an input error if it is of another comparison, no
   // state at all, in use by another process, or cannot be written.
-  StateFile(std::string path, const report::ComparisonId& id);
+  StateFile(std::string path, const comparison::ComparisonId& id);
   ~StateFile();
   StateFile(const StateFile&) = delete;
   StateFile& operator=(const StateFile&) = delete;
 
   // Tells `work` what is in the file, but for what could not be read: that is tried again. What a
   // killed process wrote of its last line is cut off. Throws an input error on a damaged line.
-  void load(engine::FinishedWork& work);
+  void load(comparison::FinishedWork& work);
 
   // Not thread-safe. Written at once: a killed process loses nothing that it had finished. If the
   // disk does not take it, a warning says so, once, and nothing is written any more.

@@ -1,11 +1,10 @@
 #include <iostream>
 
-#include "base/concat.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "command.h"
-#include "compare/kernels/choose_kernel.h"
+#include "measure/cpu/kernel.h"
 #include "memory_limit.h"
 #include "supervise.h"
 #include "unknown_words.h"
@@ -36,7 +35,7 @@ void add_top_level_flags(CLI::App& app) {
       "-v,--verbose", [] { base::set_log_level(base::LogLevel::kVerbose); },
       "more about what is done, on stderr");
   app.add_option_function<std::string>(
-      "--isa", [](const std::string& isa) { compare::choose_kernel(isa); },
+      "--isa", [](const std::string& isa) { measure::choose_kernel(isa); },
       base::concat("instruction set of the sums, which never depend on it (default: the fastest; ",
                    instruction_sets(), ")"));
   app.add_option_function<std::string>(

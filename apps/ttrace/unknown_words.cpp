@@ -1,7 +1,7 @@
 #include "unknown_words.h"
 
-#include "base/concat.h"
 #include "base/nearest.h"
+#include "base/text.h"
 
 namespace ttrace::app {
 namespace {

@@ -1,9 +1,9 @@
 #include "version.h"
 
-#include "base/concat.h"
-#include "compare/kernels/choose_kernel.h"
+#include "base/text.h"
+#include "measure/cpu/kernel.h"
 #include "mpi_ranks.h"
-#include "trace/hdf5/library_version.h"
+#include "trace/hdf5/reader.h"
 
 namespace ttrace::app {
 
@@ -11,7 +11,7 @@ std::string version() { return TTRACE_VERSION; }
 
 std::string instruction_sets() {
   std::string names;
-  for (const compare::Kernel* kernel : compare::usable_kernels()) {
+  for (const measure::Kernel* kernel : measure::usable_kernels()) {
     names += (names.empty() ? "" : ", ") + std::string(kernel->isa);
   }
   return names;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/concat.h"
+#include "base/text.h"
 
 namespace ttrace::base {
 
@@ -46,5 +46,15 @@ template <typename... Parts>
 Error internal_error(const Parts&... parts) {
   return {ErrorKind::kInternal, concat("defect in ttrace: ", parts..., "; please report it")};
 }
+
+// What the system refused, in words that name the way out.
+
+// The reason of a failed open or read, and of a failed open, write or rename, by its errno:
+// "permission denied: this user may not read it". No way out is known for most: the system's words.
+std::string reading_problem(int error);
+std::string writing_problem(int error);
+
+// For a process that got no memory.
+std::string out_of_memory_words();
 
 }  // namespace ttrace::base

@@ -8,8 +8,7 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "base/number_text.h"
-#include "base/system_error.h"
+#include "base/text.h"
 
 namespace ttrace::base {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "base/shortened.h"
+#include "base/text.h"
 
 namespace ttrace::base {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "base/concat.h"
+#include "base/text.h"
 
 namespace ttrace::base {
 namespace {

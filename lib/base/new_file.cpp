@@ -14,7 +14,6 @@
 #include <random>
 
 #include "base/error.h"
-#include "base/system_error.h"
 
 namespace ttrace::base {
 namespace {

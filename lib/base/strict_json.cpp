@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/number_text.h"
+#include "base/text.h"
 
 namespace ttrace::base {
 namespace {

@@ -5,16 +5,14 @@
 #include <map>
 #include <optional>
 
-#include "base/concat.h"
 #include "base/error.h"
-#include "base/number_text.h"
 #include "base/parallel.h"
-#include "engine/noise_runs.h"
-#include "engine/noise_source.h"
-#include "engine/open_checks.h"
-#include "engine/pairing.h"
-#include "engine/tensors_of.h"
-#include "tolerance/coherence.h"
+#include "base/text.h"
+#include "comparison/noise_runs.h"
+#include "comparison/noise_source.h"
+#include "comparison/pairing.h"
+#include "comparison/run_facts.h"
+#include "judge/coherence.h"
 
 namespace ttrace::engine {
 namespace {
@@ -23,13 +21,13 @@ constexpr double kChaotic = 0.5;  // ‖R' - R‖ / ‖R‖ from which a tensor'
 constexpr double kStarterRoom = 1.5;
 
 void require_complete(const trace::Source& source) {
-  const std::vector<std::string> lost = lost_ranks_of(source).problems;
+  const std::vector<std::string> lost = comparison::lost_ranks_of(source).problems;
   if (lost.empty()) return;
   throw base::input_error(lost.front(), "; a calibration needs whole runs");
 }
 
 // What the summary tells of one tensor.
-void count(const trace::TensorKey& key, const tolerance::NoiseEstimate& noise,
+void count(const trace::TensorKey& key, const judge::NoiseEstimate& noise,
            CalibrationSummary& summary, std::vector<double>& relative, std::string& first_chaotic) {
   const double norm = noise.norm();
   if (norm == 0) ++summary.silent;
@@ -57,31 +55,32 @@ void warn(const std::string& first_chaotic, CalibrationSummary& summary) {
 
 }  // namespace
 
-tolerance::Calibration calibrate_traces(const trace::Source& reference,
-                                        const std::vector<const trace::Source*>& runs,
-                                        unsigned threads, CalibrationSummary& summary) {
+judge::Calibration calibrate_traces(const trace::Source& reference,
+                                    const std::vector<const trace::Source*>& runs, unsigned threads,
+                                    CalibrationSummary& summary) {
   const auto side = [](const trace::Source& source) {
-    require_sound_layouts(source);
+    comparison::require_sound_layouts(source);
     require_complete(source);
-    return Side{&source, tensors_of(source.manifest())};
+    return comparison::Side{&source, comparison::tensors_of(source.manifest())};
   };
-  const Side reference_side = side(reference);
-  NoiseRuns checked = check_noise_runs(reference, reference, runs);
+  const comparison::Side reference_side = side(reference);
+  comparison::NoiseRuns checked = comparison::check_noise_runs(reference, reference, runs);
   summary.warnings = std::move(checked.warnings);
-  std::vector<Side> sides;
+  std::vector<comparison::Side> sides;
   for (const trace::Source* run : checked.runs) sides.push_back(side(*run));
-  const std::vector<Pair> pairs = pair_traces(reference_side, reference_side, sides);
-  const NoiseSource source(reference.manifest(), nullptr);
-  std::vector<std::optional<tolerance::NoiseEstimate>> found(pairs.size());
+  const std::vector<comparison::Pair> pairs =
+      comparison::pair_traces(reference_side, reference_side, sides);
+  const comparison::NoiseSource source(reference.manifest(), nullptr);
+  std::vector<std::optional<judge::NoiseEstimate>> found(pairs.size());
   base::parallel_for(pairs.size(), threads, [&](std::size_t i) {
     std::uint64_t bytes = 0;
     found[i] = source.of(reference, pairs[i], bytes);
   });
 
-  tolerance::Calibration calibration;
+  judge::Calibration calibration;
   calibration.reference = reference.path();
   for (const trace::Source* run : checked.runs) calibration.runs.push_back(run->path());
-  NoiseDifferences differences(reference.manifest());
+  comparison::NoiseDifferences differences(reference.manifest());
   std::vector<double> relative;
   std::string first_chaotic;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -95,7 +94,7 @@ tolerance::Calibration calibrate_traces(const trace::Source& reference,
     differences.add(pairs[i], found[i]->norms);
     count(view.key, *found[i], summary, relative, first_chaotic);
     calibration.tensors.emplace(
-        view.key, tolerance::CalibratedTensor{view.dtype, view.shape, std::move(*found[i])});
+        view.key, judge::CalibratedTensor{view.dtype, view.shape, std::move(*found[i])});
   }
   if (calibration.tensors.empty()) {
     throw base::input_error(reference.path(),
@@ -112,25 +111,25 @@ tolerance::Calibration calibrate_traces(const trace::Source& reference,
   return calibration;
 }
 
-tolerance::Policy starter_rules(const report::CompareReport& report) {
+judge::Policy starter_rules(const comparison::CompareReport& report) {
   std::map<std::pair<std::string, trace::Kind>, double> needed;
-  for (const report::Result& result : report.results) {
-    if (result.outcome != verdict::Outcome::kDiverged || !result.comparison || result.exact) {
+  for (const comparison::Result& result : report.results) {
+    if (result.outcome != judge::Outcome::kDiverged || !result.comparison || result.exact) {
       continue;
     }
-    const report::Comparison& comparison = *result.comparison;
-    const double multiplier = report::passing_multiplier(comparison);
-    double& most = needed[{tolerance::name_pattern(result.key.name), result.key.kind}];
+    const comparison::Comparison& comparison = *result.comparison;
+    const double multiplier = comparison::passing_multiplier(comparison);
+    double& most = needed[{judge::name_pattern(result.key.name), result.key.kind}];
     most = std::max(most, multiplier);
   }
-  tolerance::Policy rules;
+  judge::Policy rules;
   for (const auto& [what, multiplier] : needed) {
     // What no multiplier lets pass needs a decision of a person, not a number.
     if (!std::isfinite(multiplier)) continue;
-    tolerance::PolicyRule rule;
+    judge::PolicyRule rule;
     rule.names = {what.first};
     rule.kinds = {what.second};
-    rule.multiplier = tolerance::three_digits_up(kStarterRoom * multiplier);
+    rule.multiplier = judge::three_digits_up(kStarterRoom * multiplier);
     rules.push_back(std::move(rule));
   }
   return rules;

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "report/compare_report.h"
-#include "tolerance/calibration.h"
+#include "comparison/result.h"
+#include "judge/calibration.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
@@ -22,13 +22,13 @@ struct CalibrationSummary {
 // Reads the reference and the runs once, in bounded memory. Throws an input error if a run has
 // another shape or type for a tensor, if there is no tensor to calibrate, and if a shard of the
 // reference or of a run cannot be read: tolerances are not made of half a run.
-tolerance::Calibration calibrate_traces(const trace::Source& reference,
-                                        const std::vector<const trace::Source*>& runs,
-                                        unsigned threads, CalibrationSummary& summary);
+judge::Calibration calibrate_traces(const trace::Source& reference,
+                                    const std::vector<const trace::Source*>& runs, unsigned threads,
+                                    CalibrationSummary& summary);
 
 // Rules that would let a run pass that is known to be good: for every tensor beyond its tolerance a
 // pattern (numbers of layers and experts as `*`), its kind, and half again the multiplier that the
 // worst of them needs. `report` is the comparison of the reference with the good run.
-tolerance::Policy starter_rules(const report::CompareReport& report);
+judge::Policy starter_rules(const comparison::CompareReport& report);
 
 }  // namespace ttrace::engine

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/progress.h"
-#include "engine/finished_work.h"
-#include "engine/pairing.h"
-#include "engine/prepare_work.h"
-#include "engine/selection.h"
+#include "comparison/checkpoint.h"
+#include "comparison/division.h"
+#include "comparison/pairing.h"
+#include "comparison/result.h"
+#include "comparison/selection.h"
+#include "judge/calibration.h"
 #include "layout/map_rules.h"
-#include "report/compare_report.h"
-#include "tolerance/calibration.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
@@ -21,23 +21,24 @@ namespace ttrace::engine {
 // The pairs and what was measured of them, before tolerances are settled and the noise by cell is
 // let go of: results[i] belongs to pairs[i].
 struct Measured {
-  const std::vector<Pair>& pairs;
-  const std::vector<report::Result>& results;
+  const std::vector<comparison::Pair>& pairs;
+  const std::vector<comparison::Result>& results;
 };
 
 struct CompareOptions {
-  Selection selection;
+  comparison::Selection selection;
   unsigned threads = 0;  // 0: one per core
   std::optional<layout::MapRules> map = std::nullopt;
   bool common = false;  // judge what both sides have, and leave out the rest
-  const tolerance::Calibration* calibration = nullptr;
+  const judge::Calibration* calibration = nullptr;
   std::string calibration_file = "";  // what it was read from, for messages
   std::string today = "";             // "2026-11-21": rules that skip may end on a day
   std::function<void(const Measured&)> on_measured = nullptr;  // called once, if given
   bool all_slices = false;  // keep every part that is beyond its tolerance, not the worst 16
   const trace::Source* truth = nullptr;  // the reference in higher precision: a second opinion
-  WorkDivision division = {};
-  FinishedWork* work = nullptr;  // what need not be measured, and who is told what has been
+  comparison::WorkDivision division = {};
+  comparison::FinishedWork* work =
+      nullptr;  // what need not be measured, and who is told what has been
   base::Progress* progress = nullptr;
   const std::atomic<bool>* stop = nullptr;  // once true, the report is made of what is there
 };
@@ -47,8 +48,9 @@ struct CompareOptions {
 // selection matches nothing, an input error if a manifest contradicts itself or the map does not
 // fit. A tensor or rank that cannot be read is an outcome, not an error. Everything but
 // `environment` is the same for every number of threads.
-report::CompareReport compare_traces(const trace::Source& reference, const trace::Source& candidate,
-                                     const std::vector<const trace::Source*>& noise,
-                                     const CompareOptions& options);
+comparison::CompareReport compare_traces(const trace::Source& reference,
+                                         const trace::Source& candidate,
+                                         const std::vector<const trace::Source*>& noise,
+                                         const CompareOptions& options);
 
 }  // namespace ttrace::engine

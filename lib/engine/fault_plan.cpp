@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/concat.h"
+#include "base/text.h"
 #include "layout/axis_view.h"
 
 namespace ttrace::engine {
 namespace {
 
-using compare::Fault;
-using compare::Region;
-using report::FaultKind;
+using comparison::FaultKind;
+using measure::Fault;
+using measure::Region;
 
 constexpr std::uint64_t kParts = 16;  // a fault in a part is in one of so many
 
@@ -44,7 +44,7 @@ void plan_scaled(const layout::View& view, PlannedFault& into) {
   set_storage(view, into.fault);
 }
 
-void plan_part_scaled(const Pair& pair, PlannedFault& into) {
+void plan_part_scaled(const comparison::Pair& pair, PlannedFault& into) {
   const layout::View& view = *pair.candidate;
   plan_scaled(view, into);
   if (!into.problem.empty()) return;
@@ -69,7 +69,7 @@ bool same_extents(const Region& a, const Region& b) {
                     [](const auto& x, const auto& y) { return x.extent == y.extent; });
 }
 
-void swap_regions(const Region& a, const Region& b, const compare::TensorRef& tensor,
+void swap_regions(const Region& a, const Region& b, const measure::TensorRef& tensor,
                   PlannedFault& into) {
   for (std::size_t i = 0; i < a.boxes.size(); ++i) {
     into.fault.moves.push_back({a.boxes[i], b.boxes[i].origin});
@@ -79,8 +79,8 @@ void swap_regions(const Region& a, const Region& b, const compare::TensorRef& te
   into.what = base::concat("those of ranks ", a.ranks.front(), " and ", b.ranks.front());
 }
 
-void plan_swapped(const compare::TensorRef& tensor, PlannedFault& into) {
-  const std::vector<Region> regions = tensor.open(compare::Replicas::kFirstOnly)->regions();
+void plan_swapped(const measure::TensorRef& tensor, PlannedFault& into) {
+  const std::vector<Region> regions = tensor.open(measure::Replicas::kFirstOnly)->regions();
   for (std::size_t i = 0; i < regions.size(); ++i) {
     for (std::size_t j = i + 1; j < regions.size(); ++j) {
       if (regions[i].ranks.empty() || regions[j].ranks.empty()) continue;
@@ -126,15 +126,16 @@ std::tuple<int, std::uint64_t, std::uint64_t> closeness(const trace::TensorKey& 
 
 }  // namespace
 
-FaultPlanner::FaultPlanner(const trace::Source& candidate, const std::vector<Pair>& pairs)
+FaultPlanner::FaultPlanner(const trace::Source& candidate,
+                           const std::vector<comparison::Pair>& pairs)
     : candidate_(candidate) {
-  for (const Pair& pair : pairs) {
+  for (const comparison::Pair& pair : pairs) {
     if (pair.candidate == nullptr) continue;
     series_[{pair.key.kind, pair.key.name, pair.key.call, pair.key.copy}].push_back(pair.candidate);
   }
 }
 
-void FaultPlanner::plan_dropped(const Pair& pair, PlannedFault& into) const {
+void FaultPlanner::plan_dropped(const comparison::Pair& pair, PlannedFault& into) const {
   into.problem = "no sum over ranks";
   const auto* stored = std::get_if<layout::Stored>(&pair.candidate->how);
   if (stored == nullptr) return;
@@ -151,7 +152,7 @@ void FaultPlanner::plan_dropped(const Pair& pair, PlannedFault& into) const {
     if (partial->reduction == trace::Reduction::kMean) rest->scale *= (count - 1) / count;
     auto view = std::make_shared<layout::View>(*pair.candidate);
     view->how = layout::Stored{std::move(rest)};
-    into.fault.source = compare::TensorRef{&candidate_, std::move(view)};
+    into.fault.source = measure::TensorRef{&candidate_, std::move(view)};
     into.fault.moves = {
         {tensor::whole(pair.candidate->shape), tensor::Shape(pair.candidate->shape.size(), 0)}};
     into.what = base::concat("that of ", *axis.name, " ", axis.held.back());
@@ -160,7 +161,7 @@ void FaultPlanner::plan_dropped(const Pair& pair, PlannedFault& into) const {
   }
 }
 
-void FaultPlanner::plan_stale(const Pair& pair, PlannedFault& into) const {
+void FaultPlanner::plan_stale(const comparison::Pair& pair, PlannedFault& into) const {
   const trace::TensorKey& key = pair.key;
   layout::ViewPtr best;
   const auto offer = [&](const layout::ViewPtr& view) {
@@ -184,16 +185,16 @@ void FaultPlanner::plan_stale(const Pair& pair, PlannedFault& into) const {
     into.problem = "no other micro-batch or step";
     return;
   }
-  into.fault.source = compare::TensorRef{&candidate_, best};
+  into.fault.source = measure::TensorRef{&candidate_, best};
   into.fault.moves = {
       {tensor::whole(pair.candidate->shape), tensor::Shape(pair.candidate->shape.size(), 0)}};
   into.what = base::concat("that of ", to_string(best->key));
 }
 
-std::vector<PlannedFault> FaultPlanner::plan(const Pair& pair,
-                                             const compare::TensorRef& tensor) const {
+std::vector<PlannedFault> FaultPlanner::plan(const comparison::Pair& pair,
+                                             const measure::TensorRef& tensor) const {
   std::vector<PlannedFault> faults;
-  for (const FaultKind kind : report::kAllFaults) {
+  for (const FaultKind kind : comparison::kAllFaults) {
     PlannedFault planned;
     planned.kind = kind;
     switch (kind) {

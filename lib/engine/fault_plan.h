@@ -6,16 +6,16 @@
 #include <tuple>
 #include <vector>
 
-#include "compare/fault.h"
-#include "engine/pairing.h"
-#include "report/selftest_report.h"
+#include "comparison/pairing.h"
+#include "comparison/selftest_report.h"
+#include "measure/fault.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
 
 struct PlannedFault {
-  report::FaultKind kind = report::FaultKind::kScaled;
-  compare::Fault fault;  // with sizes: of factor 2, the largest
+  comparison::FaultKind kind = comparison::FaultKind::kScaled;
+  measure::Fault fault;  // with sizes: of factor 2, the largest
   std::string what;      // where it is, for people
   std::string problem;   // why there is no such fault, or empty
 };
@@ -23,18 +23,19 @@ struct PlannedFault {
 class FaultPlanner {
  public:
   // Both must outlive the planner.
-  FaultPlanner(const trace::Source& candidate, const std::vector<Pair>& pairs);
+  FaultPlanner(const trace::Source& candidate, const std::vector<comparison::Pair>& pairs);
 
-  // One of each kind, in the order of report::kAllFaults. `tensor`: the pair's candidate, perhaps
-  // held in memory. Places are fixed by the key and the shape alone. Throws an input error if a
-  // layout cannot be resolved.
-  std::vector<PlannedFault> plan(const Pair& pair, const compare::TensorRef& tensor) const;
+  // One of each kind, in the order of comparison::kAllFaults. `tensor`: the pair's candidate,
+  // perhaps held in memory. Places are fixed by the key and the shape alone. Throws an input error
+  // if a layout cannot be resolved.
+  std::vector<PlannedFault> plan(const comparison::Pair& pair,
+                                 const measure::TensorRef& tensor) const;
 
  private:
   using Series = std::tuple<trace::Kind, std::string, std::uint64_t, std::uint64_t>;
 
-  void plan_dropped(const Pair& pair, PlannedFault& into) const;
-  void plan_stale(const Pair& pair, PlannedFault& into) const;
+  void plan_dropped(const comparison::Pair& pair, PlannedFault& into) const;
+  void plan_stale(const comparison::Pair& pair, PlannedFault& into) const;
 
   const trace::Source& candidate_;
   std::map<Series, std::vector<layout::ViewPtr>> series_;  // equal but for step and micro-batch

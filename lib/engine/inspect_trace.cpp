@@ -6,11 +6,10 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/number_text.h"
-#include "compare/logical_tensor.h"
-#include "engine/layout_words.h"
-#include "engine/open_checks.h"
-#include "engine/run_facts.h"
+#include "base/text.h"
+#include "comparison/run_facts.h"
+#include "localize/describe_layout.h"
+#include "measure/logical_tensor.h"
 
 namespace ttrace::engine {
 namespace {
@@ -21,7 +20,7 @@ using base::printable;
 constexpr std::uint64_t kSlabElements = std::uint64_t{1} << 18;
 
 std::string values_words(const trace::Source& source, const trace::TensorEntry& entry) {
-  compare::LogicalTensor logical(source, entry);
+  measure::LogicalTensor logical(source, entry);
   double square = 0;
   double smallest = std::numeric_limits<double>::infinity();
   double largest = -smallest;
@@ -47,7 +46,7 @@ std::string values_words(const trace::Source& source, const trace::TensorEntry& 
 }
 
 void write_summary(const trace::Source& source, std::ostream& out) {
-  const report::TraceFacts facts = facts_of(source);
+  const comparison::TraceFacts facts = comparison::facts_of(source);
   const trace::Manifest& manifest = source.manifest();
   const trace::RunFacts& run = manifest.run;
   out << printable(facts.path) << ": " << base::plural(manifest.tensors.size(), "tensor") << ", "
@@ -88,16 +87,16 @@ void write_summary(const trace::Source& source, std::ostream& out) {
 
 }  // namespace
 
-void inspect_trace(const trace::Source& source, const Selection& selection, bool values,
+void inspect_trace(const trace::Source& source, const comparison::Selection& selection, bool values,
                    std::ostream& out) {
-  require_sound_layouts(source);
+  comparison::require_sound_layouts(source);
   std::vector<const trace::TensorEntry*> entries;
   std::vector<trace::TensorKey> keys;
   for (const trace::TensorEntry& entry : source.manifest().tensors) {
     keys.push_back(entry.key);
     if (selection.selects(entry.key)) entries.push_back(&entry);
   }
-  require_matches(selection, keys);
+  comparison::require_matches(selection, keys);
   write_summary(source, out);
   std::stable_sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) {
     constexpr auto kLast = std::numeric_limits<std::uint64_t>::max();
@@ -107,7 +106,7 @@ void inspect_trace(const trace::Source& source, const Selection& selection, bool
   out << "\n";
   for (const trace::TensorEntry* entry : entries) {
     out << "  " << printable(to_string(entry->key)) << "  " << dtype_short_name(entry->dtype)
-        << "  " << printable(merged_words(source, *entry));
+        << "  " << printable(localize::merged_words(source, *entry));
     if (entry->computed_in) out << ", computed in " << dtype_short_name(*entry->computed_in);
     if (entry->scale != 1) out << ", scale " << base::short_number(entry->scale);
     if (values) {

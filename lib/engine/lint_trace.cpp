@@ -4,13 +4,14 @@
 #include <set>
 
 #include "base/error.h"
-#include "compare/resolved_plan.h"
-#include "compare/shard_reader.h"
-#include "engine/open_checks.h"
+#include "base/text.h"
+#include "comparison/run_facts.h"
 #include "layout/absent_parts.h"
+#include "layout/manifest_merge.h"
 #include "layout/mesh_map.h"
 #include "layout/plan.h"
-#include "verdict/phase.h"
+#include "localize/phase.h"
+#include "measure/shard_reader.h"
 
 namespace ttrace::engine {
 namespace {
@@ -56,7 +57,7 @@ void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& l
   for (const trace::TensorEntry& entry : source.manifest().tensors) {
     layout::Plan plan;
     try {
-      plan = compare::resolved_plan(source, entry);
+      plan = measure::resolved_plan(source, entry);
     } catch (const base::Error& error) {
       if (error.kind() != base::ErrorKind::kInput) throw;
       // Everything else is told by the layout check.
@@ -69,7 +70,7 @@ void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& l
           if (lost.contains(rank) || has(entry.absent_on, rank)) continue;
           ++result.datasets;
           try {
-            const compare::ShardReader reader(source, entry, rank, block.held);
+            const measure::ShardReader reader(source, entry, rank, block.held);
           } catch (const base::Error& error) {
             if (error.kind() != base::ErrorKind::kInput) throw;
             result.findings.emplace_back(error.what());
@@ -106,6 +107,43 @@ LintResult lint_trace(const trace::Source& source, const LintOptions& options) {
   }
   lint_datasets(source, lost, result);
   return result;
+}
+
+RebuiltManifest rebuild_manifest(const std::string& run, const std::vector<std::uint64_t>& ranks,
+                                 const std::function<trace::Manifest(std::uint64_t)>& part_of) {
+  if (ranks.empty()) {
+    throw base::input_error(run,
+                            ": no rank_*.h5 in it, so there is nothing to rebuild manifest.json "
+                            "from; give the directory that the job wrote its rank files to");
+  }
+  RebuiltManifest rebuilt;
+  layout::ManifestUnion all;
+  for (const std::uint64_t rank : ranks) {
+    try {
+      all.add(rank, part_of(rank));
+      ++rebuilt.parts;
+    } catch (const base::Error& error) {
+      if (error.kind() != base::ErrorKind::kInput) throw;
+      rebuilt.findings.emplace_back(error.what());
+    }
+  }
+  if (rebuilt.parts == 0) {
+    throw base::input_error(run, ": no part of the manifest in ",
+                            base::plural(ranks.size(), "rank file"), ": ", rebuilt.findings[0]);
+  }
+  try {
+    layout::United united = all.finish();
+    rebuilt.ranks = layout::ranks_of(united.manifest).size();
+    for (const std::string& finding : united.findings) {
+      rebuilt.findings.push_back(base::concat(run, ": ", finding));
+    }
+    rebuilt.text = trace::manifest_text(united.manifest);
+  } catch (const base::Error& error) {
+    throw error.in(run);
+  }
+  // Nothing is put in place that could not be read again.
+  trace::parse_manifest(rebuilt.text, base::concat(run, ": the rebuilt manifest"));
+  return rebuilt;
 }
 
 }  // namespace ttrace::engine

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "trace/manifest.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
@@ -23,5 +25,20 @@ struct LintResult {
 // Contradictory layouts, ranks that cannot be read, datasets that are absent or of another shape or
 // type than the placement gives their rank, names in the data flow that no module has.
 LintResult lint_trace(const trace::Source& source, const LintOptions& options);
+
+// The story of `ttrace lint --write`: a run whose manifest.json was lost gets one again.
+
+struct RebuiltManifest {
+  std::string text;                   // what manifest.json is to say
+  std::uint64_t parts = 0;            // ranks whose part went into it
+  std::uint64_t ranks = 0;            // of the run
+  std::vector<std::string> findings;  // parts that cannot be read, ranks that are lost
+};
+
+// Unites the parts of `ranks` (ascending), which `part_of` reads; a rank for which it throws an
+// input error is lost, and told. `run` is named in messages. Throws an input error if there is no
+// part at all, or if parts contradict each other (layout::ManifestUnion).
+RebuiltManifest rebuild_manifest(const std::string& run, const std::vector<std::uint64_t>& ranks,
+                                 const std::function<trace::Manifest(std::uint64_t)>& part_of);
 
 }  // namespace ttrace::engine

@@ -4,10 +4,10 @@
 #include <bit>
 
 #include "base/error.h"
-#include "compare/block_reader.h"
-#include "compare/resolved_plan.h"
-#include "engine/open_checks.h"
-#include "engine/tensors_of.h"
+#include "comparison/pairing.h"
+#include "comparison/run_facts.h"
+#include "measure/block_reader.h"
+#include "measure/shard_reader.h"
 
 namespace ttrace::engine {
 namespace {
@@ -41,16 +41,16 @@ class Merger {
   // Returns whether replicas differed.
   bool merge(const trace::TensorEntry& entry, const trace::TensorEntry& merged,
              MergeResult& result) {
-    const layout::Plan plan = compare::resolved_plan(source_, entry);
+    const layout::Plan plan = measure::resolved_plan(source_, entry);
     require_readable(entry, plan);
     const std::string path = dataset_path(merged.key);
     sink_.create(path, merged.dtype, merged.shape);
     bool differ = false;
     for (const layout::Block& block : plan.blocks) {
-      compare::BlockReader reader(source_, entry, block, plan.combination, compare::Replicas::kAll);
+      measure::BlockReader reader(source_, entry, block, plan.combination, measure::Replicas::kAll);
       for (const layout::Part& part : block.held.parts)
         write_part(entry, path, part, reader, result);
-      for (const compare::ReplicaCheck& check : reader.replica_checks()) {
+      for (const measure::ReplicaCheck& check : reader.replica_checks()) {
         differ = differ || !check.all_equal();
       }
     }
@@ -62,13 +62,13 @@ class Merger {
   // where one is missing or of the wrong shape. Not kept open: they may be thousands.
   void require_readable(const trace::TensorEntry& entry, const layout::Plan& plan) const {
     for (const layout::Block& block : plan.blocks) {
-      const compare::BlockReader reader(source_, entry, block, plan.combination,
-                                        compare::Replicas::kAll);
+      const measure::BlockReader reader(source_, entry, block, plan.combination,
+                                        measure::Replicas::kAll);
     }
   }
 
   void write_part(const trace::TensorEntry& entry, const std::string& path,
-                  const layout::Part& part, compare::BlockReader& reader, MergeResult& result) {
+                  const layout::Part& part, measure::BlockReader& reader, MergeResult& result) {
     tensor::for_each_slab(part.local, kSlabElements, [&](const tensor::Box& local) {
       const std::span<const std::byte> bytes = slab_bytes(entry, reader, local);
       const tensor::Box global =
@@ -79,7 +79,7 @@ class Merger {
   }
 
   std::span<const std::byte> slab_bytes(const trace::TensorEntry& entry,
-                                        compare::BlockReader& reader, const tensor::Box& slab) {
+                                        measure::BlockReader& reader, const tensor::Box& slab) {
     if (!is_partial(entry)) return reader.read_bits(slab);
     values_.resize(tensor::volume(slab));
     reader.read(slab, values_);
@@ -93,19 +93,19 @@ class Merger {
 
 }  // namespace
 
-MergeResult merge_trace(const trace::Source& source, const Selection& selection,
+MergeResult merge_trace(const trace::Source& source, const comparison::Selection& selection,
                         trace::Sink& sink) {
-  require_sound_layouts(source);
+  comparison::require_sound_layouts(source);
   std::vector<trace::TensorKey> keys;
   for (const trace::TensorEntry& entry : source.manifest().tensors) keys.push_back(entry.key);
-  require_matches(selection, keys);
+  comparison::require_matches(selection, keys);
 
   MergeResult result;
   trace::Manifest manifest = source.manifest();
   manifest.meshes = {{"", {}}};
   manifest.tensors.clear();
   Merger merger(source, sink);
-  for (const layout::ViewPtr& view : tensors_of(source.manifest())) {
+  for (const layout::ViewPtr& view : comparison::tensors_of(source.manifest())) {
     const trace::TensorEntry& entry = *layout::stored_in(*view).front();
     if (!selection.selects(entry.key)) continue;
     trace::TensorEntry merged = merged_entry(entry);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/selection.h"
+#include "comparison/selection.h"
 #include "trace/sink.h"
 #include "trace/source.h"
 
@@ -20,6 +20,7 @@ struct MergeResult {
 // Writes every selected tensor of `source` whole into `sink`, slab by slab. Stored bits are kept
 // with their dtype and scale; a partial tensor, whose value is a sum, becomes float64 with the sum
 // and `computed_in` its former precision. Of replicas the first is taken.
-MergeResult merge_trace(const trace::Source& source, const Selection& selection, trace::Sink& sink);
+MergeResult merge_trace(const trace::Source& source, const comparison::Selection& selection,
+                        trace::Sink& sink);
 
 }  // namespace ttrace::engine

@@ -4,26 +4,25 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/concat.h"
 #include "base/error.h"
-#include "base/number_text.h"
 #include "base/parallel.h"
-#include "compare/held_tensor.h"
+#include "base/text.h"
+#include "comparison/judge_pairs.h"
 #include "engine/fault_plan.h"
-#include "engine/gradient_norm.h"
-#include "engine/replay_updates.h"
-#include "engine/tolerances.h"
+#include "measure/in_memory_tensor.h"
+#include "replay/optimizer/gradient_norm.h"
+#include "replay/optimizer/replay_updates.h"
 
 namespace ttrace::engine {
 namespace {
 
-using compare::TensorRef;
-using report::Result;
-using report::SelftestReport;
-using report::SelftestTensor;
-using report::Trial;
-using report::TrialState;
-using verdict::Outcome;
+using comparison::Result;
+using comparison::SelftestReport;
+using comparison::SelftestTensor;
+using comparison::Trial;
+using comparison::TrialState;
+using judge::Outcome;
+using measure::TensorRef;
 
 constexpr int kDecades = 7;
 constexpr int kPerDecade = 8;
@@ -40,17 +39,18 @@ std::vector<double> ladder() {
 struct Known {
   const trace::Source& reference;
   const trace::Source& candidate;
-  const std::vector<Pair>& pairs;
+  const std::vector<comparison::Pair>& pairs;
   const std::vector<Result>& results;
   const std::vector<double>& ladder;
-  const SummedGradients& sums;
-  const GradientNormJudge& gradient_norms;
+  const comparison::SummedGradients& sums;
+  const replay::GradientNormJudge& gradient_norms;
 };
 
 // One pair, judged again with faults in the candidate.
 class Bench {
  public:
-  Bench(const Known& known, std::size_t index, const Tolerances& tolerances, const UpdatePlan* plan)
+  Bench(const Known& known, std::size_t index, const comparison::Tolerances& tolerances,
+        const replay::UpdatePlan* plan)
       : pair_(known.pairs[index]),
         healthy_(known.results[index]),
         ladder_(known.ladder),
@@ -61,8 +61,8 @@ class Bench {
         candidate_(&known.candidate, pair_.candidate) {
     if (plan != nullptr && plan->problem.empty()) plan_ = *plan;
     if (tensor::element_count(pair_.reference->shape).value_or(~0U) > kMostHeldElements) return;
-    reference_ = compare::hold(reference_, compare::Replicas::kFirstOnly, healthy_.exact);
-    candidate_ = compare::hold(candidate_, compare::Replicas::kAll, healthy_.exact);
+    reference_ = measure::hold(reference_, measure::Replicas::kFirstOnly, healthy_.exact);
+    candidate_ = measure::hold(candidate_, measure::Replicas::kAll, healthy_.exact);
   }
 
   const TensorRef& candidate() const { return candidate_; }
@@ -74,16 +74,16 @@ class Bench {
     result.shape = healthy_.shape;
     result.dtype = healthy_.dtype;
     result.exact = healthy_.exact;
-    report::Comparison comparison;
+    comparison::Comparison comparison;
     comparison.noise = healthy_.comparison->noise;
-    const compare::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
+    const measure::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
     comparison.own_rounding = healthy_.comparison->own_rounding;
-    comparison.measurement = compare::measure(reference_, candidate, grid);
+    comparison.measurement = measure::measure(reference_, candidate, grid);
     result.comparison = std::move(comparison);
     if (plan_) {
-      UpdatePlan plan = *plan_;
+      replay::UpdatePlan plan = *plan_;
       plan.tensors.after.opener = candidate.opener;
-      replay_one(plan, result);
+      replay::replay_one(plan, result);
     }
     result.outcome = tolerances_.judge(pair_, sums_, result).outcome;
     gradient_norms_.judge(pair_, true, result);
@@ -95,9 +95,9 @@ class Bench {
     trial.what = planned.problem.empty() ? planned.what : planned.problem;
     if (!planned.problem.empty()) return trial;
     trial.state = state_of(planned.fault);
-    if (trial.state != TrialState::kCaught || !report::has_sizes(planned.kind)) return trial;
+    if (trial.state != TrialState::kCaught || !comparison::has_sizes(planned.kind)) return trial;
     const auto caught = [&](double size) {
-      compare::Fault fault = planned.fault;
+      measure::Fault fault = planned.fault;
       fault.factor = 1 + size;
       return state_of(fault) == TrialState::kCaught;
     };
@@ -108,23 +108,22 @@ class Bench {
   }
 
  private:
-  TrialState state_of(const compare::Fault& fault) const {
+  TrialState state_of(const measure::Fault& fault) const {
     std::uint64_t changed = 0;
-    const bool bad =
-        verdict::is_bad(judged(compare::with_fault(candidate_, fault, changed)).outcome);
+    const bool bad = judge::is_bad(judged(measure::with_fault(candidate_, fault, changed)).outcome);
     if (changed == 0) return TrialState::kUnchanged;
     return bad ? TrialState::kCaught : TrialState::kMissed;
   }
 
-  const Pair& pair_;
+  const comparison::Pair& pair_;
   const Result& healthy_;
   const std::vector<double>& ladder_;
-  const Tolerances& tolerances_;
-  const SummedGradients& sums_;
-  const GradientNormJudge& gradient_norms_;
+  const comparison::Tolerances& tolerances_;
+  const comparison::SummedGradients& sums_;
+  const replay::GradientNormJudge& gradient_norms_;
   TensorRef reference_;
   TensorRef candidate_;
-  std::optional<UpdatePlan> plan_;
+  std::optional<replay::UpdatePlan> plan_;
 };
 
 SelftestTensor described(const Result& result) {
@@ -135,28 +134,28 @@ SelftestTensor described(const Result& result) {
   return tensor;
 }
 
-SelftestTensor tested(const Bench& bench, const FaultPlanner& planner, const Pair& pair,
+SelftestTensor tested(const Bench& bench, const FaultPlanner& planner, const comparison::Pair& pair,
                       const Result& result) {
   SelftestTensor tensor = described(result);
   const Result healthy = bench.judged(bench.candidate());
-  if (verdict::is_bad(healthy.outcome)) {
+  if (judge::is_bad(healthy.outcome)) {
     // It matched with the update that it comes from (carried_parameters.h), which is tried itself.
     tensor.unjudged = "judged by the update of the step before";
     return tensor;
   }
-  tensor.rule = tolerance::rule_text(healthy.comparison->tolerance);
+  tensor.rule = judge::rule_text(healthy.comparison->tolerance);
   for (const PlannedFault& planned : planner.plan(pair, bench.candidate())) {
     tensor.trial(planned.kind) = bench.tried(planned);
   }
   return tensor;
 }
 
-std::string no_table(const report::CompareReport& compared) {
-  if (compared.verdict == report::Verdict::kMatch) return "";
-  if (compared.verdict == report::Verdict::kInconclusive) return compared.why;
+std::string no_table(const comparison::CompareReport& compared) {
+  if (compared.verdict == comparison::Verdict::kMatch) return "";
+  if (compared.verdict == comparison::Verdict::kInconclusive) return compared.why;
   std::uint64_t bad = 0;
-  for (const Outcome outcome : verdict::kAllOutcomes) {
-    if (verdict::is_bad(outcome)) bad += compared.counts.at(outcome);
+  for (const Outcome outcome : judge::kAllOutcomes) {
+    if (judge::is_bad(outcome)) bad += compared.counts.at(outcome);
   }
   return base::concat("the pair itself is not a match (", base::plural(bad, "tensor"),
                       "); `ttrace compare` tells where");
@@ -176,13 +175,13 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
                                const std::vector<const trace::Source*>& noise,
                                CompareOptions options) {
   const auto started = std::chrono::steady_clock::now();
-  std::vector<Pair> pairs;
+  std::vector<comparison::Pair> pairs;
   std::vector<Result> results;
   options.on_measured = [&](const Measured& measured) {
     pairs = measured.pairs;
     results = measured.results;
   };
-  report::CompareReport compared = compare_traces(reference, candidate, noise, options);
+  comparison::CompareReport compared = compare_traces(reference, candidate, noise, options);
   SelftestReport out;
   out.pair = compared.verdict;
   out.why = no_table(compared);
@@ -193,15 +192,15 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
   out.warnings = std::move(compared.warnings);
   out.ladder = ladder();
 
-  if (out.pair == report::Verdict::kMatch) {
-    const tolerance::Policy no_rules;
-    const Tolerances tolerances(
+  if (out.pair == comparison::Verdict::kMatch) {
+    const judge::Policy no_rules;
+    const comparison::Tolerances tolerances(
         reference.manifest(), options.calibration ? options.calibration->rules : no_rules, results);
-    const std::map<std::size_t, UpdatePlan> plans =
-        plan_replays(reference, candidate, pairs, results);
+    const std::map<std::size_t, replay::UpdatePlan> plans =
+        replay::plan_replays(reference, candidate, pairs, results);
     const FaultPlanner planner(candidate, pairs);
-    const SummedGradients sums(reference, pairs);
-    const GradientNormJudge gradient_norms(reference, candidate, pairs, results);
+    const comparison::SummedGradients sums(reference, pairs);
+    const replay::GradientNormJudge gradient_norms(reference, candidate, pairs, results);
     const Known known{reference, candidate, pairs, results, out.ladder, sums, gradient_norms};
     std::vector<std::optional<SelftestTensor>> tensors(pairs.size());
     base::parallel_for(pairs.size(), options.threads, [&](std::size_t i) {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "comparison/selftest_report.h"
 #include "engine/compare_traces.h"
-#include "report/selftest_report.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
@@ -21,9 +21,9 @@ inline constexpr std::uint64_t kMostHeldElements = std::uint64_t{1} << 23;
 // that what catches one δ catches all larger ones. Throws as compare_traces, and an input error if
 // a shard can no longer be read. Everything but `environment` is the same for every number of
 // threads.
-report::SelftestReport selftest_traces(const trace::Source& reference,
-                                       const trace::Source& candidate,
-                                       const std::vector<const trace::Source*>& noise,
-                                       CompareOptions options);
+comparison::SelftestReport selftest_traces(const trace::Source& reference,
+                                           const trace::Source& candidate,
+                                           const std::vector<const trace::Source*>& noise,
+                                           CompareOptions options);
 
 }  // namespace ttrace::engine

@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
-#include "base/concat.h"
+#include "base/text.h"
 #include "layout/axis_view.h"
+#include "layout/describe_merge.h"
 #include "layout/mesh_map.h"
-#include "layout/unite_words.h"
 #include "trace/recorded.h"
 
 namespace ttrace::layout {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "layout/plan.h"
 #include "trace/manifest.h"
 
 namespace ttrace::layout {
@@ -34,5 +35,10 @@ void for_each_position(const std::vector<AxisView>& views, Visit visit) {
     if (a == 0) return;
   }
 }
+
+// How the terms of a partial tensor become its value.
+
+// Throws an input error if the axes' reductions cannot be combined.
+Combination combination_of(const std::vector<AxisView>& views);
 
 }  // namespace ttrace::layout

@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "base/checked.h"
+#include "base/bytes.h"
 
 namespace ttrace::layout {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "layout/ranges.h"
-#include "tensor/shape.h"
+#include "tensor/box.h"
 #include "trace/placement.h"
 
 namespace ttrace::layout {

@@ -4,10 +4,9 @@
 #include <map>
 #include <utility>
 
-#include "base/checked.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "layout/axis_view.h"
-#include "layout/combination.h"
 #include "layout/coverage.h"
 #include "layout/cut.h"
 #include "layout/flat.h"

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/checked.h"
+#include "base/bytes.h"
 #include "base/glob.h"
 #include "base/nearest.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "layout/axis_view.h"
 #include "layout/cut.h"
+#include "layout/map_rules.h"
 #include "layout/plan.h"
-#include "layout/rule_scope.h"
 #include "trace/mesh_json.h"
 #include "trace/placement_json.h"
 

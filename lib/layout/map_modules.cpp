@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "layout/map_match.h"
+#include "layout/map_rules.h"
 
 namespace ttrace::layout {
 namespace {

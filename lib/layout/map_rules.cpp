@@ -5,12 +5,56 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
-#include "base/number_text.h"
-#include "layout/map_match.h"
-#include "layout/rule_scope.h"
-#include "layout/view_ops.h"
+#include "base/text.h"
+#include "layout/view.h"
 
 namespace ttrace::layout {
+
+std::vector<std::string> one_or_more(const base::JsonCursor& rule, std::string_view key) {
+  const base::JsonCursor value = rule.require(key);
+  if (value.is_string()) return {value.as_string()};
+  std::vector<std::string> values;
+  for (const base::JsonCursor& item : value.items()) values.push_back(item.as_string());
+  if (values.empty()) throw value.error("expected at least one");
+  return values;
+}
+
+std::vector<trace::Kind> kinds_of(const base::JsonCursor& rule) {
+  const auto value = rule.find("kind");
+  if (!value) return {};
+  std::vector<trace::Kind> kinds;
+  for (const std::string& name : one_or_more(rule, "kind")) {
+    const auto kind = trace::parse_kind(name);
+    if (!kind) {
+      std::vector<std::string> known;
+      for (const trace::Kind each : trace::kAllKinds) known.emplace_back(kind_name(each));
+      throw value->error("unknown kind \"", base::printable(name), "\"",
+                         base::nearest_hint(name, known));
+    }
+    kinds.push_back(*kind);
+  }
+  return kinds;
+}
+
+bool is_of(const std::vector<trace::Kind>& kinds, trace::Kind kind) {
+  return kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+std::optional<RuleMatch> match_of(const std::vector<MapRule>& rules, std::string_view name,
+                                  const std::vector<trace::Kind>& kinds) {
+  for (std::size_t r = 0; r < rules.size(); ++r) {
+    const bool concerned = std::any_of(
+        kinds.begin(), kinds.end(), [&](trace::Kind kind) { return is_of(rules[r].kinds, kind); });
+    if (!concerned) continue;
+    for (std::size_t p = 0; p < rules[r].from.size(); ++p) {
+      if (auto captures = rules[r].from[p].match(name)) {
+        return RuleMatch{r, p, std::move(*captures)};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 using Captures = NamePattern::Captures;

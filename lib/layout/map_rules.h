@@ -1,5 +1,4 @@
-// Rules that make the tensors of two frameworks meet: new names, and views where one has several
-// tensors and the other has one (schemas/rules-v1.md).
+// What a rule of a rules file is about.
 #pragma once
 
 #include <map>
@@ -8,10 +7,23 @@
 #include <string_view>
 #include <vector>
 
+#include "base/strict_json.h"
 #include "layout/name_pattern.h"
 #include "layout/view.h"
+#include "trace/key.h"
 
 namespace ttrace::layout {
+
+// The member `key` of `rule`, a string or a list of them; at least one.
+std::vector<std::string> one_or_more(const base::JsonCursor& rule, std::string_view key);
+
+// The member "kind" of `rule`, a kind or a list of them; empty (any kind) if it is absent.
+std::vector<trace::Kind> kinds_of(const base::JsonCursor& rule);
+
+bool is_of(const std::vector<trace::Kind>& kinds, trace::Kind kind);
+
+// Rules that make the tensors of two frameworks meet: new names, and views where one has several
+// tensors and the other has one (schemas/rules-v1.md).
 
 struct Resize {
   std::uint64_t dim = 0;
@@ -69,5 +81,18 @@ Mapped apply_map(const std::vector<MapRule>& rules, const std::string& file,
 // outputs become one are one; a module whose output becomes several is one for each.
 std::vector<trace::Module> mapped_modules(const std::vector<MapRule>& rules,
                                           const std::vector<trace::Module>& modules);
+
+// Which rule of a map a name is for.
+
+// The rule, which of its patterns, and what that captured.
+struct RuleMatch {
+  std::size_t rule = 0;
+  std::size_t pattern = 0;
+  NamePattern::Captures captures;
+};
+
+// The first rule that is about one of `kinds` and has a pattern that matches.
+std::optional<RuleMatch> match_of(const std::vector<MapRule>& rules, std::string_view name,
+                                  const std::vector<trace::Kind>& kinds);
 
 }  // namespace ttrace::layout

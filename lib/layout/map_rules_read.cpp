@@ -1,9 +1,8 @@
 #include <algorithm>
 
-#include "base/number_text.h"
 #include "base/strict_json.h"
+#include "base/text.h"
 #include "layout/map_rules.h"
-#include "layout/rule_scope.h"
 
 namespace ttrace::layout {
 namespace {

@@ -1,6 +1,6 @@
 #include "layout/microbatches.h"
 
-#include "base/concat.h"
+#include "base/text.h"
 
 namespace ttrace::layout {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "trace/key.h"
 
 namespace ttrace::layout {

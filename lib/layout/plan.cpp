@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "layout/axis_view.h"
-#include "layout/combination.h"
 #include "layout/coverage.h"
 #include "layout/cut.h"
 #include "layout/rows.h"

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/concat.h"
+#include "base/text.h"
 
 namespace ttrace::layout {
 namespace {

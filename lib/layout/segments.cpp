@@ -1,6 +1,6 @@
 #include "layout/segments.h"
 
-#include "base/checked.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "layout/shard.h"
 

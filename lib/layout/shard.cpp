@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/checked.h"
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace ttrace::layout {

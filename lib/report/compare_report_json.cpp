@@ -4,16 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "localize/phase.h"
+#include "report/answer_text.h"
 #include "report/finding_groups.h"
 #include "report/json_report.h"
-#include "report/parts_json.h"
 #include "report/report_v1_json.h"
-#include "report/result_id.h"
 #include "report/result_json.h"
-#include "report/routing_json.h"
-#include "report/sharpness.h"
-#include "report/truth_json.h"
-#include "verdict/phase.h"
 
 namespace ttrace::report {
 namespace {
@@ -37,7 +33,7 @@ json first_ones(const Range& items, ToJson to_json) {
 // Writes what a report refers to by id.
 class References {
  public:
-  explicit References(const CompareReport& report)
+  explicit References(const comparison::CompareReport& report)
       : report_(report), groups_(group_findings(report)) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       for (const std::size_t f : groups_[g].findings) {
@@ -47,7 +43,7 @@ class References {
     }
   }
 
-  bool in_full(const Result& result) const {
+  bool in_full(const comparison::Result& result) const {
     return in_full_.contains(static_cast<std::size_t>(&result - report_.results.data()));
   }
 
@@ -62,8 +58,8 @@ class References {
   }
 
   json finding(std::size_t index) const {
-    const Finding& finding = report_.findings[index];
-    const Result& result = report_.results[finding.result];
+    const comparison::Finding& finding = report_.findings[index];
+    const comparison::Result& result = report_.results[finding.result];
     const auto to_id = [this](std::size_t i) { return id(i); };
     const FindingGroup& group = groups_[group_of_.at(index)];
     json out{{"id", id_of_finding(index)}};
@@ -71,13 +67,13 @@ class References {
     out["outcome"] = outcome_name(result.outcome);
     if (!is_in_full(index)) return out;
     if (!finding.one_sided_group.empty()) {
-      out[result.outcome == verdict::Outcome::kExtra ? "extra_group" : "missing_group"] =
+      out[result.outcome == judge::Outcome::kExtra ? "extra_group" : "missing_group"] =
           finding.one_sided_group;
     }
     json members = json::array();
     for (const std::size_t i : finding.members) members.push_back(id(i));
     out["members"] = std::move(members);
-    out["phase"] = phase_name(verdict::phase_of(result.key));
+    out["phase"] = phase_name(localize::phase_of(result.key));
     out["source"] = {{"class", finding.class_name}, {"called_at", finding.called_at}};
     out["ranks"] = finding.ranks;
     out["where"] = finding.where;
@@ -85,7 +81,7 @@ class References {
     if (!finding.values.empty()) out["values"] = finding.values;
     out["merged"] = finding.merged;
     out["replica_classes"] = json::array();
-    if (result.outcome == verdict::Outcome::kReplicaConflict) {
+    if (result.outcome == judge::Outcome::kReplicaConflict) {
       out["replica_classes"] = result.comparison->measurement.replicas.classes;
     }
     out["depends_on"] = first_ones(finding.depends_on, to_id);
@@ -95,9 +91,9 @@ class References {
     return out;
   }
 
-  json setting(const SettingDifference& setting) const {
+  json setting(const comparison::SettingDifference& setting) const {
     return {{"id", id_of(setting)},
-            {"phase", phase_name(verdict::Phase::kOptimizer)},
+            {"phase", phase_name(localize::Phase::kOptimizer)},
             {"setting",
              {{"step", setting.step},
               {"name", setting.name},
@@ -130,7 +126,7 @@ class References {
             {"findings", std::move(findings)}};
   }
 
-  json suspect(const Suspect& suspect) const {
+  json suspect(const comparison::Suspect& suspect) const {
     return {{"id", id(suspect.result)},
             {"used", number(suspect.used)},
             {"used_before", number(suspect.used_before)},
@@ -146,13 +142,13 @@ class References {
     return finding == group.shown || std::binary_search(group.findings.begin(), end, finding);
   }
 
-  const CompareReport& report_;
+  const comparison::CompareReport& report_;
   std::vector<FindingGroup> groups_;
   std::map<std::size_t, std::size_t> group_of_;
   std::set<std::size_t> in_full_;  // results
 };
 
-json tolerance_with_sharpness(const CompareReport& report) {
+json tolerance_with_sharpness(const comparison::CompareReport& report) {
   json tolerance = tolerance_json(report);
   json sharpness = json::array();
   for (const Sharpness& one : sharpness_of(report)) {
@@ -165,12 +161,12 @@ json tolerance_with_sharpness(const CompareReport& report) {
   return tolerance;
 }
 
-std::string version_2(const CompareReport& report, bool all_slices) {
+std::string version_2(const comparison::CompareReport& report, bool all_slices) {
   const References references(report);
   ReportText text(kReportSchema);
   add_runs(report, tolerance_with_sharpness(report), text);
   if (!report.dropped.empty()) {
-    text.add_lines("map_dropped", report.dropped, [](const DroppedTensors& dropped) {
+    text.add_lines("map_dropped", report.dropped, [](const comparison::DroppedTensors& dropped) {
       return json{{"rule", dropped.rule}, {"reason", dropped.reason}, {"tensors", dropped.tensors}};
     });
   }
@@ -199,8 +195,8 @@ std::string version_2(const CompareReport& report, bool all_slices) {
   text.add_lines("groups", groups,
                  [&](const FindingGroup& group) { return references.group(group); });
   text.add_lines("suspects", report.suspects,
-                 [&](const Suspect& suspect) { return references.suspect(suspect); });
-  text.add_lines("results", report.results, [&](const Result& result) {
+                 [&](const comparison::Suspect& suspect) { return references.suspect(suspect); });
+  text.add_lines("results", report.results, [&](const comparison::Result& result) {
     const std::size_t slices = all_slices ? std::numeric_limits<std::size_t>::max()
                                : references.in_full(result) ? kMostSlices
                                                             : 0;
@@ -214,7 +210,7 @@ std::string version_2(const CompareReport& report, bool all_slices) {
 
 }  // namespace
 
-std::string json_text(const CompareReport& report, const JsonStyle& style) {
+std::string json_text(const comparison::CompareReport& report, const JsonStyle& style) {
   return style.version == 1 ? json_text_v1(report) : version_2(report, style.all_slices);
 }
 

@@ -4,12 +4,18 @@
 #include <set>
 #include <tuple>
 
-#include "base/concat.h"
-#include "report/result_id.h"
-#include "tolerance/coherence.h"
-#include "verdict/phase.h"
+#include "base/text.h"
+#include "judge/coherence.h"
+#include "localize/phase.h"
 
 namespace ttrace::report {
+
+std::string id_of(const trace::TensorKey& key) {
+  const std::string microbatch = key.microbatch ? std::to_string(*key.microbatch) : "-";
+  return base::concat(key.step, "/", microbatch, "/", kind_name(key.kind), "/", key.name, "/",
+                      key.call, "/", key.copy);
+}
+
 namespace {
 
 using base::concat;
@@ -21,17 +27,17 @@ bool is_of_parameter(trace::Kind kind) {
          kind == trace::Kind::kMainGrad || kind == trace::Kind::kParamAfterStep;
 }
 
-std::string_view word_of(verdict::Outcome outcome) {
-  return outcome == verdict::Outcome::kExtra ? "extra" : "missing";
+std::string_view word_of(judge::Outcome outcome) {
+  return outcome == judge::Outcome::kExtra ? "extra" : "missing";
 }
 
-using GroupKey = std::tuple<std::uint64_t, trace::Kind, verdict::Outcome, std::string, std::string>;
+using GroupKey = std::tuple<std::uint64_t, trace::Kind, judge::Outcome, std::string, std::string>;
 
-GroupKey key_of(const Finding& finding, const Result& result) {
+GroupKey key_of(const comparison::Finding& finding, const comparison::Result& result) {
   std::string cause;
   std::string pattern;
   if (finding.causes.empty()) {
-    pattern = tolerance::name_pattern(result.key.name);
+    pattern = judge::name_pattern(result.key.name);
   } else {
     cause = concat(finding.causes.front().name, "/", finding.causes.front().axis);
   }
@@ -39,9 +45,10 @@ GroupKey key_of(const Finding& finding, const Result& result) {
 }
 
 // How far beyond what is allowed.
-double distance_of(const Result& result) {
+double distance_of(const comparison::Result& result) {
   if (!result.comparison) return 0;
-  if (result.outcome != verdict::Outcome::kReplicaConflict) return used_share(*result.comparison);
+  if (result.outcome != judge::Outcome::kReplicaConflict)
+    return comparison::used_share(*result.comparison);
   const double allowed = result.comparison->tolerance.allowed_norm();
   const double apart = result.comparison->measurement.replicas.distance_norm;
   return allowed > 0 ? apart / allowed : apart;
@@ -50,7 +57,7 @@ double distance_of(const Result& result) {
 // Patterns of the names, those of one module's parameters put together ("layers.*.norm1.*").
 std::vector<std::string> patterns_of(const std::set<std::string>& names, bool parameters) {
   std::set<std::string> patterns;
-  for (const std::string& name : names) patterns.insert(tolerance::name_pattern(name));
+  for (const std::string& name : names) patterns.insert(judge::name_pattern(name));
   if (!parameters) return {patterns.begin(), patterns.end()};
   std::map<std::string, std::vector<std::string>> by_module;
   for (const std::string& pattern : patterns) {
@@ -84,16 +91,16 @@ std::string same_or_star(const std::vector<Value>& values) {
   return values.front();
 }
 
-void describe(const CompareReport& report, FindingGroup& group) {
+void describe(const comparison::CompareReport& report, FindingGroup& group) {
   std::set<std::string> names;
   std::set<std::string> classes;
   std::vector<std::string> microbatches;
   std::vector<std::string> calls;
   std::vector<std::string> copies;
   double furthest = -1;
-  const Result& first = report.results[report.findings[group.findings.front()].result];
+  const comparison::Result& first = report.results[report.findings[group.findings.front()].result];
   for (const std::size_t f : group.findings) {
-    const Result& result = report.results[report.findings[f].result];
+    const comparison::Result& result = report.results[report.findings[f].result];
     names.insert(result.key.name);
     classes.insert(report.findings[f].class_name);
     microbatches.push_back(result.key.microbatch ? std::to_string(*result.key.microbatch) : "-");
@@ -121,12 +128,12 @@ void describe(const CompareReport& report, FindingGroup& group) {
 
 }  // namespace
 
-std::vector<FindingGroup> group_findings(const CompareReport& report) {
+std::vector<FindingGroup> group_findings(const comparison::CompareReport& report) {
   std::vector<FindingGroup> groups;
   std::map<GroupKey, std::size_t> known;
   for (std::size_t f = 0; f < report.findings.size(); ++f) {
-    const Finding& finding = report.findings[f];
-    const Result& result = report.results[finding.result];
+    const comparison::Finding& finding = report.findings[f];
+    const comparison::Result& result = report.results[finding.result];
     if (finding.members.size() > 1) {
       groups.push_back({concat("group:", result.key.step, "/-/", word_of(result.outcome), "/",
                                finding.one_sided_group, "/0/0"),
@@ -145,21 +152,22 @@ std::vector<FindingGroup> group_findings(const CompareReport& report) {
   return groups;
 }
 
-std::string id_of(const SettingDifference& setting) {
+std::string id_of(const comparison::SettingDifference& setting) {
   // One setting may differ in several ways in a step; each has other parameters.
   return concat("setting:", setting.step, "/", setting.name, "/",
                 setting.parameters.empty() ? std::string("-") : setting.parameters.front());
 }
 
-std::vector<Listed> listed(const CompareReport& report, const std::vector<FindingGroup>& groups) {
+std::vector<Listed> listed(const comparison::CompareReport& report,
+                           const std::vector<FindingGroup>& groups) {
   std::vector<Listed> list;
   std::size_t setting = 0;
-  const auto add_settings_before = [&](const Result* finding) {
+  const auto add_settings_before = [&](const comparison::Result* finding) {
     for (; setting < report.settings.size(); ++setting) {
       const std::uint64_t step = report.settings[setting].step;
       const bool before = finding == nullptr || finding->key.step > step ||
                           (finding->key.step == step &&
-                           verdict::phase_of(finding->key) >= verdict::Phase::kOptimizer);
+                           localize::phase_of(finding->key) >= localize::Phase::kOptimizer);
       if (!before) return;
       list.push_back({setting, 0});
     }

@@ -1,4 +1,4 @@
-// Findings as a reader takes them in: what one bug does to forty layers is one thing.
+// Names by which the results and findings of two reports can be joined.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "report/compare_report.h"
+#include "comparison/result.h"
+#include "trace/key.h"
 
 namespace ttrace::report {
+
+// "step/mb/kind/name/call/copy", "-" for a tensor of no micro-batch: "0/-/main_grad/fc.weight/0/0".
+// The name is as it is in the trace; the three numbers before it and the two after it hold no "/".
+std::string id_of(const trace::TensorKey& key);
+
+// Findings as a reader takes them in: what one bug does to forty layers is one thing.
 
 struct FindingGroup {
   // Of one finding its result's (result_id.h); of what is missing as a whole
@@ -23,10 +30,10 @@ struct FindingGroup {
 // Findings of one step, kind and outcome are put together if they have one cause (and axis), or,
 // where none is known, names that differ in numbers alone; over layers, micro-batches, calls and
 // copies. What is missing or extra together is a finding already. In the order of their first.
-std::vector<FindingGroup> group_findings(const CompareReport& report);
+std::vector<FindingGroup> group_findings(const comparison::CompareReport& report);
 
 // "setting:0/weight_decay/fc.weight", with the first of the parameters.
-std::string id_of(const SettingDifference& setting);
+std::string id_of(const comparison::SettingDifference& setting);
 
 // Settings and groups in the order in which a report lists them: a setting stands before the first
 // finding of its step's optimizer phase.
@@ -34,6 +41,7 @@ struct Listed {
   std::optional<std::size_t> setting;  // index into report.settings
   std::size_t group = 0;               // else, index into the groups
 };
-std::vector<Listed> listed(const CompareReport& report, const std::vector<FindingGroup>& groups);
+std::vector<Listed> listed(const comparison::CompareReport& report,
+                           const std::vector<FindingGroup>& groups);
 
 }  // namespace ttrace::report

@@ -4,12 +4,10 @@
 #include <map>
 #include <vector>
 
-#include "base/concat.h"
-#include "base/number_text.h"
-#include "report/routing_text.h"
-#include "report/truth_text.h"
+#include "base/text.h"
+#include "localize/phase.h"
+#include "report/notes_text.h"
 #include "report/wrap.h"
-#include "verdict/phase.h"
 
 namespace ttrace::report {
 namespace {
@@ -39,21 +37,21 @@ class Lines {
   std::size_t width_;
 };
 
-bool whole_is_within(const Comparison& comparison) {
-  const double difference = compare::difference_norm(comparison.measurement.total);
+bool whole_is_within(const comparison::Comparison& comparison) {
+  const double difference = measure::difference_norm(comparison.measurement.total);
   return difference <= comparison.tolerance.allowed_norm();
 }
 
 // What failed: where the whole is within its tolerance, and a part, the scale or an element is not,
 // that comes first.
-std::string error_words(const Finding& finding, const Result& result) {
-  const Comparison& comparison = *result.comparison;
-  const double error = relative_error(comparison.measurement);
-  const double norm = compare::reference_norm(comparison.measurement.total);
+std::string error_words(const comparison::Finding& finding, const comparison::Result& result) {
+  const comparison::Comparison& comparison = *result.comparison;
+  const double error = comparison::relative_error(comparison.measurement);
+  const double norm = measure::reference_norm(comparison.measurement.total);
   const double epsilon = comparison.tolerance.epsilon;
   if (result.exact) return result.reason;
-  const double difference = compare::difference_norm(comparison.measurement.total);
-  const double multiplier = passing_multiplier(comparison);
+  const double difference = measure::difference_norm(comparison.measurement.total);
+  const double multiplier = comparison::passing_multiplier(comparison);
   const bool part_failed = whole_is_within(comparison) && !finding.parts.empty();
   const std::string failed =
       part_failed ? concat(finding.parts, "; the whole is within: ") : std::string();
@@ -66,18 +64,18 @@ std::string error_words(const Finding& finding, const Result& result) {
                     short_number(comparison.tolerance.allowed_norm())));
   text += concat(" (", comparison.tolerance.formula, ")");
   if (multiplier > 0) {
-    const tolerance::Rule rule = comparison.tolerance.rule;
+    const judge::Rule rule = comparison.tolerance.rule;
     text += std::isfinite(multiplier) ? concat("      would pass at ",
-                                               rule == tolerance::Rule::kReplay  ? "bounds × "
-                                               : rule == tolerance::Rule::kNoise ? "m = "
-                                                                                 : "k = ",
+                                               rule == judge::Rule::kReplay  ? "bounds × "
+                                               : rule == judge::Rule::kNoise ? "m = "
+                                                                             : "k = ",
                                                short_number(multiplier))
                                       : std::string("      no multiplier would pass it");
   }
   return text;
 }
 
-std::string replay_words(const Result& result) {
+std::string replay_words(const comparison::Result& result) {
   const auto& replay = result.comparison->replay;
   if (!replay) return "";
   if (replay->of == "grad_norm") {
@@ -105,25 +103,26 @@ std::string replay_words(const Result& result) {
   return result.reason.empty() ? text : concat(text, "; ", result.reason);
 }
 
-std::string replica_words(const Result& result) {
-  const compare::Measurement& measurement = result.comparison->measurement;
-  if (result.outcome != verdict::Outcome::kReplicaConflict) return "";
-  const double norm = compare::reference_norm(measurement.total);
+std::string replica_words(const comparison::Result& result) {
+  const measure::Measurement& measurement = result.comparison->measurement;
+  if (result.outcome != judge::Outcome::kReplicaConflict) return "";
+  const double norm = measure::reference_norm(measurement.total);
   if (!(norm > 0)) return "";
   return concat("the copies differ by ", short_number(measurement.replicas.distance_norm / norm),
                 " of the reference's norm");
 }
 
-std::string cause_words(const Finding& finding) {
+std::string cause_words(const comparison::Finding& finding) {
   std::string text;
-  for (const diagnosis::Cause& cause : finding.causes) {
+  for (const comparison::Cause& cause : finding.causes) {
     text += concat(text.empty() ? "" : "; or ", cause.name,
                    cause.axis.empty() ? "" : concat(" over ", cause.axis), ": ", cause.evidence);
   }
   return text.empty() ? "unknown: no known cause fits the numbers" : text;
 }
 
-std::string downstream_words(const CompareReport& report, const Finding& finding) {
+std::string downstream_words(const comparison::CompareReport& report,
+                             const comparison::Finding& finding) {
   if (finding.downstream.empty()) return "nothing that was recorded follows wrongly from it";
   std::map<std::string_view, std::size_t> kinds;
   for (const std::size_t i : finding.downstream) ++kinds[kind_name(report.results[i].key.kind)];
@@ -141,7 +140,7 @@ std::string whole_number(double value) {
   return concat("about ", short_number(value));
 }
 
-std::string largest_words(const Result& result) {
+std::string largest_words(const comparison::Result& result) {
   const auto& largest = result.comparison->measurement.total.largest;
   if (!largest) return "";
   const auto value = [&result](double one) {
@@ -158,46 +157,47 @@ std::string largest_words(const Result& result) {
   return text;
 }
 
-std::string scale_words(const Result& result) {
-  const compare::TileStats& stats = result.comparison->measurement.total;
-  const auto fit = compare::fit_scale(stats);
-  const auto cosine = compare::cosine(stats);
+std::string scale_words(const comparison::Result& result) {
+  const measure::TileStats& stats = result.comparison->measurement.total;
+  const auto fit = measure::fit_scale(stats);
+  const auto cosine = measure::cosine(stats);
   if (!fit || stats.finite < 2) return "";
   std::string text = concat("fitted scale ", short_number(fit->scale), ", left after it ",
-                            short_number(fit->residual_norm / compare::reference_norm(stats)));
+                            short_number(fit->residual_norm / measure::reference_norm(stats)));
   if (cosine) text += concat(", cosine ", short_number(*cosine));
   return text;
 }
 
-std::string code_words(const Finding& finding) {
+std::string code_words(const comparison::Finding& finding) {
   if (finding.class_name.empty()) return finding.called_at;
   if (finding.called_at.empty()) return finding.class_name;
   return concat(finding.class_name, ", called in ", finding.called_at);
 }
 
-void write_one_sided(const CompareReport& report, const Finding& finding, Lines& lines) {
+void write_one_sided(const comparison::CompareReport& report, const comparison::Finding& finding,
+                     Lines& lines) {
   std::map<std::string_view, std::size_t> kinds;
   for (const std::size_t i : finding.members) ++kinds[kind_name(report.results[i].key.kind)];
   std::string what;
   for (const auto& [kind, count] : kinds)
     what += concat(what.empty() ? "" : ", ", count, " ", kind);
-  const bool extra = report.results[finding.result].outcome == verdict::Outcome::kExtra;
+  const bool extra = report.results[finding.result].outcome == judge::Outcome::kExtra;
   lines.add(extra ? "extra" : "missing",
             concat(what, extra ? " in the candidate alone" : " in the candidate"));
   lines.add("why", report.results[finding.result].note);
 }
 
-std::string title_of(const Finding& finding, const Result& result) {
+std::string title_of(const comparison::Finding& finding, const comparison::Result& result) {
   if (finding.members.size() > 1) return finding.one_sided_group;
   return concat(kind_name(result.key.kind), "  ", result.key.name, "  ",
                 tensor::to_string(result.shape), " ", dtype_short_name(result.dtype));
 }
 
-void write_evidence(const CompareReport& report, std::size_t index, std::size_t width,
+void write_evidence(const comparison::CompareReport& report, std::size_t index, std::size_t width,
                     std::ostream& out) {
   Lines lines(out, width);
-  const Finding& finding = report.findings[index];
-  const Result& result = report.results[finding.result];
+  const comparison::Finding& finding = report.findings[index];
+  const comparison::Result& result = report.results[finding.result];
   if (result.comparison) {
     lines.add("error", error_words(finding, result));
     lines.add("values", finding.values);
@@ -207,7 +207,7 @@ void write_evidence(const CompareReport& report, std::size_t index, std::size_t 
     lines.add("copies", replica_words(result));
     lines.add("truth", result.truth ? truth_words(*result.truth) : "");
     lines.add("cause", cause_words(finding));
-  } else if (result.outcome == verdict::Outcome::kIncomparable) {
+  } else if (result.outcome == judge::Outcome::kIncomparable) {
     lines.add("shapes", finding.merged);
   } else {
     write_one_sided(report, finding, lines);
@@ -224,15 +224,15 @@ void write_evidence(const CompareReport& report, std::size_t index, std::size_t 
 
 }  // namespace
 
-void write_findings_of(const CompareReport& report, const FindingGroup& group,
+void write_findings_of(const comparison::CompareReport& report, const FindingGroup& group,
                        const FindingStyle& style, std::ostream& out) {
   const bool several = group.findings.size() > 1;
   const auto title = [&](std::size_t f) {
     return printable(title_of(report.findings[f], report.results[report.findings[f].result]));
   };
-  const Result& shown = report.results[report.findings[group.shown].result];
+  const comparison::Result& shown = report.results[report.findings[group.shown].result];
   out << "  " << style.number << "  " << (several ? printable(group.title) : title(group.shown))
-      << "      " << verdict::phase_words(verdict::phase_of(shown.key)) << "\n";
+      << "      " << localize::phase_words(localize::phase_of(shown.key)) << "\n";
   if (several && !style.all) {
     Lines(out, style.width)
         .add("shown", concat(to_string(shown.key), " ", tensor::to_string(shown.shape), " ",
@@ -246,13 +246,13 @@ void write_findings_of(const CompareReport& report, const FindingGroup& group,
   }
 }
 
-void write_line_of(const CompareReport& report, const FindingGroup& group, std::size_t number,
-                   std::ostream& out) {
-  const Finding& finding = report.findings[group.shown];
-  const Result& result = report.results[finding.result];
+void write_line_of(const comparison::CompareReport& report, const FindingGroup& group,
+                   std::size_t number, std::ostream& out) {
+  const comparison::Finding& finding = report.findings[group.shown];
+  const comparison::Result& result = report.results[finding.result];
   out << "  " << number << "  ";
   if (finding.members.size() > 1) {
-    out << (result.outcome == verdict::Outcome::kExtra ? "in the candidate alone: " : "missing: ")
+    out << (result.outcome == judge::Outcome::kExtra ? "in the candidate alone: " : "missing: ")
         << printable(finding.one_sided_group) << " ("
         << base::plural(finding.members.size(), "tensor") << ")\n";
     return;
@@ -260,26 +260,27 @@ void write_line_of(const CompareReport& report, const FindingGroup& group, std::
   const bool several = group.findings.size() > 1;
   out << printable(several ? group.title : to_string(result.key)) << ": "
       << outcome_name(result.outcome);
-  if (result.outcome == verdict::Outcome::kIncomparable) out << ", " << printable(result.reason);
+  if (result.outcome == judge::Outcome::kIncomparable) out << ", " << printable(result.reason);
   if (result.comparison && !result.exact) {
     const bool part_failed = whole_is_within(*result.comparison) && !finding.parts.empty();
     if (part_failed) {
       out << ", " << printable(finding.parts);
     } else {
       out << ", error " << (several ? "up to " : "")
-          << short_number(relative_error(result.comparison->measurement));
+          << short_number(comparison::relative_error(result.comparison->measurement));
     }
   }
   if (!finding.causes.empty()) {
-    const diagnosis::Cause& cause = finding.causes.front();
+    const comparison::Cause& cause = finding.causes.front();
     out << ", " << cause.name
         << (cause.axis.empty() ? "" : concat(" over ", printable(cause.axis)));
   }
   out << "\n";
 }
 
-void write_setting(const CompareReport& report, const SettingDifference& setting,
-                   const FindingStyle& style, std::ostream& out) {
+void write_setting(const comparison::CompareReport& report,
+                   const comparison::SettingDifference& setting, const FindingStyle& style,
+                   std::ostream& out) {
   out << "  " << style.number << "  " << printable(setting.name) << " of "
       << base::plural(setting.parameters.size(), "parameter") << ", step " << setting.step
       << "      what the optimizer was told\n";
@@ -296,7 +297,7 @@ void write_setting(const CompareReport& report, const SettingDifference& setting
   lines.add("of", names);
   std::size_t wrong = 0;
   for (const std::size_t i : setting.updates) {
-    wrong += verdict::is_bad(report.results[i].outcome) ? 1 : 0;
+    wrong += judge::is_bad(report.results[i].outcome) ? 1 : 0;
   }
   if (!setting.updates.empty()) {
     lines.add("after", concat(wrong, " of their ", setting.updates.size(),

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <ostream>
 
-#include "report/compare_report.h"
+#include "comparison/result.h"
 #include "report/finding_groups.h"
 
 namespace ttrace::report {
@@ -16,14 +16,15 @@ struct FindingStyle {
   std::size_t width = 0;
   bool all = false;
 };
-void write_findings_of(const CompareReport& report, const FindingGroup& group,
+void write_findings_of(const comparison::CompareReport& report, const FindingGroup& group,
                        const FindingStyle& style, std::ostream& out);
 // The same in one line.
-void write_line_of(const CompareReport& report, const FindingGroup& group, std::size_t number,
-                   std::ostream& out);
+void write_line_of(const comparison::CompareReport& report, const FindingGroup& group,
+                   std::size_t number, std::ostream& out);
 
 // "lr of 12 parameters", and what the runs were told.
-void write_setting(const CompareReport& report, const SettingDifference& setting,
-                   const FindingStyle& style, std::ostream& out);
+void write_setting(const comparison::CompareReport& report,
+                   const comparison::SettingDifference& setting, const FindingStyle& style,
+                   std::ostream& out);
 
 }  // namespace ttrace::report

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "report/compare_report.h"
+#include "comparison/result.h"
 
 namespace ttrace::report {
 
@@ -18,6 +18,6 @@ struct JsonStyle {
 };
 
 // JSON text, one result per line. Numbers that are not finite are the strings "nan", "inf", "-inf".
-std::string json_text(const CompareReport& report, const JsonStyle& style = {});
+std::string json_text(const comparison::CompareReport& report, const JsonStyle& style = {});
 
 }  // namespace ttrace::report

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "base/number_text.h"
+#include "base/text.h"
 #include "report/json_report.h"
 #include "report/part_of_work.h"
 
@@ -16,8 +16,9 @@ std::vector<std::string> strings_from(const JsonCursor& cursor) {
   return values;
 }
 
-PartNumber number_from(const JsonCursor& part) {
-  const PartNumber number{part.require("index").as_count(), part.require("of").as_count()};
+comparison::PartNumber number_from(const JsonCursor& part) {
+  const comparison::PartNumber number{part.require("index").as_count(),
+                                      part.require("of").as_count()};
   if (number.index < 1 || number.index > number.of) {
     throw part.error("there is no part ", number.index, " of ", number.of);
   }
@@ -26,7 +27,7 @@ PartNumber number_from(const JsonCursor& part) {
 
 }  // namespace
 
-std::string comparison_id_text(const ComparisonId& id) {
+std::string comparison_id_text(const comparison::ComparisonId& id) {
   json facts = json::array();
   for (const auto& [what, state] : id.facts) facts.push_back({what, state});
   const json out{{"reference", id.reference}, {"candidate", id.candidate}, {"noise", id.noise},
@@ -37,10 +38,10 @@ std::string comparison_id_text(const ComparisonId& id) {
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-ComparisonId comparison_id_from(const JsonCursor& json) {
+comparison::ComparisonId comparison_id_from(const JsonCursor& json) {
   json.allow_keys({"reference", "candidate", "noise", "tolerance", "layout", "map", "truth", "only",
                    "skip", "kind", "step", "common", "facts"});
-  ComparisonId id;
+  comparison::ComparisonId id;
   id.reference = json.require("reference").as_string();
   id.candidate = json.require("candidate").as_string();
   id.noise = strings_from(json.require("noise"));
@@ -61,7 +62,7 @@ ComparisonId comparison_id_from(const JsonCursor& json) {
   return id;
 }
 
-PartOfWork parse_part(std::string_view report, const std::string& file) {
+comparison::PartOfWork parse_part(std::string_view report, const std::string& file) {
   const base::JsonDocument document(report, file);
   const JsonCursor root = document.root();
   const JsonCursor schema = root.require("schema");

@@ -4,8 +4,7 @@
 #include <array>
 #include <cstdio>
 
-#include "base/concat.h"
-#include "base/number_text.h"
+#include "base/text.h"
 
 namespace ttrace::report {
 namespace {

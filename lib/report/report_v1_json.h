@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "report/compare_report.h"
+#include "comparison/result.h"
 
 namespace ttrace::report {
 
 // What version 1 has no word for is told by the nearest: not_judged is below_noise_floor where
 // numbers were compared and incomparable where not, not_recorded is skipped_by_rule. Settings and
 // second suspects are left out; settings that differ are among the warnings in any version.
-std::string json_text_v1(const CompareReport& report);
+std::string json_text_v1(const comparison::CompareReport& report);
 
 }  // namespace ttrace::report

@@ -2,12 +2,186 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <utility>
 
-#include "report/parts_json.h"
-#include "report/result_id.h"
-#include "report/truth_json.h"
+#include "base/text.h"
+#include "report/finding_groups.h"
+#include "report/notes_text.h"
+#include "report/part_of_work.h"
 
 namespace ttrace::report {
+
+using json = nlohmann::ordered_json;
+
+namespace {
+
+// Paths need not be UTF-8; a report that cannot be written helps nobody.
+std::string dumped(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace
+
+json number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+json nine_digits(json value) {
+  if (value.is_number_float()) {
+    return std::strtod(base::nine_digits(value.get<double>()).c_str(), nullptr);
+  }
+  if (value.is_structured()) {
+    for (json& item : value) item = nine_digits(std::move(item));
+  }
+  return value;
+}
+
+json key_json(const trace::TensorKey& key) {
+  json out{{"step", key.step}};
+  if (key.microbatch) {
+    out["microbatch"] = *key.microbatch;
+  } else {
+    out["microbatch"] = nullptr;
+  }
+  out["kind"] = kind_name(key.kind);
+  out["name"] = key.name;
+  out["call"] = key.call;
+  if (key.copy != 0) out["copy"] = key.copy;
+  return out;
+}
+
+json trace_json(const comparison::TraceFacts& facts) {
+  json mesh = json::array();
+  for (const trace::MeshAxis& axis : facts.mesh) {
+    mesh.push_back({{"name", axis.name}, {"size", axis.size}});
+  }
+  return {{"path", facts.path},
+          {"ranks", facts.ranks},
+          {"mesh", std::move(mesh)},
+          {"steps", facts.steps},
+          {"precision", facts.precision}};
+}
+
+json causes_json(const std::vector<comparison::Cause>& causes) {
+  json out = json::array();
+  for (const comparison::Cause& cause : causes) {
+    out.push_back({{"name", cause.name},
+                   {"axis", cause.axis.empty() ? json(nullptr) : json(cause.axis)},
+                   {"evidence", cause.evidence},
+                   {"unexplained", number(cause.unexplained)}});
+  }
+  return out;
+}
+
+ReportText::ReportText(std::string_view schema) : text_("{\n  \"schema\": " + dumped(schema)) {}
+
+void ReportText::add(std::string_view name, const json& value) {
+  text_ += base::concat(",\n  \"", name, "\": ", dumped(value));
+}
+
+void ReportText::begin_lines(std::string_view name) {
+  text_ += base::concat(",\n  \"", name, "\": [");
+  any_line_ = false;
+}
+
+void ReportText::add_line(const json& value) {
+  text_ += any_line_ ? ",\n    " : "\n    ";
+  text_ += dumped(value);
+  any_line_ = true;
+}
+
+void ReportText::end_lines() { text_ += any_line_ ? "\n  ]" : "]"; }
+
+void ReportText::add_part(const comparison::PartOfWork& part) {
+  text_ +=
+      base::concat(",\n  \"part\": {\"index\": ", part.number.index, ", \"of\": ", part.number.of,
+                   ", \"interrupted\": ", part.interrupted ? "true" : "false",
+                   ", \"comparison\": ", comparison_id_text(part.comparison));
+  text_ += ", \"measurements\": [";
+  any_line_ = false;
+  for (const std::string& line : part.measurements) add_line(line);
+  end_lines();
+  text_ += "}";
+}
+
+std::string ReportText::done() && { return std::move(text_) + "\n}\n"; }
+
+json tolerance_json(const comparison::CompareReport& report) {
+  json tolerance{{"rule", report.noise_runs.empty() ? "fallback" : "noise"},
+                 {"noise_runs", report.noise_runs}};
+  if (!report.tolerance_file.empty()) tolerance["file"] = report.tolerance_file;
+  return tolerance;
+}
+
+void add_runs(const comparison::CompareReport& report, const json& tolerance, ReportText& text) {
+  text.add("verdict", comparison::verdict_name(report.verdict));
+  if (!report.why.empty()) text.add("why", report.why);
+  text.add("exit_code", comparison::exit_code(report.verdict));
+  text.add("reference", trace_json(report.reference));
+  text.add("candidate", trace_json(report.candidate));
+  text.add("tolerance", tolerance);
+  if (!report.layout_rules.empty()) text.add("layout_rules", report.layout_rules);
+  if (!report.map_rules.empty()) text.add("map_rules", report.map_rules);
+}
+
+void add_environment(const comparison::CompareReport& report, ReportText& text) {
+  const comparison::Environment& environment = report.environment;
+  text.add("environment", {{"backend", environment.backend},
+                           {"instruction_set", environment.instruction_set},
+                           {"threads", environment.threads},
+                           {"seconds", environment.seconds},
+                           {"bytes_read", environment.bytes_read},
+                           {"version", environment.version}});
+}
+
+nlohmann::ordered_json router_json(const comparison::RouterFlips& router) {
+  nlohmann::ordered_json out{
+      {"key", key_json(router.key)},       {"tokens", router.tokens},
+      {"experts", router.experts},         {"flipped", router.flipped},
+      {"unexplained", router.unexplained}, {"scores", router.scores},
+      {"noise", number(router.noise)},     {"largest_gap", number(router.largest_gap)},
+      {"after_flips", router.follows}};
+  if (router.unexplained > 0) {
+    out["first_unexplained"] = {{"token", router.first_unexplained}, {"why", router.why}};
+  }
+  return out;
+}
+
+using json = nlohmann::ordered_json;
+
+json tensor_truth_json(const comparison::TensorTruth& truth) {
+  const measure::TruthErrors& errors = truth.errors;
+  const auto relative = [&errors](double error) {
+    return errors.elements > 0 ? number(relative_to_truth(error, errors)) : json(nullptr);
+  };
+  const auto ratio = measure::error_ratio(errors);
+  return {{"dtype", dtype_name(truth.dtype)},
+          {"candidate_error", relative(errors.candidate_error_norm)},
+          {"reference_error", relative(errors.reference_error_norm)},
+          {"ratio", ratio ? number(*ratio) : json(nullptr)},
+          {"left_out", errors.left_out}};
+}
+
+json truth_json(const comparison::CompareReport& report) {
+  const comparison::TruthRatios ratios = comparison::truth_ratios(truths_of(report));
+  json out = trace_json(report.truth->facts);
+  out["compared"] = ratios.compared;
+  out["without"] = report.truth->without;
+  out["incomparable"] = report.truth->incomparable;
+  out["unreadable"] = report.truth->unreadable;
+  out["reference_exact"] = ratios.reference_exact;
+  out["median_ratio"] = ratios.median ? json(*ratios.median) : json(nullptr);
+  out["worst"] = nullptr;
+  if (ratios.worst) {
+    out["worst"] = {{"ratio", *ratios.worst},
+                    {"key", key_json(report.results[ratios.worst_at].key)}};
+  }
+  return out;
+}
+
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -20,7 +194,7 @@ json whole_number(double value) {
   return std::abs(value) <= kMost ? json(static_cast<std::int64_t>(value)) : number(value);
 }
 
-json max_abs_json(const Result& result) {
+json max_abs_json(const comparison::Result& result) {
   const auto& largest = result.comparison->measurement.total.largest;
   if (!largest) return nullptr;
   const auto value = [&result](double one) {
@@ -37,7 +211,7 @@ json max_abs_json(const Result& result) {
   return out;
 }
 
-json nonfinite_json(const compare::TileStats& stats) {
+json nonfinite_json(const measure::TileStats& stats) {
   json out{{"reference", stats.nonfinite_reference},
            {"candidate", stats.nonfinite_candidate},
            {"equal", stats.nonfinite_equal},
@@ -46,7 +220,7 @@ json nonfinite_json(const compare::TileStats& stats) {
   return out;
 }
 
-json replay_json(const Replay& replay) {
+json replay_json(const comparison::Replay& replay) {
   json worst = nullptr;
   if (replay.worst) {
     worst = {{"ratio", number(replay.worst->ratio)},
@@ -75,12 +249,12 @@ json replay_json(const Replay& replay) {
 }
 
 // The candidate's shard with the largest relative error.
-json worst_slice_json(const compare::Measurement& measurement) {
-  const compare::BlockStats* worst = nullptr;
+json worst_slice_json(const measure::Measurement& measurement) {
+  const measure::BlockStats* worst = nullptr;
   double worst_error = 0;
-  for (const compare::BlockStats& block : measurement.blocks) {
-    const double norm = compare::reference_norm(block.stats);
-    const double difference = compare::difference_norm(block.stats);
+  for (const measure::BlockStats& block : measurement.blocks) {
+    const double norm = measure::reference_norm(block.stats);
+    const double difference = measure::difference_norm(block.stats);
     if (difference == 0) continue;
     const double error = norm > 0 ? difference / norm : HUGE_VAL;
     if (worst == nullptr || error > worst_error) {
@@ -105,21 +279,21 @@ json worst_slice_json(const compare::Measurement& measurement) {
   return out;
 }
 
-std::string_view what_name(verdict::Slice::What what) {
+std::string_view what_name(judge::Slice::What what) {
   switch (what) {
-    case verdict::Slice::What::kShard:
+    case judge::Slice::What::kShard:
       return "shard";
-    case verdict::Slice::What::kBlock:
+    case judge::Slice::What::kBlock:
       return "block";
-    case verdict::Slice::What::kScale:
+    case judge::Slice::What::kScale:
       return "scale";
-    case verdict::Slice::What::kElement:
+    case judge::Slice::What::kElement:
       return "element";
   }
   return "";
 }
 
-json slice_json(const verdict::Slice& slice) {
+json slice_json(const judge::Slice& slice) {
   const tensor::Box hull = tensor::hull(slice.boxes);
   const double norm = slice.reference_norm;
   const auto relative = [norm](double value) {
@@ -135,14 +309,14 @@ json slice_json(const verdict::Slice& slice) {
           {"passing_multiplier", number(slice.passing_multiplier())}};
 }
 
-void add_slices(const verdict::SliceJudgement& slices, const ResultStyle& style, json& out) {
+void add_slices(const judge::SliceJudgement& slices, const ResultStyle& style, json& out) {
   if (!slices.worst) return;
   const std::size_t most = style.most_slices;
   // The closest is the first of those that are beyond.
   if (!style.version_2 || slices.beyond == 0) out["closest_slice"] = slice_json(*slices.worst);
   if (slices.beyond == 0) return;
   json found = json::array();
-  for (const verdict::Slice& slice : slices.found) {
+  for (const judge::Slice& slice : slices.found) {
     if (found.size() == most) break;
     found.push_back(slice_json(slice));
   }
@@ -152,7 +326,7 @@ void add_slices(const verdict::SliceJudgement& slices, const ResultStyle& style,
 
 }  // namespace
 
-json result_json(const Result& result, const ResultStyle& style) {
+json result_json(const comparison::Result& result, const ResultStyle& style) {
   json out = json::object();
   if (style.version_2) out["id"] = id_of(result.key);
   out.update({{"key", key_json(result.key)},
@@ -164,12 +338,12 @@ json result_json(const Result& result, const ResultStyle& style) {
   if (!result.reason.empty()) out["reason"] = result.reason;
   if (!result.nearest.empty()) out["nearest"] = result.nearest;
   if (!result.comparison) return out;
-  const Comparison& comparison = *result.comparison;
-  const compare::TileStats& stats = comparison.measurement.total;
-  const double norm = compare::reference_norm(stats);
-  const double difference = compare::difference_norm(stats);
+  const comparison::Comparison& comparison = *result.comparison;
+  const measure::TileStats& stats = comparison.measurement.total;
+  const double norm = measure::reference_norm(stats);
+  const double difference = measure::difference_norm(stats);
   const double allowed = comparison.tolerance.allowed_norm();
-  const double error = relative_error(comparison.measurement);
+  const double error = comparison::relative_error(comparison.measurement);
   out["error"] = number(error);
   out["error_in_eps"] = comparison.tolerance.epsilon > 0
                             ? number(error / comparison.tolerance.epsilon)
@@ -177,17 +351,18 @@ json result_json(const Result& result, const ResultStyle& style) {
   out["allowed"] = number(norm > 0 ? allowed / norm : (allowed > 0 ? HUGE_VAL : 0.0));
   out["rule"] = rule_text(comparison.tolerance);
   out["formula"] = comparison.tolerance.formula;
-  out["passing_multiplier"] = result.exact ? json(nullptr) : number(passing_multiplier(comparison));
+  out["passing_multiplier"] =
+      result.exact ? json(nullptr) : number(comparison::passing_multiplier(comparison));
   out["difference_norm"] = number(difference);
   out["reference_norm"] = number(norm);
-  out["candidate_norm"] = number(compare::candidate_norm(stats));
+  out["candidate_norm"] = number(measure::candidate_norm(stats));
   out["allowed_norm"] = number(allowed);
   out["max_abs"] = max_abs_json(result);
   out["mean_difference"] =
       stats.finite > 0 ? number(stats.sum_d / static_cast<double>(stats.finite)) : json(nullptr);
-  const auto cosine = compare::cosine(stats);
+  const auto cosine = measure::cosine(stats);
   out["cosine"] = cosine ? number(*cosine) : json(nullptr);
-  const auto fit = compare::fit_scale(stats);
+  const auto fit = measure::fit_scale(stats);
   out["scale"] = fit ? number(fit->scale) : json(nullptr);
   out["residual"] = fit ? number(fit->residual_norm / norm) : json(nullptr);
   out["unequal"] = stats.unequal;

@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "report/selftest_report.h"
+#include "comparison/selftest_report.h"
 
 namespace ttrace::report {
 
 inline constexpr std::string_view kSelftestSchema = "ttrace.selftest/1";
 
 // JSON text, one group and one tensor per line.
-std::string selftest_json(const SelftestReport& report);
+std::string selftest_json(const comparison::SelftestReport& report);
 
 }  // namespace ttrace::report

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "report/parts_json.h"
+#include "report/result_json.h"
 #include "report/selftest_json.h"
 
 namespace ttrace::report {
@@ -20,9 +20,10 @@ json size_json(const std::optional<double>& size) {
   return *size;
 }
 
-json summary_json(const FaultSummary& summary, FaultKind fault, const SelftestReport& report) {
+json summary_json(const comparison::FaultSummary& summary, comparison::FaultKind fault,
+                  const comparison::SelftestReport& report) {
   json out{{"tried", summary.tried}, {"caught", summary.caught}, {"unchanged", summary.unchanged}};
-  if (has_sizes(fault)) {
+  if (comparison::has_sizes(fault)) {
     out["half"] = size_json(summary.half);
     out["nine_of_ten"] = size_json(summary.nine_of_ten);
     out["all"] = size_json(summary.all);
@@ -31,10 +32,10 @@ json summary_json(const FaultSummary& summary, FaultKind fault, const SelftestRe
   return out;
 }
 
-json group_json(const SelftestGroup& group, const SelftestReport& report) {
+json group_json(const comparison::SelftestGroup& group, const comparison::SelftestReport& report) {
   json faults = json::object();
-  for (const FaultKind fault : kAllFaults) {
-    faults[fault_name(fault)] = summary_json(group.of(fault), fault, report);
+  for (const comparison::FaultKind fault : comparison::kAllFaults) {
+    faults[comparison::fault_name(fault)] = summary_json(group.of(fault), fault, report);
   }
   return {{"kind", kind_name(group.kind)},
           {"dtype", tensor::dtype_name(group.dtype)},
@@ -43,25 +44,26 @@ json group_json(const SelftestGroup& group, const SelftestReport& report) {
           {"faults", std::move(faults)}};
 }
 
-json tensor_json(const SelftestTensor& tensor) {
+json tensor_json(const comparison::SelftestTensor& tensor) {
   json out = whole_key_json(tensor.key);
   out["dtype"] = tensor::dtype_name(tensor.dtype);
   out["shape"] = tensor.shape;
-  out["checks_nothing"] = checks_nothing(tensor);
+  out["checks_nothing"] = comparison::checks_nothing(tensor);
   if (!tensor.unjudged.empty()) {
     out["unjudged"] = tensor.unjudged;
     return out;
   }
   out["rule"] = tensor.rule;
   json faults = json::object();
-  for (const FaultKind fault : kAllFaults) {
-    const Trial& trial = tensor.trial(fault);
-    json one{{"state", state_name(trial.state)}};
-    if (trial.state == TrialState::kCaught && has_sizes(fault)) one["size"] = trial.size;
+  for (const comparison::FaultKind fault : comparison::kAllFaults) {
+    const comparison::Trial& trial = tensor.trial(fault);
+    json one{{"state", comparison::state_name(trial.state)}};
+    if (trial.state == comparison::TrialState::kCaught && comparison::has_sizes(fault))
+      one["size"] = trial.size;
     if (!trial.what.empty()) {
-      one[trial.state == TrialState::kImpossible ? "why" : "what"] = trial.what;
+      one[trial.state == comparison::TrialState::kImpossible ? "why" : "what"] = trial.what;
     }
-    faults[fault_name(fault)] = std::move(one);
+    faults[comparison::fault_name(fault)] = std::move(one);
   }
   out["faults"] = std::move(faults);
   return out;
@@ -82,21 +84,21 @@ std::string lines(const Values& values, Convert convert) {
 
 }  // namespace
 
-std::string selftest_json(const SelftestReport& report) {
+std::string selftest_json(const comparison::SelftestReport& report) {
   const bool table = report.why.empty();
-  const std::vector<SelftestGroup> groups =
-      table ? groups_of(report.tensors) : std::vector<SelftestGroup>{};
+  const std::vector<comparison::SelftestGroup> groups =
+      table ? comparison::groups_of(report.tensors) : std::vector<comparison::SelftestGroup>{};
   json tolerance{{"noise_runs", report.noise_runs}};
   if (!report.tolerance_file.empty()) tolerance["file"] = report.tolerance_file;
   std::string text = "{\n  \"schema\": " + dumped(kSelftestSchema);
-  text += ",\n  \"pair\": " + dumped(verdict_name(report.pair));
+  text += ",\n  \"pair\": " + dumped(comparison::verdict_name(report.pair));
   if (!table) text += ",\n  \"why\": " + dumped(report.why);
-  text += ",\n  \"exit_code\": " + std::to_string(exit_code(report));
+  text += ",\n  \"exit_code\": " + std::to_string(comparison::exit_code(report));
   text += ",\n  \"reference\": " + dumped(report.reference.path);
   text += ",\n  \"candidate\": " + dumped(report.candidate.path);
   text += ",\n  \"tolerance\": " + dumped(tolerance);
   text += ",\n  \"ladder\": " + dumped(report.ladder);
-  text += ",\n  \"groups\": " + lines(groups, [&report](const SelftestGroup& group) {
+  text += ",\n  \"groups\": " + lines(groups, [&report](const comparison::SelftestGroup& group) {
             return group_json(group, report);
           });
   text += ",\n  \"tensors\": " + lines(report.tensors, tensor_json);

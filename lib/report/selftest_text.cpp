@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "base/concat.h"
-#include "base/number_text.h"
+#include "base/text.h"
 
 namespace ttrace::report {
 namespace {
@@ -13,19 +12,19 @@ using base::short_number;
 
 constexpr std::size_t kFewMisses = 10;
 
-std::string group_name(const SelftestGroup& group) {
+std::string group_name(const comparison::SelftestGroup& group) {
   return concat(kind_name(group.kind), " ", dtype_short_name(group.dtype));
 }
 
 // "scale errors from 1.3e-6 (output f32) to 3.2e-5 (main_grad f32) in 9 of 10 tensors".
-std::string limit_words(const std::vector<SelftestGroup>& groups) {
-  const SelftestGroup* best = nullptr;
-  const SelftestGroup* worst = nullptr;
-  const auto limit = [](const SelftestGroup& group) {
-    return group.of(FaultKind::kScaled).nine_of_ten;
+std::string limit_words(const std::vector<comparison::SelftestGroup>& groups) {
+  const comparison::SelftestGroup* best = nullptr;
+  const comparison::SelftestGroup* worst = nullptr;
+  const auto limit = [](const comparison::SelftestGroup& group) {
+    return group.of(comparison::FaultKind::kScaled).nine_of_ten;
   };
-  for (const SelftestGroup& group : groups) {
-    if (group.of(FaultKind::kScaled).tried == 0) continue;
+  for (const comparison::SelftestGroup& group : groups) {
+    if (group.of(comparison::FaultKind::kScaled).tried == 0) continue;
     if (limit(group) && (best == nullptr || *limit(group) < *limit(*best))) best = &group;
     if (worst != nullptr && !limit(*worst)) continue;
     if (worst == nullptr || !limit(group) || *limit(group) > *limit(*worst)) worst = &group;
@@ -40,9 +39,9 @@ std::string limit_words(const std::vector<SelftestGroup>& groups) {
   return text + " in 9 of 10 tensors";
 }
 
-std::string cell(const FaultSummary& summary, FaultKind fault) {
+std::string cell(const comparison::FaultSummary& summary, comparison::FaultKind fault) {
   if (summary.tried == 0) return "-";
-  if (!has_sizes(fault)) return concat(summary.caught, "/", summary.tried);
+  if (!comparison::has_sizes(fault)) return concat(summary.caught, "/", summary.tried);
   return summary.nine_of_ten ? short_number(*summary.nine_of_ten) : "> 1";
 }
 
@@ -64,53 +63,54 @@ void write_table(const std::vector<Row>& rows, std::ostream& out) {
   }
 }
 
-void write_groups(const std::vector<SelftestGroup>& groups, std::ostream& out) {
+void write_groups(const std::vector<comparison::SelftestGroup>& groups, std::ostream& out) {
   std::vector<Row> rows{{"kind", "type", "tensors", "scaled by", "1/16 by", "swapped", "dropped",
                          "zero row", "stale", "to bf16"}};
-  for (const SelftestGroup& group : groups) {
+  for (const comparison::SelftestGroup& group : groups) {
     Row row{std::string(kind_name(group.kind)), std::string(dtype_short_name(group.dtype)),
             concat(group.tensors)};
-    for (const FaultKind fault : kAllFaults) row.push_back(cell(group.of(fault), fault));
+    for (const comparison::FaultKind fault : comparison::kAllFaults)
+      row.push_back(cell(group.of(fault), fault));
     rows.push_back(std::move(row));
   }
   write_table(rows, out);
 }
 
-std::string fault_words(FaultKind fault, const std::string& what) {
+std::string fault_words(comparison::FaultKind fault, const std::string& what) {
   const auto with = [&what](std::string_view words) {
     return what.empty() ? std::string(words) : concat(words, " (", what, ")");
   };
   switch (fault) {
-    case FaultKind::kScaled:
+    case comparison::FaultKind::kScaled:
       return "twice the value";
-    case FaultKind::kPartScaled:
+    case comparison::FaultKind::kPartScaled:
       return with("a sixteenth twice as large");
-    case FaultKind::kSwapped:
+    case comparison::FaultKind::kSwapped:
       return with("two shards swapped");
-    case FaultKind::kDropped:
+    case comparison::FaultKind::kDropped:
       return with("a rank's part of the sum dropped");
-    case FaultKind::kRowZeroed:
+    case comparison::FaultKind::kRowZeroed:
       return with("a row zeroed");
-    case FaultKind::kStale:
+    case comparison::FaultKind::kStale:
       return with("a stale value");
-    case FaultKind::kRounded:
+    case comparison::FaultKind::kRounded:
       return "values rounded to bf16";
   }
   return "";
 }
 
-std::vector<std::string> misses_of(const std::vector<SelftestTensor>& tensors) {
+std::vector<std::string> misses_of(const std::vector<comparison::SelftestTensor>& tensors) {
   std::vector<std::string> lines;
-  for (const SelftestTensor& tensor : tensors) {
+  for (const comparison::SelftestTensor& tensor : tensors) {
     const std::string name = base::printable(to_string(tensor.key));
     if (!tensor.unjudged.empty()) {
       lines.push_back(concat(name, ": anything (", base::printable(tensor.unjudged), ")"));
       continue;
     }
     std::string missed;
-    for (const FaultKind fault : kAllFaults) {
-      const Trial& trial = tensor.trial(fault);
-      if (trial.state != TrialState::kMissed) continue;
+    for (const comparison::FaultKind fault : comparison::kAllFaults) {
+      const comparison::Trial& trial = tensor.trial(fault);
+      if (trial.state != comparison::TrialState::kMissed) continue;
       missed += (missed.empty() ? "" : "; ") + fault_words(fault, base::printable(trial.what));
     }
     if (!missed.empty()) lines.push_back(concat(name, ": ", missed));
@@ -118,10 +118,10 @@ std::vector<std::string> misses_of(const std::vector<SelftestTensor>& tensors) {
   return lines;
 }
 
-void write_weakest(const SelftestReport& report, const std::vector<SelftestGroup>& groups,
-                   std::ostream& out) {
-  for (const SelftestGroup& group : groups) {
-    const FaultSummary& scaled = group.of(FaultKind::kScaled);
+void write_weakest(const comparison::SelftestReport& report,
+                   const std::vector<comparison::SelftestGroup>& groups, std::ostream& out) {
+  for (const comparison::SelftestGroup& group : groups) {
+    const comparison::FaultSummary& scaled = group.of(comparison::FaultKind::kScaled);
     if (!scaled.weakest || !scaled.all || scaled.all == scaled.nine_of_ten) continue;
     out << "  " << group_name(group) << ": half of them from " << short_number(*scaled.half)
         << ", all from " << short_number(*scaled.all) << " ("
@@ -131,19 +131,19 @@ void write_weakest(const SelftestReport& report, const std::vector<SelftestGroup
 
 }  // namespace
 
-void write_selftest(const SelftestReport& report, bool all, std::ostream& out) {
+void write_selftest(const comparison::SelftestReport& report, bool all, std::ostream& out) {
   if (!report.why.empty()) {
-    const bool diverged = report.pair == Verdict::kDiverged;
+    const bool diverged = report.pair == comparison::Verdict::kDiverged;
     out << (diverged ? "DIVERGED  " : "INCONCLUSIVE  ") << base::printable(report.why) << "\n";
     return;
   }
-  const std::vector<SelftestGroup> groups = groups_of(report.tensors);
+  const std::vector<comparison::SelftestGroup> groups = comparison::groups_of(report.tensors);
   std::uint64_t blind = 0;
   std::uint64_t unchanged = 0;
-  for (const SelftestGroup& group : groups) blind += group.blind;
-  for (const SelftestTensor& tensor : report.tensors) {
-    for (const Trial& trial : tensor.trials) {
-      unchanged += trial.state == TrialState::kUnchanged ? 1 : 0;
+  for (const comparison::SelftestGroup& group : groups) blind += group.blind;
+  for (const comparison::SelftestTensor& tensor : report.tensors) {
+    for (const comparison::Trial& trial : tensor.trials) {
+      unchanged += trial.state == comparison::TrialState::kUnchanged ? 1 : 0;
     }
   }
   out << "DETECTS  " << limit_words(groups) << "; " << blind << " of "

@@ -3,11 +3,11 @@
 
 #include <ostream>
 
-#include "report/selftest_report.h"
+#include "comparison/selftest_report.h"
 
 namespace ttrace::report {
 
 // `all`: lists every miss, not only the first few.
-void write_selftest(const SelftestReport& report, bool all, std::ostream& out);
+void write_selftest(const comparison::SelftestReport& report, bool all, std::ostream& out);
 
 }  // namespace ttrace::report

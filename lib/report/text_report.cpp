@@ -7,16 +7,13 @@
 #include <sstream>
 #include <utility>
 
-#include "base/concat.h"
-#include "base/number_text.h"
+#include "base/text.h"
+#include "localize/phase.h"
 #include "report/answer_text.h"
 #include "report/finding_groups.h"
 #include "report/finding_text.h"
-#include "report/routing_text.h"
-#include "report/truth_text.h"
-#include "report/unmatched_text.h"
+#include "report/notes_text.h"
 #include "report/wrap.h"
-#include "verdict/phase.h"
 
 namespace ttrace::report {
 namespace {
@@ -24,7 +21,7 @@ namespace {
 using base::concat;
 using base::printable;
 using base::short_number;
-using verdict::Outcome;
+using judge::Outcome;
 
 // Findings told in full; the others get a line each.
 constexpr std::size_t kFindingsInFull = 1;
@@ -32,13 +29,14 @@ constexpr std::size_t kFindingsInLines = 12;
 constexpr std::size_t kSuspectsInLines = 6;
 constexpr std::size_t kReasonsInLines = 4;
 
-void write_suspects(const CompareReport& report, const TextStyle& style, std::ostream& out) {
+void write_suspects(const comparison::CompareReport& report, const TextStyle& style,
+                    std::ostream& out) {
   if (report.suspects.empty()) return;
   out << "\n  Second suspects: wrong too, and not explained by what they were computed from "
          "alone.\n";
   const std::size_t most = style.all ? report.suspects.size() : kSuspectsInLines;
   for (std::size_t i = 0; i < report.suspects.size() && i < most; ++i) {
-    const Suspect& suspect = report.suspects[i];
+    const comparison::Suspect& suspect = report.suspects[i];
     out << "  also  " << printable(to_string(report.results[suspect.result].key)) << ": "
         << short_number(suspect.used) << " times its tolerance";
     if (suspect.largest) {
@@ -54,8 +52,9 @@ void write_suspects(const CompareReport& report, const TextStyle& style, std::os
   }
 }
 
-void write_findings(const CompareReport& report, const std::vector<FindingGroup>& groups,
-                    const TextStyle& style, std::ostream& out) {
+void write_findings(const comparison::CompareReport& report,
+                    const std::vector<FindingGroup>& groups, const TextStyle& style,
+                    std::ostream& out) {
   const std::vector<Listed> list = listed(report, groups);
   const std::size_t in_full = style.all ? list.size() : kFindingsInFull;
   for (std::size_t i = 0; i < list.size() && i < in_full; ++i) {
@@ -71,7 +70,7 @@ void write_findings(const CompareReport& report, const std::vector<FindingGroup>
   const std::size_t stop = std::min(list.size(), in_full + kFindingsInLines);
   for (std::size_t i = in_full; i < stop; ++i) {
     if (list[i].setting) {
-      const SettingDifference& setting = report.settings[*list[i].setting];
+      const comparison::SettingDifference& setting = report.settings[*list[i].setting];
       out << "  " << i + 1 << "  " << printable(setting.name) << " of "
           << base::plural(setting.parameters.size(), "parameter") << ": reference "
           << printable(setting.reference) << ", candidate " << printable(setting.candidate) << "\n";
@@ -83,20 +82,21 @@ void write_findings(const CompareReport& report, const std::vector<FindingGroup>
   write_suspects(report, style, out);
 }
 
-void write_every_tensor(const CompareReport& report, std::ostream& out) {
+void write_every_tensor(const comparison::CompareReport& report, std::ostream& out) {
   out << "\n  outcome            error      allowed    used    tensor\n";
-  for (const Result& result : report.results) {
+  for (const comparison::Result& result : report.results) {
     std::array<char, 96> row{};
     if (result.comparison) {
-      const Comparison& comparison = *result.comparison;
-      const double norm = compare::reference_norm(comparison.measurement.total);
+      const comparison::Comparison& comparison = *result.comparison;
+      const double norm = measure::reference_norm(comparison.measurement.total);
       const double allowed = comparison.tolerance.allowed_norm();
-      std::snprintf(
-          row.data(), row.size(), "  %-18s %-10s %-10s %-7s",
-          std::string(outcome_name(result.outcome)).c_str(),
-          short_number(relative_error(comparison.measurement)).c_str(),
-          norm > 0 ? short_number(allowed / norm).c_str() : "0",
-          std::isfinite(used_share(comparison)) ? percent(used_share(comparison)).c_str() : "inf");
+      std::snprintf(row.data(), row.size(), "  %-18s %-10s %-10s %-7s",
+                    std::string(outcome_name(result.outcome)).c_str(),
+                    short_number(comparison::relative_error(comparison.measurement)).c_str(),
+                    norm > 0 ? short_number(allowed / norm).c_str() : "0",
+                    std::isfinite(comparison::used_share(comparison))
+                        ? percent(comparison::used_share(comparison)).c_str()
+                        : "inf");
     } else {
       std::snprintf(row.data(), row.size(), "  %-18s %-10s %-10s %-7s",
                     std::string(outcome_name(result.outcome)).c_str(), "-", "-", "-");
@@ -107,7 +107,7 @@ void write_every_tensor(const CompareReport& report, std::ostream& out) {
   }
 }
 
-void write_counts(const CompareReport& report, std::ostream& out) {
+void write_counts(const comparison::CompareReport& report, std::ostream& out) {
   const auto count = [&report](Outcome outcome) { return report.counts.at(outcome); };
   out << "\n  " << base::plural(report.results.size(), "tensor") << ": " << count(Outcome::kMatch)
       << " match";
@@ -121,9 +121,10 @@ void write_counts(const CompareReport& report, std::ostream& out) {
   add_alike(Outcome::kMissing, "missing");
   add_alike(Outcome::kExtra, "extra");
   add_alike(Outcome::kIncomparable, "incomparable");
-  if (report.verdict == Verdict::kDiverged || (report.interrupted && !report.findings.empty())) {
+  if (report.verdict == comparison::Verdict::kDiverged ||
+      (report.interrupted && !report.findings.empty())) {
     std::size_t first = 0;
-    for (const Finding& finding : report.findings) first += finding.members.size();
+    for (const comparison::Finding& finding : report.findings) first += finding.members.size();
     out << " (" << first << " first, " << report.downstream << " downstream)";
   }
   add_alike(Outcome::kUnreadable, "unreadable");
@@ -143,9 +144,9 @@ void write_counts(const CompareReport& report, std::ostream& out) {
 }
 
 // What was not judged, by why.
-void write_not_judged(const CompareReport& report, std::ostream& out) {
-  std::map<std::string, std::pair<std::size_t, const Result*>> reasons;
-  for (const Result& result : report.results) {
+void write_not_judged(const comparison::CompareReport& report, std::ostream& out) {
+  std::map<std::string, std::pair<std::size_t, const comparison::Result*>> reasons;
+  for (const comparison::Result& result : report.results) {
     if (result.outcome != Outcome::kNotJudged) continue;
     auto& [count, first] = reasons[result.reason];
     if (++count == 1) first = &result;
@@ -163,11 +164,11 @@ void write_not_judged(const CompareReport& report, std::ostream& out) {
 }
 
 // Replicas that differ by less than the tolerance: no finding, but not what replicas should do.
-void write_drift(const CompareReport& report, std::ostream& out) {
+void write_drift(const comparison::CompareReport& report, std::ostream& out) {
   std::size_t drifting = 0;
-  const Result* furthest = nullptr;
+  const comparison::Result* furthest = nullptr;
   double largest = 0;
-  for (const Result& result : report.results) {
+  for (const comparison::Result& result : report.results) {
     if (!result.comparison || result.outcome == Outcome::kReplicaConflict ||
         !result.comparison->measurement.replicas_differ) {
       continue;
@@ -187,7 +188,7 @@ void write_drift(const CompareReport& report, std::ostream& out) {
       << printable(to_string(furthest->key)) << ")\n";
 }
 
-std::string trace_words(const TraceFacts& facts) {
+std::string trace_words(const comparison::TraceFacts& facts) {
   std::string text = concat(printable(facts.path), " (");
   std::string mesh;
   for (const trace::MeshAxis& axis : facts.mesh) {
@@ -200,12 +201,15 @@ std::string trace_words(const TraceFacts& facts) {
   return text + ")";
 }
 
-bool diverged(const CompareReport& report) { return report.verdict == Verdict::kDiverged; }
+bool diverged(const comparison::CompareReport& report) {
+  return report.verdict == comparison::Verdict::kDiverged;
+}
 
 // What rules of the map left out, by why.
-void write_dropped(const CompareReport& report, bool all, std::ostream& out) {
+void write_dropped(const comparison::CompareReport& report, bool all, std::ostream& out) {
   std::map<std::string, std::uint64_t> reasons;
-  for (const DroppedTensors& dropped : report.dropped) reasons[dropped.reason] += dropped.tensors;
+  for (const comparison::DroppedTensors& dropped : report.dropped)
+    reasons[dropped.reason] += dropped.tensors;
   std::size_t told = 0;
   for (const auto& [reason, tensors] : reasons) {
     if (!all && told++ == kReasonsInLines) {
@@ -216,7 +220,8 @@ void write_dropped(const CompareReport& report, bool all, std::ostream& out) {
   }
 }
 
-void write_footer(const CompareReport& report, const TextStyle& style, std::ostream& out) {
+void write_footer(const comparison::CompareReport& report, const TextStyle& style,
+                  std::ostream& out) {
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", report.environment.seconds);
   out << "  reference " << trace_words(report.reference) << " · candidate "
@@ -256,12 +261,13 @@ void write_footer(const CompareReport& report, const TextStyle& style, std::ostr
 
 }  // namespace
 
-void write_text(const CompareReport& report, const TextStyle& style, std::ostream& out) {
+void write_text(const comparison::CompareReport& report, const TextStyle& style,
+                std::ostream& out) {
   std::ostringstream text;
   const std::vector<FindingGroup> groups = group_findings(report);
   write_answer(report, groups, style, text);
   // Two traces without a common tensor have findings too, but those answer nothing.
-  const bool diverged = report.verdict == Verdict::kDiverged || report.interrupted;
+  const bool diverged = report.verdict == comparison::Verdict::kDiverged || report.interrupted;
   if (diverged && !listed(report, groups).empty()) write_findings(report, groups, style, text);
   if (style.all) write_every_tensor(report, text);
   write_counts(report, text);

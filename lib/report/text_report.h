@@ -3,7 +3,7 @@
 
 #include <ostream>
 
-#include "report/compare_report.h"
+#include "comparison/result.h"
 
 namespace ttrace::report {
 
@@ -13,6 +13,6 @@ struct TextStyle {
   std::size_t width = 0;  // columns to fold evidence to; 0: not at all
 };
 
-void write_text(const CompareReport& report, const TextStyle& style, std::ostream& out);
+void write_text(const comparison::CompareReport& report, const TextStyle& style, std::ostream& out);
 
 }  // namespace ttrace::report

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "layout/mesh_map.h"
 #include "synth/holders.h"
 

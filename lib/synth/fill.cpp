@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "synth/normal.h"
+#include "synth/random.h"
 
 namespace ttrace::synth {
 namespace {

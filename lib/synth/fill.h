@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "synth/stream.h"
+#include "synth/random.h"
 #include "tensor/box.h"
-#include "tensor/shape.h"
 
 namespace ttrace::synth {
 

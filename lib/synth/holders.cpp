@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "base/checked.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "layout/axis_view.h"
 #include "layout/mesh_map.h"
 #include "layout/rows.h"
-#include "synth/index_rows.h"
+#include "synth/values.h"
 
 namespace ttrace::synth {
 namespace {

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <optional>
 
-#include "base/number_text.h"
 #include "base/strict_json.h"
+#include "base/text.h"
 #include "synth/recipe.h"
 #include "trace/mesh_json.h"
 #include "trace/placement_json.h"

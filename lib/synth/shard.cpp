@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "layout/flat.h"
-#include "tensor/encode.h"
-#include "tensor/round_to.h"
+#include "tensor/codec.h"
 
 namespace ttrace::synth {
 

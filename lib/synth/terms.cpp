@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "layout/axis_view.h"
 #include "synth/fill.h"
-#include "tensor/round_to.h"
+#include "tensor/codec.h"
 
 namespace ttrace::synth {
 namespace {

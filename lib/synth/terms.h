@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "synth/stream.h"
+#include "synth/random.h"
 #include "trace/manifest.h"
 
 namespace ttrace::synth {

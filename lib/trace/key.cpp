@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "base/concat.h"
+#include "base/text.h"
 
 namespace ttrace::trace {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tensor/box.h"
 #include "tensor/dtype.h"
-#include "tensor/shape.h"
 #include "trace/key.h"
 #include "trace/placement.h"
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
-#include "base/checked.h"
-#include "base/number_text.h"
+#include "base/bytes.h"
 #include "base/strict_json.h"
+#include "base/text.h"
 #include "trace/manifest.h"
 #include "trace/mesh_json.h"
 #include "trace/placement_json.h"

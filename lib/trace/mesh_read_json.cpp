@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "base/checked.h"
-#include "base/number_text.h"
+#include "base/bytes.h"
+#include "base/text.h"
 #include "trace/limits.h"
 #include "trace/mesh_json.h"
 

@@ -1,6 +1,6 @@
 #include "trace/placement.h"
 
-#include "base/concat.h"
+#include "base/text.h"
 
 namespace ttrace::trace {
 namespace {

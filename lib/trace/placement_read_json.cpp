@@ -1,6 +1,6 @@
 #include <optional>
 
-#include "base/number_text.h"
+#include "base/text.h"
 #include "trace/placement_json.h"
 
 namespace ttrace::trace {

@@ -20,12 +20,12 @@ ORDER = [
     "hdf5",
     "layout",
     "synth",
-    "update",
-    "compare",
-    "routing",
-    "tolerance",
-    "verdict",
-    "diagnosis",
+    "measure",
+    "judge",
+    "comparison",
+    "localize",
+    "replay",
+    "mapping",
     "report",
     "engine",
 ]
@@ -51,9 +51,9 @@ FENCES = {
     "CLI/": r"apps/.*",
     "catch2/": r"tests/.*",
     "benchmark/": r"tests/bench/.*",
-    "cuda": r"lib/compare/cuda/.*",
+    "cuda": r"lib/(measure|replay)/cuda/.*",
     "mpi.h": r"apps/ttrace/mpi/.*",
-    "cublas": r"lib/compare/cuda/.*",
+    "cublas": r"lib/replay/cuda/.*",
 }
 LONGEST_FILE = 500
 

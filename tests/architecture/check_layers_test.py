@@ -11,10 +11,10 @@ from pathlib import Path
 from check_layers import violations
 
 PLANTED = {
-    "lib/tensor/box.cpp": '#include "engine/pairing.h"\n',
+    "lib/tensor/box.cpp": '#include "comparison/pairing.h"\n',
     "lib/layout/shard.cpp": "#include <hdf5.h>\n",
-    "lib/engine/selection.cpp": '#include "trace/hdf5/reader.h"\n',
-    "lib/verdict/phase.cpp": "#include <nlohmann/json.hpp>\n",
+    "lib/engine/lint_trace.cpp": '#include "trace/hdf5/reader.h"\n',
+    "lib/localize/phase.cpp": "#include <nlohmann/json.hpp>\n",
 }
 
 

@@ -1,5 +1,4 @@
-#include "base/byte_text.h"
-
+#include "base/text.h"
 #include "support/catch.h"
 
 namespace ttrace::base {

@@ -1,7 +1,6 @@
-#include "base/checked.h"
-
 #include <limits>
 
+#include "base/bytes.h"
 #include "support/catch.h"
 
 namespace ttrace::base {

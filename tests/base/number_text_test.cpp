@@ -1,7 +1,6 @@
-#include "base/number_text.h"
-
 #include <limits>
 
+#include "base/text.h"
 #include "support/catch.h"
 
 namespace ttrace::base {

@@ -1,5 +1,4 @@
-#include "base/shortened.h"
-
+#include "base/text.h"
 #include "support/catch.h"
 
 namespace ttrace::base {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "compare/kernels/choose_kernel.h"
+#include "measure/cpu/kernel.h"
 #include "synth/fill.h"
-#include "tensor/encode.h"
+#include "tensor/codec.h"
 
 namespace ttrace {
 namespace {
@@ -36,16 +36,16 @@ std::vector<std::byte> stored_numbers(tensor::DType dtype, std::size_t count, st
   return bytes;
 }
 
-void sum_tiles(benchmark::State& state, const compare::Kernel& kernel, tensor::DType dtype,
+void sum_tiles(benchmark::State& state, const measure::Kernel& kernel, tensor::DType dtype,
                std::size_t count) {
   const std::vector<std::byte> reference = stored_numbers(dtype, count, 1);
   const std::vector<std::byte> candidate = stored_numbers(dtype, count, 2);
-  const compare::Stored type = compare::stored_as(dtype);
-  const std::size_t tile = compare::kTileElements * tensor::element_bytes(dtype);
+  const measure::Stored type = measure::stored_as(dtype);
+  const std::size_t tile = measure::kTileElements * tensor::element_bytes(dtype);
   for (auto _ : state) {
     for (std::size_t at = 0; at < reference.size(); at += tile) {
-      compare::TileSums sums;
-      kernel.sum(type, reference.data() + at, candidate.data() + at, compare::kTileElements, sums);
+      measure::TileSums sums;
+      kernel.sum(type, reference.data() + at, candidate.data() + at, measure::kTileElements, sums);
       benchmark::DoNotOptimize(sums);
     }
   }
@@ -54,10 +54,10 @@ void sum_tiles(benchmark::State& state, const compare::Kernel& kernel, tensor::D
 }
 
 void add_benchmarks() {
-  for (const compare::Kernel* kernel : compare::usable_kernels()) {
+  for (const measure::Kernel* kernel : measure::usable_kernels()) {
     for (const tensor::DType dtype : kDTypes) {
       const std::size_t in_memory = kInMemory / tensor::element_bytes(dtype);
-      for (const std::size_t count : {compare::kTileElements, in_memory}) {
+      for (const std::size_t count : {measure::kTileElements, in_memory}) {
         const std::string name = std::string(kernel->isa) + "/" +
                                  std::string(tensor::dtype_short_name(dtype)) +
                                  (count == in_memory ? "/memory" : "/cache");

@@ -12,13 +12,13 @@
 namespace ttrace::engine {
 namespace {
 
-using report::CompareReport;
-using report::Verdict;
+using comparison::CompareReport;
+using comparison::Verdict;
+using judge::Outcome;
 using test::RandomRuns;
-using verdict::Outcome;
 
-Selection random_selection(RandomRuns& runs) {
-  Selection selection;
+comparison::Selection random_selection(RandomRuns& runs) {
+  comparison::Selection selection;
   if (!runs.chance(4)) return selection;
   if (runs.chance(2)) selection.kinds = {trace::Kind::kOutput, trace::Kind::kMainGrad};
   if (runs.chance(2)) selection.skip = {"b*"};
@@ -47,22 +47,22 @@ std::string json_without_environment(const CompareReport& out) {
 void check_accounting(const RandomRuns& runs, const CompareReport& out) {
   std::set<trace::TensorKey> seen;
   std::map<Outcome, std::uint64_t> counts;
-  for (const Outcome outcome : verdict::kAllOutcomes) counts[outcome] = 0;
+  for (const Outcome outcome : judge::kAllOutcomes) counts[outcome] = 0;
   std::size_t bad = 0;
-  for (const report::Result& result : out.results) {
+  for (const comparison::Result& result : out.results) {
     REQUIRE(seen.insert(result.key).second);
     ++counts[result.outcome];
-    bad += verdict::is_bad(result.outcome) ? 1 : 0;
+    bad += judge::is_bad(result.outcome) ? 1 : 0;
   }
   REQUIRE(seen == union_of_keys(runs));
   REQUIRE(counts == out.counts);
   std::size_t told = out.downstream;
-  for (const report::Finding& finding : out.findings) told += finding.members.size();
+  for (const comparison::Finding& finding : out.findings) told += finding.members.size();
   REQUIRE(told == bad);
 }
 
-void check_selection(const Selection& selection, const CompareReport& out) {
-  for (const report::Result& result : out.results) {
+void check_selection(const comparison::Selection& selection, const CompareReport& out) {
+  for (const comparison::Result& result : out.results) {
     REQUIRE((result.outcome == Outcome::kSkippedByRule) == !selection.selects(result.key));
   }
 }
@@ -72,14 +72,14 @@ void check_verdict(const CompareReport& out) {
   bool unchecked = false;
   bool bad = false;
   std::size_t in_common = 0;
-  for (const report::Result& result : out.results) {
+  for (const comparison::Result& result : out.results) {
     const Outcome outcome = result.outcome;
     checked = checked ||
               (outcome == Outcome::kMatch && result.comparison->measurement.total.elements > 0);
     // Updates that cannot be replayed are common, and what they start from is judged.
     unchecked = unchecked || outcome == Outcome::kUnreadable ||
                 (outcome == Outcome::kNotJudged && result.key.kind != trace::Kind::kParamAfterStep);
-    bad = bad || verdict::is_bad(outcome);
+    bad = bad || judge::is_bad(outcome);
     in_common += outcome != Outcome::kMissing && outcome != Outcome::kExtra ? 1 : 0;
     const bool measured = outcome == Outcome::kMatch || outcome == Outcome::kDiverged ||
                           outcome == Outcome::kBelowNoiseFloor ||
@@ -108,7 +108,7 @@ TEST_CASE("property: every tensor is accounted for, whatever is wrong with the r
   int refused = 0;
   for (std::uint32_t seed = 1; seed <= 800; ++seed) {
     RandomRuns runs(seed);
-    const Selection selection = random_selection(runs);
+    const comparison::Selection selection = random_selection(runs);
     std::vector<const trace::Source*> noise;
     if (runs.has_noise) noise.push_back(&runs.noise);
     INFO("seed " << seed);
@@ -128,11 +128,11 @@ TEST_CASE("property: every tensor is accounted for, whatever is wrong with the r
         compare_traces(runs.reference, runs.candidate, noise, {selection, 4});
     REQUIRE(json_without_environment(again) == json_without_environment(out));
     ++verdicts[out.verdict];
-    for (const report::Result& result : out.results) outcomes.insert(result.outcome);
+    for (const comparison::Result& result : out.results) outcomes.insert(result.outcome);
   }
   // The runs showed everything there is, but for what needs routers, an unknown optimizer, or a
   // collector that was told to leave things out.
-  CHECK(outcomes.size() + 3 == verdict::kAllOutcomes.size());
+  CHECK(outcomes.size() + 3 == judge::kAllOutcomes.size());
   CHECK(verdicts[Verdict::kMatch] > 50);
   CHECK(verdicts[Verdict::kDiverged] > 50);
   CHECK(verdicts[Verdict::kInconclusive] > 50);

@@ -10,12 +10,12 @@
 namespace ttrace::engine {
 namespace {
 
-using report::CompareReport;
-using report::Verdict;
+using comparison::CompareReport;
+using comparison::Verdict;
+using judge::Outcome;
 using test::make_entry;
 using test::make_mesh;
 using test::MemoryTrace;
-using verdict::Outcome;
 
 const std::vector<double> kValues{1, -2, 3, -4, 5, -6, 7, -8};
 
@@ -36,12 +36,12 @@ std::vector<double> shifted(double by) {
 
 CompareReport compared(const MemoryTrace& reference, const MemoryTrace& candidate,
                        const std::vector<const trace::Source*>& noise = {},
-                       const Selection& selection = {}) {
+                       const comparison::Selection& selection = {}) {
   return compare_traces(reference, candidate, noise, {selection, 1});
 }
 
-const report::Result& result_of(const CompareReport& out, const std::string& name) {
-  for (const report::Result& result : out.results) {
+const comparison::Result& result_of(const CompareReport& out, const std::string& name) {
+  for (const comparison::Result& result : out.results) {
     if (result.key.name == name) return result;
   }
   throw base::internal_error("no result for ", name);
@@ -70,7 +70,7 @@ TEST_CASE("a changed element diverges and is found again on its rank") {
   CHECK(out.verdict == Verdict::kDiverged);
   REQUIRE(out.findings.size() == 1);
   CHECK(out.findings[0].ranks == std::vector<std::uint64_t>{1});
-  const report::Result& result = out.results[0];
+  const comparison::Result& result = out.results[0];
   CHECK(result.outcome == Outcome::kDiverged);
   CHECK(result.comparison->measurement.total.largest->at == tensor::Shape{3});
   CHECK(result.largest_rank == std::optional<std::uint64_t>(1));
@@ -96,7 +96,7 @@ TEST_CASE("a replica that one rank did not record is missing, and the rank is na
   CHECK(out.counts.at(Outcome::kMissing) == 1);
   CHECK(out.counts.at(Outcome::kMatch) == 1);
   REQUIRE(out.findings.size() == 1);
-  const report::Result& result = out.results[out.findings[0].result];
+  const comparison::Result& result = out.results[out.findings[0].result];
   CHECK(result.key.kind == trace::Kind::kParamAfterStep);
   CHECK(result.reason == "run: rank 1 of 2 recorded step 0 but lacks it");
   CHECK(result.note == "rank 1 of 2 recorded step 0 but lacks it");
@@ -121,7 +121,7 @@ TEST_CASE("a part of a tensor that is cut is missing, or cannot be read if its r
 TEST_CASE("what a selection leaves out is not missing") {
   MemoryTrace candidate = updated();
   candidate.edit().tensors[1].held_at = {{"dp", {0}}};
-  Selection selection;
+  comparison::Selection selection;
   selection.kinds = {trace::Kind::kParam};
   CHECK(compared(updated(), candidate, {}, selection).verdict == Verdict::kMatch);
 }
@@ -129,7 +129,7 @@ TEST_CASE("what a selection leaves out is not missing") {
 TEST_CASE("roundings match by the fallback rule") {
   const CompareReport out = compared(one_tensor(), one_tensor(shifted(4 * 0x1p-23)));
   CHECK(out.verdict == Verdict::kMatch);
-  CHECK(out.results[0].comparison->tolerance.rule == tolerance::Rule::kFallback);
+  CHECK(out.results[0].comparison->tolerance.rule == judge::Rule::kFallback);
 }
 
 TEST_CASE("a noise run sharpens or widens the tolerance of the tensors it has") {
@@ -140,7 +140,7 @@ TEST_CASE("a noise run sharpens or widens the tolerance of the tensors it has") 
   const MemoryTrace candidate = one_tensor(shifted(0.1));
   const CompareReport sharp = compared(one_tensor(), candidate, {&quiet});
   CHECK(sharp.verdict == Verdict::kDiverged);
-  CHECK(sharp.results[0].comparison->tolerance.rule == tolerance::Rule::kNoise);
+  CHECK(sharp.results[0].comparison->tolerance.rule == judge::Rule::kNoise);
   const CompareReport wide = compared(one_tensor(), candidate, {&quiet, &loud});
   CHECK(wide.verdict == Verdict::kMatch);
   CHECK(wide.noise_runs.size() == 2);

@@ -9,15 +9,15 @@ namespace ttrace::engine {
 namespace {
 
 using How = trace::Microbatches::How;
-using report::CompareReport;
-using report::Verdict;
+using comparison::CompareReport;
+using comparison::Verdict;
+using judge::Outcome;
 using test::check_refused;
 using test::make_entry;
 using test::make_mesh;
 using test::MemoryTrace;
 using trace::Kind;
 using trace::TensorEntry;
-using verdict::Outcome;
 using Values = std::vector<double>;
 
 trace::Module module_of(const std::string& name, std::vector<std::string> inputs) {
@@ -37,8 +37,8 @@ CompareReport compared(const MemoryTrace& reference, const MemoryTrace& candidat
   return compare_traces(reference, candidate, noise, options);
 }
 
-const report::Result& result_of(const CompareReport& out, const std::string& name) {
-  for (const report::Result& result : out.results) {
+const comparison::Result& result_of(const CompareReport& out, const std::string& name) {
+  for (const comparison::Result& result : out.results) {
     if (result.key.name == name) return result;
   }
   throw base::internal_error("no result for ", name);
@@ -46,7 +46,7 @@ const report::Result& result_of(const CompareReport& out, const std::string& nam
 
 std::vector<std::string> first_names(const CompareReport& out) {
   std::vector<std::string> names;
-  for (const report::Finding& finding : out.findings) {
+  for (const comparison::Finding& finding : out.findings) {
     names.push_back(out.results[finding.result].key.name);
   }
   return names;
@@ -92,7 +92,7 @@ TEST_CASE("either side may be mapped, by joining or by splitting") {
       const CompareReport out = compared(reference, candidate, map);
       CHECK(out.verdict == Verdict::kMatch);
       CHECK(out.map_rules == "map.json");
-      for (const report::Result& result : out.results) {
+      for (const comparison::Result& result : out.results) {
         CHECK(result.comparison->measurement.total.sum_d2 == 0);
       }
     }
@@ -316,7 +316,7 @@ TEST_CASE("a wrong micro-batch is found where it went wrong, on its rank") {
     CHECK(out.verdict == Verdict::kDiverged);
     REQUIRE(first_names(out) == std::vector<std::string>{first});
     CHECK(out.findings[0].ranks == std::vector<std::uint64_t>{1});
-    const report::Result& result = out.results[out.findings[0].result];
+    const comparison::Result& result = out.results[out.findings[0].result];
     CHECK(result.largest_rank == std::optional<std::uint64_t>(1));
     CHECK(result.largest_local == tensor::Shape{0, 1});
     CHECK(result.comparison->measurement.total.largest->at == tensor::Shape{1, 1});

@@ -3,22 +3,22 @@
 
 #include "base/bytes.h"
 #include "base/refusal.h"
+#include "comparison/division.h"
 #include "engine/compare_traces.h"
 #include "engine/random_runs.h"
 #include "engine/report_text.h"
-#include "engine/share_of_work.h"
 #include "support/catch.h"
 
 namespace ttrace::engine {
 namespace {
 
-using report::CompareReport;
+using comparison::CompareReport;
+using judge::Outcome;
 using test::comparable;
 using test::RandomRuns;
 using ttrace::test::make_entry;
 using ttrace::test::MemoryTrace;
 using ttrace::test::refusal_of;
-using verdict::Outcome;
 
 struct Runs {
   RandomRuns random;
@@ -29,7 +29,7 @@ struct Runs {
     if (random.has_noise) noise.push_back(&random.noise);
   }
 
-  CompareReport compared(FinishedWork* work, WorkDivision division = {},
+  CompareReport compared(comparison::FinishedWork* work, comparison::WorkDivision division = {},
                          const std::atomic<bool>* stop = nullptr) const {
     CompareOptions options;
     options.threads = threads;
@@ -42,7 +42,7 @@ struct Runs {
 };
 
 // Read by the part that it falls to, and not only known to be lost before.
-bool is_read(const report::Result& result) {
+bool is_read(const comparison::Result& result) {
   const bool lost = result.reason.find("which may have held it") != std::string::npos;
   return result.comparison || (result.outcome == Outcome::kUnreadable && !lost);
 }
@@ -53,24 +53,25 @@ TEST_CASE("property: the parts of a comparison make the report of the whole") {
     const std::string whole = comparable(runs.compared(nullptr));
     for (const std::uint64_t of : {1, 2, 3, 7}) {
       INFO("seed " << seed << ", " << of << " parts");
-      FinishedWork all;
+      comparison::FinishedWork all;
       std::vector<std::string> names;
       std::size_t measured = 0;
       for (std::uint64_t index = 1; index <= of; ++index) {
-        FinishedWork mine(nullptr, true);
-        const CompareReport part = runs.compared(&mine, {report::PartNumber{index, of}, {}});
-        for (const report::Result& result : part.results) {
+        comparison::FinishedWork mine(nullptr, true);
+        const CompareReport part = runs.compared(&mine, {comparison::PartNumber{index, of}, {}});
+        for (const comparison::Result& result : part.results) {
           if (is_read(result)) ++measured;
         }
         // Whoever is first or last, every line is new.
-        for (const std::string& line : mine.lines()) REQUIRE(all.know(parse_finished(line)));
+        for (const std::string& line : mine.lines())
+          REQUIRE(all.know(comparison::parse_finished(line)));
         names.push_back(base::concat("part", index, ".json"));
       }
       const CompareReport merged = runs.compared(&all, {std::nullopt, names});
       REQUIRE(comparable(merged) == whole);
       all.require_all_taken();
       std::size_t in_whole = 0;
-      for (const report::Result& result : merged.results) {
+      for (const comparison::Result& result : merged.results) {
         if (is_read(result)) ++in_whole;
       }
       REQUIRE(measured == in_whole);
@@ -82,13 +83,13 @@ TEST_CASE("property: a comparison that goes on ends as one that was never stoppe
   for (std::uint32_t seed = 1; seed <= 100; ++seed) {
     const Runs runs(seed);
     std::vector<std::string> lines;
-    FinishedWork first([&lines](const std::string& line) { lines.push_back(line); });
+    comparison::FinishedWork first([&lines](const std::string& line) { lines.push_back(line); });
     const std::string whole = comparable(runs.compared(&first));
     for (std::size_t known = 0; known <= lines.size(); ++known) {
       INFO("seed " << seed << ", " << known << " lines");
       std::size_t anew = 0;
-      FinishedWork work([&anew](const std::string&) { ++anew; });
-      for (std::size_t i = 0; i < known; ++i) work.know(parse_finished(lines[i]));
+      comparison::FinishedWork work([&anew](const std::string&) { ++anew; });
+      for (std::size_t i = 0; i < known; ++i) work.know(comparison::parse_finished(lines[i]));
       REQUIRE(comparable(runs.compared(&work)) == whole);
       REQUIRE(anew == lines.size() - known);
     }
@@ -100,19 +101,19 @@ TEST_CASE("property: an interrupted comparison says so, and accounts for every t
     const Runs runs(seed);
     const CompareReport whole = runs.compared(nullptr);
     std::size_t to_measure = 0;
-    for (const report::Result& result : whole.results) {
+    for (const comparison::Result& result : whole.results) {
       if (result.comparison || result.outcome == Outcome::kUnreadable) ++to_measure;
     }
     for (std::size_t after = 0; after <= to_measure + 1; ++after) {
       INFO("seed " << seed << ", after " << after);
       std::atomic<bool> stop{after == 0};
       std::size_t told = 0;
-      FinishedWork work([&](const std::string&) { stop = ++told >= after; });
+      comparison::FinishedWork work([&](const std::string&) { stop = ++told >= after; });
       const CompareReport out = runs.compared(&work, {}, &stop);
       REQUIRE(out.results.size() == whole.results.size());
       std::size_t left = 0;
       std::size_t measured = 0;
-      for (const report::Result& result : out.results) {
+      for (const comparison::Result& result : out.results) {
         if (result.reason == "interrupted") ++left;
         // Of updated parameters that were measured and not replayed, nothing is said.
         const bool updated = result.key.kind == trace::Kind::kParamAfterStep;
@@ -121,7 +122,7 @@ TEST_CASE("property: an interrupted comparison says so, and accounts for every t
       }
       REQUIRE(out.interrupted.has_value() == (left > 0));
       if (!out.interrupted) continue;
-      REQUIRE(out.verdict == report::Verdict::kInconclusive);
+      REQUIRE(out.verdict == comparison::Verdict::kInconclusive);
       REQUIRE(out.why.starts_with(
           base::concat("interrupted after ", to_measure - left, " of ", to_measure, " tensor")));
       REQUIRE(measured >= std::min(after, to_measure));
@@ -141,27 +142,28 @@ MemoryTrace with_tensors(std::size_t count, double off = 0) {
 TEST_CASE("a part names those that measure the rest, and has the verdict of its share") {
   const MemoryTrace trace = with_tensors(4);
   CompareOptions options;
-  options.division.part = report::PartNumber{2, 2};
+  options.division.part = comparison::PartNumber{2, 2};
   const CompareReport out = compare_traces(trace, trace, {}, options);
-  CHECK(out.verdict == report::Verdict::kMatch);
+  CHECK(out.verdict == comparison::Verdict::kMatch);
   CHECK(out.counts.at(Outcome::kMatch) == 2);
   CHECK(out.counts.at(Outcome::kSkippedByRule) == 2);
   CHECK(out.results[0].reason == "in part 1 of 2");
-  options.division.part = report::PartNumber{9, 9};
+  options.division.part = comparison::PartNumber{9, 9};
   const CompareReport none = compare_traces(trace, trace, {}, options);
-  CHECK(none.verdict == report::Verdict::kInconclusive);
+  CHECK(none.verdict == comparison::Verdict::kInconclusive);
   CHECK(none.counts.at(Outcome::kSkippedByRule) == 4);
 }
 
 TEST_CASE("work is dealt out by weight, the same way every time") {
-  CHECK(dealt_out({}, 3).empty());
-  CHECK(dealt_out({5, 1, 1, 1, 1, 1}, 2) == std::vector<std::uint64_t>{0, 1, 1, 1, 1, 1});
-  CHECK(dealt_out({1, 1, 1}, 1'000'000'000'000) == std::vector<std::uint64_t>{0, 1, 2});
-  CHECK(dealt_out({~0ULL, ~0ULL, ~0ULL}, 2) == std::vector<std::uint64_t>{0, 1, 0});
+  CHECK(comparison::dealt_out({}, 3).empty());
+  CHECK(comparison::dealt_out({5, 1, 1, 1, 1, 1}, 2) ==
+        std::vector<std::uint64_t>{0, 1, 1, 1, 1, 1});
+  CHECK(comparison::dealt_out({1, 1, 1}, 1'000'000'000'000) == std::vector<std::uint64_t>{0, 1, 2});
+  CHECK(comparison::dealt_out({~0ULL, ~0ULL, ~0ULL}, 2) == std::vector<std::uint64_t>{0, 1, 0});
   std::vector<std::uint64_t> weights(1000);
   std::iota(weights.begin(), weights.end(), 1);
   std::vector<std::uint64_t> sums(7, 0);
-  const std::vector<std::uint64_t> parts = dealt_out(weights, 7);
+  const std::vector<std::uint64_t> parts = comparison::dealt_out(weights, 7);
   for (std::size_t i = 0; i < weights.size(); ++i) sums[parts[i]] += weights[i];
   for (const std::uint64_t sum : sums) CHECK(sum == Catch::Approx(500500.0 / 7).epsilon(0.01));
 }
@@ -173,12 +175,12 @@ TEST_CASE("copies, terms and noise runs are bytes to read") {
   reference.put(entry, std::vector<double>(16));
   entry.placements = {{"tp", trace::Shard{0, std::nullopt}}};
   const auto bytes = [&] {
-    Pair pair{entry.key,
-              layout::view_of(reference.manifest().tensors[0]),
-              layout::view_of(entry),
-              {},
-              ""};
-    return bytes_to_read(pair, candidate.manifest());
+    comparison::Pair pair{entry.key,
+                          layout::view_of(reference.manifest().tensors[0]),
+                          layout::view_of(entry),
+                          {},
+                          ""};
+    return comparison::bytes_to_read(pair, candidate.manifest());
   };
   const std::uint64_t sharded = bytes();
   entry.placements = {};
@@ -190,21 +192,21 @@ TEST_CASE("copies, terms and noise runs are bytes to read") {
 
 TEST_CASE("what is known and cannot be of the tensor is refused") {
   const MemoryTrace trace = with_tensors(1);
-  FinishedWork kept(nullptr, true);
+  comparison::FinishedWork kept(nullptr, true);
   CompareOptions options;
   options.work = &kept;
   const MemoryTrace other = with_tensors(1, 1);
   compare_traces(trace, other, {}, options);
-  const Finished sound = parse_finished(kept.lines().at(0));
+  const comparison::Finished sound = comparison::parse_finished(kept.lines().at(0));
   const auto refused = [&](auto damage) {
-    Finished finished = sound;
-    damage(std::get<FinishedMeasurement>(finished.what));
-    FinishedWork work;
+    comparison::Finished finished = sound;
+    damage(std::get<comparison::FinishedMeasurement>(finished.what));
+    comparison::FinishedWork work;
     work.know(finished);
     options.work = &work;
     return refusal_of([&] { compare_traces(trace, other, {}, options); });
   };
-  CHECK(refused([](FinishedMeasurement&) {}).empty());
+  CHECK(refused([](comparison::FinishedMeasurement&) {}).empty());
   const std::string who = "what it says of t0 · output · step 0 has ";
   CHECK(refused([](auto& f) { f.measurement.total.largest->at = {2}; }) ==
         who + "an index that is not of the tensor");
@@ -247,15 +249,16 @@ TEST_CASE("property: a forged line is refused or believed, and never a crash") {
   int believed = 0;
   for (std::uint32_t seed = 1; seed <= 300; ++seed) {
     Runs runs(seed);
-    FinishedWork kept(nullptr, true);
+    comparison::FinishedWork kept(nullptr, true);
     runs.compared(&kept);
     const std::vector<std::string> lines = kept.lines();
     for (std::size_t changed = 0; changed < lines.size(); ++changed) {
       INFO("seed " << seed << ", line " << changed);
       const std::string reason = refusal_of([&] {
-        FinishedWork work;
+        comparison::FinishedWork work;
         for (std::size_t i = 0; i < lines.size(); ++i) {
-          work.know(parse_finished(i == changed ? forged(lines[i], runs.random) : lines[i]));
+          work.know(
+              comparison::parse_finished(i == changed ? forged(lines[i], runs.random) : lines[i]));
         }
         comparable(runs.compared(&work));
       });
@@ -268,14 +271,14 @@ TEST_CASE("property: a forged line is refused or believed, and never a crash") {
 
 TEST_CASE("a merge does not measure what a part has not") {
   const MemoryTrace trace = with_tensors(2);
-  FinishedWork work;
+  comparison::FinishedWork work;
   CompareOptions options;
   options.work = &work;
   options.division.measured_by = {"a.json", "b.json"};
   CHECK(refusal_of([&] { compare_traces(trace, trace, {}, options); }) ==
         "a.json: lacks the measurement of t0 · output · step 0; run this part again to its end");
-  FinishedWork extra;
-  extra.know({ttrace::test::make_key("x"), FinishedMeasurement{}});
+  comparison::FinishedWork extra;
+  extra.know({ttrace::test::make_key("x"), comparison::FinishedMeasurement{}});
   CHECK(refusal_of([&] { extra.require_all_taken(); }) ==
         "has x · output · step 0, which is not measured in this comparison");
 }

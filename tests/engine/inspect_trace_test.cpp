@@ -14,7 +14,7 @@ using test::make_entry;
 using test::make_mesh;
 using test::MemoryTrace;
 
-std::string inspected(const MemoryTrace& trace, const Selection& selection = {},
+std::string inspected(const MemoryTrace& trace, const comparison::Selection& selection = {},
                       bool values = false) {
   std::ostringstream out;
   inspect_trace(trace, selection, values, out);

@@ -10,7 +10,7 @@
 namespace ttrace::engine::test {
 
 // JSON and text, without what the environment may change.
-inline std::string comparable(report::CompareReport report) {
+inline std::string comparable(comparison::CompareReport report) {
   report.environment = {};
   std::ostringstream text;
   report::write_text(report, {false, true}, text);

@@ -9,11 +9,11 @@
 namespace ttrace::engine {
 namespace {
 
-using report::FaultKind;
-using report::SelftestReport;
-using report::SelftestTensor;
-using report::Trial;
-using report::TrialState;
+using comparison::FaultKind;
+using comparison::SelftestReport;
+using comparison::SelftestTensor;
+using comparison::Trial;
+using comparison::TrialState;
 using test::make_entry;
 using test::make_mesh;
 using test::MemoryTrace;
@@ -45,7 +45,7 @@ struct Runs {
     candidate.put(entry, values(-1e-4));
   }
 
-  SelftestReport tested(unsigned threads = 1, const Selection& selection = {}) const {
+  SelftestReport tested(unsigned threads = 1, const comparison::Selection& selection = {}) const {
     CompareOptions options;
     options.threads = threads;
     options.selection = selection;
@@ -74,11 +74,11 @@ double limit(double allowed) {
 
 TEST_CASE("the limit of a scale error is what the tolerance allows", "[selftest]") {
   const Runs runs;
-  const report::CompareReport compared =
+  const comparison::CompareReport compared =
       compare_traces(runs.reference, runs.candidate, {&runs.noise}, {});
   const double expected = limit(compared.results[0].comparison->tolerance.allowed_norm());
   const SelftestReport report = runs.tested();
-  CHECK(report.pair == report::Verdict::kMatch);
+  CHECK(report.pair == comparison::Verdict::kMatch);
   const Trial& scaled = trial(report, FaultKind::kScaled);
   REQUIRE(scaled.state == TrialState::kCaught);
   // The scale is judged apart, so that it is caught far earlier: noise and candidate lie across.
@@ -99,10 +99,10 @@ TEST_CASE("every δ of the ladder from the limit on is caught, and none below", 
       value = static_cast<double>(static_cast<float>(value)) * (1 + delta);
     }
     faulty.put(make_entry("a", kShape), made);
-    const report::CompareReport compared =
+    const comparison::CompareReport compared =
         compare_traces(runs.reference, faulty, {&runs.noise}, {});
     INFO(delta);
-    CHECK((compared.verdict == report::Verdict::kDiverged) == (delta >= size));
+    CHECK((compared.verdict == comparison::Verdict::kDiverged) == (delta >= size));
   }
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("integers take the faults that are not of size", "[selftest]") {
   CHECK(trial(report, FaultKind::kScaled).state == TrialState::kImpossible);
   CHECK(trial(report, FaultKind::kRounded).state == TrialState::kImpossible);
   CHECK(trial(report, FaultKind::kRowZeroed).state == TrialState::kCaught);
-  CHECK_FALSE(report::checks_nothing(report.tensors[0]));
+  CHECK_FALSE(comparison::checks_nothing(report.tensors[0]));
 }
 
 TEST_CASE("noise as large as the tensor checks nothing, and a rule that skips neither",
@@ -191,8 +191,8 @@ TEST_CASE("noise as large as the tensor checks nothing, and a rule that skips ne
     }
     noise.put(make_entry(name, kShape), noisy);
   }
-  tolerance::Calibration calibration;
-  tolerance::PolicyRule rule;
+  judge::Calibration calibration;
+  judge::PolicyRule rule;
   rule.names = {"c"};
   rule.skip = "known";
   calibration.rules = {rule};
@@ -200,23 +200,23 @@ TEST_CASE("noise as large as the tensor checks nothing, and a rule that skips ne
   options.calibration = &calibration;
   const SelftestReport report = selftest_traces(reference, reference, {&noise}, options);
   REQUIRE(report.tensors.size() == 3);
-  CHECK_FALSE(report::checks_nothing(report.tensors[0]));
-  CHECK(report::checks_nothing(report.tensors[1]));
-  CHECK(report::checks_nothing(report.tensors[2]));
+  CHECK_FALSE(comparison::checks_nothing(report.tensors[0]));
+  CHECK(comparison::checks_nothing(report.tensors[1]));
+  CHECK(comparison::checks_nothing(report.tensors[2]));
   CHECK(report.tensors[2].unjudged == "policy:0: known");
-  CHECK(report::exit_code(report) == 0);
+  CHECK(comparison::exit_code(report) == 0);
 }
 
 TEST_CASE("zeros cannot be tried, and a pair that is not a match is not", "[selftest]") {
   MemoryTrace zeros;
   zeros.put(make_entry("a", kShape), std::vector<double>(kRows * kColumns, 0));
   const SelftestReport nothing = selftest_traces(zeros, zeros, {}, {});
-  CHECK(report::exit_code(nothing) == 3);
+  CHECK(comparison::exit_code(nothing) == 3);
 
   const Runs runs;
   const SelftestReport diverged = selftest_traces(runs.reference, zeros, {&runs.noise}, {});
   CHECK(diverged.tensors.empty());
-  CHECK(report::exit_code(diverged) == 1);
+  CHECK(comparison::exit_code(diverged) == 1);
 }
 
 TEST_CASE("the answer is the same for every number of threads", "[selftest]") {

@@ -8,7 +8,7 @@
 namespace ttrace::engine {
 namespace {
 
-using report::CompareReport;
+using comparison::CompareReport;
 using test::make_entry;
 using test::MemoryTrace;
 using trace::Kind;
@@ -48,7 +48,7 @@ CompareReport compared(const std::vector<double>& off, bool rewritten = false) {
 
 std::vector<std::string> found_in(const CompareReport& report) {
   std::vector<std::string> names;
-  for (const report::Finding& finding : report.findings) {
+  for (const comparison::Finding& finding : report.findings) {
     names.push_back(report.results[finding.result].key.name);
   }
   return names;
@@ -56,7 +56,7 @@ std::vector<std::string> found_in(const CompareReport& report) {
 
 std::vector<std::string> suspected_in(const CompareReport& report) {
   std::vector<std::string> names;
-  for (const report::Suspect& suspect : report.suspects) {
+  for (const comparison::Suspect& suspect : report.suspects) {
     names.push_back(report.results[suspect.result].key.name);
   }
   return names;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/concat.h"
+#include "base/text.h"
 #include "layout/plan.h"
 
 namespace ttrace::test {

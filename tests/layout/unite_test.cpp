@@ -1,6 +1,5 @@
-#include "layout/unite.h"
-
 #include "base/refusal.h"
+#include "layout/manifest_merge.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::layout {

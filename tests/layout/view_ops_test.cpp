@@ -1,10 +1,9 @@
-#include "layout/view_ops.h"
-
 #include <memory>
 #include <random>
 
 #include "base/refusal.h"
-#include "compare/tensor_reader.h"
+#include "layout/view.h"
+#include "measure/tensor_reader.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::layout {
@@ -35,7 +34,7 @@ class Tensors {
 
   Values read(const ViewPtr& view) const {
     Values values(tensor::element_count(view->shape).value(), -99);
-    compare::make_reader(trace_, *view, compare::Replicas::kFirstOnly)
+    measure::make_reader(trace_, *view, measure::Replicas::kFirstOnly)
         ->read(tensor::whole(view->shape), values);
     return values;
   }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tensor/shape.h"
+#include "tensor/box.h"
 #include "trace/placement.h"
 
 namespace ttrace::test {

@@ -1,11 +1,11 @@
 // A tensor dealt out to random ranks element by element, without the library's plans, and read back
 // through them.
 #include "base/error.h"
-#include "compare/logical_tensor.h"
-#include "compare/measure.h"
+#include "measure/logical_tensor.h"
+#include "measure/measure.h"
 #include "property/dealt_tensor.h"
 
-namespace ttrace::compare {
+namespace ttrace::measure {
 namespace {
 
 using base::concat;
@@ -118,4 +118,4 @@ TEST_CASE("one damaged element on one random rank is found") {
 }
 
 }  // namespace
-}  // namespace ttrace::compare
+}  // namespace ttrace::measure

@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "compare/measure.h"
+#include "measure/measure.h"
 #include "property/random_view.h"
 
-namespace ttrace::compare {
+namespace ttrace::measure {
 namespace {
 
 using base::concat;
@@ -130,4 +130,4 @@ TEST_CASE("random tensors made of others are what their parts say") {
 }
 
 }  // namespace
-}  // namespace ttrace::compare
+}  // namespace ttrace::measure

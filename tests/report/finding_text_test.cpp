@@ -8,15 +8,16 @@
 namespace ttrace::report {
 namespace {
 
-using verdict::Outcome;
+using judge::Outcome;
 
-std::string block(const CompareReport& report, std::size_t width = 0, bool all = false) {
+std::string block(const comparison::CompareReport& report, std::size_t width = 0,
+                  bool all = false) {
   std::ostringstream out;
   write_findings_of(report, group_findings(report)[0], {1, width, all}, out);
   return out.str();
 }
 
-std::string line(const CompareReport& report, std::size_t group = 0) {
+std::string line(const comparison::CompareReport& report, std::size_t group = 0) {
   std::ostringstream out;
   write_line_of(report, group_findings(report)[group], group + 1, out);
   return out.str();
@@ -53,14 +54,14 @@ TEST_CASE("a finding without causes, followers or code says so or keeps still") 
 }
 
 TEST_CASE("several causes are told one after the other") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.findings[0].causes.push_back({"missing_reduction", "", "the sum fits", 0.1});
   CHECK(contains(block(report),
                  "scaled over tp: 1.1 times the reference; or missing_reduction: the sum fits\n"));
 }
 
 TEST_CASE("an error against zeros is absolute") {
-  CompareReport report = test::many_findings(1);
+  comparison::CompareReport report = test::many_findings(1);
   report.results[0] = test::compared("fc", {0, 0}, {0, 0.5}, Outcome::kDiverged);
   CHECK(contains(block(report),
                  "error    0.5, and the reference is zero      allowed 0 "
@@ -68,7 +69,7 @@ TEST_CASE("an error against zeros is absolute") {
 }
 
 TEST_CASE("integers are told by how many differ") {
-  CompareReport report = test::many_findings(1);
+  comparison::CompareReport report = test::many_findings(1);
   report.results[0].exact = true;
   report.results[0].reason = "1 of 2 differ";
   CHECK(contains(block(report), "     error    1 of 2 differ\n"));
@@ -76,21 +77,21 @@ TEST_CASE("integers are told by how many differ") {
 }
 
 TEST_CASE("a replica conflict says how far the copies are apart") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.results[0].outcome = Outcome::kReplicaConflict;
   report.results[0].comparison->measurement.replicas.distance_norm = 5;
   CHECK(contains(block(report), "copies   the copies differ by 1 of the reference's norm\n"));
 }
 
 TEST_CASE("the noise rule's multiplier is m") {
-  CompareReport report = test::diverged_report();
-  report.results[0].comparison->tolerance.rule = tolerance::Rule::kNoise;
+  comparison::CompareReport report = test::diverged_report();
+  report.results[0].comparison->tolerance.rule = judge::Rule::kNoise;
   CHECK(contains(block(report), "would pass at m = "));
 }
 
 TEST_CASE("missing tensors are counted by kind") {
-  CompareReport report = test::report_of(
-      Verdict::kDiverged,
+  comparison::CompareReport report = test::report_of(
+      comparison::Verdict::kDiverged,
       {test::unmeasured("layers.3.fc", Outcome::kMissing, "gone"),
        test::unmeasured("layers.3.act", Outcome::kMissing, "gone"),
        test::unmeasured("layers.3.fc.weight", Outcome::kMissing, "gone", trace::Kind::kParam)});
@@ -103,8 +104,9 @@ TEST_CASE("missing tensors are counted by kind") {
 }
 
 TEST_CASE("a single missing tensor is told by its name") {
-  CompareReport report = test::report_of(
-      Verdict::kDiverged, {test::unmeasured("fc", Outcome::kMissing, "in the reference only")});
+  comparison::CompareReport report =
+      test::report_of(comparison::Verdict::kDiverged,
+                      {test::unmeasured("fc", Outcome::kMissing, "in the reference only")});
   report.findings = {test::finding_of(0)};
   report.findings[0].one_sided_group = "fc (step 0)";
   CHECK(block(report).find("  1  output  fc  [4] f32      forward\n") == 0);
@@ -113,7 +115,7 @@ TEST_CASE("a single missing tensor is told by its name") {
 }
 
 TEST_CASE("what failed is told first where it is not the whole") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.findings[0].parts = "the element [1]: |d| = 0.5, allowed 0.1";
   CHECK(contains(block(report), "     error    0.1 of its norm"));
   report.results[0].comparison->tolerance.floor_norm = 1;
@@ -126,8 +128,8 @@ TEST_CASE("what failed is told first where it is not the whole") {
 }
 
 TEST_CASE("another shape is told on both sides") {
-  CompareReport report = test::report_of(
-      Verdict::kDiverged,
+  comparison::CompareReport report = test::report_of(
+      comparison::Verdict::kDiverged,
       {test::unmeasured("fc", Outcome::kIncomparable, "reference [4] f32, candidate [8] f32")});
   report.findings = {test::finding_of(0)};
   report.findings[0].merged = "reference [4] f32 (1 × [4] -> [4]); candidate [8] f32 (...)";
@@ -139,13 +141,13 @@ TEST_CASE("another shape is told on both sides") {
 }
 
 TEST_CASE("of a group the finding furthest out is shown, and all of them when asked for") {
-  CompareReport report = test::report_of(
-      Verdict::kDiverged, {test::compared("layers.0.n.weight", {3, 4}, {3, 4.5}, Outcome::kDiverged,
-                                          trace::Kind::kMainGrad),
-                           test::compared("layers.1.n.weight", {3, 4}, {3, 6}, Outcome::kDiverged,
-                                          trace::Kind::kMainGrad)});
+  comparison::CompareReport report = test::report_of(
+      comparison::Verdict::kDiverged, {test::compared("layers.0.n.weight", {3, 4}, {3, 4.5},
+                                                      Outcome::kDiverged, trace::Kind::kMainGrad),
+                                       test::compared("layers.1.n.weight", {3, 4}, {3, 6},
+                                                      Outcome::kDiverged, trace::Kind::kMainGrad)});
   report.findings = {test::finding_of(0), test::finding_of(1)};
-  for (Finding& finding : report.findings) finding.class_name = "LayerNorm";
+  for (comparison::Finding& finding : report.findings) finding.class_name = "LayerNorm";
   const std::string text = block(report);
   CHECK(text.find("  1  main_grad of 2 LayerNorm parameters (layers.*.n.weight)      ") == 0);
   CHECK(contains(text, "     shown    layers.1.n.weight · main_grad · step 0 [2] f32, the one "));
@@ -161,8 +163,8 @@ TEST_CASE("of a group the finding furthest out is shown, and all of them when as
 }
 
 TEST_CASE("a setting is told with both values and what follows from it") {
-  CompareReport report = test::diverged_report();
-  SettingDifference lr{3, "lr", "0.1", "0.2", {"fc.weight", "head.weight"}, {0, 1}};
+  comparison::CompareReport report = test::diverged_report();
+  comparison::SettingDifference lr{3, "lr", "0.1", "0.2", {"fc.weight", "head.weight"}, {0, 1}};
   report.results[1].outcome = Outcome::kMatch;
   std::ostringstream out;
   write_setting(report, lr, {2, 0, false}, out);

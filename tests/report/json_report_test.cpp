@@ -11,11 +11,11 @@
 namespace ttrace::report {
 namespace {
 
+using judge::Outcome;
 using nlohmann::json;
-using verdict::Outcome;
 using Keys = std::set<std::string>;
 
-json parsed(const CompareReport& report, const JsonStyle& style = {}) {
+json parsed(const comparison::CompareReport& report, const JsonStyle& style = {}) {
   return json::parse(json_text(report, style));
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("the top level has the members of the contract") {
 }
 
 TEST_CASE("an inconclusive report says why") {
-  CompareReport report = test::report_of(Verdict::kInconclusive, {});
+  comparison::CompareReport report = test::report_of(comparison::Verdict::kInconclusive, {});
   report.why = "nothing was compared";
   report.from_modules = false;
   report.noise_runs = {"noise1.h5"};
@@ -86,7 +86,7 @@ TEST_CASE("an inconclusive report says why") {
 TEST_CASE("every outcome is counted, zeros too, and the sum is the total") {
   const json counts = parsed(test::diverged_report())["counts"];
   Keys expected{"total"};
-  for (const Outcome outcome : verdict::kAllOutcomes) expected.emplace(outcome_name(outcome));
+  for (const Outcome outcome : judge::kAllOutcomes) expected.emplace(outcome_name(outcome));
   CHECK(keys(counts) == expected);
   std::uint64_t sum = 0;
   for (const auto& [key, value] : counts.items()) sum += key == "total" ? 0 : value.get<int>();
@@ -123,12 +123,12 @@ TEST_CASE("a measured result has all its numbers") {
 }
 
 TEST_CASE("the worst slice is the shard with the largest relative error") {
-  CompareReport report = test::diverged_report();
-  std::vector<compare::BlockStats>& blocks = report.results[0].comparison->measurement.blocks;
+  comparison::CompareReport report = test::diverged_report();
+  std::vector<measure::BlockStats>& blocks = report.results[0].comparison->measurement.blocks;
   const auto block = [](std::uint64_t rank, double reference, double candidate) {
     const tensor::Box box{{rank}, {1}};
-    return compare::BlockStats{
-        {box}, {rank}, compare::slab_stats(box, {{reference}}, {{candidate}})};
+    return measure::BlockStats{
+        {box}, {rank}, measure::slab_stats(box, {{reference}}, {{candidate}})};
   };
   blocks = {block(0, 100, 101), block(1, 1, 1.5), block(2, 10, 11), block(3, 1, 1)};
   const json worst = parsed(report)["results"][0]["worst_slice"];
@@ -136,7 +136,7 @@ TEST_CASE("the worst slice is the shard with the largest relative error") {
 }
 
 TEST_CASE("micro-batch and copy are in the key where they are in the trace") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.results[0].key.microbatch = 3;
   report.results[0].key.copy = 2;
   const json key = parsed(report)["results"][0]["key"];
@@ -146,14 +146,14 @@ TEST_CASE("micro-batch and copy are in the key where they are in the trace") {
 
 TEST_CASE("a result that was not measured has a reason and no numbers") {
   const json result = parsed(test::report_of(
-      Verdict::kDiverged,
+      comparison::Verdict::kDiverged,
       {test::unmeasured("a", Outcome::kMissing, "in the reference only")}))["results"][0];
   CHECK(keys(result) == Keys{"id", "key", "outcome", "shape", "dtype", "elements", "reason"});
   CHECK(result["reason"] == "in the reference only");
 }
 
 TEST_CASE("a finding refers to results by their ids") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.findings[0].depends_on = {1};
   report.findings[0].ranks = {0, 1};
   const json out = parsed(report);
@@ -177,7 +177,7 @@ TEST_CASE("a finding refers to results by their ids") {
 }
 
 TEST_CASE("replicas in conflict are told in classes, missing ones by their group") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.results[0].outcome = Outcome::kReplicaConflict;
   report.results[0].comparison->measurement.replicas_differ = true;
   report.results[0].comparison->measurement.replicas = {2.5, {{0, 2}, {1}}, {}};
@@ -193,13 +193,14 @@ TEST_CASE("replicas in conflict are told in classes, missing ones by their group
 
 TEST_CASE("numbers that are not finite are strings") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  std::vector<Result> results{test::compared("zero", {0, 0}, {0, 1}, Outcome::kDiverged),
-                              test::compared("nan", {1, std::nan("")}, {1, 2}, Outcome::kDiverged),
-                              test::compared("equal", {0, 0}, {0, 0})};
+  std::vector<comparison::Result> results{
+      test::compared("zero", {0, 0}, {0, 1}, Outcome::kDiverged),
+      test::compared("nan", {1, std::nan("")}, {1, 2}, Outcome::kDiverged),
+      test::compared("equal", {0, 0}, {0, 0})};
   results[2].comparison->tolerance.floor_norm = kInfinity;
   results[1].comparison->measurement.total.largest =
-      compare::Extreme{std::nan(""), -kInfinity, kInfinity, {0}};
-  const json out = parsed(test::report_of(Verdict::kDiverged, results))["results"];
+      measure::Extreme{std::nan(""), -kInfinity, kInfinity, {0}};
+  const json out = parsed(test::report_of(comparison::Verdict::kDiverged, results))["results"];
   CHECK(out[0]["error"] == "inf");
   CHECK(out[0]["allowed"] == 0.0);
   CHECK(out[0]["passing_multiplier"] == "inf");
@@ -216,9 +217,9 @@ TEST_CASE("numbers that are not finite are strings") {
 }
 
 TEST_CASE("integers have no precision to count in") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.results[0].exact = true;
-  report.results[0].comparison->tolerance = tolerance::exact_tolerance();
+  report.results[0].comparison->tolerance = judge::exact_tolerance();
   const json result = parsed(report)["results"][0];
   CHECK(result["error_in_eps"].is_null());
   CHECK(result["passing_multiplier"].is_null());
@@ -226,7 +227,7 @@ TEST_CASE("integers have no precision to count in") {
 }
 
 TEST_CASE("a path that is no UTF-8 does not stop the report") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.reference.path = "run\xff\x1b";
   CHECK(parsed(report)["reference"]["path"] == "run\xef\xbf\xbd\x1b");
 }
@@ -238,7 +239,7 @@ TEST_CASE("every result stands on a line of its own, the environment too") {
 }
 
 TEST_CASE("groups, settings and second suspects have ids") {
-  CompareReport report = test::many_findings(3);
+  comparison::CompareReport report = test::many_findings(3);
   for (std::size_t i = 0; i < 3; ++i) {
     report.results[i].key.name = base::concat("layers.", i, ".fc");
     report.results[i].key.microbatch = i;
@@ -272,9 +273,9 @@ TEST_CASE("groups, settings and second suspects have ids") {
 }
 
 TEST_CASE("what is missing as a whole has a group's id") {
-  CompareReport report = test::report_of(
-      Verdict::kDiverged, {test::unmeasured("layers.3.a", Outcome::kMissing, "gone"),
-                           test::unmeasured("layers.3.b", Outcome::kMissing, "gone")});
+  comparison::CompareReport report = test::report_of(
+      comparison::Verdict::kDiverged, {test::unmeasured("layers.3.a", Outcome::kMissing, "gone"),
+                                       test::unmeasured("layers.3.b", Outcome::kMissing, "gone")});
   report.findings = {test::finding_of(0)};
   report.findings[0].members = {0, 1};
   report.findings[0].one_sided_group = "layers.3";
@@ -282,12 +283,12 @@ TEST_CASE("what is missing as a whole has a group's id") {
 }
 
 // A divergence with everything that a result can have.
-Result with_slices(const std::string& name) {
-  Result result = test::compared(name, {3, 4}, {3, 4.5}, Outcome::kDiverged);
+comparison::Result with_slices(const std::string& name) {
+  comparison::Result result = test::compared(name, {3, 4}, {3, 4.5}, Outcome::kDiverged);
   result.largest_rank = 1;
   result.largest_local = {1};
-  verdict::Slice slice;
-  slice.what = verdict::Slice::What::kBlock;
+  judge::Slice slice;
+  slice.what = judge::Slice::What::kBlock;
   slice.boxes = {tensor::Box{{1024, 0}, {2048, 4096}}};
   slice.difference_norm = 1.0 / 3;
   slice.reference_norm = 2.0 / 7;
@@ -300,7 +301,8 @@ Result with_slices(const std::string& name) {
 }
 
 TEST_CASE("the worst four parts are written, and all that are kept when asked for") {
-  CompareReport report = test::report_of(Verdict::kDiverged, {with_slices("fc")});
+  comparison::CompareReport report =
+      test::report_of(comparison::Verdict::kDiverged, {with_slices("fc")});
   report.findings = {test::finding_of(0)};
   const auto slices = [&](const JsonStyle& style) {
     const json result = parsed(report, style)["results"][0];
@@ -313,7 +315,8 @@ TEST_CASE("the worst four parts are written, and all that are kept when asked fo
 }
 
 TEST_CASE("the slices of a tensor that no finding shows are counted only") {
-  const CompareReport report = test::report_of(Verdict::kDiverged, {with_slices("fc")});
+  const comparison::CompareReport report =
+      test::report_of(comparison::Verdict::kDiverged, {with_slices("fc")});
   const json result = parsed(report)["results"][0];
   CHECK(result["slices_beyond"] == 40);
   CHECK(!result.contains("slices"));
@@ -321,7 +324,7 @@ TEST_CASE("the slices of a tensor that no finding shows are counted only") {
 }
 
 TEST_CASE("values that are not finite are counted where there are any") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   CHECK(!parsed(report)["results"][0].contains("nonfinite"));
   report.results[0].comparison->measurement.total.nonfinite_reference = 3;
   CHECK(parsed(report)["results"][0]["nonfinite"] ==
@@ -329,13 +332,14 @@ TEST_CASE("values that are not finite are counted where there are any") {
 }
 
 TEST_CASE("ten thousand diverged tensors take at most twelve megabytes") {
-  std::vector<Result> results;
+  std::vector<comparison::Result> results;
   for (std::size_t i = 0; i < 10'000; ++i) {
     results.push_back(with_slices(base::concat("model.layers.", i, ".self_attn.q_proj")));
   }
-  CompareReport report = test::report_of(Verdict::kDiverged, std::move(results));
+  comparison::CompareReport report =
+      test::report_of(comparison::Verdict::kDiverged, std::move(results));
   for (std::size_t i = 0; i < 10; ++i) {
-    Finding finding = test::finding_of(i);
+    comparison::Finding finding = test::finding_of(i);
     for (std::size_t j = 10; j < 10'000; ++j) finding.downstream.push_back(j);
     report.findings.push_back(finding);
   }
@@ -343,7 +347,7 @@ TEST_CASE("ten thousand diverged tensors take at most twelve megabytes") {
 }
 
 TEST_CASE("version 1 is written as it was") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.results.push_back(test::compared("u", {1}, {2}, Outcome::kNotJudged));
   report.results.push_back(test::unmeasured("b", Outcome::kNotJudged, "other micro-batches"));
   report.results.push_back(test::unmeasured("k", Outcome::kNotRecorded, "left out"));

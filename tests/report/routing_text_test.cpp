@@ -1,7 +1,7 @@
-#include "report/routing_text.h"
-
 #include <sstream>
 
+#include "replay/routing/explain_flips.h"
+#include "report/notes_text.h"
 #include "report/sample_report.h"
 #include "report/text_report.h"
 #include "support/catch.h"
@@ -9,10 +9,10 @@
 namespace ttrace::report {
 namespace {
 
-using verdict::Outcome;
+using judge::Outcome;
 
-RouterFlips flips() {
-  RouterFlips router;
+comparison::RouterFlips flips() {
+  comparison::RouterFlips router;
   router.key = ttrace::test::make_key("layers.1.mlp.router[1]");
   router.tokens = 64;
   router.experts = 8;
@@ -24,25 +24,25 @@ RouterFlips flips() {
 }
 
 TEST_CASE("flips in words: explained, not explained, after others") {
-  RouterFlips router = flips();
-  CHECK(flip_words(router) ==
+  comparison::RouterFlips router = flips();
+  CHECK(replay::describe_flips(router) ==
         "3 of 64 tokens went to other experts, each near a tie: the scores of those swapped are at "
         "most 0.01 apart, where their noise is 0.02 (scores: made again from its input and "
         "layers.1.mlp.router.weight)");
   router.follows = true;
-  CHECK(flip_words(router) ==
+  CHECK(replay::describe_flips(router) ==
         "3 of 64 tokens went to other experts, each as its own scores prefer, which flips before "
         "it have reached");
   router.unexplained = 2;
   router.first_unexplained = 17;
   router.why = "expert 1 for 0, against its own scores, which are 2 apart the other way";
-  CHECK(flip_words(router) ==
+  CHECK(replay::describe_flips(router) ==
         "3 of 64 tokens went to other experts; rounding does not explain 2 of them, the first "
         "token 17: expert 1 for 0, against its own scores, which are 2 apart the other way");
 }
 
 TEST_CASE("a finding says which rows its numbers leave out") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   std::ostringstream before;
   write_text(report, {}, before);
   CHECK(before.str().find("     routing ") == std::string::npos);
@@ -54,8 +54,8 @@ TEST_CASE("a finding says which rows its numbers leave out") {
 }
 
 TEST_CASE("the text report tells flips and what was not judged for them") {
-  CompareReport report =
-      test::report_of(Verdict::kInconclusive,
+  comparison::CompareReport report =
+      test::report_of(comparison::Verdict::kInconclusive,
                       {test::compared("layers.1", {3, 4}, {3, 4}),
                        test::compared("layers.2", {3, 4}, {3, 5}, Outcome::kAfterRoutingFlip)});
   report.why = "nothing diverged";

@@ -5,39 +5,38 @@
 #include <utility>
 #include <vector>
 
-#include "base/concat.h"
-#include "compare/slab_stats.h"
-#include "report/compare_report.h"
+#include "base/text.h"
+#include "comparison/result.h"
+#include "judge/fallback_rule.h"
+#include "measure/box_stats.h"
 #include "support/memory_trace.h"
-#include "tolerance/fallback_rule.h"
 
 namespace ttrace::report::test {
 
 // A result of two tensors of these values, judged with the outcome given.
-inline Result compared(const std::string& name, const std::vector<double>& reference,
-                       const std::vector<double>& candidate,
-                       verdict::Outcome outcome = verdict::Outcome::kMatch,
-                       trace::Kind kind = trace::Kind::kOutput) {
-  Result result;
+inline comparison::Result compared(const std::string& name, const std::vector<double>& reference,
+                                   const std::vector<double>& candidate,
+                                   judge::Outcome outcome = judge::Outcome::kMatch,
+                                   trace::Kind kind = trace::Kind::kOutput) {
+  comparison::Result result;
   result.key = ttrace::test::make_key(name, kind);
   result.outcome = outcome;
   result.shape = {reference.size()};
   result.comparison.emplace();
-  compare::Measurement& measurement = result.comparison->measurement;
+  measure::Measurement& measurement = result.comparison->measurement;
   const tensor::Box box = tensor::whole(result.shape);
-  measurement.total = compare::slab_stats(box, reference, candidate);
+  measurement.total = measure::slab_stats(box, reference, candidate);
   measurement.blocks = {{{box}, {0}, measurement.total}};
-  const double norm = compare::reference_norm(measurement.total);
-  result.comparison->tolerance =
-      tolerance::fallback_tolerance(norm, 0x1p-23, reference.size(), 0, 0);
+  const double norm = measure::reference_norm(measurement.total);
+  result.comparison->tolerance = judge::fallback_tolerance(norm, 0x1p-23, reference.size(), 0, 0);
   result.comparison->tolerance.multiplier = 16;  // whatever the rule's own is
   result.comparison->tolerance.formula = "16·1.03^0·ε";
   return result;
 }
 
-inline Result unmeasured(const std::string& name, verdict::Outcome outcome, std::string reason,
-                         trace::Kind kind = trace::Kind::kOutput) {
-  Result result;
+inline comparison::Result unmeasured(const std::string& name, judge::Outcome outcome,
+                                     std::string reason, trace::Kind kind = trace::Kind::kOutput) {
+  comparison::Result result;
   result.key = ttrace::test::make_key(name, kind);
   result.outcome = outcome;
   result.reason = std::move(reason);
@@ -45,22 +44,23 @@ inline Result unmeasured(const std::string& name, verdict::Outcome outcome, std:
   return result;
 }
 
-inline CompareReport report_of(Verdict verdict, std::vector<Result> results) {
-  CompareReport report;
+inline comparison::CompareReport report_of(comparison::Verdict verdict,
+                                           std::vector<comparison::Result> results) {
+  comparison::CompareReport report;
   report.verdict = verdict;
   report.reference = {"ref.h5", 1, {}, {0}, "fp32"};
   report.candidate = {"run/", 2, {{"pp", 1}, {"tp", 2}}, {0}, "bf16"};
   report.from_modules = true;
   report.environment = {"cpu", "x86-64", 2, 0.12, 1900000000, "0.1.0"};
-  for (const verdict::Outcome outcome : verdict::kAllOutcomes) report.counts[outcome] = 0;
-  for (const Result& result : results) ++report.counts[result.outcome];
+  for (const judge::Outcome outcome : judge::kAllOutcomes) report.counts[outcome] = 0;
+  for (const comparison::Result& result : results) ++report.counts[result.outcome];
   report.results = std::move(results);
   return report;
 }
 
 // The result at `index` as a finding, alone.
-inline Finding finding_of(std::size_t index) {
-  Finding finding;
+inline comparison::Finding finding_of(std::size_t index) {
+  comparison::Finding finding;
   finding.result = index;
   finding.members = {index};
   finding.before = "input of the same module matches";
@@ -68,11 +68,12 @@ inline Finding finding_of(std::size_t index) {
 }
 
 // Two tensors, the first of them wrong; the second follows from it.
-inline CompareReport diverged_report() {
-  CompareReport report = report_of(
-      Verdict::kDiverged, {compared("fc", {3, 4}, {3, 4.5}, verdict::Outcome::kDiverged),
-                           compared("head", {1, 2}, {1, 2.5}, verdict::Outcome::kDiverged)});
-  Finding finding = finding_of(0);
+inline comparison::CompareReport diverged_report() {
+  comparison::CompareReport report =
+      report_of(comparison::Verdict::kDiverged,
+                {compared("fc", {3, 4}, {3, 4.5}, judge::Outcome::kDiverged),
+                 compared("head", {1, 2}, {1, 2.5}, judge::Outcome::kDiverged)});
+  comparison::Finding finding = finding_of(0);
   finding.class_name = "Linear";
   finding.called_at = "model.py:7";
   finding.where = "everywhere";
@@ -87,13 +88,12 @@ inline CompareReport diverged_report() {
 }
 
 // `count` findings, nothing downstream.
-inline CompareReport many_findings(std::size_t count) {
-  std::vector<Result> results;
+inline comparison::CompareReport many_findings(std::size_t count) {
+  std::vector<comparison::Result> results;
   for (std::size_t i = 0; i < count; ++i) {
-    results.push_back(
-        compared(base::concat("fc", i), {3, 4}, {3, 4.5}, verdict::Outcome::kDiverged));
+    results.push_back(compared(base::concat("fc", i), {3, 4}, {3, 4.5}, judge::Outcome::kDiverged));
   }
-  CompareReport report = report_of(Verdict::kDiverged, std::move(results));
+  comparison::CompareReport report = report_of(comparison::Verdict::kDiverged, std::move(results));
   for (std::size_t i = 0; i < count; ++i) report.findings.push_back(finding_of(i));
   return report;
 }

@@ -9,15 +9,15 @@
 namespace ttrace::report {
 namespace {
 
-using verdict::Outcome;
+using judge::Outcome;
 
-std::string text_of(const CompareReport& report, const TextStyle& style = {}) {
+std::string text_of(const comparison::CompareReport& report, const TextStyle& style = {}) {
   std::ostringstream out;
   write_text(report, style, out);
   return out.str();
 }
 
-std::string first_line(const CompareReport& report, const TextStyle& style = {}) {
+std::string first_line(const comparison::CompareReport& report, const TextStyle& style = {}) {
   const std::string text = text_of(report, style);
   return text.substr(0, text.find('\n'));
 }
@@ -27,25 +27,25 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 TEST_CASE("the first line of a match says how close it was") {
-  std::vector<Result> results{test::compared("fc", {3, 4}, {3, 4}),
-                              test::compared("head", {3, 4}, {3, 4.5})};
+  std::vector<comparison::Result> results{test::compared("fc", {3, 4}, {3, 4}),
+                                          test::compared("head", {3, 4}, {3, 4.5})};
   results[1].comparison->tolerance.unit_norm = 0.25;
-  CHECK(first_line(test::report_of(Verdict::kMatch, results)) ==
+  CHECK(first_line(test::report_of(comparison::Verdict::kMatch, results)) ==
         "MATCH  2 tensors agree (allowed error: median 0.8, widest 0.8); the closest to its limit "
         "used 12 % (head · output · step 0); the reference ran in fp32, the candidate in bf16");
   results[1].outcome = Outcome::kBelowNoiseFloor;
-  CHECK(contains(first_line(test::report_of(Verdict::kMatch, results)),
+  CHECK(contains(first_line(test::report_of(comparison::Verdict::kMatch, results)),
                  "the closest to its limit used 0 % (fc"));
 }
 
 TEST_CASE("the first line says how sharp the check was, by precision") {
-  std::vector<Result> results;
+  std::vector<comparison::Result> results;
   for (const double allowed : {1e-6, 3e-6, 2e-6}) {
     results.push_back(test::compared("fc", {3, 4}, {3, 4.5}));
     results.back().comparison->tolerance.multiplier = 0;
     results.back().comparison->tolerance.floor_norm = 5 * allowed;
   }
-  CompareReport report = test::report_of(Verdict::kMatch, results);
+  comparison::CompareReport report = test::report_of(comparison::Verdict::kMatch, results);
   CHECK(contains(first_line(report), "agree (allowed error: median 2e-6, widest 3e-6)"));
   report.results.push_back(report.results.front());
   report.results.back().comparison->tolerance.epsilon = 0x1p-7;
@@ -56,7 +56,8 @@ TEST_CASE("the first line says how sharp the check was, by precision") {
 }
 
 TEST_CASE("precisions that differ are told in the first line") {
-  CompareReport report = test::report_of(Verdict::kMatch, {test::compared("fc", {1}, {1.5})});
+  comparison::CompareReport report =
+      test::report_of(comparison::Verdict::kMatch, {test::compared("fc", {1}, {1.5})});
   CHECK(contains(first_line(report), "; the reference ran in fp32, the candidate in bf16"));
   CHECK(contains(first_line(test::diverged_report()), "; the reference ran in fp32, the "));
   report.candidate.precision = "fp32";
@@ -68,17 +69,18 @@ TEST_CASE("precisions that differ are told in the first line") {
 }
 
 TEST_CASE("equal bits are told") {
-  CompareReport report = test::report_of(
-      Verdict::kMatch, {test::compared("fc", {3, 4}, {3, 4}), test::compared("b", {1}, {1})});
+  comparison::CompareReport report =
+      test::report_of(comparison::Verdict::kMatch,
+                      {test::compared("fc", {3, 4}, {3, 4}), test::compared("b", {1}, {1})});
   CHECK(contains(first_line(report), "; all bits equal"));
   report.results.push_back(test::compared("c", {1}, {1 + 1e-9}));
   CHECK_FALSE(contains(first_line(report), "all bits equal"));
 }
 
 TEST_CASE("a match of integers alone has no limit to be close to") {
-  Result ids = test::compared("ids", {1, 2}, {1, 2});
+  comparison::Result ids = test::compared("ids", {1, 2}, {1, 2});
   ids.exact = true;
-  CHECK(first_line(test::report_of(Verdict::kMatch, {ids, ids})) ==
+  CHECK(first_line(test::report_of(comparison::Verdict::kMatch, {ids, ids})) ==
         "MATCH  2 tensors agree; all bits equal; the reference ran in fp32, the candidate in bf16");
 }
 
@@ -90,13 +92,14 @@ TEST_CASE("the first line of a divergence names the first tensor and counts the 
 }
 
 TEST_CASE("findings that are one thing are counted as such") {
-  CompareReport report = test::many_findings(3);
-  for (Finding& finding : report.findings) finding.causes = {{"scaled", "tp", "twice", 0}};
+  comparison::CompareReport report = test::many_findings(3);
+  for (comparison::Finding& finding : report.findings)
+    finding.causes = {{"scaled", "tp", "twice", 0}};
   CHECK(contains(first_line(report), "(3 findings in 1 group, 0 tensors downstream)"));
 }
 
 TEST_CASE("a setting that differs stands before the updates that it explains") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.settings = {{0, "lr", "0.1", "0.2", {"fc.weight"}, {}}};
   CHECK(contains(first_line(report), "first at fc · output"));
   CHECK(contains(text_of(report), "\n  2  lr of 1 parameter: reference 0.1, candidate 0.2\n"));
@@ -110,7 +113,7 @@ TEST_CASE("a setting that differs stands before the updates that it explains") {
 }
 
 TEST_CASE("second suspects stand after the findings, with both numbers") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.suspects = {{1, 5400, 1.2, 0}};
   CHECK(contains(first_line(report), "1 tensor downstream, 1 second suspect)"));
   CHECK(contains(text_of(report),
@@ -119,9 +122,9 @@ TEST_CASE("second suspects stand after the findings, with both numbers") {
 }
 
 TEST_CASE("the first line names a missing layer as a whole") {
-  CompareReport report = test::report_of(
-      Verdict::kDiverged, {test::unmeasured("layers.3.a", Outcome::kMissing, "gone"),
-                           test::unmeasured("layers.3.b", Outcome::kMissing, "gone")});
+  comparison::CompareReport report = test::report_of(
+      comparison::Verdict::kDiverged, {test::unmeasured("layers.3.a", Outcome::kMissing, "gone"),
+                                       test::unmeasured("layers.3.b", Outcome::kMissing, "gone")});
   report.candidate.precision = "fp32";
   report.findings = {test::finding_of(0)};
   report.findings[0].members = {0, 1};
@@ -132,13 +135,14 @@ TEST_CASE("the first line names a missing layer as a whole") {
 }
 
 TEST_CASE("the first line of an inconclusive run says why") {
-  CompareReport report = test::report_of(Verdict::kInconclusive, {});
+  comparison::CompareReport report = test::report_of(comparison::Verdict::kInconclusive, {});
   report.why = "nothing was compared";
   CHECK(first_line(report) == "INCONCLUSIVE  nothing was compared");
 }
 
 TEST_CASE("colour is used when asked for, and only then") {
-  for (const Verdict verdict : {Verdict::kMatch, Verdict::kInconclusive}) {
+  for (const comparison::Verdict verdict :
+       {comparison::Verdict::kMatch, comparison::Verdict::kInconclusive}) {
     CHECK_FALSE(contains(text_of(test::report_of(verdict, {})), "\x1b"));
     CHECK(contains(first_line(test::report_of(verdict, {}), {true, false, 0}), "\x1b[1;3"));
   }
@@ -149,7 +153,7 @@ TEST_CASE("colour is used when asked for, and only then") {
 
 TEST_CASE("the counts name every outcome that occurs") {
   const std::string text = text_of(test::report_of(
-      Verdict::kInconclusive,
+      comparison::Verdict::kInconclusive,
       {test::compared("a", {1}, {1}), test::unmeasured("b", Outcome::kMissing, ""),
        test::unmeasured("c", Outcome::kExtra, ""), test::unmeasured("d", Outcome::kUnreadable, ""),
        test::unmeasured("e", Outcome::kIncomparable, ""),
@@ -164,11 +168,11 @@ TEST_CASE("the counts name every outcome that occurs") {
 }
 
 TEST_CASE("what was not judged is told with its reason") {
-  CompareReport report =
-      test::report_of(Verdict::kMatch, {test::compared("a", {1}, {1}),
-                                        test::unmeasured("b", Outcome::kNotJudged, "nobody knows"),
-                                        test::unmeasured("c", Outcome::kNotJudged, "nobody knows"),
-                                        test::unmeasured("d", Outcome::kNotRecorded, "left out")});
+  comparison::CompareReport report = test::report_of(
+      comparison::Verdict::kMatch,
+      {test::compared("a", {1}, {1}), test::unmeasured("b", Outcome::kNotJudged, "nobody knows"),
+       test::unmeasured("c", Outcome::kNotJudged, "nobody knows"),
+       test::unmeasured("d", Outcome::kNotRecorded, "left out")});
   report.kinds_in_neither = {trace::Kind::kLoss, trace::Kind::kGradNorm};
   const std::string text = text_of(report);
   CHECK(contains(text, "1 match, 2 not judged, 1 not recorded by one side\n"));
@@ -177,7 +181,7 @@ TEST_CASE("what was not judged is told with its reason") {
 }
 
 TEST_CASE("every line is folded to the width") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   report.warnings = {"a warning"};
   for (const bool all : {false, true}) {
     std::istringstream lines(text_of(report, {true, all, 60}));
@@ -196,7 +200,7 @@ TEST_CASE("every line is folded to the width") {
 }
 
 TEST_CASE("the footer says what was compared, how and how fast") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   const std::string text = text_of(report);
   CHECK(contains(text, "reference ref.h5 (1 rank, fp32) · candidate run/ (tp 2 = 2 ranks, bf16)"));
   CHECK(
@@ -212,20 +216,21 @@ TEST_CASE("the footer says what was compared, how and how fast") {
 }
 
 TEST_CASE("copies that drift apart within the tolerance are mentioned") {
-  Result drifting = test::compared("fc", {3, 4}, {3, 4});
+  comparison::Result drifting = test::compared("fc", {3, 4}, {3, 4});
   drifting.comparison->tolerance.unit_norm = 0.25;
   drifting.comparison->measurement.replicas_differ = true;
   drifting.comparison->measurement.replicas.distance_norm = 0.25;
-  CHECK(contains(text_of(test::report_of(Verdict::kMatch, {drifting})),
+  CHECK(contains(text_of(test::report_of(comparison::Verdict::kMatch, {drifting})),
                  "drift: replicas of 1 tensor differ, by less than the tolerance; the furthest by "
                  "6.2 % of it (fc · output · step 0)"));
   drifting.outcome = Outcome::kReplicaConflict;
-  CHECK_FALSE(contains(text_of(test::report_of(Verdict::kInconclusive, {drifting})), "drift"));
+  CHECK_FALSE(
+      contains(text_of(test::report_of(comparison::Verdict::kInconclusive, {drifting})), "drift"));
   CHECK_FALSE(contains(text_of(test::diverged_report()), "drift"));
 }
 
 TEST_CASE("a run with 300 findings fits one screen, and all of them are there when asked for") {
-  const CompareReport report = test::many_findings(300);
+  const comparison::CompareReport report = test::many_findings(300);
   const std::string text = text_of(report);
   CHECK(std::count(text.begin(), text.end(), '\n') < 45);
   CHECK(contains(text, "\n  and 287 more (--all)\n"));
@@ -238,7 +243,7 @@ TEST_CASE("a run with 300 findings fits one screen, and all of them are there wh
 
 TEST_CASE("with all tensors every one has a line with its numbers or its reason") {
   const std::string text =
-      text_of(test::report_of(Verdict::kInconclusive,
+      text_of(test::report_of(comparison::Verdict::kInconclusive,
                               {test::compared("fc", {3, 4}, {3, 4.5}, Outcome::kDiverged),
                                test::compared("zero", {0, 0}, {0, 1}, Outcome::kDiverged),
                                test::unmeasured("lost", Outcome::kUnreadable, "rank 1 is gone")}),
@@ -251,30 +256,32 @@ TEST_CASE("with all tensors every one has a line with its numbers or its reason"
 }
 
 TEST_CASE("traces without a common tensor show no findings, which would answer nothing") {
-  CompareReport report = test::many_findings(3);
-  report.verdict = Verdict::kInconclusive;
+  comparison::CompareReport report = test::many_findings(3);
+  report.verdict = comparison::Verdict::kInconclusive;
   report.why = "nothing was compared";
   CHECK_FALSE(contains(text_of(report), "fc0"));
 }
 
 TEST_CASE("nothing from a file moves the cursor or breaks a line") {
   const std::string evil = "x\x1b[2J\r\x07\x7f\xc2\x9b";
-  CompareReport report = test::many_findings(3);
+  comparison::CompareReport report = test::many_findings(3);
   report.reference.path = report.candidate.path = evil;
   report.reference.precision = evil;
   report.candidate.mesh = {{evil, 2}};
-  for (Result& result : report.results) {
+  for (comparison::Result& result : report.results) {
     result.key.name = evil;
     result.reason = evil;
   }
-  for (Finding& finding : report.findings) {
+  for (comparison::Finding& finding : report.findings) {
     finding.class_name = finding.called_at = finding.where = finding.before = evil;
     finding.merged = evil;
     finding.causes = {{"scaled", evil, evil, 0}};
   }
   report.findings[1].members = {1, 2};
   report.findings[1].one_sided_group = evil;
-  for (const Verdict verdict : {Verdict::kMatch, Verdict::kDiverged, Verdict::kInconclusive}) {
+  for (const comparison::Verdict verdict :
+       {comparison::Verdict::kMatch, comparison::Verdict::kDiverged,
+        comparison::Verdict::kInconclusive}) {
     report.verdict = verdict;
     report.why = evil;
     for (const std::size_t width : {0, 40}) {

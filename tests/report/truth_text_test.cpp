@@ -1,8 +1,7 @@
-#include "report/truth_text.h"
-
 #include <limits>
 #include <sstream>
 
+#include "report/notes_text.h"
 #include "report/sample_report.h"
 #include "report/text_report.h"
 #include "support/catch.h"
@@ -10,8 +9,8 @@
 namespace ttrace::report {
 namespace {
 
-TensorTruth truth_of(double candidate, double reference, std::uint64_t left_out = 0) {
-  TensorTruth truth;
+comparison::TensorTruth truth_of(double candidate, double reference, std::uint64_t left_out = 0) {
+  comparison::TensorTruth truth;
   truth.dtype = tensor::DType::kFloat64;
   truth.errors.candidate_error_norm = candidate;
   truth.errors.reference_error_norm = reference;
@@ -21,7 +20,7 @@ TensorTruth truth_of(double candidate, double reference, std::uint64_t left_out 
   return truth;
 }
 
-std::string summary(const CompareReport& report) {
+std::string summary(const comparison::CompareReport& report) {
   std::ostringstream out;
   write_truth(report, out);
   return out.str();
@@ -34,21 +33,21 @@ TEST_CASE("a tensor's truth in words") {
   CHECK(truth_words(truth_of(1, 0, 1)) ==
         "the reference has no error, the candidate 0.5 of the truth's norm; 1 element not finite "
         "left out");
-  TensorTruth nothing = truth_of(0, 0, 4);
+  comparison::TensorTruth nothing = truth_of(0, 0, 4);
   nothing.errors.elements = 0;
   CHECK(truth_words(nothing) == "no element is finite in all three");
   CHECK(truth_words(truth_of(1, std::numeric_limits<double>::infinity())) ==
         "the squares of the errors overflow binary64");
-  TensorTruth zero = truth_of(2, 1);
+  comparison::TensorTruth zero = truth_of(2, 1);
   zero.errors.truth_norm = 0;
   CHECK(truth_words(zero) ==
         "error 2 × that of the reference (inf against inf of the truth's norm, f64)");
 }
 
 TEST_CASE("the summary tells median, worst and what has no truth") {
-  CompareReport report = test::diverged_report();
+  comparison::CompareReport report = test::diverged_report();
   CHECK(summary(report).empty());
-  report.truth = TruthRun{{"fp64.h5", 1, {}, {0}, "fp64"}, 3, 0, 0};
+  report.truth = comparison::TruthRun{{"fp64.h5", 1, {}, {0}, "fp64"}, 3, 0, 0};
   report.results[0].truth = truth_of(0.6, 0.2);
   report.results[1].truth = truth_of(0.2, 0.2);
   CHECK(summary(report) ==
@@ -65,8 +64,8 @@ TEST_CASE("the summary tells median, worst and what has no truth") {
 }
 
 TEST_CASE("a finding and the summary stand in the text report") {
-  CompareReport report = test::diverged_report();
-  report.truth = TruthRun{{"fp64.h5", 1, {}, {0}, "fp64"}, 0, 0, 0};
+  comparison::CompareReport report = test::diverged_report();
+  report.truth = comparison::TruthRun{{"fp64.h5", 1, {}, {0}, "fp64"}, 0, 0, 0};
   report.results[0].truth = truth_of(0.6, 0.2);
   std::ostringstream out;
   write_text(report, {}, out);

@@ -1,25 +1,24 @@
-#include "report/unmatched_text.h"
-
 #include <sstream>
 
-#include "base/concat.h"
+#include "base/text.h"
+#include "report/notes_text.h"
 #include "report/sample_report.h"
 #include "support/catch.h"
 
 namespace ttrace::report {
 namespace {
 
-using verdict::Outcome;
+using judge::Outcome;
 
-Result missing(const std::string& name, std::vector<std::string> nearest) {
-  Result result = test::unmeasured(name, Outcome::kMissing, "in the reference only");
+comparison::Result missing(const std::string& name, std::vector<std::string> nearest) {
+  comparison::Result result = test::unmeasured(name, Outcome::kMissing, "in the reference only");
   result.nearest = std::move(nearest);
   return result;
 }
 
-std::string text_of(std::vector<Result> results, bool all = false) {
+std::string text_of(std::vector<comparison::Result> results, bool all = false) {
   std::ostringstream out;
-  write_unmatched(test::report_of(Verdict::kDiverged, std::move(results)), all, out);
+  write_unmatched(test::report_of(comparison::Verdict::kDiverged, std::move(results)), all, out);
   return out.str();
 }
 
@@ -35,22 +34,22 @@ TEST_CASE("a line for each name, with its shape and what it may be called") {
 TEST_CASE("nothing is written where no other name is alike") {
   CHECK(text_of({}).empty());
   CHECK(text_of({missing("a", {})}).empty());
-  Result extra = test::unmeasured("a", Outcome::kExtra, "in the candidate only");
+  comparison::Result extra = test::unmeasured("a", Outcome::kExtra, "in the candidate only");
   CHECK(text_of({extra}).empty());
   CHECK(text_of({test::compared("a", {1}, {1})}).empty());
 }
 
 TEST_CASE("kinds and steps of one name are one line") {
-  Result gradient = missing("a", {"x"});
+  comparison::Result gradient = missing("a", {"x"});
   gradient.key.kind = trace::Kind::kMainGrad;
-  Result later = missing("a", {"x"});
+  comparison::Result later = missing("a", {"x"});
   later.key.step = 1;
   CHECK(text_of({missing("a", {"x"}), gradient, later}) ==
         kHeading + "    reference a [4]  candidate x\n");
 }
 
 TEST_CASE("five lines, then how many there are beyond") {
-  std::vector<Result> results;
+  std::vector<comparison::Result> results;
   for (int i = 0; i < 5; ++i) results.push_back(missing(base::concat("a", i), {"x"}));
   const std::string five = text_of(results);
   CHECK(five.ends_with("    reference a4 [4]  candidate x\n"));

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "compare/resolved_plan.h"
 #include "layout/mesh_map.h"
 #include "layout/plan.h"
+#include "measure/shard_reader.h"
 
 namespace ttrace::test {
 namespace {
@@ -64,7 +64,7 @@ void MemoryTrace::put_bits(const trace::TensorKey& key, std::uint64_t rank, tens
 
 void MemoryTrace::put(const trace::TensorEntry& entry, const std::vector<double>& values) {
   manifest_.tensors.push_back(entry);
-  const layout::Plan plan = compare::resolved_plan(*this, entry);
+  const layout::Plan plan = measure::resolved_plan(*this, entry);
   for (const layout::Block& block : plan.blocks) {
     const std::vector<double> shard = shard_of(entry.shape, values, block.held);
     for (std::size_t term = 0; term < block.terms.size(); ++term) {

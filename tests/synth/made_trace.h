@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "compare/measure.h"
-#include "engine/tensors_of.h"
+#include "comparison/pairing.h"
+#include "measure/measure.h"
 #include "support/memory_trace.h"
 #include "synth/make_trace.h"
 
@@ -65,13 +65,13 @@ inline MemoryTrace made(const synth::Request& request) {
 // The logical values of a floating-point tensor, put together; `equal` says whether all copies are.
 inline std::vector<double> values_of(const MemoryTrace& trace, const std::string& name,
                                      bool* equal = nullptr) {
-  for (const layout::ViewPtr& view : engine::tensors_of(trace.manifest())) {
+  for (const layout::ViewPtr& view : comparison::tensors_of(trace.manifest())) {
     if (view->key.name != name) continue;
-    const auto reader = compare::TensorRef{&trace, view}.open(compare::Replicas::kAll);
+    const auto reader = measure::TensorRef{&trace, view}.open(measure::Replicas::kAll);
     const tensor::Box whole = tensor::whole(view->shape);
     std::vector<double> values(tensor::volume(whole));
     if (!values.empty()) reader->read(whole, values);
-    reader->for_each_check([equal](const compare::CheckPath&, const compare::ReplicaCheck& check) {
+    reader->for_each_check([equal](const measure::CheckPath&, const measure::ReplicaCheck& check) {
       if (equal != nullptr) *equal = *equal && check.all_equal();
     });
     return values;

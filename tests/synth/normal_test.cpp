@@ -1,5 +1,3 @@
-#include "synth/normal.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -7,8 +5,7 @@
 #include <vector>
 
 #include "support/catch.h"
-#include "synth/normal_table.h"
-#include "synth/stream.h"
+#include "synth/random.h"
 
 namespace ttrace::synth {
 namespace {

@@ -1,7 +1,6 @@
-#include "synth/recipe_words.h"
-
 #include "base/refusal.h"
 #include "support/memory_trace.h"
+#include "synth/recipe.h"
 
 namespace ttrace::synth {
 namespace {

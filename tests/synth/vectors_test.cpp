@@ -8,9 +8,7 @@
 
 #include "support/catch.h"
 #include "synth/fill.h"
-#include "synth/normal.h"
-#include "synth/philox.h"
-#include "synth/stream.h"
+#include "synth/random.h"
 
 namespace ttrace::synth {
 namespace {

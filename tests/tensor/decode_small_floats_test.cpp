@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "support/catch.h"
-#include "tensor/decode.h"
+#include "tensor/codec.h"
 
 namespace ttrace::tensor {
 namespace {

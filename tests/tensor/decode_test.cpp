@@ -1,5 +1,3 @@
-#include "tensor/decode.h"
-
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "base/refusal.h"
+#include "tensor/codec.h"
 
 namespace ttrace::tensor {
 namespace {

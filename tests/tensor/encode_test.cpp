@@ -1,5 +1,3 @@
-#include "tensor/encode.h"
-
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,8 +6,7 @@
 
 #include "base/error.h"
 #include "support/catch.h"
-#include "tensor/decode.h"
-#include "tensor/round_to.h"
+#include "tensor/codec.h"
 
 namespace ttrace::tensor {
 namespace {

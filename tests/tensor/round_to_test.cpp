@@ -1,5 +1,3 @@
-#include "tensor/round_to.h"
-
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -7,7 +5,7 @@
 #include <vector>
 
 #include "support/catch.h"
-#include "tensor/decode.h"
+#include "tensor/codec.h"
 
 namespace ttrace::tensor {
 namespace {

@@ -1,6 +1,5 @@
-#include "tensor/shape.h"
-
 #include "support/catch.h"
+#include "tensor/box.h"
 
 namespace ttrace::tensor {
 namespace {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "base/concat.h"
+#include "base/text.h"
 
 namespace ttrace::test {
 

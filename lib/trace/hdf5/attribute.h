@@ -10,7 +10,7 @@
 #include <string>
 #include <variant>
 
-#include "trace/hdf5/handle.h"
+#include "trace/hdf5/library.h"
 
 namespace ttrace::trace::hdf5 {
 

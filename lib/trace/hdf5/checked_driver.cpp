@@ -14,7 +14,6 @@
 #endif
 
 #include "base/error.h"
-#include "base/system_error.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

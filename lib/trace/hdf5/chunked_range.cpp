@@ -1,18 +1,103 @@
 #include "trace/hdf5/chunked_range.h"
 
+#ifdef TTRACE_HAS_LIBDEFLATE
+#include <libdeflate.h>
+
+#include <memory>
+#include <new>
+#else
+#include <zlib.h>
+
+#include <limits>
+#endif
 #include <algorithm>
 #include <limits>
 
 #include "base/error.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "trace/hdf5/checked_driver.h"
-#include "trace/hdf5/chunk_memory.h"
-#include "trace/hdf5/inflate.h"
+#include "trace/hdf5/library.h"
 #include "trace/hdf5/raw_range.h"
+#include "trace/hdf5/reader.h"
 #include "trace/hdf5/reading_note.h"
-#include "trace/hdf5/unshuffle.h"
 
 namespace ttrace::trace::hdf5 {
+
+#ifdef TTRACE_HAS_LIBDEFLATE
+
+const char* inflate_library() { return "libdeflate"; }
+
+bool inflate_exactly(std::span<const std::byte> stored, std::span<std::byte> out) {
+  using Decompressor = std::unique_ptr<libdeflate_decompressor, decltype([](auto* decompressor) {
+                                         libdeflate_free_decompressor(decompressor);
+                                       })>;
+  thread_local const Decompressor decompressor(libdeflate_alloc_decompressor());
+  if (!decompressor) throw std::bad_alloc();
+  std::size_t consumed = 0;
+  // Without a place for the number of bytes written, fewer than asked for are an error too.
+  return libdeflate_zlib_decompress_ex(decompressor.get(), stored.data(), stored.size(), out.data(),
+                                       out.size(), &consumed, nullptr) == LIBDEFLATE_SUCCESS;
+}
+
+#else
+
+const char* inflate_library() { return "zlib"; }
+
+bool inflate_exactly(std::span<const std::byte> stored, std::span<std::byte> out) {
+  constexpr std::size_t kMost = std::numeric_limits<uInt>::max();
+  if (stored.size() > kMost || out.size() > kMost) return false;  // no chunk of HDF5 is as large
+  z_stream stream{};
+  if (inflateInit(&stream) != Z_OK) return false;
+  // zlib's interface is older than const.
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(stored.data()));
+  stream.avail_in = static_cast<uInt>(stored.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  const int status = inflate(&stream, Z_FINISH);
+  const bool exact = status == Z_STREAM_END && stream.avail_out == 0;
+  inflateEnd(&stream);
+  return exact;
+}
+
+#endif
+
+namespace {
+
+// With the width known the compiler interleaves whole vectors.
+template <std::size_t kBytes>
+void interleave(const std::byte* from, std::size_t count, std::byte* to) {
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t b = 0; b < kBytes; ++b) to[i * kBytes + b] = from[b * count + i];
+  }
+}
+
+}  // namespace
+
+void unshuffle(std::span<const std::byte> shuffled, std::size_t element_bytes,
+               std::span<std::byte> out) {
+  const std::size_t count = shuffled.size() / element_bytes;
+  const std::byte* from = shuffled.data();
+  std::byte* to = out.data();
+  switch (element_bytes) {
+    case 2:
+      interleave<2>(from, count, to);
+      break;
+    case 4:
+      interleave<4>(from, count, to);
+      break;
+    case 8:
+      interleave<8>(from, count, to);
+      break;
+    default:
+      for (std::size_t b = 0; b < element_bytes; ++b) {
+        for (std::size_t i = 0; i < count; ++i) to[i * element_bytes + b] = from[b * count + i];
+      }
+  }
+  const std::size_t whole = count * element_bytes;
+  std::copy(shuffled.begin() + static_cast<std::ptrdiff_t>(whole), shuffled.end(),
+            out.begin() + static_cast<std::ptrdiff_t>(whole));
+}
+
 namespace {
 
 bool has_user_block(hid_t object) {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "tensor/dtype.h"
-#include "trace/hdf5/handle.h"
+#include "trace/hdf5/library.h"
 
 namespace ttrace::trace::hdf5 {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "trace/hdf5/checked_driver.h"
-#include "trace/hdf5/handle.h"
-#include "trace/hdf5/plain_file.h"
+#include "trace/hdf5/direct_file.h"
+#include "trace/hdf5/library.h"
 #include "trace/source.h"
 
 namespace ttrace::trace::hdf5 {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "trace/hdf5/handle.h"
+#include "trace/hdf5/library.h"
 
 namespace ttrace::trace::hdf5 {
 

@@ -1,11 +1,12 @@
 // The file of one rank in a directory of many.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "trace/hdf5/file.h"
-#include "trace/hdf5/rank_file_name.h"
 
 namespace ttrace::trace::hdf5 {
 

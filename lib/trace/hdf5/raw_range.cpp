@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/system_error.h"
 #include "tensor/run_cursor.h"
 
 namespace ttrace::trace::hdf5 {

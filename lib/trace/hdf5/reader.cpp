@@ -10,8 +10,7 @@
 
 #include "base/error.h"
 #include "base/input_text.h"
-#include "base/number_text.h"
-#include "base/system_error.h"
+#include "base/text.h"
 #include "trace/hdf5/rank_file.h"
 
 namespace ttrace::trace::hdf5 {
@@ -168,6 +167,22 @@ std::unique_ptr<Source> open_trace(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return std::make_unique<DirectoryTrace>(path);
   return std::make_unique<SingleFileTrace>(path, File::open(path));
+}
+
+std::string library_version() {
+  const LibraryLock lock;
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  H5get_libversion(&major, &minor, &release);
+  const std::string running = base::concat(major, ".", minor, ".", release);
+  const std::string built = base::concat(H5_VERS_MAJOR, ".", H5_VERS_MINOR, ".", H5_VERS_RELEASE);
+  return running == built ? running : base::concat(running, " (built with ", built, ")");
+}
+
+ChunkMemory& chunk_memory() {
+  static ChunkMemory memory;
+  return memory;
 }
 
 }  // namespace ttrace::trace::hdf5

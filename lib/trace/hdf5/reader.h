@@ -1,9 +1,13 @@
-// Opens a trace on disk in either form.
+// What other rooms may use of this adapter: traces on disk, opened in either form.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "trace/manifest.h"
 #include "trace/source.h"
 
 namespace ttrace::trace::hdf5 {
@@ -12,5 +16,31 @@ namespace ttrace::trace::hdf5 {
 // an input error if there is no readable manifest. Rank files are opened when first needed; one
 // that cannot be read is told by rank_problem(), not thrown.
 std::unique_ptr<Source> open_trace(const std::string& path);
+
+// Returns "1.10.8", with the version of the headers if the program was built with another one.
+std::string library_version();
+
+// Returns "rank_00003.h5", the name of a rank's file in a run's folder.
+std::string rank_file_name(std::uint64_t rank);
+
+// Memory that all open datasets together may keep of their inflated chunks: a run of many replicas
+// has many open at the same time.
+struct ChunkMemory {
+  std::atomic<std::uint64_t> most{std::uint64_t{1} << 30};
+  std::atomic<std::uint64_t> kept{0};
+};
+
+// The process's own.
+ChunkMemory& chunk_memory();
+
+// The parts of a manifest that rank files embed, for a run whose manifest.json was never written.
+
+// Ranks that have a file in the directory, ascending. Files that are not named as rank files are
+// none. Throws an input error if the directory cannot be read.
+std::vector<std::uint64_t> ranks_with_files(const std::string& directory);
+
+// Throws an input error naming the file if it cannot be read, was written by another rank or
+// embeds no manifest that parses.
+Manifest read_rank_part(const std::string& directory, std::uint64_t rank);
 
 }  // namespace ttrace::trace::hdf5

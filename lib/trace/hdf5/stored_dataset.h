@@ -1,17 +1,24 @@
-// One dataset of an untrusted file.
+// A box as HDF5 understands it.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "tensor/box.h"
 #include "trace/hdf5/checked_driver.h"
 #include "trace/hdf5/chunked_range.h"
-#include "trace/hdf5/handle.h"
+#include "trace/hdf5/library.h"
 #include "trace/hdf5/raw_range.h"
 #include "trace/source.h"
 
 namespace ttrace::trace::hdf5 {
+
+// Selects `box` in the file's dataspace `space` and returns the dataspace of a dense buffer of its
+// shape. Hold a LibraryLock.
+Handle select_box(hid_t space, const tensor::Box& box);
+
+// One dataset of an untrusted file.
 
 // Refuses storage outside the file and filters that are not built in.
 void require_plain_storage(hid_t creation, const std::string& file, const std::string& dataset);

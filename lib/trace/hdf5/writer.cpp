@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/number_text.h"
+#include "base/text.h"
 #include "trace/hdf5/datatype.h"
-#include "trace/hdf5/hyperslab.h"
+#include "trace/hdf5/stored_dataset.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

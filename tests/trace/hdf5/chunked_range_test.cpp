@@ -9,9 +9,7 @@
 #include "property/random.h"
 #include "support/temp_dir.h"
 #include "trace/hdf5/file.h"
-#include "trace/hdf5/inflate.h"
 #include "trace/hdf5/odd_file.h"
-#include "trace/hdf5/unshuffle.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

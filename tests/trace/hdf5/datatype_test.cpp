@@ -5,8 +5,9 @@
 #include "base/refusal.h"
 #include "support/temp_dir.h"
 #include "trace/hdf5/file.h"
-#include "trace/hdf5/library_version.h"
+#include "trace/hdf5/library.h"
 #include "trace/hdf5/odd_file.h"
+#include "trace/hdf5/reader.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

@@ -1,6 +1,4 @@
 // What is read past the library is what the library reads, and nothing else is read past it.
-#include "trace/hdf5/plain_header.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +8,7 @@
 #include "base/refusal.h"
 #include "support/temp_dir.h"
 #include "trace/hdf5/datatype.h"
+#include "trace/hdf5/direct_file.h"
 #include "trace/hdf5/file.h"
 #include "trace/hdf5/odd_file.h"
 

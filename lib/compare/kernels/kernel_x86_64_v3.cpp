@@ -1,8 +1,0 @@
-#include "compare/kernels/kernel_source.h"
-#include "compare/kernels/kernels.h"
-
-namespace ttrace::compare {
-
-const Kernel kX8664V3Kernel{"x86-64-v3", sum_any};
-
-}  // namespace ttrace::compare

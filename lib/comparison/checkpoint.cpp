@@ -1,0 +1,235 @@
+#include "comparison/checkpoint.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "comparison/measure_pairs.h"
+#include "layout/mesh_map.h"
+
+namespace ttrace::comparison {
+namespace {
+
+void require(bool fits, const trace::TensorKey& key, const char* what) {
+  if (!fits) throw base::input_error("what it says of ", to_string(key), " has ", what);
+}
+
+}  // namespace
+
+class FinishedChecks::OfPair {
+ public:
+  OfPair(FinishedChecks& checks, const Pair& pair)
+      : checks_(checks), pair_(pair), shape_(pair.reference->shape) {
+    for (const trace::TensorEntry* entry : layout::stored_in(*pair.candidate)) {
+      ranks_.insert(&checks.ranks_of(entry->mesh));
+    }
+  }
+
+  void check(const measure::TileStats& stats) const {
+    if (stats.largest) check_index(stats.largest->at);
+    if (stats.first_nonfinite_difference) check_index(*stats.first_nonfinite_difference);
+  }
+
+  void check(const std::vector<measure::BlockStats>& blocks) const {
+    for (const measure::BlockStats& block : blocks) {
+      for (const tensor::Box& box : block.boxes) {
+        require(lies_within(box), pair_.key, "a box that is not of the tensor");
+      }
+      require(!block.boxes.empty() || says_nothing(block.stats), pair_.key,
+              "a shard that lies nowhere");
+      for (const std::uint64_t rank : block.ranks) check_rank(rank);
+      check(block.stats);
+    }
+  }
+
+  void check(const measure::ReplicaDifference& replicas, bool differ) const {
+    require(!differ || !replicas.classes.empty(), pair_.key, "copies that differ on no rank");
+    const trace::TensorEntry* part = measure::stored_at(*pair_.candidate, replicas.path);
+    require(!differ || part != nullptr, pair_.key, "copies of no part of the tensor");
+    for (const std::vector<std::uint64_t>& members : replicas.classes) {
+      require(!members.empty(), pair_.key, "copies on no rank");
+      for (const std::uint64_t rank : members) {
+        const bool known = part != nullptr && checks_.ranks_of(part->mesh).contains(rank);
+        require(known, pair_.key, "a rank that does not hold it");
+      }
+    }
+  }
+
+  void check(const std::optional<measure::Place>& place) const {
+    if (!place) return;
+    check_rank(place->rank);
+    require(place->local.size() <= tensor::kMostDimensions, pair_.key, "too many dimensions");
+  }
+
+  void check_index(const tensor::Shape& at) const {
+    require(at.size() == shape_.size() && std::equal(at.begin(), at.end(), shape_.begin(),
+                                                     [](std::uint64_t index, std::uint64_t extent) {
+                                                       return index < extent;
+                                                     }),
+            pair_.key, "an index that is not of the tensor");
+  }
+
+ private:
+  static bool says_nothing(const measure::TileStats& stats) {
+    return stats.elements == 0 && stats.sum_d2 == 0 && !stats.largest && stats.unequal == 0 &&
+           stats.nonfinite_different == 0;
+  }
+
+  bool lies_within(const tensor::Box& box) const {
+    if (box.origin.size() != shape_.size() || box.extent.size() != shape_.size()) return false;
+    for (std::size_t d = 0; d < shape_.size(); ++d) {
+      if (box.extent[d] > shape_[d] || box.origin[d] > shape_[d] - box.extent[d]) return false;
+    }
+    return true;
+  }
+
+  void check_rank(std::uint64_t rank) const {
+    const bool known = std::any_of(ranks_.begin(), ranks_.end(),
+                                   [rank](const auto* ranks) { return ranks->contains(rank); });
+    require(known, pair_.key, "a rank that does not hold it");
+  }
+
+  FinishedChecks& checks_;
+  const Pair& pair_;
+  const tensor::Shape& shape_;
+  std::set<const std::set<std::uint64_t>*> ranks_;
+};
+
+const std::set<std::uint64_t>& FinishedChecks::ranks_of(const std::string& mesh) {
+  const auto [found, fresh] = ranks_.try_emplace(mesh);
+  if (fresh) {
+    const trace::Mesh& axes = candidate_.manifest().meshes.at(mesh);
+    for (std::uint64_t i = 0; i < layout::mesh_size(axes); ++i) {
+      found->second.insert(layout::rank_at(axes, i));
+    }
+  }
+  return found->second;
+}
+
+void FinishedChecks::require_fits(const FinishedMeasurement& finished, const Pair& pair) {
+  if (!finished.unreadable.empty()) return;
+  const OfPair of_pair(*this, pair);
+  const measure::Measurement& measurement = finished.measurement;
+  of_pair.check(measurement.total);
+  of_pair.check(measurement.blocks);
+  of_pair.check(measurement.replicas, measurement.replicas_differ);
+  of_pair.check(measurement.largest_place);
+  const auto& noise = finished.noise;
+  if (noise) {
+    require(noise->grid.shape() == pair.reference->shape, pair.key, "noise of another shape");
+    require(!noise->norms.empty() && noise->norms.size() == noise->largest.size(), pair.key,
+            "noise of no run");
+    require(noise->cells.empty() || noise->cells.size() == noise->grid.cells(), pair.key,
+            "noise of another grid");
+    require(noise->coherence.empty() || noise->coherence.size() == 1 + noise->grid.parts().size(),
+            pair.key, "a coherence of another grid");
+  }
+  require(measurement.cells.size() == (noise ? noise->grid.cells() : 0), pair.key,
+          "sums of another grid");
+}
+
+void FinishedChecks::require_fits(const FinishedReplay& finished, const Pair& pair) {
+  if (!finished.problem.empty()) return;
+  const OfPair of_pair(*this, pair);
+  of_pair.check(finished.measured.total);
+  of_pair.check(finished.measured.blocks);
+  of_pair.check(finished.measured.largest_place);
+  if (const auto& worst = finished.measured.worst) {
+    of_pair.check_index(worst->at);
+    of_pair.check(worst->place);
+  }
+}
+
+namespace {
+
+FinishedMeasurement measured_of(const Result& result) {
+  FinishedMeasurement finished;
+  if (result.comparison) {
+    finished.measurement = result.comparison->measurement;
+    finished.noise = result.comparison->noise;
+  } else {
+    finished.unreadable = result.reason;
+  }
+  return finished;
+}
+
+}  // namespace
+
+bool FinishedWork::know(Finished finished) {
+  Id id{finished.key, finished.what.index()};
+  return known_.insert_or_assign(std::move(id), std::move(finished)).second;
+}
+
+std::optional<Finished> FinishedWork::taken(const trace::TensorKey& key, std::size_t index) {
+  const std::lock_guard lock(mutex_);
+  auto found = known_.extract({key, index});
+  if (found.empty()) return std::nullopt;
+  return std::move(found.mapped());
+}
+
+void FinishedWork::keep(const Finished& finished, std::string line) {
+  lines_.insert_or_assign({finished.key, finished.what.index()}, std::move(line));
+}
+
+void FinishedWork::tell(const Finished& finished) {
+  if (!on_line_ && !keep_) return;
+  std::string line = finished_line(finished);
+  const std::lock_guard lock(mutex_);
+  if (on_line_) on_line_(line);
+  if (keep_) keep(finished, std::move(line));
+}
+
+void FinishedWork::tell_again(const Finished& finished) {
+  if (!keep_) return;
+  std::string line = finished_line(finished);
+  const std::lock_guard lock(mutex_);
+  keep(finished, std::move(line));
+}
+
+std::vector<std::string> FinishedWork::lines() const {
+  std::vector<std::string> lines;
+  lines.reserve(lines_.size());
+  for (const auto& [id, line] : lines_) lines.push_back(line);
+  return lines;
+}
+
+void FinishedWork::require_all_taken() const {
+  for (const auto& [id, finished] : known_) {
+    if (!std::holds_alternative<FinishedMeasurement>(finished.what)) continue;
+    throw base::input_error("has ", base::printable(to_string(id.first)),
+                            ", which is not measured in this comparison");
+  }
+}
+
+void restore_measurements(FinishedWork& work, const trace::Source& candidate,
+                          const std::vector<Pair>& pairs, std::vector<Result>& results) {
+  if (work.knows_nothing()) return;
+  FinishedChecks checks(candidate);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    Result& result = results[i];
+    if (!is_to_be_measured(result)) continue;
+    auto finished = work.take<FinishedMeasurement>(pairs[i].key);
+    if (!finished) continue;
+    checks.require_fits(*finished, pairs[i]);
+    if (!finished->unreadable.empty()) {
+      result.outcome = judge::Outcome::kUnreadable;
+      result.reason = finished->unreadable;
+    } else {
+      Comparison comparison;
+      comparison.measurement = std::move(finished->measurement);
+      comparison.noise = std::move(finished->noise);
+      if (const auto& place = comparison.measurement.largest_place) {
+        result.largest_rank = place->rank;
+        result.largest_local = place->local;
+      }
+      result.comparison = std::move(comparison);
+    }
+    work.tell_again({result.key, measured_of(result)});
+  }
+}
+
+void tell_measurement(FinishedWork& work, const Result& result) {
+  work.tell({result.key, measured_of(result)});
+}
+
+}  // namespace ttrace::comparison

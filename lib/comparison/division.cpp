@@ -1,0 +1,132 @@
+#include "comparison/division.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <queue>
+#include <tuple>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "comparison/measure_pairs.h"
+
+namespace ttrace::comparison {
+namespace {
+
+// What opening a tensor's shards costs, in bytes that could be read meanwhile.
+constexpr std::uint64_t kBytesPerTensor = std::uint64_t{1} << 16;
+// A tensor's bytes are far below 2^64, but a manifest may say anything.
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+
+std::uint64_t times(std::uint64_t a, std::uint64_t b) {
+  return base::checked_mul(a, b).value_or(kMost);
+}
+
+std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
+  return base::checked_add(a, b).value_or(kMost);
+}
+
+std::uint64_t logical_bytes(const layout::View& view) {
+  return tensor::byte_count(view.shape, view.dtype).value_or(kMost);
+}
+
+// Copies and terms are all read, shards once each.
+std::uint64_t stored_bytes(const trace::TensorEntry& entry, const trace::Mesh& mesh) {
+  std::uint64_t bytes = tensor::byte_count(entry.shape, entry.dtype).value_or(kMost);
+  for (const trace::MeshAxis& axis : mesh.axes) {
+    const auto placed = entry.placements.find(axis.name);
+    const bool everywhere = placed == entry.placements.end() ||
+                            std::holds_alternative<trace::Replicate>(placed->second) ||
+                            std::holds_alternative<trace::Partial>(placed->second);
+    if (!everywhere) continue;
+    const auto held = entry.held_at.find(axis.name);
+    bytes = times(bytes, held == entry.held_at.end() ? axis.size : held->second.size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> dealt_out(const std::vector<std::uint64_t>& weights,
+                                     std::uint64_t parts) {
+  std::vector<std::size_t> order(weights.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&weights](std::size_t a, std::size_t b) { return weights[a] > weights[b]; });
+  using Load = std::pair<std::uint64_t, std::uint64_t>;  // so far, number of the part
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
+  // More parts than items stay empty.
+  for (std::uint64_t p = 0; p < std::min<std::uint64_t>(parts, weights.size()); ++p) {
+    loads.emplace(0, p);
+  }
+  std::vector<std::uint64_t> part(weights.size(), 0);
+  for (const std::size_t i : order) {
+    auto [load, least] = loads.top();
+    loads.pop();
+    part[i] = least;
+    loads.emplace(plus(load, weights[i]), least);
+  }
+  return part;
+}
+
+std::uint64_t bytes_to_read(const Pair& pair, const trace::Manifest& candidate) {
+  std::uint64_t bytes = logical_bytes(*pair.reference);
+  // The noise is measured in a pass of its own.
+  if (!pair.noise.empty()) bytes = times(bytes, 2);
+  for (const measure::TensorRef& run : pair.noise) bytes = plus(bytes, logical_bytes(*run.view));
+  for (const trace::TensorEntry* entry : layout::stored_in(*pair.candidate)) {
+    bytes = plus(bytes, stored_bytes(*entry, candidate.meshes.at(entry->mesh)));
+  }
+  return plus(bytes, kBytesPerTensor);
+}
+
+std::vector<std::uint64_t> parts_of(const std::vector<Pair>& pairs,
+                                    const std::vector<Result>& results,
+                                    const trace::Manifest& candidate, std::uint64_t parts) {
+  std::vector<std::size_t> measured;
+  std::vector<std::uint64_t> weights;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (!is_to_be_measured(results[i])) continue;
+    measured.push_back(i);
+    weights.push_back(bytes_to_read(pairs[i], candidate));
+  }
+  const std::vector<std::uint64_t> dealt = dealt_out(weights, parts);
+  std::vector<std::uint64_t> part(pairs.size(), 0);
+  for (std::size_t m = 0; m < measured.size(); ++m) part[measured[m]] = dealt[m];
+  return part;
+}
+
+namespace {
+
+void leave_to_others(const PartNumber& mine, const std::vector<std::uint64_t>& part,
+                     std::vector<Result>& results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!is_to_be_measured(results[i]) || part[i] + 1 == mine.index) continue;
+    results[i].outcome = judge::Outcome::kSkippedByRule;
+    results[i].reason = base::concat("in part ", part[i] + 1, " of ", mine.of);
+  }
+}
+
+}  // namespace
+
+void prepare_work(const WorkDivision& division, const trace::Source& candidate,
+                  const std::vector<Pair>& pairs, FinishedWork& work,
+                  std::vector<Result>& results) {
+  std::vector<std::uint64_t> part;
+  if (division.part || !division.measured_by.empty()) {
+    part = parts_of(pairs, results, candidate.manifest(),
+                    division.part ? division.part->of : division.measured_by.size());
+  }
+  if (division.part) leave_to_others(*division.part, part, results);
+  restore_measurements(work, candidate, pairs, results);
+  if (division.measured_by.empty()) return;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (!is_to_be_measured(results[i])) continue;
+    throw base::input_error(division.measured_by[part[i]], ": lacks the measurement of ",
+                            base::printable(to_string(pairs[i].key)),
+                            "; run this part again to its end");
+  }
+}
+
+}  // namespace ttrace::comparison

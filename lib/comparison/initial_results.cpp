@@ -1,0 +1,179 @@
+#include "comparison/initial_results.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "trace/recorded.h"
+
+namespace ttrace::comparison {
+namespace {
+
+const layout::DroppedBy* rule_of(const DroppedKeys& dropped, const layout::ViewPtr& view) {
+  if (view == nullptr) return nullptr;
+  const auto found = dropped.find(view->key);
+  return found == dropped.end() ? nullptr : &found->second;
+}
+
+// The tensors that one rule drops.
+struct Tally {
+  DroppedTensors told;
+  std::uint64_t in_both = 0;
+};
+
+}  // namespace
+
+void mark_dropped(const DroppedKeys& of_reference, const DroppedKeys& of_candidate,
+                  std::vector<Pair>& pairs, CompareReport& out) {
+  if (of_reference.empty() && of_candidate.empty()) return;
+  std::map<std::pair<bool, std::size_t>, Tally> rules;  // the reference's first
+  const auto add = [&](bool candidates, const layout::DroppedBy* rule, Pair& pair) {
+    if (rule == nullptr) return;
+    pair.dropped = base::concat("map:", rule->pointer, ": ", rule->reason);
+    Tally& tally = rules[{candidates, rule->rule}];
+    tally.told.rule = rule->pointer;
+    tally.told.reason = rule->reason;
+    ++tally.told.tensors;
+    if (pair.reference != nullptr && pair.candidate != nullptr) ++tally.in_both;
+  };
+  for (Pair& pair : pairs) {
+    add(false, rule_of(of_reference, pair.reference), pair);
+    add(true, rule_of(of_candidate, pair.candidate), pair);
+  }
+  for (const auto& [rule, tally] : rules) {
+    out.dropped.push_back(tally.told);
+    if (tally.in_both == 0) continue;
+    out.warnings.push_back(base::concat(out.map_rules, ": ", tally.told.rule, " drops ",
+                                        base::plural(tally.in_both, "tensor"),
+                                        " that both traces have, and that are not compared now"));
+  }
+}
+
+LeftOut left_out_of(const std::vector<Pair>& pairs, const std::vector<Result>& results) {
+  LeftOut left_out;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (!results[i].left_out) continue;
+    ++(pairs[i].candidate == nullptr ? left_out.of_reference : left_out.of_candidate);
+  }
+  return left_out;
+}
+
+namespace {
+
+using base::concat;
+using judge::Outcome;
+
+// Why a rule leaves the tensor unjudged, or nothing.
+std::string skip_reason(const InitialResultsInput& input, const trace::TensorKey& key) {
+  const auto number = judge::rule_for(input.rules, key);
+  if (!number || !judge::skips(input.rules[*number], input.today)) return "";
+  const judge::PolicyRule& rule = input.rules[*number];
+  return concat("policy:", *number, ": ", rule.skip,
+                rule.until.empty() ? "" : concat(" (until ", rule.until, ")"));
+}
+
+struct Absence {
+  const trace::Source& lacking;  // the trace that has no such tensor
+  const char* present_in;
+  const std::string& lost;
+  Outcome outcome;
+  bool common;
+};
+
+bool has_step(const trace::Manifest& manifest, std::uint64_t step) {
+  const auto& recorded = manifest.run.recorded;
+  return !recorded ||
+         std::find(recorded->steps.begin(), recorded->steps.end(), step) != recorded->steps.end();
+}
+
+void tell_absence(const Absence& absence, const std::string& note, Result& result) {
+  const trace::Manifest& lacking = absence.lacking.manifest();
+  // A step that ranks did not get to is lost, whatever they were told.
+  const bool may_be_lost = !absence.lost.empty() && !has_step(lacking, result.key.step);
+  if (trace::was_asked_for(lacking, result.key) == false && !may_be_lost) {
+    result.outcome = Outcome::kNotRecorded;
+    result.reason = concat(absence.lacking.path(), " was told to leave it out");
+  } else if (!absence.lost.empty()) {
+    result.outcome = Outcome::kUnreadable;
+    result.reason = concat(absence.lacking.path(), ": ", absence.lost, ", which may have held it");
+  } else if (absence.common) {
+    result.outcome = Outcome::kSkippedByRule;
+    result.left_out = true;
+    result.reason = concat("in the ", absence.present_in, " only, and left out by --common");
+  } else {
+    result.outcome = absence.outcome;
+    result.reason = concat("in the ", absence.present_in, " only", note.empty() ? "" : "; ", note);
+  }
+}
+
+// Why not all ranks of a side that hold the tensor have recorded it, or empty.
+std::string absence_words(const Absences& absences, const layout::ViewPtr& view) {
+  if (absences.empty()) return "";
+  for (const trace::TensorEntry* entry : layout::stored_in(*view)) {
+    const auto found = absences.find(entry->key);
+    if (found != absences.end()) return found->second;
+  }
+  return "";
+}
+
+// Whether a part is missing on either side.
+bool tell_missing_part(const InitialResultsInput& input, const Pair& pair, Result& result) {
+  std::string words = absence_words(input.absent_in_candidate, pair.candidate);
+  const bool of_candidate = !words.empty();
+  if (!of_candidate) words = absence_words(input.absent_in_reference, pair.reference);
+  if (words.empty()) return false;
+  result.outcome = Outcome::kMissing;
+  result.note = of_candidate ? words : concat("in the reference, ", words);
+  result.reason = concat((of_candidate ? input.candidate : input.reference).path(), ": ", words);
+  return true;
+}
+
+Result initial_result(const InitialResultsInput& input, const Pair& pair) {
+  Result result;
+  result.key = pair.key;
+  const layout::View& view = pair.reference != nullptr ? *pair.reference : *pair.candidate;
+  result.shape = view.shape;
+  result.dtype = view.dtype;
+  if (pair.candidate != nullptr && pair.candidate->dtype != view.dtype) {
+    result.candidate_dtype = pair.candidate->dtype;
+  }
+  result.note = pair.note;
+  std::string skipped = pair.dropped;
+  if (skipped.empty()) {
+    skipped = input.selection.selects(pair.key) ? skip_reason(input, pair.key) : "not selected";
+  }
+  if (!skipped.empty()) {
+    result.outcome = Outcome::kSkippedByRule;
+    result.reason = skipped;
+  } else if (pair.candidate == nullptr) {
+    tell_absence({input.candidate, "reference", input.lost_in_candidate, Outcome::kMissing,
+                  input.common && !pair.has_parts},
+                 pair.note, result);
+  } else if (pair.reference == nullptr) {
+    tell_absence({input.reference, "candidate", input.lost_in_reference, Outcome::kExtra,
+                  input.common && !pair.has_parts},
+                 pair.note, result);
+  } else if (!tell_missing_part(input, pair, result)) {
+    result.exact =
+        !tensor::is_floating(pair.reference->dtype) && !tensor::is_floating(pair.candidate->dtype);
+    result.reason = incomparable_reason(pair);
+    if (!result.reason.empty()) {
+      result.outcome = Outcome::kIncomparable;
+    } else if (std::string apart = microbatches_apart(pair); !apart.empty()) {
+      result.outcome = Outcome::kNotJudged;
+      result.reason = std::move(apart);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Result> initial_results(const InitialResultsInput& input,
+                                    const std::vector<Pair>& pairs) {
+  std::vector<Result> results;
+  results.reserve(pairs.size());
+  for (const Pair& pair : pairs) results.push_back(initial_result(input, pair));
+  return results;
+}
+
+}  // namespace ttrace::comparison

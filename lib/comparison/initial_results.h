@@ -1,0 +1,53 @@
+// What takes no part in a comparison: tensors that a rule of the map drops, and with --common those
+// that one side alone has.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comparison/pairing.h"
+#include "comparison/result.h"
+#include "comparison/run_facts.h"
+#include "comparison/selection.h"
+#include "judge/policy.h"
+#include "layout/map_rules.h"
+#include "trace/source.h"
+
+namespace ttrace::comparison {
+
+// By the keys of one side's tensors.
+using DroppedKeys = std::map<trace::TensorKey, layout::DroppedBy>;
+
+// Sets `dropped` of the pairs that a rule leaves out, counts them by rule in `out`, and warns where
+// both traces have a tensor that one side's rule drops.
+void mark_dropped(const DroppedKeys& of_reference, const DroppedKeys& of_candidate,
+                  std::vector<Pair>& pairs, CompareReport& out);
+
+// Counts what `initial_results` left out because one side alone has it.
+LeftOut left_out_of(const std::vector<Pair>& pairs, const std::vector<Result>& results);
+
+// What is known of every pair before anything is measured: which are not to be measured, and why.
+
+struct InitialResultsInput {
+  const trace::Source& reference;
+  const trace::Source& candidate;
+  const Selection& selection;
+  const judge::Policy& rules;
+  std::string today;  // "2026-11-21": rules that skip may end on a day
+  // Ranks that cannot be read or did not close their files, in words; empty if there are none.
+  std::string lost_in_reference;
+  std::string lost_in_candidate;
+  Absences absent_in_reference = {};
+  Absences absent_in_candidate = {};
+  bool common = false;  // judge what both sides have, and leave out the rest
+};
+
+// result[i] belongs to pairs[i]. Outcomes: `skipped_by_rule` (not selected, a rule says so, or one
+// side alone has it and `common`), `not_recorded` (one side was told to leave it out), `missing`
+// (from a trace, or from some of the ranks that hold it), `extra`, `unreadable` (absent from a
+// trace that has lost ranks, which may have held it), `incomparable`, else `match`: to be measured.
+std::vector<Result> initial_results(const InitialResultsInput& input,
+                                    const std::vector<Pair>& pairs);
+
+}  // namespace ttrace::comparison

@@ -1,0 +1,224 @@
+#include "comparison/judge_pairs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "judge/fallback_rule.h"
+#include "judge/noise_rule.h"
+#include "judge/replay_rule.h"
+
+namespace ttrace::comparison {
+
+bool has_fp8(const std::string& precision) {
+  std::string lower = precision;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return lower.find("fp8") != std::string::npos;
+}
+
+std::map<std::uint64_t, double> parameters_apart(const std::vector<Result>& results) {
+  struct Sums {
+    double d2 = 0;
+    double r2 = 0;
+  };
+  std::set<std::uint64_t> updated;
+  std::map<std::uint64_t, Sums> sums;
+  for (const Result& result : results) {
+    if (!result.comparison || result.exact) continue;
+    if (result.key.kind == trace::Kind::kParamAfterStep) updated.insert(result.key.step + 1);
+    if (result.key.kind != trace::Kind::kParam) continue;
+    const measure::TileStats& stats = result.comparison->measurement.total;
+    if (!std::isfinite(stats.sum_d2) || !std::isfinite(stats.sum_r2)) continue;
+    Sums& step = sums[result.key.step];
+    step.d2 += stats.sum_d2;
+    step.r2 += stats.sum_r2;
+  }
+  std::map<std::uint64_t, double> apart;
+  for (const auto& [step, sum] : sums) {
+    if (updated.contains(step) && sum.r2 > 0) apart.emplace(step, std::sqrt(sum.d2 / sum.r2));
+  }
+  return apart;
+}
+
+bool inherits(trace::Kind kind) {
+  return kind != trace::Kind::kParam && kind != trace::Kind::kBuffer &&
+         kind != trace::Kind::kOptimizerState && kind != trace::Kind::kIndex;
+}
+
+namespace {
+
+judge::NoiseConstants constants_of(const judge::PolicyRule* rule, const Pair& pair) {
+  judge::NoiseConstants constants;
+  constants.quantum = judge::shared_quantum(*pair.reference, *pair.candidate);
+  if (rule == nullptr) return constants;
+  constants.multiplier = rule->multiplier.value_or(constants.multiplier);
+  constants.floor = rule->floor.value_or(constants.floor);
+  constants.absolute = rule->absolute.value_or(constants.absolute);
+  return constants;
+}
+
+// A rule's numbers where only the fallback judges: its multiplier, and floors on top.
+void apply(const judge::PolicyRule& rule, double norm, std::uint64_t elements,
+           judge::Tolerance& tolerance) {
+  tolerance.multiplier = rule.multiplier.value_or(tolerance.multiplier);
+  tolerance.floor_norm += rule.floor.value_or(0) * tolerance.epsilon * norm +
+                          rule.absolute.value_or(0) * std::sqrt(static_cast<double>(elements));
+}
+
+void judge_parts_by(const judge::NoiseConstants& constants, double epsilon, std::size_t most_slices,
+                    Comparison& comparison) {
+  comparison.slices =
+      judge::judge_slices(comparison.measurement, *comparison.noise, epsilon, constants,
+                          comparison.own_rounding, comparison.coherence, most_slices);
+}
+
+bool is_scalar(const Result& result) {
+  const trace::Kind kind = result.key.kind;
+  return result.comparison->measurement.total.elements == 1 &&
+         (kind == trace::Kind::kLoss || kind == trace::Kind::kGradNorm ||
+          kind == trace::Kind::kScalar);
+}
+
+double norm_of(const std::vector<double>& values) {
+  double square = 0;
+  for (const double value : values) square += value * value;
+  return std::sqrt(square);
+}
+
+}  // namespace
+
+Tolerances::Tolerances(const trace::Manifest& reference, const judge::Policy& rules,
+                       const std::vector<Result>& results, std::size_t most_slices)
+    : rules_(rules),
+      most_slices_(most_slices),
+      layers_(judge::layer_count(reference.tensors)),
+      fp8_(has_fp8(reference.run.precision)),
+      inherited_(parameters_apart(results)) {
+  judge::TypicalSize typical;
+  for (const Result& result : results) {
+    if (!result.comparison || result.exact) continue;
+    const measure::TileStats& stats = result.comparison->measurement.total;
+    const auto& noise = result.comparison->noise;
+    if (noise) coherence_.add(result.key, noise->coherence, stats.finite);
+    if (noise && is_scalar(result)) add_scalar(result.key, noise->norm(), stats);
+    typical.add(result.key.kind, measure::reference_norm(stats), stats.finite);
+  }
+  for (const trace::Kind kind : trace::kAllKinds) typical_rms_.emplace(kind, typical.rms(kind));
+}
+
+judge::Tolerance Tolerances::fallback(const Result& result, double epsilon, double quantum) const {
+  const measure::TileStats& stats = result.comparison->measurement.total;
+  judge::FallbackRun run{fp8_, 0};
+  const auto apart = inherited_.find(result.key.step);
+  if (apart != inherited_.end() && inherits(result.key.kind)) run.inherited = apart->second;
+  return judge::fallback_tolerance(measure::reference_norm(stats), epsilon, stats.finite,
+                                   judge::error_depth(result.key, layers_),
+                                   typical_rms_.at(result.key.kind), run, quantum);
+}
+
+void Tolerances::add_scalar(const trace::TensorKey& key, double noise,
+                            const measure::TileStats& stats) {
+  const double norm = measure::reference_norm(stats);
+  if (!(norm > 0) || !std::isfinite(noise)) return;
+  double& most = scalar_noise_[{key.kind, judge::name_pattern(key.name)}];
+  most = std::max(most, noise / norm);
+}
+
+double Tolerances::noise_of_alike(const trace::TensorKey& key) const {
+  const auto found = scalar_noise_.find({key.kind, judge::name_pattern(key.name)});
+  return found == scalar_noise_.end() ? 0 : found->second;
+}
+
+void Tolerances::settle_by(const judge::PolicyRule* rule, const Pair& pair, Result& result) const {
+  Comparison& comparison = *result.comparison;
+  const measure::TileStats& stats = comparison.measurement.total;
+  const double epsilon = judge::shared_epsilon(*pair.reference, *pair.candidate);
+  if (const auto& replay = comparison.replay; replay && !result.exact) {
+    comparison.tolerance =
+        judge::replay_tolerance({measure::difference_norm(stats), replay->bound_norm,
+                                 replay->worst ? replay->worst->ratio : 0, replay->of},
+                                epsilon);
+    return;
+  }
+  if (result.exact || (rule != nullptr && rule->exact)) {
+    comparison.tolerance = judge::exact_tolerance();
+    comparison.tolerance.epsilon = result.exact ? 0 : epsilon;
+    return;
+  }
+  const double norm = measure::reference_norm(stats);
+  if (!comparison.noise) {
+    comparison.tolerance =
+        fallback(result, epsilon, judge::shared_quantum(*pair.reference, *pair.candidate));
+    if (rule != nullptr) apply(*rule, norm, stats.finite, comparison.tolerance);
+    judge::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
+    return;
+  }
+  comparison.coherence = coherence_.of(result.key, pair.reference->shape.size());
+  const judge::NoiseConstants constants = constants_of(rule, pair);
+  const judge::PartNoise noise = judge::noise_of_all(*comparison.noise);
+  judge::NoisyPart part{noise.norm, comparison.noise->norms.size(), norm, stats.finite,
+                        judge::freedom(noise, stats.finite)};
+  const double of_alike = is_scalar(result) ? noise_of_alike(result.key) * norm : 0;
+  if (of_alike > 0 && part.runs >= judge::kFewestRunsForScalars) {
+    part.noise = std::max(part.noise, of_alike);
+    const double stored =
+        std::max(tensor::epsilon(pair.reference->dtype), tensor::epsilon(pair.candidate->dtype));
+    comparison.tolerance = judge::scalar_tolerance(part, epsilon, stored, constants);
+  } else {
+    comparison.tolerance = judge::noise_tolerance(part, epsilon, constants);
+  }
+  judge::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
+  judge_parts_by(constants, epsilon, most_slices_, comparison);
+}
+
+void Tolerances::settle(const Pair& pair, Result& result) const {
+  const auto number = rule_for(rules_, result.key);
+  settle_by(number ? &rules_[*number] : nullptr, pair, result);
+  Comparison& comparison = *result.comparison;
+  if (number && !result.exact && !comparison.replay) comparison.tolerance.policy = number;
+}
+
+judge::Judgement Tolerances::judge(const Pair& pair, const SummedGradients& sums,
+                                   Result& result) const {
+  Comparison& comparison = *result.comparison;
+  const auto judged = [&] {
+    settle(pair, result);
+    return judge::judge(result.key.kind, comparison.measurement, comparison.tolerance, result.exact,
+                        comparison.slices);
+  };
+  judge::Judgement judgement = judged();
+  const bool by_estimate = comparison.tolerance.rule == judge::Rule::kNoise ||
+                           comparison.tolerance.rule == judge::Rule::kFallback;
+  if (judgement.outcome != judge::Outcome::kDiverged || !by_estimate) return judgement;
+  if (comparison.own_rounding.empty()) comparison.own_rounding = sums.own_rounding(result.key);
+  return comparison.own_rounding.empty() ? judgement : judged();
+}
+
+void judge_parts(const Pair& pair, const judge::Policy& rules, std::size_t most_slices,
+                 Result& result) {
+  if (!result.comparison->noise) return;
+  const auto number = rule_for(rules, result.key);
+  judge_parts_by(constants_of(number ? &rules[*number] : nullptr, pair),
+                 judge::shared_epsilon(*pair.reference, *pair.candidate), most_slices,
+                 *result.comparison);
+}
+
+void judge_results(const Tolerances& tolerances, const std::vector<Pair>& pairs,
+                   const SummedGradients& sums, std::vector<Result>& results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].comparison) continue;
+    const judge::Judgement judgement = tolerances.judge(pairs[i], sums, results[i]);
+    results[i].outcome = judgement.outcome;
+    // A reason that is known already is that of a replay: the optimizer was told something else.
+    if (results[i].reason.empty() || judgement.outcome == judge::Outcome::kMatch) {
+      results[i].reason = judgement.reason;
+    }
+    Comparison& comparison = *results[i].comparison;
+    comparison.measurement.cells = {};
+    if (comparison.noise) comparison.noise->cells = {};
+  }
+}
+
+}  // namespace ttrace::comparison

@@ -1,0 +1,78 @@
+// What the fallback rule knows of the run beside the tensor: how its numbers are rounded, and how
+// far apart the parameters are that a step begins with.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comparison/accumulation_error.h"
+#include "comparison/pairing.h"
+#include "comparison/result.h"
+#include "judge/coherence.h"
+#include "judge/outcome.h"
+#include "judge/policy.h"
+
+namespace ttrace::comparison {
+
+// Whether the manifest's words on the precision speak of fp8.
+bool has_fp8(const std::string& precision);
+
+// By step, ‖C - R‖ / ‖R‖ of all parameters together that the step begins with; of steps after an
+// update only, since nothing has moved the parameters before. What is not finite is left out.
+std::map<std::uint64_t, double> parameters_apart(const std::vector<Result>& results);
+
+// Whether a tensor of this kind is computed from the step's parameters.
+bool inherits(trace::Kind kind);
+
+// Gives every measured tensor its tolerance, and judges its parts where the noise is known.
+
+// How tensors of one run are judged: exactly for integers, by replay where the optimizer was
+// replayed, by noise where it is known, else by the fallback, which depends on all tensors.
+class Tolerances {
+ public:
+  // `results`: all that were measured. `rules` must outlive this. `most_slices` are kept of those
+  // beyond their tolerance.
+  Tolerances(const trace::Manifest& reference, const judge::Policy& rules,
+             const std::vector<Result>& results,
+             std::size_t most_slices = judge::SliceJudgement::kMostKept);
+
+  // Sets tolerance and slices of the pair's result, which has a comparison. Needs its sums by cell
+  // and its noise by cell.
+  void settle(const Pair& pair, Result& result) const;
+
+  // settle() and the verdict. Where that would be a divergence, the rounding of the reference's own
+  // sum is looked up in `sums` and allowed too.
+  judge::Judgement judge(const Pair& pair, const SummedGradients& sums, Result& result) const;
+
+ private:
+  judge::Tolerance fallback(const Result& result, double epsilon, double quantum) const;
+  void add_scalar(const trace::TensorKey& key, double noise, const measure::TileStats& stats);
+  // ‖R' - R‖ / ‖R‖ of the scalar of its kind and name pattern with the most, over steps and
+  // micro-batches: that of one alone may be small by chance.
+  double noise_of_alike(const trace::TensorKey& key) const;
+  void settle_by(const judge::PolicyRule* rule, const Pair& pair, Result& result) const;
+
+  const judge::Policy& rules_;
+  std::size_t most_slices_;
+  std::uint64_t layers_;
+  std::map<trace::Kind, double> typical_rms_;
+  judge::Coherence coherence_;
+  std::map<std::pair<trace::Kind, std::string>, double> scalar_noise_;
+  bool fp8_;
+  std::map<std::uint64_t, double> inherited_;  // by step, of those after an update
+};
+
+// results[i] belongs to pairs[i]; those with a comparison get its tolerance (exact for integers, by
+// replay where the optimizer was replayed, by noise where it is known, else the fallback; the rules
+// change the latter two) and their outcome. The sums by cell and the noise by cell are let go of.
+void judge_results(const Tolerances& tolerances, const std::vector<Pair>& pairs,
+                   const SummedGradients& sums, std::vector<Result>& results);
+
+// Judges the parts of a tensor by its measurement and its noise, both with their cells.
+void judge_parts(const Pair& pair, const judge::Policy& rules, std::size_t most_slices,
+                 Result& result);
+
+}  // namespace ttrace::comparison

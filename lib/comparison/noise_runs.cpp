@@ -1,0 +1,257 @@
+#include "comparison/noise_runs.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "judge/coherence.h"
+#include "trace/recorded.h"
+
+namespace ttrace::comparison {
+namespace {
+
+using base::concat;
+using trace::Kind;
+using trace::TensorKey;
+
+constexpr const char* kWhatItIs =
+    "; a noise run is the reference itself, run again with TTRACE_NOISE set to a seed";
+
+void require_another_run(const trace::Source& run, const trace::Source& other,
+                         const std::string& other_is) {
+  if (!is_same_run(run, other)) return;
+  throw base::input_error(run.path(), ": is given as a noise run and is ", other_is, kWhatItIs);
+}
+
+// A value that exists only where its module ran.
+bool needs_its_module_to_run(Kind kind) {
+  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradOutput ||
+         kind == Kind::kGradInput || kind == Kind::kParamGrad || kind == Kind::kMainGrad;
+}
+
+std::string_view module_of(const TensorKey& key) {
+  if (key.kind != Kind::kParamGrad && key.kind != Kind::kMainGrad) {
+    return trace::module_of_value(key.name);
+  }
+  const std::size_t dot = key.name.rfind('.');
+  return dot == std::string::npos ? std::string_view() : std::string_view(key.name).substr(0, dot);
+}
+
+// Which modules ran in a step and micro-batch, by their inputs and outputs.
+class ModulesRun {
+ public:
+  explicit ModulesRun(const trace::Manifest& manifest) {
+    for (const trace::TensorEntry& entry : manifest.tensors) {
+      const TensorKey& key = entry.key;
+      if (key.kind != Kind::kInput && key.kind != Kind::kOutput) continue;
+      const std::string module(trace::module_of_value(key.name));
+      ran_.emplace(key.step, key.microbatch, module);
+      alike_.emplace(key.step, key.microbatch, judge::name_pattern(module));
+    }
+  }
+
+  // Whether the module of `key` did not run though others that differ from it in a number did: an
+  // expert that no token went to.
+  bool left_out(const TensorKey& key) const {
+    const std::string module(module_of(key));
+    const std::string pattern = judge::name_pattern(module);
+    if (!needs_its_module_to_run(key.kind) || pattern == module) return false;
+    return !has(ran_, key, module) && has(alike_, key, pattern);
+  }
+
+ private:
+  using Place = std::tuple<std::uint64_t, std::optional<std::uint64_t>, std::string>;
+
+  static bool has(const std::set<Place>& places, const TensorKey& key, const std::string& name) {
+    if (key.microbatch) return places.contains({key.step, key.microbatch, name});
+    return std::any_of(places.begin(), places.end(), [&](const Place& place) {
+      return std::get<0>(place) == key.step && std::get<2>(place) == name;
+    });
+  }
+
+  std::set<Place> ran_;
+  std::set<Place> alike_;
+};
+
+// Whether the run has the tensor's micro-batches one by one.
+bool has_parts(const std::set<TensorKey>& there, const trace::TensorEntry& entry) {
+  if (!entry.microbatches) return false;
+  const std::vector<std::uint64_t>& numbers = entry.microbatches->numbers;
+  return std::all_of(numbers.begin(), numbers.end(), [&](std::uint64_t number) {
+    TensorKey part = entry.key;
+    part.microbatch = number;
+    return there.contains(part);
+  });
+}
+
+bool is_value(Kind kind) {
+  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradOutput ||
+         kind == Kind::kGradInput;
+}
+
+}  // namespace
+
+LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Manifest& run) {
+  std::set<TensorKey> there;
+  std::set<Kind> kinds;
+  for (const trace::TensorEntry& entry : run.tensors) {
+    there.insert(entry.key);
+    kinds.insert(entry.key.kind);
+  }
+  const ModulesRun modules(run);
+  LackingTensors found;
+  for (const trace::TensorEntry& entry : reference.tensors) {
+    if (entry.key.kind == Kind::kIndex || there.contains(entry.key)) continue;
+    if (has_parts(there, entry)) continue;
+    // A module's values have other names in another version.
+    if (reference.version != run.version && is_value(entry.key.kind)) continue;
+    // Version 1 does not say what was recorded; that it has nothing of a kind does.
+    const bool asked =
+        trace::was_asked_for(run, entry.key).value_or(kinds.contains(entry.key.kind));
+    if (!asked) {
+      ++found.not_recorded;
+    } else if (modules.left_out(entry.key)) {
+      ++found.not_run;
+    } else if (++found.missing == 1) {
+      found.first_missing = to_string(entry.key);
+    }
+  }
+  return found;
+}
+
+namespace {
+
+void check_tensors(const trace::Source& reference, const trace::Source& run,
+                   std::vector<std::string>& warnings) {
+  const LackingTensors found = lacking_tensors(reference.manifest(), run.manifest());
+  if (found.missing > 0) {
+    throw base::input_error(run.path(), ": lacks ", base::plural(found.missing, "tensor"),
+                            " of the reference (first ", base::printable(found.first_missing),
+                            "), so it is a run of another model, or was cut short", kWhatItIs);
+  }
+  const auto tell = [&](std::size_t count, const char* why) {
+    if (count == 0) return;
+    warnings.push_back(concat(run.path(), ": ", base::plural(count, "tensor"), " of the reference ",
+                              count == 1 ? "is" : "are", " not in this noise run, ", why,
+                              ", so other runs or the fallback rule judge them"));
+  };
+  tell(found.not_recorded, "which did not record them");
+  tell(found.not_run, "since their modules did not run in it");
+  const auto& tensors = run.manifest().tensors;
+  const bool has_parameters = std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) {
+    return entry.key.kind == Kind::kParam;
+  });
+  if (has_parameters) return;
+  warnings.push_back(concat(run.path(),
+                            ": has no parameters, so whether it is a run of this reference cannot "
+                            "be checked; record the kind param too"));
+}
+
+bool is_reached_by_noise(Kind kind) {
+  return kind != Kind::kParam && kind != Kind::kBuffer && kind != Kind::kOptimizerState &&
+         kind != Kind::kInput && kind != Kind::kIndex;
+}
+
+}  // namespace
+
+bool is_same_run(const trace::Source& a, const trace::Source& b) {
+  const std::string& id = a.manifest().run.id;
+  if (!id.empty() && id == b.manifest().run.id) return true;
+  const std::string files = a.identity();
+  return !files.empty() && files == b.identity();
+}
+
+NoiseRuns check_noise_runs(const trace::Source& reference, const trace::Source& candidate,
+                           const std::vector<const trace::Source*>& noise) {
+  NoiseRuns found;
+  for (const auto* run : {&reference, &candidate}) {
+    if (!run->manifest().run.noise || (run == &candidate && &candidate == &reference)) continue;
+    found.warnings.push_back(concat(run->path(), " is a perturbed run (seed ",
+                                    run->manifest().run.noise->seed,
+                                    "), good only for --noise; give the clean run instead"));
+  }
+  std::map<std::uint64_t, std::string> seeds;
+  for (const trace::Source* run : noise) {
+    require_another_run(*run, reference, concat("the reference ", reference.path()));
+    require_another_run(*run, candidate, concat("the candidate ", candidate.path()));
+    for (const trace::Source* other : found.runs) {
+      require_another_run(*run, *other, concat("the noise run ", other->path(), " again"));
+    }
+    check_tensors(reference, *run, found.warnings);
+    const auto& facts = run->manifest().run.noise;
+    if (!facts) {
+      found.warnings.push_back(
+          concat(run->path(), " does not say that it was perturbed (run.noise)", kWhatItIs));
+    } else if (const auto [earlier, fresh] = seeds.emplace(facts->seed, run->path()); !fresh) {
+      found.warnings.push_back(concat(
+          run->path(), " and ", earlier->second, " were perturbed with the same seed ", facts->seed,
+          ", so they count as one run; run one of them again with another seed"));
+      continue;
+    }
+    found.runs.push_back(run);
+  }
+  return found;
+}
+
+std::uint64_t first_step_of(const trace::Manifest& manifest) {
+  const auto first =
+      std::min_element(manifest.tensors.begin(), manifest.tensors.end(),
+                       [](const auto& a, const auto& b) { return a.key.step < b.key.step; });
+  return first == manifest.tensors.end() ? 0 : first->key.step;
+}
+
+NoiseDifferences::NoiseDifferences(const trace::Manifest& reference)
+    : first_step_(first_step_of(reference)) {}
+
+bool& NoiseDifferences::any_of(const trace::Source* run) {
+  const auto known =
+      std::find_if(runs_.begin(), runs_.end(), [run](const OfRun& one) { return one.run == run; });
+  return known != runs_.end() ? known->any : runs_.emplace_back(OfRun{run, false}).any;
+}
+
+void NoiseDifferences::add(const Pair& pair, const std::vector<double>& norms) {
+  const bool is_parameter = pair.key.kind == Kind::kParam && pair.key.step == first_step_;
+  for (std::size_t i = 0; i < pair.noise.size() && i < norms.size(); ++i) {
+    const trace::Source* run = pair.noise[i].source;
+    if (is_parameter && norms[i] != 0) {
+      throw base::input_error(run->path(), ": ", base::printable(to_string(pair.key)),
+                              " differs by ", base::short_number(norms[i]),
+                              " (norm) from the reference's, and a noise run starts from the very "
+                              "same parameters",
+                              kWhatItIs);
+    }
+    if (!is_reached_by_noise(pair.key.kind)) continue;
+    bool& any = any_of(run);
+    any = any || norms[i] != 0;
+  }
+}
+
+void NoiseDifferences::require_some() const {
+  for (const OfRun& one : runs_) {
+    if (one.any) continue;
+    throw base::input_error(one.run->path(),
+                            ": equals the reference bit by bit, so nothing in it was perturbed",
+                            kWhatItIs);
+  }
+}
+
+void check_measured_noise(const trace::Source& reference, const std::vector<Pair>& pairs,
+                          const std::vector<Result>& results) {
+  NoiseDifferences differences(reference.manifest());
+  bool complete = true;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto& comparison = results[i].comparison;
+    if (comparison && comparison->noise) {
+      differences.add(pairs[i], comparison->noise->norms);
+    } else if (!pairs[i].noise.empty() && is_reached_by_noise(pairs[i].key.kind)) {
+      complete = complete && results[i].exact;
+    }
+  }
+  if (complete) differences.require_some();
+}
+
+}  // namespace ttrace::comparison

@@ -1,0 +1,111 @@
+#include "comparison/run_facts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "layout/absent_parts.h"
+#include "layout/describe_merge.h"
+#include "layout/mesh_map.h"
+#include "layout/plan.h"
+
+namespace ttrace::comparison {
+
+void require_sound_layouts(const trace::Source& source) {
+  const std::vector<std::string> problems = layout::layout_problems(source.manifest());
+  if (problems.empty()) return;
+  throw base::input_error(source.path(), ": the manifest contradicts itself: ", problems[0],
+                          problems.size() == 1 ? ""
+                                               : base::concat("; and ", problems.size() - 1,
+                                                              " more, listed by `ttrace lint`"));
+}
+
+LostRanks lost_ranks_of(const trace::Source& source) {
+  LostRanks lost;
+  for (const std::uint64_t rank : layout::ranks_of(source.manifest())) {
+    auto problem = source.rank_problem(rank);
+    if (!problem) continue;
+    lost.unreadable.push_back(rank);
+    lost.problems.push_back(*std::move(problem));
+  }
+  if (!lost.unreadable.empty()) {
+    lost.words = base::concat(layout::rank_words(lost.unreadable), " cannot be read");
+  } else if (const auto& open = source.manifest().run.unfinished; !open.empty()) {
+    lost.words = base::concat(layout::rank_words(open), " did not close ",
+                              open.size() == 1 ? "its file" : "their files");
+  }
+  return lost;
+}
+
+Absences absences_of(const trace::Source& source, const LostRanks& lost) {
+  const std::uint64_t ranks = layout::ranks_of(source.manifest()).size();
+  Absences absences;
+  for (layout::AbsentPart& part : layout::absent_parts(source.manifest())) {
+    std::erase_if(part.ranks, [&lost](std::uint64_t rank) {
+      return std::binary_search(lost.unreadable.begin(), lost.unreadable.end(), rank);
+    });
+    if (!part.ranks.empty()) absences.emplace(part.key, layout::absent_words(part, ranks));
+  }
+  return absences;
+}
+
+TraceFacts facts_of(const trace::Source& source) {
+  const trace::Manifest& manifest = source.manifest();
+  TraceFacts facts;
+  facts.path = source.path();
+  facts.ranks = layout::ranks_of(manifest).size();
+  facts.mesh = manifest.meshes.at("").axes;
+  facts.precision = manifest.run.precision;
+  std::set<std::uint64_t> steps;
+  for (const trace::TensorEntry& entry : manifest.tensors) steps.insert(entry.key.step);
+  facts.steps.assign(steps.begin(), steps.end());
+  return facts;
+}
+
+std::vector<std::string> plan_warnings(const trace::Source& reference,
+                                       const trace::Source& candidate,
+                                       const std::vector<const trace::Source*>& noise) {
+  const auto told = [](const trace::Source& run) {
+    const auto& plan = run.manifest().run.plan;
+    return base::concat(run.path(), plan ? " was rewritten by the plan " : " was not rewritten",
+                        plan ? plan->digest.substr(0, 12) : "");
+  };
+  std::vector<const trace::Source*> others{&candidate};
+  others.insert(others.end(), noise.begin(), noise.end());
+  std::vector<std::string> warnings;
+  for (const trace::Source* run : others) {
+    if (run->manifest().run.plan == reference.manifest().run.plan) continue;
+    warnings.push_back(base::concat(told(reference), ", ", told(*run),
+                                    "; run both with the same plan, or both without one"));
+  }
+  return warnings;
+}
+
+std::vector<std::string> run_warnings(const trace::Source& reference,
+                                      const trace::Source& candidate,
+                                      const std::vector<const trace::Source*>& noise) {
+  std::vector<std::string> warnings = plan_warnings(reference, candidate, noise);
+  const std::size_t reference_ranks = layout::ranks_of(reference.manifest()).size();
+  if (reference_ranks > 1 && layout::ranks_of(candidate.manifest()).size() == 1) {
+    warnings.push_back(
+        base::concat("the reference ", reference.path(), " has ", reference_ranks,
+                     " ranks and the candidate ", candidate.path(),
+                     " one, so they look swapped: the trusted run on one process comes first"));
+  }
+  return warnings;
+}
+
+std::vector<trace::Kind> kinds_in_neither(const trace::Manifest& reference,
+                                          const trace::Manifest& candidate) {
+  using trace::Kind;
+  std::vector<Kind> kinds{Kind::kParam,    Kind::kInput,      Kind::kOutput,
+                          Kind::kLoss,     Kind::kGradOutput, Kind::kParamGrad,
+                          Kind::kMainGrad, Kind::kGradNorm,   Kind::kParamAfterStep};
+  for (const trace::Manifest* manifest : {&reference, &candidate}) {
+    for (const trace::TensorEntry& entry : manifest->tensors) std::erase(kinds, entry.key.kind);
+  }
+  return kinds;
+}
+
+}  // namespace ttrace::comparison

@@ -1,0 +1,64 @@
+#include "comparison/tensor_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ttrace::comparison {
+namespace {
+
+double ratio(double part, double whole) {
+  if (part == 0) return 0;
+  return whole > 0 ? part / whole : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
+TruthRatios truth_ratios(const std::vector<const TensorTruth*>& truths) {
+  TruthRatios out;
+  std::vector<double> finite;
+  for (std::size_t i = 0; i < truths.size(); ++i) {
+    if (truths[i] == nullptr) continue;
+    ++out.compared;
+    const measure::TruthErrors& errors = truths[i]->errors;
+    const auto ratio = measure::error_ratio(errors);
+    if (errors.elements > 0 && errors.reference_error_norm == 0) {
+      ++out.reference_exact;
+    } else if (!ratio) {
+      ++out.unusable;
+    }
+    if (!ratio || !std::isfinite(*ratio)) continue;
+    finite.push_back(*ratio);
+    if (out.worst && *ratio <= *out.worst) continue;
+    out.worst = ratio;
+    out.worst_at = i;
+  }
+  if (finite.empty()) return out;
+  std::sort(finite.begin(), finite.end());
+  const std::size_t half = finite.size() / 2;
+  out.median = finite.size() % 2 == 1 ? finite[half] : (finite[half - 1] + finite[half]) / 2;
+  return out;
+}
+
+double relative_error(const measure::Measurement& measurement) {
+  return ratio(measure::difference_norm(measurement.total),
+               measure::reference_norm(measurement.total));
+}
+
+double used_share(const Comparison& comparison) {
+  const double whole = ratio(measure::difference_norm(comparison.measurement.total),
+                             comparison.tolerance.allowed_norm());
+  const auto& worst = comparison.slices.worst;
+  return worst ? std::max(whole, worst->used_share()) : whole;
+}
+
+double passing_multiplier(const Comparison& comparison) {
+  double multiplier = judge::passing_multiplier(
+      comparison.tolerance, measure::difference_norm(comparison.measurement.total));
+  for (const judge::Slice& slice : comparison.slices.found) {
+    multiplier = std::max(multiplier, slice.passing_multiplier());
+  }
+  return multiplier;
+}
+
+}  // namespace ttrace::comparison

@@ -1,0 +1,192 @@
+#include "engine/truth_pass.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "comparison/pairing.h"
+#include "comparison/run_facts.h"
+#include "judge/tolerance.h"
+#include "layout/map_rules.h"
+
+namespace ttrace::engine {
+namespace {
+
+using layout::View;
+using layout::ViewPtr;
+
+constexpr std::size_t kMostNamed = 4;
+
+// The truth may have fewer tensors than the reference, and a rule that matches nothing is an error.
+std::vector<layout::MapRule> rules_in_use(const std::vector<layout::MapRule>& rules,
+                                          const std::vector<ViewPtr>& tensors) {
+  std::vector<bool> used(rules.size(), false);
+  for (const ViewPtr& view : tensors) {
+    const auto match = layout::match_of(rules, view->key.name, {view->key.kind});
+    if (match) used[match->rule] = true;
+  }
+  std::vector<layout::MapRule> in_use;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (used[i]) in_use.push_back(rules[i]);
+  }
+  return in_use;
+}
+
+// The truth's tensor for every key under which a pair may stand.
+class TruthTensors {
+ public:
+  explicit TruthTensors(const TruthInput& input) {
+    std::vector<ViewPtr> tensors = comparison::tensors_of(input.truth.manifest());
+    const std::vector<layout::MapRule> rules = rules_in_use(input.map, tensors);
+    const comparison::Side truth{&input.truth, layout::apply_map(rules, "--map", tensors).tensors};
+    // In the reference's place it meets further copies and whole batches of the candidate; what
+    // only the reference has whole, it must meet there.
+    for (const comparison::Pair& pair : comparison::pair_traces(truth, input.candidate, {})) {
+      if (pair.reference) views_.emplace(pair.key, pair.reference);
+    }
+    for (const comparison::Pair& pair : comparison::pair_traces(input.reference, truth, {})) {
+      if (pair.candidate) views_.emplace(pair.key, pair.candidate);
+    }
+  }
+
+  ViewPtr find(const trace::TensorKey& key) const {
+    const auto found = views_.find(key);
+    return found == views_.end() ? nullptr : found->second;
+  }
+
+ private:
+  std::map<trace::TensorKey, ViewPtr> views_;
+};
+
+std::string described(const View& view) {
+  return base::concat(tensor::to_string(view.shape), " ", tensor::dtype_short_name(view.dtype));
+}
+
+bool is_finer(const View& truth, const View& reference) {
+  return judge::shared_epsilon(truth, truth) < judge::shared_epsilon(reference, reference);
+}
+
+// Names of tensors for a warning: the first few, and how many more.
+class Names {
+ public:
+  void add(const std::string& text) {
+    if (++count_ <= kMostNamed) text_ += base::concat(count_ > 1 ? "; " : "", text);
+  }
+  std::uint64_t count() const { return count_; }
+  std::string text() const {
+    return count_ > kMostNamed ? base::concat(text_, "; and ", count_ - kMostNamed, " more")
+                               : text_;
+  }
+
+ private:
+  std::uint64_t count_ = 0;
+  std::string text_;
+};
+
+comparison::FinishedTruth measured(const TruthInput& input, const comparison::Pair& pair,
+                                   const ViewPtr& view) {
+  comparison::FinishedTruth finished;
+  try {
+    finished.truth = {
+        view->dtype,
+        measure::measure_truth({&input.truth, view}, {input.reference.source, pair.reference},
+                               {input.candidate.source, pair.candidate})};
+  } catch (const base::Error& error) {
+    if (error.kind() != base::ErrorKind::kInput) throw;
+    finished.problem = error.what();
+  }
+  return finished;
+}
+
+void warn_of_run(const TruthInput& input, std::vector<std::string>& warnings) {
+  const trace::Source& truth = input.truth;
+  if (truth.manifest().run.noise) {
+    warnings.push_back(base::concat(truth.path(), " is a disturbed run (seed ",
+                                    truth.manifest().run.noise->seed,
+                                    "); give a clean one as the truth"));
+  }
+  for (std::string& warning : comparison::plan_warnings(*input.reference.source, truth, {})) {
+    warnings.push_back(std::move(warning));
+  }
+}
+
+}  // namespace
+
+void add_truth(const TruthInput& input, comparison::CompareReport& out) {
+  comparison::require_sound_layouts(input.truth);
+  const TruthTensors tensors(input);
+  comparison::TruthRun run;
+  run.facts = comparison::facts_of(input.truth);
+  warn_of_run(input, out.warnings);
+
+  Names other_shapes;
+  bool finer = false;
+  std::vector<ViewPtr> views(input.pairs.size());
+  for (std::size_t i = 0; i < input.pairs.size(); ++i) {
+    if (!out.results[i].comparison || out.results[i].exact) continue;
+    const ViewPtr& reference = input.pairs[i].reference;
+    const ViewPtr view = tensors.find(input.pairs[i].key);
+    if (view == nullptr) {
+      ++run.without;
+    } else if (view->shape != reference->shape || !tensor::is_floating(view->dtype)) {
+      ++run.incomparable;
+      other_shapes.add(base::concat(to_string(input.pairs[i].key), ": ", described(*view), ", and ",
+                                    described(*reference), " in the reference"));
+    } else {
+      views[i] = view;
+      finer = finer || is_finer(*view, *reference);
+    }
+  }
+
+  std::vector<std::string> problems(views.size());
+  base::parallel_for(views.size(), input.threads, [&](std::size_t i) {
+    if (views[i] == nullptr) return;
+    auto finished = input.work.take<comparison::FinishedTruth>(input.pairs[i].key);
+    const bool again = finished.has_value();
+    if (!again && input.hooks.stopped()) {
+      problems[i] = base::concat(to_string(input.pairs[i].key), ": interrupted");
+      return;
+    }
+    if (!again) finished = measured(input, input.pairs[i], views[i]);
+    if (finished->problem.empty()) out.results[i].truth = finished->truth;
+    problems[i] = finished->problem;
+    if (!input.work.listens()) return;
+    const comparison::Finished told{input.pairs[i].key, *std::move(finished)};
+    again ? input.work.tell_again(told) : input.work.tell(told);
+  });
+
+  Names unreadable;
+  bool measured = false;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (!problems[i].empty()) unreadable.add(problems[i]);
+    if (!out.results[i].truth) continue;
+    measured = true;
+    out.environment.bytes_read += out.results[i].truth->errors.bytes_read;
+  }
+  run.unreadable = unreadable.count();
+  if (other_shapes.count() > 0) {
+    out.warnings.push_back(
+        base::concat(input.truth.path(), ", the truth, has other shapes: ", other_shapes.text()));
+  }
+  if (unreadable.count() > 0) {
+    out.warnings.push_back(base::concat(base::plural(unreadable.count(), "tensor"),
+                                        " of the truth cannot be held against the "
+                                        "others: ",
+                                        unreadable.text()));
+  }
+  if (measured && !finer) {
+    out.warnings.push_back(base::concat(
+        input.truth.path(),
+        ", the truth, is in no tensor more precise than the reference, so its "
+        "ratios do not tell which of the two is nearer to the truth; give a run in higher "
+        "precision"));
+  }
+  if (!measured) {
+    out.warnings.push_back(
+        base::concat(input.truth.path(), ", the truth, has none of the tensors compared"));
+  }
+  out.truth = std::move(run);
+}
+
+}  // namespace ttrace::engine

@@ -1,0 +1,131 @@
+#include "judge/noise_rule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/text.h"
+
+namespace ttrace::judge {
+namespace {
+
+constexpr double kQuantile = 0.99;
+constexpr std::uint64_t kManyElements = 4096;
+
+// Continued fraction of the incomplete beta function (modified Lentz), for x < (a+1)/(a+b+2).
+double beta_fraction(double a, double b, double x) {
+  constexpr double kTiny = 1e-300;
+  constexpr int kMostTerms = 100000;
+  const auto away_from_zero = [](double v) { return std::abs(v) < kTiny ? kTiny : v; };
+  double c = 1;
+  double d = 1 / away_from_zero(1 - (a + b) * x / (a + 1));
+  double fraction = d;
+  for (int m = 1; m <= kMostTerms; ++m) {
+    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+    d = 1 / away_from_zero(1 + even * d);
+    c = away_from_zero(1 + even / c);
+    fraction *= d * c;
+    const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+    d = 1 / away_from_zero(1 + odd * d);
+    c = away_from_zero(1 + odd / c);
+    const double step = d * c;
+    fraction *= step;
+    if (std::abs(step - 1) < 1e-15) break;
+  }
+  return fraction;
+}
+
+// std::lgamma writes the global signgam, which is a data race between threads.
+double log_gamma(double x) {
+  int sign = 0;
+  return ::lgamma_r(x, &sign);
+}
+
+double regularized_beta(double a, double b, double x) {
+  if (x <= 0) return 0;
+  if (x >= 1) return 1;
+  const double front = std::exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * std::log(x) +
+                                b * std::log1p(-x));
+  if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(a, b, x) / a;
+  return 1 - front * beta_fraction(b, a, 1 - x) / b;
+}
+
+}  // namespace
+
+double f_quantile(double p, double d1, double d2) {
+  const auto probability = [d1, d2](double f) {
+    return regularized_beta(d1 / 2, d2 / 2, d1 * f / (d1 * f + d2));
+  };
+  double low = 0;
+  double high = 1;
+  while (probability(high) < p && high < 1e300) high *= 2;
+  while (high - low > 1e-10 * high) {
+    const double middle = low + (high - low) / 2;
+    (probability(middle) < p ? low : high) = middle;
+  }
+  return high;
+}
+
+double few_elements_widening(std::uint64_t elements, std::size_t runs) {
+  if (elements == 0 || elements >= kManyElements) return 1;
+  // Every tensor has many parts to judge, most of them of a size met before.
+  static std::mutex mutex;
+  static std::map<std::pair<std::uint64_t, std::size_t>, double> known;
+  const std::lock_guard lock(mutex);
+  const auto [found, fresh] = known.try_emplace({elements, runs}, 1.0);
+  if (fresh) {
+    const auto d1 = static_cast<double>(elements);
+    const double quantile = f_quantile(kQuantile, d1, d1 * static_cast<double>(runs));
+    found->second = std::sqrt(std::max(1.0, quantile));
+  }
+  return found->second;
+}
+
+namespace {
+
+constexpr double kQuantumTold = 0.01;  // share of the floor from which the formula names it
+
+}  // namespace
+
+Tolerance noise_tolerance(const NoisyPart& part, double epsilon, const NoiseConstants& constants) {
+  const double widening = few_elements_widening(part.freedom, part.runs);
+  Tolerance tolerance;
+  tolerance.rule = Rule::kNoise;
+  tolerance.epsilon = epsilon;
+  tolerance.multiplier = constants.multiplier;
+  tolerance.unit_norm = widening * part.noise;
+  const double floor = constants.floor * std::min(widening, kMostFloorWidening);
+  const double root = std::sqrt(static_cast<double>(part.elements));
+  const double quanta = constants.floor * constants.quantum * root;
+  tolerance.floor_norm = floor * epsilon * part.reference_norm + quanta + constants.absolute * root;
+  tolerance.formula =
+      base::concat(base::short_number(constants.multiplier), "·",
+                   widening > 1.05 ? base::concat(base::short_number(widening), "·noise") : "noise",
+                   " + ", base::short_number(floor), "·ε");
+  if (quanta > kQuantumTold * tolerance.floor_norm) {
+    tolerance.formula += base::concat(" + ", base::short_number(constants.floor), "·quantum");
+  }
+  if (constants.absolute > 0) {
+    tolerance.formula += base::concat(" + ", base::short_number(constants.absolute), "·√n");
+  }
+  return tolerance;
+}
+
+Tolerance scalar_tolerance(const NoisyPart& part, double epsilon, double stored_epsilon,
+                           const NoiseConstants& constants) {
+  const double single = tensor::epsilon(tensor::DType::kFloat32);
+  const double widening =
+      std::min(few_elements_widening(part.freedom, part.runs), kMostFloorWidening);
+  // In units of the widened floor that noise_tolerance makes.
+  const double floor_epsilon = std::max(stored_epsilon / widening, single);
+  Tolerance tolerance = noise_tolerance(part, std::min(floor_epsilon, epsilon), constants);
+  tolerance.epsilon = epsilon;
+  tolerance.formula = base::concat(
+      base::short_number(constants.multiplier * few_elements_widening(part.freedom, part.runs)),
+      "·noise + ", base::short_number(constants.floor), "·ε as stored");
+  return tolerance;
+}
+
+}  // namespace ttrace::judge

@@ -1,0 +1,97 @@
+#include "judge/tolerance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/text.h"
+
+namespace ttrace::judge {
+namespace {
+
+double quantum_of(const layout::View& view) {
+  if (const auto* stored = std::get_if<layout::Stored>(&view.how)) {
+    return tensor::quantum(stored->entry->dtype) * std::abs(stored->entry->scale);
+  }
+  if (const auto* mosaic = std::get_if<layout::Mosaic>(&view.how)) {
+    double coarsest = 0;
+    for (const auto& tile : mosaic->tiles) coarsest = std::max(coarsest, quantum_of(*tile.source));
+    return coarsest;
+  }
+  if (const auto* sum = std::get_if<layout::Sum>(&view.how)) {
+    double all = 0;
+    for (const layout::ViewPtr& term : sum->terms) all += quantum_of(*term);
+    return std::abs(sum->factor) * all;
+  }
+  return quantum_of(*std::get<layout::Transposed>(view.how).source);
+}
+
+}  // namespace
+
+std::string_view rule_name(Rule rule) {
+  switch (rule) {
+    case Rule::kExact:
+      return "exact";
+    case Rule::kNoise:
+      return "noise";
+    case Rule::kFallback:
+      return "fallback";
+    case Rule::kReplay:
+      return "replay";
+  }
+  return "";
+}
+
+std::string rule_text(const Tolerance& tolerance) {
+  if (tolerance.policy) return base::concat("policy:", *tolerance.policy);
+  return base::concat(rule_name(tolerance.rule), tolerance.own_rounding > 0 ? "_and_sum" : "");
+}
+
+double passing_multiplier(const Tolerance& tolerance, double difference_norm) {
+  const double above_floor = difference_norm - tolerance.floor_norm;
+  if (above_floor <= 0) return 0;
+  if (!(tolerance.unit_norm > 0)) return std::numeric_limits<double>::infinity();
+  return above_floor / tolerance.unit_norm;
+}
+
+double shared_epsilon(const layout::View& reference, const layout::View& candidate) {
+  double coarsest = 0;
+  for (const layout::View* view : {&reference, &candidate}) {
+    coarsest = std::max(coarsest, tensor::epsilon(view->dtype));
+    if (view->computed_in) coarsest = std::max(coarsest, tensor::epsilon(*view->computed_in));
+  }
+  return coarsest;
+}
+
+double shared_quantum(const layout::View& reference, const layout::View& candidate) {
+  return std::max(quantum_of(reference), quantum_of(candidate));
+}
+
+double allowed_between_replicas(trace::Kind kind, double allowed_norm, double reference_norm) {
+  constexpr double kMostApart = 0.01;
+  switch (kind) {
+    case trace::Kind::kParam:
+    case trace::Kind::kMainGrad:
+    case trace::Kind::kGradNorm:
+    case trace::Kind::kOptimizerState:
+    case trace::Kind::kParamAfterStep:
+      return std::min(allowed_norm, kMostApart * reference_norm);
+    default:
+      return allowed_norm;
+  }
+}
+
+void allow_own_rounding(double norm, Tolerance& tolerance) {
+  if (!(norm > 0)) return;
+  tolerance.own_rounding = norm;
+  tolerance.floor_norm += norm;
+  tolerance.formula += " + rounding of its own sum";
+}
+
+Tolerance exact_tolerance() {
+  Tolerance tolerance;
+  tolerance.formula = "exactly equal";
+  return tolerance;
+}
+
+}  // namespace ttrace::judge

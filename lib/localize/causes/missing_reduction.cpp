@@ -1,0 +1,62 @@
+#include "localize/causes/missing_reduction.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "localize/causes/separating_axes.h"
+
+namespace ttrace::localize {
+
+namespace {
+
+bool has_copies_over(const trace::TensorEntry& entry, const std::string& axis,
+                     const trace::Manifest& manifest) {
+  const auto placed = entry.placements.find(axis);
+  const bool copies =
+      placed == entry.placements.end() || std::holds_alternative<trace::Replicate>(placed->second);
+  const auto& axes = manifest.meshes.at(entry.mesh).axes;
+  return copies && std::any_of(axes.begin(), axes.end(), [&](const trace::MeshAxis& one) {
+           return one.name == axis && one.size > 1;
+         });
+}
+
+}  // namespace
+
+std::vector<Cause> find_missing_reduction(const Case& the_case) {
+  std::vector<Cause> causes;
+  const measure::ReplicaDifference& replicas = the_case.measurement->replicas;
+  if (!the_case.measurement->replicas_differ ||
+      !tensor::is_floating(the_case.candidate.view->dtype)) {
+    return causes;
+  }
+  const trace::Manifest& manifest = the_case.candidate.source->manifest();
+  for (const std::string& axis : separating_axes(the_case.candidate, replicas)) {
+    for (const trace::Reduction reduction : {trace::Reduction::kSum, trace::Reduction::kMean}) {
+      // The same bytes under another placement: what the tensor would be, had it been reduced. Of a
+      // tensor made of several, all that have copies over such an axis.
+      const layout::ViewPtr reduced =
+          layout::with_entries(the_case.candidate.view, [&](const trace::TensorEntry& entry) {
+            trace::TensorEntry changed = entry;
+            if (has_copies_over(entry, axis, manifest)) {
+              changed.placements[axis] = trace::Partial{reduction};
+            }
+            return changed;
+          });
+      const measure::Measurement measured =
+          measure::measure(the_case.reference, {the_case.candidate.source, reduced}, {});
+      const double left = measure::difference_norm(measured.total);
+      const double allowed = the_case.tolerance.allowed_norm();
+      const double norm = measure::reference_norm(measured.total);
+      if (!(left <= allowed) || !(norm > 0) || measured.total.nonfinite_different > 0) continue;
+      causes.push_back(
+          {"missing_reduction", axis,
+           base::concat("the ", reduction_name(reduction),
+                        " of the copies is the reference (what is left: ",
+                        base::short_number(allowed > 0 ? left / allowed : 0), " of the allowed)"),
+           left / norm});
+    }
+  }
+  return causes;
+}
+
+}  // namespace ttrace::localize

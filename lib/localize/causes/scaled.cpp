@@ -1,0 +1,156 @@
+#include "localize/causes/scaled.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <optional>
+
+#include "base/text.h"
+
+namespace ttrace::localize {
+namespace {
+
+// What is left over is taken for rounding up to so many times the noise, or so many ε where there
+// is none.
+constexpr double kMostNoise = 2;
+// Where it is so small a part of the difference, the factor explains it whatever it is.
+constexpr double kSmallPart = 0.1;
+
+struct Fraction {
+  double numerator = 1;
+  double denominator = 1;
+
+  double value() const { return numerator / denominator; }
+};
+
+// The simplest fraction within `reach` of `factor` > 0, and the distance to the nearest other one
+// that is as simple.
+std::optional<Fraction> fraction_near(double factor, double reach) {
+  std::vector<Fraction> all;
+  constexpr int kMostSmall = 16;
+  for (int p = 1; p <= kMostSmall; ++p) {
+    for (int q = 1; q <= kMostSmall; ++q) {
+      all.push_back({static_cast<double>(p), static_cast<double>(q)});
+    }
+  }
+  // n, 1/n and n/(n ± 1) nearest to the factor.
+  const auto near = [&all](double n, double p, double q) {
+    if (n >= 1 && n <= 0x1p32 && p >= 1 && q >= 1) all.push_back({p, q});
+  };
+  const double n = std::round(std::max(factor, 1 / factor));
+  near(n, factor > 1 ? n : 1, factor > 1 ? 1 : n);
+  const double part = std::round(1 / std::abs(factor - 1));  // n of 1 ± 1/n
+  if (std::isfinite(part)) {
+    near(part, factor > 1 ? part + 1 : part - 1, part);
+  }
+  std::optional<Fraction> best;
+  for (const Fraction& one : all) {
+    if (std::abs(one.value() - factor) > reach) continue;
+    if (!best || one.numerator + one.denominator < best->numerator + best->denominator) best = one;
+  }
+  return best;
+}
+
+// How far apart fractions as simple as this one lie around it.
+double spacing_around(const Fraction& fraction) {
+  const double largest = std::max(fraction.numerator, fraction.denominator);
+  const double smallest = std::min(fraction.numerator, fraction.denominator);
+  if (smallest == 1) return fraction.numerator > 1 ? 1 : 1 / (largest * (largest + 1));
+  return 1 / (largest * largest);
+}
+
+std::string decimal(double factor, double uncertainty) {
+  constexpr int kMostDigits = 7;
+  const int of_factor = static_cast<int>(std::floor(std::log10(std::abs(factor))));
+  int digits = kMostDigits;
+  if (uncertainty > 0) {
+    digits = 1 + of_factor - static_cast<int>(std::floor(std::log10(uncertainty)));
+  }
+  std::array<char, 64> buffer{};
+  for (digits = std::clamp(digits, 2, kMostDigits); digits <= 17; ++digits) {
+    std::snprintf(buffer.data(), buffer.size(), "%.*g", digits, factor);
+    if (factor == 1 || std::string(buffer.data()) != "1") break;
+  }
+  return buffer.data();
+}
+
+// How far the fitted factor may be off by what is left over: by its share along R.
+double uncertainty_of(const Case& the_case, const measure::TileStats& stats, double residual) {
+  const double elements = static_cast<double>(std::min<std::uint64_t>(stats.finite, 4096));
+  const double along = std::max(the_case.coherence.value_or(0), 1 / std::sqrt(elements));
+  return residual * std::min(along, 1.0) / measure::reference_norm(stats);
+}
+
+bool is_rounding(double residual, double scale, const Case& the_case,
+                 const measure::TileStats& stats) {
+  const double epsilon = the_case.tolerance.epsilon * measure::reference_norm(stats);
+  const double unit = std::max(the_case.noise_norm.value_or(0), epsilon);
+  return residual <= kMostNoise * unit * std::max(1.0, std::abs(scale));
+}
+
+std::string axis_words(double factor, double uncertainty, const Case& the_case, std::string& axis) {
+  std::string words;
+  const trace::Manifest& manifest = the_case.candidate.source->manifest();
+  for (const trace::TensorEntry* part : layout::stored_in(*the_case.candidate.view)) {
+    for (const trace::MeshAxis& one : manifest.meshes.at(part->mesh).axes) {
+      const auto reduced = the_case.reduced_over.find(one.name);
+      if (one.size < 2 || reduced == the_case.reduced_over.end()) continue;
+      const auto size = static_cast<double>(one.size);
+      const double off = std::min(std::abs(factor - size), std::abs(factor - 1 / size) * size);
+      if (off > std::max(2 * uncertainty, 1e-3) * size) continue;
+      if (!axis.empty() && axis != one.name) return axis.clear(), "";  // two axes that say the same
+      axis = one.name;
+      words = base::concat(", the ", factor > 1 ? "size" : "inverse of the size", " of axis ", axis,
+                           ": ", reduced->second);
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string factor_words(double factor, double uncertainty) {
+  std::string text = decimal(factor, uncertainty);
+  constexpr double kReach = 2;
+  constexpr double kMostByChance = 0.25;
+  const double size = std::abs(factor);
+  const double least = 4 * std::numeric_limits<double>::epsilon() * size;
+  const double reach = std::max(kReach * uncertainty, least);
+  if (!(size > 0)) return text;
+  const auto fraction = fraction_near(size, std::max(reach, 1e-7 * size));
+  if (!fraction || fraction->denominator == 1) return text;
+  if (2 * reach > kMostByChance * spacing_around(*fraction)) return text;
+  const std::string words =
+      base::concat(factor < 0 ? "-" : "", static_cast<std::uint64_t>(fraction->numerator), "/",
+                   static_cast<std::uint64_t>(fraction->denominator));
+  return base::concat(text, " = ", words);
+}
+
+std::vector<Cause> find_scaled(const Case& the_case) {
+  const measure::TileStats& stats = the_case.measurement->total;
+  // One element is always a multiple of another.
+  if (stats.finite < 2 || stats.nonfinite_different > 0 || the_case.measurement->replicas_differ) {
+    return {};
+  }
+  const auto fit = measure::fit_scale(stats);
+  const double allowed = the_case.tolerance.allowed_norm();
+  if (!fit || !(fit->residual_norm <= allowed * std::max(1.0, std::abs(fit->scale)))) return {};
+  // A residual within the tolerance says nothing if the whole error nearly is.
+  const double along = std::abs(fit->scale - 1) * measure::reference_norm(stats);
+  const bool small = fit->residual_norm <= kSmallPart * measure::difference_norm(stats);
+  const bool rounding = is_rounding(fit->residual_norm, fit->scale, the_case, stats);
+  if (!small && !(rounding && along >= fit->residual_norm)) return {};
+  const double uncertainty = uncertainty_of(the_case, stats, fit->residual_norm);
+  std::string axis;
+  const std::string of_axis = axis_words(fit->scale, uncertainty, the_case, axis);
+  std::string evidence = base::concat(
+      factor_words(fit->scale, uncertainty), " times the reference", of_axis,
+      " (what is left: ", base::short_number(allowed > 0 ? fit->residual_norm / allowed : 0),
+      " of the allowed)");
+  const double left = fit->residual_norm / measure::reference_norm(stats);
+  return {{"scaled", axis, std::move(evidence), left}};
+}
+
+}  // namespace ttrace::localize

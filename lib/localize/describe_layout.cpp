@@ -1,0 +1,229 @@
+#include "localize/describe_layout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "localize/causes/separating_axes.h"
+#include "measure/shard_reader.h"
+
+namespace ttrace::localize {
+namespace {
+
+using base::concat;
+
+constexpr std::size_t kMostNamed = 4;
+
+double mean_square(const measure::TileStats& stats) {
+  return stats.finite == 0 ? 0 : stats.sum_d2 / static_cast<double>(stats.finite);
+}
+
+std::string cut_manner(const trace::Placement& placement) {
+  if (std::holds_alternative<trace::Zigzag>(placement)) return " in zigzag order";
+  if (const auto* segments = std::get_if<trace::Segments>(&placement)) {
+    return concat(" in ", segments->segments.size() * segments->repeat, " segments");
+  }
+  if (const auto* strided = std::get_if<trace::Strided>(&placement)) {
+    return concat(" with stride ", strided->stride);
+  }
+  return "";
+}
+
+std::string axis_words(const trace::Placement& placement, const std::string& axis) {
+  if (std::holds_alternative<trace::Flat>(placement)) return concat("flat ranges over ", axis);
+  if (std::holds_alternative<trace::Boxes>(placement)) return concat("boxes over ", axis);
+  if (const auto* rows = std::get_if<trace::Rows>(&placement)) {
+    return concat("rows of dimension ", rows->dim, " dealt out over ", axis);
+  }
+  if (const auto dim = trace::cut_dimension(placement)) {
+    return concat("dimension ", *dim, " cut over ", axis, cut_manner(placement));
+  }
+  if (const auto* partial = std::get_if<trace::Partial>(&placement)) {
+    return concat("partial ", reduction_name(partial->reduction), " over ", axis);
+  }
+  if (const auto* only = std::get_if<trace::Only>(&placement)) {
+    return concat("only on ", axis, " ", only->coordinate);
+  }
+  return concat("replicas over ", axis);
+}
+
+// "dp", or "dp {0, 2}" where only those coordinates hold the tensor.
+std::string held_words(const trace::TensorEntry& entry, const std::string& axis) {
+  const auto held = entry.held_at.find(axis);
+  if (held == entry.held_at.end()) return axis;
+  std::string text;
+  for (const std::uint64_t coordinate : held->second) {
+    text += concat(text.empty() ? "" : ", ", coordinate);
+  }
+  return concat(axis, " {", text, "}");
+}
+
+std::string nonfinite_words(const measure::TileStats& stats) {
+  std::string text =
+      concat(stats.nonfinite_candidate, " NaN or Inf in the candidate, ", stats.nonfinite_reference,
+             " in the reference, ", stats.nonfinite_different, " of them not the same");
+  if (stats.first_nonfinite_difference) {
+    text += concat(", first at ", tensor::to_string(*stats.first_nonfinite_difference));
+  }
+  return text;
+}
+
+std::string boxes_words(const std::vector<tensor::Box>& boxes) {
+  std::string text = tensor::to_string(boxes[0]);
+  if (boxes.size() == 2) text += concat(" and ", tensor::to_string(boxes[1]));
+  if (boxes.size() > 2) text += concat(" and ", boxes.size() - 1, " more boxes");
+  return text;
+}
+
+std::string named_part(const trace::TensorEntry& part, const trace::TensorKey& whole) {
+  const std::string words = layout::part_words(part.key, whole);
+  return words.empty() ? part.key.name : words;
+}
+
+std::string percent_of(double share) { return concat(base::short_number(100 * share), " %"); }
+
+std::string shard_words(const measure::BlockStats& block) {
+  return concat(
+      block.ranks.empty() ? std::string("in padding") : concat("on rank ", block.ranks.front()),
+      " (", block.part.empty() ? "" : concat(block.part, ", "), boxes_words(block.boxes), ")");
+}
+
+std::string elements_words(const measure::TileStats& stats) {
+  return concat(stats.unequal, " of ", stats.elements, " elements differ");
+}
+
+// Every shard's share of the squared error, or of the four with most of it.
+std::string shares_words(const measure::Measurement& measurement) {
+  const auto& blocks = measurement.blocks;
+  const double all = measurement.total.sum_d2;
+  std::vector<const measure::BlockStats*> differing;
+  for (const measure::BlockStats& block : blocks) {
+    if (block.stats.unequal > 0) differing.push_back(&block);
+  }
+  std::stable_sort(differing.begin(), differing.end(),
+                   [](const auto* a, const auto* b) { return a->stats.sum_d2 > b->stats.sum_d2; });
+  if (blocks.size() < 2 || differing.empty() || !(all > 0)) {
+    return elements_words(measurement.total);
+  }
+  const auto share = [all](const measure::BlockStats& block) { return block.stats.sum_d2 / all; };
+  const std::string of = concat(differing.size(), " of ", blocks.size(), " shards differ, ",
+                                elements_words(measurement.total));
+  const bool evenly = share(*differing.front()) * static_cast<double>(blocks.size()) <= 2;
+  if (differing.size() > kMostNamed && evenly) {
+    return concat("spread evenly: no shard has more than ", percent_of(share(*differing.front())),
+                  " of the squared error; ", of);
+  }
+  std::string text;
+  double named = 0;
+  for (std::size_t i = 0; i < differing.size() && i < kMostNamed; ++i) {
+    named += share(*differing[i]);
+    text += concat(i > 0 ? ", " : "", percent_of(share(*differing[i])),
+                   i > 0 ? " " : " of the squared error ", shard_words(*differing[i]));
+  }
+  if (differing.size() > kMostNamed) {
+    text += concat(", ", percent_of(std::max(0.0, 1 - named)), " on others");
+  }
+  return concat(text, "; ", of);
+}
+
+}  // namespace
+
+std::string merged_words(const trace::Source& candidate, const trace::TensorEntry& entry) {
+  const trace::Mesh& mesh = candidate.manifest().meshes.at(entry.mesh);
+  layout::Plan plan;
+  try {
+    plan = measure::resolved_plan(candidate, entry);
+  } catch (const base::Error& error) {
+    if (error.kind() != base::ErrorKind::kInput) throw;
+    return error.what();  // an index that cannot be read
+  }
+  std::size_t pieces = 0;
+  std::set<tensor::Shape> shapes;
+  for (const layout::Block& block : plan.blocks) {
+    shapes.insert(block.held.dataset_shape());
+    for (const layout::Term& term : block.terms) pieces += term.ranks.size();
+  }
+  std::string text = concat(pieces, " × ");
+  if (shapes.empty()) {
+    text += "[]";
+  } else {
+    text += tensor::to_string(*shapes.rbegin());
+    if (shapes.size() > 1) text += concat(" down to ", tensor::to_string(*shapes.begin()));
+  }
+  text += concat(" -> ", tensor::to_string(entry.shape));
+  for (const trace::MeshAxis& axis : mesh.axes) {
+    if (axis.size == 1) continue;
+    const auto found = entry.placements.find(axis.name);
+    trace::Placement placement =
+        found == entry.placements.end() ? trace::Placement{} : found->second;
+    const auto held = entry.held_at.find(axis.name);
+    const bool one = held != entry.held_at.end() && held->second.size() == 1;
+    const bool copies = std::holds_alternative<trace::Replicate>(placement);
+    if (one && copies) placement = trace::Only{held->second[0]};
+    text += concat(", ", axis_words(placement, one ? axis.name : held_words(entry, axis.name)));
+  }
+  return text;
+}
+
+std::string view_words(const trace::Source& candidate, const layout::View& view) {
+  const std::vector<const trace::TensorEntry*> entries = layout::stored_in(view);
+  const std::string first = merged_words(candidate, *entries.front());
+  if (std::holds_alternative<layout::Stored>(view.how)) return first;
+  const char* how = std::holds_alternative<layout::Sum>(view.how)          ? "the sum of "
+                    : std::holds_alternative<layout::Transposed>(view.how) ? "transposed: "
+                    : entries.size() > 1                                   ? "made of "
+                                                                           : "cut from ";
+  std::string text = concat(tensor::to_string(view.shape), " ", how);
+  for (std::size_t i = 0; i < entries.size() && i < kMostNamed; ++i) {
+    text += concat(i > 0 ? ", " : "", named_part(*entries[i], view.key));
+  }
+  if (entries.size() > kMostNamed) text += concat(", ... ", entries.size(), " in all");
+  const bool alike = std::all_of(entries.begin(), entries.end(), [&](const auto* entry) {
+    return merged_words(candidate, *entry) == first;
+  });
+  return concat(text, "; ", !alike ? "the first " : entries.size() > 1 ? "each " : "", first);
+}
+
+std::string where_words(const measure::TensorRef& candidate, const comparison::Result& result) {
+  const measure::Measurement& measurement = result.comparison->measurement;
+  if (result.outcome == judge::Outcome::kReplicaConflict) {
+    return concat(class_words(candidate, measurement.replicas),
+                  " hold different values, and should be replicas");
+  }
+  if (measurement.total.nonfinite_different > 0) return nonfinite_words(measurement.total);
+  return shares_words(measurement);
+}
+
+std::string shapes_words(const trace::Source& reference, const layout::View& of_reference,
+                         const trace::Source& candidate, const layout::View& of_candidate) {
+  const auto side = [](const char* who, const trace::Source& source, const layout::View& view) {
+    return concat(who, tensor::to_string(view.shape), " ", dtype_short_name(view.dtype), " (",
+                  view_words(source, view), ")");
+  };
+  return concat(side("reference ", reference, of_reference), "; ",
+                side("candidate ", candidate, of_candidate));
+}
+
+std::vector<std::uint64_t> ranks_with_error(const comparison::Result& result) {
+  const measure::Measurement& measurement = result.comparison->measurement;
+  std::set<std::uint64_t> ranks;
+  const bool conflict = result.outcome == judge::Outcome::kReplicaConflict;
+  if (conflict) {
+    for (const auto& members : measurement.replicas.classes) {
+      ranks.insert(members.begin(), members.end());
+    }
+    return {ranks.begin(), ranks.end()};
+  }
+  const double even = mean_square(measurement.total);
+  for (const measure::BlockStats& block : measurement.blocks) {
+    const bool more = mean_square(block.stats) >= even && block.stats.unequal > 0;
+    if (more || block.stats.nonfinite_different > 0) {
+      ranks.insert(block.ranks.begin(), block.ranks.end());
+    }
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+}  // namespace ttrace::localize

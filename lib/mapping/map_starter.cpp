@@ -1,0 +1,271 @@
+#include "mapping/map_starter.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "comparison/pairing.h"
+#include "comparison/run_facts.h"
+#include "mapping/match_parameters.h"
+#include "mapping/match_values.h"
+#include "mapping/name_match.h"
+
+namespace ttrace::mapping {
+namespace {
+
+using layout::ViewPtr;
+using measure::TensorRef;
+using trace::Kind;
+
+constexpr std::size_t kMostNotes = 100;
+
+// A trace as the starter looks at it.
+struct Looked {
+  const trace::Source* source = nullptr;
+  std::vector<ViewPtr> tensors;
+  std::set<std::string> parameters;  // all names of parameters
+  std::vector<KnownName> names;      // each name once for each of its kinds
+};
+
+bool is_of_parameter(Kind kind) {
+  return kind == Kind::kParam || kind == Kind::kParamGrad || kind == Kind::kMainGrad ||
+         kind == Kind::kParamAfterStep;
+}
+
+bool is_value(Kind kind) {
+  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradInput ||
+         kind == Kind::kGradOutput;
+}
+
+Looked looked_at(const trace::Source& source) {
+  Looked looked{&source, comparison::tensors_of(source.manifest()), {}, {}};
+  std::set<std::pair<std::string, Kind>> names;
+  for (const ViewPtr& view : looked.tensors) {
+    names.emplace(view->key.name, view->key.kind);
+    if (is_of_parameter(view->key.kind)) looked.parameters.insert(view->key.name);
+  }
+  for (const auto& [name, kind] : names) looked.names.push_back({name, kind});
+  return looked;
+}
+
+// What is looked at of a tensor that was recorded many times: its first time.
+auto first_time(const ViewPtr& view) {
+  const trace::TensorKey& key = view->key;
+  return std::tuple(key.step, key.microbatch.value_or(0), key.call, key.copy);
+}
+
+// The tensor that stands for each name of a parameter: itself before the step where it is recorded.
+std::map<std::string, ViewPtr> parameters_of(const Looked& looked, Kind kind) {
+  std::map<std::string, ViewPtr> found;
+  for (const ViewPtr& view : looked.tensors) {
+    if (view->key.kind != kind) continue;
+    const auto [at, fresh] = found.emplace(view->key.name, view);
+    if (!fresh && first_time(view) < first_time(at->second)) at->second = view;
+  }
+  return found;
+}
+
+// Parameters in the order in which modules use them, else in that of recording, else by name.
+struct Ordered {
+  std::vector<ViewPtr> views;
+  std::set<std::string> by_name;  // those that nothing but their name puts where they are
+};
+
+Ordered in_order_of_use(const Looked& looked, const std::map<std::string, ViewPtr>& parameters) {
+  std::map<std::string, std::size_t> use;
+  for (const trace::Module& module : looked.source->manifest().modules) {
+    for (const std::string& name : module.params) use.emplace(name, use.size());
+  }
+  Ordered ordered;
+  for (const auto& [name, view] : parameters) {
+    ordered.views.push_back(view);
+    if (!use.contains(name) && !view->order) ordered.by_name.insert(name);
+  }
+  const auto place = [&use](const ViewPtr& view) {
+    const auto found = use.find(view->key.name);
+    return std::tuple(found == use.end() ? use.size() : found->second,
+                      view->order.value_or(std::uint64_t(-1)));
+  };
+  std::stable_sort(ordered.views.begin(), ordered.views.end(),
+                   [&place](const ViewPtr& a, const ViewPtr& b) { return place(a) < place(b); });
+  return ordered;
+}
+
+std::vector<TensorRef> without_names(const Looked& looked, const Ordered& ordered,
+                                     const std::set<std::string>& names) {
+  std::vector<TensorRef> kept;
+  for (const ViewPtr& view : ordered.views) {
+    if (!names.contains(view->key.name)) kept.emplace_back(looked.source, view);
+  }
+  return kept;
+}
+
+ModuleValues values_of(const Looked& looked) {
+  ModuleValues values;
+  for (const ViewPtr& view : looked.tensors) {
+    const trace::TensorKey& key = view->key;
+    if (!is_value(key.kind)) continue;
+    const std::string module(trace::module_of_value(key.name));
+    const std::pair which(key.kind, key.name.substr(module.size()));
+    const auto [at, fresh] = values[module].emplace(which, TensorRef(looked.source, view));
+    if (!fresh && first_time(view) < first_time(at->second.view)) {
+      at->second = TensorRef(looked.source, view);
+    }
+  }
+  return values;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += base::concat(text.empty() ? "" : ", ", name);
+  return text;
+}
+
+std::vector<std::string> notes_of(const std::vector<NameMatch>& parameters,
+                                  const Ordered& reference, const Ordered& candidate) {
+  const auto in_order = [](const std::vector<std::string>& names, const Ordered& ordered) {
+    std::vector<std::ptrdiff_t> places;
+    for (const ViewPtr& view : ordered.views) {
+      const auto at = std::find(names.begin(), names.end(), view->key.name);
+      if (at == names.end()) continue;
+      if (ordered.by_name.contains(*at)) return true;
+      places.push_back(at - names.begin());
+    }
+    return std::is_sorted(places.begin(), places.end());
+  };
+  std::vector<std::string> notes;
+  for (const NameMatch& match : parameters) {
+    const bool one_is_candidate = match.candidate.size() == 1;
+    const std::vector<std::string>& several = one_is_candidate ? match.reference : match.candidate;
+    const std::string& one = one_is_candidate ? match.candidate.front() : match.reference.front();
+    if (!match.by_values) {
+      notes.push_back(base::concat("by shape and order alone: ", listed(match.candidate), " -> ",
+                                   listed(match.reference)));
+    } else if (!in_order(several, one_is_candidate ? reference : candidate)) {
+      notes.push_back(base::concat(one, " holds ", listed(several),
+                                   " in this order, which is not the order in which the other "
+                                   "side uses them: is that meant, or were they exchanged?"));
+    }
+  }
+  if (notes.size() > kMostNotes) {
+    const std::size_t more = notes.size() - kMostNotes;
+    notes.resize(kMostNotes);
+    notes.push_back(base::concat("and ", more, " more"));
+  }
+  return notes;
+}
+
+// State of the optimizer is named after its parameter, and is matched as that where it has its
+// shape.
+void add_optimizer_state(const Looked& reference, const Looked& candidate,
+                         std::vector<NameMatch>& matches) {
+  std::map<std::string, std::set<std::string>> states[2];  // by parameter, of either side
+  const auto add = [](const Looked& looked, std::map<std::string, std::set<std::string>>& of) {
+    for (const KnownName& known : looked.names) {
+      const std::size_t dot = known.name.rfind('.');
+      if (known.kind != Kind::kOptimizerState || dot == std::string::npos) continue;
+      of[known.name.substr(0, dot)].insert(known.name.substr(dot));
+    }
+  };
+  add(reference, states[0]);
+  add(candidate, states[1]);
+  const std::vector<NameMatch> parameters = matches;
+  for (const NameMatch& match : parameters) {
+    for (const std::string& state : states[1][match.candidate.front()]) {
+      if (state == ".step" && (match.reference.size() > 1 || match.candidate.size() > 1)) continue;
+      NameMatch of_state = match;
+      of_state.kinds = {Kind::kOptimizerState};
+      bool complete = true;
+      for (std::string& name : of_state.reference) {
+        complete = complete && states[0][name].contains(state);
+        name += state;
+      }
+      for (std::string& name : of_state.candidate) {
+        complete = complete && states[1][name].contains(state);
+        name += state;
+      }
+      if (complete) matches.push_back(std::move(of_state));
+    }
+  }
+}
+
+// What the rules leave unmatched, by the names of either trace; a note where they do not fit.
+void add_unmatched(const Looked& reference, const Looked& candidate, layout::MapFile& file) {
+  const auto mapped = [](const Looked& looked, const std::vector<layout::MapRule>& rules) {
+    return comparison::Side{looked.source,
+                            layout::apply_map(rules, "the starter", looked.tensors).tensors};
+  };
+  std::vector<comparison::Pair> pairs;
+  try {
+    pairs = comparison::pair_traces(mapped(reference, file.reference),
+                                    mapped(candidate, file.candidate), {});
+  } catch (const base::Error& error) {
+    file.notes.push_back(base::concat("the rules do not fit as they are: ", error.what()));
+    return;
+  }
+  const auto add = [](const ViewPtr& view, std::vector<KnownName>& names) {
+    for (const trace::TensorEntry* entry : layout::stored_in(*view)) {
+      names.push_back({entry->key.name, entry->key.kind});
+    }
+  };
+  std::vector<KnownName> of_reference;
+  std::vector<KnownName> of_candidate;
+  for (const comparison::Pair& pair : pairs) {
+    const bool both = pair.reference != nullptr && pair.candidate != nullptr;
+    // Arguments that have a place in common and are not the same ones.
+    if (both && !(is_value(pair.key.kind) && !comparison::incomparable_reason(pair).empty()))
+      continue;
+    if (pair.reference != nullptr) add(pair.reference, of_reference);
+    if (pair.candidate != nullptr) add(pair.candidate, of_candidate);
+  }
+  file.unmatched_reference = dropping_rules(of_reference, reference.names);
+  file.unmatched_candidate = dropping_rules(of_candidate, candidate.names);
+}
+
+}  // namespace
+
+layout::MapFile start_map(const trace::Source& reference, const trace::Source& candidate,
+                          unsigned threads) {
+  comparison::require_sound_layouts(reference);
+  comparison::require_sound_layouts(candidate);
+  const Looked references = looked_at(reference);
+  const Looked candidates = looked_at(candidate);
+
+  // Values tell most where both have the parameters themselves.
+  std::map<std::string, ViewPtr> reference_parameters;
+  std::map<std::string, ViewPtr> candidate_parameters;
+  for (const Kind kind : {Kind::kParam, Kind::kParamAfterStep, Kind::kMainGrad, Kind::kParamGrad}) {
+    reference_parameters = parameters_of(references, kind);
+    candidate_parameters = parameters_of(candidates, kind);
+    if (!reference_parameters.empty() && !candidate_parameters.empty()) break;
+  }
+  const Ordered reference_order = in_order_of_use(references, reference_parameters);
+  const Ordered candidate_order = in_order_of_use(candidates, candidate_parameters);
+  ParameterMatches parameters =
+      match_parameters(without_names(references, reference_order, candidates.parameters),
+                       without_names(candidates, candidate_order, references.parameters), threads);
+  layout::MapFile file;
+  file.notes = notes_of(parameters.matches, reference_order, candidate_order);
+  file.ambiguous = std::move(parameters.ambiguous);
+
+  std::vector<NameMatch> known = parameters.matches;
+  for (const std::string& name : references.parameters) {
+    if (candidates.parameters.contains(name)) known.push_back({{name}, {name}});
+  }
+  ValueMatches values = match_values(values_of(references), values_of(candidates), known, threads);
+  file.ambiguous.merge(values.ambiguous);
+
+  std::vector<NameMatch> matches = std::move(parameters.matches);
+  add_optimizer_state(references, candidates, matches);
+  matches.insert(matches.end(), values.matches.begin(), values.matches.end());
+  StarterRules rules = rules_of(matches, references.names, candidates.names);
+  file.reference = std::move(rules.reference);
+  file.candidate = std::move(rules.candidate);
+  add_unmatched(references, candidates, file);
+  return file;
+}
+
+}  // namespace ttrace::mapping

@@ -1,0 +1,361 @@
+#include "mapping/match_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "measure/fingerprints.h"
+
+namespace ttrace::mapping {
+namespace {
+
+using measure::TensorRef;
+using trace::Kind;
+
+// Two modules of one kind, or one whose parameters are those of several.
+struct Relation {
+  std::vector<std::string> reference;
+  std::vector<std::string> candidate;
+  std::uint64_t groups = 1;
+  std::vector<std::uint64_t> sizes;
+};
+
+std::string owner_of(const std::string& parameter) {
+  const std::size_t dot = parameter.rfind('.');
+  return dot == std::string::npos ? "" : parameter.substr(0, dot);
+}
+
+std::vector<std::string> owners_of(const std::vector<std::string>& parameters) {
+  std::vector<std::string> owners;
+  for (const std::string& name : parameters) {
+    std::string owner = owner_of(name);
+    if (owner.empty() || std::find(owners.begin(), owners.end(), owner) != owners.end()) return {};
+    owners.push_back(std::move(owner));
+  }
+  return owners;
+}
+
+std::vector<Relation> relations_of(const std::vector<NameMatch>& parameters) {
+  std::vector<Relation> relations;
+  std::set<std::string> of_reference;
+  std::set<std::string> of_candidate;
+  for (const NameMatch& match : parameters) {
+    Relation relation{owners_of(match.reference), owners_of(match.candidate), match.groups,
+                      match.sizes};
+    const auto known = [](const std::set<std::string>& names, const std::string& name) {
+      return names.contains(name);
+    };
+    bool fresh = !relation.reference.empty() && !relation.candidate.empty();
+    for (const std::string& name : relation.reference) fresh = fresh && !known(of_reference, name);
+    for (const std::string& name : relation.candidate) fresh = fresh && !known(of_candidate, name);
+    if (!fresh) continue;
+    of_reference.insert(relation.reference.begin(), relation.reference.end());
+    of_candidate.insert(relation.candidate.begin(), relation.candidate.end());
+    relations.push_back(std::move(relation));
+  }
+  return relations;
+}
+
+bool has_kind(const ModuleValues& values, const std::string& module, Kind kind) {
+  const auto found = values.find(module);
+  return found != values.end() && found->second.contains({kind, ""});
+}
+
+using Turn = std::vector<std::size_t>;
+
+// How dimensions are to be exchanged to make one shape of the other: not at all, or the first two
+// (samples first in one framework, tokens first in another); nothing where that is not enough.
+std::optional<Turn> turn_between(const tensor::Shape& a, const tensor::Shape& b) {
+  if (a == b) return Turn{};
+  if (a.size() != b.size() || a.size() < 2) return std::nullopt;
+  tensor::Shape turned = b;
+  std::swap(turned[0], turned[1]);
+  if (turned != a) return std::nullopt;
+  Turn turn(a.size());
+  std::iota(turn.begin(), turn.end(), std::size_t{0});
+  std::swap(turn[0], turn[1]);
+  return turn;
+}
+
+const tensor::Shape& shape_of(const ModuleValues& values, const std::string& module, Kind kind) {
+  return values.at(module).at({kind, ""}).view->shape;
+}
+
+// What one module gives out and takes in where the other side has several for it.
+void match_several(const Relation& relation, const ModuleValues& reference,
+                   const ModuleValues& candidate, std::vector<NameMatch>& matches) {
+  const bool one_is_candidate = relation.candidate.size() == 1;
+  const ModuleValues& wholes = one_is_candidate ? candidate : reference;
+  const ModuleValues& parts = one_is_candidate ? reference : candidate;
+  const std::string& one =
+      one_is_candidate ? relation.candidate.front() : relation.reference.front();
+  const std::vector<std::string>& several =
+      one_is_candidate ? relation.reference : relation.candidate;
+  const auto all_have = [&](Kind kind) {
+    return has_kind(wholes, one, kind) &&
+           std::all_of(several.begin(), several.end(),
+                       [&](const std::string& part) { return has_kind(parts, part, kind); });
+  };
+  std::map<std::pair<Turn, std::vector<std::uint64_t>>, NameMatch> joined;
+  for (const Kind kind : {Kind::kOutput, Kind::kGradOutput}) {
+    if (!all_have(kind)) continue;
+    std::vector<std::uint64_t> sizes;
+    tensor::Shape sum = shape_of(parts, several.front(), kind);
+    if (sum.empty()) continue;
+    sum.back() = 0;
+    for (const std::string& part : several) {
+      const tensor::Shape& shape = shape_of(parts, part, kind);
+      sizes.push_back(shape.empty() ? 0 : shape.back());
+      sum.back() += sizes.back();
+    }
+    const auto turn = turn_between(sum, shape_of(wholes, one, kind));
+    // With two dimensions alone the last one would move.
+    if (!turn || (turn->size() == 2)) continue;
+    NameMatch& match = joined[{*turn, sizes}];
+    match.reference = relation.reference;
+    match.candidate = relation.candidate;
+    match.groups = relation.groups;
+    match.dim = sum.size() - 1;
+    match.sizes = sizes;
+    match.transpose = *turn;
+    match.kinds.push_back(kind);
+  }
+  for (auto& [how, match] : joined) matches.push_back(std::move(match));
+  if (!all_have(Kind::kInput)) return;
+  const auto turn = turn_between(shape_of(parts, several.front(), Kind::kInput),
+                                 shape_of(wholes, one, Kind::kInput));
+  if (!turn) return;
+  NameMatch same{relation.reference, relation.candidate};
+  same.kinds = {Kind::kInput};
+  same.same = true;
+  same.transpose = *turn;
+  matches.push_back(std::move(same));
+}
+
+// Two modules that are one, with all their values.
+void match_modules(const std::string& of_reference, const std::string& of_candidate,
+                   const ModuleValues& reference, const ModuleValues& candidate, bool by_values,
+                   std::vector<NameMatch>& matches) {
+  const auto there = candidate.find(of_candidate);
+  if (there == candidate.end()) return;
+  const auto here = reference.find(of_reference);
+  std::map<std::pair<Kind, std::string>, Turn> turns;  // of its values, where they are to be turned
+  for (const auto& [which, tensor] : there->second) {
+    if (here == reference.end() || !here->second.contains(which)) continue;
+    const auto turn = turn_between(here->second.at(which).view->shape, tensor.view->shape);
+    if (turn && !turn->empty()) turns.emplace(which, *turn);
+  }
+  std::map<Turn, NameMatch> turned;
+  bool as_it_is = false;
+  for (const auto& [which, tensor] : there->second) {
+    const auto& [kind, place] = which;
+    const auto turn = turns.find(which);
+    if (place.empty() && turn != turns.end()) {
+      NameMatch& match = turned[turn->second];
+      match.reference = {of_reference};
+      match.candidate = {of_candidate};
+      match.transpose = turn->second;
+      match.kinds.push_back(kind);
+    } else if (turn != turns.end() || (!place.empty() && turns.contains({kind, ""}))) {
+      // What stands in brackets is turned, or not, apart from the rest.
+      NameMatch match{{of_reference + place}, {of_candidate + place}};
+      match.kinds = {kind};
+      if (turn != turns.end()) match.transpose = turn->second;
+      matches.push_back(std::move(match));
+    } else {
+      as_it_is = true;
+    }
+  }
+  for (auto& [turn, match] : turned) matches.push_back(std::move(match));
+  if (!as_it_is) return;
+  NameMatch match{{of_reference}, {of_candidate}};
+  match.by_values = by_values;
+  matches.push_back(std::move(match));
+}
+
+// A module that no parameter of its own tells.
+struct Open {
+  std::string name;
+  std::set<std::size_t> relations;  // of the modules inside it
+  std::map<std::pair<Kind, std::string>, measure::Sketch> sketches = {};
+  bool matched = false;
+};
+
+std::vector<Open> open_modules(const ModuleValues& values, const ModuleValues& others,
+                               const std::vector<Relation>& relations,
+                               std::vector<std::string> Relation::*side) {
+  std::set<std::string> known;
+  for (const Relation& relation : relations) {
+    known.insert((relation.*side).begin(), (relation.*side).end());
+  }
+  std::vector<Open> open;
+  std::map<std::string, std::size_t> index;
+  for (const auto& [name, of_module] : values) {
+    if (known.contains(name) || others.contains(name)) continue;
+    index[name] = open.size();
+    open.push_back({name, {}});
+  }
+  for (std::size_t r = 0; r < relations.size(); ++r) {
+    for (const std::string& name : relations[r].*side) {
+      for (std::size_t dot = name.find('.'); dot != std::string::npos;
+           dot = name.find('.', dot + 1)) {
+        const auto found = index.find(name.substr(0, dot));
+        if (found != index.end()) open[found->second].relations.insert(r);
+      }
+    }
+  }
+  return open;
+}
+
+void add_sketches(const ModuleValues& values, unsigned threads, std::vector<Open>& open) {
+  base::parallel_for(open.size(), threads, [&](std::size_t i) {
+    for (const auto& [which, tensor] : values.at(open[i].name)) {
+      try {
+        open[i].sketches.emplace(which, measure::sketch_of(tensor));
+      } catch (const base::Error&) {
+        continue;  // a comparison says what is wrong with it
+      }
+    }
+  });
+}
+
+// Values of one kind that differ by no more than rounding.
+std::size_t agreeing(const Open& a, const ModuleValues& of_a, const Open& b,
+                     const ModuleValues& of_b) {
+  std::set<Kind> kinds;
+  for (const auto& [which, sketch] : a.sketches) {
+    for (const auto& [other, other_sketch] : b.sketches) {
+      if (which.first != other.first) continue;
+      const layout::View& view = *of_a.at(a.name).at(which).view;
+      const layout::View& other_view = *of_b.at(b.name).at(other).view;
+      if (view.shape != other_view.shape) continue;
+      const double epsilon =
+          std::max(tensor::is_floating(view.dtype) ? tensor::epsilon(view.dtype) : 0.0,
+                   tensor::is_floating(other_view.dtype) ? tensor::epsilon(other_view.dtype) : 0.0);
+      // Rounding grows with depth, and stays below the root of the precision in what is healthy.
+      if (measure::sketch_distance(sketch, other_sketch) <= std::sqrt(epsilon)) {
+        kinds.insert(which.first);
+      }
+    }
+  }
+  return kinds.size();
+}
+
+// A pair that may be one module.
+struct Likely {
+  std::size_t reference = 0;
+  std::size_t candidate = 0;
+  double alike = 0;  // share of the modules inside that are the same
+  std::size_t agreeing = 0;
+
+  std::pair<double, std::size_t> score() const { return {alike, agreeing}; }
+};
+
+double share_in_common(const std::set<std::size_t>& a, const std::set<std::size_t>& b) {
+  std::size_t common = 0;
+  for (const std::size_t one : a) common += b.contains(one) ? 1 : 0;
+  const std::size_t either = a.size() + b.size() - common;
+  return either == 0 ? 0 : static_cast<double>(common) / static_cast<double>(either);
+}
+
+std::string parent_of(const std::string& name) { return owner_of(name); }
+
+}  // namespace
+
+ValueMatches match_values(const ModuleValues& reference, const ModuleValues& candidate,
+                          const std::vector<NameMatch>& parameters, unsigned threads) {
+  ValueMatches found;
+  const std::vector<Relation> relations = relations_of(parameters);
+  std::map<std::string, std::string> counterpart;  // of modules of the candidate
+  for (const Relation& relation : relations) {
+    if (relation.reference.size() > 1 || relation.candidate.size() > 1) {
+      match_several(relation, reference, candidate, found.matches);
+    } else {
+      counterpart[relation.candidate.front()] = relation.reference.front();
+      match_modules(relation.reference.front(), relation.candidate.front(), reference, candidate,
+                    true, found.matches);
+    }
+  }
+
+  std::vector<Open> references =
+      open_modules(reference, candidate, relations, &Relation::reference);
+  std::vector<Open> candidates =
+      open_modules(candidate, reference, relations, &Relation::candidate);
+  add_sketches(reference, threads, references);
+  add_sketches(candidate, threads, candidates);
+
+  const auto take = [&](std::vector<Likely> likely) {
+    std::stable_sort(likely.begin(), likely.end(),
+                     [](const Likely& a, const Likely& b) { return a.score() > b.score(); });
+    for (const Likely& one : likely) {
+      Open& here = references[one.reference];
+      Open& there = candidates[one.candidate];
+      if (here.matched || there.matched) continue;
+      // Another one that is as likely, for either: nothing says which is meant.
+      const bool tied = std::any_of(likely.begin(), likely.end(), [&](const Likely& other) {
+        const bool same_here = other.reference == one.reference;
+        const bool same_there = other.candidate == one.candidate;
+        return same_here != same_there && other.score() == one.score() &&
+               !references[other.reference].matched && !candidates[other.candidate].matched;
+      });
+      if (tied) {
+        std::vector<std::string>& names = found.ambiguous[here.name];
+        if (std::find(names.begin(), names.end(), there.name) == names.end()) {
+          names.push_back(there.name);
+        }
+        continue;
+      }
+      here.matched = there.matched = true;
+      counterpart[there.name] = here.name;
+      found.ambiguous.erase(here.name);
+      match_modules(here.name, there.name, reference, candidate, one.agreeing > 0, found.matches);
+    }
+  };
+
+  std::vector<std::vector<std::size_t>> inside(relations.size());
+  for (std::size_t r = 0; r < references.size(); ++r) {
+    for (const std::size_t relation : references[r].relations) inside[relation].push_back(r);
+  }
+  std::vector<Likely> containers;
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    std::set<std::size_t> sharing;
+    for (const std::size_t relation : candidates[c].relations) {
+      sharing.insert(inside[relation].begin(), inside[relation].end());
+    }
+    for (const std::size_t r : sharing) {
+      Likely likely{r, c, share_in_common(references[r].relations, candidates[c].relations),
+                    agreeing(references[r], reference, candidates[c], candidate)};
+      if (likely.alike == 1 || (likely.alike >= 0.5 && likely.agreeing > 0)) {
+        containers.push_back(likely);
+      }
+    }
+  }
+  take(std::move(containers));
+
+  // What has no parameters, inside modules that belong together.
+  std::map<std::string, std::vector<std::size_t>> below;
+  for (std::size_t r = 0; r < references.size(); ++r) {
+    if (references[r].matched || !references[r].relations.empty()) continue;
+    below[parent_of(references[r].name)].push_back(r);
+  }
+  std::vector<Likely> leaves;
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    if (candidates[c].matched || !candidates[c].relations.empty()) continue;
+    const std::string parent = parent_of(candidates[c].name);
+    const auto known = counterpart.find(parent);
+    const auto there = below.find(known == counterpart.end() ? parent : known->second);
+    if (there == below.end()) continue;
+    for (const std::size_t r : there->second) {
+      const std::size_t agree = agreeing(references[r], reference, candidates[c], candidate);
+      if (agree > 0) leaves.push_back({r, c, 0, agree});
+    }
+  }
+  take(std::move(leaves));
+  return found;
+}
+
+}  // namespace ttrace::mapping

@@ -1,0 +1,229 @@
+#include "mapping/name_match.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/text.h"
+
+namespace ttrace::mapping {
+namespace {
+
+using layout::MapRule;
+using layout::NamePattern;
+
+// A rule of one side, between names as they are.
+struct Concrete {
+  std::vector<std::string> from;
+  std::vector<std::string> to;
+  MapRule form;  // all but its names
+};
+
+// What stands for the numbers of a name, from the left.
+constexpr std::string_view kLetters = "ijklmnop";
+
+bool is_number(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// The parts of a module's name, without what stands in brackets after it.
+std::vector<std::string> parts_of(const std::string& name) {
+  std::vector<std::string> parts(1);
+  for (const char c : trace::module_of_value(name)) {
+    if (c == '.') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+std::vector<std::string> numbers_of(const std::string& name) {
+  std::vector<std::string> numbers;
+  for (const std::string& part : parts_of(name)) {
+    if (is_number(part) && numbers.size() < kLetters.size()) numbers.push_back(part);
+  }
+  return numbers;
+}
+
+// `name` with a capture for every number that is among `numbers`: the one of the same place if it
+// is that, else the first.
+std::string templated(const std::string& name, const std::vector<std::string>& numbers) {
+  std::string text;
+  std::size_t place = 0;
+  for (const std::string& part : parts_of(name)) {
+    if (!text.empty()) text += '.';
+    const std::size_t here = is_number(part) ? place++ : numbers.size();
+    const auto first = std::find(numbers.begin(), numbers.end(), part);
+    if (!is_number(part) || first == numbers.end()) {
+      text += part;
+      continue;
+    }
+    const std::size_t which = here < numbers.size() && numbers[here] == part
+                                  ? here
+                                  : static_cast<std::size_t>(first - numbers.begin());
+    text += base::concat("{", kLetters.substr(which, 1), "}");
+  }
+  return text + name.substr(trace::module_of_value(name).size());
+}
+
+std::vector<std::string> all_templated(const std::vector<std::string>& names,
+                                       const std::vector<std::string>& numbers) {
+  std::vector<std::string> texts;
+  for (const std::string& name : names) texts.push_back(templated(name, numbers));
+  return texts;
+}
+
+std::vector<NamePattern> patterns_of(const std::vector<std::string>& texts) {
+  return {texts.begin(), texts.end()};
+}
+
+// Braces in a name cannot be written in a pattern.
+bool is_writable(const Concrete& rule) {
+  const auto plain = [](const std::string& name) {
+    return name.find_first_of("{}") == std::string::npos;
+  };
+  return std::all_of(rule.from.begin(), rule.from.end(), plain) &&
+         std::all_of(rule.to.begin(), rule.to.end(), plain);
+}
+
+bool is_of(const std::vector<trace::Kind>& kinds, trace::Kind kind) {
+  return kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+std::vector<std::string> sorted_captures(const NamePattern& pattern) {
+  std::vector<std::string> captures = pattern.captures();
+  std::sort(captures.begin(), captures.end());
+  return captures;
+}
+
+// Rules that differ in numbers alone.
+struct Group {
+  std::vector<std::string> from;  // templates
+  std::vector<std::string> to;
+  std::vector<Concrete> rules;
+};
+
+// Whether one rule may stand for the group's.
+bool is_sound(const Group& group, const std::vector<KnownName>& names) {
+  std::set<std::string, std::less<>> own;
+  for (const Concrete& rule : group.rules) own.insert(rule.from.begin(), rule.from.end());
+  const std::vector<NamePattern> patterns = patterns_of(group.from);
+  for (const NamePattern& pattern : patterns) {
+    if (sorted_captures(pattern) != sorted_captures(patterns.front())) return false;
+    for (const KnownName& known : names) {
+      if (!is_of(group.rules.front().form.kinds, known.kind)) continue;
+      if (own.contains(known.name) || own.contains(trace::module_of_value(known.name))) continue;
+      if (pattern.match(known.name)) return false;
+    }
+  }
+  return true;
+}
+
+std::vector<MapRule> generalised(const std::vector<Concrete>& rules,
+                                 const std::vector<KnownName>& names) {
+  using Form =
+      std::tuple<std::vector<trace::Kind>, std::uint64_t, std::uint64_t, std::vector<std::uint64_t>,
+                 std::vector<std::size_t>, bool, std::uint64_t>;
+  using Key = std::tuple<std::vector<std::string>, std::vector<std::string>, Form>;
+  std::map<Key, std::size_t> known;
+  std::vector<Group> groups;
+  for (const Concrete& rule : rules) {
+    if (!is_writable(rule)) continue;
+    const std::vector<std::string> numbers = numbers_of(rule.from.front());
+    std::vector<std::string> from = all_templated(rule.from, numbers);
+    std::vector<std::string> to = all_templated(rule.to, numbers);
+    const MapRule& form = rule.form;
+    const Form same_form{form.kinds,
+                         form.dim,
+                         form.groups,
+                         form.sizes,
+                         form.transpose,
+                         form.same,
+                         form.trim ? form.trim->size : 0};
+    const auto [at, fresh] = known.emplace(Key{from, to, same_form}, groups.size());
+    if (fresh) groups.push_back({std::move(from), std::move(to), {}});
+    groups[at->second].rules.push_back(rule);
+  }
+  std::vector<MapRule> made;
+  const auto add = [&made](MapRule rule, const std::vector<std::string>& from,
+                           const std::vector<std::string>& to) {
+    rule.from = patterns_of(from);
+    rule.to = patterns_of(to);
+    made.push_back(std::move(rule));
+  };
+  for (const Group& group : groups) {
+    if (is_sound(group, names)) {
+      add(group.rules.front().form, group.from, group.to);
+    } else {
+      for (const Concrete& rule : group.rules) add(rule.form, rule.from, rule.to);
+    }
+  }
+  // The first rule that matches counts: what is about one value of a module comes before what is
+  // about its values of one kind, and that before what is about all of them.
+  const auto width = [](const MapRule& rule) {
+    if (rule.from.front().text().find('[') != std::string::npos) return 0;
+    return rule.kinds.empty() ? 2 : 1;
+  };
+  std::stable_sort(made.begin(), made.end(),
+                   [&width](const MapRule& a, const MapRule& b) { return width(a) < width(b); });
+  return made;
+}
+
+bool changes_nothing(const NameMatch& match) {
+  return match.reference == match.candidate && match.transpose.empty() && !match.trim;
+}
+
+Concrete concrete(const NameMatch& match, const std::vector<std::string>& from,
+                  const std::vector<std::string>& to) {
+  Concrete rule{from, to, {}};
+  rule.form.kinds = match.kinds;
+  rule.form.same = match.same;
+  rule.form.transpose = match.transpose;
+  rule.form.trim = match.trim;
+  if (!match.same && (from.size() > 1 || to.size() > 1)) {
+    rule.form.dim = match.dim;
+    rule.form.groups = match.groups;
+    if (to.size() > 1) rule.form.sizes = match.sizes;
+  }
+  return rule;
+}
+
+}  // namespace
+
+StarterRules rules_of(const std::vector<NameMatch>& matches,
+                      const std::vector<KnownName>& reference_names,
+                      const std::vector<KnownName>& candidate_names) {
+  std::vector<Concrete> reference;
+  std::vector<Concrete> candidate;
+  for (const NameMatch& match : matches) {
+    if (changes_nothing(match)) continue;
+    // One tensor under several names is told where it is the one.
+    if (match.same && match.candidate.size() > 1) {
+      reference.push_back(concrete(match, match.reference, match.candidate));
+    } else {
+      candidate.push_back(concrete(match, match.candidate, match.reference));
+    }
+  }
+  return {generalised(reference, reference_names), generalised(candidate, candidate_names)};
+}
+
+std::vector<MapRule> dropping_rules(const std::vector<KnownName>& unmatched,
+                                    const std::vector<KnownName>& names) {
+  std::map<std::string, std::vector<trace::Kind>> kinds;
+  for (const KnownName& one : unmatched) kinds[one.name].push_back(one.kind);
+  std::vector<Concrete> rules;
+  for (auto& [name, of_name] : kinds) {
+    std::sort(of_name.begin(), of_name.end());
+    of_name.erase(std::unique(of_name.begin(), of_name.end()), of_name.end());
+    Concrete rule{{name}, {}, {}};
+    rule.form.kinds = of_name;
+    rules.push_back(std::move(rule));
+  }
+  return generalised(rules, names);
+}
+
+}  // namespace ttrace::mapping

@@ -1,0 +1,50 @@
+// What `--map-starter` finds: names of one trace that stand for names of the other, and the rules
+// that say so, one for all layers where it holds for all.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layout/map_rules.h"
+
+namespace ttrace::mapping {
+
+// One name to one, or one to several that are joined, or stand for the same tensor.
+struct NameMatch {
+  std::vector<std::string> reference;
+  std::vector<std::string> candidate;
+  std::vector<trace::Kind> kinds = {};  // empty: any
+  std::uint64_t dim = 0;                // along which the several are joined, in their coordinates
+  std::uint64_t groups = 1;
+  std::vector<std::uint64_t> sizes = {};    // of the several along `dim`
+  std::vector<std::size_t> transpose = {};  // of the one, before it is split or after it is joined
+  std::optional<layout::Resize> trim = std::nullopt;  // of the candidate
+  bool same = false;                                  // the one is every one of the several
+  bool by_values = true;                              // else by shape and order alone
+};
+
+// The names that a rule of one trace may concern.
+struct KnownName {
+  std::string name;
+  trace::Kind kind;
+};
+
+struct StarterRules {
+  std::vector<layout::MapRule> reference;
+  std::vector<layout::MapRule> candidate;
+};
+
+// A match whose names differ in their numbers alone becomes one rule with the others of its kind,
+// unless that would concern names that none of them is about. Of a name that is the same on both
+// sides there is no rule.
+StarterRules rules_of(const std::vector<NameMatch>& matches,
+                      const std::vector<KnownName>& reference_names,
+                      const std::vector<KnownName>& candidate_names);
+
+// Rules that would drop the names, their reasons still to be given.
+std::vector<layout::MapRule> dropping_rules(const std::vector<KnownName>& unmatched,
+                                            const std::vector<KnownName>& names);
+
+}  // namespace ttrace::mapping

@@ -1,0 +1,153 @@
+#include "measure/block_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "measure/box_stats.h"
+#include "tensor/codec.h"
+
+namespace ttrace::measure {
+
+PartIndex::PartIndex(const layout::Plan& plan) {
+  for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
+    for (const layout::Part& part : plan.blocks[b].held.parts) parts_.push_back({0, b, &part});
+  }
+  const std::size_t dimensions = parts_.empty() ? 0 : parts_[0].part->global.extent.size();
+  std::size_t most = 0;
+  for (std::size_t d = 0; d < dimensions; ++d) {
+    std::set<std::uint64_t> starts;
+    for (const Located& located : parts_) starts.insert(located.part->global.origin[d]);
+    if (starts.size() <= most) continue;
+    most = starts.size();
+    dim_ = d;
+  }
+  if (dimensions == 0) return;
+  for (Located& located : parts_) {
+    located.start = located.part->global.origin[dim_];
+    longest_ = std::max(longest_, located.part->global.extent[dim_]);
+  }
+  std::stable_sort(parts_.begin(), parts_.end(),
+                   [](const Located& a, const Located& b) { return a.start < b.start; });
+}
+
+void PartIndex::for_each(
+    const tensor::Box& box,
+    const std::function<bool(std::size_t block, const layout::Part& part)>& visit) const {
+  const bool has_dimensions = !box.extent.empty();
+  const std::uint64_t from = has_dimensions ? box.origin[dim_] : 0;
+  const std::uint64_t stop = has_dimensions ? from + box.extent[dim_] : 1;
+  // A part that starts this much earlier ends before the box.
+  const std::uint64_t earliest = from > longest_ ? from - longest_ : 0;
+  auto located =
+      std::lower_bound(parts_.begin(), parts_.end(), earliest,
+                       [](const Located& l, std::uint64_t start) { return l.start < start; });
+  for (; located != parts_.end() && located->start < stop; ++located) {
+    if (!tensor::intersect(located->part->global, box)) continue;
+    if (!visit(located->block, *located->part)) return;
+  }
+}
+
+namespace {
+
+bool any_different(std::span<const double> a, std::span<const double> b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i]))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+BlockReader::BlockReader(const trace::Source& source, const trace::TensorEntry& entry,
+                         const layout::Block& block, const layout::Combination& combination,
+                         Replicas replicas)
+    : entry_(&entry), block_(&block), combination_(&combination) {
+  std::size_t shards = 0;
+  for (const layout::Term& term : block.terms) {
+    shards += replicas == Replicas::kAll ? term.ranks.size() : 1;
+  }
+  const Between between = shards > kMostOpenShards ? Between::kClose : Between::kKeepOpen;
+  open_shards_ = between == Between::kClose ? 0 : shards;
+  for (const layout::Term& term : block.terms) {
+    TermReaders readers;
+    const std::size_t count = replicas == Replicas::kAll ? term.ranks.size() : 1;
+    const std::vector<std::uint64_t> ranks(term.ranks.begin(),
+                                           term.ranks.begin() + static_cast<std::ptrdiff_t>(count));
+    for (const std::uint64_t rank : ranks) {
+      readers.replicas.emplace_back(source, entry, rank, block.held, between);
+    }
+    terms_.push_back(std::move(readers));
+    checks_.emplace_back(ranks);
+  }
+}
+
+std::span<const std::byte> BlockReader::read_term(std::size_t term, const tensor::Box& box) {
+  std::vector<ShardReader>& replicas = terms_[term].replicas;
+  replicas[0].read_bits(box, first_bits_);
+  bool decoded = false;
+  const std::size_t count = tensor::volume(box);
+  for (std::size_t i = 1; i < replicas.size(); ++i) {
+    replicas[i].read_bits(box, other_bits_);
+    if (std::memcmp(first_bits_.data(), other_bits_.data(), first_bits_.size()) == 0) {
+      checks_[term].add_equal(i);
+      continue;
+    }
+    if (!decoded) {
+      first_values_.resize(count);
+      replicas[0].decode(first_bits_, first_values_);
+      decoded = true;
+    }
+    values_.resize(count);
+    replicas[i].decode(other_bits_, values_);
+    double distance = squared_distance(first_values_, values_);
+    if (!tensor::is_floating(entry_->dtype)) {
+      // Large integers that differ may decode to the same binary64 number.
+      distance = std::max(distance, 1.0);
+    } else if (distance == 0 && any_different(first_values_, values_)) {
+      distance = std::numeric_limits<double>::denorm_min();  // the squares underflowed
+    }
+    checks_[term].add_different(i, distance, other_bits_);
+  }
+  checks_[term].finish_slab();
+  return first_bits_;
+}
+
+void BlockReader::read(const tensor::Box& box, std::span<double> out) {
+  for (std::size_t term = 0; term < terms_.size(); ++term) {
+    const std::span<const std::byte> bits = read_term(term, box);
+    if (term == 0) {
+      terms_[0].replicas[0].decode(bits, out);
+      continue;
+    }
+    values_.resize(out.size());
+    terms_[term].replicas[0].decode(bits, values_);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (!combination_->maximum) {
+        out[i] += values_[i];
+      } else if (values_[i] > out[i] || std::isnan(values_[i])) {
+        out[i] = values_[i];  // a NaN stays: it compares false with everything
+      }
+    }
+  }
+  if (combination_->factor != 1) {
+    for (double& value : out) value *= combination_->factor;
+  }
+}
+
+void BlockReader::read_integers(const tensor::Box& box, std::span<std::int64_t> out) {
+  // Integers have no partial placement (the manifest refuses it), so there is one term.
+  tensor::decode_integers(entry_->dtype, read_term(0, box), out);
+}
+
+std::uint64_t BlockReader::bytes_read() const {
+  std::uint64_t bytes = 0;
+  for (const TermReaders& term : terms_) {
+    for (const ShardReader& replica : term.replicas) bytes += replica.bytes_read();
+  }
+  return bytes;
+}
+
+}  // namespace ttrace::measure

@@ -1,0 +1,94 @@
+// Which parts of a plan a box of the tensor touches, without looking at all of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "layout/plan.h"
+#include "measure/replica_check.h"
+#include "measure/shard_reader.h"
+
+namespace ttrace::measure {
+
+class PartIndex {
+ public:
+  // `plan` must outlive the index.
+  explicit PartIndex(const layout::Plan& plan);
+
+  // Visits every part that shares elements with `box`, with the index of its block; stops when
+  // `visit` returns false.
+  void for_each(
+      const tensor::Box& box,
+      const std::function<bool(std::size_t block, const layout::Part& part)>& visit) const;
+
+ private:
+  struct Located {
+    std::uint64_t start = 0;
+    std::size_t block = 0;
+    const layout::Part* part = nullptr;
+  };
+
+  std::size_t dim_ = 0;  // the one along which parts start at the most places
+  std::uint64_t longest_ = 0;
+  std::vector<Located> parts_;  // by start
+};
+
+// One block of a logical tensor: the shards of all ranks that hold it, reduced to its value while
+// the replicas are held against each other.
+
+// More datasets than this are not held open at once: each holds its file open.
+inline constexpr std::size_t kMostOpenShards = 256;
+
+enum class Replicas { kFirstOnly, kAll };
+
+class BlockReader {
+ public:
+  // Opens every shard it will read; throws as ShardReader. `block` and `combination` must outlive
+  // the reader.
+  BlockReader(const trace::Source& source, const trace::TensorEntry& entry,
+              const layout::Block& block, const layout::Combination& combination,
+              Replicas replicas);
+
+  const layout::Block& block() const { return *block_; }
+
+  // The logical values of `box` (in coordinates of the ranks' arrays, within one part of the
+  // block), row-major.
+  void read(const tensor::Box& box, std::span<double> out);
+
+  // The same with exact integers; the tensor must be of an integer type or bool.
+  void read_integers(const tensor::Box& box, std::span<std::int64_t> out);
+
+  // The stored bits of `box`, without decoding and scale; for blocks of one term. Valid until the
+  // next read.
+  std::span<const std::byte> read_bits(const tensor::Box& box) { return read_term(0, box); }
+
+  // What the replicas of each term looked like in everything read so far.
+  const std::vector<ReplicaCheck>& replica_checks() const { return checks_; }
+  std::uint64_t bytes_read() const;
+  // Number of datasets it holds open between reads.
+  std::size_t open_shards() const { return open_shards_; }
+
+ private:
+  struct TermReaders {
+    std::vector<ShardReader> replicas;
+  };
+
+  // Bits of the first replica of a term, after all others were held against them.
+  std::span<const std::byte> read_term(std::size_t term, const tensor::Box& box);
+
+  const trace::TensorEntry* entry_;
+  const layout::Block* block_;
+  const layout::Combination* combination_;
+  std::vector<TermReaders> terms_;
+  std::size_t open_shards_ = 0;
+  std::vector<ReplicaCheck> checks_;
+  std::vector<std::byte> first_bits_;
+  std::vector<std::byte> other_bits_;
+  std::vector<double> first_values_;
+  std::vector<double> values_;
+};
+
+}  // namespace ttrace::measure

@@ -1,0 +1,129 @@
+#include "measure/cpu/add_tile.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "measure/cpu/kernel.h"
+#include "tensor/codec.h"
+
+namespace ttrace::measure {
+namespace {
+
+using Values = std::array<double, kTileElements>;
+
+bool same_nonfinite(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || (std::isinf(a) && a == b);
+}
+
+std::span<double> decoded(tensor::DType dtype, const std::byte* stored, std::size_t count,
+                          Values& values) {
+  const std::span<double> out(values.data(), count);
+  tensor::decode_floats(dtype, {stored, count * tensor::element_bytes(dtype)}, out);
+  return out;
+}
+
+// Sets every pair that has a non-finite value to zero: it then adds exactly nothing to any sum.
+void take_out_nonfinite(std::span<double> reference, std::span<double> candidate,
+                        const tensor::Box& box, std::uint64_t first, TileStats& stats) {
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    const double r = reference[i];
+    const double c = candidate[i];
+    if (std::isfinite(r) && std::isfinite(c)) continue;
+    reference[i] = 0;
+    candidate[i] = 0;
+    --stats.finite;
+    stats.nonfinite_reference += std::isfinite(r) ? 0 : 1;
+    stats.nonfinite_candidate += std::isfinite(c) ? 0 : 1;
+    if (same_nonfinite(r, c)) {
+      ++stats.nonfinite_equal;
+      continue;
+    }
+    ++stats.nonfinite_different;
+    ++stats.unequal;
+    if (!stats.first_nonfinite_difference) {
+      stats.first_nonfinite_difference = tensor::coordinates(box, first + i);
+    }
+  }
+}
+
+Extreme find_largest(std::span<const double> reference, std::span<const double> candidate,
+                     double largest, const tensor::Box& box, std::uint64_t first) {
+  std::size_t at = 0;
+  while (std::abs(candidate[at] - reference[at]) != largest) ++at;
+  return {largest, reference[at], candidate[at], tensor::coordinates(box, first + at)};
+}
+
+}  // namespace
+
+void add_tile(tensor::DType dtype, const std::byte* reference, const std::byte* candidate,
+              std::size_t count, const tensor::Box& box, std::uint64_t first, TileStats& into) {
+  Values r;
+  Values c;
+  TileSums sums;
+  kernel().sum(stored_as(dtype), reference, candidate, count, sums);
+  into.elements += count;
+  into.finite += count;
+  const bool cleaned = !std::isfinite(sums.r2) || !std::isfinite(sums.c2);
+  if (cleaned) {
+    take_out_nonfinite(decoded(dtype, reference, count, r), decoded(dtype, candidate, count, c),
+                       box, first, into);
+    kernel().sum(Stored::kF64, r.data(), c.data(), count, sums);
+  }
+  into.sum_d2 += sums.d2;
+  into.sum_d += sums.d;
+  into.sum_r2 += sums.r2;
+  into.sum_c2 += sums.c2;
+  into.sum_rc += sums.rc;
+  into.unequal += sums.unequal;
+  if (sums.largest <= (into.largest ? into.largest->difference : 0.0)) return;
+  if (!cleaned) {
+    decoded(dtype, reference, count, r);
+    decoded(dtype, candidate, count, c);
+  }
+  into.largest = find_largest({r.data(), count}, {c.data(), count}, sums.largest, box, first);
+}
+
+namespace {
+
+using Lanes = std::array<double, kLanes>;
+
+double add_lanes(Lanes& lanes) {
+  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
+    for (std::size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
+double max_lane(const Lanes& lanes) { return *std::max_element(lanes.begin(), lanes.end()); }
+
+}  // namespace
+
+bool all_finite(const double* values, std::size_t count) {
+  // x·0 is 0 for finite x and NaN otherwise; unlike a test per element this vectorises.
+  Lanes zeros{};
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) zeros[lane] += values[i + lane] * 0.0;
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) zeros[lane] += values[i] * 0.0;
+  return add_lanes(zeros) == 0.0;
+}
+
+DistanceSums sum_distance(const double* a, const double* b, std::size_t count) {
+  Lanes d2{};
+  Lanes largest{};
+  const auto add = [&](std::size_t lane, double difference) {
+    d2[lane] += difference * difference;
+    const double size = std::abs(difference);
+    largest[lane] = size > largest[lane] ? size : largest[lane];
+  };
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) add(lane, a[i + lane] - b[i + lane]);
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) add(lane, a[i] - b[i]);
+  return {add_lanes(d2), max_lane(largest)};
+}
+
+}  // namespace ttrace::measure

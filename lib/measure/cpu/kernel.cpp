@@ -1,0 +1,78 @@
+#include "measure/cpu/kernel.h"
+
+#include "base/error.h"
+
+namespace ttrace::measure {
+namespace {
+
+// What the kernels' objects are compiled with, neither more nor less.
+#ifdef __x86_64__
+bool has_v3() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") &&
+         __builtin_cpu_supports("fma");
+}
+
+bool has_v4() {
+  return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+std::vector<const Kernel*> detected() {
+  std::vector<const Kernel*> kernels;
+#ifdef __x86_64__
+  if (has_v4()) kernels.push_back(&kX8664V4Kernel);
+  if (has_v3()) kernels.push_back(&kX8664V3Kernel);
+#endif
+  kernels.push_back(&kBaselineKernel);
+  return kernels;
+}
+
+const Kernel*& chosen() {
+  static const Kernel* kernel = usable_kernels().front();
+  return kernel;
+}
+
+}  // namespace
+
+const std::vector<const Kernel*>& usable_kernels() {
+  static const std::vector<const Kernel*> kernels = detected();
+  return kernels;
+}
+
+const Kernel& kernel() { return *chosen(); }
+
+void choose_kernel(std::string_view isa) {
+  std::string known;
+  for (const Kernel* usable : usable_kernels()) {
+    if (isa == usable->isa) {
+      chosen() = usable;
+      return;
+    }
+    known += (known.empty() ? "" : ", ") + std::string(usable->isa);
+  }
+  throw base::usage_error("--isa ", isa, ": this machine and this build have ", known);
+}
+
+Stored stored_as(tensor::DType dtype) {
+  switch (dtype) {
+    case tensor::DType::kFloat64:
+      return Stored::kF64;
+    case tensor::DType::kFloat32:
+      return Stored::kF32;
+    case tensor::DType::kFloat16:
+      return Stored::kF16;
+    case tensor::DType::kBFloat16:
+      return Stored::kBF16;
+    case tensor::DType::kFloat8E4M3:
+      return Stored::kF8E4M3;
+    case tensor::DType::kFloat8E5M2:
+      return Stored::kF8E5M2;
+    default:
+      throw base::internal_error(tensor::dtype_name(dtype), " is not a floating-point type");
+  }
+}
+
+}  // namespace ttrace::measure

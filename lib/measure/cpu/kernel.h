@@ -1,0 +1,61 @@
+// The inner loop: sums over one tile of stored values, decoded on the way; the same bits on every
+// instruction set. Plain C types only: what its objects define must not be shared with others, or
+// the linker could let an old machine run the instructions of a new one.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace ttrace::measure {
+
+inline constexpr std::size_t kTileElements = 4096;
+inline constexpr std::size_t kLanes = 32;
+
+enum class Stored { kF64, kF32, kF16, kBF16, kF8E4M3, kF8E5M2 };
+
+struct TileSums {
+  double d2 = 0;  // Σ (C - R)²
+  double d = 0;   // Σ (C - R)
+  double r2 = 0;
+  double c2 = 0;
+  double rc = 0;
+  double largest = 0;       // max |C - R|
+  std::size_t unequal = 0;  // pairs with C != R
+};
+
+// Adds up `count` ≤ kTileElements pairs, stored one after the other on both sides, at any address.
+// Right for finite values; where one is not, r2 or c2 is not finite (as it may be of finite values
+// whose squares overflow). Element i goes to lane i mod 32, lanes are added in a fixed tree.
+using SumTile = void (*)(Stored type, const void* reference, const void* candidate,
+                         std::size_t count, TileSums& sums);
+
+struct Kernel {
+  const char* isa;  // "x86-64-v4"
+  SumTile sum;
+};
+
+// The kernels that are compiled in; choose_kernel.h picks one that this machine can run.
+
+extern const Kernel kBaselineKernel;
+extern const Kernel kX8664V3Kernel;  // only where the target is x86-64
+extern const Kernel kX8664V4Kernel;
+
+// Which instruction set the sums run on. The answer never depends on it.
+
+// The kernels that this build has and this machine can run, the fastest first; never empty.
+const std::vector<const Kernel*>& usable_kernels();
+
+// The fastest usable one, or what was chosen.
+const Kernel& kernel();
+// Throws a usage error that names the usable ones if `isa` is none of them. Call it before threads
+// start.
+void choose_kernel(std::string_view isa);
+
+// How a kernel reads a floating-point type.
+Stored stored_as(tensor::DType dtype);
+
+}  // namespace ttrace::measure

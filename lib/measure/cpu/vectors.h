@@ -1,0 +1,117 @@
+// Vectors of one width per instruction set, and the few operations on them that the compiler does
+// not find by itself. As all that kernels are made of: nothing here may be seen by the linker.
+#pragma once
+
+#include <cstddef>
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+namespace ttrace::measure {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr std::size_t kWidth = 8;
+#elif defined(__AVX2__)
+constexpr std::size_t kWidth = 4;
+#else
+constexpr std::size_t kWidth = 2;
+#endif
+
+template <typename T>
+using Vector [[gnu::vector_size(kWidth * sizeof(T))]] = T;
+
+using Doubles = Vector<double>;
+using Floats = Vector<float>;
+using Words = Vector<unsigned>;
+using Halves = Vector<unsigned short>;
+using Bytes = Vector<unsigned char>;
+using Longs = Vector<long long>;
+
+template <typename To, typename From>
+[[gnu::always_inline]] inline To same_bits(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  __builtin_memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+// GCC 12 makes each __builtin_convertvector of two halves, a maximum of a comparison and a blend.
+#if defined(__AVX512F__)
+
+[[gnu::always_inline]] inline Doubles widened(Floats values) {
+  return same_bits<Doubles>(_mm512_cvtps_pd(same_bits<__m256>(values)));
+}
+
+[[gnu::always_inline]] inline Halves halves_of(Bytes values) {
+  return same_bits<Halves>(_mm_cvtepu8_epi16(_mm_cvtsi64_si128(same_bits<long long>(values))));
+}
+
+// Of IEEE half precision.
+[[gnu::always_inline]] inline Floats floats_of(Halves values) {
+  return same_bits<Floats>(_mm256_cvtph_ps(same_bits<__m128i>(values)));
+}
+
+// max(|a|, b) of b ≥ 0
+[[gnu::always_inline]] inline Doubles larger_magnitude(Doubles a, Doubles b) {
+  constexpr int kLargerMagnitude = 3;
+  constexpr int kWithoutSign = 2 << 2;
+  return same_bits<Doubles>(_mm512_range_pd(same_bits<__m512d>(a), same_bits<__m512d>(b),
+                                            kLargerMagnitude | kWithoutSign));
+}
+
+#elif defined(__AVX2__)
+
+[[gnu::always_inline]] inline Doubles widened(Floats values) {
+  return same_bits<Doubles>(_mm256_cvtps_pd(same_bits<__m128>(values)));
+}
+
+[[gnu::always_inline]] inline Halves halves_of(Bytes values) {
+  const __m128i low = _mm_cvtsi32_si128(same_bits<int>(values));
+  return same_bits<Halves>(_mm_cvtsi128_si64(_mm_cvtepu8_epi16(low)));
+}
+
+[[gnu::always_inline]] inline Floats floats_of(Halves values) {
+  return same_bits<Floats>(_mm_cvtph_ps(_mm_cvtsi64_si128(same_bits<long long>(values))));
+}
+
+[[gnu::always_inline]] inline Doubles larger_magnitude(Doubles a, Doubles b) {
+  const __m256d sign = _mm256_set1_pd(-0.0);
+  return same_bits<Doubles>(
+      _mm256_max_pd(_mm256_andnot_pd(sign, same_bits<__m256d>(a)), same_bits<__m256d>(b)));
+}
+
+#else
+
+[[gnu::always_inline]] inline Doubles widened(Floats values) {
+  return __builtin_convertvector(values, Doubles);
+}
+
+[[gnu::always_inline]] inline Words words_of(Halves values) {
+  return __builtin_convertvector(values, Words);
+}
+
+[[gnu::always_inline]] inline Halves halves_of(Bytes values) {
+  return __builtin_convertvector(values, Halves);
+}
+
+// A float whose mantissa has the wanted bits and whose exponent is off by a constant: the product
+// with a power of two puts it right, subnormal numbers included.
+[[gnu::always_inline]] inline Floats floats_of(Halves values) {
+  const Words word = words_of(values);
+  const Words magnitude = word & 0x7fffU;
+  const Words finite = same_bits<Words>(same_bits<Floats>(magnitude << 13) * 0x1p112F);
+  const Words special = (magnitude << 13) | 0x7f800000U;
+  return same_bits<Floats>((magnitude >= 0x7c00U ? special : finite) | (word & 0x8000U) << 16);
+}
+
+[[gnu::always_inline]] inline Doubles larger_magnitude(Doubles a, Doubles b) {
+  const Doubles size = same_bits<Doubles>(same_bits<Longs>(a) & 0x7fffffffffffffffLL);
+  return size > b ? size : b;
+}
+
+#endif
+
+}  // namespace
+}  // namespace ttrace::measure

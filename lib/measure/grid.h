@@ -1,0 +1,69 @@
+// A coarse grid of cells over a tensor. What is summed cell by cell can afterwards be told of any
+// part of the tensor: a candidate's shard, a block of rows, a box.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "measure/tile_stats.h"
+#include "tensor/box.h"
+
+namespace ttrace::measure {
+
+class Grid {
+ public:
+  static constexpr std::uint64_t kMostParts = 16;     // of a dimension
+  static constexpr std::uint64_t kSmallestCell = 64;  // elements; fewer say little of their noise
+
+  // Dimension d in `parts[d]` parts, as even as they come. Throws an input error where there are
+  // none, or more than the dimension has elements (an empty dimension has one).
+  Grid(tensor::Shape shape, tensor::Shape parts);
+
+  // A grid of at most `most_cells` cells (≥ 1) that cuts all dimensions as finely as that allows.
+  static Grid over(const tensor::Shape& shape, std::uint64_t most_cells);
+
+  const tensor::Shape& shape() const { return shape_; }
+  const tensor::Shape& parts() const { return parts_; }
+  std::size_t cells() const;
+
+  // The `index`-th cell, in row-major order of the parts.
+  tensor::Box cell(std::size_t index) const;
+  // First element of part `part` of dimension `dim`; the extent for the one past the last.
+  std::uint64_t border(std::size_t dim, std::uint64_t part) const { return borders_[dim][part]; }
+
+  // Visits every cell that `box` meets, with the share of its elements that lies in the box.
+  void for_each_overlap(const tensor::Box& box,
+                        const std::function<void(std::size_t cell, double share)>& visit) const;
+
+  // Visits the parts of `box` that lie in one cell each; a part is valid until the visit returns.
+  void for_each_part(
+      const tensor::Box& box,
+      const std::function<void(std::size_t cell, const tensor::Box& part)>& visit) const;
+
+ private:
+  std::uint64_t part_of(std::size_t dim, std::uint64_t at) const;
+
+  tensor::Shape shape_;
+  tensor::Shape parts_;
+  std::vector<tensor::Shape> borders_;
+};
+
+// Sums over two tensors, cell by cell of a grid.
+
+struct CellSums {
+  double d2 = 0;  // Σ (B - A)²; infinite where one of a pair is not finite, or two differently so
+  double a2 = 0;  // Σ A² of the finite pairs
+  double along = 0;  // Σ (B - A)·A of the finite pairs
+
+  // `stats`: of elements of the cell, A the reference.
+  void add(const TileStats& stats);
+  void add(const CellSums& other);
+};
+
+// Of every part of dimension `dim`; `cells` in the grid's order.
+std::vector<CellSums> sums_of_parts(const Grid& grid, const std::vector<CellSums>& cells,
+                                    std::size_t dim);
+
+}  // namespace ttrace::measure

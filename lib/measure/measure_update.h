@@ -1,0 +1,60 @@
+// An updated parameter held against what its optimizer makes of the candidate's own parameter,
+// gradient and state, element by element, in one pass and bounded memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "measure/measure.h"
+#include "measure/optimizer/step.h"
+
+namespace ttrace::measure {
+
+// Tensors of one trace and one shape; what does not exist yet has no view.
+struct UpdateTensors {
+  TensorRef after;
+  TensorRef parameter;
+  TensorRef gradient;  // not needed where nothing is updated
+  TensorRef momentum_buffer;
+  TensorRef exp_avg;
+  TensorRef exp_avg_sq;
+  TensorRef max_exp_avg_sq;
+};
+
+struct UpdateStep {
+  Hyperparameters hyperparameters;
+  Rounding rounding;
+  double clip = 1;
+};
+
+// The element that is furthest out in units of its own bound.
+struct WorstUpdate {
+  double ratio = 0;  // |C - Q| / bound; infinite where nothing is allowed
+  tensor::Shape at;
+  std::optional<Place> place;
+  double replayed = 0;
+  double candidate = 0;
+  double bound = 0;
+};
+
+struct UpdateMeasurement {
+  // C against the replayed Q, by regions of the candidate: TileStats with Q as the reference, and
+  // `unequal` the elements that are not within their bounds.
+  TileStats total;
+  std::vector<BlockStats> blocks;
+  std::uint64_t unmoved = 0;           // of those elements: with the old value still
+  std::uint64_t unjudged = 0;          // finite elements whose bound is not
+  double sum_bound2 = 0;               // Σ bound², over the judged elements
+  std::optional<Place> largest_place;  // of total.largest
+  std::optional<WorstUpdate> worst;    // nothing if all elements are exactly as replayed
+  std::uint64_t bytes_read = 0;
+};
+
+// Throws an input error if a shard cannot be read. Non-finite values are classified by position, as
+// `measure` does.
+UpdateMeasurement measure_update(const UpdateTensors& tensors, const UpdateStep& step);
+
+// Σ x² over the finite elements of a floating-point tensor.
+double squared_norm(const TensorRef& tensor);
+
+}  // namespace ttrace::measure

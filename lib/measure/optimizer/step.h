@@ -1,0 +1,61 @@
+// In which precisions an optimizer computed and stored: what its roundings may add up to.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "measure/optimizer/hyperparameters.h"
+#include "tensor/dtype.h"
+
+namespace ttrace::measure {
+
+// Unit roundoffs (half the spacing of the numbers just above 1): f32 2^-24, bf16 2^-8, f16 2^-11.
+struct Rounding {
+  double working = 0;          // of the arithmetic of the update
+  double stored = 0;           // of a last rounding on storing the parameter; 0 if there is none
+  double parameter = 0;        // relative error of the parameter as recorded before the step
+  double gradient = 0;         // relative error of the gradient once it is clipped
+  double smallest = 0;         // absolute rounding of the arithmetic near zero
+  double stored_smallest = 0;  // and of the parameter's stored type, where that is coarser
+  double largest = 0;          // finite number of the arithmetic
+  // Constants (betas, bias corrections) were made in single precision, as fused and capturable
+  // implementations do. The update is then known to about 1e-5 of itself in the first steps.
+  bool single_constants = false;
+
+  bool operator==(const Rounding&) const = default;
+};
+
+// Nothing for types in which no optimizer computes.
+std::optional<double> unit_roundoff(tensor::DType dtype);
+
+// Absolute error of a result near zero: where subnormal numbers may be flushed to zero the smallest
+// normal one, in f16, where they never are, their spacing.
+double smallest_rounding(tensor::DType dtype);
+double largest_finite(tensor::DType dtype);
+
+// One optimizer step of one parameter, element by element in binary64, and how far the roundings of
+// a correct implementation may carry its result. Follows torch.optim.SGD, Adam and AdamW (2.13);
+// the bounds are a running error analysis of their operations in any order in which they are
+// implemented (single tensor, foreach, fused, Apex and TransformerEngine).
+
+// What the step begins with, all of one length; a state that does not exist yet is empty.
+struct Inputs {
+  std::span<const double> parameter;
+  std::span<const double> gradient;  // before clipping
+  double clip = 1;                   // by which clipping multiplies it
+  std::span<const double> momentum_buffer;
+  std::span<const double> exp_avg;
+  std::span<const double> exp_avg_sq;
+  std::span<const double> max_exp_avg_sq;
+};
+
+// values[i]: the updated parameter. bounds[i]: how far a correct one may be from it; infinite or
+// NaN where roundings may change anything (a denominator that they may make zero). NaN and Inf
+// propagate as they do in the optimizer. Every element depends on its own inputs alone.
+void replay(const Hyperparameters& hyperparameters, const Rounding& rounding, const Inputs& inputs,
+            std::span<double> values, std::span<double> bounds);
+
+// min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ and Megatron clip.
+double clip_coefficient(double clip_norm, double norm);
+
+}  // namespace ttrace::measure

@@ -1,0 +1,99 @@
+#include "measure/sections.h"
+
+#include <algorithm>
+
+namespace ttrace::measure {
+
+std::vector<tensor::Box> sections_of(const tensor::Shape& shape) {
+  const tensor::Box all = tensor::whole(shape);
+  std::vector<tensor::Box> sections;
+  // Slabs of at least half the size they may have: whole rows are not always as many as fit.
+  const std::uint64_t fewest = kMostSections / 2;
+  const std::uint64_t limit = std::max(kSectionElements, tensor::volume(all) / fewest + 1);
+  tensor::for_each_slab(all, limit,
+                        [&](const tensor::Box& section) { sections.push_back(section); });
+  if (sections.empty()) sections.push_back(all);
+  return sections;
+}
+
+namespace {
+
+struct Located {
+  std::size_t region = 0;
+  std::size_t number = 0;  // in the order of regions and their boxes
+  const tensor::Box* box = nullptr;
+  std::uint64_t first = 0;  // row-major positions of its first and last element
+  std::uint64_t last = 0;
+};
+
+std::uint64_t last_position(const tensor::Shape& shape, const tensor::Box& box) {
+  tensor::Shape corner = box.origin;
+  for (std::size_t d = 0; d < corner.size(); ++d) corner[d] += box.extent[d] - 1;
+  return tensor::position(shape, corner);
+}
+
+std::vector<Located> locate_all(const tensor::Shape& shape, const tensor::Box& within,
+                                const std::vector<Region>& regions) {
+  std::vector<Located> located;
+  if (tensor::empty(within)) return located;
+  const std::uint64_t start = tensor::position(shape, within.origin);
+  const std::uint64_t stop = last_position(shape, within);
+  std::size_t number = 0;
+  for (std::size_t region = 0; region < regions.size(); ++region) {
+    for (const tensor::Box& box : regions[region].boxes) {
+      if (tensor::empty(box)) continue;
+      const std::uint64_t first = tensor::position(shape, box.origin);
+      const std::uint64_t last = last_position(shape, box);
+      if (first <= stop && last >= start) located.push_back({region, number, &box, first, last});
+      ++number;
+    }
+  }
+  std::stable_sort(located.begin(), located.end(),
+                   [](const Located& a, const Located& b) { return a.first < b.first; });
+  return located;
+}
+
+std::uint64_t times_larger(const tensor::Shape& shape, const tensor::Box& within,
+                           const std::vector<Located>& located, std::uint64_t limit) {
+  if (located.empty()) return 1;
+  const std::uint64_t start = tensor::position(shape, within.origin);
+  const auto in_first = std::count_if(located.begin(), located.end(), [&](const Located& box) {
+    return box.first <= start || box.first - start < limit;
+  });
+  return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(in_first), 1, kMostTimesLarger);
+}
+
+}  // namespace
+
+void for_each_band(
+    const tensor::Shape& shape, const tensor::Box& within, const std::vector<Region>& regions,
+    std::uint64_t limit,
+    const std::function<void(const tensor::Box& band, const std::vector<Piece>& pieces)>& visit) {
+  const std::vector<Located> located = locate_all(shape, within, regions);
+  limit *= times_larger(shape, within, located, limit);
+  auto next = located.begin();
+  std::vector<Located> open;  // boxes that reach into the band, by number
+  std::vector<Piece> pieces;
+  tensor::for_each_slab(within, limit, [&](const tensor::Box& band) {
+    const std::uint64_t first = tensor::position(shape, band.origin);
+    const std::uint64_t last = last_position(shape, band);
+    open.erase(std::remove_if(open.begin(), open.end(),
+                              [&](const Located& box) { return box.last < first; }),
+               open.end());
+    for (; next != located.end() && next->first <= last; ++next) {
+      const auto place =
+          std::upper_bound(open.begin(), open.end(), *next,
+                           [](const Located& a, const Located& b) { return a.number < b.number; });
+      open.insert(place, *next);
+    }
+    pieces.clear();
+    for (const Located& box : open) {
+      if (const auto common = tensor::intersect(*box.box, band)) {
+        pieces.push_back({box.region, *common});
+      }
+    }
+    visit(band, pieces);
+  });
+}
+
+}  // namespace ttrace::measure

@@ -1,0 +1,106 @@
+#include "measure/shard_reader.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "layout/mesh_map.h"
+#include "layout/rows.h"
+#include "measure/flat_reader.h"
+#include "tensor/codec.h"
+
+namespace ttrace::measure {
+
+void decode(const StoredValues& values, std::span<double> out) {
+  tensor::decode_floats(values.dtype, values.bits, out);
+  if (values.scale == 1) return;
+  for (double& value : out) value *= values.scale;
+}
+
+namespace {
+
+const trace::Rows* rows_of(const trace::TensorEntry& entry) {
+  for (const auto& [axis, placement] : entry.placements) {
+    if (const auto* rows = std::get_if<trace::Rows>(&placement)) return rows;
+  }
+  return nullptr;
+}
+
+const trace::TensorEntry& index_entry(const trace::Source& source, const trace::TensorKey& key) {
+  for (const trace::TensorEntry& entry : source.manifest().tensors) {
+    if (entry.key == key) return entry;
+  }
+  throw base::input_error(source.path(), ": there is no tensor ", to_string(key));
+}
+
+std::vector<std::int64_t> rank_numbers(const trace::Source& source, const trace::TensorEntry& index,
+                                       const trace::Mesh& mesh, std::uint64_t rank) {
+  const auto held = layout::held_at(index, mesh, layout::coordinates_of(mesh, rank));
+  if (!held) throw base::internal_error("rank ", rank, " holds no part of its index");
+  std::vector<std::int64_t> numbers(held->dataset_shape()[0]);
+  if (numbers.empty()) return numbers;
+  ShardReader reader(source, index, rank, *held);
+  std::vector<std::byte> bits;
+  reader.read_bits(tensor::whole(held->shape), bits);
+  tensor::decode_integers(index.dtype, bits, numbers);
+  return numbers;
+}
+
+}  // namespace
+
+layout::Plan resolved_plan(const trace::Source& source, const trace::TensorEntry& entry) {
+  const trace::Mesh& mesh = source.manifest().meshes.at(entry.mesh);
+  const trace::Rows* rows = rows_of(entry);
+  if (rows == nullptr) return layout::plan_layout(entry, mesh);
+  const trace::TensorEntry& index = index_entry(source, layout::index_key(entry.key, rows->index));
+  try {
+    return layout::plan_layout(
+        entry, mesh, [&](std::uint64_t rank) { return rank_numbers(source, index, mesh, rank); });
+  } catch (const base::Error& error) {
+    throw error.in(base::concat(source.path(), ": ", to_string(entry.key)));
+  }
+}
+
+ShardReader::ShardReader(const trace::Source& source, const trace::TensorEntry& entry,
+                         std::uint64_t rank, const layout::Holding& held, Between between)
+    : source_(&source),
+      entry_(&entry),
+      rank_(rank),
+      between_(between),
+      array_(held.shape),
+      range_(held.range) {
+  if (const auto problem = source.rank_problem(rank)) throw base::input_error(*problem);
+  const std::string path = dataset_path(entry.key);
+  dataset_ = source.open(rank, path);
+  const trace::DatasetFacts& facts = dataset_->facts();
+  const tensor::Shape shape = held.dataset_shape();
+  if (facts.dtype != entry.dtype || facts.shape != shape) {
+    throw base::input_error(
+        source.rank_file(rank), ": ", path, ": dataset is ", tensor::to_string(facts.shape), " ",
+        tensor::dtype_short_name(facts.dtype), ", the manifest's placement gives rank ", rank, " ",
+        tensor::to_string(shape), " ", tensor::dtype_short_name(entry.dtype),
+        "; give its layout with --layout, or correct it in the collector and dump again");
+  }
+  close_if_wanted();
+}
+
+void ShardReader::close_if_wanted() {
+  if (between_ == Between::kClose) dataset_.reset();
+}
+
+void ShardReader::read_bits(const tensor::Box& box, std::vector<std::byte>& bits) {
+  bits.resize(tensor::volume(box) * tensor::element_bytes(entry_->dtype));
+  if (!dataset_) dataset_ = source_->open(rank_, dataset_path(entry_->key));
+  if (range_) {
+    bytes_read_ += read_flat_box(*dataset_, array_, *range_, box, bits);
+  } else {
+    dataset_->read(box, bits);
+    bytes_read_ += bits.size();
+  }
+  close_if_wanted();
+}
+
+void ShardReader::decode(std::span<const std::byte> bits, std::span<double> out) const {
+  measure::decode({bits, entry_->dtype, entry_->scale}, out);
+}
+
+}  // namespace ttrace::measure

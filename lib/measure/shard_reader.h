@@ -1,0 +1,66 @@
+// Elements as a shard has them: the bits, and what makes numbers of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "layout/holding.h"
+#include "layout/plan.h"
+#include "tensor/dtype.h"
+#include "trace/source.h"
+
+namespace ttrace::measure {
+
+struct StoredValues {
+  std::span<const std::byte> bits;
+  tensor::DType dtype = tensor::DType::kFloat32;
+  double scale = 1;  // logical value = stored value × scale
+};
+
+// `out`: as many numbers as there are elements.
+void decode(const StoredValues& values, std::span<double> out);
+
+// The layout of a tensor of an open trace, index tensors read.
+
+// Throws an input error if the placements contradict themselves, or if an index that they name
+// cannot be read or names rows that do not fit.
+layout::Plan resolved_plan(const trace::Source& source, const trace::TensorEntry& entry);
+
+// A rank's shard as numbers: opened, checked against the manifest, read and decoded.
+
+enum class Between { kKeepOpen, kClose };  // what happens to the dataset between two reads
+
+class ShardReader {
+ public:
+  // Opens the dataset of `entry` on `rank` and throws an input error with file, path and both
+  // shapes if it is not what `held` says, of the entry's dtype.
+  ShardReader(const trace::Source& source, const trace::TensorEntry& entry, std::uint64_t rank,
+              const layout::Holding& held, Between between = Between::kKeepOpen);
+
+  std::uint64_t rank() const { return rank_; }
+  std::uint64_t bytes_read() const { return bytes_read_; }
+
+  // The stored bits of `box`, in coordinates of the rank's array and within what it holds. The
+  // caller's buffer, because a block of many replicas has many readers and needs few buffers.
+  void read_bits(const tensor::Box& box, std::vector<std::byte>& bits);
+
+  // Decodes bits into logical values: stored value × scale.
+  void decode(std::span<const std::byte> bits, std::span<double> out) const;
+
+ private:
+  void close_if_wanted();
+
+  const trace::Source* source_;
+  const trace::TensorEntry* entry_;
+  std::uint64_t rank_;
+  Between between_;
+  tensor::Shape array_;
+  std::optional<layout::Range> range_;
+  std::unique_ptr<trace::Dataset> dataset_;
+  std::uint64_t bytes_read_ = 0;
+};
+
+}  // namespace ttrace::measure

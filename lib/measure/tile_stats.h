@@ -1,0 +1,56 @@
+// What is known of the difference between a reference and a candidate over a set of elements. A
+// value that merges: folding the same parts in the same order gives the same bits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tensor/box.h"
+
+namespace ttrace::measure {
+
+// Extreme difference and where it is, in coordinates of the logical tensor.
+struct Extreme {
+  double difference = 0;  // |C - R|
+  double reference = 0;
+  double candidate = 0;
+  tensor::Shape at;
+};
+
+struct TileStats {
+  std::uint64_t elements = 0;  // pairs seen
+  std::uint64_t finite = 0;    // pairs with both values finite: those in the sums
+  double sum_d2 = 0;           // Σ (C - R)²
+  double sum_d = 0;            // Σ (C - R)
+  double sum_r2 = 0;           // Σ R²
+  double sum_c2 = 0;           // Σ C²
+  double sum_rc = 0;           // Σ R·C
+  std::uint64_t unequal = 0;   // pairs that are not equal (NaN equals NaN)
+  std::uint64_t nonfinite_reference = 0;
+  std::uint64_t nonfinite_candidate = 0;
+  std::uint64_t nonfinite_equal = 0;      // same class on both sides: NaN, +inf or -inf
+  std::uint64_t nonfinite_different = 0;  // non-finite on a side, and not the same on the other
+  std::optional<Extreme> largest;         // among finite pairs with a difference, the first largest
+  std::optional<tensor::Shape> first_nonfinite_difference;
+
+  // Appends `later`, whose elements come after these.
+  void merge(const TileStats& later);
+};
+
+// ‖C - R‖: at least max |C - R|, also where the squares underflow.
+double difference_norm(const TileStats& stats);
+double reference_norm(const TileStats& stats);
+double candidate_norm(const TileStats& stats);
+
+// k of the least-squares fit C ≈ k·R, and ‖C - k·R‖; nothing if the reference is zero.
+struct ScaleFit {
+  double scale = 0;
+  double residual_norm = 0;
+};
+std::optional<ScaleFit> fit_scale(const TileStats& stats);
+
+// ⟨C, R⟩ / (‖C‖·‖R‖), or nothing if either is zero.
+std::optional<double> cosine(const TileStats& stats);
+
+}  // namespace ttrace::measure

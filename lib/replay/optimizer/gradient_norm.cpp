@@ -1,0 +1,208 @@
+#include "replay/optimizer/gradient_norm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "base/text.h"
+#include "judge/replay_rule.h"
+#include "measure/box_stats.h"
+
+namespace ttrace::replay {
+namespace {
+
+using comparison::Result;
+using judge::Outcome;
+using trace::Kind;
+
+// When main gradients were recorded: clipped ones make the norm that they had before.
+enum class Taken { kBeforeClipping, kAfterClipping };
+
+std::optional<double> clip_norm(const trace::Manifest& manifest, std::uint64_t step) {
+  for (const trace::OptimizerGroup& group : manifest.optimizer) {
+    if (group.step != step) continue;
+    const auto found = group.numbers.find("clip_norm");
+    if (found != group.numbers.end() && found->second > 0) return found->second;
+  }
+  return std::nullopt;
+}
+
+// What the gradient norm should be, by main gradients of norm `own`; nothing if `recorded` was not
+// clipped to `clip`. Clipping multiplies by clip / (norm + 1e-6), as measure::clip_coefficient.
+std::optional<double> implied_norm(double own, double recorded, Taken taken,
+                                   const std::optional<double>& clip) {
+  if (taken == Taken::kBeforeClipping) return own;
+  if (!clip || recorded + 1e-6 <= *clip) return std::nullopt;
+  return own * (recorded + 1e-6) / *clip;
+}
+
+double allowed(double rounding, double norm) {
+  return std::min(rounding, judge::kMostNormRounding) * norm;
+}
+
+// The manners in which the recorded norm follows from the run's main gradients.
+std::vector<Taken> manners(double recorded, const MainGradientNorm& own,
+                           const std::optional<double>& clip) {
+  std::vector<Taken> found;
+  for (const Taken taken : {Taken::kBeforeClipping, Taken::kAfterClipping}) {
+    const auto implied = implied_norm(own.norm, recorded, taken, clip);
+    if (implied && std::abs(*implied - recorded) <= allowed(own.rounding, recorded)) {
+      found.push_back(taken);
+    }
+  }
+  return found;
+}
+
+struct Norms {
+  double implied = 0;
+  double recorded = 0;
+  double reference = 0;
+  double allowed = 0;
+};
+
+// Puts the norm that the main gradients make in the place of the reference's.
+void adopt(const Norms& norms, Result& result) {
+  comparison::Comparison& comparison = *result.comparison;
+  comparison::Replay replay;
+  replay.of = "grad_norm";
+  replay.bound_norm = norms.allowed;
+  replay.reference_difference_norm = std::abs(norms.recorded - norms.reference);
+  replay.reference_norm = norms.reference;
+  comparison.replay = replay;
+  comparison.noise.reset();
+  comparison.slices = {};
+  comparison.own_rounding.clear();
+  const tensor::Box box = tensor::whole(result.shape);
+  measure::Measurement& measurement = comparison.measurement;
+  measurement.total = measure::slab_stats(box, {&norms.implied, 1}, {&norms.recorded, 1});
+  for (measure::BlockStats& block : measurement.blocks) block.stats = measurement.total;
+  judge::Tolerance& judged_by = comparison.tolerance;
+  const double epsilon = judged_by.epsilon;
+  judged_by = {};
+  judged_by.rule = judge::Rule::kReplay;
+  judged_by.epsilon = epsilon;
+  judged_by.multiplier = 1;
+  judged_by.unit_norm = norms.allowed;
+  judged_by.formula = "replay from the main gradients";
+}
+
+// Gradients that were clipped have the norm that they were clipped to, whatever it was before: the
+// recorded one stays compared with the reference's, and both may have lost digits.
+void allow_rounding(double lost, bool gradients_match, const Norms& norms, Result& result) {
+  judge::Tolerance& judged_by = result.comparison->tolerance;
+  const double apart = std::abs(norms.recorded - norms.reference);
+  if (result.outcome != Outcome::kDiverged || !gradients_match) return;
+  if (!(apart <= judged_by.allowed_norm() + lost)) return;
+  judge::allow_own_rounding(lost, judged_by);
+  result.outcome = Outcome::kMatch;
+  result.reason.clear();
+}
+
+}  // namespace
+
+GradientNormJudge::GradientNormJudge(const trace::Source& reference, const trace::Source& candidate,
+                                     const std::vector<comparison::Pair>& pairs,
+                                     const std::vector<Result>& results) {
+  std::set<std::uint64_t> recorded;
+  std::set<std::uint64_t> incomplete;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const trace::TensorKey& key = pairs[i].key;
+    if (key.kind == Kind::kGradNorm && results[i].comparison) recorded.insert(key.step);
+    if (key.kind == Kind::kMainGrad && key.copy == 0 && pairs[i].candidate == nullptr) {
+      incomplete.insert(key.step);
+    }
+  }
+  MainGradientNorms references(
+      reference, squares_of_main_gradients(pairs, results, &comparison::Pair::reference));
+  MainGradientNorms candidates(
+      candidate, squares_of_main_gradients(pairs, results, &comparison::Pair::candidate));
+  for (const std::uint64_t step : recorded) {
+    if (incomplete.contains(step)) continue;
+    const Step of{references.of(step), candidates.of(step), clip_norm(reference.manifest(), step),
+                  clip_norm(candidate.manifest(), step)};
+    if (of.reference.problem.empty() && of.candidate.problem.empty()) steps_.emplace(step, of);
+  }
+}
+
+void GradientNormJudge::judge(const comparison::Pair& pair, bool gradients_match,
+                              Result& result) const {
+  if (pair.key.kind != Kind::kGradNorm || !result.comparison || result.exact) return;
+  measure::Measurement& measurement = result.comparison->measurement;
+  const measure::TileStats& stats = measurement.total;
+  if (stats.elements != 1 || stats.finite != 1) return;
+  const auto found = steps_.find(pair.key.step);
+  if (found == steps_.end()) return;
+
+  const Step& step = found->second;
+  const MainGradientNorm& own = step.candidate;
+  const double reference = std::sqrt(stats.sum_r2);
+  const double recorded = std::sqrt(stats.sum_c2);
+  const std::vector<Taken> known = manners(reference, step.reference, step.reference_clip);
+  Norms norms{0, recorded, reference, allowed(own.rounding, recorded)};
+  double off = std::numeric_limits<double>::infinity();
+  Taken taken = Taken::kBeforeClipping;
+  for (const Taken tried : known) {
+    const auto implied = implied_norm(own.norm, recorded, tried, step.candidate_clip);
+    if (!implied || !(std::abs(*implied - recorded) < off)) continue;
+    taken = tried;
+    norms.implied = *implied;
+    off = std::abs(*implied - recorded);
+  }
+  if (std::isinf(off)) return;
+
+  const std::string implied_words =
+      base::concat("the run's own main gradients make ", base::short_number(norms.implied));
+  // Every rank takes the norm of the same sums, so what adding them up loses is the same for all:
+  // the ordinary tolerance judges how far apart they may be.
+  const bool in_conflict = result.outcome == Outcome::kReplicaConflict ||
+                           measurement.replicas.distance_norm > norms.allowed;
+  if (measurement.replicas_differ && in_conflict) {
+    adopt(norms, result);
+    result.outcome = Outcome::kReplicaConflict;
+    result.reason = base::concat("ranks recorded different gradient norms; ", implied_words);
+    return;
+  }
+  if (off <= norms.allowed) {
+    if (taken == Taken::kAfterClipping) {
+      const double lost = norms.allowed + allowed(step.reference.rounding, reference);
+      allow_rounding(lost, gradients_match, norms, result);
+      return;
+    }
+    if (result.outcome == Outcome::kDiverged && !gradients_match) return;
+    adopt(norms, result);
+    result.outcome = Outcome::kMatch;
+    result.reason.clear();
+    return;
+  }
+  adopt(norms, result);
+  if (off <= own.rounding * recorded) {
+    result.outcome = Outcome::kNotJudged;
+    result.reason = base::concat(
+        implied_words, ", and adding up as many squares in single precision may lose that much");
+    return;
+  }
+  result.outcome = Outcome::kDiverged;
+  result.reason = base::concat("does not follow from its main gradients: ", implied_words);
+}
+
+void judge_gradient_norms(const trace::Source& reference, const trace::Source& candidate,
+                          const std::vector<comparison::Pair>& pairs,
+                          std::vector<Result>& results) {
+  std::map<std::uint64_t, bool> gradients_match;
+  bool any = false;
+  for (const Result& result : results) {
+    any = any || (result.key.kind == Kind::kGradNorm && result.comparison);
+    if (result.key.kind != Kind::kMainGrad) continue;
+    bool& match = gradients_match.try_emplace(result.key.step, true).first->second;
+    match = match && !judge::is_bad(result.outcome);
+  }
+  if (!any) return;
+  const GradientNormJudge judge(reference, candidate, pairs, results);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    judge.judge(pairs[i], gradients_match[pairs[i].key.step], results[i]);
+  }
+}
+
+}  // namespace ttrace::replay

@@ -1,0 +1,123 @@
+#include "replay/optimizer/unplayed_updates.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "measure/measure.h"
+#include "replay/optimizer/settings.h"
+
+namespace ttrace::replay {
+namespace {
+
+using comparison::Result;
+using judge::Outcome;
+using trace::Kind;
+
+constexpr double kMostSteps = 2;       // of the reference's, that matching inputs permit
+constexpr double kShortestStep = 0.5;  // of the reference's
+
+// Whose step was bad from the start: the gradient norm or something of the parameter's own.
+class BadInputs {
+ public:
+  explicit BadInputs(const std::vector<Result>& results) {
+    for (const Result& result : results) {
+      if (!judge::is_bad(result.outcome)) continue;
+      switch (result.key.kind) {
+        case Kind::kGradNorm:
+          norms_.insert(result.key.step);
+          break;
+        case Kind::kParam:
+        case Kind::kMainGrad:
+          parameters_.emplace(result.key.step, result.key.name);
+          break;
+        case Kind::kOptimizerState:
+          parameters_.emplace(result.key.step,
+                              result.key.name.substr(0, result.key.name.rfind('.')));
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+  bool any_of(const trace::TensorKey& update) const {
+    return norms_.contains(update.step) || parameters_.contains({update.step, update.name});
+  }
+
+ private:
+  std::set<std::uint64_t> norms_;
+  std::set<std::pair<std::uint64_t, std::string>> parameters_;
+};
+
+// ‖after - before‖, or nothing where the parameter before the step was not recorded.
+std::optional<double> step_length(const trace::Source& source, const OptimizerIndex& index,
+                                  const layout::ViewPtr& after) {
+  bool complete = true;
+  const layout::ViewPtr before = layout::with_entries(after, [&](const trace::TensorEntry& entry) {
+    trace::TensorKey key = entry.key;
+    key.kind = Kind::kParam;
+    const trace::TensorEntry* parameter = index.tensor(key);
+    complete = complete && parameter != nullptr && parameter->shape == entry.shape;
+    return complete ? *parameter : entry;
+  });
+  if (!complete) return std::nullopt;
+  const measure::Measurement moved = measure::measure({&source, before}, {&source, after}, nullptr);
+  if (moved.total.nonfinite_different > 0) return std::nullopt;
+  return measure::difference_norm(moved.total);
+}
+
+bool is_unplayed(const Result& result) {
+  return result.key.kind == Kind::kParamAfterStep && result.outcome == Outcome::kDiverged &&
+         result.comparison && !result.comparison->replay && !result.exact &&
+         result.comparison->measurement.total.nonfinite_different == 0;
+}
+
+}  // namespace
+
+void judge_unplayed_updates(const trace::Source& reference, const trace::Source& candidate,
+                            const std::vector<comparison::Pair>& pairs, unsigned threads,
+                            std::vector<Result>& results) {
+  const BadInputs bad(results);
+  std::vector<std::size_t> updates;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (is_unplayed(results[i]) && !bad.any_of(results[i].key)) updates.push_back(i);
+  }
+  if (updates.empty()) return;
+  const OptimizerIndex references(reference.manifest());
+  const OptimizerIndex candidates(candidate.manifest());
+  base::parallel_for(updates.size(), threads, [&](std::size_t u) {
+    const comparison::Pair& pair = pairs[updates[u]];
+    Result& result = results[updates[u]];
+    std::optional<double> meant;
+    std::optional<double> taken;
+    try {
+      meant = step_length(reference, references, pair.reference);
+      taken = step_length(candidate, candidates, pair.candidate);
+    } catch (const base::Error& error) {
+      if (error.kind() != base::ErrorKind::kInput) throw;
+    }
+    if (!meant || !taken) return;
+    const double off = measure::difference_norm(result.comparison->measurement.total);
+    const double allowed = result.comparison->tolerance.allowed_norm();
+    const std::string words =
+        base::concat("; its optimizer cannot be replayed, what it was updated from is good, it is ",
+                     base::short_number(off), " off, and the reference's step moves it by ",
+                     base::short_number(*meant));
+    if (off > allowed + kMostSteps * *meant || *taken < kShortestStep * *meant) {
+      result.reason =
+          base::concat(*taken == 0 ? std::string("did not move")
+                                   : base::concat("moved by ", base::short_number(*taken)),
+                       words);
+      return;
+    }
+    result.outcome = Outcome::kNotJudged;
+    result.reason = base::concat("may be rounding alone", words);
+  });
+}
+
+}  // namespace ttrace::replay

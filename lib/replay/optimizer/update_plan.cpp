@@ -1,0 +1,260 @@
+#include "replay/optimizer/update_plan.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+
+namespace ttrace::replay {
+
+using measure::unit_roundoff;
+using tensor::DType;
+
+std::optional<measure::Rounding> update_rounding(const measure::Hyperparameters& hyperparameters,
+                                                 const UpdateEntries& entries, bool clipped) {
+  std::vector<const trace::TensorEntry*> all = entries.states;
+  all.insert(all.end(), {entries.after, entries.parameter});
+  if (entries.gradient != nullptr) all.push_back(entries.gradient);
+  for (const trace::TensorEntry* entry : all) {
+    if (!unit_roundoff(entry->dtype)) return std::nullopt;
+    if (entry->computed_in && !unit_roundoff(*entry->computed_in)) return std::nullopt;
+  }
+  const auto coarser = [](DType a, DType b) {
+    return *unit_roundoff(a) < *unit_roundoff(b) ? b : a;
+  };
+
+  measure::Rounding rounding;
+  const bool is_main = entries.parameter->key.kind == trace::Kind::kOptimizerState;
+  const DType parameter = entries.parameter->dtype;
+  DType working = parameter;
+  if (!is_main && !entries.states.empty()) {
+    working = entries.states.front()->dtype;
+    for (const trace::TensorEntry* state : entries.states) working = coarser(working, state->dtype);
+    if (*unit_roundoff(working) < *unit_roundoff(parameter)) {
+      rounding.parameter = *unit_roundoff(parameter);
+    } else {
+      working = coarser(working, parameter);
+    }
+  }
+  const bool sixteen_bits = *unit_roundoff(parameter) > *unit_roundoff(DType::kFloat32);
+  if (!is_main && entries.states.empty() && sixteen_bits && hyperparameters.updates > 1) {
+    // A finer copy may exist, and nothing tells of it.
+    rounding.parameter = *unit_roundoff(parameter);
+  }
+  // A step in bf16 marks all that it makes as computed in bf16. Its optimizer works in the type of
+  // the parameters all the same, unless these are coarser than they are stored themselves.
+  const auto& coarse = entries.parameter->computed_in;
+  if (coarse && entries.after->computed_in) working = coarser(working, *coarse);
+  const bool adam = hyperparameters.algorithm == measure::Algorithm::kAdam ||
+                    hyperparameters.algorithm == measure::Algorithm::kAdamW;
+  if (adam && working == DType::kFloat16) return std::nullopt;
+
+  // The replay itself rounds as binary64 does.
+  rounding.working = *unit_roundoff(working) + *unit_roundoff(DType::kFloat64);
+  rounding.smallest = measure::smallest_rounding(working);
+  rounding.largest = measure::largest_finite(working);
+  const double stored = *unit_roundoff(entries.after->dtype);
+  if (stored > *unit_roundoff(working)) {
+    rounding.stored = stored;
+    rounding.stored_smallest = measure::smallest_rounding(entries.after->dtype);
+  }
+  // Norm + 1e-6, the quotient and the product are rounded; one to spare for the recorded norm.
+  if (clipped && entries.gradient != nullptr) {
+    rounding.gradient = 4 * *unit_roundoff(entries.gradient->dtype);
+  }
+  return rounding;
+}
+
+namespace {
+
+using measure::Algorithm;
+using measure::Hyperparameters;
+using trace::TensorEntry;
+
+// Operands besides the updated parameter, in the order of Leaf::operands.
+enum Operand { kParameter, kGradient, kMomentumBuffer, kExpAvg, kExpAvgSq, kMaxExpAvgSq };
+constexpr std::size_t kOperands = 6;
+
+struct StateRule {
+  Operand operand;
+  const char* name;
+  bool wanted;
+};
+
+std::array<StateRule, 4> states_of(const Hyperparameters& h) {
+  const bool adam = h.algorithm == Algorithm::kAdam || h.algorithm == Algorithm::kAdamW;
+  return {{{kMomentumBuffer, "momentum_buffer", h.algorithm == Algorithm::kSgd && h.momentum != 0},
+           {kExpAvg, "exp_avg", adam},
+           {kExpAvgSq, "exp_avg_sq", adam},
+           {kMaxExpAvgSq, "max_exp_avg_sq", adam && h.amsgrad}}};
+}
+
+bool adds_up(const layout::View& view) {
+  if (std::holds_alternative<layout::Sum>(view.how)) return true;
+  if (const auto* mosaic = std::get_if<layout::Mosaic>(&view.how)) {
+    return std::any_of(mosaic->tiles.begin(), mosaic->tiles.end(),
+                       [](const auto& tile) { return adds_up(*tile.source); });
+  }
+  if (const auto* transposed = std::get_if<layout::Transposed>(&view.how)) {
+    return adds_up(*transposed->source);
+  }
+  return false;
+}
+
+bool is_partial(const TensorEntry& entry, const trace::Manifest& manifest) {
+  for (const trace::MeshAxis& axis : manifest.meshes.at(entry.mesh).axes) {
+    const auto placement = entry.placements.find(axis.name);
+    if (axis.size > 1 && placement != entry.placements.end() &&
+        std::holds_alternative<trace::Partial>(placement->second)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+// How one stored tensor was updated.
+struct UpdatePlanner::Leaf {
+  std::array<const TensorEntry*, kOperands> operands{};
+  measure::UpdateStep step;
+  std::string difference;
+  std::string problem;
+
+  bool alike(const Leaf& other) const {
+    for (std::size_t i = 0; i < kOperands; ++i) {
+      if ((operands[i] == nullptr) != (other.operands[i] == nullptr)) return false;
+    }
+    const Hyperparameters& a = step.hyperparameters;
+    const Hyperparameters& b = other.step.hyperparameters;
+    return a.algorithm == b.algorithm && a.updates == b.updates &&
+           measure::first_difference(a, b).empty() && step.rounding == other.step.rounding &&
+           step.clip == other.step.clip;
+  }
+};
+
+UpdatePlanner::UpdatePlanner(const trace::Source& reference, const trace::Source& candidate,
+                             Clipping& clipping)
+    : candidate_(candidate),
+      references_(reference.manifest()),
+      candidates_(candidate.manifest()),
+      clipping_(clipping) {}
+
+std::optional<Hyperparameters> UpdatePlanner::reference_of(const comparison::Pair& pair) const {
+  const trace::TensorKey& key = layout::stored_in(*pair.reference).front()->key;
+  const OptimizerIndex::Found found = references_.find(key.step, key.name);
+  if (found.group == nullptr || found.twice) return std::nullopt;
+  return measure::read_hyperparameters(*found.group).values;
+}
+
+UpdatePlanner::Leaf UpdatePlanner::leaf_of(const TensorEntry& after,
+                                           const std::optional<Hyperparameters>& reference) const {
+  Leaf leaf;
+  const auto fail = [&leaf](std::string why) {
+    leaf.problem = std::move(why);
+    return leaf;
+  };
+  trace::TensorKey key = after.key;
+  if (!candidates_.knows_step(key.step)) return fail("the manifest has no optimizer entry");
+  key.kind = trace::Kind::kParam;
+  const TensorEntry* parameter = candidates_.tensor(key);
+  if (parameter == nullptr) return fail("the parameter before the step was not recorded");
+  key.kind = trace::Kind::kMainGrad;
+  const TensorEntry* gradient = candidates_.tensor(key);
+  const OptimizerIndex::Found found = candidates_.find(key.step, key.name);
+  if (found.twice) return fail("the parameter is in two parameter groups");
+
+  Hyperparameters& h = leaf.step.hyperparameters;
+  if (found.group == nullptr) {
+    if (gradient != nullptr) return fail("no parameter group of the manifest has the parameter");
+    if (reference) return fail("only the reference has the parameter in a parameter group");
+  } else {
+    measure::ReadHyperparameters read = measure::read_hyperparameters(*found.group);
+    if (!read.values) return fail(std::move(read.problem));
+    if (gradient == nullptr) return fail("the main gradient was not recorded");
+    if (is_partial(*gradient, candidate_.manifest())) {
+      return fail("the main gradient was recorded before its reduction");
+    }
+    h = *read.values;
+    if (reference) leaf.difference = measure::first_difference(h, *reference);
+    if (!leaf.difference.empty()) h = *reference;
+    leaf.operands[kGradient] = gradient;
+  }
+  leaf.operands[kParameter] = parameter;
+
+  const TensorEntry* main = candidates_.state(key, "main_param");
+  if (main != nullptr && h.algorithm != Algorithm::kNone) leaf.operands[kParameter] = main;
+  std::size_t wanted = 0;
+  std::size_t there = 0;
+  for (const StateRule& rule : states_of(h)) {
+    if (!rule.wanted) continue;
+    ++wanted;
+    leaf.operands[rule.operand] = candidates_.state(key, rule.name);
+    there += leaf.operands[rule.operand] != nullptr ? 1 : 0;
+  }
+  if (there != wanted && (there != 0 || h.updates > 1)) {
+    return fail("the optimizer's state was not recorded");
+  }
+  for (const TensorEntry* operand : leaf.operands) {
+    if (operand == nullptr) continue;
+    if (operand->shape != after.shape) return fail("its gradient or state has another shape");
+  }
+
+  double clip = 1;
+  if (h.clip_norm) {
+    Clip found_clip = clipping_.of(key.step, *h.clip_norm);
+    if (!found_clip.problem.empty()) return fail(std::move(found_clip.problem));
+    clip = found_clip.factor;
+  }
+  leaf.step.clip = clip;
+  std::vector<const TensorEntry*> states;
+  for (std::size_t i = kMomentumBuffer; i < kOperands; ++i) {
+    if (leaf.operands[i] != nullptr) states.push_back(leaf.operands[i]);
+  }
+  const auto rounding = update_rounding(
+      h, {&after, leaf.operands[kParameter], leaf.operands[kGradient], states}, clip < 1);
+  if (!rounding) return fail("its precision is none that an optimizer is replayed in");
+  leaf.step.rounding = *rounding;
+  return leaf;
+}
+
+UpdatePlan UpdatePlanner::plan(const comparison::Pair& pair) const {
+  UpdatePlan plan;
+  if (adds_up(*pair.candidate)) {
+    plan.problem = "it is the sum of several tensors";
+    return plan;
+  }
+  const std::optional<Hyperparameters> reference = reference_of(pair);
+  std::map<const TensorEntry*, Leaf> leaves;
+  const std::vector<const TensorEntry*> stored = layout::stored_in(*pair.candidate);
+  for (const TensorEntry* after : stored) {
+    const Leaf& leaf = leaves.emplace(after, leaf_of(*after, reference)).first->second;
+    if (leaf.problem.empty() && !leaf.alike(leaves.at(stored.front()))) {
+      plan.problem = "its parts are updated in different ways";
+    } else {
+      plan.problem = leaf.problem;
+    }
+    if (!plan.problem.empty()) return plan;
+  }
+  const Leaf& first = leaves.at(stored.front());
+  plan.step = first.step;
+  plan.difference = first.difference;
+  plan.tensors.after = {&candidate_, pair.candidate};
+  // The same view over the parameters' gradients, over their states, ...
+  const auto over = [&](Operand operand) {
+    if (first.operands[operand] == nullptr) return measure::TensorRef{};
+    return measure::TensorRef(&candidate_,
+                              layout::with_entries(pair.candidate, [&](const TensorEntry& after) {
+                                return *leaves.at(&after).operands[operand];
+                              }));
+  };
+  plan.tensors.parameter = over(kParameter);
+  plan.tensors.gradient = over(kGradient);
+  plan.tensors.momentum_buffer = over(kMomentumBuffer);
+  plan.tensors.exp_avg = over(kExpAvg);
+  plan.tensors.exp_avg_sq = over(kExpAvgSq);
+  plan.tensors.max_exp_avg_sq = over(kMaxExpAvgSq);
+  return plan;
+}
+
+}  // namespace ttrace::replay

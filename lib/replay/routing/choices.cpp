@@ -1,0 +1,142 @@
+#include "replay/routing/choices.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <numeric>
+
+#include "base/error.h"
+#include "measure/tensor_reader.h"
+#include "tensor/box.h"
+
+namespace ttrace::replay {
+namespace {
+
+bool says_else(double reference, double candidate, Spelling spelling) {
+  if (spelling == Spelling::kMap) return (reference != 0) != (candidate != 0);
+  return reference != candidate;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> flipped_tokens(const Decision& decision) {
+  const auto reader = [](const measure::TensorRef& tensor) {
+    return tensor.open(measure::Replicas::kFirstOnly);
+  };
+  const auto reference = reader(decision.reference);
+  const auto candidate = reader(decision.candidate);
+  const tensor::Box all = tensor::whole(decision.reference.view->shape);
+  std::vector<std::uint64_t> tokens;
+  if (decision.tokens == 0 || tensor::volume(all) == 0) return tokens;
+  const std::uint64_t length = tensor::volume(all) / decision.tokens;
+  std::vector<double> r;
+  std::vector<double> c;
+  std::uint64_t at = 0;  // slabs follow each other in row-major order
+  tensor::for_each_slab(all, measure::kBandElements, [&](const tensor::Box& slab) {
+    r.resize(tensor::volume(slab));
+    c.resize(r.size());
+    reference->read(slab, r);
+    candidate->read(slab, c);
+    for (std::size_t i = 0; i < r.size(); ++i) {
+      if (!says_else(r[i], c[i], decision.spelling)) continue;
+      const std::uint64_t token = (at + i) / length;
+      if (tokens.empty() || tokens.back() != token) tokens.push_back(token);
+    }
+    at += r.size();
+  });
+  return tokens;
+}
+
+std::optional<std::vector<std::uint64_t>> experts_of(std::span<const double> row, Spelling spelling,
+                                                     std::uint64_t experts) {
+  std::vector<std::uint64_t> chosen;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (spelling == Spelling::kMap) {
+      if (row[i] != 0) chosen.push_back(i);
+    } else {
+      if (!(row[i] >= 0 && row[i] < static_cast<double>(experts))) return std::nullopt;
+      chosen.push_back(static_cast<std::uint64_t>(row[i]));
+    }
+  }
+  std::sort(chosen.begin(), chosen.end());
+  if (std::adjacent_find(chosen.begin(), chosen.end()) != chosen.end()) return std::nullopt;
+  if (!chosen.empty() && chosen.back() >= experts) return std::nullopt;
+  return chosen;
+}
+
+std::optional<Moved> moved(std::span<const double> reference, std::span<const double> candidate,
+                           Spelling spelling, std::uint64_t experts) {
+  const auto before = experts_of(reference, spelling, experts);
+  const auto after = experts_of(candidate, spelling, experts);
+  if (!before || !after || before->size() != after->size()) return std::nullopt;
+  Moved result;
+  std::set_difference(before->begin(), before->end(), after->begin(), after->end(),
+                      std::back_inserter(result.left));
+  std::set_difference(after->begin(), after->end(), before->begin(), before->end(),
+                      std::back_inserter(result.joined));
+  if (!result.left.empty() || spelling == Spelling::kMap) return result;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    if (reference[i] == candidate[i]) continue;
+    result.left.push_back(static_cast<std::uint64_t>(reference[i]));
+    result.joined.push_back(static_cast<std::uint64_t>(candidate[i]));
+  }
+  return result;
+}
+
+namespace {
+
+struct Choice {
+  tensor::Box whole;
+  std::vector<double> experts;
+};
+
+class ChoiceReader : public measure::TensorReader {
+ public:
+  explicit ChoiceReader(std::shared_ptr<const Choice> choice) : choice_(std::move(choice)) {}
+
+  void read(const tensor::Box& box, std::span<double> out) override {
+    tensor::copy_common(choice_->whole, std::as_bytes(std::span(choice_->experts)), box,
+                        std::as_writable_bytes(out), sizeof(double));
+  }
+  void read_integers(const tensor::Box&, std::span<std::int64_t>) override {
+    throw base::internal_error("an implied choice is read as numbers");
+  }
+  std::vector<measure::Region> regions() const override { return {{{choice_->whole}, {}, ""}}; }
+  std::optional<measure::Place> locate(const tensor::Shape&) const override { return std::nullopt; }
+  void for_each_check(const measure::VisitCheck&) const override {}
+  std::uint64_t bytes_read() const override { return 0; }
+
+ private:
+  std::shared_ptr<const Choice> choice_;
+};
+
+}  // namespace
+
+measure::TensorRef implied_choice(const measure::TensorRef& of, Scores& scores,
+                                  std::uint64_t tokens, std::uint64_t experts, std::uint64_t chosen,
+                                  Order order) {
+  const auto choice = std::make_shared<Choice>();
+  choice->whole = tensor::whole({tokens, chosen});
+  choice->experts.reserve(tokens * chosen);
+  std::vector<double> row(experts);
+  std::vector<std::uint64_t> best(experts);
+  for (std::uint64_t token = 0; token < tokens; ++token) {
+    for (std::uint64_t e = 0; e < experts; ++e) row[e] = scores.of(token, e).value;
+    std::iota(best.begin(), best.end(), 0);
+    const auto stop = best.begin() + static_cast<std::ptrdiff_t>(chosen);
+    std::partial_sort(best.begin(), stop, best.end(), [&row](std::uint64_t a, std::uint64_t b) {
+      if (row[a] > row[b] || row[b] > row[a]) return row[a] > row[b];
+      return a < b;
+    });
+    if (order == Order::kByNumber) std::sort(best.begin(), stop);
+    choice->experts.insert(choice->experts.end(), best.begin(), stop);
+  }
+  layout::View view = *of.view;
+  view.dtype = tensor::DType::kInt64;
+  view.shape = choice->whole.extent;
+  measure::TensorRef made(of.source, std::make_shared<const layout::View>(std::move(view)));
+  made.opener = [choice](measure::Replicas) { return std::make_unique<ChoiceReader>(choice); };
+  return made;
+}
+
+}  // namespace ttrace::replay

@@ -1,0 +1,307 @@
+#include "replay/routing/routing_flips.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "comparison/judge_pairs.h"
+#include "judge/fallback_rule.h"
+#include "replay/routing/explain_flips.h"
+#include "replay/routing/routers.h"
+#include "replay/routing/routing_reach.h"
+#include "replay/routing/scores.h"
+
+namespace ttrace::replay {
+namespace {
+
+using base::concat;
+using comparison::Result;
+using judge::Outcome;
+using trace::Kind;
+
+// Whether both hold the same numbers, element by element.
+bool same_numbers(const measure::TensorRef& a, const measure::TensorRef& b) {
+  if (a.view->shape != b.view->shape) return false;
+  const auto reader_a = a.open(measure::Replicas::kFirstOnly);
+  const auto reader_b = b.open(measure::Replicas::kFirstOnly);
+  bool same = true;
+  std::vector<double> values_a;
+  std::vector<double> values_b;
+  tensor::for_each_slab(tensor::whole(a.view->shape), measure::kBandElements,
+                        [&](const tensor::Box& slab) {
+                          if (!same) return;
+                          values_a.resize(tensor::volume(slab));
+                          values_b.resize(values_a.size());
+                          reader_a->read(slab, values_a);
+                          reader_b->read(slab, values_b);
+                          same = values_a == values_b;
+                        });
+  return same;
+}
+
+class RoutingFlips {
+ public:
+  RoutingFlips(const RoutingInput& input, comparison::CompareReport& out)
+      : input_(input),
+        out_(out),
+        routers_(input.reference, input.candidate, input.pairs, out.results),
+        mixed_(input.pairs.size(), false) {}
+
+  void run() {
+    for (const std::size_t i : input_.flow.topological_order) {
+      try {
+        if (const auto router = routers_.router_at(i)) judge(i, *router);
+      } catch (const base::Error& error) {
+        if (error.kind() != base::ErrorKind::kInput) throw;
+        // Readable a moment ago; without an explanation the divergence stands.
+      }
+    }
+  }
+
+ private:
+  void judge(std::size_t i, const Router& router) {
+    bool judged = true;
+    bool follows = false;
+    bool checked = true;
+    for (const std::size_t source : router.judged_by) {
+      const Outcome outcome = out_.results[source].outcome;
+      if (outcome == Outcome::kAfterRoutingFlip) {
+        judged = false;
+      } else if (outcome == Outcome::kBelowNoiseFloor) {
+        checked = false;  // noise runs that flip many tokens make tolerances of any width
+      } else if (outcome != Outcome::kMatch) {
+        return;  // what it was given is in question, not the choice
+      }
+      follows = follows || mixed_[source];
+    }
+    const Explanation explanation =
+        explain_flips(router.decision, router.flipped, *router.reference, *router.candidate,
+                      follows ? Noise::kUneven : Noise::kEven);
+    if (!checked && !explanation.scores_agree()) return;
+    // What was not recorded may have been made otherwise (a bias, groups of experts).
+    if (router.implied && !explanation.explained()) return;
+    comparison::RouterFlips flips;
+    flips.key = input_.pairs[i].key;
+    flips.tokens = router.decision.tokens;
+    flips.experts = router.decision.experts;
+    flips.flipped = router.flipped.size();
+    flips.unexplained = explanation.unexplained;
+    flips.scores = router.scores;
+    flips.noise = explanation.noise;
+    flips.largest_gap = explanation.largest_gap;
+    flips.follows = follows;
+    if (explanation.first) {
+      flips.first_unexplained = explanation.first->token;
+      flips.why = explanation.first->why;
+    }
+    out_.environment.bytes_read += router.reference->bytes_read() + router.candidate->bytes_read();
+    Result& result = out_.results[i];
+    const std::string words = describe_flips(flips);
+    const measure::TileStats& stats = result.comparison->measurement.total;
+    result.reason =
+        result.exact ? concat(stats.unequal, " of ", stats.elements, " differ; ", words) : words;
+    out_.routers.push_back(std::move(flips));
+    if (!explanation.explained()) {
+      result.outcome = Outcome::kDiverged;  // also of weights that match as a whole
+      return;
+    }
+    if (result.exact) {
+      result.outcome = judged ? Outcome::kRoutingFlip : Outcome::kAfterRoutingFlip;
+    }
+    excuse(i, router);
+  }
+
+  // Everything that diverged and depends on the flipped tokens.
+  void excuse(std::size_t router_node, const Router& router) {
+    measure::LeftOutRows& rows = left_out(input_.pairs[router_node].key, router.decision.tokens);
+    for (const std::uint64_t token : router.flipped) rows.add(token);
+    const RoutingReach reach = reach_of(input_.nodes, input_.flow, input_.modules, router_node);
+    std::vector<std::size_t> affected;
+    const std::string_view beside = module_around(input_.pairs[router_node].key.name);
+    const Counts counts = router.implied ? counts_of(router.decision) : Counts{};
+    for (const std::size_t i : reach.nodes) {
+      if (!reach.apart[i]) mixed_[i] = true;
+      if (router.implied && excuse_dispatch(i, beside, counts)) continue;
+      if (is_excusable(out_.results[i]) || follows_from_choice(i)) affected.push_back(i);
+    }
+    base::parallel_for(affected.size(), input_.threads,
+                       [&](std::size_t k) { excuse_one(affected[k], router_node, rows); });
+  }
+
+  // How many tokens each expert was given.
+  struct Counts {
+    std::vector<std::uint64_t> reference;
+    std::vector<std::uint64_t> candidate;
+  };
+
+  static Counts counts_of(const Decision& decision) {
+    const auto count = [&decision](const measure::TensorRef& choice) {
+      std::vector<std::uint64_t> counts(decision.experts, 0);
+      TokenRows rows(choice, decision.tokens);
+      for (std::uint64_t token = 0; token < decision.tokens; ++token) {
+        for (const double expert : rows.row(token)) ++counts[static_cast<std::size_t>(expert)];
+      }
+      return counts;
+    };
+    return {count(decision.reference), count(decision.candidate)};
+  }
+
+  // The values of an expert that was given other tokens: as many rows as the choices say, on either
+  // side, or none where no token went to it.
+  bool excuse_dispatch(std::size_t i, std::string_view beside, const Counts& counts) {
+    Result& result = out_.results[i];
+    const bool rows_differ = result.outcome == Outcome::kIncomparable;
+    if (!rows_differ && !judge::is_one_sided(result.outcome)) return false;
+    const auto expert = number_of_expert(result.key, beside);
+    if (!expert || *expert >= counts.reference.size()) return false;
+    const auto rows = [](const layout::ViewPtr& view) -> std::optional<std::uint64_t> {
+      if (view == nullptr) return 0;
+      return view->shape.empty() ? std::nullopt : std::optional(view->shape.front());
+    };
+    const bool of_tokens = is_of_tokens(result.key.kind);
+    const comparison::Pair& pair = input_.pairs[i];
+    const std::uint64_t before = counts.reference[*expert];
+    const std::uint64_t after = counts.candidate[*expert];
+    if (of_tokens ? rows(pair.reference) != before || rows(pair.candidate) != after
+                  : rows_differ || (before == 0) == (after == 0)) {
+      return false;
+    }
+    result.outcome = Outcome::kAfterRoutingFlip;
+    result.reason =
+        concat("expert ", *expert, " was given ", base::plural(after, "token"),
+               ", in the reference ", before, ": some went to other experts near a tie");
+    return true;
+  }
+
+  static bool is_of_tokens(Kind kind) {
+    return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradOutput ||
+           kind == Kind::kGradInput;
+  }
+
+  static std::string_view module_around(std::string_view name) {
+    const std::string_view module = trace::module_of_value(name);
+    const std::size_t dot = module.rfind('.');
+    return dot == std::string_view::npos ? std::string_view() : module.substr(0, dot + 1);
+  }
+
+  // 3 of "layers.0.mlp.experts.3.w1" beside a router within "layers.0.mlp.".
+  static std::optional<std::uint64_t> number_of_expert(const trace::TensorKey& key,
+                                                       std::string_view beside) {
+    if (beside.empty() || !key.name.starts_with(beside)) return std::nullopt;
+    return judge::layer_number(std::string_view(key.name).substr(beside.size()));
+  }
+
+  // The choice itself, as the experts were given it.
+  bool is_passed_on(std::size_t i, std::size_t router_node) const {
+    if (!out_.results[i].exact || !out_.results[router_node].exact) return false;
+    const comparison::Pair& given = input_.pairs[i];
+    const comparison::Pair& choice = input_.pairs[router_node];
+    try {
+      return same_numbers({&input_.reference, given.reference},
+                          {&input_.reference, choice.reference}) &&
+             same_numbers({&input_.candidate, given.candidate},
+                          {&input_.candidate, choice.candidate});
+    } catch (const base::Error& error) {
+      if (error.kind() != base::ErrorKind::kInput) throw;
+      return false;
+    }
+  }
+
+  // A choice that a router before this one left unjudged may be this one's.
+  bool follows_from_choice(std::size_t i) const {
+    return out_.results[i].exact && out_.results[i].outcome == Outcome::kAfterRoutingFlip;
+  }
+
+  static bool is_excusable(const Result& result) {
+    // Another expert's output is another number, not NaN.
+    return result.outcome == Outcome::kDiverged && result.comparison &&
+           !result.comparison->replay &&
+           result.comparison->measurement.total.nonfinite_different == 0;
+  }
+
+  // Rows of the tokens of a micro-batch that went elsewhere in any router so far.
+  measure::LeftOutRows& left_out(const trace::TensorKey& key, std::uint64_t tokens) {
+    return left_out_.try_emplace({key.step, key.microbatch, tokens}, measure::LeftOutRows(tokens))
+        .first->second;
+  }
+
+  void excuse_one(std::size_t i, std::size_t router_node, const measure::LeftOutRows& rows) {
+    Result& result = out_.results[i];
+    if (is_passed_on(i, router_node)) {
+      result.outcome = out_.results[router_node].outcome;
+      result.reason = concat("the choice of ", to_string(input_.pairs[router_node].key));
+      return;
+    }
+    if (result.outcome == Outcome::kAfterRoutingFlip) return;
+    const trace::TensorKey& key = result.key;
+    const bool in_rows = (key.kind == Kind::kInput || key.kind == Kind::kOutput) && !result.exact &&
+                         measure::row_dimensions(result.shape, rows.rows());
+    std::optional<Result> again;
+    if (in_rows) again = without(i, rows);
+    if (again && (again->outcome == Outcome::kMatch || !mixed_[i])) {
+      result = *std::move(again);
+      return;
+    }
+    result.outcome = Outcome::kAfterRoutingFlip;
+    result.reason = concat(result.reason, result.reason.empty() ? "" : "; ",
+                           "computed from tokens that went to other experts near a tie");
+  }
+
+  // The pair judged without those rows; nothing if it cannot be read any more.
+  std::optional<Result> without(std::size_t i, const measure::LeftOutRows& rows) const {
+    const comparison::Pair& pair = input_.pairs[i];
+    Result result = out_.results[i];
+    comparison::Comparison& comparison = *result.comparison;
+    try {
+      std::uint64_t noise_bytes = 0;
+      comparison.noise = input_.noise.of(input_.reference, pair, noise_bytes);
+      const measure::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
+      const std::uint64_t bytes = comparison.measurement.bytes_read + noise_bytes;
+      comparison.measurement = measure::measure({&input_.reference, pair.reference},
+                                                {&input_.candidate, pair.candidate}, grid, &rows);
+      comparison.measurement.bytes_read += bytes;
+    } catch (const base::Error& error) {
+      if (error.kind() != base::ErrorKind::kInput) throw;
+      return std::nullopt;
+    }
+    comparison.slices = {};
+    comparison::judge_parts(pair, input_.rules, input_.most_slices, result);
+    comparison.measurement.cells = {};
+    if (comparison.noise) comparison.noise->cells = {};
+    result.largest_rank.reset();
+    if (const auto& place = comparison.measurement.largest_place) {
+      result.largest_rank = place->rank;
+      result.largest_local = place->local;
+    }
+    const judge::Judgement judgement =
+        judge::judge(result.key.kind, comparison.measurement, comparison.tolerance, result.exact,
+                     comparison.slices);
+    result.outcome = judgement.outcome;
+    result.tokens_left_out = rows.count();
+    const std::string whose = concat("without the rows of ", base::plural(rows.count(), "token"),
+                                     " that went to other experts near a tie");
+    result.reason =
+        judgement.outcome == Outcome::kMatch
+            ? whose
+            : concat("also ", whose, judgement.reason.empty() ? "" : "; ", judgement.reason);
+    return result;
+  }
+
+  const RoutingInput& input_;
+  comparison::CompareReport& out_;
+  Routers routers_;
+  std::vector<bool> mixed_;  // of pair i: computed from flipped tokens among others
+  std::map<std::tuple<std::uint64_t, std::optional<std::uint64_t>, std::uint64_t>,
+           measure::LeftOutRows>
+      left_out_;
+};
+
+}  // namespace
+
+void explain_routing(const RoutingInput& input, comparison::CompareReport& out) {
+  RoutingFlips(input, out).run();
+}
+
+}  // namespace ttrace::replay

@@ -1,0 +1,160 @@
+#include "report/notes_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <ostream>
+
+#include "base/text.h"
+#include "replay/routing/explain_flips.h"
+
+namespace ttrace::report {
+namespace {
+
+using base::concat;
+using base::short_number;
+using judge::Outcome;
+
+constexpr std::size_t kMostRouters = 4;
+
+}  // namespace
+
+std::string left_out_words(const comparison::Result& result) {
+  if (result.tokens_left_out == 0) return "";
+  return concat("without the rows of ", base::plural(result.tokens_left_out, "token"),
+                " that went to other experts");
+}
+
+void write_routing(const comparison::CompareReport& report, bool all, std::ostream& out) {
+  if (report.routers.empty()) return;
+  std::uint64_t flipped = 0;
+  std::uint64_t unexplained = 0;
+  for (const comparison::RouterFlips& router : report.routers) {
+    flipped += router.flipped;
+    unexplained += router.unexplained;
+  }
+  const auto without = static_cast<std::uint64_t>(std::count_if(
+      report.results.begin(), report.results.end(), [](const comparison::Result& result) {
+        return result.tokens_left_out > 0 && result.outcome == Outcome::kMatch;
+      }));
+  out << "  routing: " << base::plural(flipped, "token") << " went to other experts in "
+      << base::plural(report.routers.size(), "router");
+  if (unexplained > 0) {
+    out << ", " << unexplained << " of them for no reason that rounding gives";
+  } else {
+    out << ", rounding explains them all, which is no bug by itself";
+  }
+  out << "; " << base::plural(without, "tensor") << " matched without their rows, "
+      << report.counts.at(Outcome::kAfterRoutingFlip) << " computed from them not judged\n";
+  std::size_t shown = 0;
+  for (const comparison::RouterFlips& router : report.routers) {
+    if (!all && shown == kMostRouters) break;
+    ++shown;
+    out << "    " << base::printable(to_string(router.key)) << ": "
+        << base::printable(replay::describe_flips(router)) << "\n";
+  }
+  if (shown < report.routers.size()) {
+    out << "    and " << report.routers.size() - shown << " more (--all)\n";
+  }
+}
+
+using base::concat;
+using base::short_number;
+
+double relative_to_truth(double error_norm, const measure::TruthErrors& errors) {
+  if (error_norm == 0) return 0;
+  if (!(errors.truth_norm > 0)) return std::numeric_limits<double>::infinity();
+  return error_norm / errors.truth_norm;
+}
+
+std::string truth_words(const comparison::TensorTruth& truth) {
+  const measure::TruthErrors& errors = truth.errors;
+  const auto relative = [&errors](double error) {
+    return short_number(relative_to_truth(error, errors));
+  };
+  if (errors.elements == 0) return "no element is finite in all three";
+  const std::string left_out =
+      errors.left_out == 0
+          ? ""
+          : concat("; ", base::plural(errors.left_out, "element"), " not finite left out");
+  if (errors.reference_error_norm == 0) {
+    return errors.candidate_error_norm == 0
+               ? concat("neither has an error", left_out)
+               : concat("the reference has no error, the candidate ",
+                        relative(errors.candidate_error_norm), " of the truth's norm", left_out);
+  }
+  const auto ratio = measure::error_ratio(errors);
+  if (!ratio) return concat("the squares of the errors overflow binary64", left_out);
+  return concat("error ", short_number(*ratio), " × that of the reference (",
+                relative(errors.candidate_error_norm), " against ",
+                relative(errors.reference_error_norm), " of the truth's norm, ",
+                dtype_short_name(truth.dtype), ")", left_out);
+}
+
+std::vector<const comparison::TensorTruth*> truths_of(const comparison::CompareReport& report) {
+  std::vector<const comparison::TensorTruth*> truths;
+  for (const comparison::Result& result : report.results) {
+    truths.push_back(result.truth ? &*result.truth : nullptr);
+  }
+  return truths;
+}
+
+void write_truth(const comparison::CompareReport& report, std::ostream& out) {
+  if (!report.truth) return;
+  const comparison::TruthRun& run = *report.truth;
+  const comparison::TruthRatios ratios = comparison::truth_ratios(truths_of(report));
+  out << "  truth " << base::printable(run.facts.path) << ": ";
+  if (ratios.worst) {
+    out << "error of the candidate / error of the reference: median "
+        << short_number(*ratios.median) << ", worst " << short_number(*ratios.worst) << " ("
+        << base::printable(to_string(report.results[ratios.worst_at].key)) << ")";
+  } else {
+    out << "no tensor has a ratio of errors";
+  }
+  out << "; of " << base::plural(ratios.compared, "tensor");
+  if (ratios.reference_exact > 0) {
+    out << ", " << ratios.reference_exact << " without error in the reference";
+  }
+  if (ratios.unusable > 0) out << ", " << ratios.unusable << " with nothing finite to measure";
+  out << "; " << run.without << " without truth";
+  if (run.incomparable > 0) out << ", " << run.incomparable << " of another shape in it";
+  if (run.unreadable > 0) out << ", " << run.unreadable << " unreadable in it";
+  out << "; it decides nothing\n";
+}
+
+namespace {
+
+using base::printable;
+using judge::Outcome;
+
+constexpr std::size_t kMostLines = 5;
+
+}  // namespace
+
+void write_unmatched(const comparison::CompareReport& report, bool all, std::ostream& out) {
+  std::map<std::string, const comparison::Result*>
+      unmatched;  // by name: its kinds have the same answer
+  for (const comparison::Result& result : report.results) {
+    if (result.outcome != Outcome::kMissing || result.nearest.empty()) continue;
+    unmatched.emplace(result.key.name, &result);
+  }
+  if (unmatched.empty()) return;
+  out << "\n  names that only one side has, with the nearest of the same shape on the other (--map "
+         "RULES.json makes them meet):\n";
+  std::size_t lines = 0;
+  for (const auto& [name, result] : unmatched) {
+    if (!all && lines++ == kMostLines) break;
+    out << "    reference " << printable(name) << " " << tensor::to_string(result->shape)
+        << "  candidate ";
+    for (std::size_t i = 0; i < result->nearest.size(); ++i) {
+      out << (i > 0 ? ", " : "") << printable(result->nearest[i]);
+    }
+    out << "\n";
+  }
+  if (!all && unmatched.size() > kMostLines) {
+    out << "    and " << unmatched.size() - kMostLines << " more (--all)\n";
+  }
+}
+
+}  // namespace ttrace::report

@@ -1,0 +1,218 @@
+"""Runs two builds of ttrace on the same traces and compares what they answer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from conformance.random_traces import random_trace, write
+
+TESTDATA = Path(__file__).parent.parent / "testdata" / "tiny_gpt"
+# Members of a report that may read otherwise: texts for people, and what a machine took.
+TEXTS = {"environment", "why", "reason", "where", "merged", "evidence", "warnings", "formula"}
+DTYPES = ["float64", "float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int64"]
+PLACES = [
+    "tp=shard:0",
+    "tp=shard:1",
+    "dp=shard:0,tp=shard:1",
+    "tp=partial",
+    "dp=replicate,tp=replicate",
+    "tp=zigzag:0",
+    "tp=strided:0:2",
+    "dp=flat",
+    "dp=only:0",
+]
+FAULTS = ["scaled=1.5", "shards_swapped", "part_dropped", "row_zeroed", "nan", "key_missing"]
+
+
+@dataclass
+class Case:
+    name: str
+    arguments: list[str]
+    files: list[str] = field(default_factory=list)  # that the command writes
+
+
+def blanked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: None if key in TEXTS else blanked(item) for key, item in value.items()}
+    return [blanked(item) for item in value] if isinstance(value, list) else value
+
+
+def comparisons(name: str, reference: Path, run: Path, *more: str) -> Iterator[Case]:
+    yield Case(
+        f"compare {name}",
+        ["compare", str(reference), str(run), *more, "--json", "out.json"],
+        ["out.json"],
+    )
+
+
+def of_testdata() -> Iterator[Case]:
+    reference = TESTDATA / "ref.h5"
+    noise = [str(TESTDATA / f"noise{i}.h5") for i in (1, 2, 3)]
+    for run in (TESTDATA / "tp2sp", TESTDATA / "tp2sp_p12"):
+        for more in (
+            [],
+            ["--noise", noise[0]],
+            ["--noise", *noise],
+            ["--noise", *noise, "--report-version", "1", "--all-slices"],
+            ["--noise", *noise, "--only", "layers.*", "--kind", "output,main_grad"],
+            ["--truth", str(reference)],
+            ["--common", "--skip", "layers.0*"],
+            ["--threads", "1", "--part", "2/3"],
+        ):
+            yield from comparisons(f"{run.name} {' '.join(more)}", reference, run, *more)
+        yield Case(f"merge {run.name}", ["merge", str(run), "-o", "merged.h5"], ["merged.h5"])
+        yield Case(f"inspect {run.name}", ["inspect", str(run)])
+        yield Case(f"lint {run.name}", ["lint", str(run)])
+    yield Case("calibrate", ["calibrate", str(reference), *noise, "-o", "tol.json"], ["tol.json"])
+    yield Case(
+        "selftest",
+        [
+            "selftest",
+            str(reference),
+            str(TESTDATA / "tp2sp"),
+            "--noise",
+            *noise,
+            "--json",
+            "s.json",
+        ],
+        ["s.json"],
+    )
+
+
+def of_random_traces(folder: Path, count: int) -> Iterator[Case]:
+    for seed in range(count):
+        reference, run = write(random_trace(seed), folder / str(seed))
+        yield from comparisons(f"random {seed}", reference, run)
+        yield Case(f"merge {seed}", ["merge", str(run), "-o", "merged.h5"], ["merged.h5"])
+        yield Case(f"lint {seed}", ["lint", str(run)])
+        shutil.rmtree(folder / str(seed))
+
+
+def of_synthetic_traces(folder: Path, ttrace: str) -> Iterator[Case]:
+    for number, place in enumerate(PLACES):
+        for dtype in DTYPES:
+            here = folder / f"{number}-{dtype}"
+            here.mkdir()
+            tensors = ["--tensors", "4", "--shape", "8x24", "--dtype", dtype]
+            kind = ["--kind", "param_grad" if "partial" in place else "output"]
+            layout = ["--mesh", "dp=2,tp=2", "--place", *place.split(",")]
+            noisy = [] if dtype == "int64" else ["--noise", "1"]
+            commands = {
+                "ref.h5": [*tensors, *kind],
+                "noise.h5": [*tensors, *kind, *noisy, "--noise-seed", "7"],
+                "healthy": [*tensors, *kind, *layout, *noisy],
+            }
+            for fault in FAULTS:
+                commands[fault.split("=")[0]] = [*commands["healthy"], "--fault", f"{fault}@*2"]
+            made = set()
+            for name, flags in commands.items():
+                command = [ttrace, "synth", "-o", str(here / name), *flags]
+                if subprocess.run(command, capture_output=True).returncode == 0:
+                    made.add(name)
+            for name in sorted(made - {"ref.h5", "noise.h5"}):
+                title = f"{place} {dtype} {name}"
+                yield from comparisons(title, here / "ref.h5", here / name)
+                if "noise.h5" in made:
+                    more = ("--noise", str(here / "noise.h5"))
+                    yield from comparisons(f"{title}, noise", here / "ref.h5", here / name, *more)
+            yield Case(
+                f"merge {place} {dtype}",
+                ["merge", str(here / "healthy"), "-o", "merged.h5"],
+                ["merged.h5"],
+            )
+            shutil.rmtree(here)
+
+
+def of_damaged_files(folder: Path, count: int) -> Iterator[Case]:
+    chance = random.Random(1)
+    for number in range(count):
+        run = folder / f"damaged{number}"
+        shutil.copytree(TESTDATA / "tp2sp", run)
+        file = chance.choice(sorted(run.iterdir()))
+        content = bytearray(file.read_bytes())
+        if chance.random() < 0.2:
+            del content[chance.randrange(len(content)) :]
+        for _ in range(chance.choice([1, 4, 64])):
+            if content:
+                content[chance.randrange(len(content))] = chance.randrange(256)
+        file.write_bytes(content)
+        yield from comparisons(f"damaged {number}", TESTDATA / "ref.h5", run)
+        yield Case(f"lint damaged {number}", ["lint", str(run)])
+        yield Case(f"merge damaged {number}", ["merge", str(run), "-o", "merged.h5"])
+        shutil.rmtree(run)
+
+
+@dataclass
+class Answer:
+    code: int
+    text: str
+    files: dict[str, Any]
+
+
+def answer(ttrace: str, case: Case) -> Answer:
+    with tempfile.TemporaryDirectory() as name:
+        done = subprocess.run(
+            [ttrace, *case.arguments], cwd=name, capture_output=True, text=True, timeout=300
+        )
+        files: dict[str, Any] = {}
+        for file in case.files:
+            path = Path(name) / file
+            if not path.exists():
+                files[file] = None
+            elif path.suffix == ".json":
+                files[file] = blanked(json.loads(path.read_text(encoding="utf-8")))
+            else:
+                files[file] = path.read_bytes()
+        return Answer(done.returncode, done.stdout + done.stderr, files)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("before", help="the program as it was")
+    parser.add_argument("after", help="the program as it is")
+    parser.add_argument("--random", type=int, default=60, help="random traces")
+    parser.add_argument("--damaged", type=int, default=200, help="damaged files")
+    parser.add_argument("--texts", action="store_true", help="show texts that changed, too")
+    given = parser.parse_args()
+    before, after = (str(Path(program).resolve()) for program in (given.before, given.after))
+    count = 0
+    differ: list[str] = []
+    texts: list[str] = []
+    codes: dict[int, int] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for cases in (
+            of_testdata(),
+            of_random_traces(folder, given.random),
+            of_synthetic_traces(folder, before),
+            of_damaged_files(folder, given.damaged),
+        ):
+            for case in cases:
+                was, now = answer(before, case), answer(after, case)
+                count += 1
+                codes[was.code] = codes.get(was.code, 0) + 1
+                if was.code != now.code or was.files != now.files:
+                    differ.append(f"{case.name}: exit codes {was.code}, {now.code}")
+                    print("differs:", differ[-1], flush=True)
+                elif was.text.splitlines()[:1] != now.text.splitlines()[:1]:
+                    texts.append(case.name)
+                    if given.texts:
+                        print(f"{case.name}\n- {was.text}+ {now.text}", flush=True)
+    by_code = ", ".join(f"{codes[code]} with {code}" for code in sorted(codes))
+    print(f"{count} commands ({by_code}): {len(differ)} answered otherwise;", end=" ")
+    print(f"the first line of {len(texts)} others reads otherwise")
+    return 1 if differ or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

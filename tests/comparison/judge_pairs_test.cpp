@@ -1,0 +1,128 @@
+#include "comparison/judge_pairs.h"
+
+#include <cmath>
+
+#include "judge/fallback_rule.h"
+#include "judge/noise_rule.h"
+#include "support/catch.h"
+#include "support/memory_trace.h"
+
+namespace ttrace::comparison {
+namespace {
+
+using judge::Rule;
+using test::make_entry;
+
+// One pair of entries and what was measured of it.
+struct Measured {
+  explicit Measured(trace::TensorEntry made) : entry(std::move(made)), manifest() {
+    manifest.tensors = {entry};
+    result.key = entry.key;
+    result.comparison.emplace();
+    measure::TileStats& stats = result.comparison->measurement.total;
+    stats.elements = 4;
+    stats.finite = 4;
+    stats.sum_r2 = 100;
+  }
+
+  judge::Tolerance resolve() {
+    std::vector<Result> results{result};
+    judge({{entry.key, layout::view_of(entry), layout::view_of(entry), {}, {}}}, results);
+    return results[0].comparison->tolerance;
+  }
+
+  void judge(const std::vector<Pair>& pairs, std::vector<Result>& results) const {
+    const test::MemoryTrace nothing;
+    judge_results(Tolerances(manifest, rules, results), pairs, SummedGradients(nothing, pairs),
+                  results);
+  }
+
+  trace::TensorEntry entry;
+  trace::Manifest manifest;
+  Result result;
+  judge::Policy rules;
+};
+
+judge::NoiseEstimate noise_of(std::vector<double> norms) {
+  return {10, norms, std::vector<double>(norms.size(), 1e-6), measure::Grid({4}, {1}), {}};
+}
+
+TEST_CASE("integers are exact") {
+  Measured measured(make_entry("ids", {4}, trace::Kind::kInput, tensor::DType::kInt64));
+  measured.result.exact = true;
+  CHECK(measured.resolve().rule == Rule::kExact);
+  CHECK(measured.resolve().allowed_norm() == 0);
+}
+
+TEST_CASE("without noise the fallback judges, by depth and typical size") {
+  Measured measured(make_entry("layers.1.mlp", {4}));
+  const judge::Tolerance found = measured.resolve();
+  CHECK(found.rule == Rule::kFallback);
+  // The only tensor of its kind is itself typical: √4 · 5 = ‖R‖.
+  CHECK(found.allowed_norm() == Catch::Approx(24 * 1.03 * 1.03 * 0x1p-23 * (10 + 10)));
+}
+
+TEST_CASE("with noise the noise judges, the largest of the runs") {
+  Measured measured(make_entry("layers.1.mlp", {4}));
+  measured.result.comparison->noise = noise_of({1e-6, 3e-6, 2e-6});
+  const judge::Tolerance found = measured.resolve();
+  CHECK(found.rule == Rule::kNoise);
+  const double widening = judge::few_elements_widening(4, 3);
+  CHECK(found.allowed_norm() == Catch::Approx(4 * widening * 3e-6 + 2 * widening * 0x1p-23 * 10));
+}
+
+TEST_CASE("a rule changes the numbers and is named") {
+  Measured measured(make_entry("layers.1.mlp", {4}));
+  measured.rules = {{{"other"}, {}, 9, {}, {}, false, "", ""},
+                    {{"layers.*"}, {trace::Kind::kOutput}, 8, 0, 0.5, false, "", ""}};
+  measured.result.comparison->noise = noise_of({3e-6});
+  const judge::Tolerance found = measured.resolve();
+  CHECK(rule_text(found) == "policy:1");
+  const double widening = judge::few_elements_widening(4, 1);
+  CHECK(found.allowed_norm() == Catch::Approx(8 * widening * 3e-6 + 0.5 * 2));
+  measured.result.comparison->noise.reset();
+  const judge::Tolerance fallback = measured.resolve();
+  CHECK(fallback.multiplier == 8);
+  CHECK(fallback.allowed_norm() == Catch::Approx(8 * 1.03 * 1.03 * 0x1p-23 * (10 + 10) + 0.5 * 2));
+}
+
+TEST_CASE("a rule may ask for equality") {
+  Measured measured(make_entry("layers.1.mlp", {4}));
+  measured.rules = {{{"layers.1.mlp"}, {}, {}, {}, {}, true, "", ""}};
+  measured.result.comparison->noise = noise_of({3});
+  CHECK(measured.resolve().allowed_norm() == 0);
+  CHECK(rule_text(measured.resolve()) == "policy:0");
+}
+
+TEST_CASE("the precision is that in which a tensor was computed") {
+  Measured measured(make_entry("norm", {4}, trace::Kind::kGradNorm, tensor::DType::kFloat64));
+  const double stored = measured.resolve().epsilon;
+  measured.entry.computed_in = tensor::DType::kFloat32;
+  CHECK(stored == 0x1p-52);
+  CHECK(measured.resolve().epsilon == 0x1p-23);
+}
+
+TEST_CASE("integers do not make floating-point tensors of their kind look large") {
+  Measured floats(make_entry("layers.1.mlp", {4}));
+  Measured integers(make_entry("ids", {4}, trace::Kind::kOutput, tensor::DType::kInt64));
+  integers.result.exact = true;
+  integers.result.comparison->measurement.total.sum_r2 = 1e20;
+  std::vector<Result> results{floats.result, integers.result, integers.result};
+  const Pair of_floats{
+      floats.entry.key, layout::view_of(floats.entry), layout::view_of(floats.entry), {}, {}};
+  const Pair of_integers{
+      integers.entry.key, layout::view_of(integers.entry), layout::view_of(integers.entry), {}, {}};
+  floats.judge({of_floats, of_integers, of_integers}, results);
+  CHECK(results[0].comparison->tolerance.allowed_norm() == floats.resolve().allowed_norm());
+}
+
+TEST_CASE("what was not measured gets no tolerance") {
+  Measured measured(make_entry("a", {4}));
+  std::vector<Result> results{measured.result};
+  results[0].comparison.reset();
+  measured.judge({{measured.entry.key, layout::view_of(measured.entry), nullptr, {}, {}}}, results);
+  CHECK_FALSE(results[0].comparison.has_value());
+}
+
+}  // namespace
+}  // namespace ttrace::comparison

@@ -1,0 +1,207 @@
+#include "judge/slices.h"
+
+#include <cmath>
+#include <limits>
+
+#include "judge/noise_rule.h"
+#include "support/catch.h"
+
+namespace ttrace::judge {
+namespace {
+
+using measure::Grid;
+using measure::Measurement;
+using tensor::Box;
+
+constexpr std::uint64_t kRows = 256;
+constexpr std::uint64_t kColumns = 1024;
+constexpr double kElements = kRows * kColumns;
+constexpr double kEpsilon = 0x1p-23;
+
+const Grid kGrid({kRows, kColumns}, {16, 16});
+
+// Noise of 1e-6 and values of 1 at every element.
+NoiseEstimate even_noise() {
+  const double norm = 1e-6 * std::sqrt(kElements);
+  const std::vector<double> cells(kGrid.cells(), norm / 16);
+  return estimate_of({std::sqrt(kElements), {norm, norm, norm}, {4e-6, 4e-6, 4e-6}, cells, 0},
+                     kGrid);
+}
+
+// A candidate cut over two ranks by rows, whose elements are off by `error(row, column)` each.
+template <typename Error>
+Measurement measured(Error error) {
+  Measurement out;
+  out.cells.resize(kGrid.cells());
+  for (const std::uint64_t rank : {0, 1}) {
+    measure::BlockStats block;
+    block.boxes = {Box{{rank * kRows / 2, 0}, {kRows / 2, kColumns}}};
+    block.ranks = {rank};
+    for (std::uint64_t row = rank * kRows / 2; row < (rank + 1) * kRows / 2; ++row) {
+      for (std::uint64_t column = 0; column < kColumns; ++column) {
+        const double d = error(row, column);
+        measure::TileStats one;
+        one.elements = one.finite = 1;
+        one.sum_d2 = d * d;
+        one.sum_r2 = 1;
+        if (d != 0) one.largest = measure::Extreme{std::abs(d), 1, 1 + d, {row, column}};
+        block.stats.merge(one);
+        measure::CellSums& cell = out.cells[row / (kRows / 16) * 16 + column / (kColumns / 16)];
+        cell.d2 += d * d;
+        cell.a2 += 1;
+      }
+    }
+    out.total.merge(block.stats);
+    out.blocks.push_back(std::move(block));
+  }
+  return out;
+}
+
+SliceJudgement judged(const Measurement& measurement) {
+  return judge_slices(measurement, even_noise(), kEpsilon, {});
+}
+
+TEST_CASE("a healthy tensor has no part beyond its tolerance") {
+  const SliceJudgement found = judged(measured([](auto, auto) { return 1e-6; }));
+  CHECK(found.beyond == 0);
+  CHECK(found.found.empty());
+  REQUIRE(found.worst);
+  // 1 of 4 noises and 2 epsilons, widened for few directions.
+  const double widening = few_elements_widening(kMostFreedomOfPart, 3);
+  CHECK(found.worst->used_share() == Catch::Approx(1 / 4.24 / widening).epsilon(0.03));
+}
+
+TEST_CASE("a fault in one shard is found, and placed") {
+  // All of it is in one of two shards.
+  const SliceJudgement found =
+      judged(measured([](std::uint64_t row, auto) { return row < kRows / 2 ? 0 : 8e-6; }));
+  REQUIRE(found.beyond > 0);
+  const auto shard = std::find_if(found.found.begin(), found.found.end(), [](const Slice& slice) {
+    return slice.what == Slice::What::kShard;
+  });
+  REQUIRE(shard != found.found.end());
+  const double widening = few_elements_widening(kMostFreedomOfPart, 3);
+  CHECK(shard->ranks == std::vector<std::uint64_t>{1});
+  CHECK(shard->used_share() == Catch::Approx(8 / 4.24 / widening).epsilon(0.03));
+}
+
+TEST_CASE("a fault in a sixteenth along any dimension is found and placed") {
+  for (const std::size_t dim : {std::size_t{0}, std::size_t{1}}) {
+    const SliceJudgement found = judged(measured([dim](std::uint64_t row, std::uint64_t column) {
+      const std::uint64_t part = dim == 0 ? row / (kRows / 16) : column / (kColumns / 16);
+      return part == 5 ? 9e-6 : 1e-6;
+    }));
+    REQUIRE(found.beyond == 1);
+    const Slice& slice = found.found.front();
+    CHECK(slice.what == Slice::What::kBlock);
+    CHECK(slice.dim == dim);
+    CHECK(slice.boxes.front() ==
+          (dim == 0 ? Box{{80, 0}, {16, kColumns}} : Box{{0, 320}, {kRows, 64}}));
+  }
+}
+
+TEST_CASE("a single element is held against the farthest of the noise runs") {
+  const auto with_one = [](double error) {
+    return judged(measured([error](std::uint64_t row, std::uint64_t column) {
+      return row == 7 && column == 9 ? error : 1e-6;
+    }));
+  };
+  CHECK(with_one(30e-6).beyond == 0);
+  const SliceJudgement found = with_one(40e-6);
+  REQUIRE(found.beyond == 1);
+  CHECK(found.found.front().what == Slice::What::kElement);
+  CHECK(found.found.front().boxes.front().origin == tensor::Shape{7, 9});
+}
+
+TEST_CASE("noise that is not finite leaves no part to judge") {
+  NoiseEstimate estimate = even_noise();
+  estimate.norms[1] = std::numeric_limits<double>::infinity();
+  const Measurement measurement = measured([](auto, auto) { return 1.0; });
+  CHECK_FALSE(judge_slices(measurement, estimate, kEpsilon, {}).worst);
+}
+
+TEST_CASE("only the worst parts are kept, and all are counted") {
+  const SliceJudgement found =
+      judged(measured([](std::uint64_t row, auto) { return static_cast<double>(1 + row) * 1e-3; }));
+  CHECK(found.beyond == 2 + 32 + 1);
+  CHECK(found.found.size() == SliceJudgement::kMostKept);
+  for (std::size_t i = 1; i < found.found.size(); ++i) {
+    CHECK(found.found[i - 1].used_share() >= found.found[i].used_share());
+  }
+}
+
+// `measured` with every value 1, so that sums over them are sums over the errors.
+template <typename Error>
+Measurement scaled(Error error) {
+  Measurement out = measured(error);
+  out.total.sum_rc = out.total.sum_r2;
+  for (std::uint64_t row = 0; row < kRows; ++row) {
+    for (std::uint64_t column = 0; column < kColumns; ++column) {
+      out.total.sum_rc += error(row, column);
+    }
+  }
+  return out;
+}
+
+SliceJudgement judged_scale(const Measurement& measurement, double coherence) {
+  return judge_slices(measurement, even_noise(), kEpsilon, {}, {}, {coherence, 0, 0});
+}
+
+TEST_CASE("a wrong factor is found where noise as large would not be") {
+  const Measurement factor = scaled([](auto, auto) { return 2e-6; });
+  CHECK(judged(factor).beyond == 0);
+  // 8 · 0.03 · 1e-6 + ε = 3.6e-7
+  const SliceJudgement found = judged_scale(factor, 0.03);
+  REQUIRE(found.beyond == 1);
+  const Slice& slice = found.found[0];
+  CHECK(slice.what == Slice::What::kScale);
+  CHECK(slice.difference_norm / slice.reference_norm == Catch::Approx(2e-6).epsilon(1e-3));
+  CHECK(slice.tolerance.allowed_norm() / slice.reference_norm ==
+        Catch::Approx(8 * 0.03 * 1e-6 + 0x1p-23).epsilon(1e-3));
+  // m·2·c·N + ε = 2e-6
+  CHECK(slice.passing_multiplier() ==
+        Catch::Approx((2e-6 - 0x1p-23) / (2 * 0.03 * 1e-6)).epsilon(1e-3));
+  // Where noise itself lies along the tensor, that is no fault.
+  CHECK(judged_scale(factor, 1).beyond == 0);
+}
+
+TEST_CASE("a wrong factor of a part is found in the part") {
+  Measurement factor =
+      measured([](std::uint64_t row, auto) { return row < kRows / 16 ? 3e-6 : 0; });
+  for (measure::BlockStats& block : factor.blocks) block.stats.sum_rc = block.stats.sum_r2;
+  factor.total.sum_rc = factor.total.sum_r2;
+  for (std::size_t cell = 0; cell < 16; ++cell) {
+    factor.cells[cell].along = 3e-6 * factor.cells[cell].a2;
+  }
+  CHECK(judged(factor).beyond == 0);
+  const SliceJudgement found = judge_slices(factor, even_noise(), kEpsilon, {}, {}, {1, 0.1, 0.1});
+  REQUIRE(found.beyond == 1);
+  CHECK(found.found[0].what == Slice::What::kScale);
+  CHECK(found.found[0].boxes == std::vector<Box>{{{0, 0}, {kRows / 16, kColumns}}});
+  const double widening = few_elements_widening(kMostFreedomOfPart, 3);
+  CHECK(found.found[0].tolerance.allowed_norm() / found.found[0].reference_norm ==
+        Catch::Approx(4 * widening * 0.1 * 1e-6 + 0x1p-23).epsilon(0.02));
+}
+
+TEST_CASE("errors across a tensor leave its scale alone") {
+  const Measurement rounding =
+      scaled([](std::uint64_t row, auto) { return row % 2 == 0 ? 2e-6 : -2e-6; });
+  const SliceJudgement found = judged_scale(rounding, 0.03);
+  CHECK(found.beyond == 0);
+  // What a candidate has of them widens what may lie along by chance: 8 · 0.03 · 2e-6 + ε.
+  const Measurement both =
+      scaled([](std::uint64_t row, auto) { return row % 2 == 0 ? 2.5e-6 : -1.5e-6; });
+  CHECK(judged_scale(both, 0.03).beyond == 0);
+}
+
+TEST_CASE("a scale that is zero, or of few elements, is not judged") {
+  Measurement empty = scaled([](auto, auto) { return 0.0; });
+  empty.total.sum_r2 = empty.total.sum_rc = 0;
+  CHECK(judged_scale(empty, 0.03).beyond == 0);
+  Measurement few = scaled([](auto, auto) { return 2e-6; });
+  few.total.finite = 15;
+  CHECK(judged_scale(few, 0.03).beyond == 0);
+}
+
+}  // namespace
+}  // namespace ttrace::judge

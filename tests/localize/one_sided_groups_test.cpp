@@ -1,0 +1,84 @@
+#include "localize/frontier.h"
+#include "localize/tiny_model.h"
+#include "support/catch.h"
+
+namespace ttrace::localize {
+namespace {
+
+using test::make_node;
+using trace::Kind;
+
+std::vector<std::string> groups(const std::vector<Node>& nodes,
+                                const std::vector<std::size_t>& missing,
+                                judge::Outcome others = judge::Outcome::kMatch) {
+  std::vector<judge::Outcome> outcomes(nodes.size(), others);
+  for (const std::size_t i : missing) outcomes[i] = judge::Outcome::kMissing;
+  return one_sided_groups(nodes, outcomes);
+}
+
+const std::vector<Node> kLayers{
+    make_node(Kind::kOutput, "layers.0.mlp", 0),    make_node(Kind::kParam, "layers.0.mlp.weight"),
+    make_node(Kind::kOutput, "layers.1.mlp", 0),    make_node(Kind::kOutput, "layers.1.mlp[1]", 0),
+    make_node(Kind::kParam, "layers.1.mlp.weight"), make_node(Kind::kOutput, "layers.10.mlp", 0)};
+
+TEST_CASE("tensors that are not missing have no group") {
+  CHECK(groups(kLayers, {}) == std::vector<std::string>(6));
+}
+
+TEST_CASE("a missing tensor whose module is otherwise there is told by its own name") {
+  CHECK(groups(kLayers, {2})[2] == "layers.1.mlp · output · step 0 · mb 0");
+}
+
+TEST_CASE("the outermost module that is missing altogether names the group") {
+  const auto found = groups(kLayers, {2, 3, 4});
+  CHECK(found[2] == "layers.1 (step 0)");
+  CHECK(found[3] == found[2]);
+  CHECK(found[4] == found[2]);
+  // layers.10 does not belong to layers.1.
+  CHECK(found[5].empty());
+}
+
+TEST_CASE("all layers missing are one group") {
+  std::vector<Node> nodes = kLayers;
+  nodes.push_back(make_node(Kind::kLoss, "loss", 0));
+  nodes.push_back(make_node(Kind::kParam, "embed.weight"));
+  nodes.push_back(make_node(Kind::kOutput, "embed", 0));
+  const auto found = groups(nodes, {0, 1, 2, 3, 4, 5});
+  for (std::size_t i = 0; i < 6; ++i) CHECK(found[i] == "layers (step 0)");
+}
+
+TEST_CASE("a kind that is missing altogether is told before modules, a single tensor is not") {
+  const auto found = groups(kLayers, {1, 4});
+  CHECK(found[1] == "every param of step 0");
+  CHECK(found[4] == found[1]);
+  std::vector<Node> nodes = kLayers;
+  nodes.push_back(make_node(Kind::kLoss, "loss", 0));
+  CHECK(groups(nodes, {6})[6] == "loss (step 0)");
+}
+
+TEST_CASE("steps are told apart") {
+  std::vector<Node> nodes = kLayers;
+  nodes.push_back(make_node(Kind::kOutput, "layers.1.mlp", 0, 1));
+  CHECK(groups(nodes, {6})[6] == "step 1");
+  CHECK(groups(nodes, {2, 3, 4})[2] == "layers.1 (step 0)");
+}
+
+TEST_CASE("what the candidate alone has is told by itself and does not hide a missing module") {
+  std::vector<Node> nodes = kLayers;
+  nodes.push_back(make_node(Kind::kOutput, "layers.1.mlp.extra", 0));
+  std::vector<judge::Outcome> outcomes(nodes.size(), judge::Outcome::kMatch);
+  for (const std::size_t i : {2, 3, 4}) outcomes[i] = judge::Outcome::kMissing;
+  outcomes[6] = judge::Outcome::kExtra;
+  const auto found = one_sided_groups(nodes, outcomes);
+  CHECK(found[2] == "layers.1 (step 0)");
+  CHECK(found[6] == "layers.1 (step 0)");  // all that the candidate has of it
+}
+
+TEST_CASE("a name that is nothing but a number in brackets is a name") {
+  const std::vector<Node> nodes{make_node(Kind::kOutput, "[1]", 0),
+                                make_node(Kind::kOutput, "[2]", 0), make_node(Kind::kParam, "w")};
+  CHECK(groups(nodes, {0})[0] == "[1] (step 0)");
+}
+
+}  // namespace
+}  // namespace ttrace::localize

@@ -1,0 +1,156 @@
+#include "measure/block_reader.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/refusal.h"
+#include "support/memory_trace.h"
+
+namespace ttrace::measure {
+namespace {
+
+using tensor::DType;
+using test::make_entry;
+using test::make_mesh;
+using test::MemoryTrace;
+using trace::Partial;
+using trace::Reduction;
+using Doubles = std::vector<double>;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// A trace over one axis "tp" whose ranks hold `shards` of a tensor of one dimension.
+struct OneAxis {
+  OneAxis(trace::Placement placement, std::vector<Doubles> shards, double scale = 1,
+          DType dtype = DType::kFloat64)
+      : source(make_mesh({{"tp", shards.size()}})),
+        entry(make_entry("w", {shards[0].size()}, trace::Kind::kOutput, dtype)) {
+    entry.placements = {{"tp", placement}};
+    entry.scale = scale;
+    source.edit().tensors.push_back(entry);
+    for (std::uint64_t rank = 0; rank < shards.size(); ++rank) {
+      source.put_shard(entry, rank, shards[rank]);
+    }
+    plan = layout::plan_layout(entry, source.manifest().meshes.at(""));
+  }
+
+  BlockReader reader(Replicas replicas = Replicas::kAll) const {
+    return {source, entry, plan.blocks.at(0), plan.combination, replicas};
+  }
+  Doubles values() const {
+    Doubles out(entry.shape[0]);
+    BlockReader made = reader();
+    made.read(tensor::whole(entry.shape), out);
+    return out;
+  }
+
+  MemoryTrace source;
+  trace::TensorEntry entry;
+  layout::Plan plan;
+};
+
+TEST_CASE("partial sums are added up") {
+  CHECK(OneAxis(Partial{Reduction::kSum}, {{1, 2}, {10, 20}, {100, 200}}).values() ==
+        Doubles{111, 222});
+  // In binary64, whatever the stored type is.
+  CHECK(OneAxis(Partial{Reduction::kSum}, {{16777216}, {1}}, 1, DType::kFloat32).values() ==
+        Doubles{16777217});
+}
+
+TEST_CASE("partial means are the mean") {
+  CHECK(OneAxis(Partial{Reduction::kMean}, {{1, 2}, {3, 6}}).values() == Doubles{2, 4});
+  CHECK(OneAxis(Partial{Reduction::kMean}, {{1}, {3}, {0}, {8}}).values() == Doubles{3});
+}
+
+TEST_CASE("partial maxima are the largest and a NaN stays") {
+  CHECK(OneAxis(Partial{Reduction::kMax}, {{1, -5}, {3, -6}, {2, -7}}).values() == Doubles{3, -5});
+  for (const std::size_t nan_at : {0U, 1U, 2U}) {
+    std::vector<Doubles> shards{{1, 1}, {3, 3}, {2, 2}};
+    shards[nan_at][0] = kNan;
+    CAPTURE(nan_at);
+    const Doubles values = OneAxis(Partial{Reduction::kMax}, shards).values();
+    CHECK(std::isnan(values[0]));
+    CHECK(values[1] == 3);
+  }
+}
+
+TEST_CASE("the scale applies to each stored value") {
+  CHECK(OneAxis(trace::Replicate{}, {{1, 2}}, 0.25).values() == Doubles{0.25, 0.5});
+  CHECK(OneAxis(Partial{Reduction::kSum}, {{1}, {2}}, 10).values() == Doubles{30});
+  CHECK(OneAxis(Partial{Reduction::kMean}, {{1}, {2}}, 10).values() == Doubles{15});
+  // Before the reduction: a negative scale turns the order round.
+  CHECK(OneAxis(Partial{Reduction::kMax}, {{1}, {2}}, -1).values() == Doubles{-1});
+}
+
+TEST_CASE("a box of a block is read in coordinates of the ranks' arrays") {
+  MemoryTrace source(make_mesh({{"tp", 2}}));
+  trace::TensorEntry entry = make_entry("w", {4, 3});
+  entry.placements = {{"tp", trace::Shard{0, std::nullopt}}};
+  source.put(entry, {0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32});
+  const layout::Plan plan = layout::plan_layout(entry, source.manifest().meshes.at(""));
+  BlockReader reader(source, entry, plan.blocks[1], plan.combination, Replicas::kAll);
+  CHECK(reader.block().held.parts[0].global == tensor::Box{{2, 0}, {2, 3}});
+  Doubles out(4);
+  reader.read({{0, 1}, {2, 2}}, out);
+  CHECK(out == Doubles{21, 22, 31, 32});
+  CHECK(reader.bytes_read() == 16);
+}
+
+TEST_CASE("integers are read exactly") {
+  const double large = 0x1p53;
+  OneAxis made(trace::Replicate{}, {{large, -3}}, 1, DType::kInt64);
+  std::vector<std::int64_t> out(2);
+  BlockReader reader = made.reader();
+  reader.read_integers(tensor::whole({2}), out);
+  CHECK(out == std::vector<std::int64_t>{std::int64_t{1} << 53, -3});
+}
+
+TEST_CASE("stored bits are given as they are") {
+  OneAxis made(trace::Replicate{}, {{1.5, -0.0}}, 0.5);
+  BlockReader reader = made.reader();
+  const auto bits = reader.read_bits(tensor::whole({2}));
+  CHECK(std::vector<std::byte>(bits.begin(), bits.end()) ==
+        test::encode(DType::kFloat64, {1.5, -0.0}));
+}
+
+TEST_CASE("replicas are held against the first where that is asked") {
+  const OneAxis made(trace::Replicate{}, {{1, 2}, {1, 5}});
+  Doubles out(2);
+  BlockReader first = made.reader(Replicas::kFirstOnly);
+  first.read(tensor::whole({2}), out);
+  CHECK(first.replica_checks().at(0).replicas() == 1);
+  CHECK(first.bytes_read() == 16);
+  BlockReader all = made.reader(Replicas::kAll);
+  all.read(tensor::whole({2}), out);
+  CHECK(out == Doubles{1, 2});
+  CHECK_FALSE(all.replica_checks().at(0).all_equal());
+  CHECK(all.replica_checks().at(0).squared_distances() == Doubles{0, 9});
+  CHECK(all.bytes_read() == 32);
+}
+
+TEST_CASE("the first replica is enough where only it is read") {
+  OneAxis made(trace::Replicate{}, {{1}, {2}});
+  made.source.lose_rank(1);
+  CHECK_NOTHROW(made.reader(Replicas::kFirstOnly));
+  test::check_refused([&] { made.reader(Replicas::kAll); }, {"rank lost"});
+}
+
+TEST_CASE("replicas of each term are checked on their own") {
+  MemoryTrace source(make_mesh({{"tp", 2}, {"dp", 2}}));
+  trace::TensorEntry entry = make_entry("w", {1}, trace::Kind::kOutput, DType::kFloat64);
+  entry.placements = {{"tp", Partial{Reduction::kSum}}};
+  const double stored[] = {1, 1, 10, 14};
+  for (std::uint64_t rank = 0; rank < 4; ++rank) source.put_shard(entry, rank, {stored[rank]});
+  const layout::Plan plan = layout::plan_layout(entry, source.manifest().meshes.at(""));
+  BlockReader reader(source, entry, plan.blocks[0], plan.combination, Replicas::kAll);
+  Doubles out(1);
+  reader.read(tensor::whole({1}), out);
+  CHECK(out == Doubles{11});
+  REQUIRE(reader.replica_checks().size() == 2);
+  CHECK(reader.replica_checks()[0].all_equal());
+  CHECK(reader.replica_checks()[1].squared_distances() == Doubles{0, 16});
+  CHECK(reader.replica_checks()[1].classes() == std::vector<std::vector<std::uint64_t>>{{2}, {3}});
+}
+
+}  // namespace
+}  // namespace ttrace::measure
