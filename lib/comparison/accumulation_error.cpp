@@ -24,16 +24,16 @@ bool is_vector(const layout::View* view) {
 
 }  // namespace
 
-SummedGradients::SummedGradients(const trace::Source& reference, const std::vector<Pair>& pairs)
-    : reference_(reference), pairs_(pairs) {}
+SummedGradients::SummedGradients(const trace::Source& reference, const std::vector<Result>& results)
+    : reference_(reference), results_(results) {}
 
 std::vector<double> SummedGradients::own_rounding(const TensorKey& key) const {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
     if (index_.empty()) {  // never changed again, so that it may be read without the lock
-      for (std::size_t i = 0; i < pairs_.size(); ++i) {
-        if (pairs_[i].reference != nullptr) index_.emplace(pairs_[i].key, i);
+      for (std::size_t i = 0; i < results_.size(); ++i) {
+        if (results_[i].reference != nullptr) index_.emplace(results_[i].key, i);
       }
     }
   }
@@ -84,7 +84,7 @@ std::vector<double> SummedGradients::of_main(const TensorKey& key) const {
       raw[j] += values[j];
       lost[j] += (*rounding)[j];
     }
-    epsilon = std::max(epsilon, tensor::epsilon(precision_of(*pairs_[i].reference)));
+    epsilon = std::max(epsilon, tensor::epsilon(precision_of(*results_[i].reference)));
   }
   double product = 0;
   double square = 0;
@@ -105,7 +105,7 @@ std::vector<double> SummedGradients::of_main(const TensorKey& key) const {
 
 const layout::View* SummedGradients::find(const TensorKey& key) const {
   const auto found = index_.find(key);
-  return found == index_.end() ? nullptr : pairs_[found->second].reference.get();
+  return found == index_.end() ? nullptr : results_[found->second].reference.get();
 }
 
 // Of the only call in its micro-batch, or nothing.
@@ -120,13 +120,13 @@ std::optional<measure::TensorRef> SummedGradients::value(const TensorKey& like, 
   key.call = 0;
   const auto found = index_.find(key);
   if (found == index_.end()) return std::nullopt;
-  const layout::ViewPtr& view = pairs_[found->second].reference;
+  const layout::ViewPtr& view = results_[found->second].reference;
   if (view->shape.empty() || !tensor::is_floating(view->dtype)) return std::nullopt;
   return measure::TensorRef(&reference_, view);
 }
 
 std::vector<double> SummedGradients::read(const TensorKey& key) const {
-  const measure::TensorRef tensor(&reference_, pairs_[index_.at(key)].reference);
+  const measure::TensorRef tensor(&reference_, results_[index_.at(key)].reference);
   const tensor::Box all = tensor::whole(tensor.view->shape);
   std::vector<double> values(tensor::volume(all));
   tensor.open(measure::Replicas::kFirstOnly)->read(all, values);

@@ -17,7 +17,7 @@ namespace ttrace::comparison {
 class SummedGradients {
  public:
   // Both must outlive it.
-  SummedGradients(const trace::Source& reference, const std::vector<Pair>& pairs);
+  SummedGradients(const trace::Source& reference, const std::vector<Result>& results);
 
   // What rounding in the accumulator added to every element of the reference's gradient: of a raw
   // one of one dimension, whose module "m" (of "m.weight") was called once with an input and a
@@ -37,7 +37,7 @@ class SummedGradients {
   std::vector<double> read(const trace::TensorKey& key) const;
 
   const trace::Source& reference_;
-  const std::vector<Pair>& pairs_;
+  const std::vector<Result>& results_;
   mutable std::mutex mutex_;
   mutable std::map<trace::TensorKey, std::size_t> index_;  // from the first question on
   mutable std::map<trace::TensorKey, std::vector<double>> known_;

@@ -87,13 +87,32 @@ std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
              " of modules that did not run")};
 }
 
+std::vector<std::string> rule_warnings(const judge::Policy& rules, const std::string& file,
+                                       const std::vector<Pair>& pairs, const std::string& today) {
+  std::vector<std::size_t> used(rules.size(), 0);
+  for (const Pair& pair : pairs) {
+    if (const auto number = judge::rule_for(rules, pair.key)) ++used[*number];
+  }
+  std::vector<std::string> warnings;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const std::string rule = base::concat(file, ": /rules/", i, " (", rules[i].names.front(), ")");
+    if (used[i] == 0) {
+      warnings.push_back(base::concat(rule, " is the first match of no tensor"));
+    } else if (!rules[i].skip.empty() && !judge::skips(rules[i], today)) {
+      warnings.push_back(base::concat(rule, " ended on ", rules[i].until, ", so ",
+                                      base::plural(used[i], "tensor"),
+                                      " are judged again; renew it or take it out"));
+    }
+  }
+  return warnings;
+}
+
 void check_calibrated_parameters(const trace::Manifest& reference,
                                  const judge::Calibration& calibration, const std::string& file,
-                                 const std::vector<Pair>& pairs,
                                  const std::vector<Result>& results) {
   const std::uint64_t first_step = first_step_of(reference);
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const Pair& pair = pairs[i];
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Pair& pair = results[i];
     if (pair.key.kind != trace::Kind::kParam || pair.key.step != first_step) continue;
     if (!results[i].comparison || !pair.noise.empty()) continue;
     const auto* stored = std::get_if<layout::Stored>(&pair.reference->how);

@@ -18,12 +18,16 @@ std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
                                               const judge::Calibration& calibration,
                                               const std::string& file);
 
+// What the rules of the tolerance `file` do not do to these tensors: rules that are the first match
+// of none, and rules that skip but ended before `today`.
+std::vector<std::string> rule_warnings(const judge::Policy& rules, const std::string& file,
+                                       const std::vector<Pair>& pairs, const std::string& today);
+
 // Holds the calibration against what was measured of the parameters that the reference's first step
 // begins with: throws an input error if their norm is another one than when it was made, by more
-// than the rounding of a sum, or if they differed between its runs. results[i] belongs to pairs[i].
+// than the rounding of a sum, or if they differed between its runs.
 void check_calibrated_parameters(const trace::Manifest& reference,
                                  const judge::Calibration& calibration, const std::string& file,
-                                 const std::vector<Pair>& pairs,
                                  const std::vector<Result>& results);
 
 }  // namespace ttrace::comparison

@@ -202,15 +202,15 @@ void FinishedWork::require_all_taken() const {
 }
 
 void restore_measurements(FinishedWork& work, const trace::Source& candidate,
-                          const std::vector<Pair>& pairs, std::vector<Result>& results) {
+                          std::vector<Result>& results) {
   if (work.knows_nothing()) return;
   FinishedChecks checks(candidate);
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
     Result& result = results[i];
     if (!is_to_be_measured(result)) continue;
-    auto finished = work.take<FinishedMeasurement>(pairs[i].key);
+    auto finished = work.take<FinishedMeasurement>(results[i].key);
     if (!finished) continue;
-    checks.require_fits(*finished, pairs[i]);
+    checks.require_fits(*finished, results[i]);
     if (!finished->unreadable.empty()) {
       result.outcome = judge::Outcome::kUnreadable;
       result.reason = finished->unreadable;

@@ -88,10 +88,10 @@ class FinishedWork {
   std::map<Id, std::string> lines_;
 };
 
-// results[i] belongs to pairs[i]; those that are to be measured and are known get what is known.
+// those that are to be measured and are known get what is known.
 // Throws an input error where it cannot be of the pair.
 void restore_measurements(FinishedWork& work, const trace::Source& candidate,
-                          const std::vector<Pair>& pairs, std::vector<Result>& results);
+                          std::vector<Result>& results);
 
 // What measuring pair yielded: its result has a comparison or is unreadable.
 void tell_measurement(FinishedWork& work, const Result& result);

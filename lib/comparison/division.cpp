@@ -81,18 +81,17 @@ std::uint64_t bytes_to_read(const Pair& pair, const trace::Manifest& candidate) 
   return plus(bytes, kBytesPerTensor);
 }
 
-std::vector<std::uint64_t> parts_of(const std::vector<Pair>& pairs,
-                                    const std::vector<Result>& results,
+std::vector<std::uint64_t> parts_of(const std::vector<Result>& results,
                                     const trace::Manifest& candidate, std::uint64_t parts) {
   std::vector<std::size_t> measured;
   std::vector<std::uint64_t> weights;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
     if (!is_to_be_measured(results[i])) continue;
     measured.push_back(i);
-    weights.push_back(bytes_to_read(pairs[i], candidate));
+    weights.push_back(bytes_to_read(results[i], candidate));
   }
   const std::vector<std::uint64_t> dealt = dealt_out(weights, parts);
-  std::vector<std::uint64_t> part(pairs.size(), 0);
+  std::vector<std::uint64_t> part(results.size(), 0);
   for (std::size_t m = 0; m < measured.size(); ++m) part[measured[m]] = dealt[m];
   return part;
 }
@@ -110,21 +109,20 @@ void leave_to_others(const PartNumber& mine, const std::vector<std::uint64_t>& p
 
 }  // namespace
 
-void prepare_work(const WorkDivision& division, const trace::Source& candidate,
-                  const std::vector<Pair>& pairs, FinishedWork& work,
+void prepare_work(const WorkDivision& division, const trace::Source& candidate, FinishedWork& work,
                   std::vector<Result>& results) {
   std::vector<std::uint64_t> part;
   if (division.part || !division.measured_by.empty()) {
-    part = parts_of(pairs, results, candidate.manifest(),
+    part = parts_of(results, candidate.manifest(),
                     division.part ? division.part->of : division.measured_by.size());
   }
   if (division.part) leave_to_others(*division.part, part, results);
-  restore_measurements(work, candidate, pairs, results);
+  restore_measurements(work, candidate, results);
   if (division.measured_by.empty()) return;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
     if (!is_to_be_measured(results[i])) continue;
     throw base::input_error(division.measured_by[part[i]], ": lacks the measurement of ",
-                            base::printable(to_string(pairs[i].key)),
+                            base::printable(to_string(results[i].key)),
                             "; run this part again to its end");
   }
 }

@@ -26,9 +26,8 @@ std::vector<std::uint64_t> dealt_out(const std::vector<std::uint64_t>& weights,
 std::uint64_t bytes_to_read(const Pair& pair, const trace::Manifest& candidate);
 
 // For every pair that is to be measured the number (from 0) of the part that does it; 0 for the
-// others, which the manifests alone judge. results[i] belongs to pairs[i].
-std::vector<std::uint64_t> parts_of(const std::vector<Pair>& pairs,
-                                    const std::vector<Result>& results,
+// others, which the manifests alone judge.
+std::vector<std::uint64_t> parts_of(const std::vector<Result>& results,
                                     const trace::Manifest& candidate, std::uint64_t parts);
 
 // What of the long work is left for this process: not what others do, nor what is done already.
@@ -40,9 +39,9 @@ struct WorkDivision {
   std::vector<std::string> measured_by = {};
 };
 
-// results[i] belongs to pairs[i]. Throws an input error where something known cannot be of the
+// Throws an input error where something known cannot be of the
 // pair, or where a part that has measured everything has not.
-void prepare_work(const WorkDivision& division, const trace::Source& candidate,
-                  const std::vector<Pair>& pairs, FinishedWork& work, std::vector<Result>& results);
+void prepare_work(const WorkDivision& division, const trace::Source& candidate, FinishedWork& work,
+                  std::vector<Result>& results);
 
 }  // namespace ttrace::comparison

@@ -48,11 +48,11 @@ void mark_dropped(const DroppedKeys& of_reference, const DroppedKeys& of_candida
   }
 }
 
-LeftOut left_out_of(const std::vector<Pair>& pairs, const std::vector<Result>& results) {
+LeftOut left_out_of(const std::vector<Result>& results) {
   LeftOut left_out;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (!results[i].left_out) continue;
-    ++(pairs[i].candidate == nullptr ? left_out.of_reference : left_out.of_candidate);
+  for (const Result& result : results) {
+    if (!result.left_out) continue;
+    ++(result.candidate == nullptr ? left_out.of_reference : left_out.of_candidate);
   }
   return left_out;
 }
@@ -85,7 +85,7 @@ bool has_step(const trace::Manifest& manifest, std::uint64_t step) {
          std::find(recorded->steps.begin(), recorded->steps.end(), step) != recorded->steps.end();
 }
 
-void tell_absence(const Absence& absence, const std::string& note, Result& result) {
+void tell_absence(const Absence& absence, Result& result) {
   const trace::Manifest& lacking = absence.lacking.manifest();
   // A step that ranks did not get to is lost, whatever they were told.
   const bool may_be_lost = !absence.lost.empty() && !has_step(lacking, result.key.step);
@@ -101,7 +101,8 @@ void tell_absence(const Absence& absence, const std::string& note, Result& resul
     result.reason = concat("in the ", absence.present_in, " only, and left out by --common");
   } else {
     result.outcome = absence.outcome;
-    result.reason = concat("in the ", absence.present_in, " only", note.empty() ? "" : "; ", note);
+    result.reason = concat("in the ", absence.present_in, " only", result.note.empty() ? "" : "; ",
+                           result.note);
   }
 }
 
@@ -116,10 +117,10 @@ std::string absence_words(const Absences& absences, const layout::ViewPtr& view)
 }
 
 // Whether a part is missing on either side.
-bool tell_missing_part(const InitialResultsInput& input, const Pair& pair, Result& result) {
-  std::string words = absence_words(input.absent_in_candidate, pair.candidate);
+bool tell_missing_part(const InitialResultsInput& input, Result& result) {
+  std::string words = absence_words(input.absent_in_candidate, result.candidate);
   const bool of_candidate = !words.empty();
-  if (!of_candidate) words = absence_words(input.absent_in_reference, pair.reference);
+  if (!of_candidate) words = absence_words(input.absent_in_reference, result.reference);
   if (words.empty()) return false;
   result.outcome = Outcome::kMissing;
   result.note = of_candidate ? words : concat("in the reference, ", words);
@@ -127,38 +128,37 @@ bool tell_missing_part(const InitialResultsInput& input, const Pair& pair, Resul
   return true;
 }
 
-Result initial_result(const InitialResultsInput& input, const Pair& pair) {
+Result initial_result(const InitialResultsInput& input, Pair pair) {
   Result result;
-  result.key = pair.key;
-  const layout::View& view = pair.reference != nullptr ? *pair.reference : *pair.candidate;
+  static_cast<Pair&>(result) = std::move(pair);
+  const layout::View& view = result.reference != nullptr ? *result.reference : *result.candidate;
   result.shape = view.shape;
   result.dtype = view.dtype;
-  if (pair.candidate != nullptr && pair.candidate->dtype != view.dtype) {
-    result.candidate_dtype = pair.candidate->dtype;
+  if (result.candidate != nullptr && result.candidate->dtype != view.dtype) {
+    result.candidate_dtype = result.candidate->dtype;
   }
-  result.note = pair.note;
-  std::string skipped = pair.dropped;
+  std::string skipped = result.dropped;
   if (skipped.empty()) {
-    skipped = input.selection.selects(pair.key) ? skip_reason(input, pair.key) : "not selected";
+    skipped = input.selection.selects(result.key) ? skip_reason(input, result.key) : "not selected";
   }
+  const bool left_out = input.common && !result.has_parts;
   if (!skipped.empty()) {
     result.outcome = Outcome::kSkippedByRule;
     result.reason = skipped;
-  } else if (pair.candidate == nullptr) {
-    tell_absence({input.candidate, "reference", input.lost_in_candidate, Outcome::kMissing,
-                  input.common && !pair.has_parts},
-                 pair.note, result);
-  } else if (pair.reference == nullptr) {
-    tell_absence({input.reference, "candidate", input.lost_in_reference, Outcome::kExtra,
-                  input.common && !pair.has_parts},
-                 pair.note, result);
-  } else if (!tell_missing_part(input, pair, result)) {
-    result.exact =
-        !tensor::is_floating(pair.reference->dtype) && !tensor::is_floating(pair.candidate->dtype);
-    result.reason = incomparable_reason(pair);
+  } else if (result.candidate == nullptr) {
+    tell_absence(
+        {input.candidate, "reference", input.lost_in_candidate, Outcome::kMissing, left_out},
+        result);
+  } else if (result.reference == nullptr) {
+    tell_absence({input.reference, "candidate", input.lost_in_reference, Outcome::kExtra, left_out},
+                 result);
+  } else if (!tell_missing_part(input, result)) {
+    result.exact = !tensor::is_floating(result.reference->dtype) &&
+                   !tensor::is_floating(result.candidate->dtype);
+    result.reason = incomparable_reason(result);
     if (!result.reason.empty()) {
       result.outcome = Outcome::kIncomparable;
-    } else if (std::string apart = microbatches_apart(pair); !apart.empty()) {
+    } else if (std::string apart = microbatches_apart(result); !apart.empty()) {
       result.outcome = Outcome::kNotJudged;
       result.reason = std::move(apart);
     }
@@ -168,11 +168,10 @@ Result initial_result(const InitialResultsInput& input, const Pair& pair) {
 
 }  // namespace
 
-std::vector<Result> initial_results(const InitialResultsInput& input,
-                                    const std::vector<Pair>& pairs) {
+std::vector<Result> initial_results(const InitialResultsInput& input, std::vector<Pair> pairs) {
   std::vector<Result> results;
   results.reserve(pairs.size());
-  for (const Pair& pair : pairs) results.push_back(initial_result(input, pair));
+  for (Pair& pair : pairs) results.push_back(initial_result(input, std::move(pair)));
   return results;
 }
 

@@ -25,7 +25,7 @@ void mark_dropped(const DroppedKeys& of_reference, const DroppedKeys& of_candida
                   std::vector<Pair>& pairs, CompareReport& out);
 
 // Counts what `initial_results` left out because one side alone has it.
-LeftOut left_out_of(const std::vector<Pair>& pairs, const std::vector<Result>& results);
+LeftOut left_out_of(const std::vector<Result>& results);
 
 // What is known of every pair before anything is measured: which are not to be measured, and why.
 
@@ -43,11 +43,10 @@ struct InitialResultsInput {
   bool common = false;  // judge what both sides have, and leave out the rest
 };
 
-// result[i] belongs to pairs[i]. Outcomes: `skipped_by_rule` (not selected, a rule says so, or one
+// Makes a record of every pair. Outcomes: `skipped_by_rule` (not selected, a rule says so, or one
 // side alone has it and `common`), `not_recorded` (one side was told to leave it out), `missing`
 // (from a trace, or from some of the ranks that hold it), `extra`, `unreadable` (absent from a
 // trace that has lost ranks, which may have held it), `incomparable`, else `match`: to be measured.
-std::vector<Result> initial_results(const InitialResultsInput& input,
-                                    const std::vector<Pair>& pairs);
+std::vector<Result> initial_results(const InitialResultsInput& input, std::vector<Pair> pairs);
 
 }  // namespace ttrace::comparison

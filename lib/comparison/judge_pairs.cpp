@@ -131,10 +131,10 @@ double Tolerances::noise_of_alike(const trace::TensorKey& key) const {
   return found == scalar_noise_.end() ? 0 : found->second;
 }
 
-void Tolerances::settle_by(const judge::PolicyRule* rule, const Pair& pair, Result& result) const {
+void Tolerances::settle_by(const judge::PolicyRule* rule, Result& result) const {
   Comparison& comparison = *result.comparison;
   const measure::TileStats& stats = comparison.measurement.total;
-  const double epsilon = judge::shared_epsilon(*pair.reference, *pair.candidate);
+  const double epsilon = judge::shared_epsilon(*result.reference, *result.candidate);
   if (const auto& replay = comparison.replay; replay && !result.exact) {
     comparison.tolerance =
         judge::replay_tolerance({measure::difference_norm(stats), replay->bound_norm,
@@ -150,21 +150,21 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, const Pair& pair, Resu
   const double norm = measure::reference_norm(stats);
   if (!comparison.noise) {
     comparison.tolerance =
-        fallback(result, epsilon, judge::shared_quantum(*pair.reference, *pair.candidate));
+        fallback(result, epsilon, judge::shared_quantum(*result.reference, *result.candidate));
     if (rule != nullptr) apply(*rule, norm, stats.finite, comparison.tolerance);
     judge::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
     return;
   }
-  comparison.coherence = coherence_.of(result.key, pair.reference->shape.size());
-  const judge::NoiseConstants constants = constants_of(rule, pair);
+  comparison.coherence = coherence_.of(result.key, result.reference->shape.size());
+  const judge::NoiseConstants constants = constants_of(rule, result);
   const judge::PartNoise noise = judge::noise_of_all(*comparison.noise);
   judge::NoisyPart part{noise.norm, comparison.noise->norms.size(), norm, stats.finite,
                         judge::freedom(noise, stats.finite)};
   const double of_alike = is_scalar(result) ? noise_of_alike(result.key) * norm : 0;
   if (of_alike > 0 && part.runs >= judge::kFewestRunsForScalars) {
     part.noise = std::max(part.noise, of_alike);
-    const double stored =
-        std::max(tensor::epsilon(pair.reference->dtype), tensor::epsilon(pair.candidate->dtype));
+    const double stored = std::max(tensor::epsilon(result.reference->dtype),
+                                   tensor::epsilon(result.candidate->dtype));
     comparison.tolerance = judge::scalar_tolerance(part, epsilon, stored, constants);
   } else {
     comparison.tolerance = judge::noise_tolerance(part, epsilon, constants);
@@ -173,18 +173,17 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, const Pair& pair, Resu
   judge_parts_by(constants, epsilon, most_slices_, comparison);
 }
 
-void Tolerances::settle(const Pair& pair, Result& result) const {
+void Tolerances::settle(Result& result) const {
   const auto number = rule_for(rules_, result.key);
-  settle_by(number ? &rules_[*number] : nullptr, pair, result);
+  settle_by(number ? &rules_[*number] : nullptr, result);
   Comparison& comparison = *result.comparison;
   if (number && !result.exact && !comparison.replay) comparison.tolerance.policy = number;
 }
 
-judge::Judgement Tolerances::judge(const Pair& pair, const SummedGradients& sums,
-                                   Result& result) const {
+judge::Judgement Tolerances::judge(const SummedGradients& sums, Result& result) const {
   Comparison& comparison = *result.comparison;
   const auto judged = [&] {
-    settle(pair, result);
+    settle(result);
     return judge::judge(result.key.kind, comparison.measurement, comparison.tolerance, result.exact,
                         comparison.slices);
   };
@@ -196,20 +195,19 @@ judge::Judgement Tolerances::judge(const Pair& pair, const SummedGradients& sums
   return comparison.own_rounding.empty() ? judgement : judged();
 }
 
-void judge_parts(const Pair& pair, const judge::Policy& rules, std::size_t most_slices,
-                 Result& result) {
+void judge_parts(const judge::Policy& rules, std::size_t most_slices, Result& result) {
   if (!result.comparison->noise) return;
   const auto number = rule_for(rules, result.key);
-  judge_parts_by(constants_of(number ? &rules[*number] : nullptr, pair),
-                 judge::shared_epsilon(*pair.reference, *pair.candidate), most_slices,
+  judge_parts_by(constants_of(number ? &rules[*number] : nullptr, result),
+                 judge::shared_epsilon(*result.reference, *result.candidate), most_slices,
                  *result.comparison);
 }
 
-void judge_results(const Tolerances& tolerances, const std::vector<Pair>& pairs,
-                   const SummedGradients& sums, std::vector<Result>& results) {
+void judge_results(const Tolerances& tolerances, const SummedGradients& sums,
+                   std::vector<Result>& results) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].comparison) continue;
-    const judge::Judgement judgement = tolerances.judge(pairs[i], sums, results[i]);
+    const judge::Judgement judgement = tolerances.judge(sums, results[i]);
     results[i].outcome = judgement.outcome;
     // A reason that is known already is that of a replay: the optimizer was told something else.
     if (results[i].reason.empty() || judgement.outcome == judge::Outcome::kMatch) {

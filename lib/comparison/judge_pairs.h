@@ -39,13 +39,13 @@ class Tolerances {
              const std::vector<Result>& results,
              std::size_t most_slices = judge::SliceJudgement::kMostKept);
 
-  // Sets tolerance and slices of the pair's result, which has a comparison. Needs its sums by cell
+  // Sets tolerance and slices of a record that has a comparison. Needs its sums by cell
   // and its noise by cell.
-  void settle(const Pair& pair, Result& result) const;
+  void settle(Result& result) const;
 
   // settle() and the verdict. Where that would be a divergence, the rounding of the reference's own
   // sum is looked up in `sums` and allowed too.
-  judge::Judgement judge(const Pair& pair, const SummedGradients& sums, Result& result) const;
+  judge::Judgement judge(const SummedGradients& sums, Result& result) const;
 
  private:
   judge::Tolerance fallback(const Result& result, double epsilon, double quantum) const;
@@ -53,7 +53,7 @@ class Tolerances {
   // ‖R' - R‖ / ‖R‖ of the scalar of its kind and name pattern with the most, over steps and
   // micro-batches: that of one alone may be small by chance.
   double noise_of_alike(const trace::TensorKey& key) const;
-  void settle_by(const judge::PolicyRule* rule, const Pair& pair, Result& result) const;
+  void settle_by(const judge::PolicyRule* rule, Result& result) const;
 
   const judge::Policy& rules_;
   std::size_t most_slices_;
@@ -65,14 +65,13 @@ class Tolerances {
   std::map<std::uint64_t, double> inherited_;  // by step, of those after an update
 };
 
-// results[i] belongs to pairs[i]; those with a comparison get its tolerance (exact for integers, by
+// those with a comparison get its tolerance (exact for integers, by
 // replay where the optimizer was replayed, by noise where it is known, else the fallback; the rules
 // change the latter two) and their outcome. The sums by cell and the noise by cell are let go of.
-void judge_results(const Tolerances& tolerances, const std::vector<Pair>& pairs,
-                   const SummedGradients& sums, std::vector<Result>& results);
+void judge_results(const Tolerances& tolerances, const SummedGradients& sums,
+                   std::vector<Result>& results);
 
 // Judges the parts of a tensor by its measurement and its noise, both with their cells.
-void judge_parts(const Pair& pair, const judge::Policy& rules, std::size_t most_slices,
-                 Result& result);
+void judge_parts(const judge::Policy& rules, std::size_t most_slices, Result& result);
 
 }  // namespace ttrace::comparison

@@ -19,17 +19,16 @@ struct Task {
 
 // In the order in which the reference was written, as far as its manifest tells: what is read one
 // after the other then lies so in the files.
-std::vector<std::size_t> in_order_of_files(const std::vector<Pair>& pairs,
-                                           const std::vector<Result>& results) {
+std::vector<std::size_t> in_order_of_files(const std::vector<Result>& results) {
   std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
     if (is_to_be_measured(results[i])) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const trace::TensorKey& x = pairs[a].key;
-    const trace::TensorKey& y = pairs[b].key;
+    const trace::TensorKey& x = results[a].key;
+    const trace::TensorKey& y = results[b].key;
     if (x.step != y.step) return x.step < y.step;
-    return pairs[a].reference->order < pairs[b].reference->order;
+    return results[a].reference->order < results[b].reference->order;
   });
   return order;
 }
@@ -53,20 +52,20 @@ bool is_to_be_measured(const Result& result) {
   return result.outcome == judge::Outcome::kMatch && !result.comparison;
 }
 
-void measure_pairs(const MeasuredSides& sides, const std::vector<Pair>& pairs, unsigned threads,
-                   std::vector<Result>& results, const WorkHooks& hooks) {
+void measure_pairs(const MeasuredSides& sides, unsigned threads, std::vector<Result>& results,
+                   const WorkHooks& hooks) {
   const auto work_of = [&](std::size_t i) {
-    return std::make_unique<PairWork>(sides, pairs[i], results[i].exact);
+    return std::make_unique<PairWork>(sides, results[i], results[i].exact);
   };
   std::vector<Task> tasks;
   std::vector<Task> noise_tasks;
-  std::vector<std::unique_ptr<PairWork>> works(pairs.size());
-  for (const std::size_t i : in_order_of_files(pairs, results)) {
+  std::vector<std::unique_ptr<PairWork>> works(results.size());
+  for (const std::size_t i : in_order_of_files(results)) {
     if (hooks.progress != nullptr) {
-      const tensor::Box all = tensor::whole(pairs[i].reference->shape);
-      hooks.progress->expect(bytes_of(pairs[i], tensor::volume(all)));
+      const tensor::Box all = tensor::whole(results[i].reference->shape);
+      hooks.progress->expect(bytes_of(results[i], tensor::volume(all)));
     }
-    const std::vector<tensor::Box> sections = measure::sections_of(pairs[i].reference->shape);
+    const std::vector<tensor::Box> sections = measure::sections_of(results[i].reference->shape);
     for (std::size_t section = 0; section < sections.size(); ++section) {
       tasks.push_back({i, section, tensor::volume(sections[section])});
     }
@@ -85,7 +84,7 @@ void measure_pairs(const MeasuredSides& sides, const std::vector<Pair>& pairs, u
     // Of one section, and so one thread's own.
     if (!works[i]) works[i] = work_of(i);
     const bool last = works[i]->measure(section);
-    if (hooks.progress != nullptr) hooks.progress->advance(bytes_of(pairs[i], elements));
+    if (hooks.progress != nullptr) hooks.progress->advance(bytes_of(results[i], elements));
     if (!last) return;
     works[i]->finish(results[i]);
     works[i].reset();

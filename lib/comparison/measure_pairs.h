@@ -42,11 +42,11 @@ struct MeasuredSides {
 // Its outcome is kMatch, and it has no comparison yet.
 bool is_to_be_measured(const Result& result);
 
-// results[i] belongs to pairs[i]; those that are to be measured get a comparison, or become
+// those that are to be measured get a comparison, or become
 // unreadable with the reason, or stay as they are if `hooks` stop the work before. The same for
 // every number of threads (0: one per core).
-void measure_pairs(const MeasuredSides& sides, const std::vector<Pair>& pairs, unsigned threads,
-                   std::vector<Result>& results, const WorkHooks& hooks = {});
+void measure_pairs(const MeasuredSides& sides, unsigned threads, std::vector<Result>& results,
+                   const WorkHooks& hooks = {});
 
 // One pair being measured, section by section if its tensors are so large that several threads
 // measure them.

@@ -239,15 +239,14 @@ void NoiseDifferences::require_some() const {
   }
 }
 
-void check_measured_noise(const trace::Source& reference, const std::vector<Pair>& pairs,
-                          const std::vector<Result>& results) {
+void check_measured_noise(const trace::Source& reference, const std::vector<Result>& results) {
   NoiseDifferences differences(reference.manifest());
   bool complete = true;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
     const auto& comparison = results[i].comparison;
     if (comparison && comparison->noise) {
-      differences.add(pairs[i], comparison->noise->norms);
-    } else if (!pairs[i].noise.empty() && is_reached_by_noise(pairs[i].key.kind)) {
+      differences.add(results[i], comparison->noise->norms);
+    } else if (!results[i].noise.empty() && is_reached_by_noise(results[i].key.kind)) {
       complete = complete && results[i].exact;
     }
   }

@@ -65,9 +65,7 @@ class NoiseDifferences {
 };
 
 // Both checks of what a comparison has measured; the second one where that is every tensor which a
-// perturbation can reach, since one that was not selected or not read may differ. results[i]
-// belongs to pairs[i].
-void check_measured_noise(const trace::Source& reference, const std::vector<Pair>& pairs,
-                          const std::vector<Result>& results);
+// perturbation can reach, since one that was not selected or not read may differ.
+void check_measured_noise(const trace::Source& reference, const std::vector<Result>& results);
 
 }  // namespace ttrace::comparison

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comparison/tensor_comparison.h"
 #include "layout/view.h"
 #include "measure/measure.h"
 #include "trace/source.h"
@@ -20,16 +21,6 @@ std::vector<layout::ViewPtr> tensors_of(const trace::Manifest& manifest);
 struct Side {
   const trace::Source* source = nullptr;
   std::vector<layout::ViewPtr> tensors;
-};
-
-struct Pair {
-  trace::TensorKey key;
-  layout::ViewPtr reference;              // or null
-  layout::ViewPtr candidate;              // or null
-  std::vector<measure::TensorRef> noise;  // of the runs that have the tensor
-  std::string dropped = "";               // why a rule of the map leaves it out, or empty
-  std::string note = "";                  // why a side is absent, where that is known, or empty
-  bool has_parts = false;                 // a side is absent and has parts of the tensor
 };
 
 // Sorted by key. A further copy of a tied parameter that the reference does not have is paired with

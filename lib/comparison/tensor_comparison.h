@@ -1,4 +1,4 @@
-// The second opinion of a report: errors against a run in higher precision. It decides nothing.
+// One record per tensor of the two traces. Passes fill it, one after the other; reports read it.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include "judge/outcome.h"
 #include "judge/slices.h"
 #include "judge/tolerance.h"
+#include "layout/view.h"
 #include "measure/measure.h"
 #include "measure/measure_update.h"
 #include "measure/truth_errors.h"
@@ -18,6 +19,17 @@
 #include "trace/key.h"
 
 namespace ttrace::comparison {
+
+// A tensor of the union of both traces, with what there is of it on either side.
+struct Pair {
+  trace::TensorKey key;
+  layout::ViewPtr reference;              // or null
+  layout::ViewPtr candidate;              // or null
+  std::vector<measure::TensorRef> noise;  // of the runs that have the tensor
+  std::string dropped = "";               // why a rule of the map leaves it out, or empty
+  std::string note = "";   // why a side, or a rank's share of it, is absent, or empty
+  bool has_parts = false;  // a side is absent and has parts of the tensor
+};
 
 // Of one tensor.
 struct TensorTruth {
@@ -65,11 +77,10 @@ struct Comparison {
   std::vector<double> coherence = {};  // of its noise and of that of tensors like it
 };
 
-struct Result {
-  trace::TensorKey key;
+// The one record of a tensor: its two sides, and all that became of comparing them.
+struct Result : Pair {
   judge::Outcome outcome = judge::Outcome::kMatch;
   std::string reason;
-  std::string note;       // why one side lacks it though it has parts of it, or empty
   bool left_out = false;  // one side alone has it, and both were asked for: skipped
   tensor::Shape shape;    // the reference's, or the candidate's if that is all there is
   tensor::DType dtype = tensor::DType::kFloat32;

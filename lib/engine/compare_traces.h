@@ -18,13 +18,6 @@
 
 namespace ttrace::engine {
 
-// The pairs and what was measured of them, before tolerances are settled and the noise by cell is
-// let go of: results[i] belongs to pairs[i].
-struct Measured {
-  const std::vector<comparison::Pair>& pairs;
-  const std::vector<comparison::Result>& results;
-};
-
 struct CompareOptions {
   comparison::Selection selection;
   unsigned threads = 0;  // 0: one per core
@@ -33,12 +26,14 @@ struct CompareOptions {
   const judge::Calibration* calibration = nullptr;
   std::string calibration_file = "";  // what it was read from, for messages
   std::string today = "";             // "2026-11-21": rules that skip may end on a day
-  std::function<void(const Measured&)> on_measured = nullptr;  // called once, if given
+  // Called once, if given: with what was measured, before tolerances are settled and the noise by
+  // cell is let go of.
+  std::function<void(const std::vector<comparison::Result>&)> on_measured = nullptr;
   bool all_slices = false;  // keep every part that is beyond its tolerance, not the worst 16
   const trace::Source* truth = nullptr;  // the reference in higher precision: a second opinion
   comparison::WorkDivision division = {};
-  comparison::FinishedWork* work =
-      nullptr;  // what need not be measured, and who is told what has been
+  // What need not be measured, and who is told what has been; or null.
+  comparison::FinishedWork* work = nullptr;
   base::Progress* progress = nullptr;
   const std::atomic<bool>* stop = nullptr;  // once true, the report is made of what is there
 };

@@ -127,9 +127,9 @@ std::tuple<int, std::uint64_t, std::uint64_t> closeness(const trace::TensorKey& 
 }  // namespace
 
 FaultPlanner::FaultPlanner(const trace::Source& candidate,
-                           const std::vector<comparison::Pair>& pairs)
+                           const std::vector<comparison::Result>& results)
     : candidate_(candidate) {
-  for (const comparison::Pair& pair : pairs) {
+  for (const comparison::Pair& pair : results) {
     if (pair.candidate == nullptr) continue;
     series_[{pair.key.kind, pair.key.name, pair.key.call, pair.key.copy}].push_back(pair.candidate);
   }

@@ -39,7 +39,6 @@ std::vector<double> ladder() {
 struct Known {
   const trace::Source& reference;
   const trace::Source& candidate;
-  const std::vector<comparison::Pair>& pairs;
   const std::vector<Result>& results;
   const std::vector<double>& ladder;
   const comparison::SummedGradients& sums;
@@ -51,16 +50,15 @@ class Bench {
  public:
   Bench(const Known& known, std::size_t index, const comparison::Tolerances& tolerances,
         const replay::UpdatePlan* plan)
-      : pair_(known.pairs[index]),
-        healthy_(known.results[index]),
+      : healthy_(known.results[index]),
         ladder_(known.ladder),
         tolerances_(tolerances),
         sums_(known.sums),
         gradient_norms_(known.gradient_norms),
-        reference_(&known.reference, pair_.reference),
-        candidate_(&known.candidate, pair_.candidate) {
+        reference_(&known.reference, healthy_.reference),
+        candidate_(&known.candidate, healthy_.candidate) {
     if (plan != nullptr && plan->problem.empty()) plan_ = *plan;
-    if (tensor::element_count(pair_.reference->shape).value_or(~0U) > kMostHeldElements) return;
+    if (tensor::element_count(healthy_.reference->shape).value_or(~0U) > kMostHeldElements) return;
     reference_ = measure::hold(reference_, measure::Replicas::kFirstOnly, healthy_.exact);
     candidate_ = measure::hold(candidate_, measure::Replicas::kAll, healthy_.exact);
   }
@@ -70,7 +68,7 @@ class Bench {
   // As compare_traces judges the pair with `candidate` in the place of its own.
   Result judged(const TensorRef& candidate) const {
     Result result;
-    result.key = healthy_.key;
+    static_cast<comparison::Pair&>(result) = healthy_;
     result.shape = healthy_.shape;
     result.dtype = healthy_.dtype;
     result.exact = healthy_.exact;
@@ -85,8 +83,8 @@ class Bench {
       plan.tensors.after.opener = candidate.opener;
       replay::replay_one(plan, result);
     }
-    result.outcome = tolerances_.judge(pair_, sums_, result).outcome;
-    gradient_norms_.judge(pair_, true, result);
+    result.outcome = tolerances_.judge(sums_, result).outcome;
+    gradient_norms_.judge(true, result);
     return result;
   }
 
@@ -115,7 +113,6 @@ class Bench {
     return bad ? TrialState::kCaught : TrialState::kMissed;
   }
 
-  const comparison::Pair& pair_;
   const Result& healthy_;
   const std::vector<double>& ladder_;
   const comparison::Tolerances& tolerances_;
@@ -134,17 +131,17 @@ SelftestTensor described(const Result& result) {
   return tensor;
 }
 
-SelftestTensor tested(const Bench& bench, const FaultPlanner& planner, const comparison::Pair& pair,
-                      const Result& result) {
+SelftestTensor tested(const Bench& bench, const FaultPlanner& planner, const Result& result) {
   SelftestTensor tensor = described(result);
   const Result healthy = bench.judged(bench.candidate());
   if (judge::is_bad(healthy.outcome)) {
-    // It matched with the update that it comes from (carried_parameters.h), which is tried itself.
+    // It matched with the update that it comes from (reuse_update_verdicts.h), which is tried
+    // itself.
     tensor.unjudged = "judged by the update of the step before";
     return tensor;
   }
   tensor.rule = judge::rule_text(healthy.comparison->tolerance);
-  for (const PlannedFault& planned : planner.plan(pair, bench.candidate())) {
+  for (const PlannedFault& planned : planner.plan(result, bench.candidate())) {
     tensor.trial(planned.kind) = bench.tried(planned);
   }
   return tensor;
@@ -175,12 +172,8 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
                                const std::vector<const trace::Source*>& noise,
                                CompareOptions options) {
   const auto started = std::chrono::steady_clock::now();
-  std::vector<comparison::Pair> pairs;
   std::vector<Result> results;
-  options.on_measured = [&](const Measured& measured) {
-    pairs = measured.pairs;
-    results = measured.results;
-  };
+  options.on_measured = [&](const std::vector<Result>& measured) { results = measured; };
   comparison::CompareReport compared = compare_traces(reference, candidate, noise, options);
   SelftestReport out;
   out.pair = compared.verdict;
@@ -197,14 +190,14 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
     const comparison::Tolerances tolerances(
         reference.manifest(), options.calibration ? options.calibration->rules : no_rules, results);
     const std::map<std::size_t, replay::UpdatePlan> plans =
-        replay::plan_replays(reference, candidate, pairs, results);
-    const FaultPlanner planner(candidate, pairs);
-    const comparison::SummedGradients sums(reference, pairs);
-    const replay::GradientNormJudge gradient_norms(reference, candidate, pairs, results);
-    const Known known{reference, candidate, pairs, results, out.ladder, sums, gradient_norms};
-    std::vector<std::optional<SelftestTensor>> tensors(pairs.size());
-    base::parallel_for(pairs.size(), options.threads, [&](std::size_t i) {
-      if (!options.selection.selects(pairs[i].key)) return;
+        replay::plan_replays(reference, candidate, results);
+    const FaultPlanner planner(candidate, results);
+    const comparison::SummedGradients sums(reference, results);
+    const replay::GradientNormJudge gradient_norms(reference, candidate, results);
+    const Known known{reference, candidate, results, out.ladder, sums, gradient_norms};
+    std::vector<std::optional<SelftestTensor>> tensors(results.size());
+    base::parallel_for(results.size(), options.threads, [&](std::size_t i) {
+      if (!options.selection.selects(results[i].key)) return;
       if (!results[i].comparison) {
         tensors[i] = described(results[i]);
         tensors[i]->unjudged = results[i].reason;
@@ -212,7 +205,7 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
       }
       const auto plan = plans.find(i);
       const Bench bench(known, i, tolerances, plan == plans.end() ? nullptr : &plan->second);
-      tensors[i] = tested(bench, planner, pairs[i], results[i]);
+      tensors[i] = tested(bench, planner, results[i]);
     });
     for (std::optional<SelftestTensor>& tensor : tensors) {
       if (tensor) out.tensors.push_back(std::move(*tensor));

@@ -122,16 +122,16 @@ void add_truth(const TruthInput& input, comparison::CompareReport& out) {
 
   Names other_shapes;
   bool finer = false;
-  std::vector<ViewPtr> views(input.pairs.size());
-  for (std::size_t i = 0; i < input.pairs.size(); ++i) {
+  std::vector<ViewPtr> views(out.results.size());
+  for (std::size_t i = 0; i < out.results.size(); ++i) {
     if (!out.results[i].comparison || out.results[i].exact) continue;
-    const ViewPtr& reference = input.pairs[i].reference;
-    const ViewPtr view = tensors.find(input.pairs[i].key);
+    const ViewPtr& reference = out.results[i].reference;
+    const ViewPtr view = tensors.find(out.results[i].key);
     if (view == nullptr) {
       ++run.without;
     } else if (view->shape != reference->shape || !tensor::is_floating(view->dtype)) {
       ++run.incomparable;
-      other_shapes.add(base::concat(to_string(input.pairs[i].key), ": ", described(*view), ", and ",
+      other_shapes.add(base::concat(to_string(out.results[i].key), ": ", described(*view), ", and ",
                                     described(*reference), " in the reference"));
     } else {
       views[i] = view;
@@ -142,17 +142,17 @@ void add_truth(const TruthInput& input, comparison::CompareReport& out) {
   std::vector<std::string> problems(views.size());
   base::parallel_for(views.size(), input.threads, [&](std::size_t i) {
     if (views[i] == nullptr) return;
-    auto finished = input.work.take<comparison::FinishedTruth>(input.pairs[i].key);
+    auto finished = input.work.take<comparison::FinishedTruth>(out.results[i].key);
     const bool again = finished.has_value();
     if (!again && input.hooks.stopped()) {
-      problems[i] = base::concat(to_string(input.pairs[i].key), ": interrupted");
+      problems[i] = base::concat(to_string(out.results[i].key), ": interrupted");
       return;
     }
-    if (!again) finished = measured(input, input.pairs[i], views[i]);
+    if (!again) finished = measured(input, out.results[i], views[i]);
     if (finished->problem.empty()) out.results[i].truth = finished->truth;
     problems[i] = finished->problem;
     if (!input.work.listens()) return;
-    const comparison::Finished told{input.pairs[i].key, *std::move(finished)};
+    const comparison::Finished told{out.results[i].key, *std::move(finished)};
     again ? input.work.tell_again(told) : input.work.tell(told);
   });
 

@@ -19,13 +19,12 @@ struct TruthInput {
   // The reference's rules of a map: the truth is a run of the reference. Those that match nothing
   // in it are passed over.
   const std::vector<layout::MapRule>& map;
-  const std::vector<comparison::Pair>& pairs;
   unsigned threads;
   comparison::FinishedWork& work;
   const comparison::WorkHooks& hooks;
 };
 
-// Gives results[i], of pairs[i], its `truth` where the truth has the tensor in the same shape, and
+// Gives every record its `truth` where the truth has the tensor in the same shape, and
 // sets `out.truth`, warnings and the bytes read. Outcomes stay as they are. Throws an input error
 // if the truth's manifest contradicts itself; a tensor that cannot be read is counted and warned
 // of.

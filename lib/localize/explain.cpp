@@ -62,8 +62,7 @@ std::string dependency_words(const Result& dependency, const Result& finding) {
 }
 
 std::string before_words(const std::vector<std::size_t>& depends_on, const Result& finding,
-                         const std::vector<Result>& results, const ExplainInput& input,
-                         const std::vector<std::size_t>& node_at) {
+                         const std::vector<Result>& results) {
   if (depends_on.empty()) return "nothing that was recorded comes before it";
   std::vector<std::size_t> named = depends_on;
   // What did not match is worth more room than what did, and what is near more than the model's own
@@ -78,7 +77,7 @@ std::string before_words(const std::vector<std::size_t>& depends_on, const Resul
   std::vector<std::pair<std::string, std::size_t>> said;
   for (const std::size_t i : named) {
     std::string words = dependency_words(results[i], finding);
-    if (const layout::ViewPtr& view = input.pairs[node_at[i]].candidate; view != nullptr) {
+    if (const layout::ViewPtr& view = results[i].candidate; view != nullptr) {
       for (const auto& [axis, placement] : layout::stored_in(*view).front()->placements) {
         if (!std::holds_alternative<trace::Partial>(placement)) continue;
         words += concat(" as a ", to_string(placement), " over ", axis);
@@ -104,9 +103,9 @@ std::string before_words(const std::vector<std::size_t>& depends_on, const Resul
 
 // Axes over which something was added up between what the pair was computed from and the pair: a
 // dependency is a partial sum over the axis, or cut over it, and the pair is neither.
-std::map<std::string, std::string> axes_reduced_over(const std::vector<std::size_t>& depends_on,
-                                                     const comparison::Pair& pair,
-                                                     const std::vector<comparison::Pair>& pairs) {
+std::map<std::string, std::string> axes_reduced_over(
+    const std::vector<std::size_t>& depends_on, const comparison::Pair& pair,
+    const std::vector<comparison::Result>& results) {
   const auto placed = [](const comparison::Pair& of,
                          const std::string& axis) -> const trace::Placement* {
     for (const auto* entry : layout::stored_in(*of.candidate)) {
@@ -120,12 +119,12 @@ std::map<std::string, std::string> axes_reduced_over(const std::vector<std::size
   };
   std::map<std::string, std::string> found;
   for (const std::size_t node : depends_on) {
-    const trace::Kind kind = pairs[node].key.kind;
-    if (pairs[node].candidate == nullptr || kind == trace::Kind::kParam ||
+    const trace::Kind kind = results[node].key.kind;
+    if (results[node].candidate == nullptr || kind == trace::Kind::kParam ||
         kind == trace::Kind::kOptimizerState) {
       continue;
     }
-    for (const auto* entry : layout::stored_in(*pairs[node].candidate)) {
+    for (const auto* entry : layout::stored_in(*results[node].candidate)) {
       for (const auto& [axis, placement] : entry->placements) {
         const auto* partial = std::get_if<trace::Partial>(&placement);
         if ((partial == nullptr && !trace::cut_dimension(placement)) ||
@@ -146,13 +145,14 @@ std::map<std::string, std::string> axes_reduced_over(const std::vector<std::size
 // Findings that are read again for it, dimension by dimension.
 constexpr std::size_t kMostWithRows = 16;
 
-std::string rows_of(const ExplainInput& input, const comparison::Pair& pair, const Result& result) {
+std::string rows_of(const ExplainInput& input, const Result& result) {
   const bool against_reference = result.outcome == Outcome::kDiverged && !result.exact &&
                                  !result.comparison->replay && result.tokens_left_out == 0 &&
                                  result.comparison->measurement.total.nonfinite_different == 0;
   if (!against_reference) return "";
   try {
-    return rows_with_error({&input.reference, pair.reference}, {&input.candidate, pair.candidate});
+    return rows_with_error({&input.reference, result.reference},
+                           {&input.candidate, result.candidate});
   } catch (const base::Error& error) {
     if (error.kind() != base::ErrorKind::kInput) throw;
     return "";  // as with causes
@@ -167,15 +167,14 @@ StaleFacts stale_facts(const Result& result) {
           norm > 0 ? difference / norm : difference};
 }
 
-std::vector<Cause> causes_of(const ExplainInput& input, const comparison::Pair& pair,
-                             const Result& result,
+std::vector<Cause> causes_of(const ExplainInput& input, const Result& result,
                              std::map<std::string, std::string> reduced_over) {
   if (!result.comparison || result.exact) return {};
   // The others hold a tensor against the reference, which did not judge this one.
   if (result.comparison->replay) return find_stale(stale_facts(result));
   Case the_case;
-  the_case.reference = {&input.reference, pair.reference};
-  the_case.candidate = {&input.candidate, pair.candidate};
+  the_case.reference = {&input.reference, result.reference};
+  the_case.candidate = {&input.candidate, result.candidate};
   the_case.measurement = &result.comparison->measurement;
   the_case.tolerance = result.comparison->tolerance;
   if (result.comparison->noise) the_case.noise_norm = result.comparison->noise->norm();
@@ -194,52 +193,44 @@ std::vector<Cause> causes_of(const ExplainInput& input, const comparison::Pair& 
 }  // namespace
 
 std::vector<comparison::Finding> explain_findings(const ExplainInput& input,
-                                                  const Frontier& frontier,
-                                                  const std::vector<Result>& results) {
+                                                  const Frontier& frontier) {
   const ModuleGraph graph(input.modules);
-  std::vector<std::size_t> node_at(input.position.size());
-  for (std::size_t node = 0; node < input.position.size(); ++node) {
-    node_at[input.position[node]] = node;
-  }
-  const auto positions = [&input](const std::vector<std::size_t>& nodes) {
-    std::vector<std::size_t> found;
-    for (const std::size_t node : nodes) found.push_back(input.position[node]);
-    std::sort(found.begin(), found.end());
-    return found;
+  const auto sorted = [](std::vector<std::size_t> nodes) {
+    std::sort(nodes.begin(), nodes.end());
+    return nodes;
   };
 
   std::vector<comparison::Finding> findings;
   for (const Finding& found : frontier.findings) {
-    const comparison::Pair& pair = input.pairs[found.first];
+    const Result& result = input.results[found.first];
     comparison::Finding finding;
-    finding.result = input.position[found.first];
-    const Result& result = results[finding.result];
-    finding.members = positions(found.members);
+    finding.result = found.first;
+    finding.members = sorted(found.members);
     finding.one_sided_group = found.one_sided_group;
-    if (const trace::Module* module = module_of(graph, pair.key)) {
+    if (const trace::Module* module = module_of(graph, result.key)) {
       finding.class_name = module->class_name;
       finding.called_at = module->called_at;
     }
-    finding.depends_on = positions(input.flow.depends_on[found.first]);
-    finding.downstream = positions(found.downstream);
-    finding.before = before_words(finding.depends_on, result, results, input, node_at);
+    finding.depends_on = sorted(input.flow.depends_on[found.first]);
+    finding.downstream = found.downstream;
+    finding.before = before_words(finding.depends_on, result, input.results);
     if (result.comparison) {
       finding.ranks = ranks_with_error(result);
-      finding.where = where_words({&input.candidate, pair.candidate}, result);
+      finding.where = where_words({&input.candidate, result.candidate}, result);
       if (findings.size() < kMostWithRows) {
-        const std::string rows = rows_of(input, pair, result);
+        const std::string rows = rows_of(input, result);
         if (!rows.empty()) finding.where += concat("; ", rows);
       }
-      finding.values = value_words({&input.reference, pair.reference},
-                                   {&input.candidate, pair.candidate}, result);
+      finding.values = value_words({&input.reference, result.reference},
+                                   {&input.candidate, result.candidate}, result);
       finding.parts = slices_words(result.comparison->slices, result.shape);
-      finding.merged = view_words(input.candidate, *pair.candidate);
+      finding.merged = view_words(input.candidate, *result.candidate);
       finding.causes =
-          causes_of(input, pair, result,
-                    axes_reduced_over(input.flow.depends_on[found.first], pair, input.pairs));
+          causes_of(input, result,
+                    axes_reduced_over(input.flow.depends_on[found.first], result, input.results));
     } else if (result.outcome == Outcome::kIncomparable) {
       finding.merged =
-          shapes_words(input.reference, *pair.reference, input.candidate, *pair.candidate);
+          shapes_words(input.reference, *result.reference, input.candidate, *result.candidate);
     }
     findings.push_back(std::move(finding));
   }

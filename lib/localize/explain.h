@@ -14,14 +14,12 @@ namespace ttrace::localize {
 struct ExplainInput {
   const trace::Source& reference;
   const trace::Source& candidate;
-  const std::vector<comparison::Pair>& pairs;  // node i is pairs[i]
+  const std::vector<comparison::Result>& results;  // node i is results[i]
   const std::vector<trace::Module>& modules;
   const Dataflow& flow;
-  const std::vector<std::size_t>& position;  // node i is results[position[i]]
 };
 
 std::vector<comparison::Finding> explain_findings(const ExplainInput& input,
-                                                  const Frontier& frontier,
-                                                  const std::vector<comparison::Result>& results);
+                                                  const Frontier& frontier);
 
 }  // namespace ttrace::localize

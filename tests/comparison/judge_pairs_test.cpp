@@ -25,16 +25,23 @@ struct Measured {
     stats.sum_r2 = 100;
   }
 
-  judge::Tolerance resolve() {
-    std::vector<Result> results{result};
-    judge({{entry.key, layout::view_of(entry), layout::view_of(entry), {}, {}}}, results);
+  // The record, with the entry on both sides.
+  Result record() const {
+    Result both = result;
+    both.reference = layout::view_of(entry);
+    both.candidate = both.reference;
+    return both;
+  }
+
+  judge::Tolerance resolve() const {
+    std::vector<Result> results{record()};
+    judge(results);
     return results[0].comparison->tolerance;
   }
 
-  void judge(const std::vector<Pair>& pairs, std::vector<Result>& results) const {
+  void judge(std::vector<Result>& results) const {
     const test::MemoryTrace nothing;
-    judge_results(Tolerances(manifest, rules, results), pairs, SummedGradients(nothing, pairs),
-                  results);
+    judge_results(Tolerances(manifest, rules, results), SummedGradients(nothing, results), results);
   }
 
   trace::TensorEntry entry;
@@ -107,20 +114,16 @@ TEST_CASE("integers do not make floating-point tensors of their kind look large"
   Measured integers(make_entry("ids", {4}, trace::Kind::kOutput, tensor::DType::kInt64));
   integers.result.exact = true;
   integers.result.comparison->measurement.total.sum_r2 = 1e20;
-  std::vector<Result> results{floats.result, integers.result, integers.result};
-  const Pair of_floats{
-      floats.entry.key, layout::view_of(floats.entry), layout::view_of(floats.entry), {}, {}};
-  const Pair of_integers{
-      integers.entry.key, layout::view_of(integers.entry), layout::view_of(integers.entry), {}, {}};
-  floats.judge({of_floats, of_integers, of_integers}, results);
+  std::vector<Result> results{floats.record(), integers.record(), integers.record()};
+  floats.judge(results);
   CHECK(results[0].comparison->tolerance.allowed_norm() == floats.resolve().allowed_norm());
 }
 
 TEST_CASE("what was not measured gets no tolerance") {
   Measured measured(make_entry("a", {4}));
-  std::vector<Result> results{measured.result};
+  std::vector<Result> results{measured.record()};
   results[0].comparison.reset();
-  measured.judge({{measured.entry.key, layout::view_of(measured.entry), nullptr, {}, {}}}, results);
+  measured.judge(results);
   CHECK_FALSE(results[0].comparison.has_value());
 }
 

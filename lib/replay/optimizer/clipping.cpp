@@ -66,12 +66,11 @@ MainGradientNorm MainGradientNorms::made(std::uint64_t step) const {
 }
 
 std::map<trace::TensorKey, double> squares_of_main_gradients(
-    const std::vector<comparison::Pair>& pairs, const std::vector<comparison::Result>& results,
-    layout::ViewPtr comparison::Pair::*side) {
+    const std::vector<comparison::Result>& results, layout::ViewPtr comparison::Pair::*side) {
   std::map<trace::TensorKey, double> squares;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (pairs[i].key.kind != trace::Kind::kMainGrad || !results[i].comparison) continue;
-    const auto* stored = std::get_if<layout::Stored>(&(pairs[i].*side)->how);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].key.kind != trace::Kind::kMainGrad || !results[i].comparison) continue;
+    const auto* stored = std::get_if<layout::Stored>(&(results[i].*side)->how);
     const measure::TileStats& stats = results[i].comparison->measurement.total;
     if (stored == nullptr || stats.finite != stats.elements) continue;
     squares.emplace(stored->entry->key,

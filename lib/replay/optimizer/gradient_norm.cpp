@@ -103,21 +103,20 @@ void allow_rounding(double lost, bool gradients_match, const Norms& norms, Resul
 }  // namespace
 
 GradientNormJudge::GradientNormJudge(const trace::Source& reference, const trace::Source& candidate,
-                                     const std::vector<comparison::Pair>& pairs,
                                      const std::vector<Result>& results) {
   std::set<std::uint64_t> recorded;
   std::set<std::uint64_t> incomplete;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const trace::TensorKey& key = pairs[i].key;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const trace::TensorKey& key = results[i].key;
     if (key.kind == Kind::kGradNorm && results[i].comparison) recorded.insert(key.step);
-    if (key.kind == Kind::kMainGrad && key.copy == 0 && pairs[i].candidate == nullptr) {
+    if (key.kind == Kind::kMainGrad && key.copy == 0 && results[i].candidate == nullptr) {
       incomplete.insert(key.step);
     }
   }
-  MainGradientNorms references(
-      reference, squares_of_main_gradients(pairs, results, &comparison::Pair::reference));
-  MainGradientNorms candidates(
-      candidate, squares_of_main_gradients(pairs, results, &comparison::Pair::candidate));
+  MainGradientNorms references(reference,
+                               squares_of_main_gradients(results, &comparison::Pair::reference));
+  MainGradientNorms candidates(candidate,
+                               squares_of_main_gradients(results, &comparison::Pair::candidate));
   for (const std::uint64_t step : recorded) {
     if (incomplete.contains(step)) continue;
     const Step of{references.of(step), candidates.of(step), clip_norm(reference.manifest(), step),
@@ -126,13 +125,12 @@ GradientNormJudge::GradientNormJudge(const trace::Source& reference, const trace
   }
 }
 
-void GradientNormJudge::judge(const comparison::Pair& pair, bool gradients_match,
-                              Result& result) const {
-  if (pair.key.kind != Kind::kGradNorm || !result.comparison || result.exact) return;
+void GradientNormJudge::judge(bool gradients_match, comparison::Result& result) const {
+  if (result.key.kind != Kind::kGradNorm || !result.comparison || result.exact) return;
   measure::Measurement& measurement = result.comparison->measurement;
   const measure::TileStats& stats = measurement.total;
   if (stats.elements != 1 || stats.finite != 1) return;
-  const auto found = steps_.find(pair.key.step);
+  const auto found = steps_.find(result.key.step);
   if (found == steps_.end()) return;
 
   const Step& step = found->second;
@@ -188,7 +186,6 @@ void GradientNormJudge::judge(const comparison::Pair& pair, bool gradients_match
 }
 
 void judge_gradient_norms(const trace::Source& reference, const trace::Source& candidate,
-                          const std::vector<comparison::Pair>& pairs,
                           std::vector<Result>& results) {
   std::map<std::uint64_t, bool> gradients_match;
   bool any = false;
@@ -199,9 +196,9 @@ void judge_gradient_norms(const trace::Source& reference, const trace::Source& c
     match = match && !judge::is_bad(result.outcome);
   }
   if (!any) return;
-  const GradientNormJudge judge(reference, candidate, pairs, results);
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    judge.judge(pairs[i], gradients_match[pairs[i].key.step], results[i]);
+  const GradientNormJudge judge(reference, candidate, results);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    judge.judge(gradients_match[results[i].key.step], results[i]);
   }
 }
 

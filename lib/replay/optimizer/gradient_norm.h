@@ -17,10 +17,9 @@ namespace ttrace::replay {
 
 class GradientNormJudge {
  public:
-  // `results[i]` belongs to `pairs[i]` and has been measured. Reads main gradients that were
+  // Every record has been measured. Reads main gradients that were
   // not measured.
   GradientNormJudge(const trace::Source& reference, const trace::Source& candidate,
-                    const std::vector<comparison::Pair>& pairs,
                     const std::vector<comparison::Result>& results);
 
   // Changes the result of a gradient norm that has been judged against the reference's. Where the
@@ -37,7 +36,7 @@ class GradientNormJudge {
   // norm that they contradict diverges, and any other stays compared with the reference's, whose
   // sum and its own may have lost digits. All other
   // results stay as they are.
-  void judge(const comparison::Pair& pair, bool gradients_match, comparison::Result& result) const;
+  void judge(bool gradients_match, comparison::Result& result) const;
 
  private:
   struct Step {
@@ -53,7 +52,6 @@ class GradientNormJudge {
 
 // Judges every gradient norm among `results` after everything else has been judged.
 void judge_gradient_norms(const trace::Source& reference, const trace::Source& candidate,
-                          const std::vector<comparison::Pair>& pairs,
                           std::vector<comparison::Result>& results);
 
 }  // namespace ttrace::replay

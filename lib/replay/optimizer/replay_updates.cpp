@@ -68,8 +68,8 @@ std::string listed(const std::map<std::string, std::uint64_t>& counts) {
   return text;
 }
 
-bool is_updated(const comparison::Pair& pair, const Result& result) {
-  return pair.key.kind == trace::Kind::kParamAfterStep && result.comparison && !result.exact;
+bool is_updated(const Result& result) {
+  return result.key.kind == trace::Kind::kParamAfterStep && result.comparison && !result.exact;
 }
 
 // `plan` has no problem.
@@ -127,34 +127,32 @@ std::string replay_one(const UpdatePlan& plan, Result& result) {
 
 std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
                                                const trace::Source& candidate,
-                                               const std::vector<comparison::Pair>& pairs,
                                                const std::vector<Result>& results) {
-  MainGradientNorms gradients(
-      candidate, squares_of_main_gradients(pairs, results, &comparison::Pair::candidate));
+  MainGradientNorms gradients(candidate,
+                              squares_of_main_gradients(results, &comparison::Pair::candidate));
   Clipping clipping(candidate, gradients);
   const UpdatePlanner planner(reference, candidate, clipping);
   std::map<std::size_t, UpdatePlan> plans;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (is_updated(pairs[i], results[i])) plans.emplace(i, planner.plan(pairs[i]));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (is_updated(results[i])) plans.emplace(i, planner.plan(results[i]));
   }
   return plans;
 }
 
 std::vector<std::string> replay_updates(const trace::Source& reference,
-                                        const trace::Source& candidate,
-                                        const std::vector<comparison::Pair>& pairs,
-                                        unsigned threads, comparison::FinishedWork& work,
+                                        const trace::Source& candidate, unsigned threads,
+                                        comparison::FinishedWork& work,
                                         const comparison::WorkHooks& hooks,
                                         std::vector<Result>& results) {
   if (hooks.stopped()) {  // planning may read all gradients
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      if (is_updated(pairs[i], results[i])) comparison::mark_interrupted(results[i]);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (is_updated(results[i])) comparison::mark_interrupted(results[i]);
     }
     return {};
   }
   std::vector<std::size_t> updated;
   std::vector<UpdatePlan> plans;
-  for (const auto& [i, plan] : plan_replays(reference, candidate, pairs, results)) {
+  for (const auto& [i, plan] : plan_replays(reference, candidate, results)) {
     updated.push_back(i);
     plans.push_back(plan);
   }
@@ -162,7 +160,7 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
   comparison::FinishedChecks checks(candidate);
   std::vector<std::optional<comparison::FinishedReplay>> known(updated.size());
   for (std::size_t u = 0; u < updated.size(); ++u) {
-    known[u] = known_replay(work, checks, pairs[updated[u]], plans[u]);
+    known[u] = known_replay(work, checks, results[updated[u]], plans[u]);
   }
   std::vector<std::string> problems(updated.size());
   base::parallel_for(updated.size(), threads, [&](std::size_t u) {

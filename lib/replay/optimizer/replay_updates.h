@@ -19,23 +19,21 @@ namespace ttrace::replay {
 // The replay of every updated parameter that was measured, by its index in `pairs`.
 std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
                                                const trace::Source& candidate,
-                                               const std::vector<comparison::Pair>& pairs,
                                                const std::vector<comparison::Result>& results);
 
 // Puts the replay in the place of the comparison with the reference. Returns why the parameter is
 // left to the other rules instead, or nothing.
 std::string replay_one(const UpdatePlan& plan, comparison::Result& result);
 
-// results[i] belongs to pairs[i] and has been measured against the reference. Those of updated
+// Every record has been measured against the reference. Those of updated
 // parameters that can be replayed get the measurement against the replayed values in its place;
 // the others are left as they are. Where hyperparameters differ from the reference's, `reason` says
 // so. What `work` knows is not replayed again. If `hooks` stop the work, those that are left are
 // marked as interrupted: the other rules are not for them. Returns one sentence for the whole run
 // on each of both. The same for every number of threads.
 std::vector<std::string> replay_updates(const trace::Source& reference,
-                                        const trace::Source& candidate,
-                                        const std::vector<comparison::Pair>& pairs,
-                                        unsigned threads, comparison::FinishedWork& work,
+                                        const trace::Source& candidate, unsigned threads,
+                                        comparison::FinishedWork& work,
                                         const comparison::WorkHooks& hooks,
                                         std::vector<comparison::Result>& results);
 

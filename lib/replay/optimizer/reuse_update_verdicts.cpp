@@ -44,22 +44,22 @@ bool still_holds(const trace::Source& candidate, const comparison::Pair& now,
 
 }  // namespace
 
-void carry_parameters(const trace::Source& candidate, const std::vector<comparison::Pair>& pairs,
-                      unsigned threads, std::vector<Result>& results) {
+void carry_parameters(const trace::Source& candidate, unsigned threads,
+                      std::vector<Result>& results) {
   std::map<TensorKey, std::size_t> updates;  // good ones, and those that were not judged
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
     const bool good = results[i].outcome == Outcome::kMatch && results[i].comparison;
     const bool open = results[i].outcome == Outcome::kNotJudged && results[i].comparison;
-    if (pairs[i].key.kind != Kind::kParamAfterStep) continue;
-    if (good || open) updates.emplace(pairs[i].key, i);
+    if (results[i].key.kind != Kind::kParamAfterStep) continue;
+    if (good || open) updates.emplace(results[i].key, i);
   }
-  base::parallel_for(pairs.size(), threads, [&](std::size_t i) {
+  base::parallel_for(results.size(), threads, [&](std::size_t i) {
     Result& result = results[i];
     if (result.outcome != Outcome::kDiverged || result.exact) return;
     const auto before = update_before(result.key);
     const auto found = before ? updates.find(*before) : updates.end();
     if (found == updates.end()) return;
-    if (!still_holds(candidate, pairs[i], pairs[found->second])) return;
+    if (!still_holds(candidate, results[i], results[found->second])) return;
     const Result& update = results[found->second];
     result.comparison = update.comparison;
     result.largest_rank = update.largest_rank;

@@ -9,11 +9,11 @@
 
 namespace ttrace::replay {
 
-// results[i] belongs to pairs[i] and has its outcome. A parameter (or the optimizer's main copy of
+// Every record has its outcome. A parameter (or the optimizer's main copy of
 // it) that diverges at the beginning of a step takes the comparison and the outcome of the update
 // before, if that matches and the candidate's values are still the same: noise cannot judge what an
 // optimizer has stepped, and what can has been asked. The values are only read where it diverges.
-void carry_parameters(const trace::Source& candidate, const std::vector<comparison::Pair>& pairs,
-                      unsigned threads, std::vector<comparison::Result>& results);
+void carry_parameters(const trace::Source& candidate, unsigned threads,
+                      std::vector<comparison::Result>& results);
 
 }  // namespace ttrace::replay

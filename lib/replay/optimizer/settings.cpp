@@ -168,9 +168,9 @@ struct Known {
 
 class Parameters {
  public:
-  explicit Parameters(const std::vector<comparison::Pair>& pairs) {
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      const comparison::Pair& pair = pairs[i];
+  explicit Parameters(const std::vector<comparison::Result>& results) {
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const comparison::Pair& pair = results[i];
       if (!is_of_a_parameter(pair.key.kind)) continue;
       if (pair.reference == nullptr || pair.candidate == nullptr) continue;
       for (const auto* r : layout::stored_in(*pair.reference)) {
@@ -206,13 +206,13 @@ bool has_parameter(const OptimizerIndex& index, std::uint64_t step, const std::s
 
 }  // namespace
 
-std::vector<comparison::SettingDifference> compare_settings(
-    const trace::Manifest& reference, const trace::Manifest& candidate,
-    const comparison::Selection& selection, const std::vector<comparison::Pair>& pairs,
-    const std::vector<Result>& results) {
+std::vector<comparison::SettingDifference> compare_settings(const trace::Manifest& reference,
+                                                            const trace::Manifest& candidate,
+                                                            const comparison::Selection& selection,
+                                                            const std::vector<Result>& results) {
   const OptimizerIndex references(reference);
   const OptimizerIndex candidates(candidate);
-  Parameters parameters(pairs);
+  Parameters parameters(results);
   for (const trace::OptimizerGroup& group : reference.optimizer) {
     for (const std::string& name : group.params) parameters.add(group.step, name);
   }

@@ -64,12 +64,11 @@ std::vector<SettingPair> setting_differences(const trace::OptimizerGroup& refere
 // Every setting of every selected parameter and step that differs, those alike together; by step
 // and name. A parameter that only one optimizer has in a group is a difference ("parameter group").
 // Steps that one of the manifests says nothing of are not compared. Parameters are paired as
-// `pairs` pairs their tensors (a map may have renamed them), others by their names. results[i]
-// belongs to pairs[i]: what a rule skips is left out, and so is a clipping that one manifest says
-// nothing of where all of its updates match. `updates` are numbers of pairs.
+// their tensors are (a map may have renamed them), others by their names. What a rule skips is left
+// out, and so is a clipping that one manifest says nothing of where all of its updates match.
+// `updates` are indices of `results`.
 std::vector<comparison::SettingDifference> compare_settings(
     const trace::Manifest& reference, const trace::Manifest& candidate,
-    const comparison::Selection& selection, const std::vector<comparison::Pair>& pairs,
-    const std::vector<comparison::Result>& results);
+    const comparison::Selection& selection, const std::vector<comparison::Result>& results);
 
 }  // namespace ttrace::replay

@@ -80,18 +80,17 @@ bool is_unplayed(const Result& result) {
 }  // namespace
 
 void judge_unplayed_updates(const trace::Source& reference, const trace::Source& candidate,
-                            const std::vector<comparison::Pair>& pairs, unsigned threads,
-                            std::vector<Result>& results) {
+                            unsigned threads, std::vector<Result>& results) {
   const BadInputs bad(results);
   std::vector<std::size_t> updates;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
     if (is_unplayed(results[i]) && !bad.any_of(results[i].key)) updates.push_back(i);
   }
   if (updates.empty()) return;
   const OptimizerIndex references(reference.manifest());
   const OptimizerIndex candidates(candidate.manifest());
   base::parallel_for(updates.size(), threads, [&](std::size_t u) {
-    const comparison::Pair& pair = pairs[updates[u]];
+    const comparison::Pair& pair = results[updates[u]];
     Result& result = results[updates[u]];
     std::optional<double> meant;
     std::optional<double> taken;

@@ -9,7 +9,7 @@
 
 namespace ttrace::replay {
 
-// results[i] belongs to pairs[i], judged so far by the tolerance of all tensors. An update that
+// `results`: judged so far by the tolerance of all tensors. An update that
 // diverges by it becomes `not_judged` if everything recorded that it was made from (its parameter,
 // main gradient and optimizer state, the gradient norm) is good, it is off by no more than that
 // tolerance and two steps of the reference, and the candidate's step is at least half as long as
@@ -19,7 +19,6 @@ namespace ttrace::replay {
 // moved by more than that, one whose inputs are bad. Reads both parameters of these updates again;
 // one that cannot be read keeps its outcome.
 void judge_unplayed_updates(const trace::Source& reference, const trace::Source& candidate,
-                            const std::vector<comparison::Pair>& pairs, unsigned threads,
-                            std::vector<comparison::Result>& results);
+                            unsigned threads, std::vector<comparison::Result>& results);
 
 }  // namespace ttrace::replay

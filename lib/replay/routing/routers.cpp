@@ -85,18 +85,17 @@ double epsilon_of(const View& a, const View& b) { return judge::shared_epsilon(a
 }  // namespace
 
 Routers::Routers(const trace::Source& reference, const trace::Source& candidate,
-                 const std::vector<comparison::Pair>& pairs,
                  const std::vector<comparison::Result>& results)
-    : reference_(reference), candidate_(candidate), pairs_(pairs), results_(results) {
-  for (std::size_t i = 0; i < pairs.size(); ++i) index_.emplace(pairs[i].key, i);
+    : reference_(reference), candidate_(candidate), results_(results) {
+  for (std::size_t i = 0; i < results.size(); ++i) index_.emplace(results[i].key, i);
   any_bad_ = std::any_of(results.begin(), results.end(),
                          [](const auto& result) { return judge::is_bad(result.outcome); });
 }
 
 std::optional<Router> Routers::router_at(std::size_t i) const {
-  const TensorKey& key = pairs_[i].key;
+  const TensorKey& key = results_[i].key;
   const bool is_value = key.kind == Kind::kOutput || key.kind == Kind::kInput;
-  if (!is_value || !results_[i].comparison || pairs_[i].reference->shape.empty()) {
+  if (!is_value || !results_[i].comparison || results_[i].reference->shape.empty()) {
     return std::nullopt;
   }
   const bool may_imply = any_bad_ && !results_[i].exact &&
@@ -145,18 +144,18 @@ std::vector<std::size_t> Routers::possible_scores(const TensorKey& key) const {
 }
 
 std::optional<Router> Routers::with_recorded(std::size_t i, std::size_t scores) const {
-  const View& view = *pairs_[scores].reference;
+  const View& view = *results_[scores].reference;
   if (view.shape.empty() || view.shape.back() < 2) return std::nullopt;
   const std::uint64_t experts = view.shape.back();
   const std::uint64_t tokens = elements(view) / experts;
   std::optional<Router> router = with_shape(i, tokens, experts);
   if (!router) return std::nullopt;
-  const double epsilon = epsilon_of(view, *pairs_[scores].candidate);
-  router->reference = recorded_scores({&reference_, pairs_[scores].reference}, tokens, epsilon);
-  router->candidate = recorded_scores({&candidate_, pairs_[scores].candidate}, tokens, epsilon);
+  const double epsilon = epsilon_of(view, *results_[scores].candidate);
+  router->reference = recorded_scores({&reference_, results_[scores].reference}, tokens, epsilon);
+  router->candidate = recorded_scores({&candidate_, results_[scores].candidate}, tokens, epsilon);
   router->judged_by = {scores};
-  router->scores =
-      base::concat("scores: ", kind_name(pairs_[scores].key.kind), " of ", pairs_[scores].key.name);
+  router->scores = base::concat("scores: ", kind_name(results_[scores].key.kind), " of ",
+                                results_[scores].key.name);
   if (follows_from_choice(*router)) return std::nullopt;
   if (!choice_follows(router->decision, *router->reference)) return std::nullopt;
   return router;
@@ -178,15 +177,15 @@ std::optional<Routers::Linear> Routers::linear_of(const TensorKey& key) const {
   if (!input || !weight || !is_floating_pair(*input) || !is_floating_pair(*weight)) {
     return std::nullopt;
   }
-  const View& x = *pairs_[*input].reference;
-  const View& w = *pairs_[*weight].reference;
+  const View& x = *results_[*input].reference;
+  const View& w = *results_[*weight].reference;
   if (w.shape.size() != 2 || x.shape.empty() || x.shape.back() != w.shape[1] || w.shape[0] < 2 ||
       w.shape[1] == 0) {
     return std::nullopt;
   }
   auto bias = find_parameter(key, module + ".bias");
   if (bias &&
-      (!is_floating_pair(*bias) || pairs_[*bias].reference->shape != tensor::Shape{w.shape[0]})) {
+      (!is_floating_pair(*bias) || results_[*bias].reference->shape != tensor::Shape{w.shape[0]})) {
     bias.reset();
   }
   return Linear{*input, *weight, bias, elements(x) / w.shape[1], w.shape[0]};
@@ -197,12 +196,12 @@ void Routers::score_by(const Linear& linear, Router& router) const {
   router.judged_by = {linear.input, linear.weight};
   if (linear.bias) router.judged_by.push_back(*linear.bias);
   const auto epsilon_at = [this](std::size_t i) {
-    return epsilon_of(*pairs_[i].reference, *pairs_[i].candidate);
+    return epsilon_of(*results_[i].reference, *results_[i].candidate);
   };
   const double epsilon = std::max(epsilon_at(linear.input), epsilon_at(linear.weight));
   const auto made = [&](const trace::Source& source, layout::ViewPtr comparison::Pair::*side) {
     const auto tensor = [&](std::size_t at) {
-      return measure::TensorRef(&source, pairs_[at].*side);
+      return measure::TensorRef(&source, results_[at].*side);
     };
     std::optional<measure::TensorRef> shift;
     if (linear.bias) shift = tensor(*linear.bias);
@@ -212,11 +211,11 @@ void Routers::score_by(const Linear& linear, Router& router) const {
   router.reference = made(reference_, &comparison::Pair::reference);
   router.candidate = made(candidate_, &comparison::Pair::candidate);
   router.scores =
-      base::concat("scores: made again from its input and ", pairs_[linear.weight].key.name);
+      base::concat("scores: made again from its input and ", results_[linear.weight].key.name);
 }
 
 std::optional<Router> Routers::with_linear(std::size_t i) const {
-  const auto linear = linear_of(pairs_[i].key);
+  const auto linear = linear_of(results_[i].key);
   if (!linear) return std::nullopt;
   std::optional<Router> router = with_shape(i, linear->tokens, linear->experts);
   if (router) score_by(*linear, *router);
@@ -239,7 +238,7 @@ std::optional<std::uint64_t> Routers::experts_per_token(const TensorKey& key, st
        at != index_.end() && at->first.step == key.step && at->first.microbatch == key.microbatch &&
        at->first.kind == Kind::kInput && at->first.name.starts_with(around);
        ++at) {
-    const comparison::Pair& pair = pairs_[at->second];
+    const comparison::Pair& pair = results_[at->second];
     if (pair.reference == nullptr || pair.reference->shape.empty()) continue;
     const View& view = *pair.reference;
     const std::uint64_t last = view.shape.back();
@@ -257,8 +256,8 @@ std::optional<std::uint64_t> Routers::experts_per_token(const TensorKey& key, st
 }
 
 std::optional<Router> Routers::implied_at(std::size_t i) const {
-  const TensorKey& key = pairs_[i].key;
-  const View& view = *pairs_[i].reference;
+  const TensorKey& key = results_[i].key;
+  const View& view = *results_[i].reference;
   if (has_own_decision(key) || weighs_experts(key) || view.shape.back() < 2) return std::nullopt;
   const auto linear = linear_of(key);
   Router router;
@@ -279,11 +278,11 @@ std::optional<Router> Routers::implied_at(std::size_t i) const {
     if (decision.tokens == 0 || (linear && linear->experts != decision.experts)) {
       return std::nullopt;
     }
-    const double epsilon = epsilon_of(view, *pairs_[i].candidate);
+    const double epsilon = epsilon_of(view, *results_[i].candidate);
     router.reference =
-        recorded_scores({&reference_, pairs_[i].reference}, decision.tokens, epsilon);
+        recorded_scores({&reference_, results_[i].reference}, decision.tokens, epsilon);
     router.candidate =
-        recorded_scores({&candidate_, pairs_[i].candidate}, decision.tokens, epsilon);
+        recorded_scores({&candidate_, results_[i].candidate}, decision.tokens, epsilon);
     router.judged_by = {i};
     router.scores = base::concat("scores: output of ", key.name);
   }
@@ -292,9 +291,9 @@ std::optional<Router> Routers::implied_at(std::size_t i) const {
   if (chosen == 0 || chosen >= decision.experts) return std::nullopt;
   const Order order = known ? Order::kByNumber : Order::kByScore;
   decision.spelling = Spelling::kIndices;
-  decision.reference = implied_choice({&reference_, pairs_[i].reference}, *router.reference,
+  decision.reference = implied_choice({&reference_, results_[i].reference}, *router.reference,
                                       decision.tokens, decision.experts, chosen, order);
-  decision.candidate = implied_choice({&candidate_, pairs_[i].candidate}, *router.candidate,
+  decision.candidate = implied_choice({&candidate_, results_[i].candidate}, *router.candidate,
                                       decision.tokens, decision.experts, chosen, order);
   router.flipped = flipped_tokens(decision);
   if (router.flipped.empty()) return std::nullopt;
@@ -307,7 +306,7 @@ std::optional<Router> Routers::implied_at(std::size_t i) const {
 // shape does not allow it or nothing flipped.
 std::optional<Router> Routers::with_shape(std::size_t i, std::uint64_t tokens,
                                           std::uint64_t experts) const {
-  const View& view = *pairs_[i].reference;
+  const View& view = *results_[i].reference;
   if (tokens == 0 || !measure::row_dimensions(view.shape, tokens)) return std::nullopt;
   const std::uint64_t chosen = elements(view) / tokens;
   if (chosen == 0 || chosen > experts) return std::nullopt;
@@ -316,8 +315,8 @@ std::optional<Router> Routers::with_shape(std::size_t i, std::uint64_t tokens,
     return std::nullopt;
   }
   Router router;
-  router.decision = {{&reference_, pairs_[i].reference},
-                     {&candidate_, pairs_[i].candidate},
+  router.decision = {{&reference_, results_[i].reference},
+                     {&candidate_, results_[i].candidate},
                      map ? Spelling::kMap : Spelling::kIndices,
                      tokens,
                      experts};
@@ -340,11 +339,11 @@ bool Routers::weighs_experts(const TensorKey& key) const {
   const auto values = values_of(key, Kind::kOutput, std::string(trace::module_of_value(key.name)));
   return std::any_of(values.begin(), values.end(), [this](std::size_t i) {
     if (!is_floating_pair(i)) return false;
-    const View& view = *pairs_[i].reference;
+    const View& view = *results_[i].reference;
     if (view.shape.empty() || view.shape.back() < 2) return false;
     const std::uint64_t tokens = elements(view) / view.shape.back();
-    return tokens > 0 && is_top_k({{&reference_, pairs_[i].reference},
-                                   {&candidate_, pairs_[i].candidate},
+    return tokens > 0 && is_top_k({{&reference_, results_[i].reference},
+                                   {&candidate_, results_[i].candidate},
                                    Spelling::kMap,
                                    tokens,
                                    view.shape.back()});

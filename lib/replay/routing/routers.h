@@ -28,9 +28,8 @@ struct Router {
 // Looks for routers among the outputs of modules.
 class Routers {
  public:
-  // All must outlive it; results[i] belongs to pairs[i].
+  // All must outlive it.
   Routers(const trace::Source& reference, const trace::Source& candidate,
-          const std::vector<comparison::Pair>& pairs,
           const std::vector<comparison::Result>& results);
 
   // Pair i as the decision of a router that chose otherwise for some tokens. A decision is
@@ -77,7 +76,6 @@ class Routers {
 
   const trace::Source& reference_;
   const trace::Source& candidate_;
-  const std::vector<comparison::Pair>& pairs_;
   const std::vector<comparison::Result>& results_;
   std::map<trace::TensorKey, std::size_t> index_;
   bool any_bad_ = false;  // without a bad tensor there is nothing that a choice could explain

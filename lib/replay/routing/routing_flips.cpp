@@ -46,8 +46,8 @@ class RoutingFlips {
   RoutingFlips(const RoutingInput& input, comparison::CompareReport& out)
       : input_(input),
         out_(out),
-        routers_(input.reference, input.candidate, input.pairs, out.results),
-        mixed_(input.pairs.size(), false) {}
+        routers_(input.reference, input.candidate, out.results),
+        mixed_(out.results.size(), false) {}
 
   void run() {
     for (const std::size_t i : input_.flow.topological_order) {
@@ -83,7 +83,7 @@ class RoutingFlips {
     // What was not recorded may have been made otherwise (a bias, groups of experts).
     if (router.implied && !explanation.explained()) return;
     comparison::RouterFlips flips;
-    flips.key = input_.pairs[i].key;
+    flips.key = out_.results[i].key;
     flips.tokens = router.decision.tokens;
     flips.experts = router.decision.experts;
     flips.flipped = router.flipped.size();
@@ -115,11 +115,11 @@ class RoutingFlips {
 
   // Everything that diverged and depends on the flipped tokens.
   void excuse(std::size_t router_node, const Router& router) {
-    measure::LeftOutRows& rows = left_out(input_.pairs[router_node].key, router.decision.tokens);
+    measure::LeftOutRows& rows = left_out(out_.results[router_node].key, router.decision.tokens);
     for (const std::uint64_t token : router.flipped) rows.add(token);
     const RoutingReach reach = reach_of(input_.nodes, input_.flow, input_.modules, router_node);
     std::vector<std::size_t> affected;
-    const std::string_view beside = module_around(input_.pairs[router_node].key.name);
+    const std::string_view beside = module_around(out_.results[router_node].key.name);
     const Counts counts = router.implied ? counts_of(router.decision) : Counts{};
     for (const std::size_t i : reach.nodes) {
       if (!reach.apart[i]) mixed_[i] = true;
@@ -161,7 +161,7 @@ class RoutingFlips {
       return view->shape.empty() ? std::nullopt : std::optional(view->shape.front());
     };
     const bool of_tokens = is_of_tokens(result.key.kind);
-    const comparison::Pair& pair = input_.pairs[i];
+    const comparison::Pair& pair = out_.results[i];
     const std::uint64_t before = counts.reference[*expert];
     const std::uint64_t after = counts.candidate[*expert];
     if (of_tokens ? rows(pair.reference) != before || rows(pair.candidate) != after
@@ -196,8 +196,8 @@ class RoutingFlips {
   // The choice itself, as the experts were given it.
   bool is_passed_on(std::size_t i, std::size_t router_node) const {
     if (!out_.results[i].exact || !out_.results[router_node].exact) return false;
-    const comparison::Pair& given = input_.pairs[i];
-    const comparison::Pair& choice = input_.pairs[router_node];
+    const comparison::Pair& given = out_.results[i];
+    const comparison::Pair& choice = out_.results[router_node];
     try {
       return same_numbers({&input_.reference, given.reference},
                           {&input_.reference, choice.reference}) &&
@@ -231,7 +231,7 @@ class RoutingFlips {
     Result& result = out_.results[i];
     if (is_passed_on(i, router_node)) {
       result.outcome = out_.results[router_node].outcome;
-      result.reason = concat("the choice of ", to_string(input_.pairs[router_node].key));
+      result.reason = concat("the choice of ", to_string(out_.results[router_node].key));
       return;
     }
     if (result.outcome == Outcome::kAfterRoutingFlip) return;
@@ -251,7 +251,7 @@ class RoutingFlips {
 
   // The pair judged without those rows; nothing if it cannot be read any more.
   std::optional<Result> without(std::size_t i, const measure::LeftOutRows& rows) const {
-    const comparison::Pair& pair = input_.pairs[i];
+    const comparison::Pair& pair = out_.results[i];
     Result result = out_.results[i];
     comparison::Comparison& comparison = *result.comparison;
     try {
@@ -267,7 +267,7 @@ class RoutingFlips {
       return std::nullopt;
     }
     comparison.slices = {};
-    comparison::judge_parts(pair, input_.rules, input_.most_slices, result);
+    comparison::judge_parts(input_.rules, input_.most_slices, result);
     comparison.measurement.cells = {};
     if (comparison.noise) comparison.noise->cells = {};
     result.largest_rank.reset();

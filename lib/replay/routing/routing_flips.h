@@ -15,8 +15,7 @@ namespace ttrace::replay {
 struct RoutingInput {
   const trace::Source& reference;
   const trace::Source& candidate;
-  const std::vector<comparison::Pair>& pairs;
-  const std::vector<localize::Node>& nodes;  // node i is pairs[i]
+  const std::vector<localize::Node>& nodes;  // node i is out.results[i]
   const localize::Dataflow& flow;
   const std::vector<trace::Module>& modules;
   const comparison::NoiseSource& noise;
@@ -31,7 +30,7 @@ struct RoutingInput {
 // tolerance it matches, beyond it stays diverged where tokens lie apart. What passes the choice on,
 // number by number, is judged as the choice is. What remains, other than
 // conflicts of replicas, replayed updates and values that are not finite on one side, is
-// `after_routing_flip`. out.results[i] belongs to pairs[i]; sets out.routers.
+// `after_routing_flip`. Sets out.routers.
 void explain_routing(const RoutingInput& input, comparison::CompareReport& out);
 
 }  // namespace ttrace::replay

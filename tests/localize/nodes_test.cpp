@@ -1,4 +1,4 @@
-#include "localize/rank_groups.h"
+#include "localize/nodes.h"
 
 #include "support/catch.h"
 #include "support/memory_trace.h"
@@ -8,7 +8,7 @@ namespace {
 
 TEST_CASE("holders are the coordinates that hold the tensor, however that is said") {
   trace::TensorEntry entry = test::make_entry("a", {2});
-  const auto holders = [&entry] { return holders_of(*layout::view_of(entry)); };
+  const auto holders = [&entry] { return rank_group(*layout::view_of(entry)); };
   CHECK(holders().empty());
   entry.placements = {{"tp", trace::Shard{0, std::nullopt}}};
   CHECK(holders().empty());
