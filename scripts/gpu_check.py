@@ -15,8 +15,9 @@ import torch
 from torch import nn
 
 import ttrace_torch as tt
-from ttrace_torch import dtypes
-from ttrace_torch.copies import HostCopies
+from ttrace_torch.base import dtypes
+from ttrace_torch.write.hdf5 import stored_bits
+from ttrace_torch.write.host_copies import HostCopies
 
 DEVICE = torch.device("cpu" if "--cpu" in sys.argv else "cuda")
 TYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2]
@@ -37,7 +38,7 @@ def stored(path: Path, dataset: str) -> np.ndarray:
 
 
 def same(path: Path, dataset: str, tensor: torch.Tensor) -> None:
-    expected = dtypes.bits(tensor.detach().cpu().contiguous())
+    expected = stored_bits(tensor.detach().cpu().contiguous())
     assert np.array_equal(stored(path, dataset), expected), f"{dataset} differs from .cpu()"
 
 
@@ -143,7 +144,7 @@ def noise(folder: Path) -> None:
             net(x.to(device))
         found.append(stored(path, "step_000000/mb_0000/output/(model)"))
     assert np.array_equal(*found), "disturbed otherwise than on the CPU"
-    assert not np.array_equal(found[0], dtypes.bits(x)), "not disturbed at all"
+    assert not np.array_equal(found[0], stored_bits(x)), "not disturbed at all"
 
 
 def cost(folder: Path) -> str:

@@ -92,7 +92,7 @@ def test_it_is_what_the_collector_would_have_written(
     ttrace: Run, tmp_path: Path, seed: int
 ) -> None:
     from ttrace_torch.errors import TraceError
-    from ttrace_torch.parts import unite
+    from ttrace_torch.write.merge import unite
 
     parts = random_parts(random.Random(seed))
     try:
@@ -134,7 +134,7 @@ def test_what_is_left_of_a_sound_run_is_sound(ttrace: Run, tmp_path: Path, seed:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_it_is_what_the_collector_wrote(ttrace: Run, tmp_path: Path, name: str) -> None:
-    from ttrace_torch.parts import unite
+    from ttrace_torch.write.merge import unite
 
     run = copied(name, tmp_path)
     parts = {}

@@ -15,7 +15,7 @@ import pytest
 from conformance.numpy_merge import merged
 from support.ttrace_cli import ttrace_binary
 
-from ttrace_torch import normal, philox, streams
+from ttrace_torch.init import normal, philox
 
 from .conftest import Run
 from .small_traces import check_answer, check_match, check_refused
@@ -69,7 +69,7 @@ def test_values_are_those_of_the_page(ttrace: Run, tmp_path: Path) -> None:
     path = "/step_000000/param/w"
 
     def words(purpose: str, seed: int) -> np.ndarray:
-        key = streams.fnv1a(f"{purpose}\0{seed}\0{path}".encode())
+        key = philox.fnv1a(f"{purpose}\0{seed}\0{path}".encode())
         return philox.words_at(key, np.arange(9, dtype=np.uint64)).reshape(-1)[:35]
 
     values = normal.normal(words("synth", 9), 0, 1).astype(np.float64)

@@ -6,9 +6,8 @@ import json
 
 import numpy as np
 
-from ttrace_torch.normal import normal
-from ttrace_torch.philox import words_at
-from ttrace_torch.streams import plan_key
+from ttrace_torch.init.normal import normal
+from ttrace_torch.init.philox import plan_key, words_at
 
 SEED = 5
 

@@ -11,8 +11,8 @@ import torch
 from element_numbers import element_numbers, holds
 
 import ttrace_torch as tt
-from ttrace_torch import normal, philox, slices, streams
-from ttrace_torch.placement_json import to_json
+from ttrace_torch.init import generate, normal, philox
+from ttrace_torch.layout.placement_json import to_json
 
 MESH = tt.Mesh({"x": 2, "y": 3, "z": 2})
 SHAPE = (12, 7, 10)
@@ -86,13 +86,13 @@ def test_slices_of_random_layouts_are_those_of_the_whole():
 
 @pytest.mark.parametrize("block", [1, 7, 64])
 def test_the_size_of_a_block_does_not_show(block, monkeypatch):
-    monkeypatch.setattr(slices, "_BLOCK", block)
+    monkeypatch.setattr(generate, "_BLOCK", block)
     for name in ("two dimensions", "segments", "flat of a part", "zigzag"):
         check_slices(SHAPE, LAYOUTS[name])
 
 
 def test_values_go_by_the_row_major_position():
-    key = streams.tensor_key(3, "layers.0.weight")
+    key = philox.tensor_key(3, "layers.0.weight")
     words = philox.words_at(key, np.arange(6, dtype=np.uint64)).reshape(-1)[:21]
     found = tt.consistent("layers.0.weight", (3, 7), mean=1.0, scale=0.02, seed=3)
     np.testing.assert_array_equal(found.reshape(-1), normal.normal(words, 1.0, 0.02))
@@ -104,7 +104,7 @@ def test_a_slice_of_a_tensor_far_larger_than_the_memory_is_made_alone():
     boxes = tt.Boxes([((i * rows // 4, 0), (rows // 4, 8)) for i in range(4)])
     placements = {"tp": boxes, "dp": tt.Shard(0, sizes=[rows // 4 - 2, 2])}
     last = tt.consistent("w", (rows, 8), placements=placements, mesh=mesh, rank=7)
-    words = philox.words_at(streams.tensor_key(0, "w"), np.arange(4, dtype=np.uint64) + 2**41 - 4)
+    words = philox.words_at(philox.tensor_key(0, "w"), np.arange(4, dtype=np.uint64) + 2**41 - 4)
     np.testing.assert_array_equal(last, normal.normal(words, 0.0, 1.0).reshape(2, 8))
 
 

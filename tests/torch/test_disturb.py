@@ -15,9 +15,8 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from trace_reading import Trace
 
 import ttrace_torch as tt
-from ttrace_torch.normal import uniform
-from ttrace_torch.philox import words_at
-from ttrace_torch.streams import noise_key
+from ttrace_torch.init.normal import uniform
+from ttrace_torch.init.philox import noise_key, words_at
 
 EPSILON = 0.25
 SHAPE = (4, 6, 10)

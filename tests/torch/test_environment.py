@@ -15,9 +15,9 @@ from torch import nn
 from trace_reading import Trace
 
 import ttrace_torch as tt
+from ttrace_torch.base.int_ranges import numbers_of
 from ttrace_torch.inactive import Inactive
-from ttrace_torch.memory import parse_memory
-from ttrace_torch.numbers_of import numbers_of
+from ttrace_torch.write.background import parse_memory
 
 
 @pytest.fixture(autouse=True)

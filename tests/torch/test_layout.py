@@ -13,7 +13,7 @@ from trace_reading import Trace
 
 import ttrace_torch as tt
 from ttrace_torch import Layout, Mesh, Only, Partial, Replicate, Shard
-from ttrace_torch.shapes import check_local_shape, normalised, whole_shape
+from ttrace_torch.layout.shapes import check_local_shape, normalised, whole_shape
 
 # Placements that are given, not found by a rule, do not look at the tensor.
 ANY = torch.empty(0)

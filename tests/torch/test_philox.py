@@ -14,10 +14,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from ttrace_torch.normal import UNIT, normal, normal_units, uniform
-from ttrace_torch.normal_table import QUANTILES
-from ttrace_torch.philox import philox4x32, words_at
-from ttrace_torch.streams import fnv1a, noise_key, plan_key, tensor_key
+from ttrace_torch.init.normal import QUANTILES, UNIT, normal, normal_units, uniform
+from ttrace_torch.init.philox import fnv1a, noise_key, philox4x32, plan_key, tensor_key, words_at
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "schemas" / "consistent-v1.md").read_text()

@@ -27,8 +27,8 @@ from ttrace_torch import (
     Strided,
     Zigzag,
 )
-from ttrace_torch.cuts.part import dimension_part
-from ttrace_torch.placement_json import to_json
+from ttrace_torch.layout.cuts.part import dimension_part
+from ttrace_torch.layout.placement_json import to_json
 
 CASES = 120
 

@@ -12,7 +12,7 @@ from torch import nn
 from trace_reading import SCHEMAS, Trace
 
 import ttrace_torch as tt
-from ttrace_torch.plan import Values, read_plan
+from ttrace_torch.rewrite.plan import Values, read_plan
 
 VALIDATOR = jsonschema.Draft202012Validator(
     json.loads((SCHEMAS / "plan.schema.json").read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from small_models import TiedGPT, seeded, train_step
 from trace_reading import Trace
 
 import ttrace_torch as tt
-from ttrace_torch.record import KINDS
+from ttrace_torch.capture.selection import KINDS
 
 
 def run_of(path, **options):

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import nn
 
+from ttrace_torch.base.names import ModelNames
 from ttrace_torch.frameworks.deepspeed_optimizer import EngineWatch
 from ttrace_torch.frameworks.deepspeed_partitions import Partitions
 from ttrace_torch.frameworks.megatron_optimizer import MegatronOptimizerWatch
-from ttrace_torch.names import ModelNames
 
 
 class Engine:

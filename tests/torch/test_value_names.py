@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from ttrace_torch.value_names import ArgumentNames, escaped, result_values
+from ttrace_torch.capture.values import ArgumentNames, escaped, result_values
 
 A, B, C = torch.zeros(1), torch.zeros(2), torch.zeros(3)
 

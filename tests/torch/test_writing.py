@@ -17,8 +17,8 @@ from torch import nn
 from trace_reading import Trace
 
 import ttrace_torch as tt
-from ttrace_torch import output as output_module
-from ttrace_torch.hdf5 import RankFile
+from ttrace_torch.write import output as output_module
+from ttrace_torch.write.hdf5 import RankFile
 
 MEGABYTE = torch.arange(1 << 18, dtype=torch.float32)
 

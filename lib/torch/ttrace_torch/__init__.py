@@ -10,15 +10,12 @@ with tracer.step(0):
 tracer.close()
 """
 
-from ttrace_torch.api import trace
-from ttrace_torch.consistent import consistent
-from ttrace_torch.consistent_init import consistent_init
-from ttrace_torch.disturb import Disturb
+from ttrace_torch.api import consistent_init, trace
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout import Layout
-from ttrace_torch.mesh import Mesh
-from ttrace_torch.parts import write_manifest
-from ttrace_torch.placement import (
+from ttrace_torch.init.consistent import consistent
+from ttrace_torch.layout.layouts import Layout
+from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.layout.placement import (
     Boxes,
     Flat,
     Only,
@@ -31,8 +28,10 @@ from ttrace_torch.placement import (
     Strided,
     Zigzag,
 )
+from ttrace_torch.perturb.perturber import Disturb
 from ttrace_torch.tracer import Tracer
 from ttrace_torch.version import __version__
+from ttrace_torch.write.merge import write_manifest
 
 __all__ = [
     "Boxes",

@@ -1,4 +1,4 @@
-"""`trace`: the one function a training job calls."""
+"""The functions that a training job calls: `trace` and `consistent_init`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Callable
 
-from ttrace_torch import environment
-from ttrace_torch import names as naming
-from ttrace_torch.assignment import assign
-from ttrace_torch.disturb import Disturb, Disturber
+from ttrace_torch import config
+from ttrace_torch.base import names as naming
+from ttrace_torch.base.process import current_rank
+from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingRanks
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks import framework_of
 from ttrace_torch.inactive import Inactive
-from ttrace_torch.layout import Layout
-from ttrace_torch.megatron_attributes import check_axis
-from ttrace_torch.mesh import Mesh
-from ttrace_torch.meshes import Meshes
-from ttrace_torch.output import Output
-from ttrace_torch.plan import plan_path, read_plan
-from ttrace_torch.ranks import current_rank
-from ttrace_torch.record import KINDS
-from ttrace_torch.rewriting import Rewriter
-from ttrace_torch.step import Selection
-from ttrace_torch.steps import FirstStep
+from ttrace_torch.init.fill import fill
+from ttrace_torch.init.philox import check_seed
+from ttrace_torch.layout.assignment import assign
+from ttrace_torch.layout.layouts import Layout
+from ttrace_torch.layout.megatron_attributes import check_axis
+from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.layout.meshes import Meshes
+from ttrace_torch.perturb.perturber import Disturb, Disturber
+from ttrace_torch.rewrite.plan import plan_path, read_plan
+from ttrace_torch.rewrite.rewriter import Rewriter
 from ttrace_torch.tracer import Tracer
-from ttrace_torch.writing_ranks import WritingRanks
+from ttrace_torch.write.output import Output
 
 
 def trace(
@@ -94,10 +93,10 @@ def trace(
     TraceError for whatever would make the trace wrong: a pattern without a match, an unknown axis.
     What the disk refuses is printed and does not stop the job, see `Tracer.failed`.
     """
-    if not environment.active(out):
+    if not config.active(out):
         return Inactive()
-    given = environment.Settings(out, steps, ranks, kinds, modules, disturb, compress, memory)
-    told = environment.settled(given)
+    given = config.Settings(out, steps, ranks, kinds, modules, disturb, compress, memory)
+    told = config.settled(given)
     chosen_steps = told.chosen_steps(named=out is not None)
     adapter = framework_of(model, framework)
     mesh, meshes = adapter.meshes(mesh, meshes)
@@ -142,6 +141,53 @@ def trace(
         chosen_steps,
         writing,
     )
+
+
+def consistent_init(
+    model: Any,
+    *,
+    mesh: Mesh | None = None,
+    layouts: Iterable[Layout] = (),
+    seed: int = 0,
+    std: float = 0.02,
+    skip: Iterable[str] = (),
+    rename: Callable[[str], str] | None = None,
+    rank: int | None = None,
+    meshes: Mapping[str, Mesh] | None = None,
+    tp_axis: str = "tp",
+    framework: str = "auto",
+) -> None:
+    """Fills every floating-point parameter and persistent buffer in place with its slice.
+
+    Values are normal with the standard deviation `std` around 0, those of one-dimensional `weight`,
+    `gamma`, `scale` and `running_var` around 1. They depend on `seed`, the canonical name and the
+    place in the whole tensor alone. Tied parameters are filled once, under their first name.
+
+    model, mesh, layouts, rank, meshes, tp_axis, framework: as for `trace`. DTensors (FSDP2 too) and
+        Megatron's attributes tell how a parameter is cut, layouts the rest; what nothing tells of
+        is taken to be whole.
+    skip: globs over canonical names of parameters and buffers to leave as they are, such as masks
+        and rotary frequencies in persistent buffers. Buffers that are not persistent are left: the
+        model made them from its configuration.
+    rename: from a canonical name in this rank's model to the one in the whole model, for pipeline
+        stages that count their layers from 0, or whose head is tied to an embedding elsewhere.
+
+    Call it on the complete model before the first step, and before optimizers copy the parameters.
+    Nothing is communicated. Throws TraceError where a parameter's layout cannot be told.
+    """
+    check_seed(seed, "consistent_init")
+    adapter = framework_of(model, framework)
+    mesh, meshes = adapter.meshes(mesh, meshes)
+    check_axis(tp_axis, mesh)
+    grids = Meshes(mesh, meshes)
+    rank = current_rank() if rank is None else rank
+    mesh.coordinate(rank)
+    names = naming.ModelNames.of(model, adapter.naming())
+    layouts = list(layouts)
+    known = adapter.layouts(names, [layout.pattern for layout in layouts])
+    assignment = assign(layouts, names, grids, tp_axis, known)
+    parameters = {name: layout.of("param") for name, layout in assignment.parameters.items()}
+    fill(names, parameters, grids, rank, seed, std, skip, rename)
 
 
 def _rewriter(

@@ -9,24 +9,22 @@ from typing import Any
 
 import torch
 
-from ttrace_torch.assignment import Assignment
-from ttrace_torch.at_exit import call_at_exit
-from ttrace_torch.batches import batch_of, global_number
-from ttrace_torch.dataflow import DataFlow
-from ttrace_torch.disturb import Disturber
+from ttrace_torch.base.microbatch import batch_of, global_number
+from ttrace_torch.base.names import ModelNames, check_name
+from ttrace_torch.base.process import call_at_exit
+from ttrace_torch.capture.dataflow import DataFlow
+from ttrace_torch.capture.hooks import ForwardHooks
+from ttrace_torch.capture.recorder import Key, Recorder
+from ttrace_torch.capture.selection import Selection, Steps, WritingRanks
+from ttrace_torch.capture.step import Number, Step, record_value
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Framework, Watch
-from ttrace_torch.hooks import ForwardHooks
-from ttrace_torch.names import ModelNames, check_name
-from ttrace_torch.output import Output
-from ttrace_torch.placement import Placements
-from ttrace_torch.record import Key, Recorder
-from ttrace_torch.recorded_state import record_states
-from ttrace_torch.recorded_value import Number, record_value
-from ttrace_torch.rewriting import Rewriter
-from ttrace_torch.step import Selection, Step
-from ttrace_torch.steps import Steps
-from ttrace_torch.writing_ranks import WritingRanks
+from ttrace_torch.layout.assignment import Assignment
+from ttrace_torch.layout.placement import Placements
+from ttrace_torch.optimizer.state import record_states
+from ttrace_torch.perturb.perturber import Disturber
+from ttrace_torch.rewrite.rewriter import Rewriter
+from ttrace_torch.write.output import Output
 
 
 class Tracer:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from ttrace_torch.errors import TraceError
-from ttrace_torch.parts import unite, write_manifest
+from ttrace_torch.write.merge import unite, write_manifest
 
 __all__ = ["main", "unite", "write_manifest"]
 

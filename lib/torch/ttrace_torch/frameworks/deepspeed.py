@@ -9,25 +9,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import distributed, nn
 
-from ttrace_torch.assignment import Assignment
+from ttrace_torch.base.names import ModelNames
+from ttrace_torch.capture.selection import Selection
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.deepspeed_limits import check_engine, check_kinds
 from ttrace_torch.frameworks.deepspeed_optimizer import EngineWatch, loss_scale
 from ttrace_torch.frameworks.deepspeed_partitions import Partitions
 from ttrace_torch.frameworks.deepspeed_stages import partitions_of
 from ttrace_torch.frameworks.deepspeed_steps import MicroSteps
-from ttrace_torch.frameworks.framework import Framework, StepWatch, Watch
-from ttrace_torch.mesh import Mesh
-from ttrace_torch.names import ModelNames
-from ttrace_torch.step import Selection
-
-if TYPE_CHECKING:
-    from ttrace_torch.tracer import Tracer
+from ttrace_torch.frameworks.framework import Framework, Listener, StepWatch, Watch
+from ttrace_torch.layout.assignment import Assignment
+from ttrace_torch.layout.mesh import Mesh
 
 _ENGINE = "deepspeed.runtime.engine"
 
@@ -99,9 +96,9 @@ class DeepSpeed(Framework):
     def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
         return self._partitions.held(name, parameter, kind)
 
-    def watch_optimizer(self, optimizer: Any, tracer: Tracer) -> Watch:
+    def watch_optimizer(self, optimizer: Any, tracer: Listener) -> Watch:
         return EngineWatch(self._engine, tracer, self._partitions)
 
-    def watch_step(self, tracer: Tracer) -> AbstractContextManager[StepWatch]:
+    def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:
         place = self._ranks.index(distributed.get_rank())
         return MicroSteps(self._engine, tracer, place).watching()

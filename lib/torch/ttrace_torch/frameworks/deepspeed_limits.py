@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import distributed
 
+from ttrace_torch.capture.selection import Selection
 from ttrace_torch.errors import TraceError
-from ttrace_torch.step import Selection
 
 # Optimizers that reduce gradients themselves, compressed, inside their step.
 _REDUCE_THEMSELVES = frozenset({"OnebitAdam", "OnebitLamb", "ZeroOneAdam"})

@@ -5,18 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.deepspeed_partitions import Partitions
-from ttrace_torch.names import ModelNames
-from ttrace_torch.optimizer import group_entries
-from ttrace_torch.optimizer_state import MAIN_PARAM, StateTensor, state_tensors
-
-if TYPE_CHECKING:
-    from ttrace_torch.tracer import Tracer
+from ttrace_torch.frameworks.framework import Listener
+from ttrace_torch.optimizer.state import MAIN_PARAM, StateTensor, state_tensors
+from ttrace_torch.optimizer.watch import group_entries
 
 _STEP = "_take_model_step"
 
@@ -37,7 +35,7 @@ class EngineWatch:
     micro-batch does not come there.
     """
 
-    def __init__(self, engine: Any, tracer: Tracer, partitions: Partitions) -> None:
+    def __init__(self, engine: Any, tracer: Listener, partitions: Partitions) -> None:
         if not hasattr(type(engine), _STEP):
             raise TraceError(
                 f"{type(engine).__name__} has no {_STEP}, so when gradients are final is not known "

@@ -16,7 +16,7 @@ from ttrace_torch.frameworks.deepspeed_partitions import (
     Updated,
     dealt,
 )
-from ttrace_torch.placement import Flat
+from ttrace_torch.layout.placement import Flat
 
 
 class FlatCopies(Partitions):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from ttrace_torch.calls import in_backward
+from ttrace_torch.capture.calls import in_backward
 from ttrace_torch.errors import TraceError
-from ttrace_torch.frameworks.framework import StepWatch
-
-if TYPE_CHECKING:
-    from ttrace_torch.tracer import Tracer
+from ttrace_torch.frameworks.framework import Listener, StepWatch
 
 _OWN = "say which it is with `with tracer.microbatch(n)` around each forward and backward"
 
@@ -25,7 +22,7 @@ class MicroSteps:
     runs outside of autograd, such as an evaluation, is none.
     """
 
-    def __init__(self, engine: Any, tracer: Tracer, place: int) -> None:
+    def __init__(self, engine: Any, tracer: Listener, place: int) -> None:
         self._engine = engine
         self._tracer = tracer
         self._share = int(engine.gradient_accumulation_steps())

@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import distributed, nn
 
-from ttrace_torch.dtensor import is_dtensor
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.data_parallel import Unit
-from ttrace_torch.mesh import Mesh
+from ttrace_torch.layout.dtensor import is_dtensor
+from ttrace_torch.layout.mesh import Mesh
 
 _WAY_OUT = "give trace(mesh=tt.Mesh({...})) the axes of the whole run"
 

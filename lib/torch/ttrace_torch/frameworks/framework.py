@@ -5,21 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Protocol
+from typing import Any, Callable, Protocol
 
 import torch
 from torch import nn
 
-from ttrace_torch.assignment import Assignment
-from ttrace_torch.batches import Batch
-from ttrace_torch.mesh import Mesh
-from ttrace_torch.names import ROOT, ModelNames, Naming
-from ttrace_torch.optimizer import OptimizerWatch
-from ttrace_torch.optimizer_state import StateTensor
-from ttrace_torch.step import Selection
+from ttrace_torch.base.microbatch import Batch
+from ttrace_torch.base.names import ROOT, ModelNames, Naming
+from ttrace_torch.capture.selection import Selection
+from ttrace_torch.layout.assignment import Assignment
+from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.optimizer.state import StateTensor
+from ttrace_torch.optimizer.watch import OptimizerWatch
 
-if TYPE_CHECKING:
-    from ttrace_torch.tracer import Tracer
+
+class Listener(Protocol):
+    """The tracer, as a framework sees it: what it must be told while a step is traced."""
+
+    def microbatch(self, number: int) -> AbstractContextManager[Any]:
+        """A context for what belongs to the global micro-batch `number`."""
+
+    def begin_microbatch(self, number: int) -> bool:
+        """Micro-batch `number` begins; returns False where the user's own context decides."""
+
+    def unrecorded(self) -> AbstractContextManager[Any]:
+        """A context for what is not recorded."""
+
+    def main_grads(self) -> None:
+        """The final gradients are there."""
+
+    def grad_norm(self, norm: torch.Tensor | float, clip_norm: float | None = None) -> None:
+        """The norm of the gradients is known."""
+
+    def before_update(self) -> None:
+        """The optimizer is about to make its step."""
+
+    def after_update(self) -> None:
+        """The optimizer has made its step."""
 
 
 class Watch(Protocol):
@@ -102,10 +124,10 @@ class Framework:
         main: torch.Tensor | None = getattr(parameter, "main_grad", None)
         return parameter.grad if main is None else main
 
-    def watch_optimizer(self, optimizer: Any, tracer: Tracer) -> Watch:
+    def watch_optimizer(self, optimizer: Any, tracer: Listener) -> Watch:
         """Tells `tracer` of the optimizer's steps, traced or not."""
         return OptimizerWatch(optimizer, tracer.before_update, tracer.after_update)
 
-    def watch_step(self, tracer: Tracer) -> AbstractContextManager[StepWatch]:
+    def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:
         """Tells `tracer` what happens in a step that it traces."""
         return nullcontext(StepWatch())

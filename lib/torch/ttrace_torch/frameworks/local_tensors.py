@@ -13,9 +13,9 @@ from typing import Any, Optional
 
 import torch
 
-from ttrace_torch.dtensor import is_dtensor, word_of
-from ttrace_torch.overwriting import NODES
-from ttrace_torch.placement import Partial, Placement, Replicate, Shard
+from ttrace_torch.layout.dtensor import is_dtensor, word_of
+from ttrace_torch.layout.placement import Partial, Placement, Replicate, Shard
+from ttrace_torch.rewrite.overwrite import NODES
 
 # Axis -> placement; empty for what is whole, None for what cannot be told.
 Verdict = Optional[Mapping[str, Placement]]

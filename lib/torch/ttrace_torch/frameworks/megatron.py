@@ -8,26 +8,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
-from ttrace_torch.assignment import Assignment
+from ttrace_torch.base.names import ModelNames, Naming
+from ttrace_torch.capture.selection import Selection
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks import megatron_mesh
-from ttrace_torch.frameworks.framework import Framework, StepWatch
+from ttrace_torch.frameworks.framework import Framework, Listener, StepWatch
 from ttrace_torch.frameworks.megatron_layouts import module_layouts
 from ttrace_torch.frameworks.megatron_names import MegatronNaming, inner, parts_of
 from ttrace_torch.frameworks.megatron_optimizer import MegatronOptimizerWatch
 from ttrace_torch.frameworks.megatron_parameters import parameter_layouts
 from ttrace_torch.frameworks.megatron_schedule import ScheduleWatch
-from ttrace_torch.mesh import Mesh
-from ttrace_torch.names import ModelNames, Naming
-from ttrace_torch.step import Selection
-
-if TYPE_CHECKING:
-    from ttrace_torch.tracer import Tracer
+from ttrace_torch.layout.assignment import Assignment
+from ttrace_torch.layout.mesh import Mesh
 
 
 class Megatron(Framework):
@@ -109,12 +106,12 @@ class Megatron(Framework):
         raw = 1.0 / (shared * loss_scale)
         return {"grad_output": raw, "param_grad": raw, "main_grad": 1.0 / loss_scale}
 
-    def watch_optimizer(self, optimizer: Any, tracer: Tracer) -> Any:
+    def watch_optimizer(self, optimizer: Any, tracer: Listener) -> Any:
         if not hasattr(optimizer, "step_with_ready_grads"):
             return super().watch_optimizer(optimizer, tracer)
         return MegatronOptimizerWatch(optimizer, tracer)
 
-    def watch_step(self, tracer: Tracer) -> AbstractContextManager[StepWatch]:
+    def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:
         return ScheduleWatch(tracer, self._parts, self._state).watching()
 
     def _loss_scale(self) -> float:

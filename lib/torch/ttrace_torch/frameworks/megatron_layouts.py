@@ -12,10 +12,10 @@ from typing import Any, Callable
 import torch
 from torch import nn
 
+from ttrace_torch.base.names import ModelNames, matching
 from ttrace_torch.errors import TraceError
-from ttrace_torch.names import ModelNames, matching
-from ttrace_torch.placement import Only, Placement, Placements, Shard, Strided, Zigzag
-from ttrace_torch.tensor_layouts import ModuleLayout, Rule
+from ttrace_torch.layout.layouts import ModuleLayout, Rule
+from ttrace_torch.layout.placement import Only, Placement, Placements, Shard, Strided, Zigzag
 
 Table = dict[str, Placement]
 

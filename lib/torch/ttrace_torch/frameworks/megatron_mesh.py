@@ -9,8 +9,8 @@ from typing import Any
 from torch import distributed
 
 from ttrace_torch.errors import TraceError
-from ttrace_torch.megatron_attributes import EXPERT_MESH
-from ttrace_torch.mesh import Mesh
+from ttrace_torch.layout.megatron_attributes import EXPERT_MESH
+from ttrace_torch.layout.mesh import Mesh
 
 # The mesh on which data- and context-parallel ranks are one axis, as a distributed optimizer cuts.
 REPLICAS_MESH = "replicas"

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import nn
 
+from ttrace_torch.base.names import ROOT, WRAPPERS, Naming
 from ttrace_torch.errors import TraceError
-from ttrace_torch.names import ROOT, WRAPPERS, Naming
 
 TIED = "embedding.word_embeddings.weight"
 _HEAD = "output_layer.weight"

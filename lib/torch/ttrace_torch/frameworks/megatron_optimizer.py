@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
+from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
-from ttrace_torch.names import ModelNames
-from ttrace_torch.optimizer import entries_of, updated_tensors
-from ttrace_torch.optimizer_state import StateTensor, state_tensors
-
-if TYPE_CHECKING:
-    from ttrace_torch.tracer import Tracer
+from ttrace_torch.frameworks.framework import Listener
+from ttrace_torch.optimizer.state import StateTensor, state_tensors
+from ttrace_torch.optimizer.watch import entries_of, updated_tensors
 
 Range = tuple[int, int]
 
@@ -21,7 +19,7 @@ Range = tuple[int, int]
 class MegatronOptimizerWatch:
     """Follows a `MegatronOptimizer`, chained ones included, by wrapping its `step`."""
 
-    def __init__(self, optimizer: Any, tracer: Tracer) -> None:
+    def __init__(self, optimizer: Any, tracer: Listener) -> None:
         self._optimizer = optimizer
         self._count = 0
         self._before = vars(optimizer).get("step")

@@ -7,14 +7,14 @@ from typing import Any
 
 from torch import nn
 
+from ttrace_torch.base.names import ModelNames
 from ttrace_torch.frameworks.megatron_mesh import REPLICAS_MESH, meshes
 from ttrace_torch.frameworks.megatron_names import TIED, inner
 from ttrace_torch.frameworks.megatron_optimizer import ranges_of
-from ttrace_torch.megatron_attributes import EXPERT_MESH, layout_of
-from ttrace_torch.meshes import Meshes
-from ttrace_torch.names import ModelNames
-from ttrace_torch.placement import Flat, OnMesh, Partial, Placement, Placements, Strided
-from ttrace_torch.tensor_layouts import ParameterLayout
+from ttrace_torch.layout.layouts import ParameterLayout
+from ttrace_torch.layout.megatron_attributes import EXPERT_MESH, layout_of
+from ttrace_torch.layout.meshes import Meshes
+from ttrace_torch.layout.placement import Flat, OnMesh, Partial, Placement, Placements, Strided
 
 
 def parameter_layouts(

@@ -6,16 +6,13 @@ import inspect
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
-from ttrace_torch.batches import Batch, Together
-from ttrace_torch.frameworks.framework import StepWatch
+from ttrace_torch.base.microbatch import Batch, Together
+from ttrace_torch.frameworks.framework import Listener, StepWatch
 from ttrace_torch.frameworks.megatron_names import MegatronNaming, inner
-
-if TYPE_CHECKING:
-    from ttrace_torch.tracer import Tracer
 
 
 class ScheduleWatch:
@@ -26,7 +23,7 @@ class ScheduleWatch:
     is the current one: so a parameter's n-th backward is that of the n-th micro-batch.
     """
 
-    def __init__(self, tracer: Tracer, parts: Sequence[nn.Module], state: Any) -> None:
+    def __init__(self, tracer: Listener, parts: Sequence[nn.Module], state: Any) -> None:
         self._tracer = tracer
         self._parts = parts
         self._state = state

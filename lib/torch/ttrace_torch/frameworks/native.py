@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import distributed, nn
 
-from ttrace_torch.assignment import Assignment
+from ttrace_torch.base.names import ROOT, ModelNames, Naming
+from ttrace_torch.capture.selection import Selection
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks import pipelining
 from ttrace_torch.frameworks.data_parallel import united, units_of
 from ttrace_torch.frameworks.default_mesh import default_mesh, device_meshes, line_of
-from ttrace_torch.frameworks.framework import Framework, StepWatch
+from ttrace_torch.frameworks.framework import Framework, Listener, StepWatch
 from ttrace_torch.frameworks.local_tensors import placements_of
-from ttrace_torch.mesh import Mesh
-from ttrace_torch.names import ROOT, ModelNames, Naming
-from ttrace_torch.placement import Only, Placement, Placements
-from ttrace_torch.step import Selection
-from ttrace_torch.tensor_layouts import ModuleLayout, Rule
-
-if TYPE_CHECKING:
-    from ttrace_torch.tracer import Tracer
+from ttrace_torch.layout.assignment import Assignment
+from ttrace_torch.layout.layouts import ModuleLayout, Rule
+from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.layout.placement import Only, Placement, Placements
 
 _RAW = ("grad_output", "param_grad")
 
@@ -119,7 +116,7 @@ class Native(Framework):
     def data_rank(self) -> tuple[int, int] | None:
         return self._data.place, self._data.count
 
-    def watch_step(self, tracer: Tracer) -> AbstractContextManager[StepWatch]:
+    def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:
         if self._pipeline is None:
             return super().watch_step(tracer)
         return self._pipeline.watching(tracer, self._data.place)

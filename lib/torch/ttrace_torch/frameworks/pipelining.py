@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from torch import distributed, nn
 
+from ttrace_torch.base.names import ROOT, Naming
 from ttrace_torch.errors import TraceError
-from ttrace_torch.frameworks.framework import StepWatch
-from ttrace_torch.names import ROOT, Naming
-
-if TYPE_CHECKING:
-    from ttrace_torch.tracer import Tracer
+from ttrace_torch.frameworks.framework import Listener, StepWatch
 
 _PACKAGE = "torch.distributed.pipelining."
 _REHEARSALS = ("_prepare_forward_infra", "_prepare_backward_infra")
@@ -83,7 +80,7 @@ class Pipeline:
         return StageNaming(self._stages)
 
     @contextmanager
-    def watching(self, tracer: Tracer, data_rank: int) -> Iterator[StepWatch]:
+    def watching(self, tracer: Listener, data_rank: int) -> Iterator[StepWatch]:
         """Tells `tracer` the micro-batches of one step.
 
         data_rank: this rank's number among the data-parallel ones, of which each has as many.
@@ -145,7 +142,7 @@ def _made_of(thing: Any, base: str) -> bool:
     )
 
 
-def _from_now_on(tracer: Tracer, number: Callable[[int], int]) -> Any:
+def _from_now_on(tracer: Listener, number: Callable[[int], int]) -> Any:
     """A stage's forward: the loss, which is computed after it, belongs to its micro-batch too."""
 
     def around(chunk: int) -> Any:
@@ -155,7 +152,7 @@ def _from_now_on(tracer: Tracer, number: Callable[[int], int]) -> Any:
     return around
 
 
-def _inside(tracer: Tracer, number: Callable[[int], int]) -> Any:
+def _inside(tracer: Listener, number: Callable[[int], int]) -> Any:
     """A stage's backward, which comes while a later forward's micro-batch is the current one."""
     return lambda chunk: tracer.microbatch(number(chunk))
 

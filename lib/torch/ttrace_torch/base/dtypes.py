@@ -1,0 +1,89 @@
+"""Element types: their names in the format, their HDF5 types, their machine epsilons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ttrace_torch.base.names import ROOT
+
+
+@dataclass(frozen=True)
+class Dtype:
+    """One element type of the format.
+
+    bits: numpy type of the stored bits, which is what is written: memory type = file type.
+    epsilon: machine epsilon as the tool counts it; None for what is not a floating-point type.
+    """
+
+    name: str
+    bits: np.dtype[Any]
+    epsilon: float | None = None
+
+
+def _table() -> dict[torch.dtype, Dtype]:
+    rows = [
+        ("float64", "<u8", 2.0**-52),
+        ("float32", "<u4", 2.0**-23),
+        ("float16", "<u2", 2.0**-10),
+        ("bfloat16", "<u2", 2.0**-7),
+        ("float8_e4m3fn", "u1", 2.0**-3),
+        ("float8_e5m2", "u1", 2.0**-2),
+        ("int8", "i1", None),
+        ("int16", "<i2", None),
+        ("int32", "<i4", None),
+        ("int64", "<i8", None),
+        ("uint8", "u1", None),
+        ("uint16", "<u2", None),
+        ("uint32", "<u4", None),
+        ("uint64", "<u8", None),
+        ("bool", "?", None),
+    ]
+    # Older releases of torch lack the wider unsigned integers.
+    return {
+        getattr(torch, name): Dtype(name, np.dtype(bits), epsilon)
+        for name, bits, epsilon in rows
+        if hasattr(torch, name)
+    }
+
+
+DTYPES = _table()
+BY_NAME = {dtype.name: dtype for dtype in DTYPES.values()}
+
+
+def of(tensor: torch.Tensor) -> Dtype | None:
+    """The format's dtype of `tensor`, None where the format has none (complex, quantised)."""
+    return DTYPES.get(tensor.dtype)
+
+
+GIVEN_KINDS = frozenset({"param", "buffer"})
+
+
+class StepPrecision:
+    """The narrowest floating-point type that a step has shown so far."""
+
+    def __init__(self) -> None:
+        self._narrowest: Dtype | None = None
+
+    def note(self, tensor: torch.Tensor) -> None:
+        """Takes a parameter or a module's output into account."""
+        dtype = of(tensor)
+        if dtype is not None and _narrower(dtype, self._narrowest):
+            self._narrowest = dtype
+
+    def computed_in(self, kind: str, name: str, stored: str) -> str | None:
+        """Name of the dtype a tensor was computed in, None where it is the stored one."""
+        given = kind in GIVEN_KINDS or (kind == "input" and name.split("[")[0] == ROOT)
+        if given or BY_NAME[stored].epsilon is None or self._narrowest is None:
+            return None
+        narrower = _narrower(self._narrowest, BY_NAME[stored])
+        return self._narrowest.name if narrower else None
+
+
+def _narrower(one: Dtype, other: Dtype | None) -> bool:
+    if one.epsilon is None:
+        return False
+    return other is None or other.epsilon is None or one.epsilon > other.epsilon

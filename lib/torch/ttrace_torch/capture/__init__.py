@@ -1,0 +1,1 @@
+"""What a traced step records: hooks, calls, gradients, value names, data flow, records."""

@@ -1,0 +1,225 @@
+"""The hooks of one traced step: they look, record, and get out of the way.
+
+They are put on when a step begins and taken off when it ends. So a step that is not traced costs
+nothing, and in a traced one they stand before all other forward hooks and after all other forward
+pre-hooks: next to the module itself, where tensor-parallel modules still show DTensors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ttrace_torch.base import pytree
+from ttrace_torch.base.microbatch import Batch, BatchWords, Together, number_of, pick_word
+from ttrace_torch.capture.calls import CallCounter, Run, in_backward
+from ttrace_torch.capture.dataflow import DataFlow
+from ttrace_torch.capture.gradients import GradientHooks
+from ttrace_torch.capture.recorder import Key, Recorder
+from ttrace_torch.capture.values import ArgumentNames, Value, result_values
+from ttrace_torch.capture.views import own_base
+from ttrace_torch.errors import TraceError
+from ttrace_torch.layout.assignment import Assignment
+from ttrace_torch.layout.layouts import ModuleLayout
+from ttrace_torch.perturb.perturber import Disturber
+from ttrace_torch.rewrite.rewriter import Rewriter, Turn
+
+
+class ForwardHooks:
+    """Forward hooks on the modules of a model for one step."""
+
+    def __init__(
+        self,
+        step: int,
+        recorder: Recorder,
+        calls: CallCounter,
+        gradients: GradientHooks,
+        flow: DataFlow | None,
+        disturber: Disturber | None,
+        rewriter: Rewriter | None = None,
+    ) -> None:
+        self._step = step
+        self._recorder = recorder
+        self._calls = calls
+        self._gradients = gradients
+        self._flow = flow
+        self._flow_microbatch: Batch | None = None
+        self._disturber = disturber
+        self._rewriter = rewriter
+        self._running: dict[str, list[Run]] = {}
+        self._handles: list[Any] = []
+
+    def attach(
+        self, modules: dict[str, nn.Module], recorded: set[str], assignment: Assignment
+    ) -> None:
+        """Puts hooks on the recorded modules, and on those to disturb or to rewrite."""
+        for name, module in modules.items():
+            rewritten = self._rewriter is not None and self._rewriter.takes(name)
+            if name in recorded or rewritten or self._disturber is not None:
+                hook = _ModuleHook(self, name, name in recorded, assignment.modules[name])
+                self._handles.append(
+                    module.register_forward_pre_hook(hook.before, with_kwargs=True)
+                )
+                self._handles.append(
+                    module.register_forward_hook(hook.after, prepend=True, with_kwargs=True)
+                )
+
+    def remove(self) -> None:
+        """Takes the hooks off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def before(self, hook: _ModuleHook, module: nn.Module, given: Any) -> Any:
+        """Module `hook.name` is about to run on `given`, (args, kwargs); what it gets instead."""
+        run = self._calls.begin(hook.name)
+        rewritten = self._rewrite(hook, run, given)
+        if run is None:
+            return rewritten
+        self._running.setdefault(hook.name, []).append(run)
+        if not hook.recorded:
+            return rewritten
+        inputs = pytree.tensors_in(given)
+        if self._follows_flow(run):
+            self._flow.enter(hook.name, module, run, inputs)  # type: ignore[union-attr]
+        if not run.recomputed and self._recorder.wants("input"):
+            values = hook.arguments(module, given if rewritten is None else rewritten)
+            for index, (name, tensor, position) in enumerate(values):
+                key = self._key(run, "input", name)
+                told, together = self._together(run, key, tensor, hook.layout.input_batch, index)
+                if told:
+                    placements = hook.layout.of_input(index, tensor)
+                    self._recorder.add(
+                        key, tensor, placements, microbatches=together, position=position
+                    )
+        return rewritten
+
+    def after(self, hook: _ModuleHook, inputs: list[torch.Tensor], output: Any) -> Any:
+        """Module `hook.name` has returned `output`; what it returns instead, or None."""
+        waiting = self._running.get(hook.name)
+        run = waiting.pop() if waiting else None
+        disturbed = self._disturb(hook, run, output)
+        handed_on = disturbed
+        if run is not None and self._rewriter is not None:
+            turn = run.microbatch, run.call
+            handed_on = self._rewriter.outputs(hook.name, output, turn, hook.layout)
+        if run is None or not hook.recorded:
+            return handed_on
+        outputs = result_values(hook.name, output if disturbed is None else disturbed)
+        if not run.recomputed:
+            for value in outputs:
+                self._recorder.precision.note(value.tensor)
+        if self._follows_flow(run):
+            self._flow.leave(hook.name, run, inputs, outputs)  # type: ignore[union-attr]
+        words = hook.layout.output_batch
+        for index, (name, tensor, position) in enumerate(outputs):
+            key = self._key(run, "output", name)
+            told, together = self._together(run, key, tensor, words, index)
+            if told and not run.recomputed:
+                placements = hook.layout.of_output(index, tensor)
+                shown = hook.layout.swapped(tensor)
+                self._recorder.add(key, shown, placements, microbatches=together, position=position)
+            if isinstance(tensor, nn.Parameter) and not hook.layout.follows_parameters:
+                continue
+            key = self._key(run, "grad_output", name)
+            _, together = self._together(run, key, tensor, words, index, gradient=True)
+            self._gradients.follow(
+                tensor,
+                key,
+                hook.layout.of_grad_output(index, tensor),
+                own_base(tensor, inputs),
+                together,
+                hook.layout.swapped,
+                position,
+            )
+        return handed_on
+
+    def _key(self, run: Run, kind: str, name: str) -> Key:
+        return Key(self._step, number_of(run.microbatch), kind, name, run.call)
+
+    def _together(
+        self,
+        run: Run,
+        key: Key,
+        tensor: torch.Tensor,
+        words: BatchWords | None,
+        index: int,
+        gradient: bool = False,
+    ) -> tuple[bool, dict[str, Any] | None]:
+        """Whether the tensor can be described, and `microbatches` where it is of several."""
+        batch = run.microbatch
+        if not isinstance(batch, Together) or not self._recorder.wants(key.kind):
+            return True, None
+        told = batch.activation(pick_word(words, index), tensor, str(key), gradient)
+        return told is not None, told
+
+    def _follows_flow(self, run: Run) -> bool:
+        if self._flow is None:
+            return False
+        if self._flow_microbatch is None:
+            self._flow_microbatch = run.microbatch
+        return run.microbatch == self._flow_microbatch
+
+    def _disturb(self, hook: _ModuleHook, run: Run | None, output: Any) -> Any:
+        """The output with what is to be disturbed disturbed, None where it is left alone.
+
+        A recomputation has to see what the first pass saw, so it is disturbed again.
+        """
+        disturber, name = self._disturber, hook.name
+        if disturber is None or not disturber.takes(name, 0 if run is None else run.call):
+            return None
+        if not any(tensor.is_floating_point() for tensor in pytree.tensors_in(output)):
+            return None
+        turn = self._turn(run, name, "disturb", "noise runs")
+        if turn is None:
+            return None
+        return disturber.applied_to(output, self._step, *turn, name, hook.layout)
+
+    def _rewrite(self, hook: _ModuleHook, run: Run | None, given: Any) -> Any:
+        """(args, kwargs) with what is to be overwritten overwritten, None where all is left."""
+        if self._rewriter is None or not self._rewriter.takes(hook.name):
+            return None
+        turn = self._turn(run, hook.name, "rewrite", "rewritten runs")
+        if turn is None:
+            return None
+        return self._rewriter.inputs(hook.name, given, turn, run is None, hook.layout)
+
+    def _turn(self, run: Run | None, name: str, action: str, runs: str) -> Turn | None:
+        """The micro-batch and call of a run; of a recomputation that belongs to nothing, too."""
+        if run is not None:
+            return run.microbatch, run.call
+        if not in_backward():
+            return None
+        microbatch = self._calls.microbatch
+        if self._calls.count(microbatch, name) != 1:
+            raise TraceError(
+                f"{name} is recomputed and was not called exactly once in micro-batch "
+                f"{microbatch}; which call to {action} cannot be told, so switch checkpointing "
+                f"off in {runs}"
+            )
+        return microbatch, 0
+
+
+class _ModuleHook:
+    """The two hooks of one module."""
+
+    def __init__(self, hooks: ForwardHooks, name: str, recorded: bool, layout: ModuleLayout):
+        self._hooks = hooks
+        self.name = name
+        self.recorded = recorded
+        self.layout = layout
+        self._names: ArgumentNames | None = None
+
+    def arguments(self, module: nn.Module, given: Any) -> list[Value]:
+        """The tensors of `given`, (args, kwargs), by name."""
+        if self._names is None:
+            self._names = ArgumentNames(module)
+        return self._names.values(self.name, given)
+
+    def before(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        return self._hooks.before(self, module, (args, kwargs))
+
+    def after(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+        return self._hooks.after(self, pytree.tensors_in((args, kwargs)), output)

@@ -1,0 +1,145 @@
+"""Which ranks write what they hold; the others leave a file without tensors.
+
+So the manifest says of every tensor where it was recorded, and no rank is missing in the run. What
+a selection may not do is cut through a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ttrace_torch.base.process import say
+from ttrace_torch.errors import TraceError
+from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.layout.placement import Only, Replicate
+from ttrace_torch.layout.placing import Placed
+
+KINDS = (
+    "param",
+    "optimizer_state",
+    "input",
+    "output",
+    "loss",
+    "grad_output",
+    "param_grad",
+    "main_grad",
+    "grad_norm",
+    "param_after_step",
+    "scalar",
+    "index",
+)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is recorded: kinds, and the canonical names of modules and parameters.
+
+    patterns: the globs that the modules were chosen by; None where all are recorded.
+    """
+
+    kinds: tuple[str, ...]
+    modules: set[str]
+    parameters: set[str]
+    patterns: tuple[str, ...] | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """The manifest's `run.recorded` without the steps."""
+        # Without its index, a tensor cut by rows cannot be read.
+        kinds = [kind for kind in KINDS if kind in self.kinds or (kind == "index" and self.kinds)]
+        facts: dict[str, Any] = {"kinds": kinds}
+        if self.patterns is not None:
+            facts["modules"] = list(self.patterns)
+        return facts
+
+
+class Steps:
+    """The steps that are recorded."""
+
+    def takes(self, number: int) -> bool:
+        """Whether step `number`, which begins, is recorded. All are here."""
+        return True
+
+
+class TheseSteps(Steps):
+    """Steps that were named."""
+
+    def __init__(self, numbers: Container[int]) -> None:
+        self._numbers = numbers
+
+    def takes(self, number: int) -> bool:
+        """Whether it was named."""
+        return number in self._numbers
+
+
+class FirstStep(Steps):
+    """The first step met alone: a variable that was forgotten must not fill a disk."""
+
+    def __init__(self, out: str) -> None:
+        self._out = out
+        self._first: int | None = None
+        self.announces = True
+
+    def takes(self, number: int) -> bool:
+        """Whether it is the first; says so once."""
+        if self._first is None:
+            self._first = number
+            if self.announces:
+                say(
+                    f"records step {number} alone into {self._out}, since no steps were named; "
+                    "TTRACE_STEPS or steps= names others, such as 0,10-12"
+                )
+        return number == self._first
+
+
+class WritingRanks:
+    """The ranks that record."""
+
+    def __init__(self, ranks: Iterable[int] | None, meshes: Iterable[Mesh] = ()) -> None:
+        """ranks: None for all of them.
+
+        Throws TraceError where a rank is in none of the meshes, or the ranks are no block of
+        coordinates of one, which no manifest could describe.
+        """
+        self._ranks = None if ranks is None else frozenset(ranks)
+        if self._ranks is None:
+            return
+        known: set[int] = set()
+        for mesh in meshes:
+            known.update(mesh.ranks)
+            _check_block(self._ranks, mesh)
+        if not self._ranks or not self._ranks <= known:
+            strange = sorted(self._ranks - known) or "no rank at all"
+            raise TraceError(f"ranks: {strange} of {len(known)} rank(s) of the meshes; name others")
+
+    def takes(self, rank: int) -> bool:
+        """Whether `rank` records."""
+        return self._ranks is None or rank in self._ranks
+
+    def check(self, placed: Placed, coordinate: Mapping[str, int], what: str) -> None:
+        """Throws TraceError where ranks with other parts of the tensor at `coordinate` do not
+        record them: its shards would lack elements and its sum terms."""
+        if self._ranks is None:
+            return
+        for axis, placement in placed.placements.items():
+            if isinstance(placement, (Replicate, Only)):
+                continue
+            for number in range(placed.grid.axes[axis]):
+                rank = placed.grid.rank_at({**coordinate, axis: number})
+                if rank not in self._ranks:
+                    raise TraceError(
+                        f"{what} is {placement} over axis {axis}, of which rank {rank} holds a "
+                        "part and does not record it; ranks= takes an axis that cuts whole"
+                    )
+
+
+def _check_block(ranks: frozenset[int], mesh: Mesh) -> None:
+    places = [mesh.coordinate(rank) for rank in sorted(ranks) if mesh.holds(rank)]
+    sides = [{place[axis] for place in places} for axis in mesh.axes]
+    if places and prod(map(len, sides)) != len(places):
+        raise TraceError(
+            f"ranks: {sorted(ranks)} are no block of {mesh}: give all combinations of some "
+            "coordinates of each axis"
+        )

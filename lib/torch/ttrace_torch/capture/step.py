@@ -1,0 +1,65 @@
+"""What belongs to one traced step, and what is recorded of every step."""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+import torch
+
+from ttrace_torch.base.microbatch import Batch, Together, number_of
+from ttrace_torch.capture.calls import CallCounter
+from ttrace_torch.capture.dataflow import DataFlow
+from ttrace_torch.capture.gradients import GradientHooks
+from ttrace_torch.capture.recorder import Key, Recorder
+from ttrace_torch.errors import TraceError
+from ttrace_torch.layout.placement import Placements
+
+
+class Step:
+    """What belongs to one traced step and ends with it."""
+
+    def __init__(self, number: int, recorder: Recorder, flow: DataFlow | None) -> None:
+        self.number = number
+        self.flow = flow
+        self.recorder = recorder
+        self.calls = CallCounter()
+        self.gradients = GradientHooks(number, recorder, self.calls)
+        self.main_grads_done = False
+        self.updated = False
+        self.params_after_done = False
+        self.in_microbatch = False
+        self.clip_norm: float | None = None
+        self.optimizer: list[dict[str, Any]] = []
+
+
+Number = Union[torch.Tensor, float, int, bool]
+
+
+def record_value(
+    step: Step,
+    kind: str,
+    name: str,
+    value: Number,
+    placements: Placements | None,
+    batch: Batch | None = None,
+) -> None:
+    """Records `value` in `step`; a Python float as float64. A second one is a second call.
+
+    batch: the micro-batch it belongs to, or several of which it is the mean. Throws TraceError for
+        integers of several, which have no mean.
+    """
+    if step.calls.paused:
+        return
+    if not isinstance(value, torch.Tensor):
+        exact = torch.float64 if isinstance(value, float) else None
+        value = torch.tensor(value, dtype=exact)
+    key = step.recorder.next_call(Key(step.number, number_of(batch), kind, name))
+    together = None
+    if isinstance(batch, Together) and kind != "index":
+        if not value.is_floating_point():
+            raise TraceError(
+                f"{key}: {value.dtype} has no mean over the micro-batches {batch}; record a "
+                "floating-point number, or record it outside of microbatch([...])"
+            )
+        together = batch.entry("mean", value.dim(), str(key))
+    step.recorder.add(key, value, placements or {}, microbatches=together)

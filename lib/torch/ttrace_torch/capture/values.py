@@ -1,0 +1,141 @@
+"""Names of a module's values by their path among the arguments or in the result.
+
+Defined in schemas/trace-v2.md. An optional argument that one run gives and another does not then
+shifts nothing. Where a name cannot be told, all values of that call are named by position.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Callable, NamedTuple
+
+import torch
+from torch import nn
+
+from ttrace_torch.base import pytree
+from ttrace_torch.base.names import is_name, value_name
+
+_ESCAPED = frozenset("/%[]")
+
+
+class Value(NamedTuple):
+    """A tensor among a module's arguments or in its result.
+
+    position: its number among the module's tensors, where its name does not tell it.
+    """
+
+    name: str
+    tensor: torch.Tensor
+    position: int | None = None
+
+
+class ArgumentNames:
+    """Names the arguments of one module by the signature of its forward function."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._positional: list[str] = []
+        self._rest: str | None = None
+        self._first: str | None = None
+        parameters = _parameters(module)
+        self._known = parameters is not None
+        for turn, parameter in enumerate(parameters or ()):
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                self._rest = parameter.name
+            elif parameter.kind is not parameter.VAR_KEYWORD:
+                if parameter.kind is not parameter.KEYWORD_ONLY:
+                    self._positional.append(parameter.name)
+                if turn == 0:
+                    self._first = parameter.name
+
+    def values(self, module: str, given: tuple[Sequence[Any], Mapping[str, Any]]) -> list[Value]:
+        """The tensors of `given`, (args, kwargs), in order, named after `module`."""
+        args, kwargs = given
+        if not self._known or (len(args) > len(self._positional) and self._rest is None):
+            return _by_position(module, pytree.tensors_in(given))
+        found = []
+        for number, argument in enumerate(args):
+            if number < len(self._positional):
+                start = self._argument(self._positional[number])
+            else:
+                turn = number - len(self._positional)
+                # A function that takes `*args` alone has a first argument, too.
+                start = [] if number == 0 else [str(self._rest), str(turn)]
+            found.extend(_under(start, argument, self._of_first(number)))
+        for key, argument in kwargs.items():
+            first = self._first if key == self._first else None
+            found.extend(_under(self._argument(key), argument, first))
+        return _named(module, found)
+
+    def _argument(self, name: str) -> list[str]:
+        return [] if name == self._first else [name]
+
+    def _of_first(self, number: int) -> str | None:
+        """What the path of a tensor inside the first argument begins with."""
+        if number > 0:
+            return None
+        return self._positional[0] if self._positional else self._rest
+
+
+def result_values(module: str, result: Any) -> list[Value]:
+    """The tensors of what a module returned, in order."""
+    found = pytree.paths_in(result)
+    if isinstance(result, (tuple, list)):
+        found = [([] if path == ["0"] else path, tensor) for path, tensor in found]
+    return _named(module, found)
+
+
+def escaped(key: str) -> str:
+    """`key` with the characters that a bracket of a name may not hold as %XX, byte by byte."""
+
+    def one(character: str) -> str:
+        code = ord(character)
+        control = code < 0x20 or 0x7F <= code < 0xA0
+        if not control and character not in _ESCAPED and not 0xD800 <= code < 0xE000:
+            return character
+        return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+
+    return "".join(map(one, key))
+
+
+def _under(start: list[str], value: Any, first: str | None) -> list[tuple[list[str], torch.Tensor]]:
+    """The tensors of an argument; the first one stands for the module only if it is a tensor."""
+    if not start and first is not None and not isinstance(value, torch.Tensor):
+        start = [first]
+    return [(start + path, tensor) for path, tensor in pytree.paths_in(value)]
+
+
+def _named(module: str, found: Sequence[tuple[list[str], torch.Tensor]]) -> list[Value]:
+    tensors = [tensor for _, tensor in found]
+    names = [module + "".join(f"[{escaped(key)}]" for key in path) for path, _ in found]
+    whole = all("" not in path for path, _ in found) and all(map(is_name, names))
+    if not whole or len(set(names)) < len(names):
+        return _by_position(module, tensors)
+    return [
+        Value(name, tensor, None if name == value_name(module, position) else position)
+        for position, (name, tensor) in enumerate(zip(names, tensors))
+    ]
+
+
+def _by_position(module: str, tensors: Iterable[torch.Tensor]) -> list[Value]:
+    return [Value(value_name(module, k), tensor) for k, tensor in enumerate(tensors)]
+
+
+def _parameters(module: nn.Module) -> list[inspect.Parameter] | None:
+    """Those of the module's forward function without `self`; None where nothing tells them.
+
+    Wrappers put functions into a module that take anything; its class knows better then.
+    """
+    found = _signature(module.forward)
+    if found is None or (found and found[0].kind is inspect.Parameter.VAR_POSITIONAL):
+        told = _signature(type(module).forward)
+        if told is not None and told[1:] and told[1].kind is not inspect.Parameter.VAR_POSITIONAL:
+            return told[1:]
+    return found
+
+
+def _signature(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None

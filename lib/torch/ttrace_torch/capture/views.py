@@ -1,0 +1,51 @@
+"""Outputs that are views: where their gradient goes when they are overwritten in place.
+
+Writing into a view puts the writing into the history of its base, and the view's own node drops out
+of the graph: a hook on it never fires, and a walk back never meets it. A linear layer's output can
+be such a view (of the matrix product underneath), and an activation in place is a common successor.
+So what is known of the view has to be known of its base as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ttrace_torch.layout.dtensor import is_dtensor, storage_of
+
+
+def own_base(tensor: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    """The base that a module's output shows all of, None where there is none to consider.
+
+    A base that belongs to one of the module's inputs is not the module's: others may use it.
+    """
+    if is_dtensor(tensor) or not tensor._is_view():
+        return None
+    base = tensor._base
+    if base is None or base.grad_fn is None or base.numel() != tensor.numel():
+        return None
+    if not base.is_contiguous() or any(_same_storage(base, given) for given in inputs):
+        return None
+    return base
+
+
+class ViewOf:
+    """A view's place in its contiguous base, without holding on to either."""
+
+    def __init__(self, view: torch.Tensor, base: torch.Tensor) -> None:
+        self._size = tuple(view.size())
+        self._stride = tuple(view.stride())
+        self._offset = int(view.storage_offset()) - int(base.storage_offset())
+
+    def of(self, gradient: torch.Tensor) -> torch.Tensor:
+        """The view of the base's gradient that corresponds to the view of the base."""
+        return gradient.contiguous().as_strided(self._size, self._stride, self._offset)
+
+
+def _same_storage(one: torch.Tensor, other: torch.Tensor) -> bool:
+    other = storage_of(other)
+    if other.layout != torch.strided:
+        return False
+    same: bool = one.untyped_storage()._cdata == other.untyped_storage()._cdata
+    return same

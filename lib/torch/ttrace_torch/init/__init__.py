@@ -1,0 +1,1 @@
+"""Random tensors that are equal in every layout: Philox, normal numbers, consistent weights."""

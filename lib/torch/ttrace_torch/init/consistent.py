@@ -1,0 +1,95 @@
+"""Consistent tensors: values that depend on a name and on the place in the whole tensor alone.
+
+Every rank makes its own slice, without the others and without communication, and all layouts of a
+model agree bit for bit. The definition is in schemas/consistent-v1.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from ttrace_torch.base.names import check_name
+from ttrace_torch.base.process import current_rank
+from ttrace_torch.errors import TraceError
+from ttrace_torch.init.generate import generated
+from ttrace_torch.init.normal import normal
+from ttrace_torch.init.philox import check_seed, tensor_key
+from ttrace_torch.layout.local_layout import Holding, held_part
+from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.layout.meshes import Meshes
+from ttrace_torch.layout.placement import Partial, Placement, Placements
+from ttrace_torch.layout.shapes import normalised
+
+
+def consistent(
+    name: str,
+    shape: Sequence[int],
+    *,
+    mean: float = 0.0,
+    scale: float = 1.0,
+    dtype: torch.dtype = torch.float32,
+    placements: Placements | None = None,
+    mesh: Mesh | None = None,
+    rank: int | None = None,
+    seed: int = 0,
+    device: torch.device | str | None = None,
+) -> torch.Tensor:
+    """This rank's part of the tensor called `name`: normal numbers, the same in every layout.
+
+    shape: of the whole tensor.
+    mean, scale: of the normal distribution; `scale` is its standard deviation.
+    dtype: a floating-point type. The values are made in float32, then rounded once more.
+    placements: axis of `mesh` -> placement; all of the tensor by default. Under `Flat` the part is
+        the range, in one dimension; a coordinate that `Only` leaves out gets no elements.
+    rank: by default torch.distributed's where it is initialised, else the variable RANK, else 0.
+    seed: 0 to 2^64 - 1; another seed gives other values under all names.
+
+    Throws TraceError where the placements do not fit the shape, and for `Partial` and `Rows`, which
+    do not tell the rank's values.
+    """
+    what = f"consistent({name!r}, {list(shape)})"
+    check_name(name, "tensor")
+    if not dtype.is_floating_point:
+        raise TraceError(f"{what}: {dtype} is no floating-point type")
+    if any(extent < 0 for extent in shape):
+        raise TraceError(f"{what}: an extent is negative")
+    mesh = Mesh() if mesh is None else mesh
+    given = {} if placements is None else placements
+    Meshes(mesh).of(given, what)
+    placed = normalised(given, len(shape), mesh, what)
+    for axis, placement in placed.items():
+        check_determined(placement, f"{what}, axis {axis}")
+        dim, size = getattr(placement, "dim", None), getattr(placement, "size", None)
+        if dim is not None and size not in (None, shape[dim]):
+            raise TraceError(
+                f"{what}, axis {axis}: dimension {dim} is said to be {size} long as a whole; give "
+                "consistent() the shape of the whole tensor"
+            )
+    rank = current_rank() if rank is None else rank
+    mesh.coordinate(rank)
+    holding = held_part(shape, placed, mesh, rank, what)
+    if holding is None:
+        return torch.empty(0, dtype=dtype, device=device)
+    values = consistent_values(name, holding, mean, scale, seed)
+    return values.to(dtype).to(device)
+
+
+def consistent_values(
+    name: str, holding: Holding, mean: float, scale: float, seed: int
+) -> torch.Tensor:
+    """The slice `holding` of the tensor called `name`: float32 on the CPU."""
+    key = tensor_key(check_seed(seed, name), name)
+    array = generated(key, holding, lambda words: normal(words, mean, scale), np.float32)
+    return torch.from_numpy(array)
+
+
+def check_determined(placement: Placement, what: str) -> None:
+    """Throws for a placement that leaves open which values a rank has."""
+    if isinstance(placement, Partial):
+        raise TraceError(
+            f"{what}: a {placement} has terms that its sum does not tell; generate the whole "
+            "tensor, Replicate(), and reduce nothing"
+        )

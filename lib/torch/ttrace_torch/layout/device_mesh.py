@@ -1,0 +1,114 @@
+"""Where a DTensor's device mesh lies in the mesh of the trace. Geometry of ranks alone.
+
+A device mesh is often a slice: the data-parallel ranks of one stage, a flattened pair of axes. A
+tensor is described once for the whole mesh, so the slices of all ranks have to be seen together;
+each rank works that out for itself, from its own slice and the trace's mesh.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import Any
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.layout.mesh import Mesh
+
+
+def grid_of(device_mesh: Any, mesh: Mesh, what: str) -> Mesh:
+    """The device mesh as a `Mesh` with its ranks.
+
+    Throws where it has no names and is not the trace's mesh, or has ranks outside the trace.
+    """
+    sizes = [int(device_mesh.size(i)) for i in range(device_mesh.ndim)]
+    ranks = device_mesh.mesh.flatten().tolist()
+    names: tuple[str, ...] | None = device_mesh.mesh_dim_names
+    if names is None:
+        if sizes != list(mesh.axes.values()) or tuple(ranks) != mesh.ranks:
+            raise TraceError(
+                f"{what} is a DTensor on a device mesh {sizes} without names; give "
+                f"init_device_mesh(..., mesh_dim_names=...) the names of {mesh}"
+            )
+        names = tuple(mesh.axes)
+    return Mesh(list(zip(names, sizes)), ranks)
+
+
+def fits(grid: Mesh, mesh: Mesh, what: str) -> bool:
+    """Whether the axes of `grid` are axes of `mesh`, at one coordinate of the others.
+
+    Throws where they are called alike and are as long, but count the ranks otherwise.
+    """
+    if any(mesh.axes.get(axis) != size for axis, size in grid.axes.items()):
+        return False
+    if any(not mesh.holds(rank) for rank in grid.ranks):
+        return False
+    misplaced = _misplaced(grid, mesh)
+    if misplaced is not None:
+        where, found = grid.coordinate(misplaced), mesh.coordinate(misplaced)
+        raise TraceError(
+            f"{what} is a DTensor on a device mesh {grid.axes} with rank {misplaced} at {where}, "
+            f"but the trace's {mesh} has it at {found}; give trace(mesh=Mesh({{...}})) the "
+            "axes in the order of init_device_mesh, the last one fastest"
+        )
+    return True
+
+
+@lru_cache(maxsize=256)
+def _misplaced(grid: Mesh, mesh: Mesh) -> int | None:
+    """A rank of `grid` whose coordinate on `mesh` is another than on `grid`."""
+    start = mesh.coordinate(grid.ranks[0])
+    for rank, where in zip(grid.ranks, grid.coordinates()):
+        if mesh.coordinate(rank) != {**start, **where}:
+            return rank
+    return None
+
+
+def lifted(grid: Mesh, mesh: Mesh, what: str) -> Mesh:
+    """`grid` together with its translates over the axes of `mesh` that it has one coordinate of.
+
+    Those axes come first: what a device mesh shares out is what they have left. Axes of a single
+    coordinate are dropped. Where the grid is no product of whole axes of `mesh`, it stays alone.
+    Throws where it has ranks that `mesh` lacks, or an axis is called as another one of `mesh`.
+    """
+    missing = [rank for rank in grid.ranks if not mesh.holds(rank)]
+    if missing:
+        raise TraceError(
+            f"{what} is a DTensor on a device mesh {grid.axes} with ranks {missing} that are "
+            f"outside the trace's {mesh}; give trace(mesh=Mesh({{...}})) the axes of the whole run"
+        )
+    outer = _outer_axes(grid, mesh)
+    if outer is None:
+        return grid
+    twice = [axis for axis in outer if axis in grid.axes]
+    if twice:
+        raise TraceError(
+            f"{what} is a DTensor on a device mesh {grid.axes} over the ranks {list(grid.ranks)}, "
+            f"whose axis {twice[0]!r} is not the axis {twice[0]!r} of the trace's {mesh}; give the "
+            "axes the same names in trace(mesh=Mesh({...})) and in the device mesh"
+        )
+    return _with_translates(grid, mesh, outer)
+
+
+@lru_cache(maxsize=256)
+def _outer_axes(grid: Mesh, mesh: Mesh) -> tuple[str, ...] | None:
+    """The axes of `mesh` that `grid` has one of several coordinates of.
+
+    None where it is no product of the others.
+    """
+    places = [mesh.coordinate(rank) for rank in grid.ranks]
+    covered = {axis for axis in mesh.axes if len({place[axis] for place in places}) > 1}
+    if prod(mesh.axes[axis] for axis in covered) != grid.size:
+        return None
+    return tuple(axis for axis, size in mesh.axes.items() if axis not in covered and size > 1)
+
+
+@lru_cache(maxsize=256)
+def _with_translates(grid: Mesh, mesh: Mesh, outer: tuple[str, ...]) -> Mesh:
+    ranks_at = {tuple(mesh.coordinate(rank).items()): rank for rank in mesh.ranks}
+    ranks = [
+        ranks_at[tuple({**mesh.coordinate(rank), **dict(zip(outer, shift))}.items())]
+        for shift in product(*(range(mesh.axes[axis]) for axis in outer))
+        for rank in grid.ranks
+    ]
+    return Mesh([*((axis, mesh.axes[axis]) for axis in outer), *grid.axes.items()], ranks)

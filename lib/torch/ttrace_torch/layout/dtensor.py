@@ -1,0 +1,145 @@
+"""What a DTensor says of itself: its local part and its placements. Never communicates."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+import torch
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.layout.device_mesh import grid_of
+from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.layout.placement import Partial, Placement, Replicate, Shard, Strided
+
+REDUCTIONS = {"sum": "sum", "avg": "mean", "mean": "mean", "max": "max"}
+
+
+class LocalTensor(NamedTuple):
+    """A rank's part of a tensor.
+
+    value: the plain local tensor.
+    shape: shape of what the DTensor's ranks hold together; the local shape of a plain tensor.
+    placements: what the DTensor says of the axes of its device mesh, in their order; empty for a
+        plain tensor.
+    grid: the device mesh; None for a plain tensor.
+    """
+
+    value: torch.Tensor
+    shape: tuple[int, ...]
+    placements: dict[str, Placement]
+    grid: Mesh | None
+
+
+def local_part(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor | None:
+    """The local part of `tensor`, plain or DTensor, detached and arrived.
+
+    None where this rank is none of the DTensor's. Throws where a placement has no word in the
+    format, or the device mesh has no names and is not `mesh`.
+    """
+    if not _is_dtensor(tensor):
+        value = _arrived(tensor.detach())
+        return LocalTensor(value, tuple(value.shape), {}, None)
+    dtensor: Any = tensor
+    if dtensor.device_mesh.get_coordinate() is None:
+        return None
+    grid = grid_of(dtensor.device_mesh, mesh, what)
+    placements = {
+        axis: word_of(placement, tensor.dim(), f"{what} on axis {axis}")
+        for axis, placement in zip(grid.axes, dtensor.placements)
+    }
+    with torch.no_grad():
+        value = _arrived(dtensor.to_local().detach())
+        for placement in dtensor.placements:
+            value = _masked(value, placement)
+    return LocalTensor(value, tuple(dtensor.shape), placements, grid)
+
+
+def storage_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor whose storage holds the values of `tensor`: itself, or a DTensor's local part."""
+    return getattr(tensor, "_local_tensor", tensor) if _is_dtensor(tensor) else tensor
+
+
+def is_dtensor(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` is a DTensor, of whichever module this release of torch keeps it in."""
+    return _is_dtensor(tensor)
+
+
+def differentiable_local(tensor: torch.Tensor) -> torch.Tensor:
+    """The local part of a DTensor, in its graph."""
+    dtensor: Any = tensor
+    # The gradient of a sum is the same for every term of it.
+    replicate = _dtensor_module().Replicate()
+    gradients = [replicate if p.is_partial() else p for p in dtensor.placements]
+    local: torch.Tensor = dtensor.to_local(grad_placements=gradients)
+    return local
+
+
+def with_local(tensor: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
+    """A DTensor that lies as the DTensor `tensor` does, with the local part `local`."""
+    dtensor: Any = tensor
+    meta = {"shape": dtensor.shape, "stride": dtensor.stride()}
+    result: torch.Tensor = _dtensor_module().DTensor.from_local(
+        local, dtensor.device_mesh, dtensor.placements, run_check=False, **meta
+    )
+    return result
+
+
+def _dtensor_module() -> Any:
+    # Loaded, since there is a DTensor; of another name in the first releases.
+    return sys.modules.get("torch.distributed.tensor") or sys.modules["torch.distributed._tensor"]
+
+
+def _is_dtensor(tensor: torch.Tensor) -> bool:
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        return False
+    # A DTensor exists only where its module has been imported, so nothing is imported for it.
+    for name in ("torch.distributed.tensor", "torch.distributed._tensor"):
+        cls = getattr(sys.modules.get(name), "DTensor", None)
+        if cls is not None and isinstance(tensor, cls):
+            return True
+    return False
+
+
+def _arrived(tensor: torch.Tensor) -> torch.Tensor:
+    """`tensor`, waited for where it is the result of a collective still under way."""
+    if type(tensor).__name__ == "AsyncCollectiveTensor":
+        arrived: torch.Tensor = tensor.wait()  # type: ignore[attr-defined]
+        return arrived
+    return tensor
+
+
+def _masked(value: torch.Tensor, placement: Any) -> torch.Tensor:
+    """A vocabulary-cut embedding's part, with the rows zeroed that the reduction would zero.
+
+    Until then they hold the row of some other word, and the parts do not add up to the whole.
+    """
+    buffer = getattr(placement, "mask_buffer", None)
+    if buffer is None or getattr(buffer, "data", None) is None:
+        return value
+    value = value.clone()
+    buffer.apply_mask(value)
+    return value
+
+
+def word_of(placement: Any, ndim: int, what: str) -> Placement:
+    """The format's word for a DTensor's placement. Throws TraceError where it has none."""
+    kind = type(placement).__name__
+    # Tested before Shard: in some releases it is a subclass, and it cuts in another order.
+    if kind == "_StridedShard":
+        dim, factor = placement.dim % ndim, int(placement.split_factor)
+        return Shard(dim) if factor == 1 else Strided(dim, factor)
+    if placement.is_shard():
+        return Shard(placement.dim % ndim)
+    if placement.is_replicate():
+        return Replicate()
+    if placement.is_partial():
+        # A string by now, an enumeration of torch.distributed in the first releases.
+        name = str(getattr(placement, "reduce_op", None)).rpartition(".")[2].lower()
+        reduction = REDUCTIONS.get(name)
+        if reduction is not None and kind != "_NormPartial":
+            return Partial(reduction)
+    raise TraceError(
+        f"{what}: placement {placement} has no word in the trace format; redistribute the tensor, "
+        "or call full_tensor() on it, before it is recorded"
+    )

@@ -1,0 +1,136 @@
+"""The placements of one module's and one parameter's tensors, with the defaults between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Callable
+
+import torch
+
+from ttrace_torch.base.microbatch import BatchWords, check_batch_words
+from ttrace_torch.layout.placement import OnMesh, Partial, Placements, Replicate, TensorPlacements
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the tensors of the modules that `pattern` matches lie on the mesh.
+
+    pattern: glob over canonical module names ("(model)" is the root; `*` matches dots too).
+    input, output, grad_output: axis -> placement for all tensors of that kind, or a list with one
+        such dictionary (or None) per tensor. What is not given is replicated; `grad_output`
+        defaults to the output's placement, its partial axes replicated.
+    params, param_grads, main_grads: glob over the module's own parameter names -> axis ->
+        placement. The two gradients default to `params`; a parameter after the step lies as before.
+    input_batch, output_batch: for runs inside `tracer.microbatch([0, 1, ...])`, the dimension in
+        which the micro-batches lie one after the other, or "mean" or "sum" where the tensor is that
+        of the micro-batches' tensors; or a list with one of these (or None) per tensor.
+
+    The placements refer to the default mesh, or to another one: `OnMesh(name, placements)`. Where
+    several layouts match a module, later ones override earlier ones, field by field. A tensor that
+    is a DTensor tells its own placement on the axes of its device mesh and overrides this; a
+    parameter's Megatron attributes count where no layout names the parameter.
+    """
+
+    pattern: str
+    input: TensorPlacements | None = None
+    output: TensorPlacements | None = None
+    grad_output: TensorPlacements | None = None
+    params: Mapping[str, Placements] = field(default_factory=dict)
+    param_grads: Mapping[str, Placements] = field(default_factory=dict)
+    main_grads: Mapping[str, Placements] = field(default_factory=dict)
+    input_batch: BatchWords | None = None
+    output_batch: BatchWords | None = None
+
+    def __post_init__(self) -> None:
+        for words in (self.input_batch, self.output_batch):
+            check_batch_words(words, f'Layout("{self.pattern}")')
+
+    def all_placements(self) -> list[Placements]:
+        """Every axis -> placement mapping this layout names, for checking."""
+        found: list[Placements] = []
+        for given in (self.input, self.output, self.grad_output):
+            if isinstance(given, Mapping):
+                found.append(given)
+            elif given is not None:
+                found.extend(one for one in given if one is not None)
+        for table in (self.params, self.param_grads, self.main_grads):
+            found.extend(table.values())
+        return found
+
+
+# The placements of a module's n-th tensor, where they depend on what the tensor is.
+Rule = Callable[[int, torch.Tensor], Placements]
+
+
+@dataclass
+class ModuleLayout:
+    """Placements of one module's activations, and where micro-batches lie in them.
+
+    output_swap: two dimensions that the whole model's output has the other way round.
+    follows_parameters: whether an output that is a parameter, such as the bias that Megatron's
+        layers hand on, has an output gradient. Its hooks stay from one micro-batch to the next, so
+        what they see depends on the schedule.
+    """
+
+    input: TensorPlacements | Rule = field(default_factory=dict)
+    output: TensorPlacements | Rule = field(default_factory=dict)
+    grad_output: TensorPlacements | None = None
+    input_batch: BatchWords | None = None
+    output_batch: BatchWords | None = None
+    output_swap: tuple[int, int] | None = None
+    follows_parameters: bool = True
+
+    def of_input(self, index: int, tensor: torch.Tensor) -> Placements:
+        """Placements of the module's `index`-th input tensor."""
+        return _pick(self.input, index, tensor)
+
+    def of_output(self, index: int, tensor: torch.Tensor) -> Placements:
+        """Placements of the module's `index`-th output tensor."""
+        return _pick(self.output, index, tensor)
+
+    def swapped(self, output: torch.Tensor) -> torch.Tensor:
+        """An output of the module, or its gradient, with its dimensions in the whole's order."""
+        return output if self.output_swap is None else output.transpose(*self.output_swap)
+
+    def of_grad_output(self, index: int, tensor: torch.Tensor) -> Placements:
+        """Placements of the gradient of the module's `index`-th output `tensor`."""
+        if self.grad_output is not None:
+            return _pick(self.grad_output, index, tensor)
+        output = self.of_output(index, tensor)
+        # The gradient of a sum is the same for every part of it.
+        placements = {
+            axis: Replicate() if isinstance(placement, Partial) else placement
+            for axis, placement in output.items()
+        }
+        return OnMesh(output.mesh, placements) if isinstance(output, OnMesh) else placements
+
+
+@dataclass
+class ParameterLayout:
+    """Placements of one parameter and its gradients.
+
+    told: what the parameter's own attributes say; counts where no layout gives `param`.
+    """
+
+    param: Placements | None = None
+    param_grad: Placements | None = None
+    main_grad: Placements | None = None
+    told: ParameterLayout | None = None
+
+    def of(self, kind: str) -> Placements:
+        """Placements of the parameter's tensor of that kind."""
+        given = {"param_grad": self.param_grad, "main_grad": self.main_grad}.get(kind)
+        if given is None:
+            given = self.param
+        if given is None:
+            return {} if self.told is None else self.told.of(kind)
+        return given
+
+
+def _pick(placements: TensorPlacements | Rule, index: int, tensor: torch.Tensor) -> Placements:
+    if callable(placements):
+        return placements(index, tensor)
+    if isinstance(placements, Mapping):
+        return placements
+    return (placements[index] or {}) if index < len(placements) else {}

@@ -1,0 +1,108 @@
+"""What Megatron writes on its parameters: how they are cut, and whose gradients are partial.
+
+Megatron's layers set plain attributes on plain parameters; nothing of Megatron is imported. Its
+`partition_stride` s means: the whole in s · world pieces along `partition_dim`, of which rank r
+holds the pieces r, r + world, r + 2 · world ...: s chunks, each cut over the ranks on its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.layout.layouts import ParameterLayout
+from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.layout.meshes import Meshes
+from ttrace_torch.layout.placement import OnMesh, Partial, Placement, Placements, Shard, Strided
+
+# The mesh, and its axes, that parameters of experts lie on.
+EXPERT_MESH = "expert"
+EXPERT_AXIS = "ep"
+EXPERT_TENSOR_AXIS = "etp"
+
+# Attribute -> how Megatron reduces the gradients of a parameter that all ranks hold as a whole: of
+# norms under sequence parallelism each rank saw its share of the sequence.
+_REDUCTIONS = {"average_gradients_across_tp_domain": "mean", "sequence_parallel": "sum"}
+
+
+def layout_of(parameter: Any, name: str, meshes: Meshes, tp_axis: str = "tp") -> ParameterLayout:
+    """What the attributes of `parameter` say; replicated where they say nothing.
+
+    On an axis that the mesh lacks there is nothing to say: with one tensor-parallel rank, the
+    attributes are set all the same. Throws where the attributes contradict each other, and for an
+    expert's parameter on several expert-parallel ranks without a mesh for experts.
+    """
+    cut = _cut(parameter, name)
+    whole = next((flag for flag in _REDUCTIONS if getattr(parameter, flag, False)), None)
+    if cut is not None and whole is not None:
+        raise TraceError(
+            f"{name}: tensor_model_parallel says it is cut, {whole} that every {tp_axis} rank has "
+            "all of it; say which by Layout(params=...)"
+        )
+    if getattr(parameter, "allreduce", True) is False:
+        mesh, axis = _expert_mesh(name, meshes, tp_axis)
+        where = meshes.named[mesh]
+    else:
+        mesh, axis, where = "", tp_axis, meshes.default
+    replicated = _on(mesh, {})
+    if axis not in where.axes:
+        return ParameterLayout(replicated)
+    if cut is not None:
+        _check_stride(parameter, cut, name)
+        return ParameterLayout(_on(mesh, {axis: cut}))
+    if whole is None:
+        return ParameterLayout(replicated)
+    # The ranks' gradients differ until the optimizer is given their reduction.
+    return ParameterLayout(replicated, _on(mesh, {axis: Partial(_REDUCTIONS[whole])}), replicated)
+
+
+def check_axis(tp_axis: str, mesh: Mesh) -> None:
+    """Throws for a tensor-parallel axis that was named and is not there."""
+    if tp_axis != "tp" and tp_axis not in mesh.axes:
+        raise TraceError(
+            f"tp_axis={tp_axis!r}: the mesh has {', '.join(mesh.axes) or 'no axes'}; name the one "
+            "over which Megatron's tensor-parallel parameters are cut"
+        )
+
+
+def _cut(parameter: Any, name: str) -> Shard | Strided | None:
+    if not getattr(parameter, "tensor_model_parallel", False):
+        return None
+    dim = getattr(parameter, "partition_dim", -1)
+    stride = getattr(parameter, "partition_stride", 1)
+    if not 0 <= dim < parameter.dim() or stride < 1:
+        raise TraceError(
+            f"{name}: tensor_model_parallel is set, but partition_dim is {dim} and "
+            f"partition_stride {stride}, with {parameter.dim()} dimension(s); say how it is cut by "
+            "Layout(params=...)"
+        )
+    return Shard(dim) if stride == 1 else Strided(dim, stride)
+
+
+def _check_stride(parameter: Any, cut: Shard | Strided, name: str) -> None:
+    if isinstance(cut, Strided) and parameter.shape[cut.dim] % cut.stride:
+        raise TraceError(
+            f"{name}: partition_stride {cut.stride} does not divide the "
+            f"{parameter.shape[cut.dim]} elements that this rank holds of dimension {cut.dim}; say "
+            "how it is cut by Layout(params=...)"
+        )
+
+
+def _expert_mesh(name: str, meshes: Meshes, tp_axis: str) -> tuple[str, str]:
+    """Name of the mesh an expert's parameter lies on, and its tensor-parallel axis."""
+    if EXPERT_MESH in meshes.named:
+        axes = meshes.named[EXPERT_MESH].axes
+        return EXPERT_MESH, EXPERT_TENSOR_AXIS if EXPERT_TENSOR_AXIS in axes else tp_axis
+    size = meshes.default.axes.get(EXPERT_AXIS, 1)
+    if size > 1:
+        raise TraceError(
+            f"{name}: allreduce is False, so it is an expert's parameter, and the mesh has "
+            f"{EXPERT_AXIS} of size {size}; name the experts' mesh, trace(meshes={{"
+            f'"{EXPERT_MESH}": Mesh({{"edp": ..., "ep": ..., "etp": ...}})}}), or give '
+            "Layout(params=...)"
+        )
+    return "", tp_axis
+
+
+def _on(mesh: str, placements: dict[str, Placement]) -> Placements:
+    return OnMesh(mesh, placements) if mesh else placements

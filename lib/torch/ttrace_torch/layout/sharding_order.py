@@ -1,0 +1,65 @@
+"""FSDP2 over tensor parallelism on one dimension: which of its two axes cut first.
+
+FSDP2 cuts what tensor parallelism has left, and writes that as `_StridedShard` before `Shard`, to
+be read from left to right. Both readings are the same where the parts are even, and mostly
+otherwise; where they are not, the numbers of rows that FSDP2's ranks hold are those of the cut that
+it made, not of the one that it wrote down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import product
+
+from ttrace_torch.layout.cuts.part import dimension_part
+from ttrace_torch.layout.cuts.ranges import total
+from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.layout.placement import DIMENSION_CUTS, Cut, Placement, Shard, Strided
+
+
+def as_cut(
+    placements: Mapping[str, Placement], grid: Mesh, shape: tuple[int, ...]
+) -> dict[str, Placement]:
+    """A parameter's placements in the order in which they cut it, outermost first.
+
+    They stay as they are where reading them from left to right leaves every rank the same extents.
+    """
+    told = dict(placements)
+    for axis, placement in placements.items():
+        if not isinstance(placement, Strided):
+            continue
+        same = {a: p for a, p in told.items() if _cuts(p, placement.dim)}
+        later = list(same)[list(same).index(axis) + 1 :]
+        factor = 1
+        for other in later:
+            factor *= grid.axes[other]
+        if factor != placement.stride:
+            continue
+        cuts = tuple((p, grid.axes[a]) for a, p in same.items() if isinstance(p, DIMENSION_CUTS))
+        if _alike(shape[placement.dim], cuts, list(same).index(axis)):
+            continue
+        del told[axis]
+        told[axis] = Shard(placement.dim)
+    return told
+
+
+@lru_cache(maxsize=4096)
+def _alike(extent: int, cuts: tuple[tuple[Cut, int], ...], strided: int) -> bool:
+    """Whether all coordinates hold as much with cut number `strided` made last, as a `Shard`."""
+    order = [*range(strided), *range(strided + 1, len(cuts)), strided]
+    for where in product(*(range(size) for _, size in cuts)):
+        written = made = extent
+        for (cut, size), index in zip(cuts, where):
+            written = total(dimension_part(cut, written, size, index))
+        for number in order:
+            cut, size = cuts[number]
+            plain = Shard(cut.dim) if number == strided else cut
+            made = total(dimension_part(plain, made, size, where[number]))
+        if written != made:
+            return False
+    return True
+
+
+def _cuts(placement: Placement, dim: int) -> bool:
+    return isinstance(placement, DIMENSION_CUTS) and placement.dim == dim

@@ -1,0 +1,1 @@
+"""The optimizer: its steps, its settings and its state."""

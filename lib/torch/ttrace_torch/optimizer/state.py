@@ -1,0 +1,128 @@
+"""Records the optimizer's state, laid out as the main gradients are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from ttrace_torch.base.names import check_name
+from ttrace_torch.capture.recorder import Key
+from ttrace_torch.capture.step import Step
+from ttrace_torch.layout.assignment import Assignment
+from ttrace_torch.layout.meshes import Meshes
+from ttrace_torch.layout.placement import Flat, Placements
+
+# How often a parameter was updated; a number, in the manifest's `updates`.
+_COUNT = "step"
+# The wider copy of a parameter that is updated in its place.
+MAIN_PARAM = "main_param"
+
+
+class StateTensor(NamedTuple):
+    """One tensor of an optimizer's state.
+
+    parameter: canonical name of the parameter it belongs to.
+    name: what the optimizer calls it, "exp_avg".
+    lies_as_gradient: whether it has the shape of what is updated, and so lies as the main gradient.
+    placements: how it lies, where that is not how the main gradient does.
+    """
+
+    parameter: str
+    name: str
+    value: torch.Tensor
+    lies_as_gradient: bool
+    placements: Placements | None = None
+
+
+def state_tensors(
+    optimizer: Any, by_id: Mapping[int, str], parameters: Mapping[str, torch.Tensor]
+) -> Iterator[StateTensor]:
+    """All tensors in the state of a torch optimizer, but for the counts of updates.
+
+    by_id: identity of a tensor in the groups -> canonical name of the parameter it stands for.
+    parameters: canonical name -> parameter. What is updated in the place of a narrower parameter
+        comes first, as "main_param".
+    """
+    state = getattr(optimizer, "state", {})
+    for group in getattr(optimizer, "param_groups", []):
+        for updated in group["params"]:
+            name = by_id.get(id(updated))
+            if name is None:
+                continue
+            parameter = parameters.get(name)
+            if parameter is not None and updated.dtype != parameter.dtype:
+                yield StateTensor(name, MAIN_PARAM, updated, True)
+            for key, value in state.get(updated, {}).items():
+                if isinstance(value, torch.Tensor) and key != _COUNT:
+                    yield StateTensor(name, str(key), value, value.shape == updated.shape)
+
+
+_KIND = "optimizer_state"
+
+
+def record_states(
+    states: Iterable[StateTensor],
+    parameters: Mapping[str, torch.Tensor],
+    assignment: Assignment,
+    step: Step,
+    meshes: Meshes,
+    rank: int,
+) -> None:
+    """Records `states` of the chosen `parameters` (canonical name -> parameter).
+
+    Throws TraceError where a tensor does not fit its layout. What has another shape than what is
+    updated is recorded where the parameter is whole, else left out, for nothing tells how it lies.
+    """
+    met: dict[str, torch.dtype] = {}
+    owned: set[str] = set()
+    for state in states:
+        owned.add(state.parameter)
+        if state.lies_as_gradient:
+            met[state.name] = state.value.dtype
+        if state.parameter not in parameters:
+            continue
+        key = _key(step, state.parameter, state.name)
+        placements = state.placements
+        if placements is None:
+            placements = assignment.parameters[state.parameter].of("main_grad")
+        if state.lies_as_gradient:
+            value = _in_shape(state.value, parameters[state.parameter], placements)
+            step.recorder.add(key, value, placements)
+        elif placements and state.value.dim() > 0:
+            step.recorder.leave_out(key.kind, key.name, state.value)
+        else:
+            step.recorder.add(key, state.value, {})
+    # An optimizer that deals elements out has no state where a rank's range is empty, but the
+    # trace must say that this part is.
+    for name in parameters:
+        placements = assignment.parameters[name].of("main_grad")
+        if name not in owned and _range_is_empty(placements, meshes, rank):
+            for state_name, dtype in met.items():
+                empty = torch.empty(0, dtype=dtype)
+                step.recorder.add(_key(step, name, state_name), empty, placements)
+
+
+def _key(step: Step, parameter: str, state: str) -> Key:
+    name = check_name(f"{parameter}.{state}", "optimizer state")
+    return Key(step.number, None, _KIND, name)
+
+
+def _in_shape(value: torch.Tensor, parameter: torch.Tensor, placements: Placements) -> torch.Tensor:
+    """The state in the parameter's shape, where the optimizer keeps the whole of it flat."""
+    flat = any(isinstance(placement, Flat) for placement in placements.values())
+    if flat or value.shape == parameter.shape or value.numel() != parameter.numel():
+        return value
+    return value.view(parameter.shape)
+
+
+def _range_is_empty(placements: Placements, meshes: Meshes, rank: int) -> bool:
+    for axis, placement in placements.items():
+        if isinstance(placement, Flat):
+            _, grid = meshes.of(placements, _KIND)
+            if not grid.holds(rank):
+                return False
+            start, stop = placement.ranges[grid.coordinate(rank)[axis]]
+            return start == stop
+    return False

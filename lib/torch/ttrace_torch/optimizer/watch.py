@@ -1,0 +1,148 @@
+"""What the optimizer was told: one entry per parameter group, as used in the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable
+
+import torch
+
+from ttrace_torch.base.names import ModelNames
+from ttrace_torch.errors import TraceError
+from ttrace_torch.optimizer.state import StateTensor, state_tensors
+
+_NUMBERS = ("lr", "momentum", "dampening", "eps", "weight_decay")
+_FLAGS = ("nesterov", "maximize", "amsgrad")
+
+
+class OptimizerWatch:
+    """Follows an optimizer's steps, traced or not, so that updates are counted from the first.
+
+    optimizer: a torch optimizer, or anything with its `register_step_pre_hook` and
+        `register_step_post_hook`; `param_groups` and `state` are read where it has them.
+    before, after: called around every optimizer step.
+    """
+
+    def __init__(
+        self, optimizer: Any, before: Callable[[], None], after: Callable[[], None]
+    ) -> None:
+        for method in ("register_step_pre_hook", "register_step_post_hook"):
+            if not hasattr(optimizer, method):
+                raise TraceError(
+                    f"{type(optimizer).__name__} has no {method}; pass the torch optimizer inside "
+                    "it, or no optimizer, and call tracer.main_grads() and "
+                    "tracer.params_after_step() yourself"
+                )
+        self._optimizer = optimizer
+        self._count = 0
+
+        def pre(*_: Any) -> None:
+            before()
+
+        def post(*_: Any) -> None:
+            self._count += 1
+            after()
+
+        self._handles = [
+            optimizer.register_step_pre_hook(pre),
+            optimizer.register_step_post_hook(post),
+        ]
+
+    def remove(self) -> None:
+        """Takes the hooks off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
+        """The manifest's entries for the optimizer step about to be made."""
+        return entries_of(self._optimizer, step, updated_tensors(names), self._count)
+
+    def states(self, names: ModelNames) -> Iterator[StateTensor]:
+        """The state that the coming step begins with."""
+        return state_tensors(self._optimizer, updated_tensors(names), names.parameters)
+
+
+def updated_tensors(names: ModelNames) -> dict[int, str]:
+    """Identity of what an optimizer may update -> canonical name of the parameter."""
+    by_id: dict[int, str] = {}
+    for name, parameter in names.parameters.items():
+        by_id[id(parameter)] = name
+        # Mixed precision in Megatron's way: the optimizer updates a wider copy.
+        by_id[id(getattr(parameter, "main_param", parameter))] = name
+    return by_id
+
+
+def entries_of(
+    optimizer: Any, step: int, by_id: Mapping[int, str], count: int
+) -> list[dict[str, Any]]:
+    """The manifest's entries for a torch optimizer's coming step, one for each parameter group
+    and number of updates.
+
+    by_id: identity of a tensor in the groups -> canonical name of the parameter it stands for.
+    count: how many steps it has made, where it does not know itself.
+    """
+    found = []
+    for group in getattr(optimizer, "param_groups", []):
+        members = [(p, [by_id[id(p)]] if id(p) in by_id else []) for p in group["params"]]
+        found.extend(group_entries(optimizer, group, members, step, count))
+    return found
+
+
+def group_entries(
+    optimizer: Any,
+    group: Mapping[str, Any],
+    members: Sequence[tuple[Any, Sequence[str]]],
+    step: int,
+    count: int,
+) -> list[dict[str, Any]]:
+    """The entries for one group of parameters.
+
+    members: what is updated, each with the canonical names of the parameters it is made of.
+    """
+    entry = {"step": step, **_settings(optimizer, group)}
+    return [
+        {**entry, "updates": updates + 1, "params": params}
+        for updates, params in _by_updates(optimizer, group, members, count).items()
+    ]
+
+
+def _settings(optimizer: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+    kind = type(optimizer).__name__.lower()
+    fused = kind == "fusedadam"
+    decoupled = fused and getattr(optimizer, "adam_w_mode", False)
+    decoupled = decoupled or (kind == "adam" and group.get("decoupled_weight_decay"))
+    entry: dict[str, Any] = {"type": "adamw" if decoupled else "adam" if fused else kind}
+    # A tensor is a number here too; some optimizers keep tuples under these names.
+    entry.update(
+        {
+            k: float(group[k])
+            for k in _NUMBERS
+            if isinstance(group.get(k), (int, float, torch.Tensor))
+        }
+    )
+    entry.update({k: bool(group[k]) for k in _FLAGS if group.get(k) is not None})
+    if group.get("betas") is not None:
+        entry["betas"] = [float(beta) for beta in group["betas"]]
+    return entry
+
+
+def _by_updates(
+    optimizer: Any,
+    group: Mapping[str, Any],
+    members: Sequence[tuple[Any, Sequence[str]]],
+    count: int,
+) -> dict[int, list[str]]:
+    """Number of updates made -> the names of those that have had so many.
+
+    They differ where a parameter had no gradient in some step, and with them Adam's corrections.
+    """
+    # The optimizer's own count also knows of updates before a checkpoint was loaded.
+    state = getattr(optimizer, "state", {})
+    counts = [state.get(one, {}).get("step", group.get("step")) for one, _ in members]
+    # Where others of the group are counted, one without a count has had none.
+    default = count if all(number is None for number in counts) else 0
+    found: dict[int, list[str]] = {}
+    for (_, names), number in zip(members, counts):
+        found.setdefault(default if number is None else int(number), []).extend(names)
+    return found or {count: []}

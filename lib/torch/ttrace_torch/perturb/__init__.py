@@ -1,0 +1,1 @@
+"""Noise runs: module outputs multiplied by 1 + epsilon * u."""

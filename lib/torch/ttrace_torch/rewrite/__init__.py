@@ -1,0 +1,1 @@
+"""Rewritten runs: a plan overwrites inputs and output gradients of modules."""

@@ -1,0 +1,1 @@
+"""Rank files, the thread that writes them, and the manifest that merges them."""

@@ -1,0 +1,177 @@
+"""The thread that writes, and the bound on what waits for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections import deque
+from typing import Callable
+
+from ttrace_torch.base.process import say
+from ttrace_torch.errors import TraceError
+
+_DEFAULT = 2 << 30
+
+
+def default_memory() -> int:
+    """2 GiB, or a quarter of this machine's memory where that is less."""
+    try:
+        return min(_DEFAULT, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4)
+    except (ValueError, OSError, AttributeError):
+        return _DEFAULT
+
+
+def parse_memory(value: int | str, what: str) -> int:
+    """Bytes, from a number of them or a text such as "500MB", "4G" or "4GiB".
+
+    Throws TraceError that begins with `what`, where it comes from.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?)(I?B)?", str(value).strip().upper())
+    size = 0
+    if match:
+        # "MB" is a million, "M" and "MiB" are 2^20.
+        base = 1000 if match[3] == "B" else 1024
+        size = int(float(match[1]) * base ** " KMGT".index(match[2] or " "))
+    if size <= 0:
+        raise TraceError(f'{what}{value!r} is no size; say bytes, or for example "500MB" or "4GiB"')
+    return size
+
+
+class Failure:
+    """The first error of a rank's tracer; None until there is one."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+        self._lock = threading.Lock()
+        self.message: str | None = None
+
+    def record(self, doing: str, error: BaseException) -> None:
+        """Takes note of `error`, met while `doing` something, and prints it; later ones are not."""
+        with self._lock:
+            if self.message is not None:
+                return
+            text = str(error) or type(error).__name__
+            self.message = f"rank {self._rank} stopped recording: {doing}: {text}"
+        say(f"{self.message}; training goes on without it")
+
+    def remind(self, what_is_left: str) -> None:
+        """Prints the message again, with what there is of the trace."""
+        if self.message is not None:
+            say(f"{self.message}; {what_is_left}")
+
+
+# How often a step that waits looks whether the thread is still there.
+_PATIENCE_SECONDS = 1.0
+_MIB = 1 << 20
+
+Job = Callable[[], None]
+
+
+class Writer:
+    """Runs jobs one after the other in a thread of its own, off the critical path of the step.
+
+    A job that throws is the last one: `failed` is called with the error, and the rest is dropped.
+    """
+
+    def __init__(self, rank: int, memory: int, failure: Failure, undo: Callable[[], None]) -> None:
+        """memory: how many bytes may wait. undo: called in the thread where a job has thrown."""
+        self._rank = rank
+        self._memory = memory
+        self._failure = failure
+        self._undo = undo
+        self._jobs: deque[tuple[str, Job | None, int]] = deque()
+        self._waiting = 0
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._process = os.getpid()
+        self._told = False
+
+    def reserve(self, size: int) -> bool:
+        """Waits until `size` more bytes may wait; False where nothing is recorded any more.
+
+        What is larger than the bound passes when nothing else waits.
+        """
+        if os.getpid() != self._process:
+            error = RuntimeError("a tracer records in the process that made it alone")
+            self._failure.record("after a fork", error)
+        with self._changed:
+            while self._waiting and self._waiting + size > self._memory:
+                if self._failure.message is not None:
+                    break
+                self._tell()
+                if self._thread is None or not self._thread.is_alive():
+                    self._failure.record("writing", RuntimeError("the writing thread has died"))
+                    break
+                self._changed.wait(_PATIENCE_SECONDS)
+            if self._failure.message is not None:
+                return False
+            self._waiting += size
+        return True
+
+    def release(self, size: int) -> None:
+        """Gives back what was reserved and is not needed."""
+        with self._changed:
+            self._waiting -= size
+            self._changed.notify_all()
+
+    def submit(self, doing: str, job: Job, size: int = 0) -> None:
+        """Runs `job` after all earlier ones. `size`: what was reserved for it; `doing`: in words"""
+        if os.getpid() != self._process:
+            return
+        with self._changed:
+            self._jobs.append((doing, job, size))
+            self._changed.notify_all()
+        self._start()
+
+    def stop(self) -> None:
+        """Waits for all jobs, and ends the thread."""
+        if os.getpid() != self._process or self._thread is None:
+            return
+        with self._changed:
+            self._jobs.append(("", None, 0))
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _start(self) -> None:
+        if self._thread is not None:
+            return
+        thread = threading.Thread(target=self._work, name="ttrace-writer", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # No thread can be had any more when the interpreter ends.
+            while self._jobs:
+                self._run(*self._jobs.popleft())
+            return
+        self._thread = thread
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._jobs:
+                    self._changed.wait()
+                doing, job, size = self._jobs.popleft()
+            if job is None:
+                return
+            self._run(doing, job, size)
+            # The tensor goes before its bytes are counted as free.
+            del job
+            self.release(size)
+
+    def _run(self, doing: str, job: Job | None, size: int) -> None:
+        if job is None or self._failure.message is not None:
+            return
+        try:
+            job()
+        except BaseException as error:
+            self._undo()
+            self._failure.record(doing, error)
+
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            say(
+                f"rank {self._rank}: {self._memory / _MIB:.0f} MiB wait to be written, so the step "
+                "waits too; memory= or TTRACE_MEMORY allows more"
+            )

@@ -1,0 +1,202 @@
+"""A rank's file: datasets of true types, and the rank's part of the manifest.
+
+The same calls give the same bytes: nothing is stamped with the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import torch
+
+from ttrace_torch.base import dtypes
+from ttrace_torch.capture.recorder import Record
+from ttrace_torch.write.step_file import StepFile
+
+# HDF5 1.10, which long-term distributions carry, opens what this writes.
+_LIBVER = ("earliest", "v110")
+_CHUNK_BYTES = 1 << 20
+# Attribute of a file to which nothing will be added.
+_CLOSED = "ttrace_closed"
+
+
+class RankFile:
+    """The file of one rank. Each commit puts it in place, with all that was written until then.
+
+    It is opened for each step and closed again, so that no handle is inherited by the processes
+    that a data loader forks meanwhile. Throws OSError for what the disk refuses; `rollback` then
+    leaves what the last commit left.
+    """
+
+    def __init__(self, path: Path, rank: int, compress: int | None) -> None:
+        """compress: deflate level 0 to 9 for chunked datasets; None writes contiguous ones."""
+        self._file = StepFile(path)
+        self._rank = rank
+        self._compress = compress
+        self._hdf5: Any = None
+        self._types: dict[str, Any] = {}
+        self._links = h5py.h5p.create(h5py.h5p.LINK_CREATE)
+        self._links.set_create_intermediate_group(True)
+        self._links.set_char_encoding(h5py.h5t.CSET_UTF8)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no step has been put in place."""
+        return self._file.empty
+
+    def create(self) -> None:
+        """Removes what an earlier run wrote, and shows that this one can write."""
+        self._file.create()
+
+    def write(self, record: Record, data: torch.Tensor) -> None:
+        """Writes the dataset of `record`. A tensor without elements is left out.
+
+        data: contiguous, on the CPU.
+        """
+        if data.numel():
+            self._open()
+            self._write_one(record, data)
+            self._check()
+
+    def add(self, record: Record, data: torch.Tensor) -> None:
+        """Adds `data` to the dataset of `record`, rounding as torch does for its type."""
+        if data.numel():
+            dataset = self._hdf5[record.dataset()].id
+            kind = hdf5_type(record.dtype)
+            total = torch.empty(data.shape, dtype=record.stored)
+            bits = stored_bits(total)
+            dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
+            total += data
+            dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
+            self._check()
+
+    def commit(self, manifest: str, closed: bool = False) -> None:
+        """Embeds this rank's part of the manifest in place of an earlier one, and puts the file in
+        its place. closed: nothing will follow."""
+        self._open()
+        file = self._hdf5
+        if "manifest" in file:
+            del file["manifest"]
+        text = h5py.string_dtype("utf-8")
+        file.create_dataset("manifest", data=manifest, dtype=text, track_times=False)
+        if closed:
+            file.attrs.create(_CLOSED, 1, dtype="<i8")
+        self._hdf5 = None
+        file.close()
+        self._check()
+        self._file.commit()
+
+    def rollback(self) -> None:
+        """Forgets what has been written since the last commit."""
+        file, self._hdf5 = self._hdf5, None
+        self._file.ignore()
+        if file is not None:
+            # What HDF5 says of a file whose last writes are missing is no news.
+            with suppress(Exception):
+                file.close()
+        self._file.rollback()
+
+    def discard_unfinished(self) -> None:
+        """Removes a file that has not been put in place."""
+        self._file.discard_temporary()
+
+    def discard(self) -> None:
+        """Removes what has been written."""
+        self._file.discard()
+
+    def _open(self) -> None:
+        if self._hdf5 is not None:
+            return
+        self._file.begin()
+        if not self._file.empty:
+            self._hdf5 = h5py.File(self._file, "r+", libver=_LIBVER)
+            return
+        self._hdf5 = h5py.File(self._file, "w", libver=_LIBVER)
+        self._hdf5.attrs.create("ttrace_rank", self._rank, dtype="<i8")
+
+    def _check(self) -> None:
+        if self._file.error is not None:
+            raise self._file.error
+
+    def _write_one(self, record: Record, data: torch.Tensor) -> None:
+        shape = tuple(data.shape)
+        name = record.dtype
+        kind = self._types.setdefault(name, hdf5_type(name))
+        create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        create.set_obj_track_times(False)
+        if self._compress is not None and shape:
+            create.set_chunk(_chunk(shape, data.element_size()))
+            create.set_shuffle()
+            create.set_deflate(self._compress)
+        space = h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
+        path = record.dataset().encode()
+        dataset = h5py.h5d.create(self._hdf5.id, path, kind, space, dcpl=create, lcpl=self._links)
+        bits = np.ascontiguousarray(stored_bits(data)).reshape(shape)
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
+        h5py.Dataset(dataset).attrs["ttrace_dtype"] = np.bytes_(name)
+
+
+def stored_bits(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """The stored bits of a contiguous CPU tensor, same shape."""
+    dtype = dtypes.DTYPES[tensor.dtype]
+    if dtype.epsilon is None:
+        return tensor.numpy()
+    # Not every torch has views of floating-point types as unsigned ones; signed ones it has.
+    signed = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    array: np.ndarray[Any, Any] = tensor.view(signed[dtype.bits.itemsize]).numpy()
+    return array.view(dtype.bits)
+
+
+def _small_float(size: int, exponent: int, mantissa: int, bias: int) -> Any:
+    kind = h5py.h5t.IEEE_F16LE.copy()
+    # The fields first: HDF5 refuses a size that the old ones do not fit in.
+    kind.set_fields(exponent + mantissa, mantissa, exponent, 0, mantissa)
+    kind.set_precision(8 * size)
+    kind.set_size(size)
+    kind.set_ebias(bias)
+    return kind
+
+
+def hdf5_type(name: str) -> Any:
+    """HDF5 type of the dtype called `name`, on disk and in memory alike."""
+    if name == "bfloat16":
+        return _small_float(2, 8, 7, 127)
+    if name == "float8_e4m3fn":
+        return _small_float(1, 4, 3, 7)
+    if name == "float8_e5m2":
+        return _small_float(1, 5, 2, 15)
+    if name == "bool":
+        return h5py.h5t.py_create(np.dtype(bool), logical=True)
+    return h5py.h5t.py_create(np.dtype(name).newbyteorder("<"))
+
+
+def _chunk(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """A chunk of whole trailing dimensions, of about a megabyte."""
+    chunk = list(shape)
+    for dim in range(len(chunk)):
+        inner = itemsize * int(np.prod(chunk[dim + 1 :], dtype=np.int64))
+        if inner * chunk[dim] <= _CHUNK_BYTES:
+            break
+        chunk[dim] = max(1, _CHUNK_BYTES // inner)
+    return tuple(chunk)
+
+
+def read_manifest(path: Path) -> str:
+    """The manifest embedded in a rank's file. Throws KeyError where it has none."""
+    with h5py.File(path, "r") as file:
+        value = file["manifest"][()]
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def is_closed(path: Path) -> bool:
+    """Whether the rank's file is there and its rank has closed the tracer."""
+    try:
+        with h5py.File(path, "r") as file:
+            return _CLOSED in file.attrs
+    except OSError:
+        return False

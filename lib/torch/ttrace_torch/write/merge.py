@@ -1,0 +1,147 @@
+"""Many ranks' parts of a manifest made into one. Needs the files, and no communication.
+
+Every rank file embeds its own part. Whoever places the last one writes manifest.json; `union` does
+the same by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ttrace_torch.errors import TraceError
+from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.write import manifest
+from ttrace_torch.write.hdf5 import is_closed, read_manifest
+from ttrace_torch.write.merge_run import Told, unite_runs
+from ttrace_torch.write.merge_tensors import unite_tensors
+
+MANIFEST = "manifest.json"
+
+
+def rank_file(rank: int) -> str:
+    """Name of a rank's file."""
+    return f"rank_{rank:05d}.h5"
+
+
+def complete(folder: Path, ranks: Iterable[int]) -> bool:
+    """Whether the files of all the ranks are in place, and nothing will be added to them."""
+    files = [folder / rank_file(rank) for rank in ranks]
+    # Which costs less, and is most often the answer.
+    return all(file.exists() for file in files) and all(map(is_closed, files))
+
+
+def write_manifest(out_dir: str | Path) -> Path:
+    """Unites the parts in the rank files of `out_dir` and writes manifest.json; gives its path.
+
+    The bytes depend on the parts alone, and the file is put in place at once, so several processes
+    may do this at the same time. Throws TraceError where a rank is missing or parts contradict.
+    """
+    folder = Path(out_dir)
+    files = sorted(folder.glob("rank_*.h5"))
+    if not files:
+        raise TraceError(f"{folder}: no rank_*.h5 in it; give the folder that trace(out=...) named")
+    meshes = [Mesh.from_json(value) for value in _read(files[0])["meshes"].values()]
+    ranks = sorted({rank for mesh in meshes for rank in mesh.ranks})
+    missing = [rank for rank in ranks if not (folder / rank_file(rank)).exists()]
+    if missing:
+        raise TraceError(
+            f"{folder}: of the {len(ranks)} ranks of {meshes[0]}, the files of {missing} are "
+            "missing; each is written when its rank closes the tracer"
+        )
+    parts = {rank: _read(folder / rank_file(rank)) for rank in ranks}
+    text = manifest.dumps(unite(parts))
+    # A name of its own: another rank may be doing the same on another host.
+    temporary = folder / f"{MANIFEST}.{uuid.uuid4().hex}.tmp"
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, folder / MANIFEST)
+    return folder / MANIFEST
+
+
+def unite(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """One manifest from the parts of all ranks of their meshes (rank -> part).
+
+    Throws TraceError where the parts contradict each other, or one is missing.
+    """
+    ranks = sorted(parts)
+    meshes = _unite_meshes(parts)
+    schemas = {rank: part.get("schema", manifest.SCHEMA) for rank, part in parts.items()}
+    others = [rank for rank in ranks if schemas[rank] != schemas[ranks[0]]]
+    if others:
+        raise TraceError(
+            f"rank {ranks[0]} has {schemas[ranks[0]]}, rank(s) {others} have another version; "
+            "files of two runs lie in one folder, so empty it and run again"
+        )
+    whole: dict[str, Any] = {"schema": schemas[ranks[0]]}
+    run = unite_runs(parts)
+    if run is not None:
+        whole["run"] = run
+    whole["meshes"] = meshes
+    whole["tensors"] = unite_tensors(
+        {rank: part["tensors"] for rank, part in parts.items()},
+        {name: Mesh.from_json(value) for name, value in meshes.items()},
+        Told(parts),
+    )
+    optimizer = _unite_optimizer([parts[rank].get("optimizer", []) for rank in ranks])
+    if optimizer:
+        whole["optimizer"] = optimizer
+    modules: dict[str, Any] = {}
+    for rank in ranks:
+        for entry in parts[rank].get("modules", []):
+            # The lowest rank that ran a module tells its data flow.
+            modules.setdefault(entry["name"], entry)
+    if any("modules" in parts[rank] for rank in ranks):
+        whole["modules"] = list(modules.values())
+    return whole
+
+
+def _unite_meshes(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """All meshes by name, the default one first. A mesh of DTensors is in the parts that met it."""
+    found: dict[str, tuple[int, Any]] = {}
+    for rank in sorted(parts):
+        for name, mesh in parts[rank]["meshes"].items():
+            other, known = found.setdefault(name, (rank, mesh))
+            if known != mesh:
+                raise TraceError(
+                    f"rank {rank} says the mesh {name!r} is {mesh}, rank {other} says {known}; "
+                    "files of two runs lie in one folder, so empty it and run again"
+                )
+    return {name: found[name][1] for name in sorted(found)}
+
+
+def _unite_optimizer(parts: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Groups with the same facts become one; a pipeline's stages hold parts of each group."""
+    groups: list[tuple[dict[str, Any], dict[str, None]]] = []
+    for part in parts:
+        for entry in part:
+            facts = {member: value for member, value in entry.items() if member != "params"}
+            params = next((params for known, params in groups if known == facts), None)
+            if params is None:
+                params = {}
+                groups.append((facts, params))
+            params.update(dict.fromkeys(entry.get("params", [])))
+    groups.sort(key=lambda group: group[0]["step"])
+    seen: dict[tuple[int, str], dict[str, Any]] = {}
+    for facts, params in groups:
+        for name in params:
+            other = seen.setdefault((facts["step"], name), facts)
+            if other is not facts:
+                raise TraceError(
+                    f"optimizer, step {facts['step']}: {name} is in two parameter groups, with "
+                    f"{facts} and with {other}; ranks disagree, or one has it twice"
+                )
+    return [{**facts, "params": list(params)} for facts, params in groups]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value: dict[str, Any] = json.loads(read_manifest(path))
+    except (OSError, KeyError, ValueError) as error:
+        raise TraceError(
+            f"{path}: no readable /manifest in it ({error}); re-run that rank"
+        ) from error
+    return value

@@ -1,0 +1,198 @@
+"""Where the trace goes: the files of one rank, and the manifest once all ranks are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Callable
+
+import torch
+
+from ttrace_torch.base.dtypes import StepPrecision
+from ttrace_torch.base.process import run_id
+from ttrace_torch.capture.recorder import Record
+from ttrace_torch.capture.selection import KINDS
+from ttrace_torch.errors import TraceError
+from ttrace_torch.layout.meshes import Meshes
+from ttrace_torch.version import __version__
+from ttrace_torch.write import manifest, merge
+from ttrace_torch.write.background import Failure, Writer, default_memory
+from ttrace_torch.write.hdf5 import RankFile
+from ttrace_torch.write.host_copies import HostCopies
+
+RUN_FACTS = {"id", "framework", "model", "precision", "command", "created", "extra"}
+
+
+class Output:
+    """The files of one rank of a run.
+
+    A path that ends in `.h5` is the single-file form, for a run of one rank; anything else is a
+    folder. What this rank wrote there before, and the folder's manifest, are removed at once, so
+    that an old part is never united with new ones.
+
+    What the disk refuses is kept in `failure`, and never thrown.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        meshes: Meshes,
+        rank: int,
+        run: Mapping[str, Any],
+        compress: int | None = None,
+        memory: int | None = None,
+        recorded: Mapping[str, Any] | None = None,
+    ) -> None:
+        """memory: how many bytes may wait to be written.
+
+        recorded: the manifest's `run.recorded` without the steps.
+        """
+        unknown = set(run) - RUN_FACTS
+        if unknown:
+            raise TraceError(
+                f"run={{{', '.join(sorted(map(repr, unknown)))}}}: the facts are "
+                f"{', '.join(sorted(RUN_FACTS))}; anything else goes into 'extra'"
+            )
+        if compress is not None and not 0 <= compress <= 9:
+            raise TraceError(f"compress={compress}: the levels are 0 to 9")
+        self.meshes = meshes
+        self.rank = rank
+        self.skipped: set[str] = set()
+        self.failure = Failure(rank)
+        meshes.default.coordinate(rank)
+        self._run = {"id": run_id(path), **run}
+        self._recorded = dict(recorded or {"kinds": list(KINDS)})
+        self._steps: list[int] = []
+        self._folder: Path | None = None
+        self._path = Path(path)
+        if self._path.suffix == ".h5":
+            if len(meshes.ranks) != 1:
+                raise TraceError(
+                    f"{path}: a single file holds one rank, the mesh has {len(meshes.ranks)}; give "
+                    "a folder, e.g. out='run/'"
+                )
+        else:
+            self._folder = self._path
+            self._path = self._folder / merge.rank_file(rank)
+        self._file = RankFile(self._path, rank, compress)
+        self._copies = HostCopies()
+        memory = default_memory() if memory is None else memory
+        self._writer = Writer(rank, memory, self.failure, self._undo)
+        self._tensors: list[dict[str, Any]] = []
+        self._optimizer: list[dict[str, Any]] = []
+        self._facts: dict[str, Any] = {}
+        try:
+            if self._folder is not None:
+                (self._folder / merge.MANIFEST).unlink(missing_ok=True)
+            self._file.create()
+        except OSError as error:
+            self.failure.record(f"making {self._path}", error)
+
+    def put(self, record: Record, value: torch.Tensor, again: bool) -> None:
+        """Copies `value` and has it written in the background; waits where too much waits already.
+
+        again: it is added to what has been put for the same record.
+        """
+        size = value.numel() * value.element_size()
+        if not self._writer.reserve(size):
+            return
+        try:
+            copy = self._copies.start(value)
+        except (RuntimeError, MemoryError) as error:
+            self._writer.release(size)
+            self.failure.record(f"copying {record.key}", error)
+            return
+        job = partial(self._store, record, copy, again)
+        self._writer.submit(f"writing {record.key} to {self._path}", job, size)
+
+    def write(
+        self,
+        step: int,
+        records: Iterable[Record],
+        precision: StepPrecision,
+        optimizer: Iterable[dict[str, Any]],
+        facts: Mapping[str, Any],
+    ) -> None:
+        """Ends a step: it will be in the file, with all its records.
+
+        facts: what is known of `modules`, of the disturbance, `noise`, and of the `plan`.
+        """
+        self._facts.update(facts)
+        self._steps = sorted([*self._steps, step])
+        head = self._head(unfinished=True)
+        job = partial(self._commit, head, list(records), precision, list(optimizer))
+        self._writer.submit(f"writing {self._path}", job)
+
+    def drop(self) -> None:
+        """Ends a step that will not be in the file."""
+        self._writer.submit(f"writing {self._path}", self._file.rollback)
+
+    def finish(self) -> None:
+        """Waits until this rank's file is whole, and writes the manifest if it was the last one."""
+        self._writer.submit(f"writing {self._path}", partial(self._commit, self._head()))
+        self._writer.stop()
+        if self.failure.message is None and self._folder is not None:
+            try:
+                if merge.complete(self._folder, self.meshes.ranks):
+                    merge.write_manifest(self._folder)
+            except OSError as error:
+                self.failure.record(f"writing {self._folder / merge.MANIFEST}", error)
+        if self._file.empty:
+            self.failure.remind("there is no trace of this rank")
+        else:
+            self.failure.remind(f"{self._path} has the steps before that")
+
+    def discard(self) -> None:
+        """Leaves nothing behind."""
+        self._writer.stop()
+        self._file.discard()
+
+    def _store(self, record: Record, copy: Callable[[], torch.Tensor], again: bool) -> None:
+        data = copy()
+        if again:
+            self._file.add(record, data)
+        else:
+            self._file.write(record, data)
+
+    def _commit(
+        self,
+        head: Mapping[str, Any],
+        records: Iterable[Record] | None = None,
+        precision: StepPrecision | None = None,
+        optimizer: Iterable[dict[str, Any]] = (),
+    ) -> None:
+        if records is not None and precision is not None:
+            self._tensors.extend(record.entry(precision) for record in records)
+        self._optimizer.extend(optimizer)
+        part = {**head, "tensors": manifest.sorted_tensors(self._tensors)}
+        if self._optimizer:
+            part["optimizer"] = self._optimizer
+        self._file.commit(manifest.dumps(part), closed=records is None)
+
+    def _undo(self) -> None:
+        self._file.rollback()
+        self._file.discard_unfinished()
+
+    def _head(self, unfinished: bool = False) -> dict[str, Any]:
+        """The part of the manifest without what the writing thread adds."""
+        run = {**self._run, "collector": f"ttrace_torch {__version__}"}
+        extra: dict[str, Any] = {}
+        if self.skipped:
+            extra["skipped"] = sorted(self.skipped)
+        if extra:
+            run["extra"] = {**run.get("extra", {}), **extra}
+        run["recorded"] = {**self._recorded, "steps": self._steps}
+        if unfinished:
+            run["unfinished"] = [self.rank]
+        for fact in ("noise", "plan"):
+            if self._facts.get(fact) is not None:
+                run[fact] = self._facts[fact]
+        head: dict[str, Any] = {
+            "schema": manifest.SCHEMA,
+            "run": run,
+            "meshes": self.meshes.to_json(),
+        }
+        if "modules" in self._facts:
+            head["modules"] = self._facts["modules"]
+        return head
