@@ -92,11 +92,11 @@ def test_it_is_what_the_collector_would_have_written(
     ttrace: Run, tmp_path: Path, seed: int
 ) -> None:
     from ttrace_torch.errors import TraceError
-    from ttrace_torch.write.merge import unite
+    from ttrace_torch.write.merge import merge_manifests
 
     parts = random_parts(random.Random(seed))
     try:
-        expected = unite(copy.deepcopy(parts))
+        expected = merge_manifests(copy.deepcopy(parts))
     except TraceError:
         expected = None
     run = write_parts(tmp_path / "run", parts)
@@ -134,7 +134,7 @@ def test_what_is_left_of_a_sound_run_is_sound(ttrace: Run, tmp_path: Path, seed:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_it_is_what_the_collector_wrote(ttrace: Run, tmp_path: Path, name: str) -> None:
-    from ttrace_torch.write.merge import unite
+    from ttrace_torch.write.merge import merge_manifests
 
     run = copied(name, tmp_path)
     parts = {}
@@ -142,4 +142,4 @@ def test_it_is_what_the_collector_wrote(ttrace: Run, tmp_path: Path, name: str) 
         with h5py.File(rank_file(run, rank)) as file:
             parts[rank] = json.loads(file["manifest"][()])
     assert ttrace("lint", "--write", run).returncode == MATCH
-    assert canonical(manifest_of(run)) == canonical(unite(parts))
+    assert canonical(manifest_of(run)) == canonical(merge_manifests(parts))

@@ -184,7 +184,7 @@ def test_parameters_of_modules_that_are_never_called(tmp_path):
             return self.attention(x, x, x)[0] * self.scales[0]
 
     tracer = tt.trace(seeded(Attention), out=tmp_path / "run.h5")
-    model = tracer._names.model
+    model = tracer._job.names.model
     with tracer.step(0):
         model(torch.randn(2, 3, WIDTH)).sum().backward()
     tracer.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from torch import nn
 from trace_reading import Trace
 
 import ttrace_torch as tt
-from ttrace_torch.base.int_ranges import numbers_of
+from ttrace_torch.base.int_ranges import int_ranges
+from ttrace_torch.config import TraceConfig
 from ttrace_torch.inactive import Inactive
 from ttrace_torch.write.background import parse_memory
 
@@ -199,6 +201,23 @@ def test_bad_variables_are_refused_in_one_sentence(tmp_path, monkeypatch, name, 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_perturb_is_another_name_of_disturb(tmp_path):
+    assert run(out=tmp_path / "one.h5", perturb=tt.Disturb(7)) == run(
+        out=tmp_path / "other.h5", disturb=tt.Disturb(7)
+    )
+    with pytest.raises(tt.TraceError, match="two names of one argument"):
+        run(out=tmp_path / "both.h5", perturb=tt.Disturb(7), disturb=tt.Disturb(7))
+    assert not (tmp_path / "both.h5").exists()
+
+
+def test_a_configuration_is_frozen_and_arguments_win():
+    given = TraceConfig(out="run", steps="3")
+    found = given.with_environment({"TTRACE_STEPS": "4", "TTRACE_RANKS": "0", "TTRACE_PLAN": ""})
+    assert (found.out, found.steps, found.ranks, found.plan) == ("run", "3", "0", None)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.out = "elsewhere"
+
+
 @pytest.mark.parametrize("steps", [[], [-1], ["0"], [True], "", [1.0]])
 def test_bad_steps_are_refused(tmp_path, steps):
     with pytest.raises(tt.TraceError, match="steps="):
@@ -206,8 +225,8 @@ def test_bad_steps_are_refused(tmp_path, steps):
 
 
 def test_numbers_and_sizes():
-    assert numbers_of("8-10,1", "").listed() == [1, 8, 9, 10]
-    assert 10**9 in numbers_of("5-", "") and 4 not in numbers_of("5-", "")
+    assert int_ranges("8-10,1", "").listed() == [1, 8, 9, 10]
+    assert 10**9 in int_ranges("5-", "") and 4 not in int_ranges("5-", "")
     sizes = {"17": 17, "2K": 2048, "1.5kB": 1500, "4 GiB": 4 << 30, "3mib": 3 << 20, "9B": 9}
     assert {text: parse_memory(text, "") for text in sizes} == sizes
 

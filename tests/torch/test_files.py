@@ -35,7 +35,7 @@ PER_STEP = ("param", "optimizer_state", "main_grad", "param_after_step")
 
 def trace_casts(path, dtypes, values, **options):
     with tt.trace(Casts(dtypes), out=path, **options) as tracer, tracer.step(0):
-        tracer._names.model(torch.tensor(values, dtype=torch.float64))
+        tracer._job.names.model(torch.tensor(values, dtype=torch.float64))
     return Trace(path), {dtype: f"(model)[{dtype}]" for dtype in dtypes}
 
 
@@ -195,7 +195,7 @@ def test_scalars_and_empty_tensors(tmp_path):
     for options in ({}, {"compress": 1}):
         path = tmp_path / "run.h5"
         with tt.trace(Empty(), out=path, **options) as tracer, tracer.step(0):
-            tracer._names.model(torch.ones(2, 3))
+            tracer._job.names.model(torch.ones(2, 3))
         trace = Trace(path)
         assert trace.entry("output", "(model)", microbatch=0)["shape"] == [0, 3]
         assert trace.value("output", "(model)[1]", microbatch=0) == 6

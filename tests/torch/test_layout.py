@@ -37,7 +37,7 @@ def record(folder, mesh, output, shards, **layout):
     options = {"out": folder, "mesh": mesh, "layouts": layouts, "modules": ["part"]}
     for rank, shard in enumerate(shards):
         with tt.trace(Local(), rank=rank, **options) as tracer, tracer.step(0):
-            tracer._names.model(*(shard if isinstance(shard, tuple) else (shard,)))
+            tracer._job.names.model(*(shard if isinstance(shard, tuple) else (shard,)))
     return Trace(folder)
 
 
@@ -148,7 +148,7 @@ def test_gradient_placements_follow_those_of_outputs_and_parameters(tmp_path):
         Layout("layers.0.norm1", main_grads={"bias": {"dp": Shard(0)}}),
     ]
     tracer = tt.trace(model, out=tmp_path / "run", mesh=mesh, rank=0, layouts=layouts)
-    modules, parameters = tracer._assignment.modules, tracer._assignment.parameters
+    modules, parameters = tracer._job.assignment.modules, tracer._job.assignment.parameters
     assert modules["layers.0.mlp"].of_output(0, ANY) == {"tp": Partial(), "dp": Shard(0)}
     assert modules["layers.0.mlp"].of_grad_output(0, ANY) == {"tp": Replicate(), "dp": Shard(0)}
     assert modules["layers.1.attn"].of_output(1, ANY) == {"tp": Shard(2)}
@@ -165,7 +165,7 @@ def test_gradient_placements_follow_those_of_outputs_and_parameters(tmp_path):
 def test_a_tied_parameter_may_be_laid_out_under_any_of_its_names(tmp_path):
     layouts = [Layout("head", params={"weight": {"tp": Shard(0, size=13)}})]
     tracer = tt.trace(TiedGPT(), out=tmp_path, mesh=Mesh({"tp": 2}), rank=0, layouts=layouts)
-    assert "tp" in tracer._assignment.parameters["embedding.weight"].param
+    assert "tp" in tracer._job.assignment.parameters["embedding.weight"].param
 
 
 @pytest.mark.parametrize(

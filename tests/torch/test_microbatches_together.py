@@ -165,7 +165,7 @@ def test_lists_that_are_refused(tmp_path):
                     pass
         with tracer.microbatch([0, 1]):
             with pytest.raises(tt.TraceError, match="along dimension 2, but .* 2 dimension"):
-                tracer._names.model(torch.ones(2, 2))
+                tracer._job.names.model(torch.ones(2, 2))
             with pytest.raises(tt.TraceError, match="tokens .* torch.int64 has no mean"):
                 tracer.scalar("tokens", 4)
     with pytest.raises(tt.TraceError, match='Layout\\("0"\\): .* along "max"'):

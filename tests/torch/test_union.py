@@ -14,7 +14,7 @@ from torch import nn
 from trace_reading import SCHEMA, Trace
 
 import ttrace_torch as tt
-from ttrace_torch.union import main, unite, write_manifest
+from ttrace_torch.union import main, merge_manifests, write_manifest
 
 MESH = {"axes": [{"name": "pp", "size": 2}, {"name": "tp", "size": 2}]}
 
@@ -38,7 +38,7 @@ def parts(*tensors, mesh=MESH, **members):
 
 
 def test_an_entry_held_everywhere_has_no_held_at():
-    whole = unite(parts(*[[entry(order=rank)] for rank in (3, 2, 5, 4)]))
+    whole = merge_manifests(parts(*[[entry(order=rank)] for rank in (3, 2, 5, 4)]))
     assert whole["tensors"] == [entry(order=2)]
 
 
@@ -47,31 +47,31 @@ def test_an_entry_held_everywhere_has_no_held_at():
     [((0, 1), {"pp": [0]}), ((1, 3), {"tp": [1]}), ((2,), {"pp": [1], "tp": [0]})],
 )
 def test_an_entry_of_some_ranks_says_which(holding, held_at):
-    whole = unite(parts(*[[entry()] if rank in holding else [] for rank in range(4)]))
+    whole = merge_manifests(parts(*[[entry()] if rank in holding else [] for rank in range(4)]))
     assert whole["tensors"] == [entry(held_at=held_at)]
 
 
 def test_a_partial_over_an_axis_reduces_over_those_that_hold_it():
     mesh = {"axes": [{"name": "pp", "size": 4}]}
     tied = entry(placements={"pp": {"partial": "sum"}})
-    whole = unite(parts([tied], [], [], [tied], mesh=mesh))
+    whole = merge_manifests(parts([tied], [], [], [tied], mesh=mesh))
     assert whole["tensors"][0]["held_at"] == {"pp": [0, 3]}
 
 
 def test_only_needs_no_held_at():
     only = entry(placements={"pp": {"only": 1}})
-    assert unite(parts([], [], [only], [only]))["tensors"] == [only]
+    assert merge_manifests(parts([], [], [only], [only]))["tensors"] == [only]
 
 
 def test_ranks_that_are_no_product_are_an_error():
     with pytest.raises(tt.TraceError, match=r"a · output · .* ranks \[0, 3\] .* no product"):
-        unite(parts([entry()], [], [], [entry()]))
+        merge_manifests(parts([entry()], [], [], [entry()]))
 
 
 def test_a_missing_shard_is_an_error():
     cut = entry(placements={"tp": {"shard": 0}})
     with pytest.raises(tt.TraceError, match=r"cut over axis tp, but only its coordinates \[0\]"):
-        unite(parts([cut], [], [cut], []))
+        merge_manifests(parts([cut], [], [cut], []))
 
 
 STAGE = {"axes": [{"name": "fsdp", "size": 2}], "ranks": [2, 3]}
@@ -89,22 +89,22 @@ def told(united, **others):
 
 def test_a_rank_that_should_have_recorded_its_part_is_named():
     cut = entry(placements={"tp": {"shard": 0}})
-    whole = unite(told(parts([cut], [], [cut], [])))
+    whole = merge_manifests(told(parts([cut], [], [cut], [])))
     assert whole["tensors"] == [{**cut, "absent_on": [1, 3]}]
-    whole = unite(told(parts([entry(order=3)], [], [], [entry(order=5)])))
+    whole = merge_manifests(told(parts([entry(order=3)], [], [], [entry(order=5)])))
     assert whole["tensors"] == [entry(order=3, absent_on=[1, 2])]
 
 
 @pytest.mark.parametrize("facts", [{"kinds": []}, {"kinds": ["param", "index"]}, {"steps": [1]}])
 def test_a_rank_that_was_not_to_record_its_part_is_not_named(facts):
-    whole = unite(told(parts([entry()], [], [entry()], [entry()]), rank1=facts))
+    whole = merge_manifests(told(parts([entry()], [], [entry()], [entry()]), rank1=facts))
     assert whole["tensors"] == [entry()]
 
 
 def test_a_rank_that_did_not_close_its_trace_is_not_named():
     united = told(parts([entry()], [], [entry()], [entry()]))
     united[1]["run"]["unfinished"] = [1]
-    whole = unite(united)
+    whole = merge_manifests(united)
     assert whole["tensors"] == [entry()]
     assert whole["run"]["unfinished"] == [1]
 
@@ -112,14 +112,14 @@ def test_a_rank_that_did_not_close_its_trace_is_not_named():
 def test_a_rank_whose_part_is_empty_is_not_named():
     for cut in ({"flat": [[0, 4], [4, 4]]}, {"shard": 0, "sizes": [4, 0]}):
         here = entry(placements={"tp": cut})
-        assert unite(told(parts([here], [], [here], [])))["tensors"] == [here]
+        assert merge_manifests(told(parts([here], [], [here], [])))["tensors"] == [here]
     few = entry(shape=[1], placements={"tp": {"shard": 0}})
-    assert unite(told(parts([few], [], [few], [])))["tensors"] == [few]
+    assert merge_manifests(told(parts([few], [], [few], [])))["tensors"] == [few]
 
 
 def test_a_rank_may_have_no_rows_at_all():
     rows = entry(placements={"tp": {"rows": {"dim": 0, "index": "r"}}})
-    assert unite(told(parts([rows], [], [rows], [])))["tensors"] == [rows]
+    assert merge_manifests(told(parts([rows], [], [rows], [])))["tensors"] == [rows]
 
 
 def test_what_the_run_recorded_is_what_all_ranks_that_record_did():
@@ -129,18 +129,22 @@ def test_what_the_run_recorded_is_what_all_ranks_that_record_did():
         "rank2": {"modules": ["b", "a.*"]},
         "rank3": {"modules": ["b"]},
     }
-    run = unite(told(parts([], [], [], []), **facts))["run"]
+    run = merge_manifests(told(parts([], [], [], []), **facts))["run"]
     assert run["id"] == "of rank 0"
     assert run["recorded"] == {"kinds": ["output", "index"], "modules": ["a.*", "b"], "steps": [0]}
     del facts["rank2"]
-    run = unite(told(parts([], [], [], []), **facts))["run"]
+    run = merge_manifests(told(parts([], [], [], []), **facts))["run"]
     assert "modules" not in run["recorded"]
-    run = unite(told(parts([], [], [], []), **{f"rank{r}": {"kinds": []} for r in range(4)}))["run"]
+    run = merge_manifests(
+        told(parts([], [], [], []), **{f"rank{r}": {"kinds": []} for r in range(4)})
+    )["run"]
     assert run["recorded"] == {"kinds": [], "steps": [0]}
 
 
 def test_positions_may_differ_between_ranks():
-    whole = unite(told(parts(*[[entry("a[cos]", position=1 + rank)] for rank in range(4)])))
+    whole = merge_manifests(
+        told(parts(*[[entry("a[cos]", position=1 + rank)] for rank in range(4)]))
+    )
     assert whole["tensors"] == [entry("a[cos]", position=1)]
 
 
@@ -148,7 +152,7 @@ def test_parts_of_two_versions_are_an_error():
     united = parts([], [], [], [])
     united[2]["schema"] = "ttrace.manifest/2"
     with pytest.raises(tt.TraceError, match=r"rank 0 has ttrace.manifest/1, rank\(s\) \[2\]"):
-        unite(united)
+        merge_manifests(united)
 
 
 def with_meshes(united, **meshes):
@@ -162,7 +166,7 @@ def test_a_mesh_of_its_own_is_in_the_parts_of_those_that_met_it():
     united = parts([], [], [cut], [cut])
     for rank in (2, 3):
         united[rank]["meshes"] = {"": MESH, "stage": STAGE}
-    whole = unite(united)
+    whole = merge_manifests(united)
     assert whole["meshes"] == {"": MESH, "stage": STAGE}
     # All ranks of its mesh hold it; those outside hold nothing of it.
     assert whole["tensors"] == [cut]
@@ -171,7 +175,7 @@ def test_a_mesh_of_its_own_is_in_the_parts_of_those_that_met_it():
 def test_where_an_entry_is_held_is_told_on_its_own_mesh():
     turned = {"axes": [{"name": "x", "size": 2}, {"name": "y", "size": 2}], "ranks": [0, 2, 1, 3]}
     here = entry(mesh="turned", placements={"x": {"shard": 0}})
-    whole = unite(with_meshes(parts([here], [here], [], []), turned=turned))
+    whole = merge_manifests(with_meshes(parts([here], [here], [], []), turned=turned))
     # Ranks 0 and 1 are pp 0 on the default mesh, y 0 on this one.
     assert whole["tensors"] == [{**here, "held_at": {"y": [0]}}]
 
@@ -190,31 +194,31 @@ def test_where_an_entry_is_held_is_told_on_its_own_mesh():
 def test_every_way_of_cutting_needs_all_its_coordinates(placement):
     cut = entry(mesh="stage", placements={"fsdp": placement})
     with pytest.raises(tt.TraceError, match=r"cut over axis fsdp, .* \[1\] of 2 .*ranks \[3\]"):
-        unite(with_meshes(parts([], [], [], [cut]), stage=STAGE))
+        merge_manifests(with_meshes(parts([], [], [], [cut]), stage=STAGE))
 
 
 def test_a_rank_outside_the_mesh_is_an_error():
     with pytest.raises(tt.TraceError, match=r"a · output .* ranks \[1\], which are outside"):
-        unite(with_meshes(parts([], [entry(mesh="stage")], [], []), stage=STAGE))
+        merge_manifests(with_meshes(parts([], [entry(mesh="stage")], [], []), stage=STAGE))
 
 
 def test_two_meshes_of_one_name_are_an_error():
     united = with_meshes(parts([], [], [], []), stage=STAGE)
     united[3]["meshes"]["stage"] = {**STAGE, "ranks": [3, 2]}
     with pytest.raises(tt.TraceError, match="rank 3 says the mesh 'stage'"):
-        unite(united)
+        merge_manifests(united)
 
 
 def test_ranks_that_disagree_on_micro_batches_are_an_error():
     one, other = [entry(microbatch=None, microbatches={"sum": [n]}) for n in (0, 1)]
     with pytest.raises(tt.TraceError, match="say microbatches is {'sum'.* say {'sum': "):
-        unite(parts([one], [one], [other], [other]))
+        merge_manifests(parts([one], [one], [other], [other]))
 
 
 def test_contradictions_name_the_key_and_the_ranks():
     other = entry(shape=[5])
     with pytest.raises(tt.TraceError) as caught:
-        unite(parts([entry()], [entry()], [other], [entry()]))
+        merge_manifests(parts([entry()], [entry()], [other], [entry()]))
     text = str(caught.value)
     assert "a · output · step 0, micro-batch 0" in text
     assert "rank(s) [0, 1, 3] say shape is [4], rank(s) [2] say [5]" in text
@@ -222,7 +226,7 @@ def test_contradictions_name_the_key_and_the_ranks():
 
 def test_the_coarsest_precision_counts():
     narrow = entry(computed_in="bfloat16")
-    whole = unite(parts([entry()], [entry()], [narrow], [narrow]))
+    whole = merge_manifests(parts([entry()], [entry()], [narrow], [narrow]))
     assert whole["tensors"] == [narrow]
 
 
@@ -230,7 +234,7 @@ def test_meshes_of_two_runs_are_an_error():
     mixed = parts([entry()], [entry()])
     mixed[1]["meshes"] = {"": {"axes": [{"name": "tp", "size": 8}]}}
     with pytest.raises(tt.TraceError, match="two runs"):
-        unite(mixed)
+        merge_manifests(mixed)
 
 
 def test_modules_and_optimizer_groups_are_united():
@@ -250,14 +254,14 @@ def test_modules_and_optimizer_groups_are_united():
         [{"name": "(model)", "inputs": ["a"]}, {"name": "b", "inputs": ["a"]}],
         [],
     ]
-    whole = unite(parts([], [], [], [], optimizer=optimizer, modules=modules))
+    whole = merge_manifests(parts([], [], [], [], optimizer=optimizer, modules=modules))
     assert whole["optimizer"] == [group("a", "b"), group("a.bias", **rest)]
     assert [m["name"] for m in whole["modules"]] == ["(model)", "a", "b"]
     assert whole["modules"][0] == {"name": "(model)", "inputs": []}
 
     optimizer[3] = [group("b", lr=0.2)]
     with pytest.raises(tt.TraceError, match="b is in two parameter groups"):
-        unite(parts([], [], [], [], optimizer=optimizer))
+        merge_manifests(parts([], [], [], [], optimizer=optimizer))
 
 
 def write_rank(folder, rank):

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
-from ttrace_torch import config
 from ttrace_torch.base import names as naming
 from ttrace_torch.base.process import current_rank
 from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingRanks
+from ttrace_torch.config import ModelConfig, TraceConfig, is_active, one_of_disturb_and_perturb
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks import framework_of
+from ttrace_torch.frameworks.framework import Framework
 from ttrace_torch.inactive import Inactive
 from ttrace_torch.init.fill import fill
 from ttrace_torch.init.philox import check_seed
-from ttrace_torch.layout.assignment import assign
+from ttrace_torch.layout.assignment import Assignment, assign
 from ttrace_torch.layout.layouts import Layout
 from ttrace_torch.layout.megatron_attributes import check_axis
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.perturb.perturber import Disturb, Disturber
-from ttrace_torch.rewrite.plan import plan_path, read_plan
+from ttrace_torch.perturb.perturber import Disturb, Perturber
+from ttrace_torch.rewrite.plan import read_plan
 from ttrace_torch.rewrite.rewriter import Rewriter
-from ttrace_torch.tracer import Tracer
+from ttrace_torch.tracer import TracedJob, Tracer
 from ttrace_torch.write.output import Output
 
 
@@ -47,100 +49,62 @@ def trace(
     steps: str | int | Iterable[int] | None = None,
     ranks: str | int | Iterable[int] | None = None,
     memory: str | int | None = None,
+    perturb: Disturb | None = None,
 ) -> Tracer:
-    """A tracer for `model`; what is recorded is what runs inside its `step()` contexts.
+    """Returns a tracer for `model` that records what runs inside its `step()` contexts.
 
-    Without `out` and without the variable TTRACE_OUT it is inactive: nothing is looked at, and all
-    its calls do nothing. Variables stand in for arguments that are None: TTRACE_STEPS, _RANKS,
-    _KINDS, _MODULES (with commas), _NOISE (the seed of `disturb`), _NOISE_AT, _COMPRESS, _MEMORY,
-    _PLAN.
+    Without `out` and without the environment variable TTRACE_OUT the tracer is inactive: all its
+    calls do nothing, so the lines can stay in production code. Environment variables replace
+    arguments that are None: TTRACE_STEPS, _RANKS, _KINDS, _MODULES (comma-separated), _NOISE (the
+    seed of `perturb`), _NOISE_AT, _COMPRESS, _MEMORY, _PLAN.
 
     model: a module; for Megatron-core also the list of its model chunks; for a pipeline of
-        torch.distributed.pipelining its schedule; a DeepSpeed engine.
-    optimizer: a torch optimizer, or Megatron's; a DeepSpeed engine has its own. Main gradients are
-        then recorded when its step begins, updated parameters after it, and its hyperparameters
-        go into the manifest.
+        torch.distributed.pipelining its schedule; for DeepSpeed its engine.
+    optimizer: a torch optimizer, or Megatron's; a DeepSpeed engine has its own. With an optimizer,
+        main gradients are recorded when its step begins, updated parameters after it, and its
+        hyperparameters go into the manifest.
     out: a path ending in ".h5" for a run of one rank, else a folder for the files of all ranks.
     mesh: the ranks of the run as a grid; by default that of the parameters' device meshes or of
         the wrappers' process groups, and a single rank where there are none.
-    rank: by default torch.distributed's where it is initialised, else the variable RANK, else 0.
-    layouts: which tensors are not replicated. See `Layout`; DTensors need none.
-    disturb: makes this a noise run of the reference. See `Disturb`.
-    kinds: which kinds of tensor to record, all by default.
+    rank: by default torch.distributed's if it is initialised, else the variable RANK, else 0.
+    layouts: the tensors that are not replicated. See `Layout`; DTensors need none.
+    perturb: makes this run a noise run of the reference. See `Disturb`. `disturb` is the same
+        argument; giving both is an error.
+    kinds: the kinds of tensor to record, all by default.
     modules: globs over canonical names; only these modules and their own parameters are recorded.
     run: facts for the manifest: framework, model, precision, command, created (strings), extra;
-        and id, the same on all ranks and new for every run, which is drawn where it is not given.
+        and id, equal on all ranks and new for every run, which is drawn if it is not given.
     compress: deflate level 0 to 9; by default the datasets are contiguous.
-    meshes: further meshes by name, for placements that say `OnMesh(name, ...)`; the parameters of
+    meshes: further meshes by name, for placements given as `OnMesh(name, ...)`; the parameters of
         Megatron's experts lie on the one called "expert". DTensors bring their own.
-    framework: "megatron" where Megatron-core's model, groups and schedules tell names, meshes,
-        layouts and micro-batches themselves (docs/megatron.md), "deepspeed" where its engine does
-        (docs/deepspeed.md), "pytorch" where DDP, FSDP2, DTensors or a pipeline do, "none" where
-        all is said here; "auto" looks at the classes of the model's modules. The manifest says
-        which it was.
-    rename: from a canonical name in this rank's model, of a module or a parameter, to that in the
-        whole model; given the number of the stage as well where the model is a pipeline's.
+    framework: "megatron" reads names, meshes, layouts and micro-batches from Megatron-core's model,
+        groups and schedules (docs/megatron.md), "deepspeed" from its engine (docs/deepspeed.md),
+        "pytorch" from DDP, FSDP2, DTensors or a pipeline; with "none" the arguments give all of
+        them. "auto" chooses by the classes of the model's modules. The manifest says which it was.
+    rename: maps a canonical name in this rank's model, of a module or a parameter, to the name in
+        the whole model. Receives the number of the stage as well if the model is a pipeline's.
     plan: a plan file: the inputs and output gradients of the modules it names are overwritten, see
-        docs/rewriting.md. By default the one that the variable TTRACE_PLAN names, if any.
-    tp_axis: the axis over which Megatron's tensor-parallel parameters are cut.
-    steps: which steps are recorded, as numbers or as a text such as "0,5,10-12". By default every
-        one, and the first one met alone where TTRACE_OUT said where to.
-    ranks: which ranks record, in the same way, all by default; a block of coordinates of the mesh.
-        The others leave files without tensors. Where it cuts through a tensor, recording throws.
-    memory: how many bytes may wait to be written before a step waits, such as "4GiB".
+        docs/rewriting.md. By default the file that the variable TTRACE_PLAN names, if any.
+    tp_axis: the axis over which Megatron's tensor-parallel parameters are sharded.
+    steps: the steps to record, as ints or as a text such as "0,5,10-12". By default all of them,
+        or only the first one if TTRACE_OUT gives the path.
+    ranks: the ranks that record, in the same form, all by default. They must form a block of the
+        mesh. The others write files without tensors. Recording throws if the block contains only
+        some shards of a tensor.
+    memory: the number of bytes that may wait to be written before a step waits, such as "4GiB".
 
     Removes this rank's earlier file in `out`, and its manifest. Never communicates. Throws
     TraceError for whatever would make the trace wrong: a pattern without a match, an unknown axis.
-    What the disk refuses is printed and does not stop the job, see `Tracer.failed`.
+    I/O errors are printed and do not stop the job, see `Tracer.failed`.
     """
-    if not config.active(out):
+    if not is_active(out):
         return Inactive()
-    given = config.Settings(out, steps, ranks, kinds, modules, disturb, compress, memory)
-    told = config.settled(given)
-    chosen_steps = told.chosen_steps(named=out is not None)
-    adapter = framework_of(model, framework)
-    mesh, meshes = adapter.meshes(mesh, meshes)
-    check_axis(tp_axis, mesh)
-    grids = Meshes(mesh, meshes)
-    rank = current_rank() if rank is None else rank
-    mesh.coordinate(rank)
-    writing = WritingRanks(told.chosen_ranks(), grids.named.values())
-    names = naming.ModelNames.of(model, naming.renamed(adapter.naming(), rename))
-    layouts = list(layouts)
-    known = adapter.layouts(names, [layout.pattern for layout in layouts])
-    assignment = assign(layouts, names, grids, tp_axis, known)
-    selection = _select(names, told.kinds, told.modules)
-    if not writing.takes(rank):
-        selection = Selection((), set(), set())
-    optimizer = adapter.optimizer(optimizer)
-    adapter.check(selection, optimizer)
-    noise = told.disturb
-    rewriter = _rewriter(plan, names, grids, rank, noise)
-    facts = {"framework": adapter.label, "model": adapter.model_class(names)}
-    output = Output(
-        str(told.out),
-        grids,
-        rank,
-        {**facts, **(run or {})},
-        told.compress,
-        told.bytes_waiting(),
-        selection.facts(),
+    perturb = one_of_disturb_and_perturb(disturb, perturb)
+    where = ModelConfig(mesh, rank, tuple(layouts), meshes, tp_axis, framework, rename)
+    given = TraceConfig(
+        out, where, perturb, kinds, modules, run, compress, plan, steps, ranks, memory
     )
-    if isinstance(chosen_steps, FirstStep):
-        chosen_steps.announces = rank == 0
-    disturber = Disturber(noise, grids, rank) if noise is not None else None
-    return Tracer(
-        names,
-        assignment,
-        selection,
-        output,
-        optimizer,
-        disturber,
-        adapter,
-        rewriter,
-        chosen_steps,
-        writing,
-    )
+    return _tracer(model, optimizer, given)
 
 
 def consistent_init(
@@ -157,55 +121,110 @@ def consistent_init(
     tp_axis: str = "tp",
     framework: str = "auto",
 ) -> None:
-    """Fills every floating-point parameter and persistent buffer in place with its slice.
+    """Fills every floating-point parameter and persistent buffer in place with its local shard.
 
     Values are normal with the standard deviation `std` around 0, those of one-dimensional `weight`,
-    `gamma`, `scale` and `running_var` around 1. They depend on `seed`, the canonical name and the
-    place in the whole tensor alone. Tied parameters are filled once, under their first name.
+    `gamma`, `scale` and `running_var` around 1. They depend only on `seed`, the canonical name and
+    the position in the whole tensor. Tied parameters are filled once, under their first name.
 
     model, mesh, layouts, rank, meshes, tp_axis, framework: as for `trace`. DTensors (FSDP2 too) and
-        Megatron's attributes tell how a parameter is cut, layouts the rest; what nothing tells of
-        is taken to be whole.
-    skip: globs over canonical names of parameters and buffers to leave as they are, such as masks
-        and rotary frequencies in persistent buffers. Buffers that are not persistent are left: the
-        model made them from its configuration.
-    rename: from a canonical name in this rank's model to the one in the whole model, for pipeline
+        Megatron's attributes give the placements of a parameter, layouts those of the others; a
+        parameter without either is replicated.
+    skip: globs over canonical names of parameters and buffers to leave unchanged, such as masks and
+        rotary frequencies in persistent buffers. Buffers that are not persistent stay unchanged:
+        the model made them from its configuration.
+    rename: maps a canonical name in this rank's model to the name in the whole model, for pipeline
         stages that count their layers from 0, or whose head is tied to an embedding elsewhere.
 
     Call it on the complete model before the first step, and before optimizers copy the parameters.
-    Nothing is communicated. Throws TraceError where a parameter's layout cannot be told.
+    Never communicates. Throws TraceError if the layout of a parameter is unknown.
     """
     check_seed(seed, "consistent_init")
-    adapter = framework_of(model, framework)
-    mesh, meshes = adapter.meshes(mesh, meshes)
-    check_axis(tp_axis, mesh)
-    grids = Meshes(mesh, meshes)
-    rank = current_rank() if rank is None else rank
+    where = ModelConfig(mesh, rank, tuple(layouts), meshes, tp_axis, framework)
+    found = _resolve(model, where)
+    parameters = {n: layout.of("param") for n, layout in found.assignment.parameters.items()}
+    fill(found.names, parameters, found.meshes, found.rank, seed, std, skip, rename)
+
+
+@dataclass(frozen=True)
+class _Resolved:
+    """A model's names and layouts, from the user's arguments and the framework's adapter."""
+
+    adapter: Framework
+    names: naming.ModelNames
+    meshes: Meshes
+    rank: int
+    assignment: Assignment
+
+
+def _resolve(model: Any, given: ModelConfig) -> _Resolved:
+    """Throws TraceError for an argument that contradicts the model or its framework."""
+    adapter = framework_of(model, given.framework)
+    mesh, further = adapter.meshes(given.mesh, given.meshes)
+    check_axis(given.tp_axis, mesh)
+    meshes = Meshes(mesh, further)
+    rank = current_rank() if given.rank is None else given.rank
     mesh.coordinate(rank)
-    names = naming.ModelNames.of(model, adapter.naming())
-    layouts = list(layouts)
-    known = adapter.layouts(names, [layout.pattern for layout in layouts])
-    assignment = assign(layouts, names, grids, tp_axis, known)
-    parameters = {name: layout.of("param") for name, layout in assignment.parameters.items()}
-    fill(names, parameters, grids, rank, seed, std, skip, rename)
+    names = naming.ModelNames.of(model, naming.renamed(adapter.naming(), given.rename))
+    known = adapter.layouts(names, [layout.pattern for layout in given.layouts])
+    assignment = assign(given.layouts, names, meshes, given.tp_axis, known)
+    return _Resolved(adapter, names, meshes, rank, assignment)
+
+
+def _tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
+    """Returns an active tracer. Throws TraceError as `trace` does."""
+    config = given.with_environment()
+    steps = config.chosen_steps(path_given=given.out is not None)
+    found = _resolve(model, config.model)
+    names, meshes, rank = found.names, found.meshes, found.rank
+    writing = WritingRanks(config.chosen_ranks(), meshes.named.values())
+    selection = _select(names, config.kinds, config.modules)
+    if not writing.takes(rank):
+        selection = Selection((), set(), set())
+    optimizer = found.adapter.optimizer(optimizer)
+    found.adapter.check(selection, optimizer)
+    rewriter = _rewriter(config, names, meshes, rank)
+    facts = {"framework": found.adapter.label, "model": found.adapter.model_class(names)}
+    output = Output(
+        str(config.out),
+        meshes,
+        rank,
+        {**facts, **(config.run or {})},
+        config.compress,
+        config.memory_bytes(),
+        selection.facts(),
+    )
+    if isinstance(steps, FirstStep):
+        steps.announces = rank == 0
+    perturber = None if config.perturb is None else Perturber(config.perturb, meshes, rank)
+    return Tracer(
+        TracedJob(
+            names=names,
+            assignment=found.assignment,
+            selection=selection,
+            output=output,
+            optimizer=optimizer,
+            framework=found.adapter,
+            perturber=perturber,
+            rewriter=rewriter,
+            steps=steps,
+            writing=writing,
+        )
+    )
 
 
 def _rewriter(
-    plan: str | Path | None,
-    names: naming.ModelNames,
-    grids: Meshes,
-    rank: int,
-    disturb: Disturb | None,
+    config: TraceConfig, names: naming.ModelNames, meshes: Meshes, rank: int
 ) -> Rewriter | None:
-    path = plan_path(plan)
-    if path is None:
+    if config.plan is None:
         return None
-    if disturb is not None:
+    path = Path(config.plan)
+    if config.perturb is not None:
         raise TraceError(
-            f"plan {path} in a noise run: a disturbance does not travel where inputs are "
+            f"plan {path} in a noise run: a perturbation does not travel where inputs are "
             "overwritten; leave out one of the two"
         )
-    return Rewriter(read_plan(path), names.modules, grids, rank)
+    return Rewriter(read_plan(path), names.modules, meshes, rank)
 
 
 def _select(

@@ -1,15 +1,18 @@
-"""What the environment says: TTRACE_OUT and the other variables, which arguments overrule."""
+"""Configuration of a tracer: the arguments of `trace`, completed by the environment variables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Callable
 
-from ttrace_torch.base.int_ranges import numbers_of
+from ttrace_torch.base.int_ranges import int_ranges
 from ttrace_torch.capture.selection import FirstStep, Steps, TheseSteps
 from ttrace_torch.errors import TraceError
+from ttrace_torch.layout.layouts import Layout
+from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.perturb.perturber import Disturb
 from ttrace_torch.write.background import parse_memory
 
@@ -22,72 +25,109 @@ NOISE = "TTRACE_NOISE"
 NOISE_AT = "TTRACE_NOISE_AT"
 COMPRESS = "TTRACE_COMPRESS"
 MEMORY = "TTRACE_MEMORY"
+PLAN = "TTRACE_PLAN"
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What is recorded and where, with what the variables say put in where an argument is None.
+class ModelConfig:
+    """How the model is distributed: the arguments that `trace` and `consistent_init` share.
 
-    steps, ranks: numbers, or a text such as "0,5,10-12".
+    The fields have the names, types and meanings of the keyword arguments.
+    """
+
+    mesh: Mesh | None = None
+    rank: int | None = None
+    layouts: tuple[Layout, ...] = ()
+    meshes: Mapping[str, Mesh] | None = None
+    tp_axis: str = "tp"
+    framework: str = "auto"
+    rename: Callable[..., str] | None = None
+
+
+@dataclass(frozen=True)
+class TraceConfig:
+    """What to record, where, and under which changes of the run.
+
+    The fields have the names, types and meanings of `trace`'s keyword arguments. None means that
+    the user gave no value: `with_environment` then takes the environment variable.
+
+    steps, ranks: ints, or a text such as "0,5,10-12".
     memory: bytes, or a text such as "4GiB".
     """
 
     out: str | Path | None = None
-    steps: str | int | Iterable[int] | None = None
-    ranks: str | int | Iterable[int] | None = None
+    model: ModelConfig = field(default_factory=ModelConfig)
+    perturb: Disturb | None = None
     kinds: Iterable[str] | None = None
     modules: Iterable[str] | None = None
-    disturb: Disturb | None = None
+    run: Mapping[str, Any] | None = None
     compress: int | None = None
+    plan: str | Path | None = None
+    steps: str | int | Iterable[int] | None = None
+    ranks: str | int | Iterable[int] | None = None
     memory: str | int | None = None
 
-    def chosen_steps(self, named: bool) -> Steps:
-        """Which steps are recorded. named: the script itself says where to."""
+    def with_environment(self, variables: Mapping[str, str] | None = None) -> TraceConfig:
+        """Returns a copy with environment variables in the place of fields that are None.
+
+        variables: `os.environ` by default. An empty variable counts as unset.
+        Throws TraceError for a variable that does not parse; the message names the variable.
+        """
+        variables = os.environ if variables is None else variables
+        said = {
+            name: value.strip()
+            for name, value in variables.items()
+            if name.startswith("TTRACE_") and value.strip()
+        }
+        # Parsed here for a message that names the variable, and again where it is used.
+        if self.steps is None and STEPS in said:
+            int_ranges(said[STEPS], f"{STEPS}=")
+        if self.ranks is None and RANKS in said:
+            int_ranges(said[RANKS], f"{RANKS}=")
+        if self.memory is None and MEMORY in said:
+            parse_memory(said[MEMORY], f"{MEMORY}=")
+        return replace(
+            self,
+            out=self.out if self.out is not None else said.get(OUT),
+            steps=self.steps if self.steps is not None else said.get(STEPS),
+            ranks=self.ranks if self.ranks is not None else said.get(RANKS),
+            kinds=self.kinds if self.kinds is not None else _list(said.get(KINDS)),
+            modules=self.modules if self.modules is not None else _list(said.get(MODULES)),
+            perturb=self.perturb if self.perturb is not None else _noise(said),
+            compress=self.compress if self.compress is not None else _integer(said, COMPRESS),
+            memory=self.memory if self.memory is not None else said.get(MEMORY),
+            plan=self.plan if self.plan is not None else variables.get(PLAN) or None,
+        )
+
+    def chosen_steps(self, path_given: bool) -> Steps:
+        """The steps to record.
+
+        path_given: whether the script gave `out`. Without `out` and `steps`, only the first step
+            is recorded.
+        """
         if self.steps is not None:
-            return TheseSteps(numbers_of(self.steps, "steps="))
-        return Steps() if named else FirstStep(str(self.out))
+            return TheseSteps(int_ranges(self.steps, "steps="))
+        return Steps() if path_given else FirstStep(str(self.out))
 
     def chosen_ranks(self) -> list[int] | None:
-        """Which ranks record; None for all."""
-        return None if self.ranks is None else numbers_of(self.ranks, "ranks=").listed()
+        """The ranks that record; None for all ranks."""
+        return None if self.ranks is None else int_ranges(self.ranks, "ranks=").listed()
 
-    def bytes_waiting(self) -> int | None:
-        """How many bytes may wait to be written; None where nothing was said."""
+    def memory_bytes(self) -> int | None:
+        """The number of bytes that may wait to be written; None for the default."""
         return None if self.memory is None else parse_memory(self.memory, "memory=")
 
 
-def active(out: str | Path | None) -> bool:
-    """Whether anything is to be recorded: the script or the environment says where to."""
+def is_active(out: str | Path | None) -> bool:
+    """Whether anything is recorded: the script or TTRACE_OUT gives a path."""
     return out is not None or bool(os.environ.get(OUT))
 
 
-def settled(given: Settings, variables: Mapping[str, str] | None = None) -> Settings:
-    """`given` with the environment's variables where it says nothing; an empty one says nothing.
-
-    Throws TraceError for a variable that cannot be understood.
-    """
-    said = {
-        name: value.strip()
-        for name, value in (os.environ if variables is None else variables).items()
-        if name.startswith("TTRACE_") and value.strip()
-    }
-    # A text is checked here, so that the message names the variable.
-    if given.steps is None and STEPS in said:
-        numbers_of(said[STEPS], f"{STEPS}=")
-    if given.ranks is None and RANKS in said:
-        numbers_of(said[RANKS], f"{RANKS}=")
-    if given.memory is None and MEMORY in said:
-        parse_memory(said[MEMORY], f"{MEMORY}=")
-    return Settings(
-        given.out if given.out is not None else said.get(OUT),
-        given.steps if given.steps is not None else said.get(STEPS),
-        given.ranks if given.ranks is not None else said.get(RANKS),
-        given.kinds if given.kinds is not None else _list(said.get(KINDS)),
-        given.modules if given.modules is not None else _list(said.get(MODULES)),
-        given.disturb if given.disturb is not None else _noise(said),
-        given.compress if given.compress is not None else _integer(said, COMPRESS),
-        given.memory if given.memory is not None else said.get(MEMORY),
-    )
+def one_of_disturb_and_perturb(disturb: Disturb | None, perturb: Disturb | None) -> Disturb | None:
+    """Returns the argument that was given. Throws TraceError if both were."""
+    if disturb is not None and perturb is not None:
+        raise TraceError("disturb= and perturb= are two names of one argument; give only one")
+    return perturb if disturb is None else disturb
 
 
 def _list(text: str | None) -> list[str] | None:

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 
 from ttrace_torch.errors import TraceError
-from ttrace_torch.write.merge import unite, write_manifest
+from ttrace_torch.write.merge import merge_manifests, write_manifest
 
-__all__ = ["main", "unite", "write_manifest"]
+__all__ = ["main", "merge_manifests", "write_manifest"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

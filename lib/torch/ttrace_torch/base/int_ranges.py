@@ -1,4 +1,4 @@
-"""Numbers of steps and ranks as people write them: "0,5,10-12", "100-"."""
+"""IntRanges of steps and ranks as people write them: "0,5,10-12", "100-"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttrace_torch.errors import TraceError
 _END = 1 << 62
 
 
-class Numbers(Container[int]):
+class IntRanges(Container[int]):
     """A set of numbers, made of ranges."""
 
     def __init__(self, ranges: Iterable[range]) -> None:
@@ -28,7 +28,7 @@ class Numbers(Container[int]):
         return sorted(set(chain.from_iterable(self.ranges)))
 
 
-def numbers_of(value: str | int | Iterable[int], what: str) -> Numbers:
+def int_ranges(value: str | int | Iterable[int], what: str) -> IntRanges:
     """The numbers that `value` says: one, several, or a text of numbers and ranges with commas.
 
     Throws TraceError that begins with `what`, where it comes from.
@@ -36,11 +36,11 @@ def numbers_of(value: str | int | Iterable[int], what: str) -> Numbers:
     if isinstance(value, int):
         value = [value]
     if isinstance(value, str):
-        return Numbers(_range(part.strip(), value, what) for part in value.split(","))
+        return IntRanges(_range(part.strip(), value, what) for part in value.split(","))
     numbers = list(value)
     if not numbers or not all(type(number) is int and number >= 0 for number in numbers):
         raise TraceError(f"{what}{numbers!r}: give numbers from 0 on, or a text such as '0,10-12'")
-    return Numbers(range(number, number + 1) for number in numbers)
+    return IntRanges(range(number, number + 1) for number in numbers)
 
 
 def _range(part: str, text: str, what: str) -> range:

@@ -15,14 +15,14 @@ import torch
 from ttrace_torch.errors import TraceError
 
 # The dimension along which the micro-batches lie, or how the tensor is made of theirs.
-BatchWord = Union[int, str]
-BatchWords = Union[BatchWord, Sequence[Optional[BatchWord]]]
+BatchRule = Union[int, str]
+BatchRules = Union[BatchRule, Sequence[Optional[BatchRule]]]
 
 _REDUCTIONS = ("mean", "sum")
 
 
 @dataclass(frozen=True)
-class Together:
+class MicroBatches:
     """Several global micro-batches that run as one, along dimension `dim` of the activations."""
 
     numbers: tuple[int, ...]
@@ -37,14 +37,14 @@ class Together:
     def __str__(self) -> str:
         return str(list(self.numbers))
 
-    def word(self, told: BatchWord | None, ndim: int) -> BatchWord:
+    def word(self, told: BatchRule | None, ndim: int) -> BatchRule:
         """What a layout tells of a tensor, by default `dim`, and "mean" where it has no `dim`."""
         if told is not None:
             return told
         return self.dim if -ndim <= self.dim < ndim else "mean"
 
     def activation(
-        self, told: BatchWord | None, tensor: torch.Tensor, what: str, gradient: bool = False
+        self, told: BatchRule | None, tensor: torch.Tensor, what: str, gradient: bool = False
     ) -> dict[str, Any] | None:
         """`microbatches` of a module's tensor, or of the gradient of one.
 
@@ -53,9 +53,9 @@ class Together:
         word = self.word(told, tensor.dim())
         if word == "mean" and not tensor.is_floating_point():
             return None
-        return self.entry(gradient_word(word) if gradient else word, tensor.dim(), what)
+        return self.entry(gradient_rule(word) if gradient else word, tensor.dim(), what)
 
-    def entry(self, word: BatchWord, ndim: int, what: str) -> dict[str, Any]:
+    def entry(self, word: BatchRule, ndim: int, what: str) -> dict[str, Any]:
         """The entry's `microbatches`. Throws for a dimension that the tensor lacks."""
         if isinstance(word, str):
             return {word: list(self.numbers)}
@@ -69,13 +69,13 @@ class Together:
 
 
 # A micro-batch's number, or several micro-batches.
-Batch = Union[int, Together]
+Batch = Union[int, MicroBatches]
 
 
 def batch_of(numbers: int | Sequence[int], dim: int) -> Batch:
     """What the user said of the micro-batch at hand. Throws for what no micro-batch is."""
     if isinstance(numbers, Sequence):
-        return Together(tuple(int(number) for number in numbers), dim)
+        return MicroBatches(tuple(int(number) for number in numbers), dim)
     if numbers < 0:
         raise TraceError(f"micro-batch {numbers}: numbers count from 0")
     return numbers
@@ -83,10 +83,10 @@ def batch_of(numbers: int | Sequence[int], dim: int) -> Batch:
 
 def number_of(batch: Batch | None) -> int | None:
     """The micro-batch in a tensor's key: none for several."""
-    return None if isinstance(batch, Together) else batch
+    return None if isinstance(batch, MicroBatches) else batch
 
 
-def gradient_word(word: BatchWord) -> BatchWord:
+def gradient_rule(word: BatchRule) -> BatchRule:
     """How the gradient of a tensor is made of the micro-batches', from how the tensor is.
 
     The gradient by a mean is spread over its parts, so theirs add up to it; that by a sum is the
@@ -95,14 +95,14 @@ def gradient_word(word: BatchWord) -> BatchWord:
     return {"mean": "sum", "sum": "mean"}.get(word, word) if isinstance(word, str) else word
 
 
-def pick_word(words: BatchWords | None, index: int) -> BatchWord | None:
+def pick_rule(words: BatchRules | None, index: int) -> BatchRule | None:
     """The word for the `index`-th tensor of a module, None where none is given."""
     if words is None or isinstance(words, (int, str)):
         return words
     return words[index] if index < len(words) else None
 
 
-def check_batch_words(words: BatchWords | None, what: str) -> None:
+def check_batch_rules(words: BatchRules | None, what: str) -> None:
     """Throws for a word that is neither a dimension nor a reduction."""
     listed = [words] if words is None or isinstance(words, (int, str)) else words
     for word in listed:
@@ -123,7 +123,7 @@ def global_number(batch: Batch, count: int, data_rank: tuple[int, int] | None, r
             f"microbatch({batch}, of={count}): which data-parallel rank this is cannot be told "
             "from the model; give the global number, rank * of + number, without `of`"
         )
-    if isinstance(batch, Together) or not 0 <= batch < count:
+    if isinstance(batch, MicroBatches) or not 0 <= batch < count:
         raise TraceError(
             f"microbatch({batch}, of={count}): give one number below {count}, the rank's own"
         )

@@ -51,7 +51,7 @@ def in_backward() -> bool:
 
 
 class CallCounter:
-    """Numbers the runs of one traced step."""
+    """IntRanges the runs of one traced step."""
 
     def __init__(self) -> None:
         self.microbatch: Batch = 0

@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional
 import torch
 from torch import nn
 
-from ttrace_torch.base.microbatch import Batch, Together, number_of
+from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
 from ttrace_torch.base.names import ROOT, ModelNames
 from ttrace_torch.capture.calls import CallCounter
 from ttrace_torch.capture.recorder import Key, Recorder
@@ -24,14 +24,14 @@ from ttrace_torch.layout.placement import Placements
 Hook = Callable[[torch.Tensor], None]
 
 
-def follow_stand_ins(names: ModelNames, hooks: Mapping[str, Hook]) -> list[Any]:
+def follow_unsharded_params(names: ModelNames, hooks: Mapping[str, Hook]) -> list[Any]:
     """Puts `hooks` (canonical parameter name -> hook) on what stands in for the parameters.
 
     Returns a handle with `remove()`, or none where no parameter is a DTensor. The stand-ins are
     looked for whenever a module begins to run that holds the parameter, or a module inside it
     does: a parent may use its child's weight.
     """
-    found = _StandIns()
+    found = _UnshardedParams()
     for name, hook in hooks.items():
         if is_dtensor(names.parameters[name]):
             for module, local in names.owners[name]:
@@ -39,7 +39,7 @@ def follow_stand_ins(names: ModelNames, hooks: Mapping[str, Hook]) -> list[Any]:
     return [found] if found.handles else []
 
 
-class _StandIns:
+class _UnshardedParams:
     """The forward pre-hooks that look for stand-ins, and the hooks on those that they found."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class GradientHooks:
                 hooks[name] = self._hook(self._parameter_key(name), placements)
                 handle = parameter.register_hook(hooks[name])  # type: ignore[no-untyped-call]
                 self._handles.append(handle)
-        self._handles.extend(follow_stand_ins(names, hooks))
+        self._handles.extend(follow_unsharded_params(names, hooks))
 
     def remove(self) -> None:
         """Takes the hooks off and stops listening."""
@@ -174,7 +174,7 @@ class GradientHooks:
                 batch = batch if told is None else told
             turn += 1
             key = Key(self._step, number_of(batch), "param_grad", name)
-            together = batch.entry("sum", 0, str(key)) if isinstance(batch, Together) else None
+            together = batch.entry("sum", 0, str(key)) if isinstance(batch, MicroBatches) else None
             return key, together, None
 
         return described

@@ -13,40 +13,30 @@ import torch
 from torch import nn
 
 from ttrace_torch.base import pytree
-from ttrace_torch.base.microbatch import Batch, BatchWords, Together, number_of, pick_word
-from ttrace_torch.capture.calls import CallCounter, Run, in_backward
-from ttrace_torch.capture.dataflow import DataFlow
-from ttrace_torch.capture.gradients import GradientHooks
-from ttrace_torch.capture.recorder import Key, Recorder
+from ttrace_torch.base.microbatch import Batch, BatchRules, MicroBatches, number_of, pick_rule
+from ttrace_torch.capture.calls import Run, in_backward
+from ttrace_torch.capture.recorder import Key
+from ttrace_torch.capture.step import Step
 from ttrace_torch.capture.values import ArgumentNames, Value, result_values
 from ttrace_torch.capture.views import own_base
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.layouts import ModuleLayout
-from ttrace_torch.perturb.perturber import Disturber
+from ttrace_torch.perturb.perturber import Perturber
 from ttrace_torch.rewrite.rewriter import Rewriter, Turn
 
 
 class ForwardHooks:
     """Forward hooks on the modules of a model for one step."""
 
-    def __init__(
-        self,
-        step: int,
-        recorder: Recorder,
-        calls: CallCounter,
-        gradients: GradientHooks,
-        flow: DataFlow | None,
-        disturber: Disturber | None,
-        rewriter: Rewriter | None = None,
-    ) -> None:
-        self._step = step
-        self._recorder = recorder
-        self._calls = calls
-        self._gradients = gradients
-        self._flow = flow
+    def __init__(self, step: Step, perturber: Perturber | None, rewriter: Rewriter | None) -> None:
+        self._step = step.number
+        self._recorder = step.recorder
+        self._calls = step.calls
+        self._gradients = step.gradients
+        self._flow = step.flow
         self._flow_microbatch: Batch | None = None
-        self._disturber = disturber
+        self._perturber = perturber
         self._rewriter = rewriter
         self._running: dict[str, list[Run]] = {}
         self._handles: list[Any] = []
@@ -57,7 +47,7 @@ class ForwardHooks:
         """Puts hooks on the recorded modules, and on those to disturb or to rewrite."""
         for name, module in modules.items():
             rewritten = self._rewriter is not None and self._rewriter.takes(name)
-            if name in recorded or rewritten or self._disturber is not None:
+            if name in recorded or rewritten or self._perturber is not None:
                 hook = _ModuleHook(self, name, name in recorded, assignment.modules[name])
                 self._handles.append(
                     module.register_forward_pre_hook(hook.before, with_kwargs=True)
@@ -100,7 +90,7 @@ class ForwardHooks:
         """Module `hook.name` has returned `output`; what it returns instead, or None."""
         waiting = self._running.get(hook.name)
         run = waiting.pop() if waiting else None
-        disturbed = self._disturb(hook, run, output)
+        disturbed = self._perturb(hook, run, output)
         handed_on = disturbed
         if run is not None and self._rewriter is not None:
             turn = run.microbatch, run.call
@@ -144,15 +134,15 @@ class ForwardHooks:
         run: Run,
         key: Key,
         tensor: torch.Tensor,
-        words: BatchWords | None,
+        words: BatchRules | None,
         index: int,
         gradient: bool = False,
     ) -> tuple[bool, dict[str, Any] | None]:
         """Whether the tensor can be described, and `microbatches` where it is of several."""
         batch = run.microbatch
-        if not isinstance(batch, Together) or not self._recorder.wants(key.kind):
+        if not isinstance(batch, MicroBatches) or not self._recorder.wants(key.kind):
             return True, None
-        told = batch.activation(pick_word(words, index), tensor, str(key), gradient)
+        told = batch.activation(pick_rule(words, index), tensor, str(key), gradient)
         return told is not None, told
 
     def _follows_flow(self, run: Run) -> bool:
@@ -162,20 +152,20 @@ class ForwardHooks:
             self._flow_microbatch = run.microbatch
         return run.microbatch == self._flow_microbatch
 
-    def _disturb(self, hook: _ModuleHook, run: Run | None, output: Any) -> Any:
+    def _perturb(self, hook: _ModuleHook, run: Run | None, output: Any) -> Any:
         """The output with what is to be disturbed disturbed, None where it is left alone.
 
         A recomputation has to see what the first pass saw, so it is disturbed again.
         """
-        disturber, name = self._disturber, hook.name
-        if disturber is None or not disturber.takes(name, 0 if run is None else run.call):
+        perturber, name = self._perturber, hook.name
+        if perturber is None or not perturber.takes(name, 0 if run is None else run.call):
             return None
         if not any(tensor.is_floating_point() for tensor in pytree.tensors_in(output)):
             return None
         turn = self._turn(run, name, "disturb", "noise runs")
         if turn is None:
             return None
-        return disturber.applied_to(output, self._step, *turn, name, hook.layout)
+        return perturber.applied_to(output, self._step, *turn, name, hook.layout)
 
     def _rewrite(self, hook: _ModuleHook, run: Run | None, given: Any) -> Any:
         """(args, kwargs) with what is to be overwritten overwritten, None where all is left."""

@@ -13,7 +13,7 @@ from ttrace_torch.base import dtypes
 from ttrace_torch.base.dtypes import StepPrecision
 from ttrace_torch.capture.selection import WritingRanks
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout.dtensor import local_part
+from ttrace_torch.layout.dtensor import local_tensor_of
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placement import Flat, Only, Placement, Placements
 from ttrace_torch.layout.placement_json import to_json
@@ -177,7 +177,7 @@ class Recorder:
         if key.kind not in self._kinds:
             return
         what = f"{key} on rank {self._rank}"
-        local = local_part(tensor, self._meshes.default, what)
+        local = local_tensor_of(tensor, self._meshes.default, what)
         if local is None:
             return
         if dtypes.of(local.value) is None or local.value.is_meta:

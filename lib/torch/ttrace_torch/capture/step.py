@@ -6,7 +6,7 @@ from typing import Any, Union
 
 import torch
 
-from ttrace_torch.base.microbatch import Batch, Together, number_of
+from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
 from ttrace_torch.capture.calls import CallCounter
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.gradients import GradientHooks
@@ -55,7 +55,7 @@ def record_value(
         value = torch.tensor(value, dtype=exact)
     key = step.recorder.next_call(Key(step.number, number_of(batch), kind, name))
     together = None
-    if isinstance(batch, Together) and kind != "index":
+    if isinstance(batch, MicroBatches) and kind != "index":
         if not value.is_floating_point():
             raise TraceError(
                 f"{key}: {value.dtype} has no mean over the micro-batches {batch}; record a "

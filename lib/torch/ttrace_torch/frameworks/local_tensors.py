@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 import torch
 
-from ttrace_torch.layout.dtensor import is_dtensor, word_of
+from ttrace_torch.layout.dtensor import is_dtensor, placement_of
 from ttrace_torch.layout.placement import Partial, Placement, Replicate, Shard
 from ttrace_torch.rewrite.overwrite import NODES
 
@@ -122,7 +122,7 @@ def _told(spec: Any) -> Verdict:
     names = spec.mesh.mesh_dim_names
     found: dict[str, Placement] = {}
     for number, placement in enumerate(spec.placements):
-        word = word_of(placement, len(spec.shape), "a local tensor")
+        word = placement_of(placement, len(spec.shape), "a local tensor")
         if word != Replicate() and spec.mesh.size(number) > 1:
             if names is None:
                 return None

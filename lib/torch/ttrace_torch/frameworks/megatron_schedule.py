@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from ttrace_torch.base.microbatch import Batch, Together
+from ttrace_torch.base.microbatch import Batch, MicroBatches
 from ttrace_torch.frameworks.framework import Listener, StepWatch
 from ttrace_torch.frameworks.megatron_names import MegatronNaming, inner
 
@@ -83,5 +83,5 @@ class ScheduleWatch:
             return None
         if name in self._experts:
             replicas = int(self._state.get_data_parallel_world_size())
-            return Together(tuple(range(replicas * self._share)))
+            return MicroBatches(tuple(range(replicas * self._share)))
         return self._first() + turn

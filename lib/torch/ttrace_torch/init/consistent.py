@@ -17,7 +17,7 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.init.generate import generated
 from ttrace_torch.init.normal import normal
 from ttrace_torch.init.philox import check_seed, tensor_key
-from ttrace_torch.layout.local_layout import Holding, held_part
+from ttrace_torch.layout.local_layout import LocalLayout, local_layout_of
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placement import Partial, Placement, Placements
@@ -70,19 +70,19 @@ def consistent(
             )
     rank = current_rank() if rank is None else rank
     mesh.coordinate(rank)
-    holding = held_part(shape, placed, mesh, rank, what)
-    if holding is None:
+    layout = local_layout_of(shape, placed, mesh, rank, what)
+    if layout is None:
         return torch.empty(0, dtype=dtype, device=device)
-    values = consistent_values(name, holding, mean, scale, seed)
+    values = consistent_values(name, layout, mean, scale, seed)
     return values.to(dtype).to(device)
 
 
 def consistent_values(
-    name: str, holding: Holding, mean: float, scale: float, seed: int
+    name: str, layout: LocalLayout, mean: float, scale: float, seed: int
 ) -> torch.Tensor:
-    """The slice `holding` of the tensor called `name`: float32 on the CPU."""
+    """The slice `layout` of the tensor called `name`: float32 on the CPU."""
     key = tensor_key(check_seed(seed, name), name)
-    array = generated(key, holding, lambda words: normal(words, mean, scale), np.float32)
+    array = generated(key, layout, lambda words: normal(words, mean, scale), np.float32)
     return torch.from_numpy(array)
 
 

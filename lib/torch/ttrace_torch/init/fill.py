@@ -9,8 +9,8 @@ import torch
 from ttrace_torch.base.names import ROOT, ModelNames, check_name, matching, nearest
 from ttrace_torch.errors import TraceError
 from ttrace_torch.init.consistent import check_determined, consistent_values
-from ttrace_torch.layout.dtensor import local_part, storage_of
-from ttrace_torch.layout.local_layout import Holding, held_part
+from ttrace_torch.layout.dtensor import local_tensor_of, storage_of
+from ttrace_torch.layout.local_layout import LocalLayout, local_layout_of
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placement import Placements
 from ttrace_torch.layout.placing import place
@@ -53,10 +53,10 @@ def fill(
             continue
         there = name if rename is None else check_name(rename(name), "parameter")
         what = f"{name} on rank {rank}"
-        holding = _holding(tensor, placements, meshes, rank, what)
-        if holding is not None:
-            mean = usual_mean(there, len(holding.shape))
-            _write(tensor, holding, consistent_values(there, holding, mean, std, seed), what)
+        layout = _local_layout(tensor, placements, meshes, rank, what)
+        if layout is not None:
+            mean = usual_mean(there, len(layout.shape))
+            _write(tensor, layout, consistent_values(there, layout, mean, std, seed), what)
 
 
 def _persistent_buffers(names: ModelNames) -> Iterator[tuple[str, torch.Tensor]]:
@@ -82,9 +82,9 @@ def _matched(patterns: Iterable[str], names: Iterable[str]) -> set[str]:
     return found
 
 
-def _holding(
+def _local_layout(
     tensor: torch.Tensor, placements: Placements, meshes: Meshes, rank: int, what: str
-) -> Holding | None:
+) -> LocalLayout | None:
     """What this rank holds of the tensor; None where it holds no part. Throws as `place`."""
     if type(tensor).__name__ == "FlatParameter" or hasattr(tensor, "_fqns"):
         raise TraceError(
@@ -95,28 +95,28 @@ def _holding(
         raise TraceError(
             f"{what} is on the meta device; call model.to_empty(device=...) before consistent_init"
         )
-    local = local_part(tensor, meshes.default, what)
+    local = local_tensor_of(tensor, meshes.default, what)
     if local is None:
         return None
     placed = place(local, placements, "param", meshes, what)
     for axis, placement in placed.placements.items():
         check_determined(placement, f"{what}, axis {axis}")
-    holding = held_part(placed.shape, placed.placements, placed.grid, rank, what)
-    if holding is not None and holding.window is None:
+    layout = local_layout_of(placed.shape, placed.placements, placed.grid, rank, what)
+    if layout is not None and layout.window is None:
         where = placed.grid.coordinate(rank)
         shape = local.value.shape
         check_local_shape(placed.shape, shape, placed.placements, placed.grid, where, what)
-    return holding
+    return layout
 
 
-def _write(tensor: torch.Tensor, holding: Holding, values: torch.Tensor, what: str) -> None:
+def _write(tensor: torch.Tensor, layout: LocalLayout, values: torch.Tensor, what: str) -> None:
     local = storage_of(tensor).detach()
-    if holding.window is not None and local.numel() != values.numel():
-        if tuple(local.shape) != holding.array_shape or not local.is_contiguous():
+    if layout.window is not None and local.numel() != values.numel():
+        if tuple(local.shape) != layout.array_shape or not local.is_contiguous():
             raise TraceError(
                 f"{what} has the shape {list(local.shape)}; a flat part is the range "
-                f"{list(holding.window)}, or a contiguous tensor of {list(holding.array_shape)}"
+                f"{list(layout.window)}, or a contiguous tensor of {list(layout.array_shape)}"
             )
-        local = local.view(-1)[slice(*holding.window)]
+        local = local.view(-1)[slice(*layout.window)]
     with torch.no_grad():
         local.copy_(values.to(local.dtype).reshape(local.shape))

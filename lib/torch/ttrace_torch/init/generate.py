@@ -13,7 +13,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ttrace_torch.init.philox import words_at
-from ttrace_torch.layout.local_layout import Holding, elements
+from ttrace_torch.layout.local_layout import LocalLayout, elements
 
 Array = np.ndarray[Any, Any]
 
@@ -21,16 +21,16 @@ Array = np.ndarray[Any, Any]
 _BLOCK = 1 << 15
 
 
-def generated(key: int, holding: Holding, make: Callable[[Array], Array], dtype: Any) -> Array:
-    """The slice `holding` of the stream `key`: an array of `dtype` of the slice's local shape.
+def generated(key: int, layout: LocalLayout, make: Callable[[Array], Array], dtype: Any) -> Array:
+    """The slice `layout` of the stream `key`: an array of `dtype` of the slice's local shape.
 
     Word number i of the stream belongs to the element at row-major position i of the whole tensor.
     make: from words, uint32 of any shape, to values of that shape, element by element.
     """
-    out = np.empty(elements(holding), dtype)
+    out = np.empty(elements(layout), dtype)
     if out.size:
-        rows = _Rows(holding)
-        begin, end = holding.window or (0, prod(holding.array_shape))
+        rows = _Rows(layout)
+        begin, end = layout.window or (0, prod(layout.array_shape))
         for first, last, low, high in _windows(begin, end, rows.width):
             for starts, places, length in rows.runs(first, last, low, high):
                 values = make(_run_words(key, starts, length))
@@ -39,21 +39,21 @@ def generated(key: int, holding: Holding, make: Callable[[Array], Array], dtype:
                     out[places[0] : places[0] + values.size] = values.reshape(-1)
                 else:
                     out[places[:, None] + np.arange(length)] = values
-    return out.reshape(holding.local_shape)
+    return out.reshape(layout.local_shape)
 
 
 class _Rows:
-    """The array that a holding's ranges make, as rows: the last dimension cut, with what follows.
+    """The array that a layout's ranges make, as rows: the last dimension cut, with what follows.
 
     width: elements in a row.
     """
 
-    def __init__(self, holding: Holding) -> None:
-        shape = holding.shape
+    def __init__(self, layout: LocalLayout) -> None:
+        shape = layout.shape
         strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
-        cut = [d for d, extent in enumerate(shape) if holding.ranges[d] not in ((), ((0, extent),))]
+        cut = [d for d, extent in enumerate(shape) if layout.ranges[d] not in ((), ((0, extent),))]
         inner = cut[-1] if cut else 0
-        ranges = holding.ranges[inner] if shape else ((0, 1),)
+        ranges = layout.ranges[inner] if shape else ((0, 1),)
         tail = strides[inner] if cut else prod(shape)
         if not cut:
             ranges = ((0, 1),)
@@ -63,7 +63,7 @@ class _Rows:
         self._places = np.cumsum(lengths) - lengths
         self._outer = [
             np.concatenate([np.arange(start, start + length) for start, length in ranges]) * stride
-            for ranges, stride in zip(holding.ranges[:inner], strides)
+            for ranges, stride in zip(layout.ranges[:inner], strides)
         ]
 
     def runs(self, first: int, last: int, low: int, high: int) -> Iterator[tuple[Any, Any, int]]:

@@ -31,7 +31,7 @@ class LocalTensor(NamedTuple):
     grid: Mesh | None
 
 
-def local_part(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor | None:
+def local_tensor_of(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor | None:
     """The local part of `tensor`, plain or DTensor, detached and arrived.
 
     None where this rank is none of the DTensor's. Throws where a placement has no word in the
@@ -45,7 +45,7 @@ def local_part(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor | Non
         return None
     grid = grid_of(dtensor.device_mesh, mesh, what)
     placements = {
-        axis: word_of(placement, tensor.dim(), f"{what} on axis {axis}")
+        axis: placement_of(placement, tensor.dim(), f"{what} on axis {axis}")
         for axis, placement in zip(grid.axes, dtensor.placements)
     }
     with torch.no_grad():
@@ -122,7 +122,7 @@ def _masked(value: torch.Tensor, placement: Any) -> torch.Tensor:
     return value
 
 
-def word_of(placement: Any, ndim: int, what: str) -> Placement:
+def placement_of(placement: Any, ndim: int, what: str) -> Placement:
     """The format's word for a DTensor's placement. Throws TraceError where it has none."""
     kind = type(placement).__name__
     # Tested before Shard: in some releases it is a subclass, and it cuts in another order.

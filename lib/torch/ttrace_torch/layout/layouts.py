@@ -8,7 +8,7 @@ from typing import Callable
 
 import torch
 
-from ttrace_torch.base.microbatch import BatchWords, check_batch_words
+from ttrace_torch.base.microbatch import BatchRules, check_batch_rules
 from ttrace_torch.layout.placement import OnMesh, Partial, Placements, Replicate, TensorPlacements
 
 
@@ -39,12 +39,12 @@ class Layout:
     params: Mapping[str, Placements] = field(default_factory=dict)
     param_grads: Mapping[str, Placements] = field(default_factory=dict)
     main_grads: Mapping[str, Placements] = field(default_factory=dict)
-    input_batch: BatchWords | None = None
-    output_batch: BatchWords | None = None
+    input_batch: BatchRules | None = None
+    output_batch: BatchRules | None = None
 
     def __post_init__(self) -> None:
         for words in (self.input_batch, self.output_batch):
-            check_batch_words(words, f'Layout("{self.pattern}")')
+            check_batch_rules(words, f'Layout("{self.pattern}")')
 
     def all_placements(self) -> list[Placements]:
         """Every axis -> placement mapping this layout names, for checking."""
@@ -76,8 +76,8 @@ class ModuleLayout:
     input: TensorPlacements | Rule = field(default_factory=dict)
     output: TensorPlacements | Rule = field(default_factory=dict)
     grad_output: TensorPlacements | None = None
-    input_batch: BatchWords | None = None
-    output_batch: BatchWords | None = None
+    input_batch: BatchRules | None = None
+    output_batch: BatchRules | None = None
     output_swap: tuple[int, int] | None = None
     follows_parameters: bool = True
 

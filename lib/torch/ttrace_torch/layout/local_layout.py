@@ -20,7 +20,7 @@ from ttrace_torch.layout.placement import DIMENSION_CUTS, Boxes, Flat, Only, Pla
 
 
 @dataclass(frozen=True)
-class Holding:
+class LocalLayout:
     """A rank's part of a tensor.
 
     shape: of the whole tensor.
@@ -45,18 +45,18 @@ class Holding:
         return (self.window[1] - self.window[0],)
 
 
-def whole(shape: Sequence[int]) -> Holding:
+def whole(shape: Sequence[int]) -> LocalLayout:
     """All of a tensor of `shape`."""
-    return Holding(tuple(shape), tuple(tuple(appended([], 0, extent)) for extent in shape))
+    return LocalLayout(tuple(shape), tuple(tuple(appended([], 0, extent)) for extent in shape))
 
 
-def held_part(
+def local_layout_of(
     shape: Sequence[int],
     placements: Mapping[str, Placement],
     mesh: Mesh,
     rank: int,
     what: str,
-) -> Holding | None:
+) -> LocalLayout | None:
     """What `rank` holds of a tensor of `shape`; None where that is no part at all.
 
     placements: normalised, in the order of the axes of `mesh`. A partial tensor's terms have all of
@@ -94,12 +94,12 @@ def held_part(
             flat_length(flat.ranges, flat.shape, [total(kept) for kept in held], 0)
         except TraceError as error:
             raise TraceError(f"{what}: {error}") from error
-    return Holding(tuple(shape), tuple(map(tuple, held)), window)
+    return LocalLayout(tuple(shape), tuple(map(tuple, held)), window)
 
 
-def elements(holding: Holding) -> int:
+def elements(local_layout: LocalLayout) -> int:
     """Number of elements of the rank's tensor."""
-    return prod(holding.local_shape)
+    return prod(local_layout.local_shape)
 
 
 def _selected(held: Ranges, positions: Ranges) -> Ranges:

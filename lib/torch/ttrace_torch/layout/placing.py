@@ -15,13 +15,13 @@ import torch
 
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.device_mesh import fits, lifted
-from ttrace_torch.layout.dtensor import LocalTensor, local_part
-from ttrace_torch.layout.local_layout import Holding, held_part
+from ttrace_torch.layout.dtensor import LocalTensor, local_tensor_of
+from ttrace_torch.layout.local_layout import LocalLayout, local_layout_of
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placement import Flat, Placement, Placements, Replicate, touches
 from ttrace_torch.layout.shapes import check_local_shape, normalised, whole_shape
-from ttrace_torch.layout.sharding_order import as_cut
+from ttrace_torch.layout.sharding_order import in_sharding_order
 
 # Kinds whose DTensors have parameters' layouts.
 _OF_PARAMETERS = frozenset(
@@ -56,7 +56,7 @@ def place(local: LocalTensor, given: Placements, kind: str, meshes: Meshes, what
         return Placed(name, base, placed, whole_shape(local.shape, placed, base, what))
     told: Mapping[str, Placement] = local.placements
     if kind in _OF_PARAMETERS:
-        told = as_cut(told, local.grid, local.shape)
+        told = in_sharding_order(told, local.grid, local.shape)
     mesh, outer = _mesh_for(local.grid, given, name, meshes, what)
     placed = normalised({**outer, **told}, len(local.shape), mesh, what)
     # A device mesh shares out what the other axes have left.
@@ -112,37 +112,37 @@ def _commute(placed: Mapping[str, Placement], cutting: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class OwnPart:
+class LocalShard:
     """What a rank holds of a tensor.
 
     value: the plain local tensor, detached.
-    holding: which elements of the whole tensor these are.
+    local_layout: which elements of the whole tensor these are.
     placements: how the tensor lies, in the order of the mesh's axes.
     coordinate: of the rank, on that mesh.
     """
 
     value: torch.Tensor
-    holding: Holding
+    local_layout: LocalLayout
     placements: Mapping[str, Placement]
     coordinate: Mapping[str, int]
 
 
-def own_part(
+def local_shard(
     tensor: torch.Tensor, given: Placements, kind: str, meshes: Meshes, rank: int, what: str
-) -> OwnPart | None:
+) -> LocalShard | None:
     """The part of `rank`, of which `tensor` is the local tensor or the DTensor.
 
     None where it is no part, or has no elements. Throws TraceError where the layout does not fit
     the tensor, or does not tell which elements these are.
     """
-    local = local_part(tensor, meshes.default, what)
+    local = local_tensor_of(tensor, meshes.default, what)
     if local is None or local.value.numel() == 0:
         return None
     placed = place(local, given, kind, meshes, what)
-    holding = held_part(placed.shape, placed.placements, placed.grid, rank, what)
-    if holding is None:
+    local_layout = local_layout_of(placed.shape, placed.placements, placed.grid, rank, what)
+    if local_layout is None:
         return None
     where = placed.grid.coordinate(rank)
     shape = local.value.shape
     check_local_shape(placed.shape, shape, placed.placements, placed.grid, where, what)
-    return OwnPart(local.value, holding, placed.placements, where)
+    return LocalShard(local.value, local_layout, placed.placements, where)

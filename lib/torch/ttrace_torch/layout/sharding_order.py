@@ -18,7 +18,7 @@ from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.placement import DIMENSION_CUTS, Cut, Placement, Shard, Strided
 
 
-def as_cut(
+def in_sharding_order(
     placements: Mapping[str, Placement], grid: Mesh, shape: tuple[int, ...]
 ) -> dict[str, Placement]:
     """A parameter's placements in the order in which they cut it, outermost first.

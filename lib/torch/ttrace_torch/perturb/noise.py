@@ -12,24 +12,24 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ttrace_torch.base.microbatch import Batch, BatchWord, Together
+from ttrace_torch.base.microbatch import Batch, BatchRule, MicroBatches
 from ttrace_torch.init.generate import generated
 from ttrace_torch.init.normal import uniform
 from ttrace_torch.init.philox import noise_key
 from ttrace_torch.layout.cuts.ranges import Ranges, appended, total
-from ttrace_torch.layout.local_layout import Holding
+from ttrace_torch.layout.local_layout import LocalLayout
 
 Array = np.ndarray[Any, Any]
 
 
 def noise(
-    holding: Holding,
+    layout: LocalLayout,
     seed: int,
     step: int,
     batch: Batch,
     call: int,
     name: str,
-    along: BatchWord | None = None,
+    along: BatchRule | None = None,
 ) -> Array:
     """u in [-1, 1) for what a rank holds of the output `name`: float32 of the local shape.
 
@@ -37,47 +37,47 @@ def noise(
         the numbers it has alone, if they are equally long; otherwise `batch` is one key for all.
     """
 
-    def made(part: Holding, of: object) -> Array:
+    def made(part: LocalLayout, of: object) -> Array:
         return generated(noise_key(seed, step, of, call, name), part, uniform, np.float32)
 
-    apart = by_microbatch(holding, batch, along, made)
-    return made(holding, batch) if apart is None else apart
+    apart = by_microbatch(layout, batch, along, made)
+    return made(layout, batch) if apart is None else apart
 
 
 def by_microbatch(
-    holding: Holding,
+    layout: LocalLayout,
     batch: Batch,
-    along: BatchWord | None,
-    made: Callable[[Holding, int], Array],
+    along: BatchRule | None,
+    made: Callable[[LocalLayout, int], Array],
 ) -> Array | None:
     """What `made(part, number)` gives for each micro-batch, put together: float32, local shape.
 
     None where several micro-batches do not lie one after the other, equally long.
     """
-    if not isinstance(batch, Together):
-        return made(holding, batch)
-    if not isinstance(along, int) or not holding.shape or holding.window is not None:
+    if not isinstance(batch, MicroBatches):
+        return made(layout, batch)
+    if not isinstance(along, int) or not layout.shape or layout.window is not None:
         return None
-    dim = along % len(holding.shape)
-    if holding.shape[dim] % len(batch.numbers):
+    dim = along % len(layout.shape)
+    if layout.shape[dim] % len(batch.numbers):
         return None
-    out = np.empty(holding.local_shape, np.float32)
-    for number, part, places in _microbatches(holding, dim, batch):
+    out = np.empty(layout.local_shape, np.float32)
+    for number, part, places in _microbatches(layout, dim, batch):
         out[(slice(None),) * dim + (places,)] = made(part, number)
     return out
 
 
 def _microbatches(
-    holding: Holding, dim: int, batch: Together
-) -> Iterator[tuple[int, Holding, Array]]:
+    layout: LocalLayout, dim: int, batch: MicroBatches
+) -> Iterator[tuple[int, LocalLayout, Array]]:
     """Each micro-batch's number, what is held of its tensor, and where that lies along `dim`."""
-    extent = holding.shape[dim] // len(batch.numbers)
-    shape = tuple(extent if d == dim else size for d, size in enumerate(holding.shape))
+    extent = layout.shape[dim] // len(batch.numbers)
+    shape = tuple(extent if d == dim else size for d, size in enumerate(layout.shape))
     for order, number in enumerate(batch.numbers):
         ranges: Ranges = []
         places = []
         passed = 0
-        for start, length in holding.ranges[dim]:
+        for start, length in layout.ranges[dim]:
             low = max(start, order * extent)
             high = min(start + length, (order + 1) * extent)
             if low < high:
@@ -85,6 +85,6 @@ def _microbatches(
                 places.append(np.arange(passed + low - start, passed + high - start))
             passed += length
         if total(ranges):
-            held = (*holding.ranges[:dim], tuple(ranges), *holding.ranges[dim + 1 :])
-            part = replace(holding, shape=shape, ranges=held)
+            held = (*layout.ranges[:dim], tuple(ranges), *layout.ranges[dim + 1 :])
+            part = replace(layout, shape=shape, ranges=held)
             yield number, part, np.concatenate(places)

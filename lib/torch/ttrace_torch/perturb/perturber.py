@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from ttrace_torch.base import dtypes, pytree
-from ttrace_torch.base.microbatch import Batch, Together, pick_word
+from ttrace_torch.base.microbatch import Batch, MicroBatches, pick_rule
 from ttrace_torch.base.names import value_name
 from ttrace_torch.errors import TraceError
 from ttrace_torch.init.philox import check_seed
 from ttrace_torch.layout.dtensor import differentiable_local, is_dtensor, with_local
 from ttrace_torch.layout.layouts import ModuleLayout
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placing import own_part
+from ttrace_torch.layout.placing import local_shard
 from ttrace_torch.perturb.noise import noise
 
 _WIDER = {
@@ -28,7 +28,7 @@ _WIDER = {
 }
 
 # Attribute of a tensor that has been disturbed: a container that hands it on leaves it alone.
-_DONE = "_ttrace_disturbed"
+_DONE = "_ttrace_perturbed"
 # What the manifest gives as the place where every module was disturbed.
 _EVERYWHERE = "*"
 
@@ -60,20 +60,20 @@ class Disturb:
             raise TraceError(f"{self}: give `at` or `everywhere`, not both")
 
 
-class Disturber:
+class Perturber:
     """Applies a `Disturb` to the same modules in every micro-batch of every step."""
 
-    def __init__(self, disturb: Disturb, meshes: Meshes, rank: int) -> None:
-        self._disturb = disturb
+    def __init__(self, settings: Disturb, meshes: Meshes, rank: int) -> None:
+        self._settings = settings
         self._meshes = meshes
         self._rank = rank
-        self._at = disturb.at
-        self._epsilon = disturb.epsilon
+        self._at = settings.at
+        self._epsilon = settings.epsilon
         self._met = False
 
     def takes(self, name: str, call: int) -> bool:
         """Whether the outputs of module `name` are to be disturbed in this call, or may be."""
-        return self._disturb.everywhere or (call == 0 and self._at in (None, name))
+        return self._settings.everywhere or (call == 0 and self._at in (None, name))
 
     def applied_to(
         self, output: Any, step: int, batch: Batch, call: int, name: str, layout: ModuleLayout
@@ -89,18 +89,18 @@ class Disturber:
             for i, tensor in enumerate(tensors)
             if tensor.is_floating_point() and not isinstance(tensor, torch.nn.Parameter)
         ]
-        if not self._disturb.everywhere:
+        if not self._settings.everywhere:
             chosen = chosen[:1]
         chosen = [i for i in chosen if not getattr(tensors[i], _DONE, False)]
         for index in chosen:
 
             def change(tensor: torch.Tensor, index: int = index) -> torch.Tensor:
-                return self._disturbed(tensor, step, batch, call, name, index, layout)
+                return self._perturbed(tensor, step, batch, call, name, index, layout)
 
             output = pytree.replace_tensor(output, index, change)
         return output if chosen else None
 
-    def _disturbed(
+    def _perturbed(
         self,
         tensor: torch.Tensor,
         step: int,
@@ -115,20 +115,22 @@ class Disturber:
         The product is formed in a wider type and rounded once.
         """
         natural = dtypes.DTYPES[tensor.dtype].epsilon or 0.0
-        epsilon = natural if self._disturb.epsilon is None else self._disturb.epsilon
+        epsilon = natural if self._settings.epsilon is None else self._settings.epsilon
         self._met = True
         self._at = name if self._at is None else self._at
         self._epsilon = epsilon if self._epsilon is None else self._epsilon
         what = f"{value_name(name, index)} · output · step {step} on rank {self._rank}"
         placements = layout.of_output(index, tensor)
-        own = own_part(layout.swapped(tensor), placements, "output", self._meshes, self._rank, what)
+        own = local_shard(
+            layout.swapped(tensor), placements, "output", self._meshes, self._rank, what
+        )
         if own is None:
             return tensor
-        along = pick_word(layout.output_batch, index)
-        if isinstance(batch, Together):
+        along = pick_rule(layout.output_batch, index)
+        if isinstance(batch, MicroBatches):
             along = batch.word(along, tensor.dim())
-        key = (self._disturb.seed, step, batch, call, value_name(name, index))
-        u = layout.swapped(torch.from_numpy(noise(own.holding, *key, along)))
+        key = (self._settings.seed, step, batch, call, value_name(name, index))
+        u = layout.swapped(torch.from_numpy(noise(own.local_layout, *key, along)))
         wide = _WIDER.get(tensor.dtype, torch.float32)
         factor = (1 + epsilon * u.double()).to(device=own.value.device, dtype=wide)
         result = _times(tensor, factor, wide)
@@ -141,15 +143,15 @@ class Disturber:
 
         A rank of several may lack the module that is named.
         """
-        elsewhere = self._disturb.at is not None and len(self._meshes.ranks) > 1
+        elsewhere = self._settings.at is not None and len(self._meshes.ranks) > 1
         return not self._met and not elsewhere
 
     def facts(self) -> dict[str, Any] | None:
         """The manifest's `run.noise`, None before anything was disturbed."""
         if not self._met:
             return None
-        at = _EVERYWHERE if self._disturb.everywhere else self._at
-        return {"seed": self._disturb.seed, "epsilon": self._epsilon, "at": at}
+        at = _EVERYWHERE if self._settings.everywhere else self._at
+        return {"seed": self._settings.seed, "epsilon": self._epsilon, "at": at}
 
 
 def _times(tensor: torch.Tensor, factor: torch.Tensor, wide: torch.dtype) -> torch.Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.init.philox import check_seed
 
 SCHEMA = "ttrace.plan/1"
-VARIABLE = "TTRACE_PLAN"
 
 
 @dataclass(frozen=True)
@@ -54,12 +52,6 @@ class Plan:
     digest: str
 
 
-def plan_path(given: str | Path | None) -> Path | None:
-    """The plan to apply: the one given, else the one that the variable TTRACE_PLAN names."""
-    named = given if given is not None else os.environ.get(VARIABLE) or None
-    return None if named is None else Path(named)
-
-
 def read_plan(path: Path) -> Plan:
     """Reads and checks a plan. Throws TraceError, with the file and the place in it."""
     try:
@@ -87,7 +79,7 @@ def canonical_text(seed: int, entries: tuple[Entry, ...]) -> str:
 
 
 def _bits(values: Values) -> dict[str, str]:
-    # Numbers as text differ between JSON libraries.
+    # IntRanges as text differ between JSON libraries.
     return {"mean": _hexadecimal(values.mean), "std": _hexadecimal(values.std)}
 
 

@@ -12,7 +12,7 @@ from typing import Any, Callable
 import torch
 
 from ttrace_torch.base import pytree
-from ttrace_torch.base.microbatch import Batch, BatchWords, Together, gradient_word, pick_word
+from ttrace_torch.base.microbatch import Batch, BatchRules, MicroBatches, gradient_rule, pick_rule
 from ttrace_torch.base.names import value_name
 from ttrace_torch.errors import TraceError
 from ttrace_torch.init.generate import generated
@@ -22,7 +22,7 @@ from ttrace_torch.layout.dtensor import is_dtensor, with_local
 from ttrace_torch.layout.layouts import ModuleLayout
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placement import Partial, Placements
-from ttrace_torch.layout.placing import OwnPart, own_part
+from ttrace_torch.layout.placing import LocalShard, local_shard
 from ttrace_torch.perturb.noise import Array, by_microbatch
 from ttrace_torch.rewrite.overwrite import overwritten, with_gradient
 from ttrace_torch.rewrite.plan import Plan, Tensors, Values
@@ -128,7 +128,7 @@ class Rewriter:
         for index, values in chosen.items():
             placements = layout.of_grad_output(index, tensors[index])
             word = _word(turn[0], layout.output_batch, index, tensors[index])
-            word = None if word is None else gradient_word(word)
+            word = None if word is None else gradient_rule(word)
 
             def overwrite(
                 gradient: torch.Tensor,
@@ -186,7 +186,7 @@ class Rewriter:
         what = f"{name} · {kind} · step {self._step} on rank {self._rank}"
         batch, call = turn
         try:
-            own = own_part(swapped(tensor), placements, kind, self._meshes, self._rank, what)
+            own = local_shard(swapped(tensor), placements, kind, self._meshes, self._rank, what)
         except TraceError as error:
             raise TraceError(f"plan {self._plan.source}: {error}") from error
         if own is None:
@@ -197,7 +197,7 @@ class Rewriter:
             mean, std = values.mean, values.std
             return generated(key, part, lambda words: normal(words, mean, std), "float32")
 
-        array = by_microbatch(own.holding, batch, word, made)
+        array = by_microbatch(own.local_layout, batch, word, made)
         if array is None:
             raise TraceError(
                 f"plan {self._plan.source}: {what}: the micro-batches {batch} do not lie one after "
@@ -217,12 +217,12 @@ class Rewriter:
             )
 
 
-def _word(batch: Batch, words: BatchWords | None, index: int, tensor: torch.Tensor) -> Any:
-    told = pick_word(words, index)
-    return batch.word(told, tensor.dim()) if isinstance(batch, Together) else told
+def _word(batch: Batch, words: BatchRules | None, index: int, tensor: torch.Tensor) -> Any:
+    told = pick_rule(words, index)
+    return batch.word(told, tensor.dim()) if isinstance(batch, MicroBatches) else told
 
 
-def _share(own: OwnPart) -> float:
+def _share(own: LocalShard) -> float:
     """1, or 0 where another coordinate has the whole of a sum."""
     for axis, placement in own.placements.items():
         if placement == Partial("sum") and own.coordinate[axis] != 0:

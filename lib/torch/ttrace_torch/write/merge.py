@@ -17,8 +17,8 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.write import manifest
 from ttrace_torch.write.hdf5 import is_closed, read_manifest
-from ttrace_torch.write.merge_run import Told, unite_runs
-from ttrace_torch.write.merge_tensors import unite_tensors
+from ttrace_torch.write.merge_run import Requested, merge_runs
+from ttrace_torch.write.merge_tensors import merge_tensors
 
 MANIFEST = "manifest.json"
 
@@ -54,7 +54,7 @@ def write_manifest(out_dir: str | Path) -> Path:
             "missing; each is written when its rank closes the tracer"
         )
     parts = {rank: _read(folder / rank_file(rank)) for rank in ranks}
-    text = manifest.dumps(unite(parts))
+    text = manifest.dumps(merge_manifests(parts))
     # A name of its own: another rank may be doing the same on another host.
     temporary = folder / f"{MANIFEST}.{uuid.uuid4().hex}.tmp"
     temporary.write_text(text, encoding="utf-8")
@@ -62,13 +62,13 @@ def write_manifest(out_dir: str | Path) -> Path:
     return folder / MANIFEST
 
 
-def unite(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+def merge_manifests(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """One manifest from the parts of all ranks of their meshes (rank -> part).
 
     Throws TraceError where the parts contradict each other, or one is missing.
     """
     ranks = sorted(parts)
-    meshes = _unite_meshes(parts)
+    meshes = _merge_meshes(parts)
     schemas = {rank: part.get("schema", manifest.SCHEMA) for rank, part in parts.items()}
     others = [rank for rank in ranks if schemas[rank] != schemas[ranks[0]]]
     if others:
@@ -77,16 +77,16 @@ def unite(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
             "files of two runs lie in one folder, so empty it and run again"
         )
     whole: dict[str, Any] = {"schema": schemas[ranks[0]]}
-    run = unite_runs(parts)
+    run = merge_runs(parts)
     if run is not None:
         whole["run"] = run
     whole["meshes"] = meshes
-    whole["tensors"] = unite_tensors(
+    whole["tensors"] = merge_tensors(
         {rank: part["tensors"] for rank, part in parts.items()},
         {name: Mesh.from_json(value) for name, value in meshes.items()},
-        Told(parts),
+        Requested(parts),
     )
-    optimizer = _unite_optimizer([parts[rank].get("optimizer", []) for rank in ranks])
+    optimizer = _merge_optimizer([parts[rank].get("optimizer", []) for rank in ranks])
     if optimizer:
         whole["optimizer"] = optimizer
     modules: dict[str, Any] = {}
@@ -99,7 +99,7 @@ def unite(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     return whole
 
 
-def _unite_meshes(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+def _merge_meshes(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """All meshes by name, the default one first. A mesh of DTensors is in the parts that met it."""
     found: dict[str, tuple[int, Any]] = {}
     for rank in sorted(parts):
@@ -113,7 +113,7 @@ def _unite_meshes(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     return {name: found[name][1] for name in sorted(found)}
 
 
-def _unite_optimizer(parts: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+def _merge_optimizer(parts: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Groups with the same facts become one; a pipeline's stages hold parts of each group."""
     groups: list[tuple[dict[str, Any], dict[str, None]]] = []
     for part in parts:

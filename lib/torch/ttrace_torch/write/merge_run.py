@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class Told:
+class Requested:
     """What every rank was told to record, by its part of the manifest."""
 
     def __init__(self, parts: Mapping[int, Mapping[str, Any]]) -> None:
@@ -27,7 +27,7 @@ class Told:
         return entry["kind"] in told["kinds"] and entry["step"] in told["steps"]
 
 
-def unite_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
+def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
     """The manifest's `run`: that of the lowest rank, and what all ranks were told to record.
 
     `recorded` has the kinds and the finished steps of all ranks that record, and the modules of
@@ -40,14 +40,14 @@ def unite_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
     whole = {k: v for k, v in runs[0].items() if k not in ("recorded", "unfinished")}
     told = [run["recorded"] for run in runs if "recorded" in run]
     if len(told) == len(runs):
-        whole["recorded"] = _unite_recorded(told)
+        whole["recorded"] = _merge_recorded(told)
     unfinished = {rank for run in runs for rank in run.get("unfinished", [])}
     if unfinished:
         whole["unfinished"] = sorted(unfinished)
     return whole
 
 
-def _unite_recorded(told: list[dict[str, Any]]) -> dict[str, Any]:
+def _merge_recorded(told: list[dict[str, Any]]) -> dict[str, Any]:
     # A rank that was told to record nothing takes nothing from the others.
     recording = [one for one in told if one["kinds"]] or told
     first = recording[0]

@@ -12,14 +12,14 @@ from ttrace_torch.layout.cuts.part import extents_left
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.placement_json import cut_from_json
 from ttrace_torch.write import manifest
-from ttrace_torch.write.merge_run import Told
+from ttrace_torch.write.merge_run import Requested
 
 # Placements under which every coordinate holds elements of its own.
 _CUTS = frozenset({"shard", "boxes", "flat", "rows"})
 
 
-def unite_tensors(
-    parts: Mapping[int, Sequence[dict[str, Any]]], meshes: Mapping[str, Mesh], told: Told
+def merge_tensors(
+    parts: Mapping[int, Sequence[dict[str, Any]]], meshes: Mapping[str, Mesh], told: Requested
 ) -> list[dict[str, Any]]:
     """The entries of all ranks (rank -> entries) as one list, each with where it is held.
 
@@ -31,11 +31,13 @@ def unite_tensors(
     for rank in sorted(parts):
         for entry in parts[rank]:
             held.setdefault(manifest.key_of(entry), {})[rank] = entry
-    return manifest.sorted_tensors(_unite_entry(entries, meshes, told) for entries in held.values())
+    return manifest.sorted_tensors(
+        _merge_entries(entries, meshes, told) for entries in held.values()
+    )
 
 
-def _unite_entry(
-    entries: Mapping[int, dict[str, Any]], meshes: Mapping[str, Mesh], told: Told
+def _merge_entries(
+    entries: Mapping[int, dict[str, Any]], meshes: Mapping[str, Mesh], told: Requested
 ) -> dict[str, Any]:
     """One entry from those of the ranks that hold the tensor."""
     ranks = sorted(entries)
