@@ -11,7 +11,7 @@ from gallery.model import Gpt
 from gallery.stages import Stage
 from gallery.zero import Buckets
 from ttrace_torch import Flat, Layout, Only, OnMesh, Partial, Shard, Zigzag
-from ttrace_torch.layout.placement import Placements, TensorPlacements
+from ttrace_torch.layout.placements import Placements, TensorPlacements
 
 ROWS = {"tp": Shard(0)}
 COLUMNS = {"tp": Shard(1)}

@@ -12,7 +12,7 @@ from element_numbers import element_numbers, holds
 
 import ttrace_torch as tt
 from ttrace_torch.init import generate, normal, philox
-from ttrace_torch.layout.placement_json import to_json
+from ttrace_torch.layout.placements import to_json
 
 MESH = tt.Mesh({"x": 2, "y": 3, "z": 2})
 SHAPE = (12, 7, 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from math import prod
 
@@ -19,6 +20,7 @@ from ttrace_torch import (
     Boxes,
     Flat,
     Mesh,
+    Only,
     Partial,
     Replicate,
     Rows,
@@ -27,8 +29,7 @@ from ttrace_torch import (
     Strided,
     Zigzag,
 )
-from ttrace_torch.layout.cuts.part import dimension_part
-from ttrace_torch.layout.placement_json import to_json
+from ttrace_torch.layout.placements import KINDS, Placement, from_json, kind_of, to_json
 
 CASES = 120
 
@@ -145,7 +146,7 @@ def test_strided_cuts_as_dtensor_does():
                 strided = _StridedShard(0, split_factor=stride)
                 shards, _ = strided._split_tensor(torch.arange(extent), parts, with_padding=False)
                 for index, shard in enumerate(shards):
-                    found = dimension_part(Strided(0, stride), extent, parts, index)
+                    found = Strided(0, stride).cut(extent, parts, index)
                     assert elements(found) == shard.tolist(), (extent, stride, parts, index)
 
 
@@ -156,11 +157,11 @@ def test_zigzag_cuts_as_context_parallelism_does():
         chunks = sequence.view(2 * parts, -1)
         for index in range(parts):
             own = chunks.index_select(0, torch.tensor([index, 2 * parts - index - 1]))
-            found = dimension_part(Zigzag(0), sequence.numel(), parts, index)
+            found = Zigzag(0).cut(sequence.numel(), parts, index)
             assert elements(found) == own.reshape(-1).tolist()
     # 10 elements in 4 chunks: 3, 3, 3, 1.
-    assert dimension_part(Zigzag(0), 10, 2, 0) == [(0, 3), (9, 1)]
-    assert dimension_part(Zigzag(0), 10, 2, 1) == [(3, 6)]
+    assert Zigzag(0).cut(10, 2, 0) == [(0, 3), (9, 1)]
+    assert Zigzag(0).cut(10, 2, 1) == [(3, 6)]
 
 
 def test_segments_of_grouped_attention():
@@ -168,11 +169,65 @@ def test_segments_of_grouped_attention():
     q, k, v = torch.arange(16).split([8, 4, 4])
     for index in range(2):
         own = torch.cat([part.chunk(2)[index] for part in (q, k, v)])
-        assert elements(dimension_part(Segments(0, [8, 4, 4]), 16, 2, index)) == own.tolist()
+        assert elements(Segments(0, [8, 4, 4]).cut(16, 2, index)) == own.tolist()
     # Gate and up of two experts, one after the other; the parts given.
     cut = Segments(0, [3, 3], repeat=2, sizes=[[1, 2], [2, 1]])
-    assert elements(dimension_part(cut, 12, 2, 0)) == [0, 3, 4, 6, 9, 10]
-    assert elements(dimension_part(cut, 12, 2, 1)) == [1, 2, 5, 7, 8, 11]
+    assert elements(cut.cut(12, 2, 0)) == [0, 3, 4, 6, 9, 10]
+    assert elements(cut.cut(12, 2, 1)) == [1, 2, 5, 7, 8, 11]
+
+
+def leaves(kind):
+    """The kinds below a base class that can be constructed."""
+    return (
+        {kind}
+        if dataclasses.is_dataclass(kind)
+        else set().union(*map(leaves, kind.__subclasses__()))
+    )
+
+
+def test_the_table_has_every_kind():
+    assert set(KINDS) == leaves(Placement) and len(set(KINDS)) == len(KINDS)
+    assert len({kind.json_member for kind in KINDS}) == len(KINDS)
+
+
+def test_a_kind_with_a_method_missing_cannot_be_made():
+    class Lacking(Placement):
+        json_member = "lacking"
+
+        def to_json(self):
+            return {"lacking": True}
+
+        def whole_extents(self, local, ranks):
+            return list(local)
+
+    with pytest.raises(TypeError, match="local_ranges"):
+        Lacking()
+
+
+@pytest.mark.parametrize(
+    "placement",
+    [
+        Shard(1),
+        Shard(0, sizes=[3, 1]),
+        Zigzag(0),
+        Segments(0, [4, 2], repeat=2, sizes=[[3, 1], [1, 1]]),
+        Strided(1, 3),
+        Boxes([((0, 0), (2, 1)), ((0, 1), (2, 3))]),
+    ],
+    ids=str,
+)
+def test_what_gives_extents_is_read_back(placement):
+    assert from_json(placement.to_json()) == placement
+
+
+@pytest.mark.parametrize(
+    "placement",
+    [Flat([(0, 3)], (3,)), Rows(0, "rows", 4), Partial(), Only(1), Replicate()],
+    ids=str,
+)
+def test_what_gives_none_is_read_as_whole(placement):
+    assert from_json(placement.to_json()) == Replicate()
+    assert kind_of(placement.to_json()) is type(placement)
 
 
 def test_rows_by_an_index(tmp_path):

@@ -15,7 +15,7 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.init.consistent import consistent
 from ttrace_torch.layout.layouts import Layout
 from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.layout.placement import (
+from ttrace_torch.layout.placements import (
     Boxes,
     Flat,
     Only,

@@ -21,7 +21,7 @@ from ttrace_torch.capture.step import Number, Step, record_value
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Framework, Watch
 from ttrace_torch.layout.assignment import Assignment
-from ttrace_torch.layout.placement import Placements
+from ttrace_torch.layout.placements import Placements
 from ttrace_torch.optimizer.state import record_states
 from ttrace_torch.perturb.perturber import Perturber
 from ttrace_torch.rewrite.rewriter import Rewriter

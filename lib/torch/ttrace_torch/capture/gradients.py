@@ -19,7 +19,7 @@ from ttrace_torch.capture.recorder import Key, Recorder
 from ttrace_torch.capture.views import ViewOf
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.dtensor import is_dtensor
-from ttrace_torch.layout.placement import Placements
+from ttrace_torch.layout.placements import Placements
 
 Hook = Callable[[torch.Tensor], None]
 

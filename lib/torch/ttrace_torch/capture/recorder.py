@@ -15,8 +15,7 @@ from ttrace_torch.capture.selection import WritingRanks
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.dtensor import local_tensor_of
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placement import Flat, Only, Placement, Placements
-from ttrace_torch.layout.placement_json import to_json
+from ttrace_torch.layout.placements import Flat, Placement, Placements, to_json
 from ttrace_torch.layout.placing import Placed, place
 from ttrace_torch.layout.shapes import check_local_shape
 
@@ -219,9 +218,8 @@ class Recorder:
         if not placed.grid.holds(self._rank):
             return False
         coordinate = placed.grid.coordinate(self._rank)
-        return not any(
-            isinstance(placement, Only) and placement.coordinate != coordinate[axis]
-            for axis, placement in placed.placements.items()
+        return all(
+            placement.holds(coordinate[axis]) for axis, placement in placed.placements.items()
         )
 
     def leave_out(self, kind: str, name: str, tensor: torch.Tensor) -> None:
@@ -245,10 +243,7 @@ def _flat_part(
     """The local tensor in one dimension, where a placement is flat: the range or what it is of."""
     for axis, placement in placements.items():
         if isinstance(placement, Flat):
-            start, stop = placement.ranges[coordinate[axis]]
-            if tuple(value.shape) == tuple(placement.shape) and value.numel() != stop - start:
-                return value.reshape(-1)[start:stop]
-            return value.reshape(-1)
+            return placement.local_values(value, coordinate[axis])
     return value
 
 

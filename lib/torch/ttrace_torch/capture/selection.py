@@ -14,7 +14,7 @@ from typing import Any
 from ttrace_torch.base.process import say
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.layout.placement import Only, Replicate
+from ttrace_torch.layout.placements import Only, Replicate
 from ttrace_torch.layout.placing import Placed
 
 KINDS = (

@@ -12,7 +12,7 @@ from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.gradients import GradientHooks
 from ttrace_torch.capture.recorder import Key, Recorder
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout.placement import Placements
+from ttrace_torch.layout.placements import Placements
 
 
 class Step:

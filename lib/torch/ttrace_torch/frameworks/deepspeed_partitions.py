@@ -16,7 +16,7 @@ from torch import nn
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.layouts import ParameterLayout
-from ttrace_torch.layout.placement import Flat, Placements
+from ttrace_torch.layout.placements import Flat, Placements
 
 Range = tuple[int, int]
 NOTHING = slice(0, 0)

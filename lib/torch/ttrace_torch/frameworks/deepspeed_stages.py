@@ -16,7 +16,7 @@ from ttrace_torch.frameworks.deepspeed_partitions import (
     Updated,
     dealt,
 )
-from ttrace_torch.layout.placement import Flat
+from ttrace_torch.layout.placements import Flat
 
 
 class FlatCopies(Partitions):

@@ -14,7 +14,7 @@ from typing import Any, Optional
 import torch
 
 from ttrace_torch.layout.dtensor import is_dtensor, placement_of
-from ttrace_torch.layout.placement import Partial, Placement, Replicate, Shard
+from ttrace_torch.layout.placements import Partial, Placement, Replicate, Shard
 from ttrace_torch.rewrite.overwrite import NODES
 
 # Axis -> placement; empty for what is whole, None for what cannot be told.

@@ -15,7 +15,7 @@ from torch import nn
 from ttrace_torch.base.names import ModelNames, matching
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.layouts import ModuleLayout, Rule
-from ttrace_torch.layout.placement import Only, Placement, Placements, Shard, Strided, Zigzag
+from ttrace_torch.layout.placements import Only, Placement, Placements, Shard, Strided, Zigzag
 
 Table = dict[str, Placement]
 

@@ -14,7 +14,7 @@ from ttrace_torch.frameworks.megatron_optimizer import ranges_of
 from ttrace_torch.layout.layouts import ParameterLayout
 from ttrace_torch.layout.megatron_attributes import EXPERT_MESH, layout_of
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placement import Flat, OnMesh, Partial, Placement, Placements, Strided
+from ttrace_torch.layout.placements import Flat, OnMesh, Partial, Placement, Placements, Strided
 
 
 def parameter_layouts(

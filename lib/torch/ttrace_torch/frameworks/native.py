@@ -20,7 +20,7 @@ from ttrace_torch.frameworks.local_tensors import placements_of
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.layouts import ModuleLayout, Rule
 from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.layout.placement import Only, Placement, Placements
+from ttrace_torch.layout.placements import Only, Placement, Placements
 
 _RAW = ("grad_output", "param_grad")
 

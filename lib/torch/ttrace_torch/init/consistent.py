@@ -20,7 +20,7 @@ from ttrace_torch.init.philox import check_seed, tensor_key
 from ttrace_torch.layout.local_layout import LocalLayout, local_layout_of
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placement import Partial, Placement, Placements
+from ttrace_torch.layout.placements import Partial, Placement, Placements
 from ttrace_torch.layout.shapes import normalised
 
 
@@ -62,12 +62,13 @@ def consistent(
     placed = normalised(given, len(shape), mesh, what)
     for axis, placement in placed.items():
         check_determined(placement, f"{what}, axis {axis}")
-        dim, size = getattr(placement, "dim", None), getattr(placement, "size", None)
-        if dim is not None and size not in (None, shape[dim]):
-            raise TraceError(
-                f"{what}, axis {axis}: dimension {dim} is said to be {size} long as a whole; give "
-                "consistent() the shape of the whole tensor"
-            )
+        if placement.declared_extent is not None:
+            dim, size = placement.declared_extent
+            if size != shape[dim]:
+                raise TraceError(
+                    f"{what}, axis {axis}: dimension {dim} is said to be {size} long as a whole; "
+                    "give consistent() the shape of the whole tensor"
+                )
     rank = current_rank() if rank is None else rank
     mesh.coordinate(rank)
     layout = local_layout_of(shape, placed, mesh, rank, what)

@@ -12,7 +12,7 @@ from ttrace_torch.init.consistent import check_determined, consistent_values
 from ttrace_torch.layout.dtensor import local_tensor_of, storage_of
 from ttrace_torch.layout.local_layout import LocalLayout, local_layout_of
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placement import Placements
+from ttrace_torch.layout.placements import Placements
 from ttrace_torch.layout.placing import place
 from ttrace_torch.layout.shapes import check_local_shape
 

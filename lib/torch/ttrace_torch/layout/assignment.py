@@ -14,7 +14,7 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.layouts import Layout, ModuleLayout, ParameterLayout
 from ttrace_torch.layout.megatron_attributes import layout_of
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placement import Placements
+from ttrace_torch.layout.placements import Placements
 
 
 @dataclass

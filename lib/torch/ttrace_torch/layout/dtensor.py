@@ -10,7 +10,7 @@ import torch
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.device_mesh import grid_of
 from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.layout.placement import Partial, Placement, Replicate, Shard, Strided
+from ttrace_torch.layout.placements import Partial, Placement, Replicate, Shard, Strided
 
 REDUCTIONS = {"sum": "sum", "avg": "mean", "mean": "mean", "max": "max"}
 

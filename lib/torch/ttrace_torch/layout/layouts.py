@@ -9,7 +9,7 @@ from typing import Callable
 import torch
 
 from ttrace_torch.base.microbatch import BatchRules, check_batch_rules
-from ttrace_torch.layout.placement import OnMesh, Partial, Placements, Replicate, TensorPlacements
+from ttrace_torch.layout.placements import OnMesh, Partial, Placements, Replicate, TensorPlacements
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Which elements of the whole tensor a rank has, from the placements alone.
+"""The local layout: which elements of the whole tensor a rank holds, from the placements alone.
 
-Every placement but `Rows` leaves a product: some indices of every dimension, in some order. `Flat`
-takes a range of what that makes, flattened.
+Every placement but `Rows` and `Flat` leaves a product: some indices of every dimension, in some
+order. `Flat` takes a range of that product, flattened.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ from dataclasses import dataclass
 from math import prod
 
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout.cuts.boxes import box_part
-from ttrace_torch.layout.cuts.flat import flat_length
-from ttrace_torch.layout.cuts.part import dimension_part
-from ttrace_torch.layout.cuts.ranges import Ranges, appended, total
 from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.layout.placement import DIMENSION_CUTS, Boxes, Flat, Only, Placement, Rows
+from ttrace_torch.layout.placements import Flat, Placement
+from ttrace_torch.layout.placements.placement import whole_ranges
+from ttrace_torch.layout.placements.ranges import Ranges, appended, selected, total
 
 
 @dataclass(frozen=True)
 class LocalLayout:
-    """A rank's part of a tensor.
+    """A rank's elements of a tensor.
 
-    shape: of the whole tensor.
+    shape: shape of the whole tensor.
     ranges: for every dimension the indices held, in local order.
-    window: (start, stop) of the flattened array that they make; None where all of it is held.
+    window: (start, stop) in the flattened array of these indices; None if all of it is held.
     """
 
     shape: tuple[int, ...]
@@ -34,19 +32,19 @@ class LocalLayout:
 
     @property
     def array_shape(self) -> tuple[int, ...]:
-        """Extents of the array that the ranges make."""
+        """Shape of the array that the ranges make, before `window`."""
         return tuple(total(list(ranges)) for ranges in self.ranges)
 
     @property
     def local_shape(self) -> tuple[int, ...]:
-        """Extents of the rank's tensor."""
+        """Shape of the rank's tensor; 1-D under a window."""
         if self.window is None:
             return self.array_shape
         return (self.window[1] - self.window[0],)
 
 
 def whole(shape: Sequence[int]) -> LocalLayout:
-    """All of a tensor of `shape`."""
+    """The local layout of a rank that holds all of a tensor of `shape`."""
     return LocalLayout(tuple(shape), tuple(tuple(appended([], 0, extent)) for extent in shape))
 
 
@@ -57,59 +55,39 @@ def local_layout_of(
     rank: int,
     what: str,
 ) -> LocalLayout | None:
-    """What `rank` holds of a tensor of `shape`; None where that is no part at all.
+    """The local layout of `rank` for a tensor of `shape`; None if the rank does not hold it.
 
-    placements: normalised, in the order of the axes of `mesh`. A partial tensor's terms have all of
-        its elements. Throws TraceError where the placements do not fit the shape, and for `Rows`.
+    placements: normalised, in the order of the axes of `mesh`. Each term of a partial tensor has
+        all its elements.
+    Throws TraceError where the placements do not fit the shape, and for `Rows`.
     """
     if not mesh.holds(rank):
         return None
     coordinate = mesh.coordinate(rank)
-    held: list[Ranges] = [appended([], 0, extent) for extent in shape]
-    flat: Flat | None = None
-    window: tuple[int, int] | None = None
+    held: list[Ranges] = whole_ranges(shape)
+    flat: tuple[Flat, int] | None = None
     for axis, placement in placements.items():
         index = coordinate[axis]
+        if not placement.holds(index):
+            return None
+        if isinstance(placement, Flat):
+            flat = placement, index
+            continue
         try:
-            if isinstance(placement, Only) and placement.coordinate != index:
-                return None
-            if isinstance(placement, Rows):
-                raise TraceError(
-                    f'which rows it has stands in the index "{placement.index}", not in the '
-                    "placement; cut it by Shard or Boxes to generate it"
-                )
-            if isinstance(placement, DIMENSION_CUTS):
-                kept = held[placement.dim]
-                part = dimension_part(placement, total(kept), mesh.axes[axis], index)
-                held[placement.dim] = _selected(kept, part)
-            elif isinstance(placement, Boxes):
-                parts = box_part(placement.boxes, [total(kept) for kept in held], index)
-                held = [_selected(kept, appended([], *one)) for kept, one in zip(held, parts)]
-            elif isinstance(placement, Flat):
-                flat, window = placement, placement.ranges[index]
+            extents = [total(kept) for kept in held]
+            local = placement.local_ranges(extents, mesh.axes[axis], index)
+            held = [selected(kept, positions) for kept, positions in zip(held, local)]
         except TraceError as error:
             raise TraceError(f"{what}, axis {axis}: {error}") from error
+    window = None
     if flat is not None:
         try:
-            flat_length(flat.ranges, flat.shape, [total(kept) for kept in held], 0)
+            window = flat[0].window([total(kept) for kept in held], flat[1])
         except TraceError as error:
             raise TraceError(f"{what}: {error}") from error
     return LocalLayout(tuple(shape), tuple(map(tuple, held)), window)
 
 
-def elements(local_layout: LocalLayout) -> int:
+def elements(layout: LocalLayout) -> int:
     """Number of elements of the rank's tensor."""
-    return prod(local_layout.local_shape)
-
-
-def _selected(held: Ranges, positions: Ranges) -> Ranges:
-    """The indices of `held` at the local positions `positions`."""
-    found: Ranges = []
-    for start, length in positions:
-        passed = 0
-        for first, count in held:
-            low, high = max(start, passed), min(start + length, passed + count)
-            if low < high:
-                found = appended(found, first + low - passed, high - low)
-            passed += count
-    return found
+    return prod(layout.local_shape)

@@ -13,7 +13,7 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.layouts import ParameterLayout
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placement import OnMesh, Partial, Placement, Placements, Shard, Strided
+from ttrace_torch.layout.placements import OnMesh, Partial, Placement, Placements, Shard, Strided
 
 # The mesh, and its axes, that parameters of experts lie on.
 EXPERT_MESH = "expert"

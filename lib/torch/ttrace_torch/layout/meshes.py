@@ -8,7 +8,7 @@ from typing import Any
 
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.layout.placement import Placements, mesh_name_of
+from ttrace_torch.layout.placements import Placements, mesh_name_of
 from ttrace_torch.layout.shapes import check_axes
 
 

@@ -19,7 +19,7 @@ from ttrace_torch.layout.dtensor import LocalTensor, local_tensor_of
 from ttrace_torch.layout.local_layout import LocalLayout, local_layout_of
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placement import Flat, Placement, Placements, Replicate, touches
+from ttrace_torch.layout.placements import Flat, Placement, Placements, Replicate, touches
 from ttrace_torch.layout.shapes import check_local_shape, normalised, whole_shape
 from ttrace_torch.layout.sharding_order import in_sharding_order
 

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import product
 
-from ttrace_torch.layout.cuts.part import dimension_part
-from ttrace_torch.layout.cuts.ranges import total
 from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.layout.placement import DIMENSION_CUTS, Cut, Placement, Shard, Strided
+from ttrace_torch.layout.placements import DimCut, Placement, Shard, Strided
+from ttrace_torch.layout.placements.ranges import total
 
 
 def in_sharding_order(
@@ -36,7 +35,7 @@ def in_sharding_order(
             factor *= grid.axes[other]
         if factor != placement.stride:
             continue
-        cuts = tuple((p, grid.axes[a]) for a, p in same.items() if isinstance(p, DIMENSION_CUTS))
+        cuts = tuple((p, grid.axes[a]) for a, p in same.items() if isinstance(p, DimCut))
         if _alike(shape[placement.dim], cuts, list(same).index(axis)):
             continue
         del told[axis]
@@ -45,21 +44,21 @@ def in_sharding_order(
 
 
 @lru_cache(maxsize=4096)
-def _alike(extent: int, cuts: tuple[tuple[Cut, int], ...], strided: int) -> bool:
+def _alike(extent: int, cuts: tuple[tuple[DimCut, int], ...], strided: int) -> bool:
     """Whether all coordinates hold as much with cut number `strided` made last, as a `Shard`."""
     order = [*range(strided), *range(strided + 1, len(cuts)), strided]
     for where in product(*(range(size) for _, size in cuts)):
         written = made = extent
         for (cut, size), index in zip(cuts, where):
-            written = total(dimension_part(cut, written, size, index))
+            written = total(cut.cut(written, size, index))
         for number in order:
             cut, size = cuts[number]
             plain = Shard(cut.dim) if number == strided else cut
-            made = total(dimension_part(plain, made, size, where[number]))
+            made = total(plain.cut(made, size, where[number]))
         if written != made:
             return False
     return True
 
 
 def _cuts(placement: Placement, dim: int) -> bool:
-    return isinstance(placement, DIMENSION_CUTS) and placement.dim == dim
+    return isinstance(placement, DimCut) and placement.dim == dim

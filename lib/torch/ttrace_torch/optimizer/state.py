@@ -12,7 +12,7 @@ from ttrace_torch.capture.recorder import Key
 from ttrace_torch.capture.step import Step
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placement import Flat, Placements
+from ttrace_torch.layout.placements import Flat, Placements
 
 # How often a parameter was updated; a number, in the manifest's `updates`.
 _COUNT = "step"

@@ -16,8 +16,8 @@ from ttrace_torch.base.microbatch import Batch, BatchRule, MicroBatches
 from ttrace_torch.init.generate import generated
 from ttrace_torch.init.normal import uniform
 from ttrace_torch.init.philox import noise_key
-from ttrace_torch.layout.cuts.ranges import Ranges, appended, total
 from ttrace_torch.layout.local_layout import LocalLayout
+from ttrace_torch.layout.placements.ranges import Ranges, appended, total
 
 Array = np.ndarray[Any, Any]
 

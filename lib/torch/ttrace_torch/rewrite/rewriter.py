@@ -21,7 +21,7 @@ from ttrace_torch.init.philox import plan_key
 from ttrace_torch.layout.dtensor import is_dtensor, with_local
 from ttrace_torch.layout.layouts import ModuleLayout
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placement import Partial, Placements
+from ttrace_torch.layout.placements import Partial, Placements
 from ttrace_torch.layout.placing import LocalShard, local_shard
 from ttrace_torch.perturb.noise import Array, by_microbatch
 from ttrace_torch.rewrite.overwrite import overwritten, with_gradient

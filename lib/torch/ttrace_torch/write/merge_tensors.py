@@ -8,14 +8,10 @@ from typing import Any
 
 from ttrace_torch.base.dtypes import BY_NAME
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout.cuts.part import extents_left
 from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.layout.placement_json import cut_from_json
+from ttrace_torch.layout.placements import Flat, Only, from_json, kind_of
 from ttrace_torch.write import manifest
 from ttrace_torch.write.merge_run import Requested
-
-# Placements under which every coordinate holds elements of its own.
-_CUTS = frozenset({"shard", "boxes", "flat", "rows"})
 
 
 def merge_tensors(
@@ -111,7 +107,7 @@ def _held_at(
     return {
         axis: holding[axis]
         for axis, size in mesh.axes.items()
-        if len(holding[axis]) < size and "only" not in _placement(entry, axis)
+        if len(holding[axis]) < size and kind_of(_placement(entry, axis)) is not Only
     }
 
 
@@ -136,13 +132,12 @@ def _is_empty(
     for axis, held in holding.items():
         word = _placement(entry, axis)
         index = held.index(where[axis])
-        if "flat" in word:
-            start, stop = word["flat"][index]
-            if start == stop:
+        if kind_of(word) is Flat:
+            if Flat.is_empty_in(word, index):
                 return True
             continue
         try:
-            left = extents_left(cut_from_json(word), left, len(held), index)
+            left = from_json(word).local_extents(left, len(held), index)
         except TraceError:
             # A layout that contradicts itself, which `ttrace lint` tells.
             return False
@@ -180,4 +175,4 @@ def _placement(entry: Mapping[str, Any], axis: str) -> dict[str, Any]:
 
 
 def _is_cut(entry: Mapping[str, Any], axis: str) -> bool:
-    return bool(_CUTS & set(_placement(entry, axis)))
+    return kind_of(_placement(entry, axis)).cuts
