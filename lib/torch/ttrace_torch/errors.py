@@ -2,4 +2,4 @@
 
 
 class TraceError(RuntimeError):
-    """The trace would be wrong or unreadable. Says which tensor, which rank and the way out."""
+    """The trace would be wrong or unreadable. Names the tensor, the rank and the remedy."""

@@ -1,4 +1,4 @@
-"""The tracer of a job that is not traced: every call returns what it should and does nothing."""
+"""The tracer of a job that is not traced."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ttrace_torch.tracer import Tracer
 
 
 class Inactive(Tracer):
-    """A tracer that never records. It knows no model, puts no hook and writes nothing.
+    """A tracer that never records. It looks at no model, adds no hook and writes nothing.
 
-    Outside of a traced step a tracer's calls do nothing, and this one never enters a step.
+    The calls of `Tracer` do nothing outside of a traced step, and this one never enters a step.
     """
 
     def __init__(self) -> None:
-        # A tracer's own attributes would need a model; these are what its idle calls look at.
+        # The attributes that the inherited calls read outside of a step.
         self._step = None
         self._nothing: AbstractContextManager[Tracer] = nullcontext(self)
 
     def step(self, number: int | None = None) -> AbstractContextManager[Tracer]:
-        """Traces nothing, whatever the number."""
+        """Traces nothing."""
         return self._nothing
 
     @contextmanager
@@ -43,7 +43,7 @@ class Inactive(Tracer):
 
     @property
     def skipped(self) -> list[str]:
-        """Nothing."""
+        """Empty."""
         return []
 
     def close(self) -> None:

@@ -15,7 +15,8 @@ from ttrace_torch.base.names import ModelNames, check_name
 from ttrace_torch.base.process import call_at_exit
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.hooks import ForwardHooks
-from ttrace_torch.capture.recorder import Key, Recorder
+from ttrace_torch.capture.recorder import Recorder
+from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.selection import Selection, Steps, WritingRanks
 from ttrace_torch.capture.step import Number, Step, record_value
 from ttrace_torch.errors import TraceError

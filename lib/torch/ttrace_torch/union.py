@@ -1,7 +1,7 @@
-"""`python -m ttrace_torch.union FOLDER`: writes the manifest of a folder of rank files.
+"""`python -m ttrace_torch.union FOLDER` writes the manifest of a folder of rank files.
 
 For runs whose last rank died after the others had finished, and for files gathered from several
-hosts. The package itself does not import this module, so that it can be run.
+hosts. No module of the package imports this one, so that it can be run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["main", "merge_manifests", "write_manifest"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes FOLDER/manifest.json and prints its path; 0, or 2 where that cannot be done."""
+    """Writes FOLDER/manifest.json and prints its path. Returns 0, or 2 after an error."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if len(given) != 1 or given[0].startswith("-"):
         print("usage: python -m ttrace_torch.union FOLDER", file=sys.stderr)

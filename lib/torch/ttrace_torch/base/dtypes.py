@@ -1,4 +1,4 @@
-"""Element types: their names in the format, their HDF5 types, their machine epsilons."""
+"""Element types of the trace format, and the narrowest one that a step computes in."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ttrace_torch.base.names import ROOT
 class Dtype:
     """One element type of the format.
 
-    bits: numpy type of the stored bits, which is what is written: memory type = file type.
-    epsilon: machine epsilon as the tool counts it; None for what is not a floating-point type.
+    bits: numpy type of the stored bits, in memory and in the file.
+    epsilon: machine epsilon as `ttrace` defines it; None for integers and booleans.
     """
 
     name: str
@@ -50,20 +50,26 @@ def _table() -> dict[torch.dtype, Dtype]:
     }
 
 
+# Kinds whose values are not computed in the step.
+_GIVEN_KINDS = frozenset({"param", "buffer"})
+
 DTYPES = _table()
 BY_NAME = {dtype.name: dtype for dtype in DTYPES.values()}
 
 
 def of(tensor: torch.Tensor) -> Dtype | None:
-    """The format's dtype of `tensor`, None where the format has none (complex, quantised)."""
+    """The format's dtype of `tensor`; None if the format has none (complex, quantised)."""
     return DTYPES.get(tensor.dtype)
 
 
-GIVEN_KINDS = frozenset({"param", "buffer"})
-
-
 class StepPrecision:
-    """The narrowest floating-point type that a step has shown so far."""
+    """The narrowest floating-point type among a step's parameters and module outputs.
+
+    A step computes in that type: the loss and the gradient norm of a bf16 model carry bf16 rounding
+    errors even if they are stored as float32 or float64. Every floating-point value stored in a
+    wider type is therefore marked, except values that the step did not compute: parameters before
+    it, buffers, and the inputs of the whole model.
+    """
 
     def __init__(self) -> None:
         self._narrowest: Dtype | None = None
@@ -75,8 +81,9 @@ class StepPrecision:
             self._narrowest = dtype
 
     def computed_in(self, kind: str, name: str, stored: str) -> str | None:
-        """Name of the dtype a tensor was computed in, None where it is the stored one."""
-        given = kind in GIVEN_KINDS or (kind == "input" and name.split("[")[0] == ROOT)
+        """Name of the dtype that a tensor was computed in; None if it is `stored`, the dtype in the
+        file."""
+        given = kind in _GIVEN_KINDS or (kind == "input" and name.split("[")[0] == ROOT)
         if given or BY_NAME[stored].epsilon is None or self._narrowest is None:
             return None
         narrower = _narrower(self._narrowest, BY_NAME[stored])

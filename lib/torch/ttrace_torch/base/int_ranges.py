@@ -1,4 +1,4 @@
-"""IntRanges of steps and ranks as people write them: "0,5,10-12", "100-"."""
+"""Sets of ints as people write them for steps and ranks: "0,5,10-12", "100-"."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import chain
 
 from ttrace_torch.errors import TraceError
 
-# Larger than any step; a range of this many takes no memory.
+# Larger than any step. A range of this many takes no memory.
 _END = 1 << 62
 
 
 class IntRanges(Container[int]):
-    """A set of numbers, made of ranges."""
+    """A set of ints, made of ranges."""
 
     def __init__(self, ranges: Iterable[range]) -> None:
         self.ranges = list(ranges)
@@ -22,16 +22,16 @@ class IntRanges(Container[int]):
         return any(number in part for part in self.ranges)
 
     def listed(self) -> list[int]:
-        """All of them. Throws TraceError for an open end."""
+        """All ints, sorted. Throws TraceError for an open end."""
         if any(part.stop >= _END for part in self.ranges):
             raise TraceError("ranks: a range has no end; give both, for example 8-15")
         return sorted(set(chain.from_iterable(self.ranges)))
 
 
 def int_ranges(value: str | int | Iterable[int], what: str) -> IntRanges:
-    """The numbers that `value` says: one, several, or a text of numbers and ranges with commas.
+    """Parses one int, several, or a text of ints and ranges separated by commas.
 
-    Throws TraceError that begins with `what`, where it comes from.
+    Throws TraceError that begins with `what`, the name of the argument or variable.
     """
     if isinstance(value, int):
         value = [value]

@@ -1,7 +1,7 @@
-"""Micro-batches, one by one or several together: the reference's big batch.
+"""Micro-batches: one at a time, or several in one forward as in the reference's big batch.
 
-A tensor of several micro-batches has no micro-batch number of its own; its entry says of which
-micro-batches it is the sum, the mean, or the row.
+A tensor of several micro-batches has no micro-batch number of its own; its manifest entry says
+which micro-batches it is the sum, the mean or the concatenation of.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 from ttrace_torch.errors import TraceError
 
-# The dimension along which the micro-batches lie, or how the tensor is made of theirs.
+# How a tensor combines several micro-batches: the dimension of concatenation, "mean" or "sum".
 BatchRule = Union[int, str]
 BatchRules = Union[BatchRule, Sequence[Optional[BatchRule]]]
 
@@ -23,7 +23,7 @@ _REDUCTIONS = ("mean", "sum")
 
 @dataclass(frozen=True)
 class MicroBatches:
-    """Several global micro-batches that run as one, along dimension `dim` of the activations."""
+    """Several global micro-batches that run as one, concatenated along `dim` of the activations."""
 
     numbers: tuple[int, ...]
     dim: int = 0
@@ -38,7 +38,8 @@ class MicroBatches:
         return str(list(self.numbers))
 
     def word(self, told: BatchRule | None, ndim: int) -> BatchRule:
-        """What a layout tells of a tensor, by default `dim`, and "mean" where it has no `dim`."""
+        """The rule of a layout for a tensor; by default `dim`, or "mean" if the tensor lacks
+        `dim`."""
         if told is not None:
             return told
         return self.dim if -ndim <= self.dim < ndim else "mean"
@@ -46,9 +47,9 @@ class MicroBatches:
     def activation(
         self, told: BatchRule | None, tensor: torch.Tensor, what: str, gradient: bool = False
     ) -> dict[str, Any] | None:
-        """`microbatches` of a module's tensor, or of the gradient of one.
+        """The manifest's `microbatches` of a module's tensor, or of the gradient of one.
 
-        None where there is nothing to say: integers that lie along no micro-batch have no mean.
+        Returns None for an integer tensor that is no concatenation: integers have no mean.
         """
         word = self.word(told, tensor.dim())
         if word == "mean" and not tensor.is_floating_point():
@@ -56,7 +57,8 @@ class MicroBatches:
         return self.entry(gradient_rule(word) if gradient else word, tensor.dim(), what)
 
     def entry(self, word: BatchRule, ndim: int, what: str) -> dict[str, Any]:
-        """The entry's `microbatches`. Throws for a dimension that the tensor lacks."""
+        """The manifest's `microbatches`. Throws TraceError for a dimension that the tensor
+        lacks."""
         if isinstance(word, str):
             return {word: list(self.numbers)}
         if not -ndim <= word < ndim:
@@ -68,12 +70,12 @@ class MicroBatches:
         return {"shard": word % ndim, "of": list(self.numbers)}
 
 
-# A micro-batch's number, or several micro-batches.
+# One micro-batch by number, or several.
 Batch = Union[int, MicroBatches]
 
 
 def batch_of(numbers: int | Sequence[int], dim: int) -> Batch:
-    """What the user said of the micro-batch at hand. Throws for what no micro-batch is."""
+    """The current micro-batch, as the user gave it. Throws TraceError for a negative number."""
     if isinstance(numbers, Sequence):
         return MicroBatches(tuple(int(number) for number in numbers), dim)
     if numbers < 0:
@@ -82,28 +84,28 @@ def batch_of(numbers: int | Sequence[int], dim: int) -> Batch:
 
 
 def number_of(batch: Batch | None) -> int | None:
-    """The micro-batch in a tensor's key: none for several."""
+    """The micro-batch number in a tensor's key; None for several micro-batches."""
     return None if isinstance(batch, MicroBatches) else batch
 
 
 def gradient_rule(word: BatchRule) -> BatchRule:
-    """How the gradient of a tensor is made of the micro-batches', from how the tensor is.
+    """The rule of a tensor's gradient, from the rule of the tensor.
 
-    The gradient by a mean is spread over its parts, so theirs add up to it; that by a sum is the
-    same for every part.
+    The gradient of a mean is shared out to the terms, so their gradients add up to it; the gradient
+    of a sum is equal for every term.
     """
     return {"mean": "sum", "sum": "mean"}.get(word, word) if isinstance(word, str) else word
 
 
 def pick_rule(words: BatchRules | None, index: int) -> BatchRule | None:
-    """The word for the `index`-th tensor of a module, None where none is given."""
+    """The rule of a module's `index`-th tensor; None if none is given."""
     if words is None or isinstance(words, (int, str)):
         return words
     return words[index] if index < len(words) else None
 
 
 def check_batch_rules(words: BatchRules | None, what: str) -> None:
-    """Throws for a word that is neither a dimension nor a reduction."""
+    """Throws TraceError for a rule that is neither a dimension nor a reduction."""
     listed = [words] if words is None or isinstance(words, (int, str)) else words
     for word in listed:
         if isinstance(word, str) and word not in _REDUCTIONS:
@@ -113,10 +115,11 @@ def check_batch_rules(words: BatchRules | None, what: str) -> None:
 
 
 def global_number(batch: Batch, count: int, data_rank: tuple[int, int] | None, ranks: int) -> int:
-    """The global number of a rank's own micro-batch, of which every rank has `count`.
+    """The global number of a rank's own micro-batch `batch`, of `count` on every rank.
 
-    data_rank: the rank's number among those that share out the data, and how many they are; None
-        where that is not known, which is no matter in one process. ranks: of the run.
+    data_rank: the rank's number among the data-parallel ranks, and their number; None if unknown,
+        which a single process allows.
+    ranks: number of ranks of the run.
     """
     if data_rank is None and ranks > 1:
         raise TraceError(

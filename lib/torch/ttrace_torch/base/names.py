@@ -1,4 +1,4 @@
-"""Canonical names: what a module or parameter is called in the whole, unwrapped model."""
+"""Canonical names: the names of modules and parameters in the whole, unwrapped model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ttrace_torch.errors import TraceError
 
 ROOT = "(model)"
 
-# Path components that wrappers put in: DistributedDataParallel, torch.compile, FSDP, activation
+# Path components that wrappers insert: DistributedDataParallel, torch.compile, FSDP, activation
 # checkpointing.
 WRAPPERS = frozenset({"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 
@@ -25,13 +25,13 @@ def canonical(path: str) -> str:
 
 
 def value_name(name: str, index: int) -> str:
-    """Name by position of a module's `index`-th input or output tensor: that of version 1, and
-    what a plan and a disturbance know it by."""
+    """Name by position of a module's `index`-th input or output tensor, as in trace format version
+    1, in plans and in noise streams."""
     return name if index == 0 else f"{name}[{index}]"
 
 
 def is_name(name: str) -> bool:
-    """Whether the trace format allows it."""
+    """Whether the trace format allows the name."""
     return (
         1 <= len(name.encode()) <= 512
         and name not in (".", "..")
@@ -40,7 +40,7 @@ def is_name(name: str) -> bool:
 
 
 def check_name(name: str, what: str) -> str:
-    """`name` itself. Throws where the trace format does not allow it."""
+    """Returns `name`. Throws TraceError if the trace format does not allow it."""
     if not is_name(name):
         raise TraceError(
             f"{what} {name!r} cannot be recorded: a name has 1 to 512 bytes and neither '/' nor "
@@ -55,27 +55,28 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def nearest(pattern: str, names: Iterable[str]) -> str:
-    """A clause for error messages: the names most like `pattern`."""
+    """A clause for error messages: the names most similar to `pattern`."""
     known = list(names)
     close = difflib.get_close_matches(pattern, known, n=3, cutoff=0.0)
     return "nearest: " + ", ".join(close) if close else "there are none"
 
 
 class Naming:
-    """What makes canonical names out of a model's own; a framework knows more than this one."""
+    """Maps a model's own names to canonical names. Frameworks override it."""
 
     def place(self, part: nn.Module) -> tuple[int, ...]:
-        """What tells a part from the others: a pipeline stage's number. Nothing for a model."""
+        """The arguments that tell `part` from the other parts: a pipeline stage's number; empty for
+        a model."""
         return ()
 
     def parts(self, model: Any) -> list[nn.Module]:
-        """The modules that make up what this rank holds of the model."""
+        """The modules that make up this rank's share of the model."""
         return [model]
 
     def of_modules(self, part: nn.Module) -> dict[str, str | None]:
         """Path in `part` -> canonical name, for each of its modules, outermost first.
 
-        None is a module that is not recorded, since it is no module of the whole model.
+        None marks a module that is not recorded because the whole model has no such module.
         """
         return {path: canonical(path) or ROOT for path, _ in part.named_modules()}
 
@@ -85,7 +86,7 @@ class Naming:
 
 
 class _Renamed(Naming):
-    """Another naming's names, renamed by the user."""
+    """The names of another naming, renamed by the user."""
 
     def __init__(self, naming: Naming, rename: Callable[..., str]) -> None:
         self._naming = naming
@@ -111,7 +112,8 @@ class _Renamed(Naming):
 
 
 def renamed(naming: Naming, rename: Callable[..., str] | None) -> Naming:
-    """`naming` with each name but the root's given to `rename`, and the number of its stage."""
+    """`naming` with every name but the root's mapped by `rename`, which also gets the stage's
+    number."""
     return naming if rename is None else _Renamed(naming, rename)
 
 
@@ -119,9 +121,10 @@ def renamed(naming: Naming, rename: Callable[..., str] | None) -> Naming:
 class ModelNames:
     """The names of one model.
 
-    model: the model, or the list of its parts that the naming knows.
-    modules: canonical name -> module, outermost first; a wrapper gives way to what it wraps.
-    parameters: canonical name -> parameter; a tied parameter stands once, under its first name.
+    model: the model, or the list of parts that the naming accepts.
+    modules: canonical name -> module, outermost first. A wrapper and the module it wraps have one
+        name, which maps to the wrapped module.
+    parameters: canonical name -> parameter. A tied parameter has one entry, under its first name.
     owners: canonical parameter name -> the (module name, local name) pairs that hold it.
     """
 
@@ -161,7 +164,7 @@ class ModelNames:
                 self.owners.setdefault(by_id[id(parameter)], []).append(owner)
 
     def check_unchanged(self) -> None:
-        """Throws where modules or parameters of the model have since been replaced."""
+        """Throws TraceError if modules or parameters of the model have been replaced since."""
         now = ModelNames.of(self.model, self.naming)
         for old, new in ((self.modules, now.modules), (self.parameters, now.parameters)):
             for name in {**old, **new}:

@@ -1,4 +1,4 @@
-"""A text that every run of a job has anew, and all its ranks alike."""
+"""Facts and services of this process: its rank, the run's id, exit callbacks, stderr."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from typing import Any, Callable
 
 from torch import distributed
 
+_PREFIX = "ttrace_torch/run_id"
+
+# Path -> number of tracers that this process has made for it.
+_made: dict[str, int] = {}
+
 
 def current_rank() -> int:
-    """torch.distributed's rank where it is initialised, else the variable RANK, else 0."""
+    """torch.distributed's rank if it is initialised, else the variable RANK, else 0."""
     if distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_rank())
     return int(os.environ.get("RANK", "0"))
 
 
-_PREFIX = "ttrace_torch/run_id"
-
-# Path -> how many tracers this process has made for it.
-_made: dict[str, int] = {}
-
-
 def run_id(path: str | Path) -> str:
-    """Draws an id for the run that is traced to `path`, or finds the one that another rank drew.
+    """Returns an id of the run traced to `path`: new for every run, equal on all its ranks.
 
-    Ranks share it through the store that torch.distributed met by, and wait for nobody. Where there
-    is none every rank draws its own; the manifest then has that of the lowest rank. A job that is
-    started again has another store.
+    The ranks share the id through the default store of torch.distributed, without waiting. Without
+    a store every rank draws its own, and the merged manifest has that of the lowest rank. A
+    restarted job has a new store.
     """
     drawn = uuid.uuid4().hex
     turn = _made[str(path)] = _made.get(str(path), 0) + 1
@@ -45,13 +44,13 @@ def run_id(path: str | Path) -> str:
         shared = store.compare_set(f"{_PREFIX}/{path}/{turn}", "", drawn)
         return bytes(shared).decode() or drawn
     except (AttributeError, RuntimeError, ValueError, TypeError):
-        # Not every store can compare; a run id is not worth a training job.
+        # Not every store has compare_set. A run id is not worth a training job.
         return drawn
 
 
 def call_at_exit(method: Callable[[], Any]) -> Callable[[], None]:
-    """Has a bound method called when the interpreter ends, if its object is still there and this
-    is not a forked process by then. Gives what takes that back."""
+    """Calls a bound method when the interpreter ends, if its object still exists and the process
+    has not forked since. Returns a function that cancels the call."""
     reference = weakref.WeakMethod(method)
     process = os.getpid()
 
@@ -65,6 +64,6 @@ def call_at_exit(method: Callable[[], Any]) -> Callable[[], None]:
 
 
 def say(text: str) -> None:
-    """One line on stderr. A closed stderr is no reason to stop either."""
+    """Prints one line on stderr. A closed stderr is ignored."""
     with suppress(OSError, ValueError, AttributeError):
         print(f"ttrace: {text}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The tensors inside what a module takes and returns, in order."""
+"""The tensors inside the nested values that a module takes and returns, in order."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
-    """Every tensor of nested tuples, lists, mappings and dataclasses, depth first.
+    """All tensors of nested tuples, lists, mappings and dataclasses, depth first.
 
-    Mappings go by insertion order, dataclasses by field order. Other objects are not looked into.
+    Mappings are visited in insertion order, dataclasses in field order. Other objects are leaves.
     """
     return [tensor for _, tensor in paths_in(value)]
 
 
 def paths_in(value: Any) -> list[tuple[list[str], torch.Tensor]]:
-    """The same tensors, each with its path: keys, fields, and numbers in tuples and lists."""
+    """The same tensors, each with its path: keys, fields, and positions in tuples and lists."""
     if isinstance(value, torch.Tensor):
         return [([], value)]
     return [
@@ -30,9 +30,10 @@ def paths_in(value: Any) -> list[tuple[list[str], torch.Tensor]]:
 
 
 def _children(value: Any) -> list[tuple[str, Any]]:
-    # A mapping before a dataclass: transformers' ModelOutput is both, and holds only what is set.
+    # Mappings first: transformers' ModelOutput is also a dataclass, but its mapping has only the
+    # fields that are set.
     if isinstance(value, Mapping):
-        # What an object is called may differ from run to run; its turn does not.
+        # The text of an object used as a key may differ between runs; its position does not.
         return [
             (str(key) if isinstance(key, (str, int, float)) else str(turn), child)
             for turn, (key, child) in enumerate(value.items())
@@ -46,7 +47,8 @@ def _children(value: Any) -> list[tuple[str, Any]]:
 
 
 def replace_tensor(value: Any, index: int, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """`value` with its `index`-th tensor changed; containers on the way are copied."""
+    """`value` with its `index`-th tensor replaced by `change(tensor)`. Containers on the path are
+    copied."""
     replaced, _ = _replace(value, index, change)
     return replaced
 

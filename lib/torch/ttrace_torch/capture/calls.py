@@ -1,15 +1,15 @@
-"""Which micro-batch and which call a run of a module belongs to.
+"""Assigns each run of a module to a micro-batch and a call number.
 
 A module's n-th run in a micro-batch is call n. A run inside a backward is recomputation, not a new
 call:
 
-- `use_reentrant=False`: the first pass has a graph and its hooks give the gradients; the
-  recomputed tensors only supply values, so such a run belongs to nothing.
+- `use_reentrant=False`: the first pass has a graph, and its hooks receive the gradients. The
+  recomputed tensors only supply values, so the run is not recorded.
 - `use_reentrant=True` (and frameworks' own checkpoint functions of that shape): the first pass has
-  no graph, the recomputation has one, and only its tensors get gradients. It has to be matched with
-  the run it repeats. Both happen inside the same autograd function, whose context object both can
-  see: the first pass leaves its runs there, the recomputation takes them in the same order. This
-  stays right when several micro-batches are under way and when segments are recomputed in reverse.
+  no graph. The recomputation has one, and only its tensors get gradients, so it must be matched
+  with the run it repeats. Both run inside the same autograd function and see its context object:
+  the first pass leaves its runs there, and the recomputation takes them in the same order. This
+  stays correct with several micro-batches under way and with segments recomputed in reverse.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch.autograd.function import FunctionCtx
 
 from ttrace_torch.base.microbatch import Batch
 
-# Attribute of an autograd function's context: module name -> what its first pass ran.
+# Attribute of an autograd function's context: module name -> runs of its first pass.
 _RUNS = "_ttrace_runs"
 
 
@@ -32,7 +32,7 @@ _RUNS = "_ttrace_runs"
 class Run:
     """One run of one module.
 
-    step: identity of the traced step, so that a late gradient is not taken for a later step's.
+    step: identity of the traced step, so that a late gradient is not assigned to a later step.
     recomputed: whether this is the second pass, the one with a graph.
     in_function: whether it ran without a graph inside an autograd function, as a first pass does.
     """
@@ -51,16 +51,16 @@ def in_backward() -> bool:
 
 
 class CallCounter:
-    """IntRanges the runs of one traced step."""
+    """Numbers the runs of one traced step."""
 
     def __init__(self) -> None:
         self.microbatch: Batch = 0
-        # What runs meanwhile belongs to nothing.
+        # While True, runs are not recorded.
         self.paused = False
         self._counts: dict[tuple[Batch, str], int] = {}
 
     def begin(self, name: str) -> Run | None:
-        """The run of module `name` that begins now; None where it belongs to nothing."""
+        """The run of module `name` that begins; None if it is not recorded."""
         if self.paused:
             return None
         if in_backward():
@@ -75,7 +75,7 @@ class CallCounter:
         return run
 
     def count(self, microbatch: Batch, name: str) -> int:
-        """How often module `name` has run in that micro-batch."""
+        """Number of runs of module `name` in that micro-batch."""
         return self._counts.get((microbatch, name), 0)
 
     def _repeated(self, name: str) -> Run | None:
@@ -97,7 +97,7 @@ class CallCounter:
 
 
 def _functions_on_stack() -> Iterator[tuple[Any, bool]]:
-    """Contexts of the autograd functions being run, innermost first, and whether backward."""
+    """(context, whether it is the backward) of the running autograd functions, innermost first."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code

@@ -1,13 +1,13 @@
-"""Who feeds whom: the manifest's `modules`, read off the autograd graph of one micro-batch.
+"""Data flow: the manifest's `modules`, read off the autograd graph of one micro-batch.
 
-Every module output that was seen is known by its autograd node (`grad_fn`, output number) and by
-its storage. From a module's inputs the graph is walked back until known outputs are met: those are
-its `inputs`. The same walk from a container's outputs, before they become known themselves, gives
-its `computed_from`. A tensor without a graph is looked up by its storage alone.
+Every module output is known by its autograd node (`grad_fn`, output number) and by its storage. A
+walk back over the graph from a module's inputs, up to known outputs, finds its `inputs`. The same
+walk from a container's outputs, before these become known, finds its `computed_from`. A tensor
+without a graph is looked up by its storage.
 
-The order of events is kept in a clock. A checkpointed segment is seen twice: its first pass has no
-graph, so the recomputation tells its flow; what it finds by storage must then have been there when
-the first pass ran, since the same storage may have been passed on since.
+A clock keeps the order of events. A checkpointed segment runs twice. Its first pass has no graph,
+so the recomputation supplies its flow; a lookup by storage then considers only tensors that existed
+at the first pass, since the storage may have been reused.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ttrace_torch.capture.values import Value
 from ttrace_torch.capture.views import own_base
 from ttrace_torch.layout.dtensor import storage_of
 
-# Values, each with the clock of its first sighting, so that they can be listed in that order.
+# Value name -> clock when it was first seen, which gives the order of the list.
 _Sources = dict[str, int]
-# Operations met on the way to them, in that order.
+# Operations on the way to the sources, in order of discovery.
 _Via = dict[str, None]
 
 
@@ -44,7 +44,7 @@ class _Site(NamedTuple):
 
 @dataclass
 class _Seen:
-    """What is known of one module; the sources per call, of which a recomputation knows more."""
+    """The facts about one module; sources by call, since a recomputation adds to them."""
 
     module: nn.Module
     called_at: str | None
@@ -57,7 +57,7 @@ class _Seen:
 
 
 class DataFlow:
-    """Collects the data flow of the micro-batch whose runs it is shown."""
+    """Collects the data flow of one micro-batch."""
 
     def __init__(self) -> None:
         self._clock = 0
@@ -72,7 +72,7 @@ class DataFlow:
         self._loss: tuple[str, _Sources, _Via] | None = None
 
     def enter(self, name: str, module: nn.Module, run: Run, inputs: Sequence[torch.Tensor]) -> None:
-        """Module `name` is about to run on `inputs`."""
+        """Notes that module `name` is about to run on `inputs`."""
         self._tick()
         if name not in self._seen:
             self._seen[name] = _Seen(module, call_site())
@@ -88,15 +88,15 @@ class DataFlow:
         inputs: Sequence[torch.Tensor],
         outputs: Sequence[Value],
     ) -> None:
-        """Module `name` has returned `outputs`, which others know from now on."""
+        """Notes that module `name` has returned `outputs`, which are known from now on."""
         self._tick()
         seen = self._seen.get(name)
         if seen is None:
             return
         if not run.recomputed:
-            # Something else was entered since: a module inside this one.
+            # Another module was entered since, so this one contains it.
             seen.container |= self._last_entered > self._entered[name, run.call]
-        # Another call may have had other optional ones.
+        # Another call may have had other optional outputs.
         seen.outputs.extend(v.name for v in outputs if v.name not in seen.outputs)
         until = self._first_time(self._left, name, run)
         found, via = self._sources([value.tensor for value in outputs], until)
@@ -108,7 +108,7 @@ class DataFlow:
                 self._nodes[base.grad_fn, base.output_nr] = value
 
     def loss(self, name: str, tensor: torch.Tensor) -> None:
-        """The loss, wherever it was computed."""
+        """Notes the sources of the loss, wherever it was computed."""
         self._tick()
         if self._loss is None:
             self._loss = (name, *self._sources([tensor], self._clock))
@@ -142,15 +142,15 @@ class DataFlow:
         return found
 
     def release(self) -> None:
-        """Lets go of the graph; what was found stays."""
+        """Drops the references into the graph; the collected flow stays."""
         self._nodes.clear()
         self._storages.clear()
         self._unsettled.clear()
 
     def _tick(self) -> None:
         self._clock += 1
-        # The first pass of a checkpointed segment returns tensors that get their node only when
-        # the segment as a whole returns, that is, when gradients are on again.
+        # The outputs of a checkpointed segment's first pass get their node when the whole segment
+        # returns, that is, once gradients are enabled again.
         waiting = []
         for tensor, value in self._unsettled:
             if tensor.grad_fn is not None:
@@ -209,8 +209,8 @@ class DataFlow:
             found[site.value] = self._values[site.value]
 
     def _parameters_used(self, names: ModelNames) -> dict[str, list[str]]:
-        """Module -> parameters. What belongs to a module that is never called itself, such as a
-        ParameterList, is used by the nearest module around it that is."""
+        """Module -> parameters. The parameters of a module that is never called itself, such as a
+        ParameterList, belong to the nearest called module around it."""
         used: dict[str, list[str]] = {}
         for parameter, owners in names.owners.items():
             for owner, _ in owners:
@@ -237,7 +237,7 @@ def _in_order(*calls: _Sources) -> list[str]:
 def _storage(tensor: torch.Tensor) -> tuple[StorageWeakRef, int, int] | None:
     tensor = storage_of(tensor)
     try:
-        # The reference keeps the address from being given to another storage.
+        # The reference keeps the address from being reused by another storage.
         reference = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         return reference, int(tensor.storage_offset()), tensor.numel()
     except (NotImplementedError, RuntimeError):

@@ -1,7 +1,11 @@
 """Gradients: tensor hooks on module outputs and on parameters, for one step.
 
-Never full backward hooks: those wrap a module's inputs and outputs and change how in-place
+Full backward hooks are not used: they wrap a module's inputs and outputs, and change how in-place
 operations behave.
+
+FSDP2's `fully_shard` puts an unsharded parameter into the module for the forward. Autograd knows
+that tensor, and the hooks of the sharded parameter never fire. The same tensor object is used every
+time.
 """
 
 from __future__ import annotations
@@ -15,7 +19,8 @@ from torch import nn
 from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
 from ttrace_torch.base.names import ROOT, ModelNames
 from ttrace_torch.capture.calls import CallCounter
-from ttrace_torch.capture.recorder import Key, Recorder
+from ttrace_torch.capture.recorder import Recorder
+from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.views import ViewOf
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.dtensor import is_dtensor
@@ -25,11 +30,11 @@ Hook = Callable[[torch.Tensor], None]
 
 
 def follow_unsharded_params(names: ModelNames, hooks: Mapping[str, Hook]) -> list[Any]:
-    """Puts `hooks` (canonical parameter name -> hook) on what stands in for the parameters.
+    """Puts `hooks` (canonical parameter name -> hook) on the unsharded tensors of FSDP2 parameters.
 
-    Returns a handle with `remove()`, or none where no parameter is a DTensor. The stand-ins are
-    looked for whenever a module begins to run that holds the parameter, or a module inside it
-    does: a parent may use its child's weight.
+    Returns a list of one handle with `remove()`, or an empty list if no parameter is a DTensor. The
+    unsharded tensor is looked up whenever a module that holds the parameter, or a module around it,
+    begins to run: a parent may use its child's weight.
     """
     found = _UnshardedParams()
     for name, hook in hooks.items():
@@ -40,14 +45,16 @@ def follow_unsharded_params(names: ModelNames, hooks: Mapping[str, Hook]) -> lis
 
 
 class _UnshardedParams:
-    """The forward pre-hooks that look for stand-ins, and the hooks on those that they found."""
+    """Forward pre-hooks that look up unsharded parameters, and the hooks on those that they
+    found."""
 
     def __init__(self) -> None:
         self.handles: list[Any] = []
         self._known: set[int] = set()
 
     def watch(self, names: ModelNames, owner: str, local: str, name: str, hook: Hook) -> None:
-        """Looks for what stands in for parameter `name`, which `owner` calls `local`."""
+        """Looks up the unsharded tensor of parameter `name`, which is attribute `local` of
+        `owner`."""
         module, parameter = names.modules[owner], names.parameters[name]
 
         def look(*_: Any) -> None:
@@ -62,24 +69,25 @@ class _UnshardedParams:
             self.handles.append(above.register_forward_pre_hook(look))
 
     def remove(self) -> None:
-        """Takes all hooks off."""
+        """Removes all hooks."""
         for handle in self.handles:
             handle.remove()
 
 
 def _and_those_around(modules: Mapping[str, nn.Module], name: str) -> list[nn.Module]:
-    """The module called `name`, and those that contain it."""
+    """The module called `name`, and the modules that contain it."""
     parts = [] if name == ROOT else name.split(".")
     paths = [".".join(parts[:length]) or ROOT for length in range(len(parts) + 1)]
     return [modules[path] for path in paths if path in modules]
 
 
-# A gradient's key, what it is of several micro-batches, and the position of its value.
+# Key of a gradient, its `microbatches` in the manifest, and the position of its value.
 Described = tuple[Key, Optional[dict[str, Any]], Optional[int]]
 
 
 class GradientHooks:
-    """Tensor hooks of one step. Silent once removed, even where a tensor outlives the step."""
+    """Tensor hooks of one step. They do nothing once removed, even if a tensor outlives the
+    step."""
 
     def __init__(self, step: int, recorder: Recorder, calls: CallCounter) -> None:
         self._step = step
@@ -87,10 +95,10 @@ class GradientHooks:
         self._calls = calls
         self._active = True
         self._handles: list[Any] = []
-        # Parameter, turn -> micro-batch, where the parameter's n-th backward tells it better than
-        # the micro-batch at hand; None where it does not.
+        # Parameter name, number of its backward in the step -> micro-batch, from a framework that
+        # knows it better than the current micro-batch; returns None if it does not.
         self.backward_batch: Callable[[str, int], Batch | None] | None = None
-        # Whether the backward under way passes outputs a second time.
+        # Whether the current backward passes outputs a second time.
         self.repeats_outputs: Callable[[], bool] | None = None
 
     def follow(
@@ -103,13 +111,13 @@ class GradientHooks:
         shown: Callable[[torch.Tensor], torch.Tensor] | None = None,
         position: int | None = None,
     ) -> None:
-        """Records the gradient of a module's output when it is known, under `key`.
+        """Records the gradient of a module's output under `key`, once it is computed.
 
-        Where several backwards pass the same tensor, their gradients add up.
-        base: what the output is a view of; tells the gradient should the view be overwritten.
-        microbatches: what the gradient is of theirs, for an output of several micro-batches.
-        shown: makes what is recorded of the gradient.
-        position: the output's number, where its name does not tell it.
+        Gradients of several backwards through the same tensor add up.
+        base: tensor that the output is a view of; its gradient is used if the view is overwritten.
+        microbatches: the manifest's `microbatches`, for an output of several.
+        shown: maps the gradient to the tensor to record.
+        position: the output's position, if its name does not give it.
         """
         if not tensor.requires_grad or not self._recorder.wants(key.kind):
             return
@@ -118,14 +126,14 @@ class GradientHooks:
             record = self._hook_with_base(record, ViewOf(tensor, base), base)
         handle = tensor.register_hook(record)  # type: ignore[no-untyped-call]
         if tensor.is_leaf:
-            # Other tensors die with the graph, a leaf and its hooks do not.
+            # Other tensors die with the graph; a leaf and its hooks do not.
             self._handles.append(handle)
 
     def follow_parameters(self, names: ModelNames, selected: set[str], layout: Assignment) -> None:
-        """Records every parameter's raw gradient, as each micro-batch's backward leaves it.
+        """Records every parameter's raw gradient as each micro-batch's backward leaves it.
 
-        A parameter sharded by FSDP has none itself: the whole one that stands in for it while its
-        module runs has, on each rank that of its own micro-batch.
+        A parameter sharded by FSDP2 gets none. Its unsharded tensor does, on each rank for that
+        rank's own micro-batch.
         """
         if not self._recorder.wants("param_grad"):
             return
@@ -139,14 +147,15 @@ class GradientHooks:
         self._handles.extend(follow_unsharded_params(names, hooks))
 
     def remove(self) -> None:
-        """Takes the hooks off and stops listening."""
+        """Removes the hooks."""
         self._active = False
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     def _hook_with_base(self, record: Hook, place: ViewOf, base: torch.Tensor) -> Hook:
-        """The view's hook. The base's, which fires after it, stands in where it did not fire."""
+        """The view's hook. The base's hook fires after it, and records if the view's did not
+        fire."""
         told = False
 
         def from_view(gradient: torch.Tensor) -> None:

@@ -1,8 +1,8 @@
-"""The hooks of one traced step: they look, record, and get out of the way.
+"""Forward hooks of one traced step.
 
-They are put on when a step begins and taken off when it ends. So a step that is not traced costs
-nothing, and in a traced one they stand before all other forward hooks and after all other forward
-pre-hooks: next to the module itself, where tensor-parallel modules still show DTensors.
+They are added when the step begins and removed when it ends, so a step that is not traced costs
+nothing. They run before all other forward hooks and after all other forward pre-hooks, next to the
+module itself, where tensor-parallel modules still have DTensors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import nn
 from ttrace_torch.base import pytree
 from ttrace_torch.base.microbatch import Batch, BatchRules, MicroBatches, number_of, pick_rule
 from ttrace_torch.capture.calls import Run, in_backward
-from ttrace_torch.capture.recorder import Key
+from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
 from ttrace_torch.capture.values import ArgumentNames, Value, result_values
 from ttrace_torch.capture.views import own_base
@@ -27,7 +27,7 @@ from ttrace_torch.rewrite.rewriter import Rewriter, Turn
 
 
 class ForwardHooks:
-    """Forward hooks on the modules of a model for one step."""
+    """Forward hooks on the modules of a model, for one step."""
 
     def __init__(self, step: Step, perturber: Perturber | None, rewriter: Rewriter | None) -> None:
         self._step = step.number
@@ -44,7 +44,7 @@ class ForwardHooks:
     def attach(
         self, modules: dict[str, nn.Module], recorded: set[str], assignment: Assignment
     ) -> None:
-        """Puts hooks on the recorded modules, and on those to disturb or to rewrite."""
+        """Adds hooks to the modules that are recorded, perturbed or rewritten."""
         for name, module in modules.items():
             rewritten = self._rewriter is not None and self._rewriter.takes(name)
             if name in recorded or rewritten or self._perturber is not None:
@@ -57,13 +57,14 @@ class ForwardHooks:
                 )
 
     def remove(self) -> None:
-        """Takes the hooks off."""
+        """Removes the hooks."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     def before(self, hook: _ModuleHook, module: nn.Module, given: Any) -> Any:
-        """Module `hook.name` is about to run on `given`, (args, kwargs); what it gets instead."""
+        """Handles module `hook.name` before it runs on `given`, (args, kwargs). Returns its new
+        arguments, or None to keep them."""
         run = self._calls.begin(hook.name)
         rewritten = self._rewrite(hook, run, given)
         if run is None:
@@ -87,7 +88,8 @@ class ForwardHooks:
         return rewritten
 
     def after(self, hook: _ModuleHook, inputs: list[torch.Tensor], output: Any) -> Any:
-        """Module `hook.name` has returned `output`; what it returns instead, or None."""
+        """Handles the `output` of module `hook.name`. Returns its new output, or None to keep
+        it."""
         waiting = self._running.get(hook.name)
         run = waiting.pop() if waiting else None
         disturbed = self._perturb(hook, run, output)
@@ -138,7 +140,7 @@ class ForwardHooks:
         index: int,
         gradient: bool = False,
     ) -> tuple[bool, dict[str, Any] | None]:
-        """Whether the tensor can be described, and `microbatches` where it is of several."""
+        """Whether the tensor can be described, and its `microbatches` if it is of several."""
         batch = run.microbatch
         if not isinstance(batch, MicroBatches) or not self._recorder.wants(key.kind):
             return True, None
@@ -153,9 +155,9 @@ class ForwardHooks:
         return run.microbatch == self._flow_microbatch
 
     def _perturb(self, hook: _ModuleHook, run: Run | None, output: Any) -> Any:
-        """The output with what is to be disturbed disturbed, None where it is left alone.
+        """The perturbed output; None if it is not perturbed.
 
-        A recomputation has to see what the first pass saw, so it is disturbed again.
+        A recomputation must see the values of the first pass, so it is perturbed again.
         """
         perturber, name = self._perturber, hook.name
         if perturber is None or not perturber.takes(name, 0 if run is None else run.call):
@@ -168,7 +170,7 @@ class ForwardHooks:
         return perturber.applied_to(output, self._step, *turn, name, hook.layout)
 
     def _rewrite(self, hook: _ModuleHook, run: Run | None, given: Any) -> Any:
-        """(args, kwargs) with what is to be overwritten overwritten, None where all is left."""
+        """(args, kwargs) with overwritten tensors; None if nothing is overwritten."""
         if self._rewriter is None or not self._rewriter.takes(hook.name):
             return None
         turn = self._turn(run, hook.name, "rewrite", "rewritten runs")
@@ -177,7 +179,7 @@ class ForwardHooks:
         return self._rewriter.inputs(hook.name, given, turn, run is None, hook.layout)
 
     def _turn(self, run: Run | None, name: str, action: str, runs: str) -> Turn | None:
-        """The micro-batch and call of a run; of a recomputation that belongs to nothing, too."""
+        """The micro-batch and call of a run, also of a recomputation that is not recorded."""
         if run is not None:
             return run.microbatch, run.call
         if not in_backward():

@@ -1,4 +1,4 @@
-"""For people and for replay: where a module was called, and which known operation it is."""
+"""Operations of modules and of autograd nodes, and the place of a call in the user's code."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch import nn
 
 from ttrace_torch.rewrite.overwrite import NODES
 
-# As many as a report can show; a loss computed by hand may have hundreds.
+# Limit of operations per list, as many as a report shows; a loss may have hundreds.
 MOST = 16
-# Where gradients of leaves are collected, and what a plan puts into the graph.
+# Nodes that are no operations of the job: gradient accumulation, and those of a plan.
 _NO_OPERATIONS = frozenset({"AccumulateGrad", *NODES})
 
 
 def add_operation(node: Any, operations: dict[str, None]) -> None:
-    """Adds the operation of an autograd node, if it is one, and is not there yet."""
+    """Adds the operation of an autograd node to `operations`, up to the limit."""
     name = str(node.name()).rpartition("::")[2]
     if len(operations) < MOST and name not in _NO_OPERATIONS:
         operations.setdefault(name)

@@ -1,120 +1,23 @@
-"""What is recorded in a step: one record per tensor key. The values go to a sink at once."""
+"""Collects one record per tensor key of a step, and passes the values on at once."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Callable, NamedTuple
+from typing import Any
 
 import torch
 
 from ttrace_torch.base import dtypes
 from ttrace_torch.base.dtypes import StepPrecision
+from ttrace_torch.capture.records import Key, Record, Sink, whole
 from ttrace_torch.capture.selection import WritingRanks
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.dtensor import local_tensor_of
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placements import Flat, Placement, Placements, to_json
+from ttrace_torch.layout.placements import Flat, Placement, Placements
 from ttrace_torch.layout.placing import Placed, place
 from ttrace_torch.layout.shapes import check_local_shape
-
-
-class Key(NamedTuple):
-    """A tensor key; `copy` is always 0, since a tied parameter is recorded once per rank.
-
-    microbatch: None for what belongs to the whole step or to several micro-batches.
-    """
-
-    step: int
-    microbatch: int | None
-    kind: str
-    name: str
-    call: int = 0
-
-    def __str__(self) -> str:
-        where = f"step {self.step}"
-        if self.microbatch is not None:
-            where += f", micro-batch {self.microbatch}"
-        if self.call:
-            where += f", call {self.call}"
-        return f"{self.name} · {self.kind} · {where}"
-
-
-@dataclass
-class Record:
-    """A recorded tensor: what the manifest says of it.
-
-    stored: type of the elements.
-    position: of a module's value, where its name does not tell it.
-    """
-
-    key: Key
-    stored: torch.dtype
-    shape: list[int]
-    placements: dict[str, Placement]
-    order: int
-    mesh: str = ""
-    microbatches: dict[str, Any] | None = None
-    scale: float = 1.0
-    members: dict[str, Any] = field(default_factory=dict)
-    position: int | None = None
-
-    def lies_as(self, other: Record) -> bool:
-        """Whether the two are the same part of tensors that may be added up."""
-        return (
-            self.shape == other.shape
-            and self.mesh == other.mesh
-            and self.placements == other.placements
-            and self.microbatches == other.microbatches
-        )
-
-    @property
-    def dtype(self) -> str:
-        """Name of the element type."""
-        return dtypes.DTYPES[self.stored].name
-
-    def dataset(self) -> str:
-        """Path of the dataset in the rank's file."""
-        key = self.key
-        path = f"step_{key.step:06d}"
-        if key.microbatch is not None:
-            path += f"/mb_{key.microbatch:04d}"
-        if key.call:
-            path += f"/call_{key.call:04d}"
-        return f"{path}/{key.kind}/{key.name}"
-
-    def entry(self, precision: StepPrecision) -> dict[str, Any]:
-        """The record's entry in the manifest; members that have their default are left out."""
-        key = self.key
-        entry: dict[str, Any] = {"name": key.name, "kind": key.kind, "step": key.step}
-        if key.microbatch is not None:
-            entry["microbatch"] = key.microbatch
-        if key.call:
-            entry["call"] = key.call
-        if self.microbatches is not None:
-            entry["microbatches"] = self.microbatches
-        entry["dtype"] = self.dtype
-        entry["shape"] = self.shape
-        if self.mesh:
-            entry["mesh"] = self.mesh
-        if self.placements:
-            entry["placements"] = to_json(self.placements)
-        if self.scale != 1.0 and self.stored.is_floating_point:
-            entry["scale"] = self.scale
-        computed_in = precision.computed_in(key.kind, key.name, self.dtype)
-        if computed_in is not None:
-            entry["computed_in"] = computed_in
-        entry.update(self.members)
-        entry["order"] = self.order
-        if self.position is not None:
-            entry["position"] = self.position
-        return entry
-
-
-# Takes a record, what is stored of its tensor, and whether that is to be added to what the same key
-# has already; copies the tensor before it returns.
-Sink = Callable[[Record, torch.Tensor, bool], None]
 
 
 class Recorder:
@@ -130,11 +33,10 @@ class Recorder:
         scales: Mapping[str, float] | None = None,
         writing: WritingRanks | None = None,
     ) -> None:
-        """`skipped` collects, over all steps, what has no dtype in the format.
-
-        sink: where the values go.
-        scales: kind -> what its tensors are to be multiplied by; the manifest says so.
-        writing: which ranks record, all by default.
+        """skipped: collects, over all steps, the tensors without a dtype in the format.
+        sink: receives the values.
+        scales: kind -> factor that its tensors must be multiplied by, for the manifest.
+        writing: the ranks that record, all by default.
         """
         self.precision = StepPrecision()
         self.records: dict[Key, Record] = {}
@@ -142,17 +44,17 @@ class Recorder:
         self._rank = rank
         self._sink = sink
         self._writing = writing or WritingRanks(None)
-        # Without its index, a tensor cut by rows cannot be read.
+        # A tensor placed by `Rows` cannot be read without its index.
         self._kinds = frozenset([*kinds, "index"] if self._writing.takes(rank) else [])
         self._skipped = skipped
         self._scales = dict(scales or {})
 
     def wants(self, kind: str) -> bool:
-        """Whether tensors of that kind are recorded at all."""
+        """Whether tensors of that kind are recorded."""
         return kind in self._kinds
 
     def next_call(self, key: Key) -> Key:
-        """`key` with the first call number that is free."""
+        """`key` with the first free call number."""
         while key in self.records:
             key = key._replace(call=key.call + 1)
         return key
@@ -166,12 +68,12 @@ class Recorder:
         microbatches: dict[str, Any] | None = None,
         position: int | None = None,
     ) -> None:
-        """Has `tensor`, of any device and layout, stored under `key`.
+        """Stores `tensor`, of any device and memory layout, under `key`.
 
-        accumulate: a second tensor under the same key is added to the first, as autograd would.
-        microbatches: what a tensor of several micro-batches is of theirs, as the manifest says it.
-        position: of a module's value its number, where its name does not tell it.
-        Throws TraceError where the placements do not fit the tensor or the key is taken.
+        accumulate: adds a second tensor under the same key to the first, as autograd would.
+        microbatches: the manifest's `microbatches`, for a tensor of several.
+        position: position of a module's value, if its name does not give it.
+        Throws TraceError if the placements do not fit the tensor or the key is taken.
         """
         if key.kind not in self._kinds:
             return
@@ -214,7 +116,7 @@ class Recorder:
         self._sink(earlier, stored.value, earlier is not record)
 
     def _holds(self, placed: Placed) -> bool:
-        """Whether this rank holds a part at all."""
+        """Whether this rank holds the tensor."""
         if not placed.grid.holds(self._rank):
             return False
         coordinate = placed.grid.coordinate(self._rank)
@@ -223,7 +125,7 @@ class Recorder:
         )
 
     def leave_out(self, kind: str, name: str, tensor: torch.Tensor) -> None:
-        """Notes that a tensor is not recorded, since nothing tells how it lies."""
+        """Notes that a tensor is not recorded because its placement is unknown."""
         self._skipped.add(f"{kind} {name} {str(tensor.dtype).split('.')[-1]}")
 
     def _skip(self, key: Key, tensor: torch.Tensor) -> None:
@@ -240,25 +142,8 @@ class Recorder:
 def _flat_part(
     value: torch.Tensor, placements: Mapping[str, Placement], coordinate: Mapping[str, int]
 ) -> torch.Tensor:
-    """The local tensor in one dimension, where a placement is flat: the range or what it is of."""
+    """The local tensor in one dimension if a placement is flat."""
     for axis, placement in placements.items():
         if isinstance(placement, Flat):
             return placement.local_values(value, coordinate[axis])
     return value
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What the rank's file gets for its part of a tensor.
-
-    value: the tensor whose elements are written.
-    members: what the manifest's entry says of it beyond the defaults; equal on all ranks.
-    """
-
-    value: torch.Tensor
-    members: dict[str, Any] = field(default_factory=dict)
-
-
-def whole(part: torch.Tensor) -> Stored:
-    """All elements of the rank's part, in their own type. Nothing else is chosen so far."""
-    return Stored(part)

@@ -1,8 +1,4 @@
-"""Which ranks write what they hold; the others leave a file without tensors.
-
-So the manifest says of every tensor where it was recorded, and no rank is missing in the run. What
-a selection may not do is cut through a tensor.
-"""
+"""What is recorded: kinds of tensor, modules, steps and ranks."""
 
 from __future__ import annotations
 
@@ -35,9 +31,9 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Selection:
-    """What is recorded: kinds, and the canonical names of modules and parameters.
+    """The kinds to record, and the canonical names of the modules and parameters.
 
-    patterns: the globs that the modules were chosen by; None where all are recorded.
+    patterns: the globs that chose the modules; None if all modules are recorded.
     """
 
     kinds: tuple[str, ...]
@@ -47,7 +43,7 @@ class Selection:
 
     def facts(self) -> dict[str, Any]:
         """The manifest's `run.recorded` without the steps."""
-        # Without its index, a tensor cut by rows cannot be read.
+        # A tensor placed by `Rows` cannot be read without its index.
         kinds = [kind for kind in KINDS if kind in self.kinds or (kind == "index" and self.kinds)]
         facts: dict[str, Any] = {"kinds": kinds}
         if self.patterns is not None:
@@ -56,26 +52,26 @@ class Selection:
 
 
 class Steps:
-    """The steps that are recorded."""
+    """All steps."""
 
     def takes(self, number: int) -> bool:
-        """Whether step `number`, which begins, is recorded. All are here."""
+        """Whether step `number`, which begins, is recorded."""
         return True
 
 
 class TheseSteps(Steps):
-    """Steps that were named."""
+    """The steps that the user named."""
 
     def __init__(self, numbers: Container[int]) -> None:
         self._numbers = numbers
 
     def takes(self, number: int) -> bool:
-        """Whether it was named."""
+        """Whether the user named step `number`."""
         return number in self._numbers
 
 
 class FirstStep(Steps):
-    """The first step met alone: a variable that was forgotten must not fill a disk."""
+    """Only the first step: a forgotten environment variable must not fill a disk."""
 
     def __init__(self, out: str) -> None:
         self._out = out
@@ -83,7 +79,7 @@ class FirstStep(Steps):
         self.announces = True
 
     def takes(self, number: int) -> bool:
-        """Whether it is the first; says so once."""
+        """Whether step `number` is the first one. Announces it once."""
         if self._first is None:
             self._first = number
             if self.announces:
@@ -95,13 +91,16 @@ class FirstStep(Steps):
 
 
 class WritingRanks:
-    """The ranks that record."""
+    """The ranks that record. The others write files without tensors.
+
+    So the manifest lists every rank, and says of every tensor where it was recorded.
+    """
 
     def __init__(self, ranks: Iterable[int] | None, meshes: Iterable[Mesh] = ()) -> None:
-        """ranks: None for all of them.
+        """ranks: None for all ranks.
 
-        Throws TraceError where a rank is in none of the meshes, or the ranks are no block of
-        coordinates of one, which no manifest could describe.
+        Throws TraceError for a rank that is in none of the meshes, and for ranks that are no
+        product of coordinates of one, which no manifest could describe.
         """
         self._ranks = None if ranks is None else frozenset(ranks)
         if self._ranks is None:
@@ -119,8 +118,8 @@ class WritingRanks:
         return self._ranks is None or rank in self._ranks
 
     def check(self, placed: Placed, coordinate: Mapping[str, int], what: str) -> None:
-        """Throws TraceError where ranks with other parts of the tensor at `coordinate` do not
-        record them: its shards would lack elements and its sum terms."""
+        """Throws TraceError if other shards or terms of the tensor are on ranks that do not
+        record."""
         if self._ranks is None:
             return
         for axis, placement in placed.placements.items():

@@ -1,4 +1,4 @@
-"""What belongs to one traced step, and what is recorded of every step."""
+"""The state of one traced step, and the recording of values that the user gives."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
 from ttrace_torch.capture.calls import CallCounter
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.gradients import GradientHooks
-from ttrace_torch.capture.recorder import Key, Recorder
+from ttrace_torch.capture.recorder import Recorder
+from ttrace_torch.capture.records import Key
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.placements import Placements
 
+Number = Union[torch.Tensor, float, int, bool]
+
 
 class Step:
-    """What belongs to one traced step and ends with it."""
+    """The state of one traced step."""
 
     def __init__(self, number: int, recorder: Recorder, flow: DataFlow | None) -> None:
         self.number = number
@@ -32,9 +35,6 @@ class Step:
         self.optimizer: list[dict[str, Any]] = []
 
 
-Number = Union[torch.Tensor, float, int, bool]
-
-
 def record_value(
     step: Step,
     kind: str,
@@ -43,10 +43,10 @@ def record_value(
     placements: Placements | None,
     batch: Batch | None = None,
 ) -> None:
-    """Records `value` in `step`; a Python float as float64. A second one is a second call.
+    """Records `value` in `step`, a Python float as float64. The same name again is a further call.
 
-    batch: the micro-batch it belongs to, or several of which it is the mean. Throws TraceError for
-        integers of several, which have no mean.
+    batch: the micro-batch of the value, or several whose mean it is.
+    Throws TraceError for integers of several micro-batches, which have no mean.
     """
     if step.calls.paused:
         return

@@ -1,7 +1,7 @@
 """Names of a module's values by their path among the arguments or in the result.
 
-Defined in schemas/trace-v2.md. An optional argument that one run gives and another does not then
-shifts nothing. Where a name cannot be told, all values of that call are named by position.
+schemas/trace-v2.md defines them. An optional argument that only one of two runs gives does not
+shift the others. If one name is not valid, all values of that call are named by position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ESCAPED = frozenset("/%[]")
 class Value(NamedTuple):
     """A tensor among a module's arguments or in its result.
 
-    position: its number among the module's tensors, where its name does not tell it.
+    position: its number among the module's tensors, if its name does not give it.
     """
 
     name: str
@@ -49,7 +49,7 @@ class ArgumentNames:
                     self._first = parameter.name
 
     def values(self, module: str, given: tuple[Sequence[Any], Mapping[str, Any]]) -> list[Value]:
-        """The tensors of `given`, (args, kwargs), in order, named after `module`."""
+        """The tensors of `given`, (args, kwargs), in order, with names that begin with `module`."""
         args, kwargs = given
         if not self._known or (len(args) > len(self._positional) and self._rest is None):
             return _by_position(module, pytree.tensors_in(given))
@@ -59,7 +59,7 @@ class ArgumentNames:
                 start = self._argument(self._positional[number])
             else:
                 turn = number - len(self._positional)
-                # A function that takes `*args` alone has a first argument, too.
+                # A function that takes only `*args` has a first argument, too.
                 start = [] if number == 0 else [str(self._rest), str(turn)]
             found.extend(_under(start, argument, self._of_first(number)))
         for key, argument in kwargs.items():
@@ -71,14 +71,14 @@ class ArgumentNames:
         return [] if name == self._first else [name]
 
     def _of_first(self, number: int) -> str | None:
-        """What the path of a tensor inside the first argument begins with."""
+        """First component of the paths of tensors inside the first argument."""
         if number > 0:
             return None
         return self._positional[0] if self._positional else self._rest
 
 
 def result_values(module: str, result: Any) -> list[Value]:
-    """The tensors of what a module returned, in order."""
+    """The tensors that a module returned, in order, with names that begin with `module`."""
     found = pytree.paths_in(result)
     if isinstance(result, (tuple, list)):
         found = [([] if path == ["0"] else path, tensor) for path, tensor in found]
@@ -86,7 +86,7 @@ def result_values(module: str, result: Any) -> list[Value]:
 
 
 def escaped(key: str) -> str:
-    """`key` with the characters that a bracket of a name may not hold as %XX, byte by byte."""
+    """`key` with the characters that brackets may not hold as %XX, byte by byte."""
 
     def one(character: str) -> str:
         code = ord(character)
@@ -99,7 +99,8 @@ def escaped(key: str) -> str:
 
 
 def _under(start: list[str], value: Any, first: str | None) -> list[tuple[list[str], torch.Tensor]]:
-    """The tensors of an argument; the first one stands for the module only if it is a tensor."""
+    """The tensors of an argument. Only an argument that is itself a tensor has the module's
+    name."""
     if not start and first is not None and not isinstance(value, torch.Tensor):
         start = [first]
     return [(start + path, tensor) for path, tensor in pytree.paths_in(value)]
@@ -122,9 +123,9 @@ def _by_position(module: str, tensors: Iterable[torch.Tensor]) -> list[Value]:
 
 
 def _parameters(module: nn.Module) -> list[inspect.Parameter] | None:
-    """Those of the module's forward function without `self`; None where nothing tells them.
+    """Parameters of the module's forward function without `self`; None if there is no signature.
 
-    Wrappers put functions into a module that take anything; its class knows better then.
+    Wrappers replace `forward` by a function that takes anything; the class then has the signature.
     """
     found = _signature(module.forward)
     if found is None or (found and found[0].kind is inspect.Parameter.VAR_POSITIONAL):

@@ -1,9 +1,9 @@
-"""Outputs that are views: where their gradient goes when they are overwritten in place.
+"""Module outputs that are views, and their gradients once they are overwritten in place.
 
-Writing into a view puts the writing into the history of its base, and the view's own node drops out
-of the graph: a hook on it never fires, and a walk back never meets it. A linear layer's output can
-be such a view (of the matrix product underneath), and an activation in place is a common successor.
-So what is known of the view has to be known of its base as well.
+A write into a view goes into the history of its base, and the view's own node leaves the graph: a
+hook on it never fires, and a walk over the graph never meets it. A linear layer's output can be
+such a view (of the matrix product), and an in-place activation often follows. So hooks and data
+flow use the base as well.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ttrace_torch.layout.dtensor import is_dtensor, storage_of
 
 
 def own_base(tensor: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor | None:
-    """The base that a module's output shows all of, None where there is none to consider.
+    """The base whose elements a module's output shows all; None if there is none.
 
-    A base that belongs to one of the module's inputs is not the module's: others may use it.
+    A base that belongs to one of the module's inputs does not count: other tensors may share it.
     """
     if is_dtensor(tensor) or not tensor._is_view():
         return None
@@ -31,7 +31,7 @@ def own_base(tensor: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tens
 
 
 class ViewOf:
-    """A view's place in its contiguous base, without holding on to either."""
+    """A view's place in its contiguous base, without references to either."""
 
     def __init__(self, view: torch.Tensor, base: torch.Tensor) -> None:
         self._size = tuple(view.size())
@@ -39,7 +39,7 @@ class ViewOf:
         self._offset = int(view.storage_offset()) - int(base.storage_offset())
 
     def of(self, gradient: torch.Tensor) -> torch.Tensor:
-        """The view of the base's gradient that corresponds to the view of the base."""
+        """The view of the base's `gradient` that corresponds to the view of the base."""
         return gradient.contiguous().as_strided(self._size, self._stride, self._offset)
 
 

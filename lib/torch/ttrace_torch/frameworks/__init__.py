@@ -1,6 +1,6 @@
-"""What training frameworks know of their models, each behind the interface `Framework`.
+"""Adapters of training frameworks, each behind the interface `Framework`.
 
-No framework is imported here; one that the job uses has been imported by then.
+No framework is imported here. A framework that the job uses has been imported already.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _NAMES = ("auto", "deepspeed", "megatron", "pytorch", "none")
 
 
 def framework_of(model: Any, name: str) -> Framework:
-    """The adapter called `name`, or with "auto" the one that the model's classes ask for.
+    """The adapter called `name`; with "auto", the adapter of the model's classes.
 
-    Throws TraceError for an unknown name, and for a model that is not of the framework named.
+    Throws TraceError for an unknown name, and for a model that is not of the named framework.
     """
     if name not in _NAMES:
         raise TraceError(f"framework={name!r} is none of {', '.join(_NAMES)}")
@@ -34,7 +34,7 @@ def framework_of(model: Any, name: str) -> Framework:
 
 
 def _name_of(model: Any) -> str:
-    """What made the model; of several the outermost."""
+    """The framework that made the model; the outermost of several."""
     if pipeline_of(model) is not None:
         return "pytorch"
     if DeepSpeed.made(model):

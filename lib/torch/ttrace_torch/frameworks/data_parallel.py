@@ -1,6 +1,6 @@
-"""Who shares out the data and averages gradients: DistributedDataParallel and FSDP2, as they say.
+"""Data parallelism of DistributedDataParallel and FSDP2: its ranks, and its divisor of gradients.
 
-What is read here of either is what its own reduction uses.
+All attributes read here are those that their own reductions use.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _AVERAGING_HOOKS = "torch.distributed.algorithms.ddp_comm_hooks."
 class Unit:
     """A module whose gradients are averaged.
 
-    label: what does it.
-    ranks: those that average; a hybrid's in the order of its mesh, shards fastest.
-    axes: the lines of ranks that they are made of, by the name of the axis.
-    divisor: what the sum over the ranks is divided by; None where that cannot be told.
-    device_mesh: FSDP's.
+    label: name of the wrapper.
+    ranks: the ranks that average; a hybrid's in the order of its mesh, shards fastest.
+    axes: (name, ranks of the line through this rank) for each axis.
+    divisor: divisor of the sum over the ranks; None if unknown.
+    device_mesh: device mesh of FSDP; None for DDP.
     """
 
     label: str
@@ -37,11 +37,11 @@ class Unit:
 
 @dataclass(frozen=True)
 class DataParallel:
-    """What all units of a model come to; without any, one rank has all the data.
+    """All units of a model together; without units, one rank has all the data.
 
-    labels: of the units, each once.
-    ranks: those that share out the data.
-    divisor: of the sum of their gradients; None where units differ, or one does not tell.
+    labels: distinct labels of the units.
+    ranks: the data-parallel ranks.
+    divisor: divisor of the sum of their gradients; None if units differ, or one is unknown.
     """
 
     labels: tuple[str, ...]
@@ -50,12 +50,12 @@ class DataParallel:
 
     @property
     def place(self) -> int:
-        """This rank's number among them."""
+        """This rank's number among the data-parallel ranks."""
         return self.ranks.index(distributed.get_rank()) if self.ranks else 0
 
     @property
     def count(self) -> int:
-        """How many they are."""
+        """Number of data-parallel ranks."""
         return max(1, len(self.ranks))
 
 
@@ -65,9 +65,9 @@ def units_of(parts: Sequence[nn.Module]) -> list[Unit]:
 
 
 def united(units: Iterable[Unit]) -> DataParallel:
-    """What the units have in common. Throws TraceError where they do not share out one batch.
+    """Merges the units of a model. Throws TraceError if they do not share out one batch.
 
-    Some may be averaged over fewer ranks than others, as experts are.
+    Some units may average over fewer ranks than others, as experts do.
     """
     known = list(units)
     widest = max(known, key=lambda unit: len(unit.ranks), default=None)
@@ -104,7 +104,7 @@ def _units(module: nn.Module) -> Iterator[Unit]:
 
 
 def _sharded(group: Any) -> Unit:
-    """The unit that a group of FSDP2's parameters is."""
+    """The unit of a group of FSDP2's parameters."""
     info = group.mesh_info
     if getattr(info, "is_spmd_mesh", False):
         raise TraceError(
@@ -131,7 +131,7 @@ def _sharded(group: Any) -> Unit:
 
 
 def _ddp_divisor(module: Any, count: int) -> float | None:
-    """The number of ranks, where the module's own reduction or one of torch's makes the mean."""
+    """The number of ranks if the reduction computes the mean; None for a hook of the job's own."""
     for hook, _ in getattr(module, "_comm_hooks", []):
         if not getattr(hook, "__module__", "").startswith(_AVERAGING_HOOKS):
             return None

@@ -1,7 +1,7 @@
-"""DeepSpeed: an engine of ZeRO stage 0 to 3 tells mesh, partitions, micro-batches and scales.
+"""DeepSpeed: an engine of ZeRO stage 0 to 3 describes mesh, partitions, micro-batches and scales.
 
-Nothing of DeepSpeed is imported, and none of its functions that gather is called: a rank reads what
-it holds itself, and works out from the tables of the partitions what the others hold.
+Nothing of DeepSpeed is imported, and none of its gathering functions is called. A rank reads its
+own partition, and computes those of the others from the tables of partitions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ENGINE = "deepspeed.runtime.engine"
 
 
 class DeepSpeed(Framework):
-    """What `deepspeed.initialize` returned first."""
+    """The engine that `deepspeed.initialize` returns first."""
 
     def __init__(self, model: Any) -> None:
         if not self.made(model):
@@ -48,7 +48,7 @@ class DeepSpeed(Framework):
 
     @staticmethod
     def made(model: Any) -> bool:
-        """Whether `model` is a DeepSpeed engine, which it is only where DeepSpeed is imported."""
+        """Whether `model` is a DeepSpeed engine."""
         engine = getattr(sys.modules.get(_ENGINE), "DeepSpeedEngine", None)
         return engine is not None and isinstance(model, engine)
 
@@ -69,10 +69,10 @@ class DeepSpeed(Framework):
         check_kinds(self._engine, selection)
 
     def scales(self) -> dict[str, float]:
-        """Factors that make a reduced mean of every gradient.
+        """Kind -> factor that makes a gradient the mean over all micro-batches.
 
-        Each micro-batch's loss is divided by their number on its rank, the reduction divides by the
-        number of ranks; what has not been reduced yet still lacks that.
+        Each micro-batch's loss is divided by the number of micro-batches of its rank; the reduction
+        divides by the number of ranks. Gradients before the reduction lack the second division.
         """
         engine = self._engine
         main = 1.0 / loss_scale(engine)
@@ -80,7 +80,7 @@ class DeepSpeed(Framework):
         return {"grad_output": raw, "param_grad": raw, "main_grad": main}
 
     def optimizer(self, given: Any) -> Any:
-        """The engine's own, which alone makes its steps."""
+        """The engine's own optimizer, which alone makes its steps."""
         own = getattr(self._engine, "optimizer", None)
         inner = getattr(self._engine, "basic_optimizer", None)
         if given is not None and given is not own and given is not inner:

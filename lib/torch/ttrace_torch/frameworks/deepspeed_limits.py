@@ -1,4 +1,4 @@
-"""What of DeepSpeed is refused, since a trace of it could not be told to be right."""
+"""Uses of DeepSpeed that are refused, because the trace could be wrong."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _REDUCE_THEMSELVES = frozenset({"OnebitAdam", "OnebitLamb", "ZeroOneAdam"})
 
 
 def check_engine(engine: Any, ranks: Sequence[int]) -> None:
-    """Throws TraceError for an engine whose ranks are not just data-parallel ones.
+    """Throws TraceError for an engine whose ranks are not only data-parallel.
 
-    ranks: those of the engine's data-parallel group.
+    ranks: the ranks of the engine's data-parallel group.
     """
     if any(cls.__name__ == "PipelineEngine" for cls in type(engine).__mro__):
         raise TraceError(
@@ -56,7 +56,7 @@ def check_engine(engine: Any, ranks: Sequence[int]) -> None:
 
 
 def check_kinds(engine: Any, selection: Selection) -> None:
-    """Throws TraceError for kinds of tensors that lie where this rank cannot read them."""
+    """Throws TraceError for kinds of tensors that are not in this rank's memory."""
     main = "main_grad" in selection.kinds
     settings = getattr(engine, "zero_offload_optimizer", lambda: None)()
     if main and str(getattr(settings, "device", "none")).rpartition(".")[2] != "none":

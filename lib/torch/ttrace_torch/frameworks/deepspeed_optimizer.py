@@ -1,4 +1,4 @@
-"""The engine's optimizer step: what comes before clipping, the norm, and what it was told."""
+"""The engine's optimizer step: gradients before clipping, their norm, and the settings."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ttrace_torch.optimizer.watch import group_entries
 
 _STEP = "_take_model_step"
 
-# A wrapper's groups of the tensors that the torch optimizer updates, and of the model's parameters
-# that these are made of: ZeRO-1 and 2, bf16 with fp32 gradients, fp16 without and with fusing.
+# Names of a wrapper's groups of updated tensors, and of the model's parameters that these are made
+# of: ZeRO-1 and 2, bf16 with fp32 gradients, fp16 without and with fusing.
 _GROUPS = (
     ("single_partition_of_fp32_groups", "bit16_groups"),
     ("fp32_groups_flat_partition", "bf16_groups"),
@@ -29,10 +29,10 @@ _GROUPS = (
 
 
 class EngineWatch:
-    """Follows a DeepSpeed engine by wrapping what its `step` does at the end of an accumulation.
+    """Follows a DeepSpeed engine by wrapping the part of `step` that ends an accumulation.
 
-    There all gradients are reduced, and neither clipped nor freed; a `step` that only ends a
-    micro-batch does not come there.
+    There all gradients are reduced, and neither clipped nor freed. A `step` that only ends a
+    micro-batch does not call it.
     """
 
     def __init__(self, engine: Any, tracer: Listener, partitions: Partitions) -> None:
@@ -64,14 +64,14 @@ class EngineWatch:
         setattr(engine, _STEP, traced_step)
 
     def remove(self) -> None:
-        """Puts the engine's own step back."""
+        """Restores the engine's own step."""
         if self._before is None:
             vars(self._engine).pop(_STEP, None)
         else:
             setattr(self._engine, _STEP, self._before)
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
-        """The manifest's entries for the optimizer step about to be made."""
+        """The manifest's entries for the coming optimizer step."""
         by_id = {id(parameter): name for name, parameter in names.parameters.items()}
         inner = self._engine.basic_optimizer
         found = []
@@ -81,15 +81,15 @@ class EngineWatch:
         return found
 
     def states(self, names: ModelNames) -> Iterator[StateTensor]:
-        """The state that the coming step begins with: this rank's part, which may be empty.
+        """This rank's state at the beginning of the coming step; a shard may be empty.
 
-        It lies as the main gradients do, or as the partitions say.
+        Its placements are those of the main gradients, or those of the partitions.
         """
         inner = self._engine.basic_optimizer
         places = {name: self._partitions.updated(p) for name, p in names.parameters.items()}
         copies = {name: place for name, place in places.items() if place is not None}
         if not copies:
-            # Each parameter is updated by itself, or a wider copy of it is.
+            # Each parameter is updated itself, or by a wider copy of the same shape.
             by_id = {id(parameter): name for name, parameter in names.parameters.items()}
             pairs = [pair for group in _groups(self._engine, inner) for pair in group]
             known = {
@@ -107,12 +107,12 @@ class EngineWatch:
 
 
 def loss_scale(engine: Any) -> float:
-    """What the engine multiplies losses with; 1 outside of fp16."""
+    """The factor by which the engine multiplies losses; 1 except in fp16."""
     return float(getattr(engine.optimizer, "loss_scale", 1.0))
 
 
 def _groups(engine: Any, inner: Any) -> list[list[tuple[Any, Sequence[Any]]]]:
-    """For each parameter group what the torch optimizer updates, each with whose values it is."""
+    """For each parameter group the updated tensors, each with the parameters it is made of."""
     wrapper = engine.optimizer
     if wrapper is inner:
         return [[(p, [p]) for p in group["params"]] for group in inner.param_groups]
@@ -139,7 +139,7 @@ def _groups(engine: Any, inner: Any) -> list[list[tuple[Any, Sequence[Any]]]]:
 
 @contextmanager
 def _clipped_norms() -> Iterator[list[Any]]:
-    """The norms that the engine clips by itself, of which without ZeRO it keeps none."""
+    """Collects the norms of the engine's own clipping; without ZeRO it keeps none."""
     module: Any = sys.modules["deepspeed.runtime.engine"]
     clip = module.clip_grad_norm_
     norms: list[Any] = []

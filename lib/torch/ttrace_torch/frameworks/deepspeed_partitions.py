@@ -1,7 +1,7 @@
-"""Which part of parameters and final gradients each rank of ZeRO holds, and where it lies.
+"""ZeRO's partitions of parameters and final gradients: each rank's range of elements.
 
-A layout is that of all ranks, so the ranges of the others are worked out from sizes and borders,
-which every rank knows. Nothing is asked of another rank.
+A layout needs the ranges of all ranks. They are computed from sizes and borders that every rank
+knows, without communication.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ NOTHING = slice(0, 0)
 
 
 class Updated(NamedTuple):
-    """This rank's part of a flat tensor that the optimizer updates.
+    """This rank's shard of a flat tensor that the optimizer updates.
 
-    part: of `flat`, empty where the rank has nothing of the parameter.
-    placements: how it lies, or None if as the main gradient does.
+    part: slice of `flat`, empty if the rank has no element of the parameter.
+    placements: placements of the shard; None for those of the main gradient.
     """
 
     flat: torch.Tensor
@@ -35,36 +35,36 @@ class Updated(NamedTuple):
 
 
 class Partitions:
-    """ZeRO-0: everything is whole on each rank, as in plain data parallelism.
+    """ZeRO-0: parameters and gradients are replicated, as in plain data parallelism.
 
-    So it is in ZeRO-1 with bf16 and gradients in fp32, whose reduction leaves them whole too.
+    ZeRO-1 with bf16 and fp32 gradients is the same: its reduction leaves whole gradients.
     """
 
     def layouts(self, names: ModelNames) -> dict[str, ParameterLayout]:
-        """Canonical name -> layout, for the parameters of which ranks hold parts."""
+        """Canonical name -> layout, for the sharded parameters."""
         return {}
 
     def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
-        """This rank's part of the parameter, or for "main_grad" of its final gradient.
+        """This rank's shard of the parameter, or for "main_grad" of its final gradient.
 
-        None where there is no gradient. Throws TraceError where gradients are not final.
+        Returns None if there is no gradient. Throws TraceError if gradients are not final.
         """
         if kind != "main_grad":
             return parameter
-        # In bf16 with gradients accumulated in fp32, the optimizer takes the wider copy, kept flat.
+        # In bf16 with fp32 gradients the optimizer uses the wider, flat copy.
         wider: torch.Tensor | None = getattr(parameter, "_hp_grad", None)
         return parameter.grad if wider is None else wider.view_as(parameter)
 
     def updated(self, parameter: nn.Parameter) -> Updated | None:
-        """What the optimizer updates in the parameter's place, where that is flat."""
+        """The flat tensor that the optimizer updates in the parameter's place; None without one."""
         return None
 
 
 class GradientPartitions(Partitions):
-    """ZeRO-1 and 2: parameters are whole, final gradients the rank's range of each flat group.
+    """ZeRO-1 and 2: parameters are replicated, final gradients are sharded as flat groups.
 
-    A group's parameters lie one after the other, and the whole is cut evenly, whatever their
-    borders: a rank has ranges of some parameters, all of others, none of most.
+    A group's parameters are concatenated and cut evenly, regardless of their borders: a rank has
+    ranges of some parameters, all of others, none of most.
     """
 
     def __init__(self, optimizer: Any, world: int) -> None:
@@ -120,7 +120,8 @@ class GradientPartitions(Partitions):
 
 
 class ParameterPartitions(Partitions):
-    """ZeRO-3: of everything the rank's share of the elements; that of the last ones has padding."""
+    """ZeRO-3: each rank has its range of every parameter and gradient; the last ones have
+    padding."""
 
     def __init__(self, optimizer: Any, parameters: list[Any], world: int) -> None:
         self._optimizer = optimizer
@@ -186,9 +187,10 @@ class ParameterPartitions(Partitions):
 def dealt(
     group: Sequence[nn.Parameter], padding: Sequence[int], share: int, world: int
 ) -> Iterator[tuple[int, list[Range]]]:
-    """For each parameter of a flat group where it starts, and which range of it each rank has.
+    """Yields (start in the flat group, range of each rank) for each parameter of the group.
 
-    padding: how much follows each parameter. share: length of a rank's part of the group.
+    padding: number of elements after each parameter.
+    share: number of elements of a rank's shard of the group.
     """
     start = 0
     for parameter, more in zip(group, padding):

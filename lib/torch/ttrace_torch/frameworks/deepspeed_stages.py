@@ -1,4 +1,4 @@
-"""How an engine's optimizer deals out what it keeps, wider copies beside the gradients too."""
+"""Chooses the partitions of an engine's optimizer; partitions of wider copies."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from ttrace_torch.layout.placements import Flat
 
 
 class FlatCopies(Partitions):
-    """Gradients are whole, and what is updated is this rank's part of each group's wider copy.
+    """Gradients are replicated; the optimizer updates this rank's shard of a wider copy of each
+    group.
 
-    In bf16 with gradients in fp32 each rank has an even part of the flat copy; in fp16 without ZeRO
-    all of it.
+    In bf16 with fp32 gradients each rank has an even shard of the flat copy; in fp16 without ZeRO
+    each has all of it.
     """
 
     def __init__(
@@ -32,7 +33,8 @@ class FlatCopies(Partitions):
         flats: Sequence[torch.Tensor],
         ranks: Sequence[Any] | None = None,
     ) -> None:
-        """ranks: for each group the process group over which its copy is cut, if it is."""
+        """ranks: for each group the process group that shards its copy; None if the copy is
+        whole."""
         self._updated: dict[int, Updated] = {}
         for number, (group, flat) in enumerate(zip(groups, flats)):
             world = 1 if ranks is None else torch.distributed.get_world_size(ranks[number])
@@ -53,7 +55,7 @@ class FlatCopies(Partitions):
 
 
 def partitions_of(engine: Any, world: int) -> Partitions:
-    """How the engine's optimizer deals parameters and gradients out to `world` ranks."""
+    """The partitions of the engine's optimizer over `world` ranks."""
     optimizer = getattr(engine, "optimizer", None)
     cut = [p for p in engine.parameters() if hasattr(p, "ds_tensor")]
     if cut:

@@ -1,4 +1,4 @@
-"""Which micro-batch of a traced step an engine is at, counted by its forwards."""
+"""Counts an engine's forwards in a traced step, to number the micro-batches."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _OWN = "say which it is with `with tracer.microbatch(n)` around each forward and
 class MicroSteps:
     """Follows one traced step.
 
-    A micro-batch's number is the data-parallel rank's share times its place, plus its turn. What
-    runs outside of autograd, such as an evaluation, is none.
+    The number of a micro-batch is data-parallel rank * micro-batches per rank + turn. Forwards
+    without gradients, such as an evaluation, are not counted.
     """
 
     def __init__(self, engine: Any, tracer: Listener, place: int) -> None:
@@ -33,7 +33,7 @@ class MicroSteps:
 
     @contextmanager
     def watching(self) -> Iterator[StepWatch]:
-        """Counts forwards and backwards. Throws TraceError where they are not those of one step."""
+        """Counts forwards and backwards. Throws TraceError if they are not those of one step."""
         engine = self._engine
         self._check_begin()
         before = vars(engine).get("backward")

@@ -1,4 +1,4 @@
-"""The mesh of a run, where the user gives none: from device meshes, else from process groups."""
+"""The default mesh of a run: from device meshes, else from process groups."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Line = tuple[int, ...]
 
 
 def device_meshes(parts: Iterable[nn.Module], units: Iterable[Unit]) -> list[Any]:
-    """The device meshes of the parameters and of FSDP, each once."""
+    """The device meshes of the parameters and of FSDP, without duplicates."""
     found = [unit.device_mesh for unit in units if unit.device_mesh is not None]
     for part in parts:
         tensors: list[Any] = list(part.parameters())
         found.extend(p.device_mesh for p in tensors if is_dtensor(p))
     first: dict[tuple[Any, ...], Any] = {}
     for mesh in found:
-        # FSDP's own count before those of its parameters, which torch may have taken from an equal
-        # slice of another mesh.
+        # FSDP's own come first: torch may have taken those of its parameters from an equal slice of
+        # another mesh.
         first.setdefault(_identity(mesh), mesh)
     return list(first.values())
 
 
 def default_mesh(meshes: Iterable[Any], units: Iterable[Unit], stages: Line) -> Mesh:
-    """The grid of all ranks of the job. Throws TraceError where that is not the only one possible.
+    """The grid of all ranks of the job. Throws TraceError unless exactly one grid is possible.
 
     meshes: from `device_meshes`.
     stages: the ranks of the pipeline; empty without one.
@@ -82,7 +82,7 @@ def line_of(grid: Mesh, rank: int, axis: str) -> Line:
 
 
 def _from_lines(lines: Mapping[str, Line], world: int) -> Mesh:
-    """The grid of ranks 0 to `world` whose lines through this rank they are."""
+    """The grid of ranks 0 to `world` in which `lines` are the lines through this rank."""
     rank = distributed.get_rank()
     cut = {axis: line for axis, line in lines.items() if len(line) > 1}
     fitting = []
@@ -99,7 +99,7 @@ def _from_lines(lines: Mapping[str, Line], world: int) -> Mesh:
 
 
 def _within(grid: Mesh, whole: Mesh) -> bool:
-    """Whether `grid` is made of whole axes of `whole`, called alike."""
+    """Whether `grid` consists of whole axes of `whole` with the same names."""
     return all(
         axis in whole.axes and line_of(grid, rank, axis) == line_of(whole, rank, axis)
         for axis in grid.axes

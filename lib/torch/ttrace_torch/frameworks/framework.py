@@ -1,4 +1,4 @@
-"""The interface between the tracer and a training framework, and plain PyTorch's answers to it."""
+"""The interface between the tracer and a training framework, and its defaults for plain PyTorch."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ttrace_torch.optimizer.watch import OptimizerWatch
 
 
 class Listener(Protocol):
-    """The tracer, as a framework sees it: what it must be told while a step is traced."""
+    """The tracer as a framework sees it: the events of a traced step."""
 
     def microbatch(self, number: int) -> AbstractContextManager[Any]:
         """A context for what belongs to the global micro-batch `number`."""
 
     def begin_microbatch(self, number: int) -> bool:
-        """Micro-batch `number` begins; returns False where the user's own context decides."""
+        """Begins micro-batch `number`. Returns False if the user's own context decides."""
 
     def unrecorded(self) -> AbstractContextManager[Any]:
         """A context for what is not recorded."""
 
     def main_grads(self) -> None:
-        """The final gradients are there."""
+        """The gradients are final."""
 
     def grad_norm(self, norm: torch.Tensor | float, clip_norm: float | None = None) -> None:
         """The norm of the gradients is known."""
@@ -45,25 +45,26 @@ class Listener(Protocol):
 
 
 class Watch(Protocol):
-    """Follows an optimizer; tells the tracer of its steps."""
+    """Follows an optimizer, and tells the tracer of its steps."""
 
     def remove(self) -> None:
-        """Lets go of the optimizer."""
+        """Stops following the optimizer."""
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
-        """The manifest's entries for the optimizer step about to be made."""
+        """The manifest's entries for the coming optimizer step."""
 
     def states(self, names: ModelNames) -> Iterable[StateTensor]:
-        """The state of the optimizer that the coming step begins with."""
+        """The optimizer's state at the beginning of the coming step."""
 
 
 @dataclass
 class StepWatch:
-    """What a framework tells while a step is traced.
+    """A framework's answers while a step is traced.
 
-    backward_batch: parameter name, n -> the micro-batch of its n-th backward in the step; None
-        where the micro-batch at hand is right.
-    repeats_outputs: whether the backward under way passes outputs whose gradients are known.
+    backward_batch: parameter name, n -> micro-batch of the parameter's n-th backward in the step;
+        None if it is the current micro-batch.
+    repeats_outputs: whether the current backward passes outputs whose gradients are recorded
+        already.
     """
 
     backward_batch: Callable[[str, int], Batch | None] | None = None
@@ -71,12 +72,12 @@ class StepWatch:
 
 
 class Framework:
-    """Plain PyTorch: the user says everything."""
+    """Plain PyTorch: the user's arguments describe everything."""
 
     label = "PyTorch"
 
     def naming(self) -> Naming:
-        """What makes the model's canonical names."""
+        """Maps the model's names to canonical ones."""
         return Naming()
 
     def model_class(self, names: ModelNames) -> str:
@@ -90,34 +91,32 @@ class Framework:
         return Mesh() if mesh is None else mesh, meshes
 
     def layouts(self, names: ModelNames, described: Sequence[str]) -> Assignment:
-        """What is known of modules and parameters before the user's layouts are looked at.
+        """The layouts of modules and parameters that the framework knows; the user's override them.
 
         described: the patterns of the user's layouts.
         """
         return Assignment({}, {})
 
     def check(self, selection: Selection, optimizer: Any) -> None:
-        """Throws TraceError where what is to be recorded cannot be told from what the job does."""
+        """Throws TraceError if the job computes the selected tensors in a way that a trace
+        cannot describe."""
 
     def scales(self) -> dict[str, float]:
-        """Kind -> what its tensors of the coming step must be multiplied by."""
+        """Kind -> factor that its tensors of the coming step must be multiplied by."""
         return {}
 
     def data_rank(self) -> tuple[int, int] | None:
-        """This rank's number among those that share out the data, and how many they are.
-
-        None where that is not known.
-        """
+        """This rank's number among the data-parallel ranks, and their number; None if unknown."""
         return None
 
     def optimizer(self, given: Any) -> Any:
-        """The optimizer to follow, from the one that the user gave, or None."""
+        """The optimizer to follow, given the user's; None without one."""
         return given
 
     def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
-        """What this rank holds of a parameter, or for the kind "main_grad" of its final gradient.
+        """This rank's shard of a parameter, or for the kind "main_grad" of its final gradient.
 
-        None where there is no gradient.
+        Returns None if there is no gradient.
         """
         if kind != "main_grad":
             return parameter
@@ -129,5 +128,5 @@ class Framework:
         return OptimizerWatch(optimizer, tracer.before_update, tracer.after_update)
 
     def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:
-        """Tells `tracer` what happens in a step that it traces."""
+        """A context that tells `tracer` the events of a traced step."""
         return nullcontext(StepWatch())

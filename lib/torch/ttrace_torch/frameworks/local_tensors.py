@@ -1,9 +1,10 @@
-"""How plain local tensors lie in a tensor-parallel model of DTensors, read off the autograd graph.
+"""Placements of plain local tensors in a tensor-parallel model of DTensors, from the autograd
+graph.
 
-A DTensor's `to_local()` is a node of the graph and knows its placements. What is computed from
-whole tensors is whole, whatever computes it. What is computed element by element from a cut one, or
-normalised along dimensions that are whole, is cut as that is, if it has its shape. Of all else
-nothing is known.
+A DTensor's `to_local()` is a node of the graph with its placements. A result of replicated tensors
+is replicated, whatever the operation. A result of the same shape as a sharded tensor has its
+placements if the operation is element-wise, or normalises along dimensions that are not sharded.
+The placements of all other results are unknown.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ from ttrace_torch.layout.dtensor import is_dtensor, placement_of
 from ttrace_torch.layout.placements import Partial, Placement, Replicate, Shard
 from ttrace_torch.rewrite.overwrite import NODES
 
-# Axis -> placement; empty for what is whole, None for what cannot be told.
+# Axis -> placement; empty for a replicated tensor, None if the placements are unknown.
 Verdict = Optional[Mapping[str, Placement]]
 
 _TO_LOCAL = "_ToTorchTensorBackward"
 _KEY = "ttrace.placements"
-# The backward nodes of operations whose result, element by element, comes from one element of each
-# tensor.
+# Backward nodes of element-wise operations.
 _POINTWISE = frozenset(
     {
         "AbsBackward0",
@@ -39,7 +39,7 @@ _POINTWISE = frozenset(
         "NativeDropoutBackward0",
         "NegBackward0",
         "PowBackward0",
-        # FSDP2 hands a module its inputs through this one.
+        # FSDP2's node on a module's inputs.
         "RegisterPostBackwardFunctionBackward",
         "ReluBackward0",
         "SigmoidBackward0",
@@ -56,8 +56,8 @@ _NORMS = frozenset({"NativeLayerNormBackward0", "FusedRmsNormBackward0"})
 def placements_of(tensor: torch.Tensor) -> Verdict:
     """Placements of a plain tensor on the axes of the tensor-parallel device meshes.
 
-    What has no graph, such as the model's input, is taken to be whole; None also where gradients
-    are off, since then there is no graph to tell.
+    A tensor without a graph, such as the model's input, counts as replicated. Returns None if they
+    are unknown, and if gradients are disabled, since then there is no graph.
     """
     if is_dtensor(tensor) or not tensor.is_floating_point():
         return {}
@@ -67,7 +67,7 @@ def placements_of(tensor: torch.Tensor) -> Verdict:
 
 
 def _verdict(last: Any) -> Verdict:
-    """The verdict on a node, left in its metadata as on all those before it."""
+    """The verdict on a node. It is kept in the node's metadata, as those of all nodes before it."""
     stack = [last]
     while stack:
         node = stack[-1]
@@ -93,7 +93,7 @@ def _judged(node: Any) -> Verdict:
         if verdict:
             cut.append((one, number))
     if node.name() in NODES:
-        # A tensor of a plan lies as the one in whose place it is.
+        # A plan's tensor has the placements of the one it replaces.
         return cut[0][0].metadata[_KEY] if cut else {}
     if not cut:
         return {}
@@ -110,7 +110,7 @@ def _judged(node: Any) -> Verdict:
 
 
 def _within_rows(node: Any, cut: Mapping[str, Placement]) -> bool:
-    """Whether the node is a norm over dimensions that are not cut."""
+    """Whether the node is a norm over dimensions that are not sharded."""
     if node.name() not in _NORMS:
         return False
     rows = len(_shape(node, 0) or ()) - len(node._saved_normalized_shape)
@@ -118,7 +118,7 @@ def _within_rows(node: Any, cut: Mapping[str, Placement]) -> bool:
 
 
 def _told(spec: Any) -> Verdict:
-    """What a DTensor says of its local part, whole axes left out."""
+    """Placements of a DTensor's local tensor, without replicated axes."""
     names = spec.mesh.mesh_dim_names
     found: dict[str, Placement] = {}
     for number, placement in enumerate(spec.placements):
@@ -131,7 +131,7 @@ def _told(spec: Any) -> Verdict:
 
 
 def _next(node: Any) -> list[tuple[Any, int]]:
-    """What the node's tensors come from, up to the nearest DTensors."""
+    """The nodes that the node's tensors come from, up to the nearest DTensors."""
     if node.name() == _TO_LOCAL:
         return []
     return [(one, number) for one, number in node.next_functions if one is not None]

@@ -1,6 +1,6 @@
-"""Megatron-core: its models, process groups, schedules and optimizers tell what others must say.
+"""Megatron-core: its models, process groups, schedules and optimizers describe the run.
 
-Nothing of Megatron is imported; its modules are asked for where the job has imported them.
+Nothing of Megatron is imported; its modules are looked up in `sys.modules`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Megatron(Framework):
 
     @staticmethod
     def made(model: Any) -> bool:
-        """Whether `model` is, holds, or is a list of modules of Megatron-core."""
+        """Whether `model` is, contains, or is a list of modules of Megatron-core."""
         return any(
             any(base.__module__.startswith("megatron.core.") for base in type(module).__mro__)
             for part in parts_of(model)
@@ -99,8 +99,8 @@ class Megatron(Framework):
 
     def scales(self) -> dict[str, float]:
         loss_scale = self._loss_scale()
-        # Each rank's loss is the mean over its own micro-batches and its own share of the
-        # sequence; the gradients' reduction divides by the number of ranks.
+        # Each rank's loss is the mean over its own micro-batches and its own share of the sequence.
+        # The reduction of gradients divides by the number of ranks.
         replicas = self._sizes["dp"] * self._sizes["cp"]
         shared = 1 if getattr(self._config, "calculate_per_token_loss", False) else replicas
         raw = 1.0 / (shared * loss_scale)

@@ -1,7 +1,8 @@
-"""How the activations of Megatron's modules lie: what each class takes and returns, on which ranks.
+"""Layouts of the activations of Megatron's modules, by class.
 
-Hidden states are [sequence, batch, hidden]: zigzag over cp, cut over tp under sequence parallelism.
-Between a column-parallel and a row-parallel layer features or heads are cut over tp instead.
+Hidden states are [sequence, batch, hidden]: zigzag over cp, sharded over tp under sequence
+parallelism. Between a column-parallel and a row-parallel layer, features or heads are sharded over
+tp instead.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ def module_layouts(
 ) -> dict[str, ModuleLayout]:
     """Canonical name -> layout, for every module.
 
-    described: patterns of the user's layouts. Throws TraceError for a module that none of them
-    matches and whose class is not known, where more than one rank shares a model's activations.
+    described: patterns of the user's layouts.
+    Throws TraceError for a module of an unknown class that no pattern matches, if several ranks
+    share a model's activations.
     """
     rules = _Rules(config, sizes)
     found = {}
@@ -47,7 +49,7 @@ def module_layouts(
 
 
 class _Rules:
-    """Class name, or what a module is called, -> layout; on axes of one rank there is none."""
+    """Class name, or last component of a module's name -> layout, without axes of one rank."""
 
     def __init__(self, config: Any, sizes: Mapping[str, int]) -> None:
         self._config = config
@@ -80,13 +82,13 @@ class _Rules:
         }
 
     def of(self, name: str, module: nn.Module) -> ModuleLayout | None:
-        """The layout of module `name`; None where nothing is known."""
+        """The layout of module `name`; None for an unknown class."""
         local = name.rpartition(".")[2]
         if local in ("q_layernorm", "k_layernorm"):
             heads = self._on(cp=Zigzag(0), tp=Shard(2))
             return ModuleLayout(heads, heads)
         for base in type(module).__mro__:
-            # Transformer Engine's versions of Megatron's layers take and return the same.
+            # Transformer Engine's versions of Megatron's layers take and return the same tensors.
             rule = self._by_class.get(base.__name__.removeprefix("TE"))
             if rule is not None:
                 return rule(name, module)
@@ -104,7 +106,7 @@ class _Rules:
     def _word_embedding(self, name: str, module: Any) -> ModuleLayout:
         if not getattr(module, "reduce_scatter_embeddings", False):
             return ModuleLayout(self._tokens, self._tokens)
-        # Scattered at once, and for that transposed, which the whole model's embedding is not.
+        # Scattered within the embedding, and transposed for that; the whole model's output is not.
         output = self._on(cp=Zigzag(1), tp=Shard(1))
         return ModuleLayout(self._tokens, output, output_swap=(0, 1))
 
@@ -117,7 +119,7 @@ class _Rules:
         gathered = getattr(module, "gather_output", False)
         cut = None if gathered else Strided(-1, 2) if gated else Shard(-1)
         bias = None if gathered else Strided(0, 2) if gated else Shard(0)
-        # A head with the embedding's weight is handed it.
+        # A head with the embedding's weight gets it as an argument.
         return ModuleLayout(
             [self._hidden, self._on(tp=Shard(0))],
             [self._on(cp=Zigzag(0), tp=cut), self._on(tp=bias)],
@@ -164,14 +166,14 @@ class _Rules:
     def _model(self, name: str, module: Any) -> ModuleLayout:
         logits = self._on(cp=Zigzag(1), tp=Shard(-1) if module.parallel_output else None)
         return self._of_container(
-            # The numbers of tokens, their positions and labels, and a mask.
+            # Token ids, positions and labels, and a mask.
             lambda _, tensor: self._tokens if tensor.dim() == 2 else self._beside(tensor),
-            # The losses of tokens, or without labels logits.
+            # The losses of tokens; logits without labels.
             lambda _, tensor: logits if tensor.dim() == 3 else self._tokens,
         )
 
     def _of_container(self, inputs: Rule, outputs: Rule) -> ModuleLayout:
-        """The first stage alone has the whole's input, the last one its output."""
+        """Only the first stage has the whole model's input, only the last one its output."""
         first, last = self._on(pp=Only(0)), self._on(pp=Only(self._sizes["pp"] - 1))
         return ModuleLayout(
             lambda index, tensor: {**inputs(index, tensor), **first},

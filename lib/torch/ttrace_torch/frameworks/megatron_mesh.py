@@ -12,16 +12,17 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.megatron_attributes import EXPERT_MESH
 from ttrace_torch.layout.mesh import Mesh
 
-# The mesh on which data- and context-parallel ranks are one axis, as a distributed optimizer cuts.
+# The mesh with data- and context-parallel ranks on one axis, over which the distributed optimizer
+# shards.
 REPLICAS_MESH = "replicas"
 
-# Orders in which Megatron lays ranks out, slowest axis first; the second is `use_tp_pp_dp_mapping`.
+# Megatron's orders of the axes, slowest first; the second is `use_tp_pp_dp_mapping`.
 _ORDERS = (("pp", "dp", "cp", "tp"), ("dp", "pp", "cp", "tp"))
 _EXPERT_ORDERS = (("pp", "edp", "ep", "etp"), ("edp", "pp", "ep", "etp"))
 
 
 def parallel_state() -> Any:
-    """The module `megatron.core.parallel_state`. Throws TraceError where it has no groups yet."""
+    """The module `megatron.core.parallel_state`. Throws TraceError if it has no groups yet."""
     state: Any = sys.modules.get("megatron.core.parallel_state")
     if state is None or not state.model_parallel_is_initialized():
         raise TraceError(
@@ -45,10 +46,10 @@ def sizes(state: Any) -> dict[str, int]:
 
 
 def meshes(state: Any, config: Any) -> dict[str, Mesh]:
-    """Name -> mesh; the default one is called "".
+    """Name -> mesh; the default mesh is called "".
 
-    config: the model's; without experts in it there is no mesh for experts.
-    Throws TraceError where the groups lie over the ranks in an order that is not known.
+    config: the model's configuration; without experts in it there is no mesh for experts.
+    Throws TraceError if the groups have the ranks in an unknown order.
     """
     groups = {
         "pp": state.get_pipeline_model_parallel_group(),

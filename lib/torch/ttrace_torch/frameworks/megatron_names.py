@@ -1,6 +1,7 @@
-"""Canonical names of Megatron's models: numbers of layers and experts are global, chunks are one.
+"""Canonical names of Megatron's models, with global numbers of layers and experts.
 
-A stage's modules are numbered from 0; `layer_number` of a layer is global and counts from 1.
+A stage numbers its modules from 0; `layer_number` of a layer is global and counts from 1. The
+chunks of a model have one set of names.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ttrace_torch.errors import TraceError
 TIED = "embedding.word_embeddings.weight"
 _HEAD = "output_layer.weight"
 
-# Modules that every stage has, whatever layers are its own.
+# Modules that every stage has, in addition to its layers.
 EVERYWHERE = frozenset({ROOT, "decoder", "encoder", "rotary_pos_emb"})
 
 
@@ -36,7 +37,7 @@ def inner(part: nn.Module) -> Any:
 
 
 def holds_copy_of_embedding(part: nn.Module) -> bool:
-    """Whether the chunk's head is a copy of an embedding that another stage has."""
+    """Whether the chunk's head is a copy of an embedding on another stage."""
     model = inner(part)
     tied = getattr(model, "share_embeddings_and_output_weights", False)
     return bool(tied) and not getattr(model, "pre_process", True)
@@ -45,8 +46,9 @@ def holds_copy_of_embedding(part: nn.Module) -> bool:
 class MegatronNaming(Naming):
     """Names of a model in Megatron's chunks. `state` is `megatron.core.parallel_state`.
 
-    A rank has the first chunk or the last one, and with virtual stages others between them. What
-    every chunk has is that of the first or the last: it has the whole model's input or output.
+    A rank has the first or the last chunk, and with virtual stages others between them. A module
+    that every chunk has is recorded for the first and the last chunk, which have the whole model's
+    input or output.
     """
 
     def __init__(self, state: Any) -> None:
@@ -61,7 +63,7 @@ class MegatronNaming(Naming):
         modules = dict(part.named_modules())
         found: dict[str, str | None] = {}
         for path, name in self._names(part).items():
-            # Tokens are dealt out to experts by their values; which came is no part of a module.
+            # The tokens of an expert depend on the routing, so its activations have no layout.
             routed = ".experts." in f".{name}."
             shared = name in EVERYWHERE or isinstance(modules[path], nn.ModuleList)
             found[path] = None if routed or (shared and not outer) else name

@@ -1,4 +1,4 @@
-"""Megatron's optimizers: when they step, what they were told, and what each rank's part is."""
+"""Megatron's optimizers: their steps, their settings, and each rank's range of the elements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MegatronOptimizerWatch:
         step = optimizer.step
 
         def traced_step(*args: Any, **kwargs: Any) -> Any:
-            # Clipping works in place, so main gradients are taken before.
+            # Clipping works in place, so main gradients are recorded before.
             tracer.before_update()
             done = step(*args, **kwargs)
             updated, norm = done[0], done[1]
@@ -41,27 +41,29 @@ class MegatronOptimizerWatch:
         optimizer.step = traced_step
 
     def remove(self) -> None:
-        """Puts the optimizer's own `step` back."""
+        """Restores the optimizer's own `step`."""
         if self._before is None:
             vars(self._optimizer).pop("step", None)
         else:
             self._optimizer.step = self._before
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
-        """The manifest's entries for the optimizer step about to be made."""
+        """The manifest's entries for the coming optimizer step."""
         found = []
         for one, known in self._known(names):
             found.extend(entries_of(one.optimizer, step, known, self._count))
-        # A rank may own no part of a group, and then has nothing to say of it.
+        # A rank that owns no part of a group has no entry for it.
         return [entry for entry in found if entry["params"]]
 
     def states(self, names: ModelNames) -> Iterator[StateTensor]:
-        """The state that the coming step begins with; main parameters and shards of them too."""
+        """The state at the beginning of the coming step, of main parameters and their shards as
+        well."""
         for one, known in self._known(names):
             yield from state_tensors(one.optimizer, known, names.parameters)
 
     def _known(self, names: ModelNames) -> Iterator[tuple[Any, dict[int, str]]]:
-        """Each optimizer with a torch optimizer inside, and what it updates -> canonical name."""
+        """Each optimizer with a torch optimizer inside, and id of its updated tensors ->
+        canonical name."""
         by_id = updated_tensors(names)
         for one in _torch_optimizers(self._optimizer):
             known = dict(by_id)
@@ -80,7 +82,7 @@ def _torch_optimizers(optimizer: Any) -> list[Any]:
 
 
 def _shards(optimizer: Any) -> list[tuple[Any, Any]]:
-    """A distributed optimizer's groups of parameters, and of the parts that it updates."""
+    """A distributed optimizer's groups of parameters, and of the shards that it updates."""
     pairs = (
         ("model_fp32_groups", "shard_fp32_groups"),
         ("model_float16_groups", "shard_fp32_from_float16_groups"),
@@ -93,10 +95,11 @@ def _shards(optimizer: Any) -> list[tuple[Any, Any]]:
 
 
 def ranges_of(parts: Sequence[nn.Module]) -> dict[int, list[Range]]:
-    """Identity of a parameter -> the elements that each data-parallel rank's optimizer owns.
+    """id of a parameter -> the elements (start, stop) that each data-parallel rank's optimizer
+    owns.
 
     Empty without a distributed optimizer. The gradient buffers are cut evenly, bucket by bucket,
-    whatever the parameters' borders, so a rank's range may be empty.
+    regardless of the borders between parameters, so a rank's range may be empty.
     """
     found: dict[int, list[Range]] = {}
     for part in parts:

@@ -1,4 +1,4 @@
-"""How the parameters and gradients of Megatron's models lie, beyond what their attributes say."""
+"""Layouts of Megatron's parameters and gradients, beyond those of their attributes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ttrace_torch.layout.placements import Flat, OnMesh, Partial, Placement, Pla
 def parameter_layouts(
     names: ModelNames, parts: Sequence[nn.Module], sizes: Mapping[str, int], state: Any
 ) -> dict[str, ParameterLayout]:
-    """Canonical name -> layout, for every parameter; complete, so attributes need no second look.
+    """Canonical name -> layout, for every parameter.
 
-    Throws TraceError where attributes contradict each other.
+    Throws TraceError if a parameter's attributes contradict each other.
     """
     config = inner(parts[0]).config
     known = meshes(state, config)
@@ -36,16 +36,16 @@ def parameter_layouts(
         if config.gated_linear_unit and ".linear_fc1." in f".{name}":
             whole, raw = _gated(whole), _gated(raw)
         if sizes["tp"] > 1 and name.rpartition(".")[0].endswith(("q_layernorm", "k_layernorm")):
-            # Shared by all heads, of which each rank has seen its own.
+            # Shared by all heads, of which each rank has its own.
             raw["tp"] = Partial("sum")
         if name == TIED and sizes["pp"] > 1 and _tied(parts):
             raw["pp"] = Partial("sum")
         if sizes["cp"] > 1 and not expert:
-            # Each rank has seen its own part of the sequence.
+            # Each rank has its own part of the sequence.
             raw["cp"] = Partial("sum")
         if expert:
-            # Which micro-batches' tokens came to it depends on the routing: all data-parallel
-            # ranks have seen some, so only the sum of all is the same in every layout.
+            # The routing decides which micro-batches' tokens an expert gets, from any data-parallel
+            # rank. Only the sum over all of them is the same in every layout.
             raw["edp"] = Partial("sum")
         main = dict(whole)
         axis, mesh = _replicas(expert, sizes)
@@ -59,19 +59,19 @@ def parameter_layouts(
 
 
 def sizes_of(axis: str, sizes: Mapping[str, int]) -> int:
-    """Number of ranks on an axis, data- and context-parallel ones together as "dp_cp"."""
+    """Number of ranks on an axis; "dp_cp" is the data- and context-parallel ones together."""
     return sizes["dp"] * sizes["cp"] if axis == "dp_cp" else sizes[axis]
 
 
 def _replicas(expert: bool, sizes: Mapping[str, int]) -> tuple[str, str]:
-    """Axis over which a distributed optimizer deals a parameter out, and its mesh."""
+    """The axis over which a distributed optimizer shards a parameter, and its mesh."""
     if expert:
         return "edp", EXPERT_MESH
     return ("dp_cp", REPLICAS_MESH) if sizes["cp"] > 1 else ("dp", "")
 
 
 def _gated(placements: dict[str, Placement]) -> dict[str, Placement]:
-    """Each rank holds its part of the gate, then of what is gated, whatever the stride says."""
+    """Each rank holds its shard of the gate, then of the gated half, whatever the stride says."""
     return {
         axis: Strided(0, 2) if getattr(placement, "dim", None) == 0 else placement
         for axis, placement in placements.items()

@@ -1,4 +1,4 @@
-"""What Megatron's schedules tell while a step is traced: micro-batches, and final gradients."""
+"""Follows Megatron's schedules in a traced step: micro-batches, and final gradients."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ttrace_torch.frameworks.megatron_names import MegatronNaming, inner
 class ScheduleWatch:
     """Follows one traced step.
 
-    A micro-batch's number is the data-parallel rank's share times the rank, plus its turn. Its
-    backward comes in the same turn as its forward, but under 1F1B while a later forward's number
-    is the current one: so a parameter's n-th backward is that of the n-th micro-batch.
+    The number of a micro-batch is data-parallel rank * micro-batches per rank + turn. Its backward
+    has the same turn as its forward, but runs under 1F1B while a later forward's number is current:
+    a parameter's n-th backward is that of the n-th micro-batch.
     """
 
     def __init__(self, tracer: Listener, parts: Sequence[nn.Module], state: Any) -> None:

@@ -1,4 +1,4 @@
-"""PyTorch's own parallelism: DDP, FSDP2, DTensors and pipelines, as they mix."""
+"""PyTorch's own parallelism: DDP, FSDP2, DTensors and pipelines, in any combination."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Native(Framework):
 
     @staticmethod
     def made(model: Any) -> bool:
-        """Whether there is anything about `model` that plain modules lack."""
+        """Whether `model` uses any of PyTorch's parallelism."""
         if pipelining.pipeline_of(model) is not None:
             return True
         if not isinstance(model, nn.Module):
@@ -106,7 +106,7 @@ class Native(Framework):
             )
 
     def scales(self) -> dict[str, float]:
-        # Read again, since a job may change the factors between steps.
+        # Read for every step, since a job may change the factors.
         self._data = united(units_of(self._parts))
         of_stages = 1.0 if self._pipeline is None else self._pipeline.divisor
         if self._data.divisor is None or of_stages is None:
@@ -122,7 +122,7 @@ class Native(Framework):
         return self._pipeline.watching(tracer, self._data.place)
 
     def _ends(self) -> tuple[Placements | None, Placements | None]:
-        """Where the whole model's input and output are: with the first stage, and the last."""
+        """Placements of the whole model's input, on the first stage, and output, on the last."""
         if self._pipeline is None or self._stage_axis is None:
             return None, None
         first, last = self._pipeline.ends

@@ -1,8 +1,9 @@
-"""Stages of torch.distributed.pipelining: their names, their micro-batches, and what they divide.
+"""Stages of torch.distributed.pipelining: their names, their micro-batches, their gradients'
+divisor.
 
 A schedule numbers micro-batches itself and hands the number to its stages. Before the first one it
-may rehearse, with a forward and a backward of every stage that learn the shapes of tensors; those
-compute nothing, on later stages from uninitialised memory.
+may infer shapes with a forward and a backward of every stage. These compute nothing meaningful:
+later stages run on uninitialised memory.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BACKWARD, _BACKWARD_OF_WEIGHTS = "backward_one_chunk", "backward_weight_one_chu
 
 
 def pipeline_of(model: Any) -> Pipeline | None:
-    """The pipeline that a schedule, a stage or a list of stages is part of; None for others."""
+    """The pipeline of a schedule, a stage or a list of stages; None for other models."""
     if _made_of(model, "_PipelineSchedule"):
         stages = getattr(model, "_stages", None) or [model._stage]
         return Pipeline(list(stages), model)
@@ -35,7 +36,7 @@ def pipeline_of(model: Any) -> Pipeline | None:
 
 
 class Pipeline:
-    """A rank's stages, in order, and the schedule that runs them, where it is known."""
+    """A rank's stages, in order, and the schedule that runs them, if it is known."""
 
     label = "pipelining"
 
@@ -63,27 +64,28 @@ class Pipeline:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The places in `ranks` of the first and of the last stage."""
+        """The positions in `ranks` of the first and of the last stage."""
         stage = self._stages[0]
         where = stage.stage_index_to_group_rank
         return int(where[0]), int(where[stage.num_stages - 1])
 
     @property
     def divisor(self) -> float | None:
-        """What the schedule divides gradients by; None where it is not known."""
+        """The number that the schedule divides gradients by; None without a schedule."""
         if self._schedule is None:
             return None
         return float(self._schedule._n_microbatches if self._schedule.scale_grads else 1)
 
     def naming(self) -> StageNaming:
-        """The names of the stages' modules."""
+        """Maps the names of the stages' modules."""
         return StageNaming(self._stages)
 
     @contextmanager
     def watching(self, tracer: Listener, data_rank: int) -> Iterator[StepWatch]:
-        """Tells `tracer` the micro-batches of one step.
+        """A context that tells `tracer` the micro-batches of one step.
 
-        data_rank: this rank's number among the data-parallel ones, of which each has as many.
+        data_rank: this rank's number among the data-parallel ranks, which have equally many
+            micro-batches.
         """
         repeating: list[int] = []
         with ExitStack() as stack:
@@ -101,15 +103,16 @@ class Pipeline:
                 if hasattr(stage, _BACKWARD_OF_WEIGHTS):
                     _wrap(stack, stage, _BACKWARD_OF_WEIGHTS, inside)
                     if not stage.is_first:
-                        # It starts again where weights come in. The first stage, which has no
-                        # input to find the gradient of, does everything here.
+                        # The backward passes the outputs again for the gradients of weights. The
+                        # first stage, whose input needs no gradient, computes everything here.
                         again = partial(_listed, repeating)
                         _wrap(stack, stage, _BACKWARD_OF_WEIGHTS, again)
             yield StepWatch(repeats_outputs=lambda: bool(repeating))
 
 
 class StageNaming(Naming):
-    """Names of a model in stages. What is whole at its ends alone belongs to the outer stages.
+    """Names of a model in stages. Only the first and the last stage have modules of the whole
+    model.
 
     The root of the first stage has the whole model's input, that of the last one its output.
     """
@@ -143,7 +146,7 @@ def _made_of(thing: Any, base: str) -> bool:
 
 
 def _from_now_on(tracer: Listener, number: Callable[[int], int]) -> Any:
-    """A stage's forward: the loss, which is computed after it, belongs to its micro-batch too."""
+    """Around a stage's forward: its micro-batch stays current for the loss, computed after it."""
 
     def around(chunk: int) -> Any:
         tracer.begin_microbatch(number(chunk))
@@ -153,13 +156,13 @@ def _from_now_on(tracer: Listener, number: Callable[[int], int]) -> Any:
 
 
 def _inside(tracer: Listener, number: Callable[[int], int]) -> Any:
-    """A stage's backward, which comes while a later forward's micro-batch is the current one."""
+    """Around a stage's backward, which runs while a later forward's micro-batch is current."""
     return lambda chunk: tracer.microbatch(number(chunk))
 
 
 @contextmanager
 def _listed(known: list[int], chunk: int) -> Iterator[None]:
-    """Has `chunk` in the list meanwhile."""
+    """Keeps `chunk` in the list inside the context."""
     known.append(chunk)
     try:
         yield
@@ -168,7 +171,7 @@ def _listed(known: list[int], chunk: int) -> Iterator[None]:
 
 
 def _wrap(stack: ExitStack, stage: Any, name: str, context: Callable[..., Any]) -> None:
-    """Until `stack` ends, runs a stage's method inside a context made from its first argument."""
+    """Runs a stage's method inside a context made from its first argument, until `stack` ends."""
     method = getattr(stage, name)
     had = name in vars(stage)
 

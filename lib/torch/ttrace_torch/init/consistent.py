@@ -1,7 +1,7 @@
-"""Consistent tensors: values that depend on a name and on the place in the whole tensor alone.
+"""Consistent tensors: values that depend only on a name and the position in the whole tensor.
 
-Every rank makes its own slice, without the others and without communication, and all layouts of a
-model agree bit for bit. The definition is in schemas/consistent-v1.md.
+Every rank generates its own shard, without communication, and all layouts of a model agree bit for
+bit. schemas/consistent-v1.md is the definition.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ def consistent(
     seed: int = 0,
     device: torch.device | str | None = None,
 ) -> torch.Tensor:
-    """This rank's part of the tensor called `name`: normal numbers, the same in every layout.
+    """This rank's shard of the tensor called `name`: normal numbers, the same in every layout.
 
-    shape: of the whole tensor.
-    mean, scale: of the normal distribution; `scale` is its standard deviation.
-    dtype: a floating-point type. The values are made in float32, then rounded once more.
-    placements: axis of `mesh` -> placement; all of the tensor by default. Under `Flat` the part is
-        the range, in one dimension; a coordinate that `Only` leaves out gets no elements.
-    rank: by default torch.distributed's where it is initialised, else the variable RANK, else 0.
+    shape: shape of the whole tensor.
+    mean, scale: mean and standard deviation of the normal distribution.
+    dtype: a floating-point type. The values are computed in float32, then rounded to it.
+    placements: axis of `mesh` -> placement; replicated by default. Under `Flat` the shard is the
+        range, in one dimension; a coordinate that `Only` excludes gets no elements.
+    rank: by default torch.distributed's if it is initialised, else the variable RANK, else 0.
     seed: 0 to 2^64 - 1; another seed gives other values under all names.
 
-    Throws TraceError where the placements do not fit the shape, and for `Partial` and `Rows`, which
-    do not tell the rank's values.
+    Throws TraceError if the placements do not fit the shape, and for `Partial` and `Rows`, which do
+    not determine the rank's values.
     """
     what = f"consistent({name!r}, {list(shape)})"
     check_name(name, "tensor")
@@ -81,14 +81,14 @@ def consistent(
 def consistent_values(
     name: str, layout: LocalLayout, mean: float, scale: float, seed: int
 ) -> torch.Tensor:
-    """The slice `layout` of the tensor called `name`: float32 on the CPU."""
+    """The elements `layout` of the tensor called `name`: float32 on the CPU, of the local shape."""
     key = tensor_key(check_seed(seed, name), name)
     array = generated(key, layout, lambda words: normal(words, mean, scale), np.float32)
     return torch.from_numpy(array)
 
 
 def check_determined(placement: Placement, what: str) -> None:
-    """Throws for a placement that leaves open which values a rank has."""
+    """Throws TraceError for a placement that does not determine a rank's values."""
     if isinstance(placement, Partial):
         raise TraceError(
             f"{what}: a {placement} has terms that its sum does not tell; generate the whole "

@@ -1,4 +1,4 @@
-"""A model's parameters and buffers filled with consistent values, each rank its own slices."""
+"""Fills a model's parameters and buffers with consistent values, each rank its own shards."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ttrace_torch.layout.placements import Placements
 from ttrace_torch.layout.placing import place
 from ttrace_torch.layout.shapes import check_local_shape
 
-# The last part of the name of what multiplies, in one dimension, and is about 1.
+# Endings of the names of one-dimensional factors, whose mean is 1.
 _FACTORS = ("weight", "gamma", "scale", "running_var")
 
 
 def usual_mean(name: str, ndim: int) -> float:
-    """1 for what scales by its nature: norms' weights, running variances. 0 for everything else.
+    """The mean of a tensor: 1 for norms' weights and running variances, else 0.
 
-    ndim: dimensions of the whole tensor.
+    ndim: number of dimensions of the whole tensor.
     """
     last = name.rpartition(".")[2]
     return 1.0 if ndim <= 1 and last.endswith(_FACTORS) else 0.0
@@ -85,7 +85,8 @@ def _matched(patterns: Iterable[str], names: Iterable[str]) -> set[str]:
 def _local_layout(
     tensor: torch.Tensor, placements: Placements, meshes: Meshes, rank: int, what: str
 ) -> LocalLayout | None:
-    """What this rank holds of the tensor; None where it holds no part. Throws as `place`."""
+    """The local layout of this rank; None if it holds no element. Throws TraceError as `place`
+    does."""
     if type(tensor).__name__ == "FlatParameter" or hasattr(tensor, "_fqns"):
         raise TraceError(
             f"{what} is a flat parameter of FSDP1, whose layout it does not tell; call "

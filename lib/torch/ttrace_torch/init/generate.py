@@ -1,7 +1,7 @@
-"""A rank's slice of a generated tensor, without the rest of the tensor.
+"""Generates a rank's shard of a random tensor, without the rest of the tensor.
 
-A slice is rows of runs: stretches that follow one another in the whole tensor. Runs of one length
-are generated together, a cache's worth at a time.
+A shard is rows of runs: stretches that are contiguous in the whole tensor. Runs of one length are
+generated together, as many as fit into the cache.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ttrace_torch.layout.local_layout import LocalLayout, elements
 
 Array = np.ndarray[Any, Any]
 
-# Elements at a time: their words and what is made of them stay in the second-level cache.
+# Elements per block: their words and values fit into the second-level cache.
 _BLOCK = 1 << 15
 
 
 def generated(key: int, layout: LocalLayout, make: Callable[[Array], Array], dtype: Any) -> Array:
-    """The slice `layout` of the stream `key`: an array of `dtype` of the slice's local shape.
+    """The elements `layout` of the stream `key`: an array of `dtype` and of the local shape.
 
     Word number i of the stream belongs to the element at row-major position i of the whole tensor.
-    make: from words, uint32 of any shape, to values of that shape, element by element.
+    make: maps uint32 words of any shape to values of that shape, element by element.
     """
     out = np.empty(elements(layout), dtype)
     if out.size:
@@ -43,9 +43,9 @@ def generated(key: int, layout: LocalLayout, make: Callable[[Array], Array], dty
 
 
 class _Rows:
-    """The array that a layout's ranges make, as rows: the last dimension cut, with what follows.
+    """The array that a layout's ranges make, as rows: the last dimension cut, and those after it.
 
-    width: elements in a row.
+    width: number of elements in a row.
     """
 
     def __init__(self, layout: LocalLayout) -> None:
@@ -69,7 +69,8 @@ class _Rows:
     def runs(self, first: int, last: int, low: int, high: int) -> Iterator[tuple[Any, Any, int]]:
         """Positions low ... high-1 of the rows first ... last-1, a block at a time.
 
-        Gives, for runs of one length, their positions in the whole tensor and in the array.
+        Yields (positions in the whole tensor, positions in the array, length) of runs of one
+        length.
         """
         begin = np.maximum(self._places, low)
         lengths = np.minimum(self._places + self._lengths, high) - begin
@@ -92,7 +93,7 @@ class _Rows:
                         )
 
     def _origins(self, rows: Array) -> Array:
-        """Positions in the whole tensor of the rows' dimensions, row numbers given."""
+        """Positions in the whole tensor of the beginnings of rows, by row number."""
         origins = np.zeros_like(rows)
         for offsets in reversed(self._outer):
             rows, index = np.divmod(rows, len(offsets))
@@ -101,7 +102,7 @@ class _Rows:
 
 
 def _windows(begin: int, end: int, width: int) -> Iterator[tuple[int, int, int, int]]:
-    """(first row, last row, low, high) of the parts of rows that [begin, end) covers."""
+    """(first row, last row, low, high) of the pieces of rows that [begin, end) covers."""
     first, last = begin // width, (end - 1) // width
     low, high = begin - first * width, end - last * width
     if first == last:

@@ -1,7 +1,12 @@
-"""Quantiles of the normal distribution at 8 tail probabilities in every octave.
+"""Maps random words to numbers, with the same bits on every machine.
 
-Entry 8·e + s is the integer nearest to 2^28 · q, where q is exceeded with probability
-2^(e-33) · (1 + s/8); e from 0 to 31, s from 0 to 7. The last entry is that of probability 1/2.
+Integer arithmetic and exactly rounded steps only: the last bit of logarithm and cosine differs
+between math libraries. Normal numbers are interpolated in a table of quantiles.
+schemas/consistent-v1.md is the definition.
+
+QUANTILES has 8 tail probabilities in every octave. Entry 8·e + s is the integer nearest to 2^28 ·
+q, where q is exceeded with probability 2^(e-33) · (1 + s/8); e from 0 to 31, s from 0 to 7. The
+last entry is that of probability 1/2.
 """
 
 from __future__ import annotations
@@ -57,7 +62,7 @@ _TABLE = np.array(QUANTILES, np.int64)
 _DROPS = np.append(_TABLE[:-1] - _TABLE[1:], 0)
 _TAIL = np.uint32(0x7FFFFFFF)
 _ONE = np.uint32(1)
-# A binary64 has 52 bits of mantissa: the first 3 choose the entry, the next 28 what is between.
+# A binary64 has 52 bits of mantissa: the first 3 choose the entry, the next 28 interpolate.
 _ENTRY, _FIRST = np.int64(49), np.int64(1023 << 3)
 _REST, _BETWEEN = np.int64((1 << 49) - 1), np.int64(21)
 
@@ -74,15 +79,15 @@ def uniform(words: Array) -> Array:
 
 
 def normal_units(words: Array) -> Array:
-    """Normal numbers in units of 2^-28 standard deviations: int64, at most 6.34 of them away.
+    """Normal numbers in units of 2^-28 standard deviations: int64, at most 6.34 deviations from 0.
 
-    words: uint32 of any shape. The top bit is the sign; v = 2 · (the rest) + 1 the probability, in
-    units of 2^-33, of lying further out on that side.
+    words: uint32 of any shape. The top bit is the sign; v = 2 · (the rest) + 1 is the probability,
+        in units of 2^-33, of a value further out on that side.
     """
     tail = words & _TAIL
     tail <<= _ONE
     tail |= _ONE
-    # As a binary64, exact, v shows its octave and what follows its first bit.
+    # The exponent of v as a binary64, which is exact, is its octave.
     bits = tail.astype(np.float64).view(np.int64)
     entry = bits >> _ENTRY
     entry -= _FIRST
@@ -100,7 +105,7 @@ def normal_units(words: Array) -> Array:
 
 
 def normal(words: Array, mean: float, std: float) -> Array:
-    """mean + std · n, formed in binary64 and rounded to float32.
+    """mean + std · n, computed in binary64 and rounded to float32.
 
     Three roundings at most: of std · n, of the sum, and to float32.
     """

@@ -1,7 +1,8 @@
-"""Philox 4×32-10, the counter-based generator of Salmon et al. (SC 2011), for whole arrays.
+"""Streams of random words: Philox 4×32-10 (Salmon et al., SC 2011), and the keys of the streams.
 
-A pure function of key and counter, so any element of a stream is made without the others. The bits
-are those of lib/synth and of Random123; the streams are defined in schemas/consistent-v1.md.
+Philox is a pure function of key and counter, so any element of a stream is computed without the
+others. The bits are those of lib/synth and of Random123. A key is made of the purpose of the
+stream, the seed and the name: schemas/consistent-v1.md, lib/synth/stream.h.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def philox4x32(counter: tuple[Array, Array, Array, Array], key: int) -> Array:
     """
     c0, c1, c2, c3 = counter
     p0, p1 = np.empty_like(c0), np.empty_like(c0)
-    # The lower halves of c1 and c3 are the words; what is above is cut off where they are used.
+    # The lower halves of c1 and c3 are the words; the upper halves are masked where they are used.
     for number in range(_ROUNDS):
         k0 = np.uint64(((key & 0xFFFFFFFF) + number * _WEYL[0]) & 0xFFFFFFFF)
         k1 = np.uint64(((key >> 32) + number * _WEYL[1]) & 0xFFFFFFFF)
@@ -79,25 +80,25 @@ def tensor_key(seed: int, name: str) -> int:
 
 
 def noise_key(seed: int, step: int, microbatch: object, call: int, name: str) -> int:
-    """Key of the disturbance of the output `name` in a noise run.
+    """Key of the perturbation of the output `name` in a noise run.
 
-    microbatch: its number; several that no dimension tells apart as "[0, 1]".
+    microbatch: its number; as "[0, 1]" for several that no dimension separates.
     """
     return _key("noise", seed, step, microbatch, call, name)
 
 
 def plan_key(seed: int, kind: str, step: int, microbatch: int, call: int, name: str) -> int:
-    """Key of what a plan overwrites the tensor `name` of kind "input" or "grad_output" with."""
+    """Key of a plan's values for the tensor `name` of kind "input" or "grad_output"."""
     return _key("plan", seed, kind, step, microbatch, call, name)
 
 
 def check_seed(seed: int, what: str) -> int:
-    """`seed` itself. Throws where it is no number from 0 to 2^64 - 1."""
+    """Returns `seed`. Throws TraceError if it is no int from 0 to 2^64 - 1."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _MASK:
         raise TraceError(f"{what}: seed {seed!r} is no integer from 0 to 2^64 - 1")
     return seed
 
 
 def _key(*parts: object) -> int:
-    # Names have no control characters, so no two lists of parts give the same bytes.
+    # Names have no control characters, so different lists of parts give different bytes.
     return fnv1a("\0".join(map(str, parts)).encode())

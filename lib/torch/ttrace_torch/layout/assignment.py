@@ -1,7 +1,7 @@
-"""Which module and which parameter has which placements: layouts matched against a model's names.
+"""Matches layouts against a model's names: the placements of every module and parameter.
 
-Everything is checked here, before the first step, so that a misspelt pattern or axis is an error at
-`trace()` and not a wrong trace afterwards.
+All checks run before the first step, so a misspelt pattern or axis is an error of `trace()` and not
+a wrong trace.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ def assign(
     tp_axis: str,
     known: Assignment | None = None,
 ) -> Assignment:
-    """The layouts matched against the model, Megatron's attributes where they say nothing.
+    """Matches `layouts` against `model`. Megatron's attributes give the parameters that no layout
+    does.
 
-    known: what a framework tells of its modules and parameters; layouts override it.
-    Throws for a pattern that matches nothing, a mesh that is not there and an axis that it lacks.
+    known: layouts that a framework gives for its modules and parameters; `layouts` override them.
+    Throws TraceError for a pattern that matches nothing, an unknown mesh and an axis that it lacks.
     """
     known = known or Assignment({}, {})
     found = Assignment(
@@ -58,7 +59,7 @@ def assign(
     for name, parameter in model.parameters.items():
         if found.parameters[name].param is None:
             told = known.parameters.get(name)
-            found.parameters[name].told = told or layout_of(parameter, name, meshes, tp_axis)
+            found.parameters[name].fallback = told or layout_of(parameter, name, meshes, tp_axis)
     return found
 
 

@@ -1,8 +1,8 @@
-"""Where a DTensor's device mesh lies in the mesh of the trace. Geometry of ranks alone.
+"""The place of a DTensor's device mesh in the mesh of the trace. Pure geometry of ranks.
 
-A device mesh is often a slice: the data-parallel ranks of one stage, a flattened pair of axes. A
-tensor is described once for the whole mesh, so the slices of all ranks have to be seen together;
-each rank works that out for itself, from its own slice and the trace's mesh.
+A device mesh is often a slice: the data-parallel ranks of one stage, a flattened pair of axes. The
+manifest describes a tensor once for the whole mesh, so the slices of all ranks must be combined.
+Each rank computes the others from its own slice and the trace's mesh.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ttrace_torch.layout.mesh import Mesh
 def grid_of(device_mesh: Any, mesh: Mesh, what: str) -> Mesh:
     """The device mesh as a `Mesh` with its ranks.
 
-    Throws where it has no names and is not the trace's mesh, or has ranks outside the trace.
+    Throws TraceError if it has no axis names and is not the trace's mesh.
     """
     sizes = [int(device_mesh.size(i)) for i in range(device_mesh.ndim)]
     ranks = device_mesh.mesh.flatten().tolist()
@@ -37,7 +37,7 @@ def grid_of(device_mesh: Any, mesh: Mesh, what: str) -> Mesh:
 def fits(grid: Mesh, mesh: Mesh, what: str) -> bool:
     """Whether the axes of `grid` are axes of `mesh`, at one coordinate of the others.
 
-    Throws where they are called alike and are as long, but count the ranks otherwise.
+    Throws TraceError if the axes have equal names and sizes, but place the ranks differently.
     """
     if any(mesh.axes.get(axis) != size for axis, size in grid.axes.items()):
         return False
@@ -56,7 +56,7 @@ def fits(grid: Mesh, mesh: Mesh, what: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _misplaced(grid: Mesh, mesh: Mesh) -> int | None:
-    """A rank of `grid` whose coordinate on `mesh` is another than on `grid`."""
+    """A rank whose coordinate on `mesh` differs from that on `grid`; None without one."""
     start = mesh.coordinate(grid.ranks[0])
     for rank, where in zip(grid.ranks, grid.coordinates()):
         if mesh.coordinate(rank) != {**start, **where}:
@@ -65,11 +65,12 @@ def _misplaced(grid: Mesh, mesh: Mesh) -> int | None:
 
 
 def lifted(grid: Mesh, mesh: Mesh, what: str) -> Mesh:
-    """`grid` together with its translates over the axes of `mesh` that it has one coordinate of.
+    """`grid` together with its translates over the axes of `mesh` of which it has one coordinate.
 
-    Those axes come first: what a device mesh shares out is what they have left. Axes of a single
-    coordinate are dropped. Where the grid is no product of whole axes of `mesh`, it stays alone.
-    Throws where it has ranks that `mesh` lacks, or an axis is called as another one of `mesh`.
+    Those axes come first: a device mesh cuts what they leave. Axes of size 1 are dropped. A grid
+    that is no product of whole axes of `mesh` is returned unchanged.
+    Throws TraceError for ranks that `mesh` lacks, and for an axis with the name of another axis of
+    `mesh`.
     """
     missing = [rank for rank in grid.ranks if not mesh.holds(rank)]
     if missing:
@@ -92,9 +93,9 @@ def lifted(grid: Mesh, mesh: Mesh, what: str) -> Mesh:
 
 @lru_cache(maxsize=256)
 def _outer_axes(grid: Mesh, mesh: Mesh) -> tuple[str, ...] | None:
-    """The axes of `mesh` that `grid` has one of several coordinates of.
+    """The axes of `mesh`, larger than 1, of which `grid` has one coordinate.
 
-    None where it is no product of the others.
+    Returns None if `grid` is no product of whole axes.
     """
     places = [mesh.coordinate(rank) for rank in grid.ranks]
     covered = {axis for axis in mesh.axes if len({place[axis] for place in places}) > 1}

@@ -1,4 +1,4 @@
-"""What a DTensor says of itself: its local part and its placements. Never communicates."""
+"""DTensors: their local tensor, their placements and their device mesh. Never communicates."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ REDUCTIONS = {"sum": "sum", "avg": "mean", "mean": "mean", "max": "max"}
 
 
 class LocalTensor(NamedTuple):
-    """A rank's part of a tensor.
+    """A rank's local tensor.
 
     value: the plain local tensor.
-    shape: shape of what the DTensor's ranks hold together; the local shape of a plain tensor.
-    placements: what the DTensor says of the axes of its device mesh, in their order; empty for a
-        plain tensor.
+    shape: shape of the DTensor; the local shape of a plain tensor.
+    placements: placements on the axes of the device mesh, in their order; empty for a plain tensor.
     grid: the device mesh; None for a plain tensor.
     """
 
@@ -32,10 +31,10 @@ class LocalTensor(NamedTuple):
 
 
 def local_tensor_of(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor | None:
-    """The local part of `tensor`, plain or DTensor, detached and arrived.
+    """The local tensor of `tensor`, plain or DTensor: detached, and complete if asynchronous.
 
-    None where this rank is none of the DTensor's. Throws where a placement has no word in the
-    format, or the device mesh has no names and is not `mesh`.
+    Returns None if this rank is not in the DTensor's mesh. Throws TraceError for a placement that
+    the format lacks, and for a device mesh without axis names that is not `mesh`.
     """
     if not _is_dtensor(tensor):
         value = _arrived(tensor.detach())
@@ -56,19 +55,20 @@ def local_tensor_of(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor 
 
 
 def storage_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor whose storage holds the values of `tensor`: itself, or a DTensor's local part."""
+    """The tensor whose storage holds the values: `tensor` itself, or the local tensor of a
+    DTensor."""
     return getattr(tensor, "_local_tensor", tensor) if _is_dtensor(tensor) else tensor
 
 
 def is_dtensor(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` is a DTensor, of whichever module this release of torch keeps it in."""
+    """Whether `tensor` is a DTensor, from whichever module this release of torch has it in."""
     return _is_dtensor(tensor)
 
 
 def differentiable_local(tensor: torch.Tensor) -> torch.Tensor:
-    """The local part of a DTensor, in its graph."""
+    """The local tensor of a DTensor, connected to its graph."""
     dtensor: Any = tensor
-    # The gradient of a sum is the same for every term of it.
+    # The gradient of a sum is equal for every term.
     replicate = _dtensor_module().Replicate()
     gradients = [replicate if p.is_partial() else p for p in dtensor.placements]
     local: torch.Tensor = dtensor.to_local(grad_placements=gradients)
@@ -76,7 +76,7 @@ def differentiable_local(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def with_local(tensor: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
-    """A DTensor that lies as the DTensor `tensor` does, with the local part `local`."""
+    """A DTensor with the mesh, placements and shape of `tensor` and the local tensor `local`."""
     dtensor: Any = tensor
     meta = {"shape": dtensor.shape, "stride": dtensor.stride()}
     result: torch.Tensor = _dtensor_module().DTensor.from_local(
@@ -86,14 +86,14 @@ def with_local(tensor: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
 
 
 def _dtensor_module() -> Any:
-    # Loaded, since there is a DTensor; of another name in the first releases.
+    # Imported already, since a DTensor exists. The first releases have it under another name.
     return sys.modules.get("torch.distributed.tensor") or sys.modules["torch.distributed._tensor"]
 
 
 def _is_dtensor(tensor: torch.Tensor) -> bool:
     if type(tensor) in (torch.Tensor, torch.nn.Parameter):
         return False
-    # A DTensor exists only where its module has been imported, so nothing is imported for it.
+    # A DTensor exists only if its module has been imported, so no import is needed.
     for name in ("torch.distributed.tensor", "torch.distributed._tensor"):
         cls = getattr(sys.modules.get(name), "DTensor", None)
         if cls is not None and isinstance(tensor, cls):
@@ -102,7 +102,7 @@ def _is_dtensor(tensor: torch.Tensor) -> bool:
 
 
 def _arrived(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor`, waited for where it is the result of a collective still under way."""
+    """Waits for the result of an asynchronous collective; returns other tensors unchanged."""
     if type(tensor).__name__ == "AsyncCollectiveTensor":
         arrived: torch.Tensor = tensor.wait()  # type: ignore[attr-defined]
         return arrived
@@ -110,9 +110,11 @@ def _arrived(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _masked(value: torch.Tensor, placement: Any) -> torch.Tensor:
-    """A vocabulary-cut embedding's part, with the rows zeroed that the reduction would zero.
+    """The local output of a vocabulary-parallel embedding, with the rows of other ranks' words
+    zeroed.
 
-    Until then they hold the row of some other word, and the parts do not add up to the whole.
+    DTensor zeroes them in the reduction. Until then they hold another word's row, and the terms do
+    not add up to the whole.
     """
     buffer = getattr(placement, "mask_buffer", None)
     if buffer is None or getattr(buffer, "data", None) is None:
@@ -123,9 +125,9 @@ def _masked(value: torch.Tensor, placement: Any) -> torch.Tensor:
 
 
 def placement_of(placement: Any, ndim: int, what: str) -> Placement:
-    """The format's word for a DTensor's placement. Throws TraceError where it has none."""
+    """The format's placement for a DTensor's. Throws TraceError if there is none."""
     kind = type(placement).__name__
-    # Tested before Shard: in some releases it is a subclass, and it cuts in another order.
+    # Tested before Shard: some releases make it a subclass, and it cuts in another order.
     if kind == "_StridedShard":
         dim, factor = placement.dim % ndim, int(placement.split_factor)
         return Shard(dim) if factor == 1 else Strided(dim, factor)
@@ -134,7 +136,7 @@ def placement_of(placement: Any, ndim: int, what: str) -> Placement:
     if placement.is_replicate():
         return Replicate()
     if placement.is_partial():
-        # A string by now, an enumeration of torch.distributed in the first releases.
+        # A string in current releases, an enumeration of torch.distributed in the first ones.
         name = str(getattr(placement, "reduce_op", None)).rpartition(".")[2].lower()
         reduction = REDUCTIONS.get(name)
         if reduction is not None and kind != "_NormPartial":

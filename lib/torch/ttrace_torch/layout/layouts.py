@@ -1,4 +1,4 @@
-"""The placements of one module's and one parameter's tensors, with the defaults between them."""
+"""Layouts: what the user gives for the modules of a model, and the placements that result."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from ttrace_torch.layout.placements import OnMesh, Partial, Placements, Replicat
 
 @dataclass(frozen=True)
 class Layout:
-    """How the tensors of the modules that `pattern` matches lie on the mesh.
+    """The placements of the tensors of all modules that `pattern` matches.
 
     pattern: glob over canonical module names ("(model)" is the root; `*` matches dots too).
     input, output, grad_output: axis -> placement for all tensors of that kind, or a list with one
-        such dictionary (or None) per tensor. What is not given is replicated; `grad_output`
-        defaults to the output's placement, its partial axes replicated.
+        such dictionary (or None) per tensor. Tensors without a placement are replicated;
+        `grad_output` defaults to the output's placement, its partial axes replicated.
     params, param_grads, main_grads: glob over the module's own parameter names -> axis ->
-        placement. The two gradients default to `params`; a parameter after the step lies as before.
-    input_batch, output_batch: for runs inside `tracer.microbatch([0, 1, ...])`, the dimension in
-        which the micro-batches lie one after the other, or "mean" or "sum" where the tensor is that
-        of the micro-batches' tensors; or a list with one of these (or None) per tensor.
+        placement. The two gradients default to `params`; a parameter after the step has the
+        placement from before.
+    input_batch, output_batch: for runs inside `tracer.microbatch([0, 1, ...])`, the dimension along
+        which the micro-batches are concatenated, or "mean" or "sum" if the tensor is that of the
+        micro-batches' tensors; or a list with one of these (or None) per tensor.
 
-    The placements refer to the default mesh, or to another one: `OnMesh(name, placements)`. Where
-    several layouts match a module, later ones override earlier ones, field by field. A tensor that
-    is a DTensor tells its own placement on the axes of its device mesh and overrides this; a
-    parameter's Megatron attributes count where no layout names the parameter.
+    The placements refer to the default mesh, or to another one: `OnMesh(name, placements)`. If
+    several layouts match a module, later ones override earlier ones, field by field. A DTensor's
+    own placements override this on the axes of its device mesh. A parameter's Megatron attributes
+    count if no layout names the parameter.
     """
 
     pattern: str
@@ -47,7 +48,7 @@ class Layout:
             check_batch_rules(words, f'Layout("{self.pattern}")')
 
     def all_placements(self) -> list[Placements]:
-        """Every axis -> placement mapping this layout names, for checking."""
+        """Every axis -> placement mapping of this layout, for checks."""
         found: list[Placements] = []
         for given in (self.input, self.output, self.grad_output):
             if isinstance(given, Mapping):
@@ -59,18 +60,18 @@ class Layout:
         return found
 
 
-# The placements of a module's n-th tensor, where they depend on what the tensor is.
+# Placements of a module's n-th tensor, for layouts that depend on the tensor.
 Rule = Callable[[int, torch.Tensor], Placements]
 
 
 @dataclass
 class ModuleLayout:
-    """Placements of one module's activations, and where micro-batches lie in them.
+    """Placements of one module's activations, and the dimensions that micro-batches lie along.
 
-    output_swap: two dimensions that the whole model's output has the other way round.
-    follows_parameters: whether an output that is a parameter, such as the bias that Megatron's
-        layers hand on, has an output gradient. Its hooks stay from one micro-batch to the next, so
-        what they see depends on the schedule.
+    output_swap: two dimensions that are swapped in the whole model's output.
+    follows_parameters: whether to record the output gradient of an output that is a parameter, such
+        as the bias that Megatron's layers hand on. Its hooks live from one micro-batch to the next,
+        so what they see depends on the schedule.
     """
 
     input: TensorPlacements | Rule = field(default_factory=dict)
@@ -90,7 +91,8 @@ class ModuleLayout:
         return _pick(self.output, index, tensor)
 
     def swapped(self, output: torch.Tensor) -> torch.Tensor:
-        """An output of the module, or its gradient, with its dimensions in the whole's order."""
+        """An output of the module, or its gradient, with dimensions in the order of the whole
+        model."""
         return output if self.output_swap is None else output.transpose(*self.output_swap)
 
     def of_grad_output(self, index: int, tensor: torch.Tensor) -> Placements:
@@ -98,7 +100,7 @@ class ModuleLayout:
         if self.grad_output is not None:
             return _pick(self.grad_output, index, tensor)
         output = self.of_output(index, tensor)
-        # The gradient of a sum is the same for every part of it.
+        # The gradient of a sum is equal for every term.
         placements = {
             axis: Replicate() if isinstance(placement, Partial) else placement
             for axis, placement in output.items()
@@ -110,13 +112,13 @@ class ModuleLayout:
 class ParameterLayout:
     """Placements of one parameter and its gradients.
 
-    told: what the parameter's own attributes say; counts where no layout gives `param`.
+    fallback: layout from the framework or the parameter's attributes, if no layout gives `param`.
     """
 
     param: Placements | None = None
     param_grad: Placements | None = None
     main_grad: Placements | None = None
-    told: ParameterLayout | None = None
+    fallback: ParameterLayout | None = None
 
     def of(self, kind: str) -> Placements:
         """Placements of the parameter's tensor of that kind."""
@@ -124,7 +126,7 @@ class ParameterLayout:
         if given is None:
             given = self.param
         if given is None:
-            return {} if self.told is None else self.told.of(kind)
+            return {} if self.fallback is None else self.fallback.of(kind)
         return given
 
 

@@ -59,7 +59,7 @@ def local_layout_of(
 
     placements: normalised, in the order of the axes of `mesh`. Each term of a partial tensor has
         all its elements.
-    Throws TraceError where the placements do not fit the shape, and for `Rows`.
+    Throws TraceError if the placements do not fit the shape, and for `Rows`.
     """
     if not mesh.holds(rank):
         return None

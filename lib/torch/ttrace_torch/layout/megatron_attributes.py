@@ -1,8 +1,8 @@
-"""What Megatron writes on its parameters: how they are cut, and whose gradients are partial.
+"""Layouts from the attributes that Megatron sets on its parameters.
 
-Megatron's layers set plain attributes on plain parameters; nothing of Megatron is imported. Its
-`partition_stride` s means: the whole in s · world pieces along `partition_dim`, of which rank r
-holds the pieces r, r + world, r + 2 · world ...: s chunks, each cut over the ranks on its own.
+Megatron's layers set plain attributes on plain parameters; nothing of Megatron is imported. A
+`partition_stride` of s cuts `partition_dim` into s · world pieces, of which rank r holds the pieces
+r, r + world, r + 2 · world, ...: s chunks, each cut over the ranks on its own.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placements import OnMesh, Partial, Placement, Placements, Shard, Strided
 
-# The mesh, and its axes, that parameters of experts lie on.
+# The mesh of experts' parameters, and its axes.
 EXPERT_MESH = "expert"
 EXPERT_AXIS = "ep"
 EXPERT_TENSOR_AXIS = "etp"
 
-# Attribute -> how Megatron reduces the gradients of a parameter that all ranks hold as a whole: of
-# norms under sequence parallelism each rank saw its share of the sequence.
+# Attribute -> Megatron's reduction of the gradients of a replicated parameter. Under sequence
+# parallelism each rank's norm sees its share of the sequence.
 _REDUCTIONS = {"average_gradients_across_tp_domain": "mean", "sequence_parallel": "sum"}
 
 
 def layout_of(parameter: Any, name: str, meshes: Meshes, tp_axis: str = "tp") -> ParameterLayout:
-    """What the attributes of `parameter` say; replicated where they say nothing.
+    """The layout that the attributes of `parameter` describe; replicated without attributes.
 
-    On an axis that the mesh lacks there is nothing to say: with one tensor-parallel rank, the
-    attributes are set all the same. Throws where the attributes contradict each other, and for an
+    An axis that the mesh lacks gets no placement: Megatron sets the attributes for a single
+    tensor-parallel rank, too. Throws TraceError if the attributes contradict each other, and for an
     expert's parameter on several expert-parallel ranks without a mesh for experts.
     """
     cut = _cut(parameter, name)
@@ -52,12 +52,12 @@ def layout_of(parameter: Any, name: str, meshes: Meshes, tp_axis: str = "tp") ->
         return ParameterLayout(_on(mesh, {axis: cut}))
     if whole is None:
         return ParameterLayout(replicated)
-    # The ranks' gradients differ until the optimizer is given their reduction.
+    # The ranks' gradients differ until the optimizer gets their reduction.
     return ParameterLayout(replicated, _on(mesh, {axis: Partial(_REDUCTIONS[whole])}), replicated)
 
 
 def check_axis(tp_axis: str, mesh: Mesh) -> None:
-    """Throws for a tensor-parallel axis that was named and is not there."""
+    """Throws TraceError if the user names a tensor-parallel axis that the mesh lacks."""
     if tp_axis != "tp" and tp_axis not in mesh.axes:
         raise TraceError(
             f"tp_axis={tp_axis!r}: the mesh has {', '.join(mesh.axes) or 'no axes'}; name the one "
@@ -89,7 +89,7 @@ def _check_stride(parameter: Any, cut: Shard | Strided, name: str) -> None:
 
 
 def _expert_mesh(name: str, meshes: Meshes, tp_axis: str) -> tuple[str, str]:
-    """Name of the mesh an expert's parameter lies on, and its tensor-parallel axis."""
+    """Name of the mesh of an expert's parameter, and its tensor-parallel axis."""
     if EXPERT_MESH in meshes.named:
         axes = meshes.named[EXPERT_MESH].axes
         return EXPERT_MESH, EXPERT_TENSOR_AXIS if EXPERT_TENSOR_AXIS in axes else tp_axis

@@ -1,4 +1,4 @@
-"""The ranks of a run as a grid with named axes."""
+"""A mesh: the ranks of a run as a grid with named axes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ttrace_torch.errors import TraceError
 
 
 class Mesh:
-    """Ranks as a grid: axes in order, row-major, the last one runs fastest.
+    """A grid of ranks with named axes, row-major: the last axis runs fastest.
 
     `Mesh({"dp": 2, "tp": 4})` has 8 ranks; rank 5 is dp 1, tp 1. `Mesh({})` is a single rank.
 
-    ranks: the rank at each coordinate, row-major, where they are not 0, 1, 2, ...
+    ranks: the rank at each coordinate, row-major; by default 0, 1, 2, ...
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class Mesh:
         return self.ranks == tuple(range(self.size))
 
     def holds(self, rank: int) -> bool:
-        """Whether `rank` is one of the mesh's."""
+        """Whether the mesh has `rank`."""
         return rank in self._places
 
     def coordinate(self, rank: int) -> dict[str, int]:
-        """Axis -> coordinate of `rank`. Throws where the mesh has no such rank."""
+        """Axis -> coordinate of `rank`. Throws TraceError if the mesh has no such rank."""
         if rank not in self._places:
             raise TraceError(
                 f"rank {rank} is outside the mesh {self.axes} of {self.size} rank(s); "
@@ -69,7 +69,7 @@ class Mesh:
         return [dict(zip(self.axes, combination)) for combination in product(*ranges)]
 
     def rank_at(self, where: Mapping[str, int]) -> int:
-        """The rank at a coordinate, given for every axis."""
+        """The rank at a coordinate. `where` has every axis."""
         place = 0
         for name, extent in self.axes.items():
             place = place * extent + where[name]
@@ -84,7 +84,7 @@ class Mesh:
         return Mesh([(a, self.axes[a]) for a in axes], [places[key] for key in sorted(places)])
 
     def to_json(self) -> dict[str, Any]:
-        """The mesh as the manifest's `meshes` has it."""
+        """The form of the manifest's `meshes`."""
         value: dict[str, Any] = {
             "axes": [{"name": name, "size": size} for name, size in self.axes.items()]
         }

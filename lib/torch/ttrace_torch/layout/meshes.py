@@ -1,4 +1,4 @@
-"""All meshes of a run: the default one, those the user names, and those found on DTensors."""
+"""All meshes of a run: the default one, those that the user names, and those of DTensors."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ class Meshes:
 
     @property
     def default(self) -> Mesh:
-        """The mesh that placements refer to where they name no other."""
+        """The mesh of placements that name no other."""
         return self._named[""]
 
     @property
     def named(self) -> dict[str, Mesh]:
-        """The meshes that the user gave, the default one first."""
+        """The user's meshes, the default one first."""
         return dict(self._named)
 
     @property
     def ranks(self) -> list[int]:
-        """The ranks of the run: those of the meshes that the user gave."""
+        """The ranks of the run: those of the user's meshes."""
         return sorted({rank for mesh in self._named.values() for rank in mesh.ranks})
 
     def of(self, placements: Placements, what: str) -> tuple[str, Mesh]:
-        """Name and mesh that placements refer to. Throws where it lacks one of their axes."""
+        """Name and mesh of placements. Throws TraceError if it does not exist or lacks one of
+        their axes."""
         name = mesh_name_of(placements)
         if name not in self._named:
             raise TraceError(
@@ -48,9 +49,9 @@ class Meshes:
         return name, self._named[name]
 
     def add(self, mesh: Mesh, first: str = "") -> str:
-        """Name of the mesh, which may be none of the user's: every rank gives it the same one.
+        """Adds a mesh, unless a user's mesh equals it, and returns its name, equal on all ranks.
 
-        first: which of the user's meshes to take where several are the same.
+        first: the user's mesh to prefer if several are equal.
         """
         for name in [first, *self._named]:
             if self._named[name] == mesh:

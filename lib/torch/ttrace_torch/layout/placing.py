@@ -1,8 +1,8 @@
-"""On which mesh a tensor lies and how: what the user said and what the tensor itself says, as one.
+"""Combines a tensor's own placements with those of the user's layout.
 
-A DTensor speaks for the ranks of its device mesh; what a layout says of the other axes was cut
-before. Where the axes of a named mesh apply in another order than the tensor was cut in, and that
-matters, the tensor gets a mesh of its own with the axes in that order.
+A DTensor describes the ranks of its device mesh; the layout's other axes cut the tensor before. If
+the axes of a named mesh apply in another order than the tensor was cut in, and the order matters,
+the tensor gets a mesh of its own with the axes in that order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ttrace_torch.layout.placements import Flat, Placement, Placements, Replicat
 from ttrace_torch.layout.shapes import check_local_shape, normalised, whole_shape
 from ttrace_torch.layout.sharding_order import in_sharding_order
 
-# Kinds whose DTensors have parameters' layouts.
+# Kinds whose DTensors have the layouts of parameters.
 _OF_PARAMETERS = frozenset(
     {"param", "param_grad", "main_grad", "optimizer_state", "param_after_step"}
 )
@@ -31,12 +31,12 @@ _OF_PARAMETERS = frozenset(
 
 @dataclass(frozen=True)
 class Placed:
-    """How a tensor lies.
+    """The placement of a tensor.
 
     mesh: name of the mesh.
-    grid: that mesh.
-    placements: normalised, in the order of its axes.
-    shape: of the whole tensor.
+    grid: the mesh.
+    placements: normalised, in the order of the mesh's axes.
+    shape: shape of the whole tensor.
     """
 
     mesh: str
@@ -46,9 +46,9 @@ class Placed:
 
 
 def place(local: LocalTensor, given: Placements, kind: str, meshes: Meshes, what: str) -> Placed:
-    """How the tensor lies of which a rank has the part `local`, and a layout says `given`.
+    """The placement of the tensor whose local tensor is `local` and whose layout is `given`.
 
-    Throws TraceError where the two contradict each other or the tensor.
+    Throws TraceError if the two contradict each other or the tensor.
     """
     name, base = meshes.of(given, what)
     if local.grid is None:
@@ -59,19 +59,19 @@ def place(local: LocalTensor, given: Placements, kind: str, meshes: Meshes, what
         told = in_sharding_order(told, local.grid, local.shape)
     mesh, outer = _mesh_for(local.grid, given, name, meshes, what)
     placed = normalised({**outer, **told}, len(local.shape), mesh, what)
-    # A device mesh shares out what the other axes have left.
+    # A device mesh cuts what the other axes leave.
     cutting = [*outer, *told]
     if not _commute(placed, cutting):
         mesh = mesh.reordered([axis for axis in mesh.axes if axis not in told] + list(told))
         placed = {axis: placed[axis] for axis in mesh.axes if axis in placed}
-    # The DTensor's shape is whole on its own axes already; a layout may cut further ones.
+    # The DTensor's shape is whole on its own axes; a layout may cut further ones.
     further = {axis: placed[axis] for axis in placed if axis not in told}
     whole = whole_shape(local.shape, further, mesh, what)
     return Placed(meshes.add(mesh, first=name), mesh, placed, whole)
 
 
 def _ndim(local: LocalTensor, given: Placements) -> int:
-    """Dimensions of the logical tensor: a flat part has one, whatever the tensor has."""
+    """Number of dimensions of the logical tensor; a flat local tensor has only one."""
     for placement in given.values():
         if isinstance(placement, Flat):
             return len(placement.shape)
@@ -81,7 +81,8 @@ def _ndim(local: LocalTensor, given: Placements) -> int:
 def _mesh_for(
     grid: Mesh, given: Placements, name: str, meshes: Meshes, what: str
 ) -> tuple[Mesh, dict[str, Placement]]:
-    """The mesh that a device mesh is part of, and what a layout says of its other axes."""
+    """The mesh that contains the device mesh `grid`, and the layout's placements on its other
+    axes."""
     base = meshes.named[name]
     outer = {axis: placement for axis, placement in given.items() if axis not in grid.axes}
     for mesh in [base, *(meshes.named.values() if name == "" else ())]:
@@ -103,7 +104,7 @@ def _mesh_for(
 
 
 def _commute(placed: Mapping[str, Placement], cutting: Sequence[str]) -> bool:
-    """Whether the placements mean the same in their own order as in that of the axes `cutting`."""
+    """Whether the order of `placed` and that of the axes `cutting` mean the same."""
     turn = {axis: number for number, axis in enumerate(cutting)}
     return all(
         turn[first] < turn[second] or not touches(placed[first], placed[second])
@@ -113,12 +114,12 @@ def _commute(placed: Mapping[str, Placement], cutting: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class LocalShard:
-    """What a rank holds of a tensor.
+    """A rank's shard of a tensor.
 
     value: the plain local tensor, detached.
     local_layout: which elements of the whole tensor these are.
-    placements: how the tensor lies, in the order of the mesh's axes.
-    coordinate: of the rank, on that mesh.
+    placements: placements of the tensor, in the order of the mesh's axes.
+    coordinate: the rank's coordinate on that mesh.
     """
 
     value: torch.Tensor
@@ -130,10 +131,10 @@ class LocalShard:
 def local_shard(
     tensor: torch.Tensor, given: Placements, kind: str, meshes: Meshes, rank: int, what: str
 ) -> LocalShard | None:
-    """The part of `rank`, of which `tensor` is the local tensor or the DTensor.
+    """The shard of `rank`; `tensor` is its local tensor, or the DTensor.
 
-    None where it is no part, or has no elements. Throws TraceError where the layout does not fit
-    the tensor, or does not tell which elements these are.
+    Returns None if the rank holds no element. Throws TraceError if the layout does not fit the
+    tensor, or does not determine which elements the rank holds.
     """
     local = local_tensor_of(tensor, meshes.default, what)
     if local is None or local.value.numel() == 0:

@@ -38,7 +38,7 @@ def normalised(placements: Placements, ndim: int, mesh: Mesh, what: str) -> dict
 
 
 def check_axes(placements: Placements, mesh: Mesh, what: str) -> None:
-    """Throws TraceError where `placements` names an axis that the mesh lacks, or no placement."""
+    """Throws TraceError if `placements` names an axis that the mesh lacks, or no placement."""
     for axis, placement in placements.items():
         if axis not in mesh.axes:
             raise TraceError(
@@ -57,7 +57,7 @@ def whole_shape(
 ) -> list[int]:
     """The logical tensor's shape, from a local one and normalised placements.
 
-    An axis that gives no extent of the whole counts as evenly sharded. Throws TraceError where two
+    An axis that gives no extent of the whole counts as evenly sharded. Throws TraceError if two
     axes give different extents of one dimension.
     """
     shape = list(local)
@@ -86,7 +86,7 @@ def check_local_shape(
     coordinate: Mapping[str, int],
     what: str,
 ) -> None:
-    """Throws TraceError where cutting `whole` by `placements` does not leave `local` at
+    """Throws TraceError if cutting `whole` by `placements` does not leave `local` at
     `coordinate`."""
     left = list(whole)
     for axis, placement in applied_order(placements):

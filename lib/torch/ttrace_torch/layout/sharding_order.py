@@ -1,9 +1,8 @@
-"""FSDP2 over tensor parallelism on one dimension: which of its two axes cut first.
+"""The order of two cuts of one dimension: FSDP2 over tensor parallelism.
 
-FSDP2 cuts what tensor parallelism has left, and writes that as `_StridedShard` before `Shard`, to
-be read from left to right. Both readings are the same where the parts are even, and mostly
-otherwise; where they are not, the numbers of rows that FSDP2's ranks hold are those of the cut that
-it made, not of the one that it wrote down.
+FSDP2 cuts what tensor parallelism leaves, and writes this as `_StridedShard` before `Shard`, to be
+read from left to right. Both readings agree if the shards are even. Otherwise they mostly differ,
+and the rows that FSDP2's ranks hold are those of the order in which it cut.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def in_sharding_order(
 ) -> dict[str, Placement]:
     """A parameter's placements in the order in which they cut it, outermost first.
 
-    They stay as they are where reading them from left to right leaves every rank the same extents.
+    Unchanged if reading them from left to right leaves every rank the same extents.
     """
     told = dict(placements)
     for axis, placement in placements.items():
@@ -45,7 +44,7 @@ def in_sharding_order(
 
 @lru_cache(maxsize=4096)
 def _alike(extent: int, cuts: tuple[tuple[DimCut, int], ...], strided: int) -> bool:
-    """Whether all coordinates hold as much with cut number `strided` made last, as a `Shard`."""
+    """Whether all ranks hold as much with cut number `strided` made last, as a `Shard`."""
     order = [*range(strided), *range(strided + 1, len(cuts)), strided]
     for where in product(*(range(size) for _, size in cuts)):
         written = made = extent

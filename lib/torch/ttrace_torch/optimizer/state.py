@@ -1,4 +1,4 @@
-"""Records the optimizer's state, laid out as the main gradients are."""
+"""The optimizer's state: its tensors, and their records in the layout of the main gradients."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import torch
 
 from ttrace_torch.base.names import check_name
-from ttrace_torch.capture.recorder import Key
+from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placements import Flat, Placements
 
-# How often a parameter was updated; a number, in the manifest's `updates`.
+# The number of updates of a parameter. It goes into the manifest's `updates`.
 _COUNT = "step"
 # The wider copy of a parameter that is updated in its place.
 MAIN_PARAM = "main_param"
@@ -23,10 +23,11 @@ MAIN_PARAM = "main_param"
 class StateTensor(NamedTuple):
     """One tensor of an optimizer's state.
 
-    parameter: canonical name of the parameter it belongs to.
-    name: what the optimizer calls it, "exp_avg".
-    lies_as_gradient: whether it has the shape of what is updated, and so lies as the main gradient.
-    placements: how it lies, where that is not how the main gradient does.
+    parameter: canonical name of its parameter.
+    name: the optimizer's name for it, such as "exp_avg".
+    lies_as_gradient: whether it has the shape of the updated tensor, and so the layout of the main
+        gradient.
+    placements: its placements, if they differ from those of the main gradient.
     """
 
     parameter: str
@@ -39,10 +40,10 @@ class StateTensor(NamedTuple):
 def state_tensors(
     optimizer: Any, by_id: Mapping[int, str], parameters: Mapping[str, torch.Tensor]
 ) -> Iterator[StateTensor]:
-    """All tensors in the state of a torch optimizer, but for the counts of updates.
+    """All tensors in the state of a torch optimizer, without the numbers of updates.
 
-    by_id: identity of a tensor in the groups -> canonical name of the parameter it stands for.
-    parameters: canonical name -> parameter. What is updated in the place of a narrower parameter
+    by_id: id of a tensor in the parameter groups -> canonical name of its parameter.
+    parameters: canonical name -> parameter. An updated tensor in another dtype than its parameter
         comes first, as "main_param".
     """
     state = getattr(optimizer, "state", {})
@@ -72,8 +73,9 @@ def record_states(
 ) -> None:
     """Records `states` of the chosen `parameters` (canonical name -> parameter).
 
-    Throws TraceError where a tensor does not fit its layout. What has another shape than what is
-    updated is recorded where the parameter is whole, else left out, for nothing tells how it lies.
+    A tensor of another shape than the updated one is recorded if the parameter is replicated.
+    Otherwise its layout is unknown and it is left out. Throws TraceError if a tensor does not fit
+    its layout.
     """
     met: dict[str, torch.dtype] = {}
     owned: set[str] = set()
@@ -94,8 +96,8 @@ def record_states(
             step.recorder.leave_out(key.kind, key.name, state.value)
         else:
             step.recorder.add(key, state.value, {})
-    # An optimizer that deals elements out has no state where a rank's range is empty, but the
-    # trace must say that this part is.
+    # A sharding optimizer has no state for an empty range, but the trace must contain the empty
+    # shard.
     for name in parameters:
         placements = assignment.parameters[name].of("main_grad")
         if name not in owned and _range_is_empty(placements, meshes, rank):
@@ -110,7 +112,7 @@ def _key(step: Step, parameter: str, state: str) -> Key:
 
 
 def _in_shape(value: torch.Tensor, parameter: torch.Tensor, placements: Placements) -> torch.Tensor:
-    """The state in the parameter's shape, where the optimizer keeps the whole of it flat."""
+    """The state in the parameter's shape, if the optimizer keeps it flat and whole."""
     flat = any(isinstance(placement, Flat) for placement in placements.values())
     if flat or value.shape == parameter.shape or value.numel() != parameter.numel():
         return value

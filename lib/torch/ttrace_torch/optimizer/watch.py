@@ -1,4 +1,4 @@
-"""What the optimizer was told: one entry per parameter group, as used in the step."""
+"""Follows an optimizer: its steps, and the settings of each parameter group in a step."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FLAGS = ("nesterov", "maximize", "amsgrad")
 class OptimizerWatch:
     """Follows an optimizer's steps, traced or not, so that updates are counted from the first.
 
-    optimizer: a torch optimizer, or anything with its `register_step_pre_hook` and
-        `register_step_post_hook`; `param_groups` and `state` are read where it has them.
+    optimizer: a torch optimizer, or any object with its `register_step_pre_hook` and
+        `register_step_post_hook`; `param_groups` and `state` are read if it has them.
     before, after: called around every optimizer step.
     """
 
@@ -49,26 +49,26 @@ class OptimizerWatch:
         ]
 
     def remove(self) -> None:
-        """Takes the hooks off."""
+        """Removes the hooks."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
-        """The manifest's entries for the optimizer step about to be made."""
+        """The manifest's entries for the coming optimizer step."""
         return entries_of(self._optimizer, step, updated_tensors(names), self._count)
 
     def states(self, names: ModelNames) -> Iterator[StateTensor]:
-        """The state that the coming step begins with."""
+        """The state at the beginning of the coming step."""
         return state_tensors(self._optimizer, updated_tensors(names), names.parameters)
 
 
 def updated_tensors(names: ModelNames) -> dict[int, str]:
-    """Identity of what an optimizer may update -> canonical name of the parameter."""
+    """id of each tensor that an optimizer may update -> canonical name of its parameter."""
     by_id: dict[int, str] = {}
     for name, parameter in names.parameters.items():
         by_id[id(parameter)] = name
-        # Mixed precision in Megatron's way: the optimizer updates a wider copy.
+        # Megatron's mixed precision: the optimizer updates a wider copy.
         by_id[id(getattr(parameter, "main_param", parameter))] = name
     return by_id
 
@@ -76,11 +76,11 @@ def updated_tensors(names: ModelNames) -> dict[int, str]:
 def entries_of(
     optimizer: Any, step: int, by_id: Mapping[int, str], count: int
 ) -> list[dict[str, Any]]:
-    """The manifest's entries for a torch optimizer's coming step, one for each parameter group
-    and number of updates.
+    """The manifest's entries for a torch optimizer's coming step, one for each parameter group and
+    number of updates.
 
-    by_id: identity of a tensor in the groups -> canonical name of the parameter it stands for.
-    count: how many steps it has made, where it does not know itself.
+    by_id: id of a tensor in the groups -> canonical name of its parameter.
+    count: number of steps so far, if the optimizer does not know.
     """
     found = []
     for group in getattr(optimizer, "param_groups", []):
@@ -96,9 +96,9 @@ def group_entries(
     step: int,
     count: int,
 ) -> list[dict[str, Any]]:
-    """The entries for one group of parameters.
+    """The entries for one parameter group.
 
-    members: what is updated, each with the canonical names of the parameters it is made of.
+    members: the updated tensors, each with the canonical names of its parameters.
     """
     entry = {"step": step, **_settings(optimizer, group)}
     return [
@@ -133,14 +133,14 @@ def _by_updates(
     members: Sequence[tuple[Any, Sequence[str]]],
     count: int,
 ) -> dict[int, list[str]]:
-    """Number of updates made -> the names of those that have had so many.
+    """Number of updates -> names of the parameters with that many.
 
-    They differ where a parameter had no gradient in some step, and with them Adam's corrections.
+    The numbers differ if a parameter had no gradient in some step, and so do Adam's corrections.
     """
-    # The optimizer's own count also knows of updates before a checkpoint was loaded.
+    # The optimizer's own count includes updates before a checkpoint was loaded.
     state = getattr(optimizer, "state", {})
     counts = [state.get(one, {}).get("step", group.get("step")) for one, _ in members]
-    # Where others of the group are counted, one without a count has had none.
+    # If others of the group have a count, a parameter without one has had no update.
     default = count if all(number is None for number in counts) else 0
     found: dict[int, list[str]] = {}
     for (_, names), number in zip(members, counts):

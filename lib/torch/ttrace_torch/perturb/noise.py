@@ -1,7 +1,7 @@
-"""The numbers a noise run disturbs an activation with: the same for an element in every layout.
+"""The random numbers of a noise run, equal for an element in every layout.
 
-Keyed by seed, step, micro-batch, call and name, and numbered by place in the whole tensor of one
-micro-batch. See schemas/consistent-v1.md.
+The key is seed, step, micro-batch, call and name; the position is that in the whole tensor of one
+micro-batch. schemas/consistent-v1.md is the definition.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def noise(
     name: str,
     along: BatchRule | None = None,
 ) -> Array:
-    """u in [-1, 1) for what a rank holds of the output `name`: float32 of the local shape.
+    """u in [-1, 1) for the elements `layout` of the output `name`: float32 of the local shape.
 
-    along: the dimension along which several micro-batches lie one after the other. Each then has
-        the numbers it has alone, if they are equally long; otherwise `batch` is one key for all.
+    along: the dimension along which several micro-batches are concatenated. If they are equally
+        long, each has the numbers it has alone; otherwise `batch` is one key for all.
     """
 
     def made(part: LocalLayout, of: object) -> Array:
@@ -50,9 +50,9 @@ def by_microbatch(
     along: BatchRule | None,
     made: Callable[[LocalLayout, int], Array],
 ) -> Array | None:
-    """What `made(part, number)` gives for each micro-batch, put together: float32, local shape.
+    """Concatenates `made(layout, number)` of each micro-batch: float32 of the local shape.
 
-    None where several micro-batches do not lie one after the other, equally long.
+    Returns None if several micro-batches are not concatenated or not equally long.
     """
     if not isinstance(batch, MicroBatches):
         return made(layout, batch)
@@ -70,7 +70,7 @@ def by_microbatch(
 def _microbatches(
     layout: LocalLayout, dim: int, batch: MicroBatches
 ) -> Iterator[tuple[int, LocalLayout, Array]]:
-    """Each micro-batch's number, what is held of its tensor, and where that lies along `dim`."""
+    """Each micro-batch's number, its local layout, and its indices along `dim`."""
     extent = layout.shape[dim] // len(batch.numbers)
     shape = tuple(extent if d == dim else size for d, size in enumerate(layout.shape))
     for order, number in enumerate(batch.numbers):

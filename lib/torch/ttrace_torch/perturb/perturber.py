@@ -1,7 +1,8 @@
-"""Noise runs: the first activation, or every one, disturbed by one rounding.
+"""Noise runs: the first activation, or every one, perturbed by one rounding error.
 
-The spread of the results under such a disturbance is what a correct parallel run may differ by. The
-random numbers go by name and place in the whole tensor, so a run is disturbed alike in any layout.
+The spread of the results under such a perturbation is the amount by which a correct parallel run
+may differ. The random numbers depend on name and position in the whole tensor, so the perturbation
+is the same in every layout.
 """
 
 from __future__ import annotations
@@ -27,24 +28,25 @@ _WIDER = {
     torch.float32: torch.float64,
 }
 
-# Attribute of a tensor that has been disturbed: a container that hands it on leaves it alone.
+# Attribute of a perturbed tensor: a container that hands it on does not perturb it again.
 _DONE = "_ttrace_perturbed"
-# What the manifest gives as the place where every module was disturbed.
+# The manifest's `at` if every module is perturbed.
 _EVERYWHERE = "*"
 
 
 @dataclass(frozen=True)
 class Disturb:
-    """Multiplies the first floating-point output of the first module to return one by (1 + ε·u).
+    """Multiplies the first floating-point output of the first module that returns one by (1 + ε·u).
 
-    u is uniform in [-1, 1), one number per element, which depends on (seed, step, micro-batch,
-    name) and the element's place in the whole tensor alone: see schemas/consistent-v1.md.
+    u is uniform in [-1, 1), one number per element. It depends only on (seed, step, micro-batch,
+    name) and the element's position in the whole tensor: see schemas/consistent-v1.md.
+
     epsilon: ε; by default the machine epsilon of the output's dtype (float32: 2^-23, bfloat16:
         2^-7, float16: 2^-10, float64: 2^-52).
-    at: canonical name of the module to disturb instead of the first. A run of several ranks needs
-        it where not all ranks begin with the same module, such as the stages of a pipeline.
-    everywhere: every module's floating-point outputs, in each call; those that a module hands on
-        from another are disturbed once.
+    at: canonical name of the module to perturb instead of the first. A run of several ranks needs
+        it if the ranks begin with different modules, such as the stages of a pipeline.
+    everywhere: perturbs every module's floating-point outputs, in each call; an output that a
+        module hands on from another is perturbed once.
     """
 
     seed: int
@@ -72,15 +74,16 @@ class Perturber:
         self._met = False
 
     def takes(self, name: str, call: int) -> bool:
-        """Whether the outputs of module `name` are to be disturbed in this call, or may be."""
+        """Whether the outputs of module `name` may be perturbed in this call."""
         return self._settings.everywhere or (call == 0 and self._at in (None, name))
 
     def applied_to(
         self, output: Any, step: int, batch: Batch, call: int, name: str, layout: ModuleLayout
     ) -> Any:
-        """What module `name` returned, its tensors disturbed; None where there are none to disturb.
+        """The `output` of module `name` with perturbed tensors; None if it has none to perturb.
 
-        Settles on module `name`. Throws TraceError where this rank's part of one cannot be told.
+        The first module perturbed stays the one perturbed. Throws TraceError if the layout does not
+        determine this rank's shard.
         """
         tensors = pytree.tensors_in(output)
         # A parameter that is handed on, such as a bias to be added later, is no activation.
@@ -110,9 +113,9 @@ class Perturber:
         index: int,
         layout: ModuleLayout,
     ) -> torch.Tensor:
-        """The disturbed tensor: same shape, dtype and layout, in the same graph.
+        """The perturbed tensor: same shape, dtype and layout, in the same graph.
 
-        The product is formed in a wider type and rounded once.
+        The product is computed in a wider type and rounded once.
         """
         natural = dtypes.DTYPES[tensor.dtype].epsilon or 0.0
         epsilon = natural if self._settings.epsilon is None else self._settings.epsilon
@@ -139,15 +142,15 @@ class Perturber:
 
     @property
     def missed(self) -> bool:
-        """Whether nothing was disturbed where something should have been.
+        """Whether no tensor was perturbed although one should have been.
 
-        A rank of several may lack the module that is named.
+        One of several ranks may lack the module that is named.
         """
         elsewhere = self._settings.at is not None and len(self._meshes.ranks) > 1
         return not self._met and not elsewhere
 
     def facts(self) -> dict[str, Any] | None:
-        """The manifest's `run.noise`, None before anything was disturbed."""
+        """The manifest's `run.noise`; None before any tensor was perturbed."""
         if not self._met:
             return None
         at = _EVERYWHERE if self._settings.everywhere else self._at
@@ -155,7 +158,7 @@ class Perturber:
 
 
 def _times(tensor: torch.Tensor, factor: torch.Tensor, wide: torch.dtype) -> torch.Tensor:
-    """The local values times `factor`, element by element; a DTensor stays one."""
+    """The local values times `factor`, element by element. A DTensor stays one."""
     if not is_dtensor(tensor):
         return (tensor.to(wide) * factor).to(tensor.dtype)
     return with_local(tensor, _times(differentiable_local(tensor), factor, wide))

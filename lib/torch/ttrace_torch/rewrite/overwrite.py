@@ -1,6 +1,6 @@
-"""Tensors and gradients that are overwritten in the graph: autograd goes on as if they were not.
+"""Overwrites tensors and gradients without cutting the autograd graph.
 
-Both hand on a new tensor and never a view, so what comes after may still be in place.
+Both functions return a new tensor and never a view, so later operations may work in place.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from typing import Any, Callable
 
 import torch
 
-# Nodes that rewriting puts into the graph; no operations of the job.
+# Nodes that a plan adds to the graph. They are no operations of the job.
 NODES = ("_OverwrittenBackward", "_GradientOverwrittenBackward")
 
 
 def overwritten(
     tensor: torch.Tensor, value: torch.Tensor, at_backward: Callable[[], None]
 ) -> torch.Tensor:
-    """`value` in the place of `tensor`, whose graph gets the gradient that comes to `value`.
+    """`value` in the place of `tensor`. The gradient of `value` goes to the graph of `tensor`.
 
     at_backward: called when that gradient passes.
     """
     if not (tensor.requires_grad and torch.is_grad_enabled()):
         return value
-    # In a list, for autograd would hand on a view of a tensor that it is given.
+    # In a list: autograd would return a view of a tensor argument.
     result: torch.Tensor = _Overwritten.apply(tensor, [value], at_backward)  # type: ignore[no-untyped-call]
     return result
 
@@ -30,9 +30,9 @@ def overwritten(
 def with_gradient(
     tensor: torch.Tensor, overwrite: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
-    """A copy of `tensor`, to whose graph goes what `overwrite` makes of the copy's gradient.
+    """A copy of `tensor`. Its graph gets `overwrite(gradient of the copy)`.
 
-    A tensor of its own for each module that hands it on, so each can have its own gradient.
+    Each module that hands the tensor on gets its own copy, and so its own gradient.
     """
     result: torch.Tensor = _GradientOverwritten.apply(tensor, overwrite)  # type: ignore[no-untyped-call]
     return result

@@ -1,4 +1,4 @@
-"""Plans: which modules' inputs and output gradients a run overwrites. See schemas/plan-v1.md."""
+"""Plans: the modules whose inputs and output gradients a run overwrites. See schemas/plan-v1.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = "ttrace.plan/1"
 
 @dataclass(frozen=True)
 class Values:
-    """Of what distribution a tensor's values are."""
+    """The normal distribution of a tensor's values."""
 
     mean: float
     std: float
@@ -31,7 +31,7 @@ Tensors = Union[Values, dict[int, Values]]
 
 @dataclass(frozen=True)
 class Entry:
-    """What is overwritten of the modules that `name` is or matches; None where nothing is."""
+    """What to overwrite of the modules that `name` is or matches; None for nothing."""
 
     name: str
     inputs: Tensors | None = None
@@ -40,9 +40,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan file's content.
+    """The content of a plan file.
 
-    source: where it was read, for messages.
+    source: path of the file, for messages.
     digest: SHA-256 of the canonical text, 64 hexadecimal digits.
     """
 
@@ -53,7 +53,7 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Reads and checks a plan. Throws TraceError, with the file and the place in it."""
+    """Reads and checks a plan. Throws TraceError with the file and the place in it."""
     try:
         text = path.read_text(encoding="utf-8")
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
@@ -63,7 +63,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def canonical_text(seed: int, entries: tuple[Entry, ...]) -> str:
-    """The text of which the digest is taken."""
+    """The text that the digest is computed from."""
     modules = []
     for entry in entries:
         module: dict[str, Any] = {"name": entry.name}
@@ -79,7 +79,7 @@ def canonical_text(seed: int, entries: tuple[Entry, ...]) -> str:
 
 
 def _bits(values: Values) -> dict[str, str]:
-    # IntRanges as text differ between JSON libraries.
+    # JSON libraries write numbers differently.
     return {"mean": _hexadecimal(values.mean), "std": _hexadecimal(values.std)}
 
 
@@ -99,7 +99,7 @@ def _no_constant(text: str) -> NoReturn:
 
 
 class _Reader:
-    """Checks a plan member by member; `where` is the JSON pointer of what is looked at."""
+    """Checks a plan member by member; `where` is a JSON pointer for messages."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -184,7 +184,7 @@ class _Reader:
             if member not in value:
                 self._refuse(where or "the top level", f'"{member}" is missing')
         for member in value:
-            # A later version may have other keys, and that is the better message.
+            # A later version may have other keys; the message about the version is the better one.
             if member not in known and value.get("schema", SCHEMA) == SCHEMA:
                 self._refuse(f"{where}/{member}", "unknown key")
         return value

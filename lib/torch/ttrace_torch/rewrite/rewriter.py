@@ -1,6 +1,6 @@
-"""Rewritten runs: a plan's modules receive generated tensors, so errors do not travel between them.
+"""Rewritten runs: a plan's modules get generated tensors, so errors do not travel between them.
 
-What is overwritten with what is defined in schemas/plan-v1.md. Every rank makes its own part.
+schemas/plan-v1.md defines the values. Every rank generates its own shards.
 """
 
 from __future__ import annotations
@@ -44,21 +44,22 @@ class Rewriter:
         self._step = 0
         self._scales: Mapping[str, float] = {}
         self._met: set[tuple[str, str]] = set()
-        # Module -> the turn that its last recomputation was given the values of.
+        # Module -> the turn whose values its last recomputation got.
         self._recomputed: dict[str, Turn] = {}
 
     def takes(self, name: str) -> bool:
-        """Whether anything of module `name` is overwritten."""
+        """Whether any tensor of module `name` is overwritten."""
         return name in self._targets
 
     def begin(self, step: int, scales: Mapping[str, float]) -> None:
-        """Step `step` begins. scales: kind -> what makes its tensors the logical ones."""
+        """Begins a step. scales: kind -> factor that makes its tensors the logical ones."""
         self._step, self._scales = step, scales
         self._met.clear()
         self._recomputed.clear()
 
     def end(self) -> None:
-        """Throws where a part of the plan has met no tensor; a warning on one of several ranks."""
+        """Ends a step. Throws TraceError if an entry of the plan met no tensor; on one of
+        several ranks this is only a warning."""
         for member in MEMBERS:
             told = {getattr(target, f"{member}_entry") for target in self._targets.values()}
             for entry in sorted(told - {""}):
@@ -83,10 +84,10 @@ class Rewriter:
     def inputs(
         self, name: str, given: Any, turn: Turn, recomputed: bool, layout: ModuleLayout
     ) -> Any:
-        """What module `name` receives instead of `given`, (args, kwargs); None where just that.
+        """The inputs that module `name` gets instead of `given`, (args, kwargs); None to keep them.
 
-        recomputed: whether this repeats the first pass of `turn`, as far as the micro-batch at
-            hand tells; checked when the gradient comes back.
+        recomputed: whether this repeats the first pass of `turn`, judging by the current
+            micro-batch; checked when the gradient comes back.
         """
         target = self._targets.get(name)
         if target is None or target.inputs is None:
@@ -117,8 +118,8 @@ class Rewriter:
         return given if chosen else None
 
     def outputs(self, name: str, output: Any, turn: Turn, layout: ModuleLayout) -> Any:
-        """What is handed on instead of a module's `output`, so that the gradients that come back
-        are overwritten; None where just that."""
+        """The output that replaces a module's `output`, so that gradients that come back are
+        overwritten; None to keep it."""
         target = self._targets.get(name)
         if target is None or target.grad_outputs is None:
             return None
@@ -154,7 +155,8 @@ class Rewriter:
         return output if chosen else None
 
     def _chosen(self, told: Tensors, tensors: list[torch.Tensor], what: str) -> dict[int, Values]:
-        """Index -> values of the tensors that are overwritten. Throws for an index without one."""
+        """Index -> values of the overwritten tensors. Throws TraceError for an index without a
+        tensor."""
         if isinstance(told, Values):
             return {
                 index: told
@@ -182,7 +184,7 @@ class Rewriter:
         word: Any,
         swapped: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
     ) -> torch.Tensor | None:
-        """The plan's values for `tensor`, lying as it does; None where it holds no part."""
+        """The plan's values in the layout of `tensor`; None if this rank holds no element."""
         what = f"{name} · {kind} · step {self._step} on rank {self._rank}"
         batch, call = turn
         try:
@@ -223,7 +225,7 @@ def _word(batch: Batch, words: BatchRules | None, index: int, tensor: torch.Tens
 
 
 def _share(own: LocalShard) -> float:
-    """1, or 0 where another coordinate has the whole of a sum."""
+    """1, or 0 if another rank has the whole value of a sum."""
     for axis, placement in own.placements.items():
         if placement == Partial("sum") and own.coordinate[axis] != 0:
             return 0.0

@@ -1,4 +1,4 @@
-"""Which entry of a plan counts for which module."""
+"""Matches the entries of a plan against the names of modules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEMBERS = ("inputs", "grad_outputs")
 
 @dataclass
 class Target:
-    """What is overwritten of one module, and the plan's entry that says so."""
+    """What to overwrite of one module, and the plan's entries that say so."""
 
     inputs: Tensors | None = None
     inputs_entry: str = ""
@@ -24,10 +24,10 @@ class Target:
 
 
 def targets_of(plan: Plan, modules: Iterable[str], several: bool) -> dict[str, Target]:
-    """Module name -> what is overwritten of it.
+    """Module name -> what to overwrite of it.
 
-    several: whether the run has several ranks, of which this one may lack modules. Otherwise
-        throws TraceError for an entry that matches no module.
+    several: whether the run has several ranks, of which this one may lack modules. Otherwise an
+        entry that matches no module throws TraceError.
     """
     known = list(modules)
     targets: dict[str, Target] = {}

@@ -1,4 +1,4 @@
-"""The thread that writes, and the bound on what waits for it."""
+"""The writing thread, the bound on the memory that waits for it, and its first failure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEFAULT = 2 << 30
 
 
 def default_memory() -> int:
-    """2 GiB, or a quarter of this machine's memory where that is less."""
+    """2 GiB, or a quarter of this machine's memory if that is less."""
     try:
         return min(_DEFAULT, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4)
     except (ValueError, OSError, AttributeError):
@@ -23,14 +23,14 @@ def default_memory() -> int:
 
 
 def parse_memory(value: int | str, what: str) -> int:
-    """Bytes, from a number of them or a text such as "500MB", "4G" or "4GiB".
+    """Parses a number of bytes: an int, or a text such as "500MB", "4G" or "4GiB".
 
-    Throws TraceError that begins with `what`, where it comes from.
+    Throws TraceError that begins with `what`, the name of the argument or variable.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?)(I?B)?", str(value).strip().upper())
     size = 0
     if match:
-        # "MB" is a million, "M" and "MiB" are 2^20.
+        # "MB" is a million bytes, "M" and "MiB" are 2^20.
         base = 1000 if match[3] == "B" else 1024
         size = int(float(match[1]) * base ** " KMGT".index(match[2] or " "))
     if size <= 0:
@@ -39,7 +39,11 @@ def parse_memory(value: int | str, what: str) -> int:
 
 
 class Failure:
-    """The first error of a rank's tracer; None until there is one."""
+    """The first error of a rank's tracer. Errors are printed, at once and at the end, and never
+    thrown.
+
+    A full disk is no reason to stop a training job that runs for weeks.
+    """
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
@@ -47,7 +51,8 @@ class Failure:
         self.message: str | None = None
 
     def record(self, doing: str, error: BaseException) -> None:
-        """Takes note of `error`, met while `doing` something, and prints it; later ones are not."""
+        """Keeps `error`, which happened while `doing` something, and prints it. Ignores later
+        errors."""
         with self._lock:
             if self.message is not None:
                 return
@@ -56,12 +61,12 @@ class Failure:
         say(f"{self.message}; training goes on without it")
 
     def remind(self, what_is_left: str) -> None:
-        """Prints the message again, with what there is of the trace."""
+        """Prints the error again, with the state of the trace."""
         if self.message is not None:
             say(f"{self.message}; {what_is_left}")
 
 
-# How often a step that waits looks whether the thread is still there.
+# Interval at which a waiting step checks that the thread is alive.
 _PATIENCE_SECONDS = 1.0
 _MIB = 1 << 20
 
@@ -71,11 +76,13 @@ Job = Callable[[], None]
 class Writer:
     """Runs jobs one after the other in a thread of its own, off the critical path of the step.
 
-    A job that throws is the last one: `failed` is called with the error, and the rest is dropped.
+    A job that throws is the last one: the error goes to `failure`, and later jobs are dropped.
     """
 
     def __init__(self, rank: int, memory: int, failure: Failure, undo: Callable[[], None]) -> None:
-        """memory: how many bytes may wait. undo: called in the thread where a job has thrown."""
+        """memory: number of bytes that may wait to be written.
+        undo: called in the thread after a job has thrown.
+        """
         self._rank = rank
         self._memory = memory
         self._failure = failure
@@ -88,9 +95,9 @@ class Writer:
         self._told = False
 
     def reserve(self, size: int) -> bool:
-        """Waits until `size` more bytes may wait; False where nothing is recorded any more.
+        """Waits until `size` more bytes may wait. Returns False if recording has ended.
 
-        What is larger than the bound passes when nothing else waits.
+        A tensor larger than the bound passes if nothing else waits.
         """
         if os.getpid() != self._process:
             error = RuntimeError("a tracer records in the process that made it alone")
@@ -110,13 +117,17 @@ class Writer:
         return True
 
     def release(self, size: int) -> None:
-        """Gives back what was reserved and is not needed."""
+        """Gives back a reservation that is not needed any more."""
         with self._changed:
             self._waiting -= size
             self._changed.notify_all()
 
     def submit(self, doing: str, job: Job, size: int = 0) -> None:
-        """Runs `job` after all earlier ones. `size`: what was reserved for it; `doing`: in words"""
+        """Runs `job` after all earlier ones.
+
+        doing: description of the job, for error messages.
+        size: number of bytes reserved for it.
+        """
         if os.getpid() != self._process:
             return
         with self._changed:
@@ -140,7 +151,7 @@ class Writer:
         try:
             thread.start()
         except RuntimeError:
-            # No thread can be had any more when the interpreter ends.
+            # No thread can be started while the interpreter ends.
             while self._jobs:
                 self._run(*self._jobs.popleft())
             return
@@ -155,7 +166,7 @@ class Writer:
             if job is None:
                 return
             self._run(doing, job, size)
-            # The tensor goes before its bytes are counted as free.
+            # The tensor is freed before its bytes count as free.
             del job
             self.release(size)
 

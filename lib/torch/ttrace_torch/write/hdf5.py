@@ -1,6 +1,6 @@
-"""A rank's file: datasets of true types, and the rank's part of the manifest.
+"""A rank's HDF5 file: datasets in their own element types, and the rank's part of the manifest.
 
-The same calls give the same bytes: nothing is stamped with the time.
+The same calls give the same bytes: the file has no timestamps.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import numpy as np
 import torch
 
 from ttrace_torch.base import dtypes
-from ttrace_torch.capture.recorder import Record
+from ttrace_torch.capture.records import Record
 from ttrace_torch.write.step_file import StepFile
 
-# HDF5 1.10, which long-term distributions carry, opens what this writes.
+# HDF5 1.10, which long-term distributions have, can read these files.
 _LIBVER = ("earliest", "v110")
 _CHUNK_BYTES = 1 << 20
-# Attribute of a file to which nothing will be added.
+# Attribute of a finished file.
 _CLOSED = "ttrace_closed"
 
 
 class RankFile:
-    """The file of one rank. Each commit puts it in place, with all that was written until then.
+    """The file of one rank. Each commit makes everything written so far visible.
 
-    It is opened for each step and closed again, so that no handle is inherited by the processes
-    that a data loader forks meanwhile. Throws OSError for what the disk refuses; `rollback` then
-    leaves what the last commit left.
+    The file is opened for each step and closed again, so that processes forked by a data loader
+    inherit no handle. Throws OSError for I/O errors; `rollback` then restores the state of the last
+    commit.
     """
 
     def __init__(self, path: Path, rank: int, compress: int | None) -> None:
@@ -46,15 +46,15 @@ class RankFile:
 
     @property
     def empty(self) -> bool:
-        """Whether no step has been put in place."""
+        """Whether no step has been committed."""
         return self._file.empty
 
     def create(self) -> None:
-        """Removes what an earlier run wrote, and shows that this one can write."""
+        """Removes the file of an earlier run, and checks that this one can be written."""
         self._file.create()
 
     def write(self, record: Record, data: torch.Tensor) -> None:
-        """Writes the dataset of `record`. A tensor without elements is left out.
+        """Writes the dataset of `record`, unless the tensor has no elements.
 
         data: contiguous, on the CPU.
         """
@@ -76,8 +76,11 @@ class RankFile:
             self._check()
 
     def commit(self, manifest: str, closed: bool = False) -> None:
-        """Embeds this rank's part of the manifest in place of an earlier one, and puts the file in
-        its place. closed: nothing will follow."""
+        """Embeds this rank's part of the manifest, replacing an earlier one, and makes the file
+        visible.
+
+        closed: whether this is the last commit.
+        """
         self._open()
         file = self._hdf5
         if "manifest" in file:
@@ -92,21 +95,21 @@ class RankFile:
         self._file.commit()
 
     def rollback(self) -> None:
-        """Forgets what has been written since the last commit."""
+        """Drops everything written since the last commit."""
         file, self._hdf5 = self._hdf5, None
         self._file.ignore()
         if file is not None:
-            # What HDF5 says of a file whose last writes are missing is no news.
+            # HDF5's errors about missing writes are expected here.
             with suppress(Exception):
                 file.close()
         self._file.rollback()
 
     def discard_unfinished(self) -> None:
-        """Removes a file that has not been put in place."""
+        """Removes a file that has not been committed."""
         self._file.discard_temporary()
 
     def discard(self) -> None:
-        """Removes what has been written."""
+        """Removes the file."""
         self._file.discard()
 
     def _open(self) -> None:
@@ -142,11 +145,11 @@ class RankFile:
 
 
 def stored_bits(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """The stored bits of a contiguous CPU tensor, same shape."""
+    """The stored bits of a contiguous CPU tensor: an array of the same shape."""
     dtype = dtypes.DTYPES[tensor.dtype]
     if dtype.epsilon is None:
         return tensor.numpy()
-    # Not every torch has views of floating-point types as unsigned ones; signed ones it has.
+    # Old releases of torch view floating-point types only as signed integers.
     signed = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     array: np.ndarray[Any, Any] = tensor.view(signed[dtype.bits.itemsize]).numpy()
     return array.view(dtype.bits)
@@ -154,7 +157,7 @@ def stored_bits(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
 
 def _small_float(size: int, exponent: int, mantissa: int, bias: int) -> Any:
     kind = h5py.h5t.IEEE_F16LE.copy()
-    # The fields first: HDF5 refuses a size that the old ones do not fit in.
+    # The fields first: HDF5 refuses a size that the old fields do not fit in.
     kind.set_fields(exponent + mantissa, mantissa, exponent, 0, mantissa)
     kind.set_precision(8 * size)
     kind.set_size(size)
@@ -163,7 +166,7 @@ def _small_float(size: int, exponent: int, mantissa: int, bias: int) -> Any:
 
 
 def hdf5_type(name: str) -> Any:
-    """HDF5 type of the dtype called `name`, on disk and in memory alike."""
+    """HDF5 type of the dtype called `name`, on disk and in memory."""
     if name == "bfloat16":
         return _small_float(2, 8, 7, 127)
     if name == "float8_e4m3fn":
@@ -187,14 +190,14 @@ def _chunk(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def read_manifest(path: Path) -> str:
-    """The manifest embedded in a rank's file. Throws KeyError where it has none."""
+    """The manifest embedded in a rank's file. Throws KeyError if it has none."""
     with h5py.File(path, "r") as file:
         value = file["manifest"][()]
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def is_closed(path: Path) -> bool:
-    """Whether the rank's file is there and its rank has closed the tracer."""
+    """Whether the file exists and its rank has closed the tracer."""
     try:
         with h5py.File(path, "r") as file:
             return _CLOSED in file.attrs

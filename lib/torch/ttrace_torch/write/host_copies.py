@@ -1,9 +1,9 @@
-"""Copies of tensors on the host, made without waiting for the device.
+"""Copies tensors to the host without waiting for the device.
 
-The tensor may be changed in place by the next operation, so it has to be copied at this point of
-its stream. A copy on the device takes next to no time there; a side stream brings that to pinned
-memory while the job goes on. Where the device has no room for it, the job's own stream does, which
-makes the device wait for the transfer and the host for nothing.
+The next operation may change the tensor in place, so it is copied at this point of its stream. The
+copy on the device is fast; a side stream moves it to pinned memory while the job goes on. If the
+device has no memory for the copy, the job's own stream makes the transfer: then the device waits
+for it, and the host does not.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, Callable
 
 import torch
 
-# How many bytes of copies may lie on one device at a time.
+# Number of bytes of copies on one device at a time.
 _ON_DEVICE = 512 << 20
 
 
 class HostCopies:
-    """Makes copies; one for each process."""
+    """Makes copies. One instance for each process."""
 
     def __init__(self, on_device: int = _ON_DEVICE) -> None:
-        """on_device: bound on the bytes of the copies on one device."""
+        """on_device: bound on the bytes of copies on one device."""
         self._on_device = on_device
         self._streams: dict[torch.device, Any] = {}
         self._under_way: dict[torch.device, deque[tuple[Any, int]]] = {}
 
     def start(self, tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
-        """Copies `tensor` as it is now; the result waits for the copy, in any thread, and gives it:
-        contiguous, on the CPU, sharing no memory with `tensor`."""
+        """Starts a copy of `tensor`. The result waits for the copy, in any thread, and returns
+        it: contiguous, on the CPU, sharing no memory with `tensor`."""
         tensor = tensor.detach()
         if tensor.layout != torch.strided:
             tensor = tensor.to_dense()
@@ -43,10 +43,10 @@ class HostCopies:
     def _from_cuda(self, tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
         with torch.cuda.device(tensor.device):
             try:
-                # Torch keeps pinned memory and hands it out again, once the copy has been made.
+                # Torch reuses pinned memory once the copy is finished.
                 target = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
             except RuntimeError:
-                # The host pins no more; this copy is waited for.
+                # The host can pin no more memory, so this copy is synchronous.
                 late = tensor.to("cpu").contiguous().resolve_neg()
                 return lambda: late
             own = torch.cuda.current_stream()
@@ -72,7 +72,7 @@ class HostCopies:
         return result
 
     def _on_device_copy(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """A contiguous copy on the device; None where it has no room."""
+        """A contiguous copy on the device; None if it has no memory."""
         under_way = self._under_way.get(tensor.device, deque())
         while under_way and under_way[0][0].query():
             under_way.popleft()

@@ -1,4 +1,4 @@
-"""The manifest as text: the same value always gives the same bytes, one tensor per line."""
+"""The manifest as text. Equal values give equal bytes; each tensor has one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEY = ("step", "microbatch", "kind", "name", "call", "copy")
 
 
 def key_of(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The tensor key of an entry, defaults filled in."""
+    """The tensor key of an entry, with defaults."""
     return tuple(entry.get(member, 0 if member in ("call", "copy") else None) for member in KEY)
 
 

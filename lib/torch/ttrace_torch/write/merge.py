@@ -1,7 +1,7 @@
-"""Many ranks' parts of a manifest made into one. Needs the files, and no communication.
+"""Merges the ranks' parts of a manifest, from their files and without communication.
 
-Every rank file embeds its own part. Whoever places the last one writes manifest.json; `union` does
-the same by hand.
+Every rank file embeds its own part. The rank that closes last writes manifest.json; `python -m
+ttrace_torch.union` does the same by hand.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def rank_file(rank: int) -> str:
 
 
 def complete(folder: Path, ranks: Iterable[int]) -> bool:
-    """Whether the files of all the ranks are in place, and nothing will be added to them."""
+    """Whether the files of all `ranks` exist and are closed."""
     files = [folder / rank_file(rank) for rank in ranks]
-    # Which costs less, and is most often the answer.
+    # Existence is cheaper to check, and most often the answer.
     return all(file.exists() for file in files) and all(map(is_closed, files))
 
 
 def write_manifest(out_dir: str | Path) -> Path:
-    """Unites the parts in the rank files of `out_dir` and writes manifest.json; gives its path.
+    """Merges the rank files of `out_dir` into manifest.json, and returns its path.
 
-    The bytes depend on the parts alone, and the file is put in place at once, so several processes
-    may do this at the same time. Throws TraceError where a rank is missing or parts contradict.
+    The bytes depend only on the parts, and the file appears at once, so several processes may do
+    this at the same time. Throws TraceError if a rank is missing or parts contradict each other.
     """
     folder = Path(out_dir)
     files = sorted(folder.glob("rank_*.h5"))
@@ -55,7 +55,7 @@ def write_manifest(out_dir: str | Path) -> Path:
         )
     parts = {rank: _read(folder / rank_file(rank)) for rank in ranks}
     text = manifest.dumps(merge_manifests(parts))
-    # A name of its own: another rank may be doing the same on another host.
+    # A unique name: another rank may do the same on another host.
     temporary = folder / f"{MANIFEST}.{uuid.uuid4().hex}.tmp"
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, folder / MANIFEST)
@@ -65,7 +65,7 @@ def write_manifest(out_dir: str | Path) -> Path:
 def merge_manifests(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """One manifest from the parts of all ranks of their meshes (rank -> part).
 
-    Throws TraceError where the parts contradict each other, or one is missing.
+    Throws TraceError if the parts contradict each other, or one is missing.
     """
     ranks = sorted(parts)
     meshes = _merge_meshes(parts)
@@ -92,7 +92,7 @@ def merge_manifests(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     modules: dict[str, Any] = {}
     for rank in ranks:
         for entry in parts[rank].get("modules", []):
-            # The lowest rank that ran a module tells its data flow.
+            # The data flow of a module is that of the lowest rank that ran it.
             modules.setdefault(entry["name"], entry)
     if any("modules" in parts[rank] for rank in ranks):
         whole["modules"] = list(modules.values())
@@ -100,7 +100,7 @@ def merge_manifests(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _merge_meshes(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """All meshes by name, the default one first. A mesh of DTensors is in the parts that met it."""
+    """All meshes by name, the default one first. DTensors' meshes are in some parts only."""
     found: dict[str, tuple[int, Any]] = {}
     for rank in sorted(parts):
         for name, mesh in parts[rank]["meshes"].items():
@@ -114,7 +114,8 @@ def _merge_meshes(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _merge_optimizer(parts: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Groups with the same facts become one; a pipeline's stages hold parts of each group."""
+    """Merges parameter groups with equal settings: the stages of a pipeline hold parts of a
+    group."""
     groups: list[tuple[dict[str, Any], dict[str, None]]] = []
     for part in parts:
         for entry in part:

@@ -1,4 +1,4 @@
-"""What the ranks were told to record, and the facts of the run made of theirs."""
+"""Merges the manifest's `run`, and answers what each rank was asked to record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Requested:
-    """What every rank was told to record, by its part of the manifest."""
+    """What every rank was asked to record, from its part of the manifest."""
 
     def __init__(self, parts: Mapping[int, Mapping[str, Any]]) -> None:
         runs = {rank: part.get("run", {}) for rank, part in parts.items()}
@@ -15,12 +15,13 @@ class Requested:
         self._unfinished = {rank for run in runs.values() for rank in run.get("unfinished", [])}
 
     def knows(self, rank: int) -> bool:
-        """Whether the rank says what it was told; version 1 does not."""
+        """Whether the rank's part says what to record; format version 1 does not."""
         return rank in self._recorded
 
     def asked(self, rank: int, entry: Mapping[str, Any]) -> bool:
-        """Whether the rank was to have its part of that tensor, ran the step to its end and closed
-        its trace. Which rows a rank has stands in the index alone, and it may have none."""
+        """Whether the rank should have recorded its shard of that tensor: it was asked to,
+        finished the step and closed its trace. False for a tensor placed by `Rows`, of which a
+        rank may have no row."""
         told = self._recorded.get(rank)
         if told is None or rank in self._unfinished or _goes_by_rows(entry):
             return False
@@ -28,10 +29,10 @@ class Requested:
 
 
 def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The manifest's `run`: that of the lowest rank, and what all ranks were told to record.
+    """The manifest's `run`: that of the lowest rank, with what all ranks were asked to record.
 
-    `recorded` has the kinds and the finished steps of all ranks that record, and the modules of
-    any. None where the lowest rank says nothing.
+    `recorded` has the kinds and finished steps common to all ranks that record, and the modules of
+    any. Returns None if the lowest rank has no `run`.
     """
     ranks = sorted(parts)
     if "run" not in parts[ranks[0]]:
@@ -48,7 +49,7 @@ def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def _merge_recorded(told: list[dict[str, Any]]) -> dict[str, Any]:
-    # A rank that was told to record nothing takes nothing from the others.
+    # A rank that was asked to record nothing does not reduce the others' kinds and steps.
     recording = [one for one in told if one["kinds"]] or told
     first = recording[0]
     whole: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""One entry for each tensor, from the entries of the ranks that hold it."""
+"""Merges the ranks' entries of a tensor into one."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from ttrace_torch.write.merge_run import Requested
 
 
 def merge_tensors(
-    parts: Mapping[int, Sequence[dict[str, Any]]], meshes: Mapping[str, Mesh], told: Requested
+    parts: Mapping[int, Sequence[dict[str, Any]]], meshes: Mapping[str, Mesh], requested: Requested
 ) -> list[dict[str, Any]]:
-    """The entries of all ranks (rank -> entries) as one list, each with where it is held.
+    """Merges the entries of all ranks (rank -> entries) into one list, each with its ranks.
 
-    told: what every rank was told to record. A rank that should have recorded a part and did not
-        goes into `absent_on`. Throws TraceError where ranks contradict each other, and for a
-        missing part where nothing tells what the rank was to record.
+    requested: what every rank was asked to record. `absent_on` lists ranks that should have
+        recorded a shard and did not.
+    Throws TraceError if ranks contradict each other, and for a missing shard if the rank's part
+    does not say what it was asked to record.
     """
     held: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
     for rank in sorted(parts):
         for entry in parts[rank]:
             held.setdefault(manifest.key_of(entry), {})[rank] = entry
     return manifest.sorted_tensors(
-        _merge_entries(entries, meshes, told) for entries in held.values()
+        _merge_entries(entries, meshes, requested) for entries in held.values()
     )
 
 
 def _merge_entries(
-    entries: Mapping[int, dict[str, Any]], meshes: Mapping[str, Mesh], told: Requested
+    entries: Mapping[int, dict[str, Any]], meshes: Mapping[str, Mesh], requested: Requested
 ) -> dict[str, Any]:
-    """One entry from those of the ranks that hold the tensor."""
+    """Merges the entries of the ranks that recorded one tensor."""
     ranks = sorted(entries)
     entry = dict(entries[ranks[0]])
     for rank in ranks[1:]:
@@ -57,16 +58,18 @@ def _merge_entries(
         entry["computed_in"] = coarsest
     orders = [e["order"] for e in entries.values() if "order" in e]
     mesh = meshes[entry.get("mesh", "")]
-    holding = _holding(entry, ranks, mesh)
-    held_at = _held_at(entry, holding, mesh)
-    lacking = _lacking(entry, ranks, holding, mesh)
-    _check_known(entry, ranks, [rank for rank in lacking if not told.knows(rank)], holding, mesh)
-    absent = [rank for rank in lacking if told.asked(rank, entry)]
+    coordinates = _coordinates(entry, ranks, mesh)
+    held_at = _held_at(entry, coordinates, mesh)
+    lacking = _lacking(entry, ranks, coordinates, mesh)
+    _check_known(
+        entry, ranks, [rank for rank in lacking if not requested.knows(rank)], coordinates, mesh
+    )
+    absent = [rank for rank in lacking if requested.asked(rank, entry)]
     position = entry.pop("position", None)
     if held_at:
         entry["held_at"] = held_at
     if orders:
-        # Behind the rest, as the collector writes it.
+        # Last, as the collector writes it.
         entry.pop("order", None)
         entry["order"] = min(orders)
     if position is not None:
@@ -77,14 +80,16 @@ def _merge_entries(
 
 
 def _members(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    # A stage that computes in a wider type than the others says so; the coarsest one counts.
-    # An optional argument that one rank alone gives moves the others' positions.
+    # A pipeline stage may compute in a wider type than the others; the coarsest type counts. An
+    # optional argument that only one rank gives shifts the others' positions.
     free = {"order", "computed_in", "position"}
     return sorted(m for m in {**one, **other} if m not in free and one.get(m) != other.get(m))
 
 
-def _holding(entry: Mapping[str, Any], ranks: Sequence[int], mesh: Mesh) -> dict[str, list[int]]:
-    """Axis -> coordinates that hold the tensor, by its placements and by who recorded it."""
+def _coordinates(
+    entry: Mapping[str, Any], ranks: Sequence[int], mesh: Mesh
+) -> dict[str, list[int]]:
+    """Axis -> coordinates that hold the tensor, by its placements and by the recording ranks."""
     outside = [rank for rank in ranks if not mesh.holds(rank)]
     if outside:
         raise TraceError(
@@ -101,35 +106,35 @@ def _holding(entry: Mapping[str, Any], ranks: Sequence[int], mesh: Mesh) -> dict
 
 
 def _held_at(
-    entry: Mapping[str, Any], holding: Mapping[str, list[int]], mesh: Mesh
+    entry: Mapping[str, Any], coordinates: Mapping[str, list[int]], mesh: Mesh
 ) -> dict[str, list[int]]:
-    """Axis -> coordinates, for the axes of which not all coordinates hold the tensor."""
+    """Axis -> coordinates, for the axes on which only some coordinates hold the tensor."""
     return {
-        axis: holding[axis]
+        axis: coordinates[axis]
         for axis, size in mesh.axes.items()
-        if len(holding[axis]) < size and kind_of(_placement(entry, axis)) is not Only
+        if len(coordinates[axis]) < size and kind_of(_placement(entry, axis)) is not Only
     }
 
 
 def _lacking(
-    entry: Mapping[str, Any], ranks: Sequence[int], holding: Mapping[str, list[int]], mesh: Mesh
+    entry: Mapping[str, Any], ranks: Sequence[int], coordinates: Mapping[str, list[int]], mesh: Mesh
 ) -> list[int]:
-    """The ranks that should hold a part by the placements, and recorded none; ascending."""
+    """The ranks that should hold a shard and recorded none; ascending."""
     lacking = []
-    for combination in product(*holding.values()):
-        where = dict(zip(holding, combination))
+    for combination in product(*coordinates.values()):
+        where = dict(zip(coordinates, combination))
         rank = mesh.rank_at(where)
-        if rank not in ranks and not _is_empty(entry, holding, where):
+        if rank not in ranks and not _is_empty(entry, coordinates, where):
             lacking.append(rank)
     return sorted(lacking)
 
 
 def _is_empty(
-    entry: Mapping[str, Any], holding: Mapping[str, list[int]], where: Mapping[str, int]
+    entry: Mapping[str, Any], coordinates: Mapping[str, list[int]], where: Mapping[str, int]
 ) -> bool:
     """Whether the placements leave the coordinate no element, so that nothing was to record."""
     left = list(entry["shape"])
-    for axis, held in holding.items():
+    for axis, held in coordinates.items():
         word = _placement(entry, axis)
         index = held.index(where[axis])
         if kind_of(word) is Flat:
@@ -139,7 +144,7 @@ def _is_empty(
         try:
             left = from_json(word).local_extents(left, len(held), index)
         except TraceError:
-            # A layout that contradicts itself, which `ttrace lint` tells.
+            # The layout contradicts itself, which `ttrace lint` reports.
             return False
     return 0 in left
 
@@ -148,17 +153,18 @@ def _check_known(
     entry: Mapping[str, Any],
     ranks: Sequence[int],
     unknown: Sequence[int],
-    holding: Mapping[str, list[int]],
+    coordinates: Mapping[str, list[int]],
     mesh: Mesh,
 ) -> None:
-    """Throws for a part that is missing on ranks of which nothing tells whether they had one."""
+    """Throws TraceError for a missing shard on ranks that do not say what they were asked to
+    record."""
     if not unknown:
         return
     key = manifest.describe_key(entry)
-    coordinates = [mesh.coordinate(rank) for rank in ranks]
+    recorded = [mesh.coordinate(rank) for rank in ranks]
     for axis, size in mesh.axes.items():
-        there = sorted({coordinate[axis] for coordinate in coordinates})
-        if len(there) < len(holding[axis]):
+        there = sorted({coordinate[axis] for coordinate in recorded})
+        if len(there) < len(coordinates[axis]):
             raise TraceError(
                 f"{key}: cut over axis {axis}, but only its coordinates {there} of {size} "
                 f"recorded it (ranks {list(ranks)}); the other parts are missing"

@@ -1,4 +1,4 @@
-"""Where the trace goes: the files of one rank, and the manifest once all ranks are there."""
+"""The output of one rank: its file, and the manifest once all ranks' files exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from ttrace_torch.base.dtypes import StepPrecision
 from ttrace_torch.base.process import run_id
-from ttrace_torch.capture.recorder import Record
+from ttrace_torch.capture.records import Record
 from ttrace_torch.capture.selection import KINDS
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.meshes import Meshes
@@ -25,13 +25,13 @@ RUN_FACTS = {"id", "framework", "model", "precision", "command", "created", "ext
 
 
 class Output:
-    """The files of one rank of a run.
+    """The file of one rank of a run.
 
-    A path that ends in `.h5` is the single-file form, for a run of one rank; anything else is a
-    folder. What this rank wrote there before, and the folder's manifest, are removed at once, so
-    that an old part is never united with new ones.
+    A path that ends in `.h5` is the single-file form, for a run of one rank; any other path is a
+    folder. This rank's earlier file and the folder's manifest are removed at once, so that old
+    parts are never merged with new ones.
 
-    What the disk refuses is kept in `failure`, and never thrown.
+    I/O errors go to `failure` and are never thrown.
     """
 
     def __init__(
@@ -44,8 +44,7 @@ class Output:
         memory: int | None = None,
         recorded: Mapping[str, Any] | None = None,
     ) -> None:
-        """memory: how many bytes may wait to be written.
-
+        """memory: number of bytes that may wait to be written.
         recorded: the manifest's `run.recorded` without the steps.
         """
         unknown = set(run) - RUN_FACTS
@@ -90,9 +89,9 @@ class Output:
             self.failure.record(f"making {self._path}", error)
 
     def put(self, record: Record, value: torch.Tensor, again: bool) -> None:
-        """Copies `value` and has it written in the background; waits where too much waits already.
+        """Copies `value` and writes it in the background. Waits while too many bytes wait already.
 
-        again: it is added to what has been put for the same record.
+        again: adds `value` to the values stored for the same record.
         """
         size = value.numel() * value.element_size()
         if not self._writer.reserve(size):
@@ -114,9 +113,9 @@ class Output:
         optimizer: Iterable[dict[str, Any]],
         facts: Mapping[str, Any],
     ) -> None:
-        """Ends a step: it will be in the file, with all its records.
+        """Ends a step, and commits all its records.
 
-        facts: what is known of `modules`, of the disturbance, `noise`, and of the `plan`.
+        facts: the manifest's `modules`, `run.noise` and `run.plan` as far as they are known.
         """
         self._facts.update(facts)
         self._steps = sorted([*self._steps, step])
@@ -125,11 +124,11 @@ class Output:
         self._writer.submit(f"writing {self._path}", job)
 
     def drop(self) -> None:
-        """Ends a step that will not be in the file."""
+        """Ends a step, and drops its records."""
         self._writer.submit(f"writing {self._path}", self._file.rollback)
 
     def finish(self) -> None:
-        """Waits until this rank's file is whole, and writes the manifest if it was the last one."""
+        """Waits until this rank's file is complete. Writes the manifest if all ranks' files are."""
         self._writer.submit(f"writing {self._path}", partial(self._commit, self._head()))
         self._writer.stop()
         if self.failure.message is None and self._folder is not None:
@@ -144,7 +143,7 @@ class Output:
             self.failure.remind(f"{self._path} has the steps before that")
 
     def discard(self) -> None:
-        """Leaves nothing behind."""
+        """Removes this rank's file."""
         self._writer.stop()
         self._file.discard()
 
@@ -175,7 +174,7 @@ class Output:
         self._file.discard_unfinished()
 
     def _head(self, unfinished: bool = False) -> dict[str, Any]:
-        """The part of the manifest without what the writing thread adds."""
+        """This rank's part of the manifest without the lists that the writing thread adds."""
         run = {**self._run, "collector": f"ttrace_torch {__version__}"}
         extra: dict[str, Any] = {}
         if self.skipped:

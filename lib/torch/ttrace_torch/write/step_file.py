@@ -1,9 +1,9 @@
-"""A file that takes whole steps: what is written counts from its commit on, or never.
+"""A file that is written in whole steps: bytes count from their commit on, or never.
 
-A job can be killed at any moment, and what it traced before should be readable then. So new bytes
-go behind the end of the last commit, where no reader looks, and changes of earlier ones, which HDF5
-makes to a few blocks of metadata, wait in memory. The commit alone touches what readers see, and
-for these few writes the file has its temporary name: it is whole, or it is not there.
+A job can be killed at any moment, and its earlier steps should be readable then. So new bytes go
+behind the end of the last commit, where no reader looks. Changes of earlier bytes, which HDF5 makes
+to a few blocks of metadata, wait in memory. Only the commit touches bytes that readers see.
+Meanwhile the file has its temporary name: readers find it complete, or not at all.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _PAGE = 4096
 class StepFile:
     """The file object that h5py writes a rank's file through.
 
-    It swallows what is written once something could not be: HDF5 cannot close a file whose writes
-    fail. The first error stands in `error` then.
+    After a failed write it ignores all further ones, because HDF5 cannot close a file whose writes
+    fail. `error` is the first error.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,7 +31,7 @@ class StepFile:
         self._committed = 0
         self._size = 0
         self._place = 0
-        # Number -> content, of the pages with committed bytes that have been changed since.
+        # Page number -> content, of committed pages that have changed since.
         self._pages: dict[int, bytearray] = {}
         self._ignoring = False
         self.error: OSError | None = None
@@ -57,15 +57,15 @@ class StepFile:
         self.error = None
 
     def commit(self) -> None:
-        """Puts what has been written since `begin` in place, and closes the file.
+        """Commits the bytes written since `begin`, and closes the file.
 
-        Throws OSError where that fails, `rollback` is to be called then.
+        Throws OSError for I/O errors; the caller must then call `rollback`.
         """
-        # Some file systems tell only now that there was no space.
+        # Some file systems report a lack of space only now.
         os.fsync(self._descriptor)
         if self._published:
             os.rename(self._path, self._temporary)
-            # Until it is back, half of a commit must not be taken for the file.
+            # Until the file is back, half of a commit must not count as committed.
             self._published, self._committed = False, 0
             for number, page in self._pages.items():
                 _write_at(self._descriptor, memoryview(page), number * _PAGE)
@@ -76,52 +76,52 @@ class StepFile:
         self._close()
 
     def ignore(self) -> None:
-        """What is written from here on is of a step that will be rolled back."""
+        """Ignores writes from here on: the step will be rolled back."""
         self._ignoring = True
 
     def rollback(self) -> None:
-        """Forgets what has been written since the last commit, and closes the file."""
+        """Drops the bytes written since the last commit, and closes the file."""
         if self._descriptor >= 0:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._committed)
             self._close()
 
     def discard_temporary(self) -> None:
-        """Removes what has not been put in place."""
+        """Removes the temporary file."""
         with suppress(OSError):
             self._temporary.unlink()
 
     def discard(self) -> None:
-        """Removes everything."""
+        """Removes the file and the temporary file."""
         self.discard_temporary()
         with suppress(OSError):
             self._path.unlink()
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Sets the place of the next read or write."""
+        """Sets the position of the next read or write."""
         self._place = offset + (self._size if whence == os.SEEK_END else 0)
         return self._place
 
     def tell(self) -> int:
-        """The place of the next read or write."""
+        """The position of the next read or write."""
         return self._place
 
     def truncate(self, size: int) -> int:
-        """Sets the size that the file will have."""
+        """Sets the size of the file."""
         self._size = size
         return size
 
     def flush(self) -> None:
-        """Does nothing: a commit does it."""
+        """Does nothing: a commit flushes."""
 
     def read(self, size: int) -> bytes:
-        """The bytes from the place on; those not written yet are zero."""
+        """The bytes from the position on; zero if not written yet."""
         buffer = bytearray(size)
         self.readinto(buffer)
         return bytes(buffer)
 
     def readinto(self, buffer: bytearray | memoryview) -> int:
-        """Fills `buffer` from the place on; bytes that were not written yet are zero."""
+        """Fills `buffer` from the position on, with zeros for bytes that were not written yet."""
         view = memoryview(buffer).cast("B")
         start, size = self._place, len(view)
         done = 0
@@ -140,15 +140,15 @@ class StepFile:
         return size
 
     def write(self, data: bytes | memoryview) -> int:
-        """Writes at the place; never fails, see `error`."""
+        """Writes at the position. Never fails, see `error`."""
         view = memoryview(data).cast("B")
         start, size = self._place, len(view)
         self._place += size
         self._size = max(self._size, start + size)
-        # A child of this process that closes what it inherited has nothing to say.
+        # A forked child that closes the inherited file must not write.
         if self._ignoring or self.error is not None or os.getpid() != self._process:
             return size
-        # From here on, a page has no committed bytes.
+        # Pages from here on have no committed bytes.
         free = -(-self._committed // _PAGE) * _PAGE
         kept = max(0, min(size, free - start))
         try:
@@ -182,7 +182,8 @@ class StepFile:
 
 
 def _write_at(descriptor: int, view: memoryview, place: int) -> None:
-    """All of `view`; one call writes 2 GiB at most, and up to a limit of the file's size."""
+    """Writes all of `view`. One call writes 2 GiB at most, and less near a limit of the file's
+    size."""
     while len(view):
         written = os.pwrite(descriptor, view, place)
         view, place = view[written:], place + written

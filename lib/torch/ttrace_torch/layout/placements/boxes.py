@@ -64,7 +64,7 @@ class Boxes(Placement):
 
 
 def _checked(boxes: Sequence[Box]) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    """The boxes as tuples. Throws TraceError where they overlap or leave an element to nobody."""
+    """The boxes as tuples. Throws TraceError if they overlap or leave an element to nobody."""
     found = tuple((tuple(map(int, offset)), tuple(map(int, size))) for offset, size in boxes)
     if not found:
         raise TraceError("Boxes([]): there is no box; give one for each coordinate")

@@ -58,7 +58,7 @@ class Flat(Placement):
         return [stop - start]
 
     def window(self, extents: Sequence[int], index: int) -> tuple[int, int]:
-        """(start, stop) of a rank. Throws TraceError where the other axes do not leave `shape`."""
+        """(start, stop) of a rank. Throws TraceError if the other axes do not leave `shape`."""
         if list(self.shape) != list(extents):
             raise TraceError(
                 f"the flat ranges are those of shape {list(self.shape)}, but the other axes leave "
@@ -82,7 +82,7 @@ def _checked(
 ) -> tuple[tuple[int, int], ...]:
     """The (start, stop) pairs as tuples.
 
-    Throws TraceError where they overlap, leave a gap, or do not end where the tensor does.
+    Throws TraceError if they overlap, leave a gap, or do not end where the tensor does.
     """
     found = tuple((int(start), int(stop)) for start, stop in ranges)
     reached = 0

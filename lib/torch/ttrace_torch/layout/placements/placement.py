@@ -39,7 +39,7 @@ class Placement(ABC):
     def local_ranges(self, extents: Sequence[int], ranks: int, index: int) -> list[Ranges]:
         """The indices that a rank holds, for each dimension, in local order.
 
-        Throws TraceError where the numbers of the placement contradict `extents`.
+        Throws TraceError if the numbers of the placement contradict `extents`.
         """
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Placement(ABC):
     def normalised(self, ndim: int, ranks: int, axis: str, what: str) -> Placement:
         """The placement with its dimension counted from 0.
 
-        Throws TraceError where it does not fit a tensor of `ndim` dimensions or the axis.
+        Throws TraceError if it does not fit a tensor of `ndim` dimensions or the axis.
         """
         return self
 
@@ -116,7 +116,7 @@ class DimCut(DimPlacement):
     def cut(self, extent: int, ranks: int, index: int) -> Ranges:
         """The indices of `dim`, of `extent` elements, that a rank holds.
 
-        Throws TraceError where the numbers of the placement contradict `extent`.
+        Throws TraceError if the numbers of the placement contradict `extent`.
         """
 
     def local_ranges(self, extents: Sequence[int], ranks: int, index: int) -> list[Ranges]:
@@ -140,7 +140,7 @@ def whole_ranges(extents: Sequence[int]) -> list[Ranges]:
 
 
 def check_count(count: int, noun: str, ranks: int, axis: str, what: str) -> None:
-    """Throws TraceError where a placement gives `count` things for an axis of `ranks` ranks."""
+    """Throws TraceError if a placement gives `count` things for an axis of `ranks` ranks."""
     if count != ranks:
         raise TraceError(
             f"{what}: {count} {noun} for axis {axis}, which has {ranks} coordinates; give "

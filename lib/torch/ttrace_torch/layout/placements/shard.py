@@ -60,7 +60,7 @@ class Shard(DimCut):
 def shard_ranges(sizes: Sequence[int] | None, extent: int, ranks: int, index: int) -> Ranges:
     """The indices of shard `index`, of given sizes or in the order of `torch.chunk`.
 
-    Throws TraceError where the sizes do not add up to `extent`.
+    Throws TraceError if the sizes do not add up to `extent`.
     """
     if sizes is None:
         return appended([], *chunk(extent, ranks, index))
