@@ -37,37 +37,37 @@ class MicroBatches:
     def __str__(self) -> str:
         return str(list(self.numbers))
 
-    def word(self, told: BatchRule | None, ndim: int) -> BatchRule:
+    def rule(self, given: BatchRule | None, ndim: int) -> BatchRule:
         """The rule of a layout for a tensor; by default `dim`, or "mean" if the tensor lacks
         `dim`."""
-        if told is not None:
-            return told
+        if given is not None:
+            return given
         return self.dim if -ndim <= self.dim < ndim else "mean"
 
     def activation(
-        self, told: BatchRule | None, tensor: torch.Tensor, what: str, gradient: bool = False
+        self, given: BatchRule | None, tensor: torch.Tensor, what: str, gradient: bool = False
     ) -> dict[str, Any] | None:
         """The manifest's `microbatches` of a module's tensor, or of the gradient of one.
 
         Returns None for an integer tensor that is no concatenation: integers have no mean.
         """
-        word = self.word(told, tensor.dim())
-        if word == "mean" and not tensor.is_floating_point():
+        rule = self.rule(given, tensor.dim())
+        if rule == "mean" and not tensor.is_floating_point():
             return None
-        return self.entry(gradient_rule(word) if gradient else word, tensor.dim(), what)
+        return self.entry(gradient_rule(rule) if gradient else rule, tensor.dim(), what)
 
-    def entry(self, word: BatchRule, ndim: int, what: str) -> dict[str, Any]:
+    def entry(self, rule: BatchRule, ndim: int, what: str) -> dict[str, Any]:
         """The manifest's `microbatches`. Throws TraceError for a dimension that the tensor
         lacks."""
-        if isinstance(word, str):
-            return {word: list(self.numbers)}
-        if not -ndim <= word < ndim:
+        if isinstance(rule, str):
+            return {rule: list(self.numbers)}
+        if not -ndim <= rule < ndim:
             raise TraceError(
-                f"{what}: the micro-batches {self} are said to lie along dimension {word}, but the "
+                f"{what}: the micro-batches {self} are said to lie along dimension {rule}, but the "
                 f"tensor has {ndim} dimension(s); give Layout(input_batch=..., output_batch=...) "
                 'the right one, or "mean" or "sum"'
             )
-        return {"shard": word % ndim, "of": list(self.numbers)}
+        return {"shard": rule % ndim, "of": list(self.numbers)}
 
 
 # One micro-batch by number, or several.
@@ -88,29 +88,29 @@ def number_of(batch: Batch | None) -> int | None:
     return None if isinstance(batch, MicroBatches) else batch
 
 
-def gradient_rule(word: BatchRule) -> BatchRule:
+def gradient_rule(rule: BatchRule) -> BatchRule:
     """The rule of a tensor's gradient, from the rule of the tensor.
 
     The gradient of a mean is shared out to the terms, so their gradients add up to it; the gradient
     of a sum is equal for every term.
     """
-    return {"mean": "sum", "sum": "mean"}.get(word, word) if isinstance(word, str) else word
+    return {"mean": "sum", "sum": "mean"}.get(rule, rule) if isinstance(rule, str) else rule
 
 
-def pick_rule(words: BatchRules | None, index: int) -> BatchRule | None:
+def pick_rule(rules: BatchRules | None, index: int) -> BatchRule | None:
     """The rule of a module's `index`-th tensor; None if none is given."""
-    if words is None or isinstance(words, (int, str)):
-        return words
-    return words[index] if index < len(words) else None
+    if rules is None or isinstance(rules, (int, str)):
+        return rules
+    return rules[index] if index < len(rules) else None
 
 
-def check_batch_rules(words: BatchRules | None, what: str) -> None:
+def check_batch_rules(rules: BatchRules | None, what: str) -> None:
     """Throws TraceError for a rule that is neither a dimension nor a reduction."""
-    listed = [words] if words is None or isinstance(words, (int, str)) else words
-    for word in listed:
-        if isinstance(word, str) and word not in _REDUCTIONS:
+    listed = [rules] if rules is None or isinstance(rules, (int, str)) else rules
+    for rule in listed:
+        if isinstance(rule, str) and rule not in _REDUCTIONS:
             raise TraceError(
-                f'{what}: micro-batches lie along "{word}"; give a dimension, "mean" or "sum"'
+                f'{what}: micro-batches lie along "{rule}"; give a dimension, "mean" or "sum"'
             )
 
 

@@ -22,7 +22,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from ttrace_torch.base.names import ROOT, ModelNames
 from ttrace_torch.capture.calls import Run
-from ttrace_torch.capture.operations import add_operation, call_site, operation, united
+from ttrace_torch.capture.operations import add_operation, call_site, merge_operations, operation
 from ttrace_torch.capture.values import Value
 from ttrace_torch.capture.views import own_base
 from ttrace_torch.layout.dtensor import storage_of
@@ -127,17 +127,17 @@ class DataFlow:
             if used.get(name):
                 entry["params"] = used[name]
             entry["inputs"] = _in_order(*seen.inputs.values())
-            _tell(entry, "via", seen.via.values())
+            _add_operations(entry, "via", seen.via.values())
             if seen.container:
                 entry["computed_from"] = _in_order(*seen.computed_from.values())
-                _tell(entry, "computed_via", seen.computed_via.values())
+                _add_operations(entry, "computed_via", seen.computed_via.values())
             if seen.outputs != [name]:
                 entry["outputs"] = seen.outputs
             found.append(entry)
         if self._loss is not None:
             name, sources, via = self._loss
             entry = {"name": name, "computed_from": _in_order(sources)}
-            _tell(entry, "computed_via", [via])
+            _add_operations(entry, "computed_via", [via])
             found.append(entry)
         return found
 
@@ -223,8 +223,8 @@ class DataFlow:
         return used
 
 
-def _tell(entry: dict[str, Any], member: str, calls: Iterable[_Via]) -> None:
-    operations = united(calls)
+def _add_operations(entry: dict[str, Any], member: str, calls: Iterable[_Via]) -> None:
+    operations = merge_operations(calls)
     if operations:
         entry[member] = operations
 

@@ -156,18 +156,18 @@ class GradientHooks:
     def _hook_with_base(self, record: Hook, place: ViewOf, base: torch.Tensor) -> Hook:
         """The view's hook. The base's hook fires after it, and records if the view's did not
         fire."""
-        told = False
+        recorded = False
 
         def from_view(gradient: torch.Tensor) -> None:
-            nonlocal told
-            told = True
+            nonlocal recorded
+            recorded = True
             record(gradient)
 
         def from_base(gradient: torch.Tensor) -> None:
-            nonlocal told
-            if not told:
+            nonlocal recorded
+            if not recorded:
                 record(place.of(gradient))
-            told = False
+            recorded = False
 
         base.register_hook(from_base)  # type: ignore[no-untyped-call]
         return from_view
@@ -179,8 +179,8 @@ class GradientHooks:
             nonlocal turn
             batch = self._calls.microbatch
             if self.backward_batch is not None:
-                told = self.backward_batch(name, turn)
-                batch = batch if told is None else told
+                known = self.backward_batch(name, turn)
+                batch = batch if known is None else known
             turn += 1
             key = Key(self._step, number_of(batch), "param_grad", name)
             together = batch.entry("sum", 0, str(key)) if isinstance(batch, MicroBatches) else None

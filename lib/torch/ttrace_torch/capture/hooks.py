@@ -79,8 +79,10 @@ class ForwardHooks:
             values = hook.arguments(module, given if rewritten is None else rewritten)
             for index, (name, tensor, position) in enumerate(values):
                 key = self._key(run, "input", name)
-                told, together = self._together(run, key, tensor, hook.layout.input_batch, index)
-                if told:
+                described, together = self._microbatches(
+                    run, key, tensor, hook.layout.input_batch, index
+                )
+                if described:
                     placements = hook.layout.of_input(index, tensor)
                     self._recorder.add(
                         key, tensor, placements, microbatches=together, position=position
@@ -105,18 +107,18 @@ class ForwardHooks:
                 self._recorder.precision.note(value.tensor)
         if self._follows_flow(run):
             self._flow.leave(hook.name, run, inputs, outputs)  # type: ignore[union-attr]
-        words = hook.layout.output_batch
+        rules = hook.layout.output_batch
         for index, (name, tensor, position) in enumerate(outputs):
             key = self._key(run, "output", name)
-            told, together = self._together(run, key, tensor, words, index)
-            if told and not run.recomputed:
+            described, together = self._microbatches(run, key, tensor, rules, index)
+            if described and not run.recomputed:
                 placements = hook.layout.of_output(index, tensor)
                 shown = hook.layout.swapped(tensor)
                 self._recorder.add(key, shown, placements, microbatches=together, position=position)
             if isinstance(tensor, nn.Parameter) and not hook.layout.follows_parameters:
                 continue
             key = self._key(run, "grad_output", name)
-            _, together = self._together(run, key, tensor, words, index, gradient=True)
+            _, together = self._microbatches(run, key, tensor, rules, index, gradient=True)
             self._gradients.follow(
                 tensor,
                 key,
@@ -131,12 +133,12 @@ class ForwardHooks:
     def _key(self, run: Run, kind: str, name: str) -> Key:
         return Key(self._step, number_of(run.microbatch), kind, name, run.call)
 
-    def _together(
+    def _microbatches(
         self,
         run: Run,
         key: Key,
         tensor: torch.Tensor,
-        words: BatchRules | None,
+        rules: BatchRules | None,
         index: int,
         gradient: bool = False,
     ) -> tuple[bool, dict[str, Any] | None]:
@@ -144,8 +146,8 @@ class ForwardHooks:
         batch = run.microbatch
         if not isinstance(batch, MicroBatches) or not self._recorder.wants(key.kind):
             return True, None
-        told = batch.activation(pick_rule(words, index), tensor, str(key), gradient)
-        return told is not None, told
+        found = batch.activation(pick_rule(rules, index), tensor, str(key), gradient)
+        return found is not None, found
 
     def _follows_flow(self, run: Run) -> bool:
         if self._flow is None:

@@ -26,7 +26,7 @@ def add_operation(node: Any, operations: dict[str, None]) -> None:
         operations.setdefault(name)
 
 
-def united(calls: Iterable[dict[str, None]]) -> list[str]:
+def merge_operations(calls: Iterable[dict[str, None]]) -> list[str]:
     """The operations of several calls as one list."""
     return list(dict.fromkeys(name for call in calls for name in call))[:MOST]
 

@@ -107,7 +107,7 @@ class Recorder:
             position,
         )
         earlier = self.records.setdefault(key, record)
-        if earlier is not record and not (accumulate and earlier.lies_as(record)):
+        if earlier is not record and not (accumulate and earlier.same_shard(record)):
             raise TraceError(
                 f"{what}: recorded twice; every micro-batch of a step needs a "
                 "`with tracer.microbatch(n)` with a number of its own, every optimizer step a "

@@ -53,7 +53,7 @@ class Record:
     members: dict[str, Any] = field(default_factory=dict)
     position: int | None = None
 
-    def lies_as(self, other: Record) -> bool:
+    def same_shard(self, other: Record) -> bool:
         """Whether both describe the same shard, so that their values may be added up."""
         return (
             self.shape == other.shape

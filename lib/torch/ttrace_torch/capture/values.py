@@ -129,9 +129,13 @@ def _parameters(module: nn.Module) -> list[inspect.Parameter] | None:
     """
     found = _signature(module.forward)
     if found is None or (found and found[0].kind is inspect.Parameter.VAR_POSITIONAL):
-        told = _signature(type(module).forward)
-        if told is not None and told[1:] and told[1].kind is not inspect.Parameter.VAR_POSITIONAL:
-            return told[1:]
+        declared = _signature(type(module).forward)
+        if (
+            declared is not None
+            and declared[1:]
+            and declared[1].kind is not inspect.Parameter.VAR_POSITIONAL
+        ):
+            return declared[1:]
     return found
 
 

@@ -64,7 +64,7 @@ def units_of(parts: Sequence[nn.Module]) -> list[Unit]:
     return [unit for part in parts for module in part.modules() for unit in _units(module)]
 
 
-def united(units: Iterable[Unit]) -> DataParallel:
+def merge_units(units: Iterable[Unit]) -> DataParallel:
     """Merges the units of a model. Throws TraceError if they do not share out one batch.
 
     Some units may average over fewer ranks than others, as experts do.

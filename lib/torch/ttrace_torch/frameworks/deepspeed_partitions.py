@@ -76,7 +76,9 @@ class GradientPartitions(Partitions):
             place = torch.distributed.get_rank(optimizer.real_dp_process_group[number])
             paddings = getattr(optimizer, "round_robin_bit16_padding", None)
             padding = [0] * len(group) if paddings is None else paddings[number]
-            for parameter, (start, ranges) in zip(group, dealt(group, padding, share, world)):
+            for parameter, (start, ranges) in zip(
+                group, ranges_in_group(group, padding, share, world)
+            ):
                 self._ranges[id(parameter)] = ranges
                 first, stop = ranges[place]
                 self._places[id(parameter)] = (number, start + first - share * place, stop - first)
@@ -184,7 +186,7 @@ class ParameterPartitions(Partitions):
         return part.detach().reshape(-1)[:length]
 
 
-def dealt(
+def ranges_in_group(
     group: Sequence[nn.Parameter], padding: Sequence[int], share: int, world: int
 ) -> Iterator[tuple[int, list[Range]]]:
     """Yields (start in the flat group, range of each rank) for each parameter of the group.

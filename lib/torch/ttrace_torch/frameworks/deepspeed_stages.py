@@ -14,7 +14,7 @@ from ttrace_torch.frameworks.deepspeed_partitions import (
     ParameterPartitions,
     Partitions,
     Updated,
-    dealt,
+    ranges_in_group,
 )
 from ttrace_torch.layout.placements import Flat
 
@@ -40,7 +40,7 @@ class FlatCopies(Partitions):
             world = 1 if ranks is None else torch.distributed.get_world_size(ranks[number])
             place = 0 if ranks is None else torch.distributed.get_rank(ranks[number])
             share = flat.numel()
-            rows = zip(group, dealt(group, [0] * len(group), share, world))
+            rows = zip(group, ranges_in_group(group, [0] * len(group), share, world))
             for parameter, (start, ranges) in rows:
                 first, stop = ranges[place]
                 offset = start + first - share * place

@@ -84,7 +84,7 @@ def _verdict(last: Any) -> Verdict:
 
 def _judged(node: Any) -> Verdict:
     if node.name() == _TO_LOCAL:
-        return _told(node.dtensor_spec)
+        return _placements_in(node.dtensor_spec)
     cut: list[tuple[Any, int]] = []
     for one, number in _next(node):
         verdict = one.metadata[_KEY]
@@ -117,16 +117,16 @@ def _within_rows(node: Any, cut: Mapping[str, Placement]) -> bool:
     return all(isinstance(placement, Shard) and placement.dim < rows for placement in cut.values())
 
 
-def _told(spec: Any) -> Verdict:
+def _placements_in(spec: Any) -> Verdict:
     """Placements of a DTensor's local tensor, without replicated axes."""
     names = spec.mesh.mesh_dim_names
     found: dict[str, Placement] = {}
     for number, placement in enumerate(spec.placements):
-        word = placement_of(placement, len(spec.shape), "a local tensor")
-        if word != Replicate() and spec.mesh.size(number) > 1:
+        own = placement_of(placement, len(spec.shape), "a local tensor")
+        if own != Replicate() and spec.mesh.size(number) > 1:
             if names is None:
                 return None
-            found[names[number]] = word
+            found[names[number]] = own
     return found
 
 

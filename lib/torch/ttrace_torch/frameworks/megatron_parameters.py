@@ -30,8 +30,8 @@ def parameter_layouts(
     ranges = ranges_of(parts)
     found = {}
     for name, parameter in names.parameters.items():
-        told = layout_of(parameter, name, grids)
-        whole, raw = dict(told.of("param")), dict(told.of("param_grad"))
+        own = layout_of(parameter, name, grids)
+        whole, raw = dict(own.of("param")), dict(own.of("param_grad"))
         expert = not getattr(parameter, "allreduce", True)
         if config.gated_linear_unit and ".linear_fc1." in f".{name}":
             whole, raw = _gated(whole), _gated(raw)

@@ -13,7 +13,7 @@ from ttrace_torch.base.names import ROOT, ModelNames, Naming
 from ttrace_torch.capture.selection import Selection
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks import pipelining
-from ttrace_torch.frameworks.data_parallel import united, units_of
+from ttrace_torch.frameworks.data_parallel import merge_units, units_of
 from ttrace_torch.frameworks.default_mesh import default_mesh, device_meshes, line_of
 from ttrace_torch.frameworks.framework import Framework, Listener, StepWatch
 from ttrace_torch.frameworks.local_tensors import placements_of
@@ -34,7 +34,7 @@ class Native(Framework):
         if not all(isinstance(part, nn.Module) for part in self._parts):
             raise TraceError(f"model: give a module, not {type(model).__name__}")
         self._units = units_of(self._parts)
-        self._data = united(self._units)
+        self._data = merge_units(self._units)
         self._device_meshes = device_meshes(self._parts, self._units)
         data_axes = {axis for unit in self._units for axis, _ in unit.axes}
         self._tensor_axes = {
@@ -44,10 +44,10 @@ class Native(Framework):
             if axis not in data_axes and mesh.size(mesh.mesh_dim_names.index(axis)) > 1
         }
         self._stage_axis: str | None = None
-        words = [] if self._pipeline is None else [self._pipeline.label]
-        words += self._data.labels
-        words += ["tensor parallelism"] if self._tensor_axes else []
-        self.label = " + ".join([f"PyTorch {torch.__version__.partition('+')[0]}", *words])
+        labels = [] if self._pipeline is None else [self._pipeline.label]
+        labels += self._data.labels
+        labels += ["tensor parallelism"] if self._tensor_axes else []
+        self.label = " + ".join([f"PyTorch {torch.__version__.partition('+')[0]}", *labels])
 
     @staticmethod
     def made(model: Any) -> bool:
@@ -107,7 +107,7 @@ class Native(Framework):
 
     def scales(self) -> dict[str, float]:
         # Read for every step, since a job may change the factors.
-        self._data = united(units_of(self._parts))
+        self._data = merge_units(units_of(self._parts))
         of_stages = 1.0 if self._pipeline is None else self._pipeline.divisor
         if self._data.divisor is None or of_stages is None:
             return {}
@@ -133,14 +133,14 @@ class Native(Framework):
             found: dict[str, Placement] = dict(further or {})
             if not self._tensor_axes:
                 return found
-            told = placements_of(tensor)
-            if told is None:
+            own = placements_of(tensor)
+            if own is None:
                 raise TraceError(
                     f"{name}: how a local tensor {list(tensor.shape)} of its input or output lies "
                     f"over {', '.join(sorted(self._tensor_axes))} cannot be told from the graph; "
                     f'say Layout("{name}", input=..., output=...), {{}} for what is replicated'
                 )
-            return {**found, **told}
+            return {**found, **own}
 
         return rule
 

@@ -58,8 +58,8 @@ def assign(
             _apply_to_parameters(layout, field_name, set(matched), model, found)
     for name, parameter in model.parameters.items():
         if found.parameters[name].param is None:
-            told = known.parameters.get(name)
-            found.parameters[name].fallback = told or layout_of(parameter, name, meshes, tp_axis)
+            given = known.parameters.get(name)
+            found.parameters[name].fallback = given or layout_of(parameter, name, meshes, tp_axis)
     return found
 
 

@@ -44,8 +44,8 @@ class Layout:
     output_batch: BatchRules | None = None
 
     def __post_init__(self) -> None:
-        for words in (self.input_batch, self.output_batch):
-            check_batch_rules(words, f'Layout("{self.pattern}")')
+        for rules in (self.input_batch, self.output_batch):
+            check_batch_rules(rules, f'Layout("{self.pattern}")')
 
     def all_placements(self) -> list[Placements]:
         """Every axis -> placement mapping of this layout, for checks."""

@@ -54,18 +54,18 @@ def place(local: LocalTensor, given: Placements, kind: str, meshes: Meshes, what
     if local.grid is None:
         placed = normalised(given, _ndim(local, given), base, what)
         return Placed(name, base, placed, whole_shape(local.shape, placed, base, what))
-    told: Mapping[str, Placement] = local.placements
+    own: Mapping[str, Placement] = local.placements
     if kind in _OF_PARAMETERS:
-        told = in_sharding_order(told, local.grid, local.shape)
+        own = in_sharding_order(own, local.grid, local.shape)
     mesh, outer = _mesh_for(local.grid, given, name, meshes, what)
-    placed = normalised({**outer, **told}, len(local.shape), mesh, what)
+    placed = normalised({**outer, **own}, len(local.shape), mesh, what)
     # A device mesh cuts what the other axes leave.
-    cutting = [*outer, *told]
+    cutting = [*outer, *own]
     if not _commute(placed, cutting):
-        mesh = mesh.reordered([axis for axis in mesh.axes if axis not in told] + list(told))
+        mesh = mesh.reordered([axis for axis in mesh.axes if axis not in own] + list(own))
         placed = {axis: placed[axis] for axis in mesh.axes if axis in placed}
     # The DTensor's shape is whole on its own axes; a layout may cut further ones.
-    further = {axis: placed[axis] for axis in placed if axis not in told}
+    further = {axis: placed[axis] for axis in placed if axis not in own}
     whole = whole_shape(local.shape, further, mesh, what)
     return Placed(meshes.add(mesh, first=name), mesh, placed, whole)
 

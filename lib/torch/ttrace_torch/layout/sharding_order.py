@@ -23,11 +23,11 @@ def in_sharding_order(
 
     Unchanged if reading them from left to right leaves every rank the same extents.
     """
-    told = dict(placements)
+    found = dict(placements)
     for axis, placement in placements.items():
         if not isinstance(placement, Strided):
             continue
-        same = {a: p for a, p in told.items() if _cuts(p, placement.dim)}
+        same = {a: p for a, p in found.items() if _cuts(p, placement.dim)}
         later = list(same)[list(same).index(axis) + 1 :]
         factor = 1
         for other in later:
@@ -37,9 +37,9 @@ def in_sharding_order(
         cuts = tuple((p, grid.axes[a]) for a, p in same.items() if isinstance(p, DimCut))
         if _alike(shape[placement.dim], cuts, list(same).index(axis)):
             continue
-        del told[axis]
-        told[axis] = Shard(placement.dim)
-    return told
+        del found[axis]
+        found[axis] = Shard(placement.dim)
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -25,7 +25,7 @@ class StateTensor(NamedTuple):
 
     parameter: canonical name of its parameter.
     name: the optimizer's name for it, such as "exp_avg".
-    lies_as_gradient: whether it has the shape of the updated tensor, and so the layout of the main
+    like_gradient: whether it has the shape of the updated tensor, and so the layout of the main
         gradient.
     placements: its placements, if they differ from those of the main gradient.
     """
@@ -33,7 +33,7 @@ class StateTensor(NamedTuple):
     parameter: str
     name: str
     value: torch.Tensor
-    lies_as_gradient: bool
+    like_gradient: bool
     placements: Placements | None = None
 
 
@@ -81,7 +81,7 @@ def record_states(
     owned: set[str] = set()
     for state in states:
         owned.add(state.parameter)
-        if state.lies_as_gradient:
+        if state.like_gradient:
             met[state.name] = state.value.dtype
         if state.parameter not in parameters:
             continue
@@ -89,7 +89,7 @@ def record_states(
         placements = state.placements
         if placements is None:
             placements = assignment.parameters[state.parameter].of("main_grad")
-        if state.lies_as_gradient:
+        if state.like_gradient:
             value = _in_shape(state.value, parameters[state.parameter], placements)
             step.recorder.add(key, value, placements)
         elif placements and state.value.dim() > 0:

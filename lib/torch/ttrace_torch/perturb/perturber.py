@@ -131,7 +131,7 @@ class Perturber:
             return tensor
         along = pick_rule(layout.output_batch, index)
         if isinstance(batch, MicroBatches):
-            along = batch.word(along, tensor.dim())
+            along = batch.rule(along, tensor.dim())
         key = (self._settings.seed, step, batch, call, value_name(name, index))
         u = layout.swapped(torch.from_numpy(noise(own.local_layout, *key, along)))
         wide = _WIDER.get(tensor.dtype, torch.float32)

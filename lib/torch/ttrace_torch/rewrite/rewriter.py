@@ -61,8 +61,8 @@ class Rewriter:
         """Ends a step. Throws TraceError if an entry of the plan met no tensor; on one of
         several ranks this is only a warning."""
         for member in MEMBERS:
-            told = {getattr(target, f"{member}_entry") for target in self._targets.values()}
-            for entry in sorted(told - {""}):
+            entries = {getattr(target, f"{member}_entry") for target in self._targets.values()}
+            for entry in sorted(entries - {""}):
                 if (entry, member) in self._met:
                     continue
                 text = (
@@ -106,7 +106,7 @@ class Rewriter:
                 layout.of_input(index, tensors[index]),
                 values,
                 turn,
-                _word(turn[0], layout.input_batch, index, tensors[index]),
+                _rule(turn[0], layout.input_batch, index, tensors[index]),
             )
             if value is None:
                 continue
@@ -128,20 +128,20 @@ class Rewriter:
         chosen = {k: values for k, values in chosen.items() if tensors[k].requires_grad}
         for index, values in chosen.items():
             placements = layout.of_grad_output(index, tensors[index])
-            word = _word(turn[0], layout.output_batch, index, tensors[index])
-            word = None if word is None else gradient_rule(word)
+            rule = _rule(turn[0], layout.output_batch, index, tensors[index])
+            rule = None if rule is None else gradient_rule(rule)
 
             def overwrite(
                 gradient: torch.Tensor,
                 index: int = index,
                 values: Values = values,
                 placements: Placements = placements,
-                word: Any = word,
+                rule: Any = rule,
             ) -> torch.Tensor:
                 self._met.add((target.grad_outputs_entry, "grad_outputs"))
                 full = value_name(name, index)
                 value = self._value(
-                    "grad_output", full, gradient, placements, values, turn, word, layout.swapped
+                    "grad_output", full, gradient, placements, values, turn, rule, layout.swapped
                 )
                 return gradient if value is None else value
 
@@ -154,23 +154,23 @@ class Rewriter:
             output = pytree.replace_tensor(output, index, change)
         return output if chosen else None
 
-    def _chosen(self, told: Tensors, tensors: list[torch.Tensor], what: str) -> dict[int, Values]:
+    def _chosen(self, given: Tensors, tensors: list[torch.Tensor], what: str) -> dict[int, Values]:
         """Index -> values of the overwritten tensors. Throws TraceError for an index without a
         tensor."""
-        if isinstance(told, Values):
+        if isinstance(given, Values):
             return {
-                index: told
+                index: given
                 for index, tensor in enumerate(tensors)
                 if tensor.is_floating_point() and not isinstance(tensor, torch.nn.Parameter)
             }
-        for index in told:
+        for index in given:
             if index >= len(tensors) or not tensors[index].is_floating_point():
                 have = ", ".join(str(t.dtype).rpartition(".")[2] for t in tensors) or "none"
                 raise TraceError(
                     f"plan {self._plan.source}: there is no floating-point {what} with the index "
                     f"{index}; its tensors are: {have}"
                 )
-        return told
+        return given
 
     @torch.no_grad()
     def _value(
@@ -181,7 +181,7 @@ class Rewriter:
         placements: Placements,
         values: Values,
         turn: Turn,
-        word: Any,
+        rule: Any,
         swapped: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
     ) -> torch.Tensor | None:
         """The plan's values in the layout of `tensor`; None if this rank holds no element."""
@@ -199,7 +199,7 @@ class Rewriter:
             mean, std = values.mean, values.std
             return generated(key, part, lambda words: normal(words, mean, std), "float32")
 
-        array = by_microbatch(own.local_layout, batch, word, made)
+        array = by_microbatch(own.local_layout, batch, rule, made)
         if array is None:
             raise TraceError(
                 f"plan {self._plan.source}: {what}: the micro-batches {batch} do not lie one after "
@@ -211,17 +211,17 @@ class Rewriter:
         return with_local(tensor, swapped(local)) if is_dtensor(tensor) else swapped(local)
 
     def _check_recomputed(self, name: str, turn: Turn) -> None:
-        told = self._recomputed.pop(name, turn)
-        if told != turn:
+        earlier = self._recomputed.pop(name, turn)
+        if earlier != turn:
             raise TraceError(
-                f"{name} was recomputed inside micro-batch {told[0]}, but the backward is that of "
-                f"micro-batch {turn[0]}; put `with tracer.microbatch({turn[0]}):` around it"
+                f"{name} was recomputed inside micro-batch {earlier[0]}, but the backward is that "
+                f"of micro-batch {turn[0]}; put `with tracer.microbatch({turn[0]}):` around it"
             )
 
 
-def _word(batch: Batch, words: BatchRules | None, index: int, tensor: torch.Tensor) -> Any:
-    told = pick_rule(words, index)
-    return batch.word(told, tensor.dim()) if isinstance(batch, MicroBatches) else told
+def _rule(batch: Batch, rules: BatchRules | None, index: int, tensor: torch.Tensor) -> Any:
+    given = pick_rule(rules, index)
+    return batch.rule(given, tensor.dim()) if isinstance(batch, MicroBatches) else given
 
 
 def _share(own: LocalShard) -> float:

@@ -44,10 +44,10 @@ def targets_of(plan: Plan, modules: Iterable[str], several: bool) -> dict[str, T
             + nearest(elsewhere[0], known)
         )
     if elsewhere:
-        told = ", ".join(elsewhere[:3]) + (", ..." if len(elsewhere) > 3 else "")
+        listed = ", ".join(elsewhere[:3]) + (", ..." if len(elsewhere) > 3 else "")
         warnings.warn(
             f"plan {plan.source}: {len(elsewhere)} of its {len(plan.entries)} entries match no "
-            f"module on this rank ({told}); right for a stage of a pipeline, else see the names",
+            f"module on this rank ({listed}); right for a stage of a pipeline, else see the names",
             stacklevel=3,
         )
     return targets

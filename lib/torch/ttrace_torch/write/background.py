@@ -92,7 +92,7 @@ class Writer:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
-        self._told = False
+        self._announced = False
 
     def reserve(self, size: int) -> bool:
         """Waits until `size` more bytes may wait. Returns False if recording has ended.
@@ -106,7 +106,7 @@ class Writer:
             while self._waiting and self._waiting + size > self._memory:
                 if self._failure.message is not None:
                     break
-                self._tell()
+                self._announce()
                 if self._thread is None or not self._thread.is_alive():
                     self._failure.record("writing", RuntimeError("the writing thread has died"))
                     break
@@ -179,9 +179,9 @@ class Writer:
             self._undo()
             self._failure.record(doing, error)
 
-    def _tell(self) -> None:
-        if not self._told:
-            self._told = True
+    def _announce(self) -> None:
+        if not self._announced:
+            self._announced = True
             say(
                 f"rank {self._rank}: {self._memory / _MIB:.0f} MiB wait to be written, so the step "
                 "waits too; memory= or TTRACE_MEMORY allows more"

@@ -22,10 +22,10 @@ class Requested:
         """Whether the rank should have recorded its shard of that tensor: it was asked to,
         finished the step and closed its trace. False for a tensor placed by `Rows`, of which a
         rank may have no row."""
-        told = self._recorded.get(rank)
-        if told is None or rank in self._unfinished or _goes_by_rows(entry):
+        requested = self._recorded.get(rank)
+        if requested is None or rank in self._unfinished or _goes_by_rows(entry):
             return False
-        return entry["kind"] in told["kinds"] and entry["step"] in told["steps"]
+        return entry["kind"] in requested["kinds"] and entry["step"] in requested["steps"]
 
 
 def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -39,18 +39,18 @@ def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
         return None
     runs = [parts[rank].get("run", {}) for rank in ranks]
     whole = {k: v for k, v in runs[0].items() if k not in ("recorded", "unfinished")}
-    told = [run["recorded"] for run in runs if "recorded" in run]
-    if len(told) == len(runs):
-        whole["recorded"] = _merge_recorded(told)
+    requested = [run["recorded"] for run in runs if "recorded" in run]
+    if len(requested) == len(runs):
+        whole["recorded"] = _merge_recorded(requested)
     unfinished = {rank for run in runs for rank in run.get("unfinished", [])}
     if unfinished:
         whole["unfinished"] = sorted(unfinished)
     return whole
 
 
-def _merge_recorded(told: list[dict[str, Any]]) -> dict[str, Any]:
+def _merge_recorded(requested: list[dict[str, Any]]) -> dict[str, Any]:
     # A rank that was asked to record nothing does not reduce the others' kinds and steps.
-    recording = [one for one in told if one["kinds"]] or told
+    recording = [one for one in requested if one["kinds"]] or requested
     first = recording[0]
     whole: dict[str, Any] = {
         "kinds": [kind for kind in first["kinds"] if all(kind in o["kinds"] for o in recording)]
@@ -63,6 +63,6 @@ def _merge_recorded(told: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _goes_by_rows(entry: Mapping[str, Any]) -> bool:
-    words = entry.get("placements", {}).values()
-    by_rows = any(isinstance(word, dict) and "rows" in word for word in words)
+    values = entry.get("placements", {}).values()
+    by_rows = any(isinstance(value, dict) and "rows" in value for value in values)
     return by_rows or bool(entry["kind"] == "index")

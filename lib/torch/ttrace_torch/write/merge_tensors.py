@@ -135,14 +135,14 @@ def _is_empty(
     """Whether the placements leave the coordinate no element, so that nothing was to record."""
     left = list(entry["shape"])
     for axis, held in coordinates.items():
-        word = _placement(entry, axis)
+        value = _placement(entry, axis)
         index = held.index(where[axis])
-        if kind_of(word) is Flat:
-            if Flat.is_empty_in(word, index):
+        if kind_of(value) is Flat:
+            if Flat.is_empty_in(value, index):
                 return True
             continue
         try:
-            left = from_json(word).local_extents(left, len(held), index)
+            left = from_json(value).local_extents(left, len(held), index)
         except TraceError:
             # The layout contradicts itself, which `ttrace lint` reports.
             return False
@@ -176,8 +176,8 @@ def _check_known(
 
 
 def _placement(entry: Mapping[str, Any], axis: str) -> dict[str, Any]:
-    word = entry.get("placements", {}).get(axis)
-    return word if isinstance(word, dict) else {}
+    value = entry.get("placements", {}).get(axis)
+    return value if isinstance(value, dict) else {}
 
 
 def _is_cut(entry: Mapping[str, Any], axis: str) -> bool:
