@@ -194,7 +194,7 @@ def test_a_stage_without_the_named_module_disturbs_nothing(tmp_path):
     options = {"mesh": tt.Mesh({"pp": 2}), "rank": 1}
     (found,) = disturbed(tmp_path / "run", disturb=disturb, **options)
     assert (found == 1).all()
-    with pytest.raises(tt.TraceError, match="nothing was disturbed"):
+    with pytest.raises(tt.TraceError, match="nothing was perturbed"):
         disturbed(tmp_path / "run.h5", disturb=disturb)
 
 

@@ -330,7 +330,7 @@ def test_noise_does_not_depend_on_what_is_recorded(tmp_path):
 
 def test_a_noise_run_without_noise_is_an_error(tmp_path):
     tracer = tt.trace(nn.Linear(2, 2), out=tmp_path / "run.h5", disturb=tt.Disturb(1))
-    with pytest.raises(tt.TraceError, match="nothing was disturbed"), tracer.step(0):
+    with pytest.raises(tt.TraceError, match="nothing was perturbed"), tracer.step(0):
         pass
 
 

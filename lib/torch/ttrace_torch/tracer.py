@@ -145,7 +145,7 @@ class Tracer:
         perturber, rewriter = self._job.perturber, self._job.rewriter
         if perturber is not None and perturber.missed:
             raise TraceError(
-                f"step {step.number}: nothing was disturbed, no module returned a floating-point "
+                f"step {step.number}: nothing was perturbed, no module returned a floating-point "
                 "tensor; run the model inside the step"
             )
         if rewriter is not None:

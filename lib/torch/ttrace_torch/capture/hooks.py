@@ -94,14 +94,14 @@ class ForwardHooks:
         it."""
         waiting = self._running.get(hook.name)
         run = waiting.pop() if waiting else None
-        disturbed = self._perturb(hook, run, output)
-        handed_on = disturbed
+        perturbed = self._perturb(hook, run, output)
+        handed_on = perturbed
         if run is not None and self._rewriter is not None:
             turn = run.microbatch, run.call
             handed_on = self._rewriter.outputs(hook.name, output, turn, hook.layout)
         if run is None or not hook.recorded:
             return handed_on
-        outputs = result_values(hook.name, output if disturbed is None else disturbed)
+        outputs = result_values(hook.name, output if perturbed is None else perturbed)
         if not run.recomputed:
             for value in outputs:
                 self._recorder.precision.note(value.tensor)
@@ -166,7 +166,7 @@ class ForwardHooks:
             return None
         if not any(tensor.is_floating_point() for tensor in pytree.tensors_in(output)):
             return None
-        turn = self._turn(run, name, "disturb", "noise runs")
+        turn = self._turn(run, name, "perturb", "noise runs")
         if turn is None:
             return None
         return perturber.applied_to(output, self._step, *turn, name, hook.layout)

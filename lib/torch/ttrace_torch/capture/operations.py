@@ -13,24 +13,6 @@ from torch import nn
 
 from ttrace_torch.rewrite.overwrite import NODES
 
-# Limit of operations per list, as many as a report shows; a loss may have hundreds.
-MOST = 16
-# Nodes that are no operations of the job: gradient accumulation, and those of a plan.
-_NO_OPERATIONS = frozenset({"AccumulateGrad", *NODES})
-
-
-def add_operation(node: Any, operations: dict[str, None]) -> None:
-    """Adds the operation of an autograd node to `operations`, up to the limit."""
-    name = str(node.name()).rpartition("::")[2]
-    if len(operations) < MOST and name not in _NO_OPERATIONS:
-        operations.setdefault(name)
-
-
-def merge_operations(calls: Iterable[dict[str, None]]) -> list[str]:
-    """The operations of several calls as one list."""
-    return list(dict.fromkeys(name for call in calls for name in call))[:MOST]
-
-
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -55,6 +37,23 @@ _OPERATIONS = {
     "CrossEntropyLoss": "cross_entropy",
     "MSELoss": "mse",
 }
+
+# Limit of operations per list, as many as a report shows; a loss may have hundreds.
+MOST = 16
+# Nodes that are no operations of the job: gradient accumulation, and those of a plan.
+_NO_OPERATIONS = frozenset({"AccumulateGrad", *NODES})
+
+
+def add_operation(node: Any, operations: dict[str, None]) -> None:
+    """Adds the operation of an autograd node to `operations`, up to the limit."""
+    name = str(node.name()).rpartition("::")[2]
+    if len(operations) < MOST and name not in _NO_OPERATIONS:
+        operations.setdefault(name)
+
+
+def merge_operations(calls: Iterable[dict[str, None]]) -> list[str]:
+    """The operations of several calls as one list."""
+    return list(dict.fromkeys(name for call in calls for name in call))[:MOST]
 
 
 def operation(module: nn.Module) -> str | None:

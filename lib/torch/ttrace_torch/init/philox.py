@@ -21,6 +21,11 @@ _ROUNDS = 10
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
 
+# FNV-1a.
+_OFFSET = 0xCBF29CE484222325
+_PRIME = 0x100000001B3
+_MASK = (1 << 64) - 1
+
 
 def philox4x32(counter: tuple[Array, Array, Array, Array], key: int) -> Array:
     """Four words for every counter: uint32 [n, 4].
@@ -59,11 +64,6 @@ def words_at(key: int, blocks: Array) -> Array:
     """
     zero = np.zeros_like(blocks)
     return philox4x32((blocks & _LOW, blocks >> _32, zero, zero.copy()), key)
-
-
-_OFFSET = 0xCBF29CE484222325
-_PRIME = 0x100000001B3
-_MASK = (1 << 64) - 1
 
 
 def fnv1a(text: bytes) -> int:

@@ -14,6 +14,7 @@ from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placements import Flat, Placements
 
+_KIND = "optimizer_state"
 # The number of updates of a parameter. It goes into the manifest's `updates`.
 _COUNT = "step"
 # The wider copy of a parameter that is updated in its place.
@@ -58,9 +59,6 @@ def state_tensors(
             for key, value in state.get(updated, {}).items():
                 if isinstance(value, torch.Tensor) and key != _COUNT:
                     yield StateTensor(name, str(key), value, value.shape == updated.shape)
-
-
-_KIND = "optimizer_state"
 
 
 def record_states(

@@ -12,6 +12,11 @@ from ttrace_torch.base.process import say
 from ttrace_torch.errors import TraceError
 
 _DEFAULT = 2 << 30
+# Interval at which a waiting step checks that the thread is alive.
+_PATIENCE_SECONDS = 1.0
+_MIB = 1 << 20
+
+Job = Callable[[], None]
 
 
 def default_memory() -> int:
@@ -64,13 +69,6 @@ class Failure:
         """Prints the error again, with the state of the trace."""
         if self.message is not None:
             say(f"{self.message}; {what_is_left}")
-
-
-# Interval at which a waiting step checks that the thread is alive.
-_PATIENCE_SECONDS = 1.0
-_MIB = 1 << 20
-
-Job = Callable[[], None]
 
 
 class Writer:
