@@ -7,8 +7,8 @@
 #include "command.h"
 #include "engine/calibrate_traces.h"
 #include "engine/compare_traces.h"
-#include "output_file.h"
-#include "rules_files.h"
+#include "inputs.h"
+#include "outputs.h"
 
 namespace ttrace::app {
 namespace {

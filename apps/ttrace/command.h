@@ -1,12 +1,9 @@
-// What all subcommands share: how they are registered, and the flags that mean the same everywhere.
+// The subcommands: how each is registered with the command line parser, and how the chosen one
+// runs.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <functional>
-#include <string>
-#include <vector>
-
-#include "comparison/selection.h"
 
 namespace ttrace::app {
 
@@ -26,17 +23,5 @@ void add_merge_command(CLI::App& app, Action& action);
 void add_report_command(CLI::App& app, Action& action);
 void add_selftest_command(CLI::App& app, Action& action);
 void add_synth_command(CLI::App& app, Action& action);
-
-// --only, --skip, --kind, --step. The kinds are parsed when the command runs.
-struct SelectionFlags {
-  std::vector<std::string> only;
-  std::vector<std::string> skip;
-  std::vector<std::string> kinds;
-  std::vector<std::uint64_t> steps;
-
-  void add_to(CLI::App& command);
-  // Throws a usage error on an unknown kind.
-  comparison::Selection selection() const;
-};
 
 }  // namespace ttrace::app

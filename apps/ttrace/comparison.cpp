@@ -6,15 +6,15 @@
 #include <set>
 
 #include "base/bytes.h"
-#include "base/input_text.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "layout/mesh_map.h"
 #include "mapping/map_starter.h"
 #include "measure/cpu/kernel.h"
-#include "output_file.h"
-#include "progress_display.h"
+#include "outputs.h"
+#include "terminal.h"
 #include "version.h"
 
 namespace ttrace::app {

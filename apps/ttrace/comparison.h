@@ -8,7 +8,7 @@
 
 #include "comparison/division.h"
 #include "engine/compare_traces.h"
-#include "judged_pair.h"
+#include "inputs.h"
 #include "layout/map_file.h"
 
 namespace ttrace::app {

@@ -3,7 +3,7 @@
 
 #include "command.h"
 #include "engine/inspect_trace.h"
-#include "rules_files.h"
+#include "inputs.h"
 
 namespace ttrace::app {
 

@@ -6,15 +6,15 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/input_text.h"
+#include "base/files.h"
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "command.h"
 #include "engine/lint_trace.h"
+#include "inputs.h"
 #include "layout/mesh_map.h"
-#include "output_file.h"
-#include "report/wrap.h"
-#include "rules_files.h"
+#include "outputs.h"
+#include "report/terminal_text.h"
 #include "terminal.h"
 #include "trace/hdf5/reader.h"
 

@@ -3,13 +3,13 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/log.h"
-#include "base/new_file.h"
 #include "base/text.h"
 #include "command.h"
 #include "engine/merge_trace.h"
-#include "output_file.h"
-#include "rules_files.h"
+#include "inputs.h"
+#include "outputs.h"
 #include "trace/hdf5/writer.h"
 
 namespace ttrace::app {

@@ -3,11 +3,11 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/input_text.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "command.h"
 #include "comparison.h"
-#include "report/part_of_work.h"
+#include "report/json_report.h"
 #include "report_output.h"
 
 namespace ttrace::app {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "comparison/result.h"
-#include "output_file.h"
+#include "outputs.h"
 
 namespace ttrace::app {
 

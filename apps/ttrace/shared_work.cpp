@@ -1,15 +1,59 @@
 #include "shared_work.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
 #include <optional>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/strict_json.h"
 #include "base/text.h"
-#include "state_file.h"
-#include "stop_signal.h"
+#include "comparison/checkpoint.h"
+#include "comparison/division.h"
+#include "process.h"
+#include "report/json_report.h"
 
 namespace ttrace::app {
 namespace {
+
+constexpr std::string_view kStateSchema = "ttrace.state/2";
+constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
+
+std::string header_of(const comparison::ComparisonId& id) {
+  return base::concat("{\"schema\":\"", kStateSchema,
+                      "\",\"comparison\":", report::comparison_id_text(id), "}\n");
+}
+
+base::Error no_state(const std::string& path) {
+  return base::input_error(path,
+                           ": is no state that --resume has written, and is left as it is; "
+                           "give the name of a new file");
+}
+
+// Throws if the header is not that of this comparison.
+void require_same(const std::string& path, const std::string& header,
+                  const comparison::ComparisonId& id) {
+  std::optional<base::JsonDocument> document;
+  try {
+    document.emplace(header, path);
+    if (document->root().require("schema").as_string() != kStateSchema) throw no_state(path);
+  } catch (const base::Error&) {
+    throw no_state(path);
+  }
+  const base::JsonCursor root = document->root();
+  root.allow_keys({"schema", "comparison"});
+  const std::string words =
+      difference_words(report::comparison_id_from(root.require("comparison")), id);
+  if (words.empty()) return;
+  throw base::input_error(path, ": is the state of another comparison: ", words,
+                          "; give another file to --resume, or remove this one");
+}
 
 std::optional<std::uint64_t> whole_number(std::string_view text) {
   std::uint64_t value = 0;
@@ -29,7 +73,127 @@ comparison::PartNumber part_number(const std::string& text) {
                           ": expected a part and how many there are, from 1/8 to 8/8");
 }
 
+// The file given as --resume: what is finished of a comparison, line by line. Format:
+// schemas/state-v2.md.
+class StateFile {
+ public:
+  // Opens the file, or makes a new one. Throws an input error if it is of another comparison, no
+  // state at all, in use by another process, or cannot be written.
+  StateFile(std::string path, const comparison::ComparisonId& id);
+  ~StateFile();
+  StateFile(const StateFile&) = delete;
+  StateFile& operator=(const StateFile&) = delete;
+
+  // Tells `work` what is in the file, but for what could not be read: that is tried again. What a
+  // killed process wrote of its last line is cut off. Throws an input error on a damaged line.
+  void load(comparison::FinishedWork& work);
+
+  // Not thread-safe. Written at once: a killed process loses nothing that it had finished. If the
+  // disk does not take it, a warning says so, once, and nothing is written any more.
+  void append(const std::string& line);
+
+ private:
+  void open_and_lock();
+  void write_header(const std::string& header);
+  void write(std::string_view text);
+
+  std::string path_;
+  int file_ = -1;
+  bool failed_ = false;
+  std::string lines_;  // whole ones, from the file after its header
+};
+
 }  // namespace
+
+StateFile::StateFile(std::string path, const comparison::ComparisonId& id)
+    : path_(std::move(path)) {
+  open_and_lock();
+  std::string text;
+  std::string buffer(kReadAtOnce, '\0');
+  for (ssize_t got = 0; (got = ::read(file_, buffer.data(), buffer.size())) != 0;) {
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw base::input_error(path_, ": cannot be read: ", base::reading_problem(errno));
+    text.append(buffer, 0, static_cast<std::size_t>(got));
+  }
+  const std::string header = header_of(id);
+  const std::size_t end = text.find('\n');
+  if (end == std::string::npos) {
+    // Empty, or as much as a process wrote that was killed while it wrote its first line.
+    if (!header.starts_with(text)) throw no_state(path_);
+    write_header(header);
+    return;
+  }
+  require_same(path_, text.substr(0, end), id);
+  const std::size_t whole = text.rfind('\n') + 1;
+  lines_ = text.substr(end + 1, whole - end - 1);
+  if (::ftruncate(file_, static_cast<off_t>(whole)) != 0 ||
+      ::lseek(file_, static_cast<off_t>(whole), SEEK_SET) < 0) {
+    throw base::input_error(path_, ": cannot be written: ", base::writing_problem(errno));
+  }
+}
+
+StateFile::~StateFile() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void StateFile::open_and_lock() {
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (file_ < 0 && errno == ELOOP) {
+    throw base::input_error(path_, ": is a link, and --resume writes to regular files only");
+  }
+  if (file_ < 0) {
+    throw base::input_error(path_, ": cannot be written: ", base::writing_problem(errno));
+  }
+  struct stat facts {};
+  if (::fstat(file_, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    ::close(file_);
+    file_ = -1;
+    throw base::input_error(path_, ": is not a regular file, which --resume needs");
+  }
+  // Where the file system has no locks, there is nothing to be done.
+  if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(file_);
+    file_ = -1;
+    throw base::input_error(path_,
+                            ": another ttrace is writing it; give every process a file of "
+                            "its own");
+  }
+}
+
+void StateFile::write_header(const std::string& header) {
+  if (::ftruncate(file_, 0) != 0 || ::lseek(file_, 0, SEEK_SET) < 0) {
+    throw base::input_error(path_, ": cannot be written: ", base::writing_problem(errno));
+  }
+  write(header);
+}
+
+void StateFile::load(comparison::FinishedWork& work) {
+  std::size_t number = 2;
+  for (std::size_t at = 0; at < lines_.size(); ++number) {
+    const std::size_t end = lines_.find('\n', at);
+    try {
+      comparison::Finished finished =
+          comparison::parse_finished(std::string_view(lines_).substr(at, end - at));
+      if (comparison::problem_of(finished).empty()) work.know(std::move(finished));
+    } catch (const base::Error& error) {
+      throw base::input_error(path_, ": line ", number, " ", error.what(),
+                              "; remove the file to begin anew");
+    }
+    at = end + 1;
+  }
+  lines_ = {};
+}
+
+void StateFile::append(const std::string& line) { write(line + "\n"); }
+
+void StateFile::write(std::string_view text) {
+  if (failed_) return;
+  const int error = base::write_all(file_, text);
+  if (error == 0) return;
+  failed_ = true;
+  base::warn(base::concat(path_, ": cannot be written (", base::writing_problem(error),
+                          "); the comparison goes on, but could not be resumed from here"));
+}
 
 void SharedWorkFlags::add_to(CLI::App& command) {
   command.add_option("--resume", resume,

@@ -3,14 +3,13 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/input_text.h"
-#include "base/nearest.h"
+#include "base/files.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "command.h"
-#include "new_folder.h"
-#include "output_file.h"
-#include "synth/holders.h"
+#include "outputs.h"
 #include "synth/make_trace.h"
+#include "synth/rank_layout.h"
 #include "synth/recipe.h"
 #include "trace/hdf5/reader.h"
 #include "trace/hdf5/writer.h"

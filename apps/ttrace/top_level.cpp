@@ -1,17 +1,79 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <iostream>
+#include <limits>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/names.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "command.h"
 #include "measure/cpu/kernel.h"
-#include "memory_limit.h"
-#include "supervise.h"
-#include "unknown_words.h"
+#include "process.h"
+#include "trace/hdf5/reader.h"
 #include "version.h"
 
 namespace ttrace::app {
 namespace {
+
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  return names;
+}
+
+// "--json", "-o": of this command and of those above it, which take theirs behind it too.
+std::vector<std::string> options_of(const CLI::App* app) {
+  std::vector<std::string> names;
+  for (; app != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+      for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+    }
+  }
+  return names;
+}
+
+const CLI::Option* option_named(const CLI::App* app, const std::string& name) {
+  for (; app != nullptr; app = app->get_parent()) {
+    if (const CLI::Option* option = app->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
+}
+
+std::string words_of(const CLI::App* app) {
+  return app->get_parent() == nullptr
+             ? "ttrace"
+             : base::concat(words_of(app->get_parent()), " ", app->get_name());
+}
+
+std::string message(const char* what, const std::string& word,
+                    const std::vector<std::string>& known, const CLI::App* app) {
+  const std::string hint = base::did_you_mean(word, known);
+  return base::concat("no ", what, " \"", word, "\"",
+                      hint.empty() ? base::concat("; see `", words_of(app), " --help`") : hint);
+}
+
+bool is_option(const std::string& word) {
+  const bool number = word.size() > 1 && (word[1] == '.' || (word[1] >= '0' && word[1] <= '9'));
+  return word.size() > 1 && word[0] == '-' && word != "--" && !number;
+}
+
+constexpr std::uint64_t kMost = std::uint64_t{2} << 30;
+constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
+// Measured: bands of two sides and three noise runs, decoded, take 8 MiB a thread.
+constexpr std::uint64_t kPerThread = std::uint64_t{16} << 20;
+
+// Half for the threads, half for chunks, which are kept until the next band has used them.
+void share_out(std::uint64_t bytes) {
+  const std::uint64_t threads = bytes / 2 / kPerThread;
+  base::limit_threads(static_cast<unsigned>(
+      std::min<std::uint64_t>(threads, std::numeric_limits<unsigned>::max())));
+  trace::hdf5::chunk_memory().most = bytes / 2;
+}
 
 constexpr int kUsageExit = 2;
 
@@ -19,6 +81,51 @@ constexpr int kUsageExit = 2;
 std::string command_words(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? "ttrace" : base::concat("ttrace ", chosen.front()->get_name());
+}
+
+std::string unknown_word(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--") break;
+    if (is_option(word)) {
+      const bool is_long = word[1] == '-';
+      const std::string name = is_long ? word.substr(0, word.find('=')) : word.substr(0, 2);
+      const CLI::Option* option = option_named(at, name);
+      if (option == nullptr) return message("option", name, options_of(at), at);
+      // The word after it is its value, whatever it looks like.
+      if (option->get_items_expected_min() > 0 && word == name) ++i;
+      continue;
+    }
+    const std::vector<std::string> commands = commands_of(*at);
+    if (commands.empty()) continue;
+    const auto chosen = at->get_subcommands(
+        [&word](const CLI::App* command) { return command->get_name() == word; });
+    if (chosen.empty()) return message("command", word, commands, at);
+    at = chosen.front();
+  }
+  return "";
+}
+
+void limit_memory_by_default() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = ::sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_bytes <= 0) return share_out(kMost);
+  const std::uint64_t quarter =
+      static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes) / 4;
+  share_out(std::clamp(quarter, kLeast, kMost));
+}
+
+void limit_memory(const std::string& size) {
+  const auto bytes = base::parse_bytes(size);
+  if (!bytes) {
+    throw base::usage_error("--memory ", base::printable(size),
+                            ": not a size; write it as in 500M or 2G");
+  }
+  if (*bytes < kLeast) {
+    throw base::usage_error("--memory ", base::printable(size), ": at least 64M are needed");
+  }
+  share_out(*bytes);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
-// Warnings and progress go to stderr through here; answers go to stdout and never pass through.
-// Lines have a limited length (base/shortened.h).
+// What goes to stderr: warnings, log lines and the progress of long work. Answers go to stdout and
+// never pass through here.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace ttrace::base {
@@ -23,5 +25,18 @@ void inform(std::string_view message);
 
 // One line on stderr, always: "ttrace: ...".
 void report_error(std::string_view message);
+
+// Called from any thread; implementations must be cheap.
+class Progress {
+ public:
+  virtual ~Progress() = default;
+
+  // So many more bytes are to be read.
+  virtual void expect(std::uint64_t bytes) = 0;
+  // So many of them are done.
+  virtual void advance(std::uint64_t bytes) = 0;
+  // The relative error of one tensor; the largest so far is of interest.
+  virtual void measured(const std::string& tensor, double relative_error) = 0;
+};
 
 }  // namespace ttrace::base

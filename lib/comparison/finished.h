@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "comparison/tensor_comparison.h"
-#include "judge/noise_estimate.h"
+#include "judge/noise_rule.h"
 #include "measure/measure.h"
 #include "measure/measure_update.h"
 #include "trace/key.h"

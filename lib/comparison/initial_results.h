@@ -10,7 +10,7 @@
 #include "comparison/result.h"
 #include "comparison/run_facts.h"
 #include "comparison/selection.h"
-#include "judge/policy.h"
+#include "judge/calibration.h"
 #include "layout/map_rules.h"
 #include "trace/source.h"
 

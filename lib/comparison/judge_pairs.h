@@ -11,9 +11,9 @@
 #include "comparison/accumulation_error.h"
 #include "comparison/pairing.h"
 #include "comparison/result.h"
+#include "judge/calibration.h"
 #include "judge/coherence.h"
 #include "judge/outcome.h"
-#include "judge/policy.h"
 
 namespace ttrace::comparison {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "comparison/noise_source.h"
 #include "comparison/pairing.h"
 #include "comparison/result.h"

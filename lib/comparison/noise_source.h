@@ -5,7 +5,7 @@
 
 #include "comparison/pairing.h"
 #include "judge/calibration.h"
-#include "judge/noise_estimate.h"
+#include "judge/noise_rule.h"
 
 namespace ttrace::comparison {
 

@@ -9,7 +9,7 @@
 
 #include "comparison/part_of_work.h"
 #include "comparison/tensor_comparison.h"
-#include "judge/noise_estimate.h"
+#include "judge/noise_rule.h"
 #include "judge/outcome.h"
 #include "judge/slices.h"
 #include "judge/tolerance.h"

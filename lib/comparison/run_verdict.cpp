@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/nearest.h"
+#include "base/names.h"
 #include "base/text.h"
 
 namespace ttrace::comparison {

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/glob.h"
-#include "base/nearest.h"
+#include "base/names.h"
 #include "base/text.h"
 
 namespace ttrace::comparison {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "judge/noise_estimate.h"
+#include "judge/noise_rule.h"
 #include "judge/outcome.h"
 #include "judge/slices.h"
 #include "judge/tolerance.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "comparison/checkpoint.h"
 #include "comparison/division.h"
 #include "comparison/pairing.h"

@@ -1,12 +1,52 @@
-// Ratios of sums over few random elements scatter widely: a scalar's noise can be zero by chance.
+// The noise rule: how far runs of the reference whose first activation was perturbed by one
+// rounding are from it, in a tensor and in any box of it, and how much a candidate may differ by
+// that measure.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "judge/tolerance.h"
+#include "measure/grid.h"
+#include "measure/noise.h"
+#include "tensor/box.h"
 
 namespace ttrace::judge {
+
+struct NoiseEstimate {
+  double reference_norm = 0;    // ‖R‖
+  std::vector<double> norms;    // ‖R' - R‖ of every run; at least one
+  std::vector<double> largest;  // max |R' - R| of every run
+  measure::Grid grid = measure::Grid({}, {});
+  // By cell, the largest noise over the runs, in units of what the cell would have if the largest
+  // of `norms` lay evenly over the tensor. Three digits, rounded up. Empty: evenly.
+  std::vector<double> cells;
+
+  // How much of it lies along R, as measure::Noise has it: of the whole, and of the parts of every
+  // dimension. Three digits, rounded up. Empty where no run differs.
+  std::vector<double> coherence = {};
+
+  double norm() const;           // the largest of `norms`
+  double largest_value() const;  // the largest of `largest`
+};
+
+// Where a run is not finite, where all is zero, and of a single cell, there are no cells.
+NoiseEstimate estimate_of(const measure::Noise& noise, const measure::Grid& grid);
+
+// `value` ≥ 0 rounded up to three significant digits.
+double three_digits_up(double value);
+
+// The noise of a part of the tensor.
+struct PartNoise {
+  double norm = 0;    // ‖R' - R‖ over the part
+  double spread = 1;  // 1 where it lies evenly; the share of the part that has it where it does not
+};
+PartNoise noise_within(const NoiseEstimate& estimate, const std::vector<tensor::Box>& boxes);
+PartNoise noise_of_all(const NoiseEstimate& estimate);
+
+// Of how many independent numbers the noise of `elements` elements is made: those that carry it.
+std::uint64_t freedom(const PartNoise& noise, std::uint64_t elements);
 
 // Factor ≥ 1 by which the noise of `elements` elements, seen in `runs` runs, is widened: the square
 // root of the 99 % quantile of the F distribution with (elements, runs · elements) degrees of

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "judge/noise_estimate.h"
 #include "judge/noise_rule.h"
 #include "judge/tolerance.h"
 #include "measure/measure.h"

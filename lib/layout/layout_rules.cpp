@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "base/bytes.h"
-#include "base/glob.h"
-#include "base/nearest.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "layout/axis_view.h"
 #include "layout/cut.h"

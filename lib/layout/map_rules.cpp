@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/nearest.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "layout/view.h"
 

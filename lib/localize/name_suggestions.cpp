@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "base/nearest.h"
+#include "base/names.h"
 
 namespace ttrace::localize {
 namespace {

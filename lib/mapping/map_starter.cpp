@@ -9,8 +9,6 @@
 #include "base/text.h"
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
-#include "mapping/match_parameters.h"
-#include "mapping/match_values.h"
 #include "mapping/name_match.h"
 
 namespace ttrace::mapping {

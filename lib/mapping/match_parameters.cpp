@@ -1,5 +1,3 @@
-#include "mapping/match_parameters.h"
-
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -9,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "mapping/name_match.h"
 #include "measure/fingerprints.h"
 
 namespace ttrace::mapping {

@@ -1,5 +1,3 @@
-#include "mapping/match_values.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -8,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "mapping/name_match.h"
 #include "measure/fingerprints.h"
 
 namespace ttrace::mapping {

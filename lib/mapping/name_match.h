@@ -1,13 +1,16 @@
-// What `--map-starter` finds: names of one trace that stand for names of the other, and the rules
-// that say so, one for all layers where it holds for all.
+// The steps of `--map-starter`: which names of two traces denote the same parameters and the same
+// values of modules, and the rules that map one name to the other.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "layout/map_rules.h"
+#include "measure/measure.h"
 
 namespace ttrace::mapping {
 
@@ -46,5 +49,32 @@ StarterRules rules_of(const std::vector<NameMatch>& matches,
 // Rules that would drop the names, their reasons still to be given.
 std::vector<layout::MapRule> dropping_rules(const std::vector<KnownName>& unmatched,
                                             const std::vector<KnownName>& names);
+
+struct ParameterMatches {
+  std::vector<NameMatch> matches;
+  // Of the reference's names that are left, those of the candidate's that may be meant.
+  std::map<std::string, std::vector<std::string>> ambiguous;
+};
+
+// The parameters of both traces whose names are no name of the other side's, each side in the order
+// of use.
+ParameterMatches match_parameters(const std::vector<measure::TensorRef>& reference,
+                                  const std::vector<measure::TensorRef>& candidate,
+                                  unsigned threads);
+
+// The values of one step and micro-batch by module, by kind, and what stands in brackets after the
+// module's name.
+using ModuleValues =
+    std::map<std::string, std::map<std::pair<trace::Kind, std::string>, measure::TensorRef>>;
+
+struct ValueMatches {
+  std::vector<NameMatch> matches;
+  // Of modules of the reference, those of the candidate that may be meant.
+  std::map<std::string, std::vector<std::string>> ambiguous;
+};
+
+// `parameters`: what is known of them, those that have the same name on both sides too.
+ValueMatches match_values(const ModuleValues& reference, const ModuleValues& candidate,
+                          const std::vector<NameMatch>& parameters, unsigned threads);
 
 }  // namespace ttrace::mapping

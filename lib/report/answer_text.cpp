@@ -1,5 +1,3 @@
-#include "report/answer_text.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -7,6 +5,7 @@
 #include <ostream>
 
 #include "base/text.h"
+#include "report/text_sections.h"
 
 namespace ttrace::report {
 namespace {

@@ -5,11 +5,10 @@
 #include <set>
 
 #include "localize/phase.h"
-#include "report/answer_text.h"
 #include "report/finding_groups.h"
 #include "report/json_report.h"
-#include "report/report_v1_json.h"
 #include "report/result_json.h"
+#include "report/text_sections.h"
 
 namespace ttrace::report {
 namespace {

@@ -1,13 +1,11 @@
-#include "report/finding_text.h"
-
 #include <cmath>
 #include <map>
 #include <vector>
 
 #include "base/text.h"
 #include "localize/phase.h"
-#include "report/notes_text.h"
-#include "report/wrap.h"
+#include "report/terminal_text.h"
+#include "report/text_sections.h"
 
 namespace ttrace::report {
 namespace {

@@ -1,8 +1,12 @@
-// The report for programs: schemas/report-v2.md, and schemas/report-v1.md for those that read that.
+// The report for programs, schemas/report-v2.md and the older schemas/report-v1.md; and reading
+// back the report of one share of a divided comparison.
 #pragma once
 
 #include <string>
+#include <string_view>
 
+#include "base/strict_json.h"
+#include "comparison/part_of_work.h"
 #include "comparison/result.h"
 
 namespace ttrace::report {
@@ -19,5 +23,12 @@ struct JsonStyle {
 
 // JSON text, one result per line. Numbers that are not finite are the strings "nan", "inf", "-inf".
 std::string json_text(const comparison::CompareReport& report, const JsonStyle& style = {});
+
+// Compact JSON, and its inverse: throws an input error with the pointer for everything else.
+std::string comparison_id_text(const comparison::ComparisonId& id);
+comparison::ComparisonId comparison_id_from(const base::JsonCursor& json);
+
+// Of a report that was written as JSON; throws an input error naming `file`.
+comparison::PartOfWork parse_part(std::string_view report, const std::string& file);
 
 }  // namespace ttrace::report

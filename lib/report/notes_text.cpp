@@ -1,5 +1,3 @@
-#include "report/notes_text.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,6 +6,7 @@
 
 #include "base/text.h"
 #include "replay/routing/explain_flips.h"
+#include "report/text_sections.h"
 
 namespace ttrace::report {
 namespace {

@@ -2,7 +2,6 @@
 
 #include "base/text.h"
 #include "report/json_report.h"
-#include "report/part_of_work.h"
 
 namespace ttrace::report {
 namespace {

@@ -1,5 +1,3 @@
-#include "report/report_v1_json.h"
-
 #include <map>
 #include <nlohmann/json.hpp>
 

@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "report/finding_groups.h"
-#include "report/notes_text.h"
-#include "report/part_of_work.h"
+#include "report/json_report.h"
+#include "report/text_sections.h"
 
 namespace ttrace::report {
 

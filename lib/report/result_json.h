@@ -1,8 +1,10 @@
-// What the parts of the JSON report have in common. For files that write JSON, and no others.
+// What the writers of the JSON report share: members that both versions have, and the objects of
+// one tensor, of routing flips and of the high-precision run. For *_json.cpp files only.
 #pragma once
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "comparison/result.h"
@@ -74,5 +76,10 @@ struct ResultStyle {
 };
 
 nlohmann::ordered_json result_json(const comparison::Result& result, const ResultStyle& style);
+
+// What version 1 has no word for is told by the nearest: not_judged is below_noise_floor where
+// numbers were compared and incomparable where not, not_recorded is skipped_by_rule. Settings and
+// second suspects are left out; settings that differ are among the warnings in any version.
+std::string json_text_v1(const comparison::CompareReport& report);
 
 }  // namespace ttrace::report

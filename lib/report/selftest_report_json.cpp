@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/result_json.h"
-#include "report/selftest_json.h"
+#include "report/selftest_report.h"
 
 namespace ttrace::report {
 namespace {

@@ -1,8 +1,7 @@
-#include "report/selftest_text.h"
-
 #include <algorithm>
 
 #include "base/text.h"
+#include "report/selftest_report.h"
 
 namespace ttrace::report {
 namespace {

@@ -9,11 +9,9 @@
 
 #include "base/text.h"
 #include "localize/phase.h"
-#include "report/answer_text.h"
 #include "report/finding_groups.h"
-#include "report/finding_text.h"
-#include "report/notes_text.h"
-#include "report/wrap.h"
+#include "report/terminal_text.h"
+#include "report/text_sections.h"
 
 namespace ttrace::report {
 namespace {

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/nearest.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "layout/mesh_map.h"
-#include "synth/holders.h"
+#include "synth/rank_layout.h"
 
 namespace ttrace::synth {
 namespace {

@@ -7,9 +7,8 @@
 
 #include "base/parallel.h"
 #include "layout/mesh_map.h"
-#include "synth/holders.h"
-#include "synth/shard.h"
-#include "synth/slabs.h"
+#include "synth/dataset.h"
+#include "synth/rank_layout.h"
 
 namespace ttrace::synth {
 namespace {

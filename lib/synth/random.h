@@ -1,5 +1,5 @@
-// Philox 4×32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw, "Parallel random
-// numbers: as easy as 1, 2, 3" (SC 2011). A pure function; the bits are Random123's.
+// Random numbers that are the same on every machine: a counter-based generator, streams of its
+// words by purpose and name, their conversion to numbers, and boxes of tensors filled with them.
 #pragma once
 
 #include <array>
@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "tensor/box.h"
 
 namespace ttrace::synth {
 
@@ -70,5 +72,19 @@ std::int32_t normal_units(std::uint32_t word);
 
 // mean + std_dev · n, formed in binary64 and rounded to binary32.
 float normal(std::uint32_t word, double mean, double std_dev);
+
+// The part `box` of a tensor of `shape`, row-major into `out`, which has the box's element count.
+// Normal numbers with this mean and standard deviation. Throws an input error if the box does not
+// lie within the shape, the shape has more than 2^64 - 1 elements, or `out` has another size.
+void fill_normal(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
+                 double mean, double std_dev, std::span<float> out);
+
+// The same with uniform numbers in [-1, 1).
+void fill_uniform(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
+                  std::span<float> out);
+
+// The same with the words themselves.
+void fill_words(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
+                std::span<std::uint32_t> out);
 
 }  // namespace ttrace::synth

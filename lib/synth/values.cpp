@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "synth/fill.h"
 #include "synth/random.h"
 #include "tensor/codec.h"
 

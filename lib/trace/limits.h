@@ -1,5 +1,5 @@
 // Limits that real runs never meet: what is beyond them is a mistake or an attack, and is refused
-// before anything is made of it. That of texts is in base/input_text.h.
+// before anything is made of it. That of texts is in base/files.h.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/glob.h"
+#include "base/names.h"
 
 namespace ttrace::trace {
 namespace {

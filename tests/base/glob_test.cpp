@@ -1,8 +1,7 @@
-#include "base/glob.h"
-
 #include <string>
 #include <vector>
 
+#include "base/names.h"
 #include "support/catch.h"
 
 namespace ttrace::base {

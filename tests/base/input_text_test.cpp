@@ -1,10 +1,9 @@
-#include "base/input_text.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "base/files.h"
 #include "base/refusal.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"

@@ -1,5 +1,4 @@
-#include "base/nearest.h"
-
+#include "base/names.h"
 #include "support/catch.h"
 
 namespace ttrace::base {

@@ -1,5 +1,3 @@
-#include "base/new_file.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/files.h"
 #include "base/refusal.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"

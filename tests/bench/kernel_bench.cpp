@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "measure/cpu/kernel.h"
-#include "synth/fill.h"
+#include "synth/random.h"
 #include "tensor/codec.h"
 
 namespace ttrace {

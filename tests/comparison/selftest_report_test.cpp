@@ -2,8 +2,7 @@
 
 #include <sstream>
 
-#include "report/selftest_json.h"
-#include "report/selftest_text.h"
+#include "report/selftest_report.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

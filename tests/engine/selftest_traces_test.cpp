@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "report/selftest_json.h"
+#include "report/selftest_report.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

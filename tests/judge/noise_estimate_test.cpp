@@ -1,8 +1,7 @@
-#include "judge/noise_estimate.h"
-
 #include <cmath>
 #include <limits>
 
+#include "judge/noise_rule.h"
 #include "support/catch.h"
 
 namespace ttrace::judge {

@@ -1,5 +1,4 @@
-#include "judge/policy.h"
-
+#include "judge/calibration.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

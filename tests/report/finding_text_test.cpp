@@ -1,8 +1,7 @@
-#include "report/finding_text.h"
-
 #include <sstream>
 
 #include "report/sample_report.h"
+#include "report/text_sections.h"
 #include "support/catch.h"
 
 namespace ttrace::report {

@@ -1,7 +1,6 @@
-#include "report/progress_text.h"
-
 #include <limits>
 
+#include "report/terminal_text.h"
 #include "support/catch.h"
 
 namespace ttrace::report {

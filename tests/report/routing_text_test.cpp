@@ -1,9 +1,9 @@
 #include <sstream>
 
 #include "replay/routing/explain_flips.h"
-#include "report/notes_text.h"
 #include "report/sample_report.h"
 #include "report/text_report.h"
+#include "report/text_sections.h"
 #include "support/catch.h"
 
 namespace ttrace::report {

@@ -1,8 +1,8 @@
 #include <sstream>
 
 #include "base/text.h"
-#include "report/notes_text.h"
 #include "report/sample_report.h"
+#include "report/text_sections.h"
 #include "support/catch.h"
 
 namespace ttrace::report {

@@ -1,5 +1,4 @@
-#include "report/wrap.h"
-
+#include "report/terminal_text.h"
 #include "support/catch.h"
 
 namespace ttrace::report {

@@ -1,11 +1,10 @@
-#include "synth/fill.h"
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "support/catch.h"
+#include "synth/random.h"
 #include "tensor/box.h"
 
 namespace ttrace::synth {

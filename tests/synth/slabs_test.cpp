@@ -1,9 +1,8 @@
-#include "synth/slabs.h"
-
 #include <vector>
 
 #include "property/random.h"
 #include "support/catch.h"
+#include "synth/dataset.h"
 
 namespace ttrace::synth {
 namespace {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "support/catch.h"
-#include "synth/fill.h"
 #include "synth/random.h"
 
 namespace ttrace::synth {

@@ -7,7 +7,7 @@
 #include "comparison/noise_source.h"
 #include "comparison/pairing.h"
 #include "comparison/result.h"
-#include "judge/policy.h"
+#include "judge/calibration.h"
 #include "localize/dataflow.h"
 
 namespace ttrace::replay {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/input_text.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "trace/hdf5/attribute.h"
 #include "trace/hdf5/checked_driver.h"

@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/input_text.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "trace/hdf5/rank_file.h"
 

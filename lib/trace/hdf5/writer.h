@@ -6,12 +6,12 @@
 #include <optional>
 #include <string>
 
-#include "base/new_file.h"
+#include "base/files.h"
 #include "trace/sink.h"
 
 namespace ttrace::trace::hdf5 {
 
-// A sink for `path`, written beside it and renamed into place by finish() (base/new_file.h). With
+// A sink for `path`, written beside it and renamed into place by finish() (base/files.h). With
 // `rank`, the file is marked as that rank's. Throws an input error if the file cannot be created,
 // or must not be.
 std::unique_ptr<Sink> create_file(const std::string& path, base::Existing existing,

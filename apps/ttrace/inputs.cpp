@@ -1,0 +1,128 @@
+#include "inputs.h"
+
+#include <array>
+#include <ctime>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/names.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "layout/layout_rules.h"
+#include "layout/mesh_map.h"
+#include "outputs.h"
+#include "trace/hdf5/reader.h"
+#include "trace/with_manifest.h"
+
+namespace ttrace::app {
+
+void SelectionFlags::add_to(CLI::App& command) {
+  command.add_option("--only", only, "only tensors whose name matches (glob, repeatable)");
+  command.add_option("--skip", skip, "not the tensors whose name matches (glob, repeatable)");
+  command.add_option("--kind", kinds, "only tensors of this kind (repeatable)");
+  command.add_option("--step", steps, "only tensors of this step (repeatable)");
+}
+
+comparison::Selection SelectionFlags::selection() const {
+  comparison::Selection selection{only, skip, {}, steps};
+  for (const std::string& name : kinds) {
+    const auto kind = trace::parse_kind(name);
+    if (!kind) {
+      std::vector<std::string> known;
+      for (const trace::Kind each : trace::kAllKinds) known.emplace_back(kind_name(each));
+      throw base::usage_error("--kind ", base::printable(name), ": there is no such kind",
+                              base::nearest_hint(name, known));
+    }
+    selection.kinds.push_back(*kind);
+  }
+  return selection;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  std::array<char, 16> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d", &local);
+  return text.data();
+}
+
+void add_layout_flag(CLI::App& command, std::string& path) {
+  command.add_option("--layout", path,
+                     "rules (JSON) that override the layouts of the run's manifest");
+}
+
+std::unique_ptr<trace::Source> open_told(const std::string& path) {
+  auto source = trace::hdf5::open_trace(path);
+  const trace::Manifest& manifest = source->manifest();
+  base::inform(base::concat("opened ", base::printable(path), ": ",
+                            base::plural(manifest.tensors.size(), "tensor"), " over ",
+                            base::plural(layout::ranks_of(manifest).size(), "rank")));
+  return source;
+}
+
+OpenedTrace::OpenedTrace(const std::string& path, const std::string& layout_rules)
+    : stored_(open_told(path)) {
+  if (layout_rules.empty()) return;
+  overridden_ = std::make_unique<trace::WithManifest>(
+      *stored_,
+      layout::with_layout_rules(stored_->manifest(), base::read_text(layout_rules), layout_rules));
+}
+
+void JudgedPairFlags::add_to(CLI::App& command, const std::string& candidate_is) {
+  command.add_option("REF", reference, "the trusted trace: a file or a directory")->required();
+  command.add_option("RUN", candidate, candidate_is + ": a file or a directory")->required();
+  command.add_option("--noise", noise,
+                     "a run of the reference with its first activation disturbed (repeatable; "
+                     "three are best)");
+  command.add_option("--tolerance", tolerance,
+                     "tolerances (JSON) that `ttrace calibrate` wrote, with rules on top");
+  command.add_option("--threads", threads, "number of threads (default: one per core)");
+  add_layout_flag(command, layout);
+  command.add_option("--map", map,
+                     "rules (JSON) that rename, split, join, transpose, trim or pad tensors");
+  selection.add_to(command);
+}
+
+void JudgedPairFlags::require_not_input(const std::string& output) const {
+  std::vector<std::string> inputs{reference, candidate};
+  inputs.insert(inputs.end(), noise.begin(), noise.end());
+  for (const std::string& file : {layout, map, tolerance}) {
+    if (!file.empty()) inputs.push_back(file);
+  }
+  for (const std::string& input : inputs) require_not_of_trace(output, input);
+}
+
+JudgedPair::JudgedPair(const JudgedPairFlags& flags) : flags_(flags), runs_(flags.noise.size()) {
+  // To open a trace is to read its manifest, which for many small tensors takes as long as they do.
+  base::parallel_for(2 + runs_.size(), flags.threads, [&](std::size_t i) {
+    if (i == 0) {
+      reference_ = open_told(flags.reference);
+    } else if (i == 1) {
+      candidate_.emplace(flags.candidate, flags.layout);
+    } else {
+      runs_[i - 2] = open_told(flags.noise[i - 2]);
+    }
+  });
+  for (const auto& run : runs_) noise_.push_back(run.get());
+  if (!flags.map.empty()) map_ = layout::parse_map_rules(base::read_text(flags.map), flags.map);
+  if (!flags.tolerance.empty()) {
+    calibration_ = judge::parse_calibration(base::read_text(flags.tolerance), flags.tolerance);
+  }
+}
+
+engine::CompareOptions JudgedPair::options() const {
+  engine::CompareOptions options;
+  options.selection = flags_.selection.selection();
+  options.threads = flags_.threads;
+  options.map = map_;
+  if (calibration_) {
+    options.calibration = &*calibration_;
+    options.calibration_file = flags_.tolerance;
+    options.today = today();
+  }
+  return options;
+}
+
+}  // namespace ttrace::app

@@ -1,0 +1,98 @@
+#include "outputs.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace ttrace::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "run" of "run/": a trailing slash is how people write folders.
+fs::path without_slash(const std::string& path) {
+  const fs::path given = fs::path(path).lexically_normal();
+  return given.has_filename() ? given : given.parent_path();
+}
+
+fs::path folder_of(const std::string& path) {
+  const fs::path parent = without_slash(path).parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::string& path) : path_(path), to_stdout_(is_stdout(path)) {
+  if (!path.empty() && !to_stdout_) file_.emplace(path, base::Existing::kReplaced);
+}
+
+void OutputFile::store(std::string_view text) {
+  if (file_) {
+    file_->store(text);
+    base::inform(
+        base::concat("wrote ", base::printable(path_), " (", base::human_bytes(text.size()), ")"));
+  }
+  if (!to_stdout_) return;
+  std::cout.flush();
+  if (const int error = base::write_all(STDOUT_FILENO, text); error != 0) {
+    throw base::input_error("standard output: cannot be written: ", base::writing_problem(error));
+  }
+}
+
+void require_not_of_trace(const std::string& output, const std::string& input) {
+  namespace fs = std::filesystem;
+  if (output.empty() || is_stdout(output)) return;
+  const fs::path path(output);
+  const std::string name = path.filename().string();
+  const bool is_trace_file =
+      name == "manifest.json" || (name.starts_with("rank_") && name.ends_with(".h5"));
+  std::error_code error;
+  if (fs::equivalent(output, input, error) ||
+      (is_trace_file && fs::equivalent(fs::absolute(path).parent_path(), input, error))) {
+    throw base::usage_error(output, ": belongs to the trace that is read; write to another file");
+  }
+}
+
+void require_absent(const std::string& path) {
+  base::require_free_place(without_slash(path).string(), base::Existing::kKept);
+}
+
+void require_room(const std::string& path, std::uint64_t bytes) {
+  std::error_code error;
+  const fs::space_info disk = fs::space(folder_of(path), error);
+  if (error || bytes <= disk.available) return;
+  throw base::input_error(path, ": the tensors take ", base::human_bytes(bytes),
+                          ", and the disk has room for ", base::human_bytes(disk.available),
+                          "; make them smaller, or --sparse");
+}
+
+NewFolder::NewFolder(const std::string& path)
+    : output_(without_slash(path).string(), base::Existing::kKept) {
+  if (::mkdir(output_.unfinished_path().c_str(), 0777) == 0) return;
+  throw base::input_error(output_.path(), ": cannot be created: ", base::writing_problem(errno));
+}
+
+std::string NewFolder::file(const std::string& name) const {
+  return (fs::path(output_.unfinished_path()) / name).string();
+}
+
+base::Error NewFolder::named(const base::Error& error) const {
+  std::string text = error.what();
+  const std::string& unfinished = output_.unfinished_path();
+  if (const std::size_t at = text.find(unfinished); at != std::string::npos) {
+    text.replace(at, unfinished.size(), output_.path());
+  }
+  return {error.kind(), std::move(text)};
+}
+
+void NewFolder::put_in_place() { output_.put_in_place(); }
+
+}  // namespace ttrace::app

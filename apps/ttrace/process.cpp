@@ -1,0 +1,167 @@
+#include "process.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <optional>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "mpi_ranks.h"
+#include "trace/hdf5/reading_note.h"
+
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+namespace ttrace::app {
+namespace {
+
+constexpr std::array kForwarded{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
+
+volatile std::sig_atomic_t child_process = 0;
+
+void forward(int signal) {
+  if (child_process > 0) ::kill(child_process, signal);
+}
+
+bool is_crash(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+         signal == SIGABRT;
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+void end_with_parent(pid_t parent) {
+#ifdef __linux__
+  // Not a signal that lets it finish: whoever killed the parent wants no answer from it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(2);  // it was gone before the line above
+#else
+  static_cast<void>(parent);
+#endif
+}
+
+// Between the fork and the first forwarded signal, none may end the parent alone.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t held;
+    ::sigemptyset(&held);
+    for (const int signal : kForwarded) ::sigaddset(&held, signal);
+    ::sigprocmask(SIG_BLOCK, &held, &before_);
+  }
+  ~SignalsHeld() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+// How the child that runs `action` ended: what it left unfinished is removed. Nothing in the child
+// itself, with the exit code of the action.
+std::optional<int> status_of_child(const std::function<int()>& action, int& exit_code) {
+  const pid_t parent = ::getpid();
+  std::optional<SignalsHeld> held(std::in_place);
+  const pid_t child = ::fork();
+  if (child <= 0) {
+    held.reset();
+    if (child == 0) end_with_parent(parent);
+    // No process to be had: without supervision, then.
+    exit_code = action();
+    return std::nullopt;
+  }
+  child_process = child;
+  for (const int signal : kForwarded) std::signal(signal, forward);
+  held.reset();
+  const int status = wait_for(child);
+  for (const int signal : kForwarded) std::signal(signal, SIG_DFL);
+  base::remove_unfinished_outputs();
+  return status;
+}
+
+constexpr std::array kSignals{SIGINT, SIGTERM};
+constexpr std::int64_t kSameNanoseconds = 300'000'000;
+
+std::atomic<bool> stop{false};
+std::atomic<std::int64_t> first_at{0};
+static_assert(std::atomic<bool>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);
+
+std::int64_t now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+void on_signal(int signal) {
+  std::int64_t none = 0;
+  if (first_at.compare_exchange_strong(none, now())) {
+    stop.store(true);
+  } else if (now() - first_at.load() > kSameNanoseconds) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);  // taken when this handler returns
+  }
+}
+
+}  // namespace
+
+int supervised(const std::function<int()>& action) {
+  // A file that has become too large for this process fails to be written, with a reason.
+  std::signal(SIGXFSZ, SIG_IGN);
+  trace::hdf5::share_reading_note();
+  base::share_unfinished_outputs();
+  while (true) {
+    int exit_code = 0;
+    const std::optional<int> ended = status_of_child(action, exit_code);
+    if (!ended) return exit_code;
+    const int status = *ended;
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    const int signal = WTERMSIG(status);
+    const auto rank = mpi_rank();
+    if (rank && signal == SIGKILL) {
+      throw base::input_error("rank ", rank->rank, " of ", rank->size,
+                              " was killed while it worked, so nothing was compared; was there "
+                              "enough memory?");
+    }
+    if (!is_crash(signal)) {
+      // Killed from outside: whoever waits for this process shall see the same.
+      std::signal(signal, SIG_DFL);
+      ::raise(signal);
+      return 2;
+    }
+    const std::string file = trace::hdf5::noted_file();
+    if (file.empty()) throw base::internal_error("it was ended by signal ", signal);
+    trace::hdf5::declare_damaged(file);
+    base::inform(base::concat(file, ": the HDF5 library crashed on it; going on without it"));
+  }
+}
+
+StopSignal::StopSignal() {
+  stop = false;
+  first_at = 0;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;  // no reading or writing ends early
+  ::sigemptyset(&action.sa_mask);
+  for (const int signal : kSignals) ::sigaction(signal, &action, nullptr);
+}
+
+StopSignal::~StopSignal() {
+  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+}
+
+const std::atomic<bool>& StopSignal::flag() const { return stop; }
+
+}  // namespace ttrace::app

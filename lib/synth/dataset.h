@@ -1,0 +1,88 @@
+// The dataset of one rank: its values, computed for any box of it alone, and the boxes in which it
+// is written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "layout/holding.h"
+#include "synth/random.h"
+#include "synth/values.h"
+#include "tensor/box.h"
+#include "tensor/dtype.h"
+#include "trace/manifest.h"
+#include "trace/sink.h"
+
+namespace ttrace::synth {
+
+// One rank's term. The stored value of the whole is an integer multiple m of the spacing of its
+// dtype, and terms are integer multiples of it too, so that a sum is exact:
+//   term t of T over S summed coordinates = ⌊(m + t mod S) / S⌋ + r(t) - r(t+1 mod T)
+// with r random and small enough for every term to be a number of the dtype (0 for a mean whose
+// value is near the end of its binade). Of a maximum one random term is the value itself, the
+// others are not above it.
+class Terms {
+ public:
+  // `coordinates`: of the rank; `path`: of the dataset.
+  Terms(std::uint64_t seed, const trace::TensorEntry& entry, const trace::Mesh& mesh,
+        const std::vector<std::uint64_t>& coordinates, const std::string& path);
+
+  // Whether the tensor has more than one term.
+  bool any() const { return count_ > 1; }
+
+  // Replaces the stored values of `box`, already numbers of the dtype, by this rank's term.
+  void split(const tensor::Box& box, std::span<double> values) const;
+
+ private:
+  double part(double whole, std::int64_t here, std::int64_t next) const;
+
+  tensor::Shape shape_;
+  tensor::DType dtype_;
+  std::uint64_t count_ = 1;   // T
+  std::uint64_t summed_ = 1;  // S
+  std::uint64_t number_ = 0;  // t
+  bool maximum_ = false;
+  Stream here_{0};
+  Stream next_{0};
+};
+
+// Makes slabs of the dataset of `held` (which must outlive it): logical values, rounded to the
+// dtype as value / scale, split into terms where the tensor is partial. May be used by several
+// threads at once.
+class Shard {
+ public:
+  Shard(const layout::Holding& held, const trace::TensorEntry& entry, Values values, Terms terms,
+        bool dropped);
+
+  tensor::DType dtype() const { return dtype_; }
+
+  // The stored bits of `slab` of the dataset.
+  void make(const tensor::Box& slab, std::span<std::byte> out) const;
+
+ private:
+  void make_local(const tensor::Box& local, std::span<std::byte> out) const;
+  void make_global(const tensor::Box& global, std::span<std::byte> out) const;
+
+  const layout::Holding* held_;
+  tensor::DType dtype_;
+  double scale_;
+  Values values_;
+  Terms terms_;
+  bool dropped_;  // this rank's part of the sum is 0
+};
+
+// The storage of a dataset of `shape`: no chunks where there is nothing to cut, none larger than
+// the dataset; where a filter needs chunks and none are given, whole rows of about 1 MiB.
+trace::Storage storage_for(const trace::Storage& wanted, const tensor::Shape& shape,
+                           tensor::DType dtype);
+
+// Visits boxes that together are `shape`, of at most `limit` elements or one chunk; no chunk is cut
+// in two, so that each is compressed once.
+void for_each_piece(const tensor::Shape& shape, const trace::Storage& storage, std::uint64_t limit,
+                    const std::function<void(const tensor::Box&)>& visit);
+
+}  // namespace ttrace::synth

@@ -1,0 +1,36 @@
+// What each rank of a recipe holds of a group's tensors. All tensors of a group have one layout, so
+// one answer serves the whole group.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "layout/plan.h"
+#include "synth/recipe.h"
+
+namespace ttrace::synth {
+
+// What the rank at `coordinates` of the group's mesh holds of each of its tensors, or nothing.
+// `stages` are not looked at: they say of which tensors.
+std::optional<layout::Holding> holding_of(const Recipe& recipe, const Group& group,
+                                          const std::vector<std::uint64_t>& coordinates);
+
+// The first two different holdings of equal shape, in the order of the coordinates; nothing where
+// there are no two.
+std::optional<std::pair<layout::Holding, layout::Holding>> shards_to_swap(const Recipe& recipe,
+                                                                          const Group& group);
+
+// The axis over which the tensor is a sum or mean of several coordinates, and the last of them.
+struct DroppedPart {
+  std::size_t axis = 0;
+  std::uint64_t coordinate = 0;
+};
+std::optional<DroppedPart> dropped_part(const trace::Mesh& mesh, const trace::TensorEntry& entry);
+
+// Bytes of all datasets of all ranks, or nothing if they overflow 64 bits.
+std::optional<std::uint64_t> stored_bytes(const Recipe& recipe);
+
+}  // namespace ttrace::synth
