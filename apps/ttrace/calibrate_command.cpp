@@ -21,8 +21,8 @@ struct Flags {
   unsigned threads = 0;
 };
 
-std::string summary_words(const engine::CalibrationSummary& summary, const Flags& flags,
-                          std::size_t rules, std::uint64_t bytes) {
+std::string format_summary(const engine::CalibrationSummary& summary, const Flags& flags,
+                           std::size_t rules, std::uint64_t bytes) {
   std::string text =
       base::concat(base::plural(summary.tensors - summary.without, "tensor"), " from ",
                    base::plural(flags.noise.size(), "noise run"), " into ",
@@ -40,18 +40,18 @@ int run(const Flags& flags) {
   if (!flags.starter.empty()) inputs.push_back(flags.starter);
   for (const std::string& input : inputs) require_not_of_trace(flags.output, input);
   OutputFile output(flags.output);
-  const auto reference = open_told(flags.reference);
+  const auto reference = open_and_log(flags.reference);
   std::vector<std::unique_ptr<trace::Source>> runs;
   std::vector<const trace::Source*> noise;
   for (const std::string& path : flags.noise) {
-    runs.push_back(open_told(path));
+    runs.push_back(open_and_log(path));
     noise.push_back(runs.back().get());
   }
   engine::CalibrationSummary summary;
   judge::Calibration calibration =
       engine::calibrate_traces(*reference, noise, flags.threads, summary);
   if (!flags.starter.empty()) {
-    const auto good = open_told(flags.starter);
+    const auto good = open_and_log(flags.starter);
     engine::CompareOptions options;
     options.threads = flags.threads;
     options.calibration = &calibration;
@@ -63,7 +63,7 @@ int run(const Flags& flags) {
   output.store(text);
   for (const std::string& warning : summary.warnings) base::warn(base::printable(warning));
   (is_stdout(flags.output) ? std::cerr : std::cout)
-      << "CALIBRATED  " << summary_words(summary, flags, calibration.rules.size(), text.size())
+      << "CALIBRATED  " << format_summary(summary, flags, calibration.rules.size(), text.size())
       << "\n";
   return 0;
 }

@@ -39,9 +39,10 @@ void take(const std::string& text, const comparison::ComparisonId& mine, Gathere
   all.division.measured_by.push_back(name);
   std::size_t at = text.find('\n');
   const base::JsonDocument document(text.substr(0, at), name);
-  const std::string words = difference_words(report::comparison_id_from(document.root()), mine);
-  if (!words.empty()) {
-    throw base::input_error(name, ": sees other files than rank 0: ", words);
+  const std::string difference =
+      difference_words(report::comparison_id_from(document.root()), mine);
+  if (!difference.empty()) {
+    throw base::input_error(name, ": sees other files than rank 0: ", difference);
   }
   all.interrupted = all.interrupted || text.at(at + 1) == kInterrupted;
   for (at = text.find('\n', at + 1); at != std::string::npos;) {
@@ -90,7 +91,7 @@ void require_starter_alone(const Flags& flags) {
 }
 
 // Said at the end, where the answer above says what does not meet yet.
-void tell_starter(const Flags& flags, const layout::MapFile& starter) {
+void print_starter_summary(const Flags& flags, const layout::MapFile& starter) {
   const std::size_t rules = starter.reference.size() + starter.candidate.size();
   const std::size_t open = starter.unmatched_reference.size() + starter.unmatched_candidate.size();
   std::cout << "\n  " << base::printable(flags.map_starter) << " has "
@@ -122,7 +123,7 @@ int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const Share
   SharedWorkFlags mine = work;
   mine.part = base::concat(me.rank + 1, "/", me.size);
   if (!mine.resume.empty()) mine.resume += base::concat(".rank", me.rank);
-  const comparison::PartOfWork part = *compared(comparison, mine, true).part;
+  const comparison::PartOfWork part = *run_comparison(comparison, mine, true).part;
 
   const std::vector<std::string> texts = module.gathered(text_of(part));
   if (me.rank != 0) return 0;
@@ -131,7 +132,7 @@ int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const Share
   const std::atomic<bool> stop{all.interrupted};
   if (all.interrupted) all.division = {};  // what was not measured is what the report tells
   comparison::CompareReport report = comparison.run(&all.work, std::move(all.division), &stop);
-  say_how_to_go_on(work, report);
+  add_resume_hint(work, report);
   return output->write(report);
 }
 
@@ -155,8 +156,9 @@ int run(const Flags& flags) {
     starter = comparison.map_starter();
     starter_file.store(layout::map_file_text(*starter));
   }
-  const int exit_code = output.write(compared(comparison, flags.work, !flags.report.json.empty()));
-  if (starter) tell_starter(flags, *starter);
+  const int exit_code =
+      output.write(run_comparison(comparison, flags.work, !flags.report.json.empty()));
+  if (starter) print_starter_summary(flags, *starter);
   return exit_code;
 }
 

@@ -23,7 +23,7 @@ namespace {
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 // A trace is what its files are: nobody reads terabytes to see whether they are the same.
-std::string files_words(const trace::Source& source) {
+std::string describe_files(const trace::Source& source) {
   std::set<std::string> files;
   for (const std::uint64_t rank : layout::ranks_of(source.manifest())) {
     files.insert(source.rank_file(rank));
@@ -51,7 +51,7 @@ std::string files_words(const trace::Source& source) {
 }
 
 void add_trace(const trace::Source& source, Facts& facts) {
-  facts.emplace_back(base::concat("the trace ", source.path()), files_words(source));
+  facts.emplace_back(base::concat("the trace ", source.path()), describe_files(source));
 }
 
 void add_text(const std::string& file, Facts& facts) {
@@ -97,7 +97,7 @@ ComparisonFlags flags_of(const comparison::ComparisonId& id) {
 Comparison::Comparison(const ComparisonFlags& flags)
     : flags_(flags),
       pair_(flags.pair),
-      truth_(flags.truth.empty() ? nullptr : open_told(flags.truth)) {}
+      truth_(flags.truth.empty() ? nullptr : open_and_log(flags.truth)) {}
 
 comparison::ComparisonId Comparison::id() const {
   const JudgedPairFlags& pair = flags_.pair;

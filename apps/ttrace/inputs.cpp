@@ -53,7 +53,7 @@ void add_layout_flag(CLI::App& command, std::string& path) {
                      "rules (JSON) that override the layouts of the run's manifest");
 }
 
-std::unique_ptr<trace::Source> open_told(const std::string& path) {
+std::unique_ptr<trace::Source> open_and_log(const std::string& path) {
   auto source = trace::hdf5::open_trace(path);
   const trace::Manifest& manifest = source->manifest();
   base::inform(base::concat("opened ", base::printable(path), ": ",
@@ -63,7 +63,7 @@ std::unique_ptr<trace::Source> open_told(const std::string& path) {
 }
 
 OpenedTrace::OpenedTrace(const std::string& path, const std::string& layout_rules)
-    : stored_(open_told(path)) {
+    : stored_(open_and_log(path)) {
   if (layout_rules.empty()) return;
   overridden_ = std::make_unique<trace::WithManifest>(
       *stored_,
@@ -98,11 +98,11 @@ JudgedPair::JudgedPair(const JudgedPairFlags& flags) : flags_(flags), runs_(flag
   // To open a trace is to read its manifest, which for many small tensors takes as long as they do.
   base::parallel_for(2 + runs_.size(), flags.threads, [&](std::size_t i) {
     if (i == 0) {
-      reference_ = open_told(flags.reference);
+      reference_ = open_and_log(flags.reference);
     } else if (i == 1) {
       candidate_.emplace(flags.candidate, flags.layout);
     } else {
-      runs_[i - 2] = open_told(flags.noise[i - 2]);
+      runs_[i - 2] = open_and_log(flags.noise[i - 2]);
     }
   });
   for (const auto& run : runs_) noise_.push_back(run.get());

@@ -21,7 +21,7 @@ std::string today();
 void add_layout_flag(CLI::App& command, std::string& path);
 
 // Opens a trace, and says so under -v.
-std::unique_ptr<trace::Source> open_told(const std::string& path);
+std::unique_ptr<trace::Source> open_and_log(const std::string& path);
 
 // An open trace, with another manifest if layout rules were given.
 class OpenedTrace {

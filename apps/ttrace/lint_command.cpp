@@ -111,8 +111,8 @@ int run(const Flags& flags) {
   const OpenedTrace source(flags.trace, flags.layout);
   engine::LintResult result = engine::lint_trace(*source, flags.options);
   for (const std::string& finding : written.findings) {
-    const auto& told = result.findings;
-    if (std::find(told.begin(), told.end(), finding) == told.end()) {
+    const auto& found = result.findings;
+    if (std::find(found.begin(), found.end(), finding) == found.end()) {
       result.findings.push_back(finding);
     }
   }

@@ -33,7 +33,7 @@ std::unique_ptr<char[]> reserve;
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
-    ttrace::base::report_error(ttrace::base::out_of_memory_words());
+    ttrace::base::report_error(ttrace::base::describe_out_of_memory());
     ::_exit(2);  // what is unfinished, the supervising process removes
   } catch (...) {
   }
@@ -62,10 +62,10 @@ int main(int argc, char** argv) {
     ttrace::app::add_synth_command(app, action);
     return ttrace::app::parse_and_run(app, action, argc, argv);
   } catch (const std::bad_alloc&) {
-    ttrace::base::report_error(ttrace::base::out_of_memory_words());
+    ttrace::base::report_error(ttrace::base::describe_out_of_memory());
     return 2;
   } catch (const std::length_error&) {  // more than any memory
-    ttrace::base::report_error(ttrace::base::out_of_memory_words());
+    ttrace::base::report_error(ttrace::base::describe_out_of_memory());
     return 2;
   } catch (const std::exception& error) {
     ttrace::base::report_error(ttrace::base::printable(error.what()));

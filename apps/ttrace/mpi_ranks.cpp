@@ -61,7 +61,7 @@ std::optional<MpiRank> mpi_rank() {
   return std::nullopt;
 }
 
-std::string mpi_module_words() {
+std::string describe_mpi_module() {
   return module_path().empty() ? "no module (it is built where CMake finds MPI)" : kModule;
 }
 

@@ -19,7 +19,7 @@ struct MpiRank {
 std::optional<MpiRank> mpi_rank();
 
 // "ttrace_mpi.so of this build", or why there is none, for people.
-std::string mpi_module_words();
+std::string describe_mpi_module();
 
 class MpiModule {
  public:

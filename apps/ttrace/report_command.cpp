@@ -25,10 +25,10 @@ struct PartFile {
 };
 
 void require_goes_with(const PartFile& first, const PartFile& other) {
-  const std::string words = difference_words(first.part.comparison, other.part.comparison);
-  if (!words.empty()) {
+  const std::string difference = difference_words(first.part.comparison, other.part.comparison);
+  if (!difference.empty()) {
     throw base::input_error(other.path, ": is a part of another comparison than ", first.path, ": ",
-                            words);
+                            difference);
   }
   if (other.part.number.of != first.part.number.of) {
     throw base::input_error(other.path, ": is one of ", base::plural(other.part.number.of, "part"),
@@ -40,7 +40,7 @@ void require_goes_with(const PartFile& first, const PartFile& other) {
 std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& paths) {
   std::map<std::uint64_t, PartFile> parts;
   for (const std::string& path : paths) {
-    PartFile file{path, report::parse_part(base::read_text(path), path)};
+    PartFile file{path, report::parse_share(base::read_text(path), path)};
     const std::uint64_t index = file.part.number.index;
     if (!parts.empty()) require_goes_with(parts.begin()->second, file);
     if (file.part.interrupted) {
@@ -62,7 +62,7 @@ std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& path
   return parts;
 }
 
-void know_all(const PartFile& file, comparison::FinishedWork& work) {
+void record_all(const PartFile& file, comparison::FinishedWork& work) {
   for (std::size_t i = 0; i < file.part.measurements.size(); ++i) {
     const auto refuse = [&](const std::string& why) {
       return base::input_error(file.path, ": /part/measurements/", i, ": ", why);
@@ -99,7 +99,7 @@ int run_merge(const Flags& flags) {
   comparison::FinishedWork work;
   comparison::WorkDivision division;
   for (const auto& [index, file] : parts) {
-    know_all(file, work);
+    record_all(file, work);
     division.measured_by.push_back(file.path);
   }
   const comparison::CompareReport report = comparison.run(&work, std::move(division), nullptr);

@@ -48,10 +48,10 @@ void require_same(const std::string& path, const std::string& header,
   }
   const base::JsonCursor root = document->root();
   root.allow_keys({"schema", "comparison"});
-  const std::string words =
+  const std::string difference =
       difference_words(report::comparison_id_from(root.require("comparison")), id);
-  if (words.empty()) return;
-  throw base::input_error(path, ": is the state of another comparison: ", words,
+  if (difference.empty()) return;
+  throw base::input_error(path, ": is the state of another comparison: ", difference,
                           "; give another file to --resume, or remove this one");
 }
 
@@ -207,14 +207,14 @@ void SharedWorkFlags::add_to(CLI::App& command) {
       ->check(CLI::IsMember({"auto", "off"}));
 }
 
-void say_how_to_go_on(const SharedWorkFlags& flags, comparison::CompareReport& report) {
+void add_resume_hint(const SharedWorkFlags& flags, comparison::CompareReport& report) {
   if (!report.interrupted) return;
   report.why += flags.resume.empty() ? "; with --resume STATE it could go on from there"
                                      : "; the same command goes on from there";
 }
 
-comparison::CompareReport compared(const Comparison& comparison, const SharedWorkFlags& flags,
-                                   bool for_merge) {
+comparison::CompareReport run_comparison(const Comparison& comparison, const SharedWorkFlags& flags,
+                                         bool for_merge) {
   comparison::WorkDivision division;
   if (!flags.part.empty()) division.part = part_number(flags.part);
   comparison::ComparisonId id;
@@ -230,7 +230,7 @@ comparison::CompareReport compared(const Comparison& comparison, const SharedWor
   comparison::FinishedWork work(on_line, division.part && for_merge);
   if (state) state->load(work);
   comparison::CompareReport report = comparison.run(&work, division, &stop.flag());
-  say_how_to_go_on(flags, report);
+  add_resume_hint(flags, report);
   if (division.part) {
     report.part = comparison::PartOfWork{*division.part, report.interrupted.has_value(),
                                          std::move(id), work.lines()};

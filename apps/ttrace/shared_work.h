@@ -18,10 +18,10 @@ struct SharedWorkFlags {
 
 // Runs the comparison as far as the flags say. SIGINT and SIGTERM end it with what is known, a
 // second one at once. `for_merge`: with --part, the report gets what a merge needs.
-comparison::CompareReport compared(const Comparison& comparison, const SharedWorkFlags& flags,
-                                   bool for_merge);
+comparison::CompareReport run_comparison(const Comparison& comparison, const SharedWorkFlags& flags,
+                                         bool for_merge);
 
 // Of an interrupted comparison, in `why`.
-void say_how_to_go_on(const SharedWorkFlags& flags, comparison::CompareReport& report);
+void add_resume_hint(const SharedWorkFlags& flags, comparison::CompareReport& report);
 
 }  // namespace ttrace::app

@@ -56,9 +56,9 @@ synth::Recipe recipe_of_flags(const Flags& flags) {
   group.entry.key.name = flags.name;
   group.entry.key.kind = known(trace::parse_kind(flags.kind), "--kind", flags.kind);
   group.entry.dtype = known(tensor::parse_dtype(flags.dtype), "--dtype", flags.dtype);
-  group.entry.shape = synth::shape_from(flags.shape);
+  group.entry.shape = synth::parse_shape(flags.shape);
   group.count = flags.tensors;
-  group.storage.chunk = synth::shape_from(flags.chunk);
+  group.storage.chunk = synth::parse_shape(flags.chunk);
   for (const std::uint64_t extent : group.storage.chunk) {
     if (extent == 0) throw base::usage_error("--chunk ", flags.chunk, ": has no elements");
   }
@@ -66,8 +66,8 @@ synth::Recipe recipe_of_flags(const Flags& flags) {
   group.storage.shuffle = flags.shuffle;
   group.storage.sparse = flags.sparse;
   synth::Recipe recipe;
-  trace::Mesh& mesh = recipe.meshes[""] = synth::mesh_from_words(flags.mesh);
-  synth::place_by_words(flags.places, mesh, group);
+  trace::Mesh& mesh = recipe.meshes[""] = synth::parse_mesh(flags.mesh);
+  synth::parse_placements(flags.places, mesh, group);
   recipe.groups.push_back(std::move(group));
   return recipe;
 }

@@ -44,17 +44,17 @@ const CLI::Option* option_named(const CLI::App* app, const std::string& name) {
   return nullptr;
 }
 
-std::string words_of(const CLI::App* app) {
+std::string command_path(const CLI::App* app) {
   return app->get_parent() == nullptr
              ? "ttrace"
-             : base::concat(words_of(app->get_parent()), " ", app->get_name());
+             : base::concat(command_path(app->get_parent()), " ", app->get_name());
 }
 
 std::string message(const char* what, const std::string& word,
                     const std::vector<std::string>& known, const CLI::App* app) {
   const std::string hint = base::did_you_mean(word, known);
   return base::concat("no ", what, " \"", word, "\"",
-                      hint.empty() ? base::concat("; see `", words_of(app), " --help`") : hint);
+                      hint.empty() ? base::concat("; see `", command_path(app), " --help`") : hint);
 }
 
 bool is_option(const std::string& word) {
@@ -78,7 +78,7 @@ void share_out(std::uint64_t bytes) {
 constexpr int kUsageExit = 2;
 
 // "ttrace compare" as far as the command line got.
-std::string command_words(const CLI::App& app) {
+std::string command_name(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? "ttrace" : base::concat("ttrace ", chosen.front()->get_name());
 }
@@ -166,7 +166,7 @@ int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
       return kUsageExit;
     }
     base::report_error(
-        base::concat(base::printable(error.what()), "; see `", command_words(app), " --help`"));
+        base::concat(base::printable(error.what()), "; see `", command_name(app), " --help`"));
     return kUsageExit;
   }
   const int exit_code = supervised(action);

@@ -20,7 +20,7 @@ std::string instruction_sets() {
 std::string version_text() {
   return base::concat("ttrace ", version(), "\n", "backends: cpu", "\n",
                       "instruction sets: ", instruction_sets(), "\n", "cuda: ", TTRACE_CUDA_TOOLKIT,
-                      "\n", "mpi: ", mpi_module_words(), "\n",
+                      "\n", "mpi: ", describe_mpi_module(), "\n",
                       "hdf5: ", trace::hdf5::library_version(), "\n",
                       "formats: ttrace.manifest/2, ttrace.report/2");
 }

@@ -49,7 +49,7 @@ std::string writing_problem(int error) {
   }
 }
 
-std::string out_of_memory_words() {
+std::string describe_out_of_memory() {
   rlimit limit{};
   const bool limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   return concat(

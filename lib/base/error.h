@@ -55,6 +55,6 @@ std::string reading_problem(int error);
 std::string writing_problem(int error);
 
 // For a process that got no memory.
-std::string out_of_memory_words();
+std::string describe_out_of_memory();
 
 }  // namespace ttrace::base

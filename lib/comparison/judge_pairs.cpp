@@ -157,8 +157,8 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, Result& result) const 
   }
   comparison.coherence = coherence_.of(result.key, result.reference->shape.size());
   const judge::NoiseConstants constants = constants_of(rule, result);
-  const judge::PartNoise noise = judge::noise_of_all(*comparison.noise);
-  judge::NoisyPart part{noise.norm, comparison.noise->norms.size(), norm, stats.finite,
+  const judge::SliceNoise noise = judge::noise_of_all(*comparison.noise);
+  judge::NoisySlice part{noise.norm, comparison.noise->norms.size(), norm, stats.finite,
                         judge::freedom(noise, stats.finite)};
   const double of_alike = is_scalar(result) ? noise_of_alike(result.key) * norm : 0;
   if (of_alike > 0 && part.runs >= judge::kFewestRunsForScalars) {

@@ -26,7 +26,7 @@ std::string values_words(const trace::Source& source, const trace::TensorEntry& 
   double largest = -smallest;
   std::uint64_t nonfinite = 0;
   std::vector<double> values;
-  tensor::for_each_slab(tensor::whole(entry.shape), kSlabElements, [&](const tensor::Box& slab) {
+  tensor::for_each_sub_box(tensor::whole(entry.shape), kSlabElements, [&](const tensor::Box& slab) {
     values.resize(tensor::volume(slab));
     logical.read(slab, values);
     for (const double value : values) {

@@ -69,7 +69,7 @@ class Merger {
 
   void write_part(const trace::TensorEntry& entry, const std::string& path,
                   const layout::Part& part, measure::BlockReader& reader, MergeResult& result) {
-    tensor::for_each_slab(part.local, kSlabElements, [&](const tensor::Box& local) {
+    tensor::for_each_sub_box(part.local, kSlabElements, [&](const tensor::Box& local) {
       const std::span<const std::byte> bytes = slab_bytes(entry, reader, local);
       const tensor::Box global =
           tensor::shifted(tensor::relative_to(local, part.local.origin), part.global.origin);

@@ -20,7 +20,7 @@ namespace ttrace::judge {
 inline constexpr double kScaleMultiplier = 2;
 // Of a part, whose w is that of few directions, by so many. Healthy runs reach 0.51 of it, and 0.65
 // in the second step of AdamW.
-inline constexpr double kPartScaleMultiplier = 1;
+inline constexpr double kSliceScaleMultiplier = 1;
 // And by this share of the floor, f·ε.
 inline constexpr double kScaleFloor = 0.5;
 // Sums over many elements in binary64 are good for no less, whatever the tensor's own precision.

@@ -80,7 +80,7 @@ double regularized_beta(double a, double b, double x) {
   return 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-constexpr double kQuantumTold = 0.01;  // share of the floor from which the formula names it
+constexpr double kQuantumNamed = 0.01;  // share of the floor from which the formula names it
 
 }  // namespace
 
@@ -113,7 +113,7 @@ NoiseEstimate estimate_of(const measure::Noise& noise, const measure::Grid& grid
   return estimate;
 }
 
-PartNoise noise_within(const NoiseEstimate& estimate, const std::vector<tensor::Box>& boxes) {
+SliceNoise noise_within(const NoiseEstimate& estimate, const std::vector<tensor::Box>& boxes) {
   const double norm = estimate.norm();
   const double elements = elements_of(estimate.grid);
   if (!(norm > 0) || !std::isfinite(norm)) return {norm, 1};
@@ -138,13 +138,13 @@ PartNoise noise_within(const NoiseEstimate& estimate, const std::vector<tensor::
   return {norm * std::sqrt(square), participation.share()};
 }
 
-PartNoise noise_of_all(const NoiseEstimate& estimate) {
-  PartNoise all = noise_within(estimate, {tensor::whole(estimate.grid.shape())});
+SliceNoise noise_of_all(const NoiseEstimate& estimate) {
+  SliceNoise all = noise_within(estimate, {tensor::whole(estimate.grid.shape())});
   all.norm = estimate.norm();
   return all;
 }
 
-std::uint64_t freedom(const PartNoise& noise, std::uint64_t elements) {
+std::uint64_t freedom(const SliceNoise& noise, std::uint64_t elements) {
   return static_cast<std::uint64_t>(std::ceil(static_cast<double>(elements) * noise.spread));
 }
 
@@ -162,7 +162,7 @@ double f_quantile(double p, double d1, double d2) {
   return high;
 }
 
-double few_elements_widening(std::uint64_t elements, std::size_t runs) {
+double small_sample_factor(std::uint64_t elements, std::size_t runs) {
   if (elements == 0 || elements >= kManyElements) return 1;
   // Every tensor has many parts to judge, most of them of a size met before.
   static std::mutex mutex;
@@ -177,22 +177,24 @@ double few_elements_widening(std::uint64_t elements, std::size_t runs) {
   return found->second;
 }
 
-Tolerance noise_tolerance(const NoisyPart& part, double epsilon, const NoiseConstants& constants) {
-  const double widening = few_elements_widening(part.freedom, part.runs);
+Tolerance noise_tolerance(const NoisySlice& slice, double epsilon,
+                          const NoiseConstants& constants) {
+  const double widening = small_sample_factor(slice.freedom, slice.runs);
   Tolerance tolerance;
   tolerance.rule = Rule::kNoise;
   tolerance.epsilon = epsilon;
   tolerance.multiplier = constants.multiplier;
-  tolerance.unit_norm = widening * part.noise;
+  tolerance.unit_norm = widening * slice.noise;
   const double floor = constants.floor * std::min(widening, kMostFloorWidening);
-  const double root = std::sqrt(static_cast<double>(part.elements));
+  const double root = std::sqrt(static_cast<double>(slice.elements));
   const double quanta = constants.floor * constants.quantum * root;
-  tolerance.floor_norm = floor * epsilon * part.reference_norm + quanta + constants.absolute * root;
+  tolerance.floor_norm =
+      floor * epsilon * slice.reference_norm + quanta + constants.absolute * root;
   tolerance.formula =
       base::concat(base::short_number(constants.multiplier), "·",
                    widening > 1.05 ? base::concat(base::short_number(widening), "·noise") : "noise",
                    " + ", base::short_number(floor), "·ε");
-  if (quanta > kQuantumTold * tolerance.floor_norm) {
+  if (quanta > kQuantumNamed * tolerance.floor_norm) {
     tolerance.formula += base::concat(" + ", base::short_number(constants.floor), "·quantum");
   }
   if (constants.absolute > 0) {
@@ -201,17 +203,17 @@ Tolerance noise_tolerance(const NoisyPart& part, double epsilon, const NoiseCons
   return tolerance;
 }
 
-Tolerance scalar_tolerance(const NoisyPart& part, double epsilon, double stored_epsilon,
+Tolerance scalar_tolerance(const NoisySlice& slice, double epsilon, double stored_epsilon,
                            const NoiseConstants& constants) {
   const double single = tensor::epsilon(tensor::DType::kFloat32);
   const double widening =
-      std::min(few_elements_widening(part.freedom, part.runs), kMostFloorWidening);
+      std::min(small_sample_factor(slice.freedom, slice.runs), kMostFloorWidening);
   // In units of the widened floor that noise_tolerance makes.
   const double floor_epsilon = std::max(stored_epsilon / widening, single);
   Tolerance tolerance = noise_tolerance(part, std::min(floor_epsilon, epsilon), constants);
   tolerance.epsilon = epsilon;
   tolerance.formula = base::concat(
-      base::short_number(constants.multiplier * few_elements_widening(part.freedom, part.runs)),
+      base::short_number(constants.multiplier * small_sample_factor(slice.freedom, slice.runs)),
       "·noise + ", base::short_number(constants.floor), "·ε as stored");
   return tolerance;
 }

@@ -38,21 +38,21 @@ NoiseEstimate estimate_of(const measure::Noise& noise, const measure::Grid& grid
 double three_digits_up(double value);
 
 // The noise of a part of the tensor.
-struct PartNoise {
+struct SliceNoise {
   double norm = 0;    // ‖R' - R‖ over the part
   double spread = 1;  // 1 where it lies evenly; the share of the part that has it where it does not
 };
-PartNoise noise_within(const NoiseEstimate& estimate, const std::vector<tensor::Box>& boxes);
-PartNoise noise_of_all(const NoiseEstimate& estimate);
+SliceNoise noise_within(const NoiseEstimate& estimate, const std::vector<tensor::Box>& boxes);
+SliceNoise noise_of_all(const NoiseEstimate& estimate);
 
 // Of how many independent numbers the noise of `elements` elements is made: those that carry it.
-std::uint64_t freedom(const PartNoise& noise, std::uint64_t elements);
+std::uint64_t freedom(const SliceNoise& noise, std::uint64_t elements);
 
 // Factor ≥ 1 by which the noise of `elements` elements, seen in `runs` runs, is widened: the square
 // root of the 99 % quantile of the F distribution with (elements, runs · elements) degrees of
 // freedom, the distribution of the ratio of two such mean squares. 1 from 4,096 elements on, where
 // it is below 1.04.
-double few_elements_widening(std::uint64_t elements, std::size_t runs);
+double small_sample_factor(std::uint64_t elements, std::size_t runs);
 
 // Quantile p of the F distribution with d1 and d2 degrees of freedom, relative accuracy 1e-9.
 // Source: inverse of the regularized incomplete beta function, DLMF 8.17.22 (continued fraction).
@@ -77,7 +77,7 @@ struct NoiseConstants {
 };
 
 // What the rule looks at: a tensor or a part of one.
-struct NoisyPart {
+struct NoisySlice {
   double noise = 0;           // ‖R' - R‖, the largest over the runs
   std::size_t runs = 1;       // how many there were
   double reference_norm = 0;  // ‖R‖
@@ -88,7 +88,7 @@ struct NoisyPart {
 // allowed = m · w · N + f · min(w, 8) · ε · ‖R‖ + (f · q + a) · √elements, with w the widening for
 // noise of few independent numbers and q the quantum: subnormals are rounded to multiples of it,
 // however small they are (healthy fp16 gradients were one quantum apart, 2^-24).
-Tolerance noise_tolerance(const NoisyPart& part, double epsilon,
+Tolerance noise_tolerance(const NoisySlice& slice, double epsilon,
                           const NoiseConstants& constants = {});
 
 // Of a scalar whose noise is known from `fewest_runs_for_scalars` runs or more and is not zero:
@@ -96,7 +96,7 @@ Tolerance noise_tolerance(const NoisyPart& part, double epsilon,
 // The precision it was computed in is not in the floor: the noise shows what that does. In bf16 the
 // floor of noise_tolerance is 11 % of a loss whose noise is 7e-4.
 inline constexpr std::size_t kFewestRunsForScalars = 2;
-Tolerance scalar_tolerance(const NoisyPart& part, double epsilon, double stored_epsilon,
+Tolerance scalar_tolerance(const NoisySlice& slice, double epsilon, double stored_epsilon,
                            const NoiseConstants& constants = {});
 
 }  // namespace ttrace::judge

@@ -20,19 +20,19 @@ class Judge {
         constants_(constants),
         own_rounding_(own_rounding) {}
 
-  void add_part(Slice slice, std::uint64_t elements) {
+  void add_slice(Slice slice, std::uint64_t elements) {
     if (elements == 0 || !std::isfinite(slice.difference_norm)) return;
-    const PartNoise noise = noise_within(estimate_, slice.boxes);
+    const SliceNoise noise = noise_within(estimate_, slice.boxes);
     slice.tolerance =
         noise_tolerance({noise.norm, estimate_.norms.size(), slice.reference_norm, elements,
-                         std::min(freedom(noise, elements), kMostFreedomOfPart)},
+                         std::min(freedom(noise, elements), kMostFreedomOfSlice)},
                         epsilon_, constants_);
     allow_own_rounding(own_rounding_within(slice.boxes), slice.tolerance);
     keep(std::move(slice));
   }
 
   void add_element(Slice slice, std::uint64_t elements) {
-    const PartNoise all = noise_of_all(estimate_);
+    const SliceNoise all = noise_of_all(estimate_);
     NoiseConstants wider = constants_;
     wider.multiplier *= kOutlierWidening;
     wider.floor *= kOutlierWidening;
@@ -50,38 +50,38 @@ class Judge {
     keep(std::move(slice));
   }
 
-  // `part` as add_part takes it, but ‖C - R‖ is what of it lies along R, |k - 1|·‖R‖ with
+  // `slice` as add_slice takes it, but ‖C - R‖ is what of it lies along R, |k - 1|·‖R‖ with
   // k = ⟨C, R⟩/⟨R, R⟩; `along` is ⟨C - R, R⟩, `d2` all of ‖C - R‖². The more of the difference lies
   // across R, the more of it may lie along R by chance.
-  void add_scale(Slice part, double along, double d2, double coherence, std::uint64_t elements) {
+  void add_scale(Slice slice, double along, double d2, double coherence, std::uint64_t elements) {
     if (elements < kFewestForScale || !(coherence > 0)) return;
-    if (!(part.reference_norm > 0)) return;
+    if (!(slice.reference_norm > 0)) return;
     const bool whole = elements == tensor::element_count(estimate_.grid.shape());
-    const PartNoise noise = whole ? noise_of_all(estimate_) : noise_within(estimate_, part.boxes);
+    const SliceNoise noise = whole ? noise_of_all(estimate_) : noise_within(estimate_, slice.boxes);
     std::uint64_t freedom = judge::freedom(noise, elements);
-    if (!whole) freedom = std::min(freedom, kMostFreedomOfPart);
-    part.what = Slice::What::kScale;
-    part.difference_norm = std::abs(along) / part.reference_norm;
-    if (!std::isfinite(part.difference_norm)) return;
-    part.times = whole ? kScaleMultiplier : kPartScaleMultiplier;
+    if (!whole) freedom = std::min(freedom, kMostFreedomOfSlice);
+    slice.what = Slice::What::kScale;
+    slice.difference_norm = std::abs(along) / slice.reference_norm;
+    if (!std::isfinite(slice.difference_norm)) return;
+    slice.times = whole ? kScaleMultiplier : kSliceScaleMultiplier;
     const double across =
-        std::sqrt(std::max(0.0, d2 - part.difference_norm * part.difference_norm));
+        std::sqrt(std::max(0.0, d2 - slice.difference_norm * slice.difference_norm));
     NoiseConstants constants = constants_;
-    constants.multiplier *= part.times;
+    constants.multiplier *= slice.times;
     constants.floor = 0;
-    part.tolerance =
+    slice.tolerance =
         noise_tolerance({coherence * std::max(noise.norm, across), estimate_.norms.size(),
-                         part.reference_norm, elements, freedom},
+                         slice.reference_norm, elements, freedom},
                         epsilon_, constants);
     const double floor = kScaleFloor * constants_.floor;
-    part.tolerance.floor_norm +=
-        std::max(floor * epsilon_, kScaleResolution) * part.reference_norm +
+    slice.tolerance.floor_norm +=
+        std::max(floor * epsilon_, kScaleResolution) * slice.reference_norm +
         floor * constants_.quantum * std::sqrt(static_cast<double>(elements));
-    part.tolerance.formula =
+    slice.tolerance.formula =
         base::concat(base::short_number(constants.multiplier), "·", base::short_number(coherence),
                      "·noise + ", base::short_number(floor), "·ε");
-    allow_own_rounding(own_rounding_within(part.boxes), part.tolerance);
-    keep(std::move(part));
+    allow_own_rounding(own_rounding_within(slice.boxes), slice.tolerance);
+    keep(std::move(slice));
   }
 
   SliceJudgement done(std::size_t most_kept) {
@@ -141,7 +141,7 @@ void add_shards(const measure::Measurement& measurement, const std::vector<doubl
     if (parts_known && block.stats.nonfinite_different == 0) {
       judge.add_scale(slice, along(block.stats), block.stats.sum_d2, most, block.stats.finite);
     }
-    judge.add_part(std::move(slice), block.stats.finite);
+    judge.add_slice(std::move(slice), block.stats.finite);
   }
 }
 
@@ -166,7 +166,7 @@ void add_blocks(const measure::Measurement& measurement, const measure::Grid& gr
       if (d + 1 < coherence.size()) {
         judge.add_scale(slice, sums[part].along, sums[part].d2, coherence[d + 1], elements);
       }
-      judge.add_part(std::move(slice), elements);
+      judge.add_slice(std::move(slice), elements);
     }
   }
 }

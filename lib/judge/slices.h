@@ -18,7 +18,7 @@ namespace ttrace::judge {
 // attention's gradient rise and fall together. Taken as independent, a healthy 6-layer f32 model
 // with one noise run stood at 1.64 of its limit (rows of layers.5.attn.qkv.weight's gradient) and
 // with three at 0.69; with 8 directions they stand at 0.73 and 0.41.
-inline constexpr std::uint64_t kMostFreedomOfPart = 8;
+inline constexpr std::uint64_t kMostFreedomOfSlice = 8;
 
 // A single element may be this many times as far off as the noise runs' own farthest, where a
 // tensor may be four times as far off as their norm: farthest elements scatter more than norms do.

@@ -21,7 +21,7 @@ using trace::Kind;
 constexpr std::size_t kMostNotes = 100;
 
 // A trace as the starter looks at it.
-struct Looked {
+struct IndexedTrace {
   const trace::Source* source = nullptr;
   std::vector<ViewPtr> tensors;
   std::set<std::string> parameters;  // all names of parameters
@@ -38,27 +38,27 @@ bool is_value(Kind kind) {
          kind == Kind::kGradOutput;
 }
 
-Looked looked_at(const trace::Source& source) {
-  Looked looked{&source, comparison::tensors_of(source.manifest()), {}, {}};
+IndexedTrace index_trace(const trace::Source& source) {
+  IndexedTrace indexed{&source, comparison::tensors_of(source.manifest()), {}, {}};
   std::set<std::pair<std::string, Kind>> names;
-  for (const ViewPtr& view : looked.tensors) {
+  for (const ViewPtr& view : indexed.tensors) {
     names.emplace(view->key.name, view->key.kind);
-    if (is_of_parameter(view->key.kind)) looked.parameters.insert(view->key.name);
+    if (is_of_parameter(view->key.kind)) indexed.parameters.insert(view->key.name);
   }
-  for (const auto& [name, kind] : names) looked.names.push_back({name, kind});
-  return looked;
+  for (const auto& [name, kind] : names) indexed.names.push_back({name, kind});
+  return indexed;
 }
 
-// What is looked at of a tensor that was recorded many times: its first time.
+// What is indexed at of a tensor that was recorded many times: its first time.
 auto first_time(const ViewPtr& view) {
   const trace::TensorKey& key = view->key;
   return std::tuple(key.step, key.microbatch.value_or(0), key.call, key.copy);
 }
 
 // The tensor that stands for each name of a parameter: itself before the step where it is recorded.
-std::map<std::string, ViewPtr> parameters_of(const Looked& looked, Kind kind) {
+std::map<std::string, ViewPtr> parameters_of(const IndexedTrace& indexed, Kind kind) {
   std::map<std::string, ViewPtr> found;
-  for (const ViewPtr& view : looked.tensors) {
+  for (const ViewPtr& view : indexed.tensors) {
     if (view->key.kind != kind) continue;
     const auto [at, fresh] = found.emplace(view->key.name, view);
     if (!fresh && first_time(view) < first_time(at->second)) at->second = view;
@@ -72,9 +72,10 @@ struct Ordered {
   std::set<std::string> by_name;  // those that nothing but their name puts where they are
 };
 
-Ordered in_order_of_use(const Looked& looked, const std::map<std::string, ViewPtr>& parameters) {
+Ordered in_order_of_use(const IndexedTrace& indexed,
+                        const std::map<std::string, ViewPtr>& parameters) {
   std::map<std::string, std::size_t> use;
-  for (const trace::Module& module : looked.source->manifest().modules) {
+  for (const trace::Module& module : indexed.source->manifest().modules) {
     for (const std::string& name : module.params) use.emplace(name, use.size());
   }
   Ordered ordered;
@@ -92,25 +93,25 @@ Ordered in_order_of_use(const Looked& looked, const std::map<std::string, ViewPt
   return ordered;
 }
 
-std::vector<TensorRef> without_names(const Looked& looked, const Ordered& ordered,
+std::vector<TensorRef> without_names(const IndexedTrace& indexed, const Ordered& ordered,
                                      const std::set<std::string>& names) {
   std::vector<TensorRef> kept;
   for (const ViewPtr& view : ordered.views) {
-    if (!names.contains(view->key.name)) kept.emplace_back(looked.source, view);
+    if (!names.contains(view->key.name)) kept.emplace_back(indexed.source, view);
   }
   return kept;
 }
 
-ModuleValues values_of(const Looked& looked) {
+ModuleValues values_of(const IndexedTrace& indexed) {
   ModuleValues values;
-  for (const ViewPtr& view : looked.tensors) {
+  for (const ViewPtr& view : indexed.tensors) {
     const trace::TensorKey& key = view->key;
     if (!is_value(key.kind)) continue;
     const std::string module(trace::module_of_value(key.name));
     const std::pair which(key.kind, key.name.substr(module.size()));
-    const auto [at, fresh] = values[module].emplace(which, TensorRef(looked.source, view));
+    const auto [at, fresh] = values[module].emplace(which, TensorRef(indexed.source, view));
     if (!fresh && first_time(view) < first_time(at->second.view)) {
-      at->second = TensorRef(looked.source, view);
+      at->second = TensorRef(indexed.source, view);
     }
   }
   return values;
@@ -158,11 +159,12 @@ std::vector<std::string> notes_of(const std::vector<NameMatch>& parameters,
 
 // State of the optimizer is named after its parameter, and is matched as that where it has its
 // shape.
-void add_optimizer_state(const Looked& reference, const Looked& candidate,
+void add_optimizer_state(const IndexedTrace& reference, const IndexedTrace& candidate,
                          std::vector<NameMatch>& matches) {
   std::map<std::string, std::set<std::string>> states[2];  // by parameter, of either side
-  const auto add = [](const Looked& looked, std::map<std::string, std::set<std::string>>& of) {
-    for (const KnownName& known : looked.names) {
+  const auto add = [](const IndexedTrace& indexed,
+                      std::map<std::string, std::set<std::string>>& of) {
+    for (const KnownName& known : indexed.names) {
       const std::size_t dot = known.name.rfind('.');
       if (known.kind != Kind::kOptimizerState || dot == std::string::npos) continue;
       of[known.name.substr(0, dot)].insert(known.name.substr(dot));
@@ -191,10 +193,11 @@ void add_optimizer_state(const Looked& reference, const Looked& candidate,
 }
 
 // What the rules leave unmatched, by the names of either trace; a note where they do not fit.
-void add_unmatched(const Looked& reference, const Looked& candidate, layout::MapFile& file) {
-  const auto mapped = [](const Looked& looked, const std::vector<layout::MapRule>& rules) {
-    return comparison::Side{looked.source,
-                            layout::apply_map(rules, "the starter", looked.tensors).tensors};
+void add_unmatched(const IndexedTrace& reference, const IndexedTrace& candidate,
+                   layout::MapFile& file) {
+  const auto mapped = [](const IndexedTrace& indexed, const std::vector<layout::MapRule>& rules) {
+    return comparison::Side{indexed.source,
+                            layout::apply_map(rules, "the starter", indexed.tensors).tensors};
   };
   std::vector<comparison::Pair> pairs;
   try {
@@ -229,8 +232,8 @@ layout::MapFile start_map(const trace::Source& reference, const trace::Source& c
                           unsigned threads) {
   comparison::require_sound_layouts(reference);
   comparison::require_sound_layouts(candidate);
-  const Looked references = looked_at(reference);
-  const Looked candidates = looked_at(candidate);
+  const IndexedTrace references = index_trace(reference);
+  const IndexedTrace candidates = index_trace(candidate);
 
   // Values tell most where both have the parameters themselves.
   std::map<std::string, ViewPtr> reference_parameters;

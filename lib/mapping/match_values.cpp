@@ -64,20 +64,20 @@ bool has_kind(const ModuleValues& values, const std::string& module, Kind kind) 
   return found != values.end() && found->second.contains({kind, ""});
 }
 
-using Turn = std::vector<std::size_t>;
+using Permutation = std::vector<std::size_t>;
 
 // How dimensions are to be exchanged to make one shape of the other: not at all, or the first two
 // (samples first in one framework, tokens first in another); nothing where that is not enough.
-std::optional<Turn> turn_between(const tensor::Shape& a, const tensor::Shape& b) {
-  if (a == b) return Turn{};
+std::optional<Permutation> permutation_between(const tensor::Shape& a, const tensor::Shape& b) {
+  if (a == b) return Permutation{};
   if (a.size() != b.size() || a.size() < 2) return std::nullopt;
   tensor::Shape turned = b;
   std::swap(turned[0], turned[1]);
   if (turned != a) return std::nullopt;
-  Turn turn(a.size());
-  std::iota(turn.begin(), turn.end(), std::size_t{0});
-  std::swap(turn[0], turn[1]);
-  return turn;
+  Permutation permutation(a.size());
+  std::iota(permutation.begin(), permutation.end(), std::size_t{0});
+  std::swap(permutation[0], permutation[1]);
+  return permutation;
 }
 
 const tensor::Shape& shape_of(const ModuleValues& values, const std::string& module, Kind kind) {
@@ -99,7 +99,7 @@ void match_several(const Relation& relation, const ModuleValues& reference,
            std::all_of(several.begin(), several.end(),
                        [&](const std::string& part) { return has_kind(parts, part, kind); });
   };
-  std::map<std::pair<Turn, std::vector<std::uint64_t>>, NameMatch> joined;
+  std::map<std::pair<Permutation, std::vector<std::uint64_t>>, NameMatch> joined;
   for (const Kind kind : {Kind::kOutput, Kind::kGradOutput}) {
     if (!all_have(kind)) continue;
     std::vector<std::uint64_t> sizes;
@@ -111,27 +111,27 @@ void match_several(const Relation& relation, const ModuleValues& reference,
       sizes.push_back(shape.empty() ? 0 : shape.back());
       sum.back() += sizes.back();
     }
-    const auto turn = turn_between(sum, shape_of(wholes, one, kind));
+    const auto permutation = permutation_between(sum, shape_of(wholes, one, kind));
     // With two dimensions alone the last one would move.
-    if (!turn || (turn->size() == 2)) continue;
-    NameMatch& match = joined[{*turn, sizes}];
+    if (!permutation || (permutation->size() == 2)) continue;
+    NameMatch& match = joined[{*permutation, sizes}];
     match.reference = relation.reference;
     match.candidate = relation.candidate;
     match.groups = relation.groups;
     match.dim = sum.size() - 1;
     match.sizes = sizes;
-    match.transpose = *turn;
+    match.transpose = *permutation;
     match.kinds.push_back(kind);
   }
   for (auto& [how, match] : joined) matches.push_back(std::move(match));
   if (!all_have(Kind::kInput)) return;
-  const auto turn = turn_between(shape_of(parts, several.front(), Kind::kInput),
-                                 shape_of(wholes, one, Kind::kInput));
-  if (!turn) return;
+  const auto permutation = permutation_between(shape_of(parts, several.front(), Kind::kInput),
+                                               shape_of(wholes, one, Kind::kInput));
+  if (!permutation) return;
   NameMatch same{relation.reference, relation.candidate};
   same.kinds = {Kind::kInput};
   same.same = true;
-  same.transpose = *turn;
+  same.transpose = *permutation;
   matches.push_back(std::move(same));
 }
 
@@ -142,34 +142,36 @@ void match_modules(const std::string& of_reference, const std::string& of_candid
   const auto there = candidate.find(of_candidate);
   if (there == candidate.end()) return;
   const auto here = reference.find(of_reference);
-  std::map<std::pair<Kind, std::string>, Turn> turns;  // of its values, where they are to be turned
+  std::map<std::pair<Kind, std::string>, Permutation>
+      turns;  // of its values, where they are to be turned
   for (const auto& [which, tensor] : there->second) {
     if (here == reference.end() || !here->second.contains(which)) continue;
-    const auto turn = turn_between(here->second.at(which).view->shape, tensor.view->shape);
-    if (turn && !turn->empty()) turns.emplace(which, *turn);
+    const auto permutation =
+        permutation_between(here->second.at(which).view->shape, tensor.view->shape);
+    if (permutation && !permutation->empty()) turns.emplace(which, *permutation);
   }
-  std::map<Turn, NameMatch> turned;
+  std::map<Permutation, NameMatch> turned;
   bool as_it_is = false;
   for (const auto& [which, tensor] : there->second) {
     const auto& [kind, place] = which;
-    const auto turn = turns.find(which);
-    if (place.empty() && turn != turns.end()) {
-      NameMatch& match = turned[turn->second];
+    const auto permutation = turns.find(which);
+    if (place.empty() && permutation != turns.end()) {
+      NameMatch& match = turned[permutation->second];
       match.reference = {of_reference};
       match.candidate = {of_candidate};
-      match.transpose = turn->second;
+      match.transpose = permutation->second;
       match.kinds.push_back(kind);
-    } else if (turn != turns.end() || (!place.empty() && turns.contains({kind, ""}))) {
+    } else if (permutation != turns.end() || (!place.empty() && turns.contains({kind, ""}))) {
       // What stands in brackets is turned, or not, apart from the rest.
       NameMatch match{{of_reference + place}, {of_candidate + place}};
       match.kinds = {kind};
-      if (turn != turns.end()) match.transpose = turn->second;
+      if (permutation != turns.end()) match.transpose = permutation->second;
       matches.push_back(std::move(match));
     } else {
       as_it_is = true;
     }
   }
-  for (auto& [turn, match] : turned) matches.push_back(std::move(match));
+  for (auto& [permutation, match] : turned) matches.push_back(std::move(match));
   if (!as_it_is) return;
   NameMatch match{{of_reference}, {of_candidate}};
   match.by_values = by_values;

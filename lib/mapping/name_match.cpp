@@ -29,7 +29,7 @@ bool is_number(std::string_view text) {
 }
 
 // The parts of a module's name, without what stands in brackets after it.
-std::vector<std::string> parts_of(const std::string& name) {
+std::vector<std::string> components_of(const std::string& name) {
   std::vector<std::string> parts(1);
   for (const char c : trace::module_of_value(name)) {
     if (c == '.') {
@@ -41,9 +41,9 @@ std::vector<std::string> parts_of(const std::string& name) {
   return parts;
 }
 
-std::vector<std::string> numbers_of(const std::string& name) {
+std::vector<std::string> numbers_in(const std::string& name) {
   std::vector<std::string> numbers;
-  for (const std::string& part : parts_of(name)) {
+  for (const std::string& part : components_of(name)) {
     if (is_number(part) && numbers.size() < kLetters.size()) numbers.push_back(part);
   }
   return numbers;
@@ -54,7 +54,7 @@ std::vector<std::string> numbers_of(const std::string& name) {
 std::string templated(const std::string& name, const std::vector<std::string>& numbers) {
   std::string text;
   std::size_t place = 0;
-  for (const std::string& part : parts_of(name)) {
+  for (const std::string& part : components_of(name)) {
     if (!text.empty()) text += '.';
     const std::size_t here = is_number(part) ? place++ : numbers.size();
     const auto first = std::find(numbers.begin(), numbers.end(), part);
@@ -133,7 +133,7 @@ std::vector<MapRule> generalised(const std::vector<Concrete>& rules,
   std::vector<Group> groups;
   for (const Concrete& rule : rules) {
     if (!is_writable(rule)) continue;
-    const std::vector<std::string> numbers = numbers_of(rule.from.front());
+    const std::vector<std::string> numbers = numbers_in(rule.from.front());
     std::vector<std::string> from = all_templated(rule.from, numbers);
     std::vector<std::string> to = all_templated(rule.to, numbers);
     const MapRule& form = rule.form;

@@ -134,7 +134,7 @@ std::vector<std::vector<double>> squared_errors_by_index(const TensorRef& refere
   const auto of_candidate = candidate.open(Replicas::kFirstOnly);
   std::vector<double> r;
   std::vector<double> c;
-  tensor::for_each_slab(tensor::whole(shape), kBandElements, [&](const tensor::Box& slab) {
+  tensor::for_each_sub_box(tensor::whole(shape), kBandElements, [&](const tensor::Box& slab) {
     r.resize(tensor::volume(slab));
     c.resize(r.size());
     of_reference->read(slab, r);

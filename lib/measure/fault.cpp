@@ -18,7 +18,7 @@ void for_each_run(const tensor::Box& part, const tensor::Box& slab, std::span<Va
   const auto common = tensor::intersect(part, slab);
   if (!common) return;
   const std::uint64_t row = common->extent.empty() ? 1 : common->extent.back();
-  tensor::for_each_slab(*common, row, [&](const tensor::Box& run) {
+  tensor::for_each_sub_box(*common, row, [&](const tensor::Box& run) {
     const tensor::Box here = tensor::relative_to(run, slab.origin);
     const std::size_t at = tensor::position(slab.extent, here.origin);
     visit(values.subspan(at, tensor::volume(run)));

@@ -55,7 +55,7 @@ SliceHashes slice_hashes(const TensorRef& tensor, tensor::DType precision) {
   std::uint64_t at = 0;
   std::vector<double> values;
   const auto reader = tensor.open(Replicas::kFirstOnly);
-  tensor::for_each_slab(tensor::whole(shape), kBandElements, [&](const tensor::Box& slab) {
+  tensor::for_each_sub_box(tensor::whole(shape), kBandElements, [&](const tensor::Box& slab) {
     values.resize(tensor::volume(slab));
     reader->read(slab, values);
     for (const double value : values) {
@@ -80,7 +80,7 @@ Sketch sketch_of(const TensorRef& tensor) {
   std::vector<double> values;
   const auto reader = tensor.open(Replicas::kFirstOnly);
   const tensor::Box whole = tensor::whole(tensor.view->shape);
-  tensor::for_each_slab(whole, kBandElements, [&](const tensor::Box& slab) {
+  tensor::for_each_sub_box(whole, kBandElements, [&](const tensor::Box& slab) {
     values.resize(tensor::volume(slab));
     reader->read(slab, values);
     for (const double value : values) {
@@ -111,18 +111,19 @@ bool same_values(const TensorRef& a, const TensorRef& b) {
   bool same = true;
   std::vector<double> values_a;
   std::vector<double> values_b;
-  tensor::for_each_slab(tensor::whole(a.view->shape), kBandElements, [&](const tensor::Box& slab) {
-    if (!same) return;
-    values_a.resize(tensor::volume(slab));
-    values_b.resize(values_a.size());
-    reader_a->read(slab, values_a);
-    reader_b->read(slab, values_b);
-    for (std::size_t i = 0; i < values_a.size(); ++i) {
-      const double x = tensor::round_to(coarser, values_a[i]);
-      const double y = tensor::round_to(coarser, values_b[i]);
-      same = same && (x == y || (std::isnan(x) && std::isnan(y)));
-    }
-  });
+  tensor::for_each_sub_box(tensor::whole(a.view->shape), kBandElements,
+                           [&](const tensor::Box& slab) {
+                             if (!same) return;
+                             values_a.resize(tensor::volume(slab));
+                             values_b.resize(values_a.size());
+                             reader_a->read(slab, values_a);
+                             reader_b->read(slab, values_b);
+                             for (std::size_t i = 0; i < values_a.size(); ++i) {
+                               const double x = tensor::round_to(coarser, values_a[i]);
+                               const double y = tensor::round_to(coarser, values_b[i]);
+                               same = same && (x == y || (std::isnan(x) && std::isnan(y)));
+                             }
+                           });
   return same;
 }
 

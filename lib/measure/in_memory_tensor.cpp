@@ -77,7 +77,7 @@ void fill(Held& held, std::vector<Value>& values, Read read) {
   // By regions, as `measure` does: then every shard is opened once.
   for (const Region& region : held.original->regions()) {
     for (const tensor::Box& box : region.boxes) {
-      tensor::for_each_slab(box, kBandElements, [&](const tensor::Box& slab) {
+      tensor::for_each_sub_box(box, kBandElements, [&](const tensor::Box& slab) {
         slab_values.resize(tensor::volume(slab));
         read(slab, std::span<Value>(slab_values));
         tensor::copy_common(slab, std::as_bytes(std::span(slab_values)), held.whole,

@@ -51,8 +51,8 @@ class UpdateMeasuring {
     for (Region& region : after_.reader().regions()) {
       BlockStats here{std::move(region.boxes), std::move(region.ranks), {}, std::move(region.part)};
       for (const tensor::Box& box : here.boxes) {
-        tensor::for_each_slab(box, kUpdateSlabElements,
-                              [&](const tensor::Box& slab) { measure_slab(slab, here.stats); });
+        tensor::for_each_sub_box(box, kUpdateSlabElements,
+                                 [&](const tensor::Box& slab) { measure_slab(slab, here.stats); });
       }
       result_.total.merge(here.stats);
       result_.blocks.push_back(std::move(here));
@@ -134,12 +134,12 @@ double squared_norm(const TensorRef& tensor) {
   const auto reader = make_reader(*tensor.source, *tensor.view, Replicas::kFirstOnly);
   std::vector<double> values;
   double squares = 0;
-  tensor::for_each_slab(tensor::whole(tensor.view->shape), kUpdateSlabElements,
-                        [&](const tensor::Box& slab) {
-                          values.resize(tensor::volume(slab));
-                          reader->read(slab, values);
-                          for (const double x : values) squares += std::isfinite(x) ? x * x : 0;
-                        });
+  tensor::for_each_sub_box(tensor::whole(tensor.view->shape), kUpdateSlabElements,
+                           [&](const tensor::Box& slab) {
+                             values.resize(tensor::volume(slab));
+                             reader->read(slab, values);
+                             for (const double x : values) squares += std::isfinite(x) ? x * x : 0;
+                           });
   return squares;
 }
 

@@ -66,7 +66,7 @@ NoiseSection measure_noise_section(const TensorRef& reference, const std::vector
   BoxValues values;
   // One of all cells: to look for that of every cell is to decode most tiles a second time.
   std::vector<std::optional<Extreme>> largest(runs.size());
-  tensor::for_each_slab(section, kBandElements, [&](const tensor::Box& band) {
+  tensor::for_each_sub_box(section, kBandElements, [&](const tensor::Box& band) {
     base_values.read(*base, band);
     for (std::size_t run = 0; run < runs.size(); ++run) {
       NoiseSums& sums = noise.runs[run];

@@ -93,7 +93,7 @@ std::vector<RowSums> sum_rows(const TensorRef& gradient, const TensorRef* input,
   std::vector<double> g;
   std::vector<double> x;
   // Slabs of at least a row are made of whole rows.
-  tensor::for_each_slab(
+  tensor::for_each_sub_box(
       tensor::whole(shape), std::max(length, kBandElements), [&](const tensor::Box& slab) {
         g.resize(tensor::volume(slab));
         gradients->read(slab, g);

@@ -10,8 +10,8 @@ std::vector<tensor::Box> sections_of(const tensor::Shape& shape) {
   // Slabs of at least half the size they may have: whole rows are not always as many as fit.
   const std::uint64_t fewest = kMostSections / 2;
   const std::uint64_t limit = std::max(kSectionElements, tensor::volume(all) / fewest + 1);
-  tensor::for_each_slab(all, limit,
-                        [&](const tensor::Box& section) { sections.push_back(section); });
+  tensor::for_each_sub_box(all, limit,
+                           [&](const tensor::Box& section) { sections.push_back(section); });
   if (sections.empty()) sections.push_back(all);
   return sections;
 }
@@ -74,7 +74,7 @@ void for_each_band(
   auto next = located.begin();
   std::vector<Located> open;  // boxes that reach into the band, by number
   std::vector<Piece> pieces;
-  tensor::for_each_slab(within, limit, [&](const tensor::Box& band) {
+  tensor::for_each_sub_box(within, limit, [&](const tensor::Box& band) {
     const std::uint64_t first = tensor::position(shape, band.origin);
     const std::uint64_t last = last_position(shape, band);
     open.erase(std::remove_if(open.begin(), open.end(),

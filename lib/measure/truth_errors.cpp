@@ -47,18 +47,18 @@ TruthErrors measure_truth(const TensorRef& truth, const TensorRef& reference,
   std::vector<double> t;
   std::vector<double> r;
   std::vector<double> c;
-  tensor::for_each_slab(tensor::whole(truth.view->shape), kBandElements,
-                        [&](const tensor::Box& slab) {
-                          for (auto* values : {&t, &r, &c}) values->resize(tensor::volume(slab));
-                          truth_tensor->read(slab, t);
-                          reference_tensor->read(slab, r);
-                          candidate_tensor->read(slab, c);
-                          const std::uint64_t left_out = leave_out_nonfinite(t, r, c);
-                          errors.left_out += left_out;
-                          errors.elements += t.size() - left_out;
-                          of_candidate.merge(slab_stats(slab, t, c));
-                          of_reference.merge(slab_stats(slab, t, r));
-                        });
+  tensor::for_each_sub_box(tensor::whole(truth.view->shape), kBandElements,
+                           [&](const tensor::Box& slab) {
+                             for (auto* values : {&t, &r, &c}) values->resize(tensor::volume(slab));
+                             truth_tensor->read(slab, t);
+                             reference_tensor->read(slab, r);
+                             candidate_tensor->read(slab, c);
+                             const std::uint64_t left_out = leave_out_nonfinite(t, r, c);
+                             errors.left_out += left_out;
+                             errors.elements += t.size() - left_out;
+                             of_candidate.merge(slab_stats(slab, t, c));
+                             of_reference.merge(slab_stats(slab, t, r));
+                           });
   errors.candidate_error_norm = difference_norm(of_candidate);
   errors.reference_error_norm = difference_norm(of_reference);
   errors.truth_norm = reference_norm(of_candidate);

@@ -53,7 +53,7 @@ std::string bold(const std::string& text, const char* colour, const TextStyle& s
 }
 
 // "f32 median 1.1e-06, widest 4.0e-06; bf16 ...": a match in bf16 says less than one in f32.
-std::string sharpness_words(const comparison::CompareReport& report) {
+std::string describe_sharpness(const comparison::CompareReport& report) {
   const std::vector<Sharpness> sharpness = sharpness_of(report);
   std::string text;
   for (const Sharpness& one : sharpness) {
@@ -64,7 +64,7 @@ std::string sharpness_words(const comparison::CompareReport& report) {
   return text.empty() ? "" : concat(" (allowed error: ", text, ")");
 }
 
-std::string precision_words(const comparison::CompareReport& report) {
+std::string describe_precisions(const comparison::CompareReport& report) {
   const std::string& of_reference = report.reference.precision;
   const std::string& of_candidate = report.candidate.precision;
   if (!of_reference.empty() && !of_candidate.empty() && of_reference != of_candidate) {
@@ -97,7 +97,7 @@ bool all_equal(const comparison::CompareReport& report) {
   return any;
 }
 
-std::string closest_words(const comparison::CompareReport& report) {
+std::string describe_closest(const comparison::CompareReport& report) {
   if (all_equal(report)) return "; all bits equal";
   const comparison::Result* closest = nullptr;
   for (const comparison::Result& result : report.results) {
@@ -116,7 +116,7 @@ std::string closest_words(const comparison::CompareReport& report) {
 }
 
 // What a comparison of what both sides have says nothing of.
-std::string left_out_words(const comparison::CompareReport& report) {
+std::string describe_left_out(const comparison::CompareReport& report) {
   if (!report.left_out) return "";
   const comparison::LeftOut& left_out = *report.left_out;
   if (left_out.total() == 0) return "; no tensor is on one side only";
@@ -125,8 +125,8 @@ std::string left_out_words(const comparison::CompareReport& report) {
                 left_out.of_candidate, " of the candidate)");
 }
 
-std::string first_words(const comparison::CompareReport& report, const Listed& first,
-                        const std::vector<FindingGroup>& groups) {
+std::string describe_first(const comparison::CompareReport& report, const Listed& first,
+                           const std::vector<FindingGroup>& groups) {
   if (first.setting) {
     const comparison::SettingDifference& setting = report.settings[*first.setting];
     return concat(setting.name, " of ", base::plural(setting.parameters.size(), "parameter"),
@@ -139,7 +139,7 @@ std::string first_words(const comparison::CompareReport& report, const Listed& f
   return finding.members.size() > 1 ? name + ", which is missing" : name;
 }
 
-std::string findings_words(const comparison::CompareReport& report, std::size_t groups) {
+std::string format_finding_count(const comparison::CompareReport& report, std::size_t groups) {
   const std::size_t findings = report.findings.size() + report.settings.size();
   const std::size_t listed = groups + report.settings.size();
   std::string text = base::plural(findings, "finding");
@@ -166,20 +166,20 @@ void write_answer(const comparison::CompareReport& report, const std::vector<Fin
       out << bold("MATCH", "32", style) << "  "
           << base::plural(report.counts.at(Outcome::kMatch), "tensor")
           << (report.counts.at(Outcome::kMatch) == 1 ? " agrees" : " agree")
-          << sharpness_words(report)
-          << printable(
-                 concat(closest_words(report), precision_words(report), left_out_words(report)))
+          << describe_sharpness(report)
+          << printable(concat(describe_closest(report), describe_precisions(report),
+                              describe_left_out(report)))
           << "\n";
       break;
     case comparison::Verdict::kDiverged:
       out << bold("DIVERGED", "31", style) << "  first at "
-          << printable(first_words(report, listed(report, groups).front(), groups)) << "        ("
-          << findings_words(report, groups.size()) << ")"
-          << printable(concat(precision_words(report), left_out_words(report))) << "\n";
+          << printable(describe_first(report, listed(report, groups).front(), groups))
+          << "        (" << format_finding_count(report, groups.size()) << ")"
+          << printable(concat(describe_precisions(report), describe_left_out(report))) << "\n";
       break;
     case comparison::Verdict::kInconclusive:
       out << bold("INCONCLUSIVE", "33", style) << "  "
-          << printable(concat(report.why, left_out_words(report))) << "\n";
+          << printable(concat(report.why, describe_left_out(report))) << "\n";
       break;
   }
 }

@@ -202,7 +202,7 @@ std::string version_2(const comparison::CompareReport& report, bool all_slices) 
     return nine_digits(result_json(result, {outcome_name(result.outcome), true, slices}));
   });
   text.add_lines("warnings", report.warnings, [](const std::string& w) { return json(w); });
-  if (report.part) text.add_part(*report.part);
+  if (report.part) text.add_share(*report.part);
   add_environment(report, text);
   return std::move(text).done();
 }

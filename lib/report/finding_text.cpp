@@ -42,7 +42,7 @@ bool whole_is_within(const comparison::Comparison& comparison) {
 
 // What failed: where the whole is within its tolerance, and a part, the scale or an element is not,
 // that comes first.
-std::string error_words(const comparison::Finding& finding, const comparison::Result& result) {
+std::string describe_error(const comparison::Finding& finding, const comparison::Result& result) {
   const comparison::Comparison& comparison = *result.comparison;
   const double error = comparison::relative_error(comparison.measurement);
   const double norm = measure::reference_norm(comparison.measurement.total);
@@ -73,7 +73,7 @@ std::string error_words(const comparison::Finding& finding, const comparison::Re
   return text;
 }
 
-std::string replay_words(const comparison::Result& result) {
+std::string describe_replay(const comparison::Result& result) {
   const auto& replay = result.comparison->replay;
   if (!replay) return "";
   if (replay->of == "grad_norm") {
@@ -101,7 +101,7 @@ std::string replay_words(const comparison::Result& result) {
   return result.reason.empty() ? text : concat(text, "; ", result.reason);
 }
 
-std::string replica_words(const comparison::Result& result) {
+std::string describe_replicas(const comparison::Result& result) {
   const measure::Measurement& measurement = result.comparison->measurement;
   if (result.outcome != judge::Outcome::kReplicaConflict) return "";
   const double norm = measure::reference_norm(measurement.total);
@@ -110,7 +110,7 @@ std::string replica_words(const comparison::Result& result) {
                 " of the reference's norm");
 }
 
-std::string cause_words(const comparison::Finding& finding) {
+std::string describe_causes(const comparison::Finding& finding) {
   std::string text;
   for (const comparison::Cause& cause : finding.causes) {
     text += concat(text.empty() ? "" : "; or ", cause.name,
@@ -119,8 +119,8 @@ std::string cause_words(const comparison::Finding& finding) {
   return text.empty() ? "unknown: no known cause fits the numbers" : text;
 }
 
-std::string downstream_words(const comparison::CompareReport& report,
-                             const comparison::Finding& finding) {
+std::string describe_downstream(const comparison::CompareReport& report,
+                                const comparison::Finding& finding) {
   if (finding.downstream.empty()) return "nothing that was recorded follows wrongly from it";
   std::map<std::string_view, std::size_t> kinds;
   for (const std::size_t i : finding.downstream) ++kinds[kind_name(report.results[i].key.kind)];
@@ -138,7 +138,7 @@ std::string whole_number(double value) {
   return concat("about ", short_number(value));
 }
 
-std::string largest_words(const comparison::Result& result) {
+std::string describe_largest(const comparison::Result& result) {
   const auto& largest = result.comparison->measurement.total.largest;
   if (!largest) return "";
   const auto value = [&result](double one) {
@@ -155,7 +155,7 @@ std::string largest_words(const comparison::Result& result) {
   return text;
 }
 
-std::string scale_words(const comparison::Result& result) {
+std::string describe_scale(const comparison::Result& result) {
   const measure::TileStats& stats = result.comparison->measurement.total;
   const auto fit = measure::fit_scale(stats);
   const auto cosine = measure::cosine(stats);
@@ -166,7 +166,7 @@ std::string scale_words(const comparison::Result& result) {
   return text;
 }
 
-std::string code_words(const comparison::Finding& finding) {
+std::string describe_code(const comparison::Finding& finding) {
   if (finding.class_name.empty()) return finding.called_at;
   if (finding.called_at.empty()) return finding.class_name;
   return concat(finding.class_name, ", called in ", finding.called_at);
@@ -197,27 +197,27 @@ void write_evidence(const comparison::CompareReport& report, std::size_t index, 
   const comparison::Finding& finding = report.findings[index];
   const comparison::Result& result = report.results[finding.result];
   if (result.comparison) {
-    lines.add("error", error_words(finding, result));
+    lines.add("error", describe_error(finding, result));
     lines.add("values", finding.values);
-    lines.add("routing", left_out_words(result));
+    lines.add("routing", describe_tokens_left_out(result));
     lines.add("where", finding.where);
-    lines.add("replay", replay_words(result));
-    lines.add("copies", replica_words(result));
-    lines.add("truth", result.truth ? truth_words(*result.truth) : "");
-    lines.add("cause", cause_words(finding));
+    lines.add("replay", describe_replay(result));
+    lines.add("copies", describe_replicas(result));
+    lines.add("truth", result.truth ? describe_truth(*result.truth) : "");
+    lines.add("cause", describe_causes(finding));
   } else if (result.outcome == judge::Outcome::kIncomparable) {
     lines.add("shapes", finding.merged);
   } else {
     write_one_sided(report, finding, lines);
   }
   lines.add("before", finding.before);
-  lines.add("after", downstream_words(report, finding));
+  lines.add("after", describe_downstream(report, finding));
   if (result.comparison) {
     lines.add("merged", finding.merged);
-    lines.add("largest", largest_words(result));
-    lines.add("scale", scale_words(result));
+    lines.add("largest", describe_largest(result));
+    lines.add("scale", describe_scale(result));
   }
-  lines.add("code", code_words(finding));
+  lines.add("code", describe_code(finding));
 }
 
 }  // namespace

@@ -29,6 +29,6 @@ std::string comparison_id_text(const comparison::ComparisonId& id);
 comparison::ComparisonId comparison_id_from(const base::JsonCursor& json);
 
 // Of a report that was written as JSON; throws an input error naming `file`.
-comparison::PartOfWork parse_part(std::string_view report, const std::string& file);
+comparison::PartOfWork parse_share(std::string_view report, const std::string& file);
 
 }  // namespace ttrace::report

@@ -19,7 +19,7 @@ constexpr std::size_t kMostRouters = 4;
 
 }  // namespace
 
-std::string left_out_words(const comparison::Result& result) {
+std::string describe_tokens_left_out(const comparison::Result& result) {
   if (result.tokens_left_out == 0) return "";
   return concat("without the rows of ", base::plural(result.tokens_left_out, "token"),
                 " that went to other experts");
@@ -67,7 +67,7 @@ double relative_to_truth(double error_norm, const measure::TruthErrors& errors) 
   return error_norm / errors.truth_norm;
 }
 
-std::string truth_words(const comparison::TensorTruth& truth) {
+std::string describe_truth(const comparison::TensorTruth& truth) {
   const measure::TruthErrors& errors = truth.errors;
   const auto relative = [&errors](double error) {
     return short_number(relative_to_truth(error, errors));

@@ -61,7 +61,7 @@ comparison::ComparisonId comparison_id_from(const JsonCursor& json) {
   return id;
 }
 
-comparison::PartOfWork parse_part(std::string_view report, const std::string& file) {
+comparison::PartOfWork parse_share(std::string_view report, const std::string& file) {
   const base::JsonDocument document(report, file);
   const JsonCursor root = document.root();
   const JsonCursor schema = root.require("schema");

@@ -81,7 +81,7 @@ std::string json_text_v1(const comparison::CompareReport& report) {
                  [&](const comparison::Finding& finding) { return finding_json(finding, report); });
   text.add_lines("results", report.results, result_of);
   text.add_lines("warnings", report.warnings, [](const std::string& w) { return json(w); });
-  if (report.part) text.add_part(*report.part);
+  if (report.part) text.add_share(*report.part);
   add_environment(report, text);
   return std::move(text).done();
 }

@@ -95,7 +95,7 @@ void ReportText::add_line(const json& value) {
 
 void ReportText::end_lines() { text_ += any_line_ ? "\n  ]" : "]"; }
 
-void ReportText::add_part(const comparison::PartOfWork& part) {
+void ReportText::add_share(const comparison::PartOfWork& part) {
   text_ +=
       base::concat(",\n  \"part\": {\"index\": ", part.number.index, ", \"of\": ", part.number.of,
                    ", \"interrupted\": ", part.interrupted ? "true" : "false",

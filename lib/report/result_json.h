@@ -36,7 +36,7 @@ class ReportText {
     for (const Item& item : items) add_line(to_json(item));
     end_lines();
   }
-  void add_part(const comparison::PartOfWork& part);
+  void add_share(const comparison::PartOfWork& part);
 
   std::string done() &&;
 

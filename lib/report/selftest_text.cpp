@@ -16,7 +16,7 @@ std::string group_name(const comparison::SelftestGroup& group) {
 }
 
 // "scale errors from 1.3e-6 (output f32) to 3.2e-5 (main_grad f32) in 9 of 10 tensors".
-std::string limit_words(const std::vector<comparison::SelftestGroup>& groups) {
+std::string describe_limits(const std::vector<comparison::SelftestGroup>& groups) {
   const comparison::SelftestGroup* best = nullptr;
   const comparison::SelftestGroup* worst = nullptr;
   const auto limit = [](const comparison::SelftestGroup& group) {
@@ -75,9 +75,9 @@ void write_groups(const std::vector<comparison::SelftestGroup>& groups, std::ost
   write_table(rows, out);
 }
 
-std::string fault_words(comparison::FaultKind fault, const std::string& what) {
-  const auto with = [&what](std::string_view words) {
-    return what.empty() ? std::string(words) : concat(words, " (", what, ")");
+std::string describe_fault(comparison::FaultKind fault, const std::string& what) {
+  const auto with = [&what](std::string_view text) {
+    return what.empty() ? std::string(text) : concat(text, " (", what, ")");
   };
   switch (fault) {
     case comparison::FaultKind::kScaled:
@@ -110,7 +110,7 @@ std::vector<std::string> misses_of(const std::vector<comparison::SelftestTensor>
     for (const comparison::FaultKind fault : comparison::kAllFaults) {
       const comparison::Trial& trial = tensor.trial(fault);
       if (trial.state != comparison::TrialState::kMissed) continue;
-      missed += (missed.empty() ? "" : "; ") + fault_words(fault, base::printable(trial.what));
+      missed += (missed.empty() ? "" : "; ") + describe_fault(fault, base::printable(trial.what));
     }
     if (!missed.empty()) lines.push_back(concat(name, ": ", missed));
   }
@@ -145,7 +145,7 @@ void write_selftest(const comparison::SelftestReport& report, bool all, std::ost
       unchanged += trial.state == comparison::TrialState::kUnchanged ? 1 : 0;
     }
   }
-  out << "DETECTS  " << limit_words(groups) << "; " << blind << " of "
+  out << "DETECTS  " << describe_limits(groups) << "; " << blind << " of "
       << base::plural(report.tensors.size(), "tensor")
       << (blind == 1 ? " checks nothing\n\n" : " check nothing\n\n");
   write_groups(groups, out);

@@ -113,7 +113,7 @@ void write_counts(const comparison::CompareReport& report, std::ostream& out) {
     if (count(outcome) == 0) return;
     out << ", " << count(outcome) << " " << (count(outcome) == 1 ? one : several);
   };
-  const auto add_alike = [&add](Outcome outcome, const char* words) { add(outcome, words, words); };
+  const auto add_alike = [&add](Outcome outcome, const char* name) { add(outcome, name, name); };
   add_alike(Outcome::kDiverged, "diverged");
   add(Outcome::kReplicaConflict, "replica conflict", "replica conflicts");
   add_alike(Outcome::kMissing, "missing");
@@ -149,9 +149,9 @@ void write_not_judged(const comparison::CompareReport& report, std::ostream& out
     auto& [count, first] = reasons[result.reason];
     if (++count == 1) first = &result;
   }
-  std::size_t told = 0;
+  std::size_t printed = 0;
   for (const auto& [reason, found] : reasons) {
-    if (told++ == kReasonsInLines) {
+    if (printed++ == kReasonsInLines) {
       out << "    and for " << reasons.size() - kReasonsInLines << " more reasons (--all)\n";
       break;
     }
@@ -186,7 +186,7 @@ void write_drift(const comparison::CompareReport& report, std::ostream& out) {
       << printable(to_string(furthest->key)) << ")\n";
 }
 
-std::string trace_words(const comparison::TraceFacts& facts) {
+std::string describe_trace(const comparison::TraceFacts& facts) {
   std::string text = concat(printable(facts.path), " (");
   std::string mesh;
   for (const trace::MeshAxis& axis : facts.mesh) {
@@ -208,9 +208,9 @@ void write_dropped(const comparison::CompareReport& report, bool all, std::ostre
   std::map<std::string, std::uint64_t> reasons;
   for (const comparison::DroppedTensors& dropped : report.dropped)
     reasons[dropped.reason] += dropped.tensors;
-  std::size_t told = 0;
+  std::size_t printed = 0;
   for (const auto& [reason, tensors] : reasons) {
-    if (!all && told++ == kReasonsInLines) {
+    if (!all && printed++ == kReasonsInLines) {
       out << "    and for " << reasons.size() - kReasonsInLines << " more reasons (--all)\n";
       break;
     }
@@ -222,8 +222,8 @@ void write_footer(const comparison::CompareReport& report, const TextStyle& styl
                   std::ostream& out) {
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", report.environment.seconds);
-  out << "  reference " << trace_words(report.reference) << " · candidate "
-      << trace_words(report.candidate) << " · "
+  out << "  reference " << describe_trace(report.reference) << " · candidate "
+      << describe_trace(report.candidate) << " · "
       << (report.noise_runs.empty()
               ? std::string("tolerance by the fallback rule")
               : concat("tolerance from ", base::plural(report.noise_runs.size(), "noise run")))

@@ -55,7 +55,7 @@ void write_setting(const comparison::CompareReport& report,
                    std::ostream& out);
 
 // "without the rows of 3 tokens that went to other experts", or empty.
-std::string left_out_words(const comparison::Result& result);
+std::string describe_tokens_left_out(const comparison::Result& result);
 
 // Which routers sent tokens elsewhere, and what could not be judged for it; nothing where none did.
 void write_routing(const comparison::CompareReport& report, bool all, std::ostream& out);
@@ -66,7 +66,7 @@ void write_routing(const comparison::CompareReport& report, bool all, std::ostre
 double relative_to_truth(double error_norm, const measure::TruthErrors& errors);
 
 // "error 3.1 × that of the reference (...)": of one tensor.
-std::string truth_words(const comparison::TensorTruth& truth);
+std::string describe_truth(const comparison::TensorTruth& truth);
 
 // One for every result, null where it has none.
 std::vector<const comparison::TensorTruth*> truths_of(const comparison::CompareReport& report);

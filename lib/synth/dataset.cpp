@@ -90,7 +90,7 @@ Terms::Terms(std::uint64_t seed, const trace::TensorEntry& entry, const trace::M
   next_ = maximum_ ? stream(count_) : stream((number_ + 1) % count_);
 }
 
-double Terms::part(double whole, std::int64_t here, std::int64_t next) const {
+double Terms::term(double whole, std::int64_t here, std::int64_t next) const {
   if (!std::isfinite(whole)) return whole;
   const Precision precision = precision_of(dtype_);
   const int exponent =
@@ -119,12 +119,12 @@ void Terms::split(const tensor::Box& box, std::span<double> values) const {
   const int digits = precision_of(dtype_).digits;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (maximum_ && next[i] % count_ == number_) continue;
-    values[i] = part(values[i], share(here[i], digits), share(next[i], digits));
+    values[i] = term(values[i], share(here[i], digits), share(next[i], digits));
   }
 }
 
-Shard::Shard(const layout::Holding& held, const trace::TensorEntry& entry, Values values,
-             Terms terms, bool dropped)
+RankDataset::RankDataset(const layout::Holding& held, const trace::TensorEntry& entry,
+                         Values values, Terms terms, bool dropped)
     : held_(&held),
       dtype_(entry.dtype),
       scale_(entry.scale),
@@ -132,19 +132,19 @@ Shard::Shard(const layout::Holding& held, const trace::TensorEntry& entry, Value
       terms_(std::move(terms)),
       dropped_(dropped) {}
 
-void Shard::make(const tensor::Box& slab, std::span<std::byte> out) const {
-  if (!held_->range) return make_local(slab, out);
-  const std::uint64_t start = held_->range->start + slab.origin[0];
+void RankDataset::make(const tensor::Box& box, std::span<std::byte> out) const {
+  if (!held_->range) return make_local(box, out);
+  const std::uint64_t start = held_->range->start + box.origin[0];
   std::size_t done = 0;
-  for (const tensor::Box& box : layout::flat_boxes(held_->shape, start, start + slab.extent[0])) {
-    const std::size_t bytes = tensor::volume(box) * tensor::element_bytes(dtype_);
-    make_local(box, out.subspan(done, bytes));
+  for (const tensor::Box& local : layout::flat_boxes(held_->shape, start, start + box.extent[0])) {
+    const std::size_t bytes = tensor::volume(local) * tensor::element_bytes(dtype_);
+    make_local(local, out.subspan(done, bytes));
     done += bytes;
   }
 }
 
-void Shard::make_local(const tensor::Box& local, std::span<std::byte> out) const {
-  thread_local std::vector<std::byte> piece;
+void RankDataset::make_local(const tensor::Box& local, std::span<std::byte> out) const {
+  thread_local std::vector<std::byte> bytes;
   const std::size_t element = tensor::element_bytes(dtype_);
   for (const layout::Part& part : held_->parts) {
     const auto common = tensor::intersect(part.local, local);
@@ -152,13 +152,13 @@ void Shard::make_local(const tensor::Box& local, std::span<std::byte> out) const
     const tensor::Box global =
         tensor::shifted(tensor::relative_to(*common, part.local.origin), part.global.origin);
     if (*common == local) return make_global(global, out);
-    piece.resize(tensor::volume(*common) * element);
-    make_global(global, piece);
-    tensor::copy_common(*common, piece, local, out, element);
+    bytes.resize(tensor::volume(*common) * element);
+    make_global(global, bytes);
+    tensor::copy_common(*common, bytes, local, out, element);
   }
 }
 
-void Shard::make_global(const tensor::Box& global, std::span<std::byte> out) const {
+void RankDataset::make_global(const tensor::Box& global, std::span<std::byte> out) const {
   const std::size_t count = tensor::volume(global);
   if (!tensor::is_floating(dtype_)) {
     thread_local std::vector<std::int64_t> integers;
@@ -207,9 +207,9 @@ trace::Storage storage_for(const trace::Storage& wanted, const tensor::Shape& sh
   return storage;
 }
 
-void for_each_piece(const tensor::Shape& shape, const trace::Storage& storage, std::uint64_t limit,
-                    const std::function<void(const tensor::Box&)>& visit) {
-  if (storage.chunk.empty()) return tensor::for_each_slab(tensor::whole(shape), limit, visit);
+void for_each_write_box(const tensor::Shape& shape, const trace::Storage& storage,
+                        std::uint64_t limit, const std::function<void(const tensor::Box&)>& visit) {
+  if (storage.chunk.empty()) return tensor::for_each_sub_box(tensor::whole(shape), limit, visit);
   // Several chunks at once, along the last dimensions first, as they lie one after the other.
   tensor::Shape step = storage.chunk;
   for (std::size_t d = step.size(); d-- > 0;) {
@@ -221,13 +221,13 @@ void for_each_piece(const tensor::Shape& shape, const trace::Storage& storage, s
   }
   tensor::Shape grid;
   for (std::size_t d = 0; d < shape.size(); ++d) grid.push_back((shape[d] - 1) / step[d] + 1);
-  tensor::for_each_slab(tensor::whole(grid), 1, [&](const tensor::Box& cell) {
-    tensor::Box piece = cell;
+  tensor::for_each_sub_box(tensor::whole(grid), 1, [&](const tensor::Box& cell) {
+    tensor::Box box = cell;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-      piece.origin[d] = cell.origin[d] * step[d];
-      piece.extent[d] = std::min(step[d], shape[d] - piece.origin[d]);
+      box.origin[d] = cell.origin[d] * step[d];
+      box.extent[d] = std::min(step[d], shape[d] - box.origin[d]);
     }
-    visit(piece);
+    visit(box);
   });
 }
 

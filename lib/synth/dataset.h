@@ -38,7 +38,7 @@ class Terms {
   void split(const tensor::Box& box, std::span<double> values) const;
 
  private:
-  double part(double whole, std::int64_t here, std::int64_t next) const;
+  double term(double whole, std::int64_t here, std::int64_t next) const;
 
   tensor::Shape shape_;
   tensor::DType dtype_;
@@ -50,18 +50,18 @@ class Terms {
   Stream next_{0};
 };
 
-// Makes slabs of the dataset of `held` (which must outlive it): logical values, rounded to the
+// Makes boxes of the dataset of `held` (which must outlive it): logical values, rounded to the
 // dtype as value / scale, split into terms where the tensor is partial. May be used by several
 // threads at once.
-class Shard {
+class RankDataset {
  public:
-  Shard(const layout::Holding& held, const trace::TensorEntry& entry, Values values, Terms terms,
-        bool dropped);
+  RankDataset(const layout::Holding& held, const trace::TensorEntry& entry, Values values,
+              Terms terms, bool dropped);
 
   tensor::DType dtype() const { return dtype_; }
 
-  // The stored bits of `slab` of the dataset.
-  void make(const tensor::Box& slab, std::span<std::byte> out) const;
+  // The stored bits of `box` of the dataset.
+  void make(const tensor::Box& box, std::span<std::byte> out) const;
 
  private:
   void make_local(const tensor::Box& local, std::span<std::byte> out) const;
@@ -82,7 +82,7 @@ trace::Storage storage_for(const trace::Storage& wanted, const tensor::Shape& sh
 
 // Visits boxes that together are `shape`, of at most `limit` elements or one chunk; no chunk is cut
 // in two, so that each is compressed once.
-void for_each_piece(const tensor::Shape& shape, const trace::Storage& storage, std::uint64_t limit,
-                    const std::function<void(const tensor::Box&)>& visit);
+void for_each_write_box(const tensor::Shape& shape, const trace::Storage& storage,
+                        std::uint64_t limit, const std::function<void(const tensor::Box&)>& visit);
 
 }  // namespace ttrace::synth

@@ -18,22 +18,22 @@ namespace {
 enum class Number { kNone, kOptional, kRequired };
 
 struct Description {
-  FaultKind kind;
+  PlantedFault::Kind kind;
   std::string_view name;
   Number number;
   bool named = true;  // concerns a tensor
 };
 
 constexpr std::array kDescriptions{
-    Description{FaultKind::kScaled, "scaled", Number::kOptional},
-    Description{FaultKind::kShardsSwapped, "shards_swapped", Number::kNone},
-    Description{FaultKind::kPartDropped, "part_dropped", Number::kNone},
-    Description{FaultKind::kRowZeroed, "row_zeroed", Number::kOptional},
-    Description{FaultKind::kStale, "stale", Number::kNone},
-    Description{FaultKind::kRoundedToBf16, "rounded_to_bf16", Number::kNone},
-    Description{FaultKind::kNan, "nan", Number::kNone},
-    Description{FaultKind::kRankMissing, "rank_missing", Number::kRequired, false},
-    Description{FaultKind::kKeyMissing, "key_missing", Number::kNone},
+    Description{PlantedFault::Kind::kScaled, "scaled", Number::kOptional},
+    Description{PlantedFault::Kind::kShardsSwapped, "shards_swapped", Number::kNone},
+    Description{PlantedFault::Kind::kPartDropped, "part_dropped", Number::kNone},
+    Description{PlantedFault::Kind::kRowZeroed, "row_zeroed", Number::kOptional},
+    Description{PlantedFault::Kind::kStale, "stale", Number::kNone},
+    Description{PlantedFault::Kind::kRoundedToBf16, "rounded_to_bf16", Number::kNone},
+    Description{PlantedFault::Kind::kNan, "nan", Number::kNone},
+    Description{PlantedFault::Kind::kRankMissing, "rank_missing", Number::kRequired, false},
+    Description{PlantedFault::Kind::kKeyMissing, "key_missing", Number::kNone},
 };
 
 template <typename... Parts>
@@ -55,7 +55,7 @@ std::optional<double> number_from(std::string_view text, const Description& know
   double value = 0;
   const char* const end = digits.data() + digits.size();
   const auto [stop, problem] = std::from_chars(digits.data(), end, value);
-  const bool counts = known.kind != FaultKind::kScaled;
+  const bool counts = known.kind != PlantedFault::Kind::kScaled;
   if (problem != std::errc() || stop != end || !std::isfinite(value) ||
       (counts && (value < 0 || value != std::floor(value) || value > 0x1p53))) {
     throw refusal(text, "expected a ", counts ? "whole " : "", "number after ", known.name, "=");
@@ -64,37 +64,37 @@ std::optional<double> number_from(std::string_view text, const Description& know
 }
 
 // What the group lacks for this fault, or nothing.
-std::string problem_of(const Recipe& recipe, const Group& group, const Fault& fault) {
+std::string problem_of(const Recipe& recipe, const Group& group, const PlantedFault& fault) {
   const bool floating = tensor::is_floating(group.entry.dtype);
   if (group.entry.key.kind == trace::Kind::kIndex) return "an index is layout and stays right";
   switch (fault.kind) {
-    case FaultKind::kScaled:
-    case FaultKind::kRoundedToBf16:
-    case FaultKind::kNan:
+    case PlantedFault::Kind::kScaled:
+    case PlantedFault::Kind::kRoundedToBf16:
+    case PlantedFault::Kind::kNan:
       if (!floating) return "a tensor of integers has no such fault";
       if (tensor::element_count(group.entry.shape) == 0) return "the tensor has no elements";
       return "";
-    case FaultKind::kShardsSwapped:
+    case PlantedFault::Kind::kShardsSwapped:
       return shards_to_swap(recipe, group) ? "" : "the tensor has no two shards of equal shape";
-    case FaultKind::kPartDropped:
-      return dropped_part(recipe.meshes.at(group.entry.mesh), group.entry)
+    case PlantedFault::Kind::kPartDropped:
+      return dropped_term(recipe.meshes.at(group.entry.mesh), group.entry)
                  ? ""
                  : "the tensor is no sum or mean over several ranks";
-    case FaultKind::kRowZeroed: {
+    case PlantedFault::Kind::kRowZeroed: {
       const tensor::Shape& shape = group.entry.shape;
       if (shape.empty() || shape[0] == 0) return "the tensor has no rows";
       const auto row = static_cast<std::uint64_t>(fault.number.value_or(0));
       return row < shape[0] ? "" : base::concat("the tensor has ", shape[0], " rows");
     }
-    case FaultKind::kStale:
-    case FaultKind::kKeyMissing:
-    case FaultKind::kRankMissing:
+    case PlantedFault::Kind::kStale:
+    case PlantedFault::Kind::kKeyMissing:
+    case PlantedFault::Kind::kRankMissing:
       return "";
   }
   return "";
 }
 
-void check_named(const Recipe& recipe, const Fault& fault) {
+void check_named(const Recipe& recipe, const PlantedFault& fault) {
   std::set<std::string> names;
   bool found = false;
   for (const Group& group : recipe.groups) {
@@ -115,7 +115,7 @@ void check_named(const Recipe& recipe, const Fault& fault) {
                 base::nearest_hint(fault.name, {names.begin(), names.end()}));
 }
 
-void check_rank(const Recipe& recipe, const Fault& fault) {
+void check_rank(const Recipe& recipe, const PlantedFault& fault) {
   const std::vector<std::uint64_t> ranks = layout::ranks_of(recipe.meshes);
   const auto rank = static_cast<std::uint64_t>(*fault.number);
   if (!std::binary_search(ranks.begin(), ranks.end(), rank)) {
@@ -126,16 +126,16 @@ void check_rank(const Recipe& recipe, const Fault& fault) {
 
 }  // namespace
 
-bool Fault::concerns(const trace::TensorKey& key) const {
-  return kind != FaultKind::kRankMissing && key.name == name && (!of_kind || key.kind == *of_kind);
+bool PlantedFault::concerns(const trace::TensorKey& key) const {
+  return kind != Kind::kRankMissing && key.name == name && (!of_kind || key.kind == *of_kind);
 }
 
-Fault parse_fault(std::string_view text) {
+PlantedFault parse_fault(std::string_view text) {
   const std::size_t at = text.find('@');
   const std::string_view what = text.substr(0, at);
   const std::size_t equals = what.find('=');
   const Description& known = description_of(text, what.substr(0, equals));
-  Fault fault{known.kind, std::nullopt, std::nullopt, "", std::string(text)};
+  PlantedFault fault{known.kind, std::nullopt, std::nullopt, "", std::string(text)};
   if (equals != std::string_view::npos) {
     if (known.number == Number::kNone) throw refusal(text, known.name, " takes no number");
     fault.number = number_from(text, known, what.substr(equals + 1));
@@ -157,52 +157,52 @@ Fault parse_fault(std::string_view text) {
   return fault;
 }
 
-void check_faults(const Recipe& recipe, const std::vector<Fault>& faults) {
+void check_faults(const Recipe& recipe, const std::vector<PlantedFault>& faults) {
   std::uint64_t missing = 0;
-  for (const Fault& fault : faults) {
-    if (fault.kind == FaultKind::kRankMissing) {
+  for (const PlantedFault& fault : faults) {
+    if (fault.kind == PlantedFault::Kind::kRankMissing) {
       check_rank(recipe, fault);
     } else {
       check_named(recipe, fault);
     }
-    missing += fault.kind == FaultKind::kKeyMissing ? 1 : 0;
+    missing += fault.kind == PlantedFault::Kind::kKeyMissing ? 1 : 0;
   }
   if (missing > 0 && missing >= recipe.tensors()) {
     throw base::usage_error("--fault: no tensor would be left");
   }
 }
 
-TensorFaults faults_of(const trace::TensorEntry& entry, const std::vector<Fault>& faults) {
+TensorFaults faults_of(const trace::TensorEntry& entry, const std::vector<PlantedFault>& faults) {
   TensorFaults all;
-  for (const Fault& fault : faults) {
+  for (const PlantedFault& fault : faults) {
     if (!fault.concerns(entry.key)) continue;
     switch (fault.kind) {
-      case FaultKind::kScaled:
+      case PlantedFault::Kind::kScaled:
         all.factor *= fault.number.value_or(2);
         break;
-      case FaultKind::kShardsSwapped:
+      case PlantedFault::Kind::kShardsSwapped:
         all.swapped = true;
         break;
-      case FaultKind::kPartDropped:
+      case PlantedFault::Kind::kPartDropped:
         all.dropped = true;
         break;
-      case FaultKind::kRowZeroed:
+      case PlantedFault::Kind::kRowZeroed:
         all.zeroed_rows.push_back(fault.number ? static_cast<std::uint64_t>(*fault.number)
                                                : entry.shape[0] / 2);
         break;
-      case FaultKind::kStale:
+      case PlantedFault::Kind::kStale:
         all.stale = true;
         break;
-      case FaultKind::kRoundedToBf16:
+      case PlantedFault::Kind::kRoundedToBf16:
         all.rounded = true;
         break;
-      case FaultKind::kNan:
+      case PlantedFault::Kind::kNan:
         all.nan = true;
         break;
-      case FaultKind::kKeyMissing:
+      case PlantedFault::Kind::kKeyMissing:
         all.missing = true;
         break;
-      case FaultKind::kRankMissing:
+      case PlantedFault::Kind::kRankMissing:
         break;
     }
   }

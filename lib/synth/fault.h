@@ -12,20 +12,20 @@
 
 namespace ttrace::synth {
 
-enum class FaultKind {
-  kScaled,         // all of it times a number
-  kShardsSwapped,  // two shards of equal shape in each other's place, all copies of them
-  kPartDropped,    // of a sum or mean over an axis: the last coordinate's part is 0
-  kRowZeroed,      // one index of dimension 0
-  kStale,          // the value of another step or micro-batch
-  kRoundedToBf16,  // one rounding
-  kNan,            // one element, the middle one
-  kRankMissing,    // that rank has no file
-  kKeyMissing,     // the trace knows nothing of the tensor
-};
+struct PlantedFault {
+  enum class Kind {
+    kScaled,         // all of it times a number
+    kShardsSwapped,  // two shards of equal shape in each other's place, all copies of them
+    kPartDropped,    // of a sum or mean over an axis: the last coordinate's part is 0
+    kRowZeroed,      // one index of dimension 0
+    kStale,          // the value of another step or micro-batch
+    kRoundedToBf16,  // one rounding
+    kNan,            // one element, the middle one
+    kRankMissing,    // that rank has no file
+    kKeyMissing,     // the trace knows nothing of the tensor
+  };
 
-struct Fault {
-  FaultKind kind = FaultKind::kScaled;
+  Kind kind = Kind::kScaled;
   std::optional<double> number;        // factor, row or rank
   std::optional<trace::Kind> of_kind;  // of any kind
   std::string name;                    // of the tensor
@@ -36,11 +36,11 @@ struct Fault {
 
 // "scaled=1.01@fc.weight", "row_zeroed@main_grad/fc.weight", "rank_missing=3". Throws a usage
 // error.
-Fault parse_fault(std::string_view text);
+PlantedFault parse_fault(std::string_view text);
 
 // Throws a usage error if a fault concerns no tensor or rank of the trace, or one that cannot have
 // it: an integer that is scaled, a tensor without two shards of equal shape, ...
-void check_faults(const Recipe& recipe, const std::vector<Fault>& faults);
+void check_faults(const Recipe& recipe, const std::vector<PlantedFault>& faults);
 
 // All faults of one tensor.
 struct TensorFaults {
@@ -54,6 +54,6 @@ struct TensorFaults {
   bool missing = false;
 };
 
-TensorFaults faults_of(const trace::TensorEntry& entry, const std::vector<Fault>& faults);
+TensorFaults faults_of(const trace::TensorEntry& entry, const std::vector<PlantedFault>& faults);
 
 }  // namespace ttrace::synth

@@ -13,8 +13,8 @@
 namespace ttrace::synth {
 namespace {
 
-constexpr std::uint64_t kPieceElements = std::uint64_t{1} << 18;
-constexpr std::size_t kMostPieces = 4096;  // that wait for threads
+constexpr std::uint64_t kElementsPerWrite = std::uint64_t{1} << 18;
+constexpr std::size_t kMostQueuedWrites = 4096;  // that wait for threads
 
 // Coordinates on every mesh of the ranks that are on it.
 class Coordinates {
@@ -39,49 +39,49 @@ class Coordinates {
   std::map<std::string, std::map<std::uint64_t, std::uint64_t>> places_;
 };
 
-struct Piece {
-  std::shared_ptr<const Shard> shard;
+struct Write {
+  std::shared_ptr<const RankDataset> dataset;
   std::string path;
-  tensor::Box slab;
+  tensor::Box box;
 };
 
-// Pieces of one file: made on several threads, written as they are made.
-class Pieces {
+// The boxes of one file that are still to be computed and written, by several threads at once.
+class WriteQueue {
  public:
-  Pieces(trace::Sink& sink, unsigned threads) : sink_(sink), threads_(threads) {}
+  WriteQueue(trace::Sink& sink, unsigned threads) : sink_(sink), threads_(threads) {}
 
-  void add(Piece piece) {
-    const std::uint64_t elements = tensor::volume(piece.slab);
-    if (starts_.empty() || elements_ + elements > kPieceElements) {
-      if (starts_.size() >= kMostPieces) flush();
-      starts_.push_back(pieces_.size());
+  void add(Write write) {
+    const std::uint64_t elements = tensor::volume(write.box);
+    if (starts_.empty() || elements_ + elements > kElementsPerWrite) {
+      if (starts_.size() >= kMostQueuedWrites) flush();
+      starts_.push_back(writes_.size());
       elements_ = 0;
     }
     elements_ += elements;
-    pieces_.push_back(std::move(piece));
-    if (pieces_.size() >= kMostPieces) flush();
+    writes_.push_back(std::move(write));
+    if (writes_.size() >= kMostQueuedWrites) flush();
   }
 
   void flush() {
     base::parallel_for(starts_.size(), threads_, [this](std::size_t i) {
-      const std::size_t stop = i + 1 < starts_.size() ? starts_[i + 1] : pieces_.size();
-      for (std::size_t p = starts_[i]; p < stop; ++p) write(pieces_[p]);
+      const std::size_t stop = i + 1 < starts_.size() ? starts_[i + 1] : writes_.size();
+      for (std::size_t p = starts_[i]; p < stop; ++p) write_one(writes_[p]);
     });
-    pieces_.clear();
+    writes_.clear();
     starts_.clear();
   }
 
  private:
-  void write(const Piece& piece) {
+  void write_one(const Write& write) {
     thread_local std::vector<std::byte> bytes;
-    bytes.resize(tensor::volume(piece.slab) * tensor::element_bytes(piece.shard->dtype()));
-    piece.shard->make(piece.slab, bytes);
-    sink_.write(piece.path, piece.slab, bytes);
+    bytes.resize(tensor::volume(write.box) * tensor::element_bytes(write.dataset->dtype()));
+    write.dataset->make(write.box, bytes);
+    sink_.write(write.path, write.box, bytes);
   }
 
   trace::Sink& sink_;
   unsigned threads_;
-  std::vector<Piece> pieces_;
+  std::vector<Write> writes_;
   std::vector<std::size_t> starts_;  // of what one thread takes at a time
   std::uint64_t elements_ = 0;       // of the last of these
 };
@@ -103,8 +103,9 @@ class Maker {
     for (const Group& group : recipe_.groups) {
       // Found once, and only for groups with a tensor that has the fault.
       const bool any =
-          std::any_of(request.faults.begin(), request.faults.end(),
-                      [](const Fault& fault) { return fault.kind == FaultKind::kShardsSwapped; });
+          std::any_of(request.faults.begin(), request.faults.end(), [](const PlantedFault& fault) {
+            return fault.kind == PlantedFault::Kind::kShardsSwapped;
+          });
       swaps_.push_back(any ? shards_to_swap(recipe_, group) : std::nullopt);
     }
   }
@@ -113,14 +114,14 @@ class Maker {
     trace::Manifest part;
     part.run = request_.run;
     part.meshes = recipe_.meshes;
-    Pieces pieces(sink, request_.threads);
+    WriteQueue queue(sink, request_.threads);
     std::uint64_t order = 0;
     for (std::size_t g = 0; g < recipe_.groups.size(); ++g) {
       const Group& group = recipe_.groups[g];
       if (auto share = share_of(group, rank)) {
         share->order = order;
-        write_share(*share, swaps_[g], sink, pieces, part, made);
-        pieces.flush();  // they point into the share
+        write_share(*share, swaps_[g], sink, queue, part, made);
+        queue.flush();  // it points into the share
       }
       order += group.count;
     }
@@ -139,7 +140,7 @@ class Maker {
       share.stop = group.first_at(share.coordinates[a] + 1);
     }
     if (share.first == share.stop) return std::nullopt;
-    auto held = holding_of(recipe_, group, share.coordinates);
+    auto held = local_layout_of(recipe_, group, share.coordinates);
     if (!held) return std::nullopt;
     share.held = *std::move(held);
     return share;
@@ -147,7 +148,7 @@ class Maker {
 
   void write_share(const Share& share,
                    const std::optional<std::pair<layout::Holding, layout::Holding>>& swap,
-                   trace::Sink& sink, Pieces& pieces, trace::Manifest& part, Made& made) const {
+                   trace::Sink& sink, WriteQueue& queue, trace::Manifest& part, Made& made) const {
     const trace::Storage storage =
         storage_for(share.group->storage, share.held.dataset_shape(), share.group->entry.dtype);
     for (std::uint64_t i = share.first; i < share.stop; ++i) {
@@ -163,27 +164,27 @@ class Maker {
           held = &swap->first;
         }
       }
-      write_tensor(share, entry, faults, *held, storage, sink, pieces, made);
+      write_tensor(share, entry, faults, *held, storage, sink, queue, made);
       part.tensors.push_back(std::move(entry));
     }
   }
 
   void write_tensor(const Share& share, const trace::TensorEntry& entry, const TensorFaults& faults,
                     const layout::Holding& held, const trace::Storage& storage, trace::Sink& sink,
-                    Pieces& pieces, Made& made) const {
+                    WriteQueue& queue, Made& made) const {
     const std::string path = dataset_path(entry.key);
     const tensor::Shape shape = held.dataset_shape();
     sink.create(path, entry.dtype, shape, storage);
     made.bytes += *tensor::byte_count(shape, entry.dtype);
     if (storage.sparse) return;
     const trace::Mesh& mesh = recipe_.meshes.at(entry.mesh);
-    const auto dropped = faults.dropped ? dropped_part(mesh, entry) : std::nullopt;
-    const auto shard = std::make_shared<const Shard>(
+    const auto dropped = faults.dropped ? dropped_term(mesh, entry) : std::nullopt;
+    const auto dataset = std::make_shared<const RankDataset>(
         held, entry, Values(recipe_.seed, *share.group, entry, request_.noise, faults),
         Terms(recipe_.seed, entry, mesh, share.coordinates, path),
         dropped && share.coordinates[dropped->axis] == dropped->coordinate);
-    for_each_piece(shape, storage, kPieceElements, [&](const tensor::Box& slab) {
-      pieces.add({shard, path, slab});
+    for_each_write_box(shape, storage, kElementsPerWrite, [&](const tensor::Box& box) {
+      queue.add({dataset, path, box});
     });
   }
 
@@ -214,9 +215,9 @@ Made make_trace(const Request& request,
   }
   const Maker maker(request);
   for (const std::uint64_t rank : layout::ranks_of(request.recipe.meshes)) {
-    const bool missing =
-        std::any_of(request.faults.begin(), request.faults.end(), [rank](const Fault& fault) {
-          return fault.kind == FaultKind::kRankMissing &&
+    const bool missing = std::any_of(
+        request.faults.begin(), request.faults.end(), [rank](const PlantedFault& fault) {
+          return fault.kind == PlantedFault::Kind::kRankMissing &&
                  static_cast<std::uint64_t>(fault.number.value_or(0)) == rank;
         });
     if (missing) continue;

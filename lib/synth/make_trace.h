@@ -1,4 +1,4 @@
-// The story of `ttrace synth`: a recipe becomes the files of a trace, slab by slab in bounded
+// The story of `ttrace synth`: a recipe becomes the files of a trace, box by box in bounded
 // memory.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace ttrace::synth {
 struct Request {
   Recipe recipe;
   Noise noise;
-  std::vector<Fault> faults;
+  std::vector<PlantedFault> faults;
   trace::RunFacts run;
   unsigned threads = 0;  // 0: one per core; no value depends on it
 };

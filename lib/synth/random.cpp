@@ -59,11 +59,11 @@ void fill(const Stream& stream, const tensor::Shape& shape, const tensor::Box& b
   check(shape, box, out.size());
   std::array<std::uint32_t, 4096> words{};
   std::size_t done = 0;
-  // Whole rows of the last dimension follow one another in the tensor, other slabs may not.
+  // Whole rows of the last dimension follow one another in the tensor, other boxes may not.
   tensor::Box row = box;
   if (!row.extent.empty()) row.extent.back() = std::min<std::uint64_t>(row.extent.back(), 1);
   const std::uint64_t length = box.extent.empty() ? 1 : box.extent.back();
-  tensor::for_each_slab(row, 1, [&](const tensor::Box& one) {
+  tensor::for_each_sub_box(row, 1, [&](const tensor::Box& one) {
     const std::uint64_t first = tensor::position(shape, one.origin);
     for (std::uint64_t at = 0; at < length; at += words.size()) {
       const auto count =

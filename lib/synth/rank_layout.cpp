@@ -54,8 +54,8 @@ bool same_extents(const layout::Holding& a, const layout::Holding& b) {
 
 }  // namespace
 
-std::optional<layout::Holding> holding_of(const Recipe& recipe, const Group& group,
-                                          const std::vector<std::uint64_t>& coordinates) {
+std::optional<layout::Holding> local_layout_of(const Recipe& recipe, const Group& group,
+                                               const std::vector<std::uint64_t>& coordinates) {
   const trace::TensorEntry entry = without_stages(group);
   layout::RowNumbers rows;
   if (const std::string* name = index_of(entry)) {
@@ -70,7 +70,7 @@ std::optional<std::pair<layout::Holding, layout::Holding>> shards_to_swap(const 
   const trace::Mesh& mesh = recipe.meshes.at(group.entry.mesh);
   std::vector<layout::Holding> seen;
   for (std::uint64_t i = 0; i < layout::mesh_size(mesh); ++i) {
-    auto held = holding_of(recipe, group, layout::coordinates_at(mesh, i));
+    auto held = local_layout_of(recipe, group, layout::coordinates_at(mesh, i));
     if (!held || held->parts.empty()) continue;
     for (const layout::Holding& other : seen) {
       if (other != *held && same_extents(other, *held)) return std::pair{other, *std::move(held)};
@@ -80,12 +80,12 @@ std::optional<std::pair<layout::Holding, layout::Holding>> shards_to_swap(const 
   return std::nullopt;
 }
 
-std::optional<DroppedPart> dropped_part(const trace::Mesh& mesh, const trace::TensorEntry& entry) {
+std::optional<DroppedTerm> dropped_term(const trace::Mesh& mesh, const trace::TensorEntry& entry) {
   const std::vector<layout::AxisView> views = layout::axis_views(entry, mesh);
   for (std::size_t a = 0; a < views.size(); ++a) {
     const auto* partial = std::get_if<trace::Partial>(views[a].placement);
     if (partial == nullptr || partial->reduction == trace::Reduction::kMax) continue;
-    if (views[a].held.size() > 1) return DroppedPart{a, views[a].held.back()};
+    if (views[a].held.size() > 1) return DroppedTerm{a, views[a].held.back()};
   }
   return std::nullopt;
 }
@@ -106,7 +106,7 @@ std::optional<std::uint64_t> stored_bytes(const Recipe& recipe) {
           tensors = group.first_at(at[a] + 1) - group.first_at(at[a]);
         }
       }
-      const auto held = tensors == 0 ? std::nullopt : holding_of(recipe, group, at);
+      const auto held = tensors == 0 ? std::nullopt : local_layout_of(recipe, group, at);
       if (!held) continue;
       const auto bytes = tensor::byte_count(held->dataset_shape(), group.entry.dtype);
       bytes ? add(*bytes, tensors) : sum.reset();

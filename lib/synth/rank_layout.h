@@ -15,8 +15,8 @@ namespace ttrace::synth {
 
 // What the rank at `coordinates` of the group's mesh holds of each of its tensors, or nothing.
 // `stages` are not looked at: they say of which tensors.
-std::optional<layout::Holding> holding_of(const Recipe& recipe, const Group& group,
-                                          const std::vector<std::uint64_t>& coordinates);
+std::optional<layout::Holding> local_layout_of(const Recipe& recipe, const Group& group,
+                                               const std::vector<std::uint64_t>& coordinates);
 
 // The first two different holdings of equal shape, in the order of the coordinates; nothing where
 // there are no two.
@@ -24,11 +24,11 @@ std::optional<std::pair<layout::Holding, layout::Holding>> shards_to_swap(const 
                                                                           const Group& group);
 
 // The axis over which the tensor is a sum or mean of several coordinates, and the last of them.
-struct DroppedPart {
+struct DroppedTerm {
   std::size_t axis = 0;
   std::uint64_t coordinate = 0;
 };
-std::optional<DroppedPart> dropped_part(const trace::Mesh& mesh, const trace::TensorEntry& entry);
+std::optional<DroppedTerm> dropped_term(const trace::Mesh& mesh, const trace::TensorEntry& entry);
 
 // Bytes of all datasets of all ranks, or nothing if they overflow 64 bits.
 std::optional<std::uint64_t> stored_bytes(const Recipe& recipe);

@@ -284,7 +284,7 @@ void set_flat_ranges(const trace::MeshAxis& axis, const trace::Mesh& mesh, Group
 
 }  // namespace
 
-tensor::Shape shape_from(std::string_view word) {
+tensor::Shape parse_shape(std::string_view word) {
   tensor::Shape shape;
   const std::string_view all = word;
   while (!word.empty()) {
@@ -303,7 +303,7 @@ tensor::Shape shape_from(std::string_view word) {
   return shape;
 }
 
-trace::Mesh mesh_from_words(const std::vector<std::string>& words) {
+trace::Mesh parse_mesh(const std::vector<std::string>& words) {
   trace::Mesh mesh;
   if (words.size() > trace::kMostAxes) {
     throw base::usage_error("--mesh: more than ", trace::kMostAxes, " axes");
@@ -330,7 +330,8 @@ trace::Mesh mesh_from_words(const std::vector<std::string>& words) {
   return mesh;
 }
 
-void place_by_words(const std::vector<std::string>& words, const trace::Mesh& mesh, Group& group) {
+void parse_placements(const std::vector<std::string>& words, const trace::Mesh& mesh,
+                      Group& group) {
   const trace::MeshAxis* flat = nullptr;
   for (const std::string& word : words) {
     const Assignment given = split(word, "tp=shard:0");

@@ -57,14 +57,14 @@ trace::Manifest manifest_of(const Recipe& recipe);
 // Recipes in the words of a command line.
 
 // "4096x4096", "7"; "" has no dimension. All of these throw a usage error that shows the word.
-tensor::Shape shape_from(std::string_view word);
+tensor::Shape parse_shape(std::string_view word);
 
 // "tp=8", "dp=2", ...: axes of one mesh, the first the slowest.
-trace::Mesh mesh_from_words(const std::vector<std::string>& words);
+trace::Mesh parse_mesh(const std::vector<std::string>& words);
 
 // "tp=shard:1", "dp=partial:mean", "pp=stages", ... for a group whose shape is known: what lies how
 // along which axis of `mesh`. "flat" cuts evenly what the other axes leave, so all words come at
 // once.
-void place_by_words(const std::vector<std::string>& words, const trace::Mesh& mesh, Group& group);
+void parse_placements(const std::vector<std::string>& words, const trace::Mesh& mesh, Group& group);
 
 }  // namespace ttrace::synth

@@ -99,8 +99,8 @@ Shape coordinates(const Box& box, std::uint64_t linear) {
   return point;
 }
 
-void for_each_slab(const Box& box, std::uint64_t limit,
-                   const std::function<void(const Box&)>& visit) {
+void for_each_sub_box(const Box& box, std::uint64_t limit,
+                      const std::function<void(const Box&)>& visit) {
   if (limit == 0) throw base::internal_error("slabs of no elements");
   if (empty(box)) return;
   if (volume(box) <= limit) return visit(box);
@@ -115,7 +115,7 @@ void for_each_slab(const Box& box, std::uint64_t limit,
     Box part = box;
     part.origin[d] += start;
     part.extent[d] = std::min(step, box.extent[d] - start);
-    for_each_slab(part, limit, visit);
+    for_each_sub_box(part, limit, visit);
   }
 }
 

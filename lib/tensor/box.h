@@ -65,8 +65,8 @@ Shape coordinates(const Box& box, std::uint64_t linear);
 
 // Splits `box` into sub-boxes of at most `limit` elements (limit ≥ 1) that are contiguous in the
 // row-major order of `box`, and visits them in that order. An empty box has none.
-void for_each_slab(const Box& box, std::uint64_t limit,
-                   const std::function<void(const Box&)>& visit);
+void for_each_sub_box(const Box& box, std::uint64_t limit,
+                      const std::function<void(const Box&)>& visit);
 
 // Copies the part that `from_box` and `to_box` share between two dense row-major buffers of
 // `element_bytes`-wide elements. Boxes are in one common frame.

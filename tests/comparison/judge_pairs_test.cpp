@@ -74,7 +74,7 @@ TEST_CASE("with noise the noise judges, the largest of the runs") {
   measured.result.comparison->noise = noise_of({1e-6, 3e-6, 2e-6});
   const judge::Tolerance found = measured.resolve();
   CHECK(found.rule == Rule::kNoise);
-  const double widening = judge::few_elements_widening(4, 3);
+  const double widening = judge::small_sample_factor(4, 3);
   CHECK(found.allowed_norm() == Catch::Approx(4 * widening * 3e-6 + 2 * widening * 0x1p-23 * 10));
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("a rule changes the numbers and is named") {
   measured.result.comparison->noise = noise_of({3e-6});
   const judge::Tolerance found = measured.resolve();
   CHECK(rule_text(found) == "policy:1");
-  const double widening = judge::few_elements_widening(4, 1);
+  const double widening = judge::small_sample_factor(4, 1);
   CHECK(found.allowed_norm() == Catch::Approx(8 * widening * 3e-6 + 0.5 * 2));
   measured.result.comparison->noise.reset();
   const judge::Tolerance fallback = measured.resolve();

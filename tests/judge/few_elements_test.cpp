@@ -37,31 +37,31 @@ TEST_CASE("F quantiles have their closed forms and symmetry") {
 }
 
 TEST_CASE("the widening is the root of the quantile for few elements") {
-  CHECK(few_elements_widening(1, 1) == Catch::Approx(std::sqrt(4052.1806954768291)));
-  CHECK(few_elements_widening(1, 3) == Catch::Approx(std::sqrt(34.116221564529804)));
-  CHECK(few_elements_widening(32, 3) == Catch::Approx(std::sqrt(1.8783471176856438)));
+  CHECK(small_sample_factor(1, 1) == Catch::Approx(std::sqrt(4052.1806954768291)));
+  CHECK(small_sample_factor(1, 3) == Catch::Approx(std::sqrt(34.116221564529804)));
+  CHECK(small_sample_factor(32, 3) == Catch::Approx(std::sqrt(1.8783471176856438)));
 }
 
 TEST_CASE("the widening falls with elements and with runs and never below one") {
   for (const std::size_t runs : {1U, 2U, 3U, 10U}) {
-    double before = few_elements_widening(1, runs);
+    double before = small_sample_factor(1, runs);
     for (std::uint64_t elements = 2; elements <= 5000; elements += 1 + elements / 8) {
       CAPTURE(runs, elements);
-      const double here = few_elements_widening(elements, runs);
+      const double here = small_sample_factor(elements, runs);
       CHECK(here <= before);
       CHECK(here >= 1);
-      CHECK(few_elements_widening(elements, runs + 1) <= here);
+      CHECK(small_sample_factor(elements, runs + 1) <= here);
       before = here;
     }
   }
 }
 
 TEST_CASE("many elements and none are not widened") {
-  CHECK(few_elements_widening(4095, 1) > 1);
-  CHECK(few_elements_widening(4095, 1) < 1.04);
-  CHECK(few_elements_widening(4096, 1) == 1);
-  CHECK(few_elements_widening(UINT64_MAX, 3) == 1);
-  CHECK(few_elements_widening(0, 3) == 1);
+  CHECK(small_sample_factor(4095, 1) > 1);
+  CHECK(small_sample_factor(4095, 1) < 1.04);
+  CHECK(small_sample_factor(4096, 1) == 1);
+  CHECK(small_sample_factor(UINT64_MAX, 3) == 1);
+  CHECK(small_sample_factor(0, 3) == 1);
 }
 
 }  // namespace

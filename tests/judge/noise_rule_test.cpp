@@ -70,7 +70,7 @@ TEST_CASE("what storing rounds away is allowed, however small the tensor is") {
 
 TEST_CASE("a scalar's floor is that of its stored type, its noise being known") {
   // A loss in bf16 with a noise of 7e-4: 5 % off was allowed, by a floor of 11 %.
-  const NoisyPart loss{7e-4, 3, 1, 1, 1};
+  const NoisySlice loss{7e-4, 3, 1, 1, 1};
   CHECK(noise_tolerance(loss, 0x1p-7).allowed_norm() > 0.1);
   const Tolerance tolerance = scalar_tolerance(loss, 0x1p-7, 0x1p-23);
   CHECK(tolerance.allowed_norm() < 0.02);

@@ -67,7 +67,7 @@ TEST_CASE("a healthy tensor has no part beyond its tolerance") {
   CHECK(found.found.empty());
   REQUIRE(found.worst);
   // 1 of 4 noises and 2 epsilons, widened for few directions.
-  const double widening = few_elements_widening(kMostFreedomOfPart, 3);
+  const double widening = small_sample_factor(kMostFreedomOfSlice, 3);
   CHECK(found.worst->used_share() == Catch::Approx(1 / 4.24 / widening).epsilon(0.03));
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("a fault in one shard is found, and placed") {
     return slice.what == Slice::What::kShard;
   });
   REQUIRE(shard != found.found.end());
-  const double widening = few_elements_widening(kMostFreedomOfPart, 3);
+  const double widening = small_sample_factor(kMostFreedomOfSlice, 3);
   CHECK(shard->ranks == std::vector<std::uint64_t>{1});
   CHECK(shard->used_share() == Catch::Approx(8 / 4.24 / widening).epsilon(0.03));
 }
@@ -178,7 +178,7 @@ TEST_CASE("a wrong factor of a part is found in the part") {
   REQUIRE(found.beyond == 1);
   CHECK(found.found[0].what == Slice::What::kScale);
   CHECK(found.found[0].boxes == std::vector<Box>{{{0, 0}, {kRows / 16, kColumns}}});
-  const double widening = few_elements_widening(kMostFreedomOfPart, 3);
+  const double widening = small_sample_factor(kMostFreedomOfSlice, 3);
   CHECK(found.found[0].tolerance.allowed_norm() / found.found[0].reference_norm ==
         Catch::Approx(4 * widening * 0.1 * 1e-6 + 0x1p-23).epsilon(0.02));
 }

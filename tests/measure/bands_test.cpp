@@ -36,7 +36,7 @@ TEST_CASE("bands follow each other, and their pieces are all there is of every r
     for (const Box& part : parts) {
       const std::size_t region = random.between(0, regions.size() - 1);
       regions[region].boxes.push_back(part);
-      tensor::for_each_slab(
+      tensor::for_each_sub_box(
           part, 1, [&](const Box& one) { owner[tensor::position(shape, one.origin)] = region; });
     }
     const std::uint64_t limit = random.between(1, 40);
@@ -52,13 +52,13 @@ TEST_CASE("bands follow each other, and their pieces are all there is of every r
         CHECK(piece.region >= region);
         region = piece.region;
         CHECK(tensor::intersect(piece.box, band) == piece.box);
-        tensor::for_each_slab(piece.box, 1, [&](const Box& one) {
+        tensor::for_each_sub_box(piece.box, 1, [&](const Box& one) {
           CHECK(found.emplace(tensor::position(shape, one.origin), piece.region).second);
         });
       }
     };
     // Section by section, as several threads go through a large tensor.
-    tensor::for_each_slab(tensor::whole(shape), random.between(1, 200), [&](const Box& section) {
+    tensor::for_each_sub_box(tensor::whole(shape), random.between(1, 200), [&](const Box& section) {
       for_each_band(shape, section, regions, limit, check_band);
     });
     CHECK(next == tensor::volume(tensor::whole(shape)));

@@ -68,20 +68,20 @@ TEST_CASE("runs and overlaps agree with a walk over single elements") {
     const Grid grid(shape, parts);
     std::vector<std::size_t> owner(tensor::volume(tensor::whole(shape)));
     for (std::size_t cell = 0; cell < grid.cells(); ++cell) {
-      tensor::for_each_slab(grid.cell(cell), 1, [&](const Box& one) {
+      tensor::for_each_sub_box(grid.cell(cell), 1, [&](const Box& one) {
         owner[tensor::position(shape, one.origin)] = cell;
       });
     }
     std::vector<std::size_t> expected;
     std::map<std::size_t, double> inside;
-    tensor::for_each_slab(box, 1, [&](const Box& one) {
+    tensor::for_each_sub_box(box, 1, [&](const Box& one) {
       const std::size_t cell = owner[tensor::position(shape, one.origin)];
       expected.push_back(cell);
       inside[cell] += 1;
     });
     std::vector<std::size_t> found(expected.size(), grid.cells());
     grid.for_each_part(box, [&](std::size_t cell, const Box& part) {
-      tensor::for_each_slab(part, 1, [&](const Box& one) {
+      tensor::for_each_sub_box(part, 1, [&](const Box& one) {
         found[tensor::position(box.extent, tensor::relative_to(one, box.origin).origin)] = cell;
       });
     });

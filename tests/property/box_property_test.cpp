@@ -43,7 +43,7 @@ TEST_CASE("slabs of random boxes cover every element once in order") {
     CAPTURE(to_string(box), limit);
     std::vector<Shape> visited;
     bool small_enough = true;
-    for_each_slab(box, limit, [&](const Box& slab) {
+    for_each_sub_box(box, limit, [&](const Box& slab) {
       small_enough = small_enough && volume(slab) <= limit && !empty(slab);
       const std::vector<Shape> points = points_of(slab);
       visited.insert(visited.end(), points.begin(), points.end());

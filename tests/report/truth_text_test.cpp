@@ -27,20 +27,20 @@ std::string summary(const comparison::CompareReport& report) {
 }
 
 TEST_CASE("a tensor's truth in words") {
-  CHECK(truth_words(truth_of(0.62, 0.2)) ==
+  CHECK(describe_truth(truth_of(0.62, 0.2)) ==
         "error 3.1 × that of the reference (0.31 against 0.1 of the truth's norm, f64)");
-  CHECK(truth_words(truth_of(0, 0)) == "neither has an error");
-  CHECK(truth_words(truth_of(1, 0, 1)) ==
+  CHECK(describe_truth(truth_of(0, 0)) == "neither has an error");
+  CHECK(describe_truth(truth_of(1, 0, 1)) ==
         "the reference has no error, the candidate 0.5 of the truth's norm; 1 element not finite "
         "left out");
   comparison::TensorTruth nothing = truth_of(0, 0, 4);
   nothing.errors.elements = 0;
-  CHECK(truth_words(nothing) == "no element is finite in all three");
-  CHECK(truth_words(truth_of(1, std::numeric_limits<double>::infinity())) ==
+  CHECK(describe_truth(nothing) == "no element is finite in all three");
+  CHECK(describe_truth(truth_of(1, std::numeric_limits<double>::infinity())) ==
         "the squares of the errors overflow binary64");
   comparison::TensorTruth zero = truth_of(2, 1);
   zero.errors.truth_norm = 0;
-  CHECK(truth_words(zero) ==
+  CHECK(describe_truth(zero) ==
         "error 2 × that of the reference (inf against inf of the truth's norm, f64)");
 }
 

@@ -15,7 +15,7 @@ const trace::Mesh kMesh = test::make_mesh({{"dp", 2}, {"tp", 4}});
 Group placed(const std::vector<std::string>& words, tensor::Shape shape = {8, 12}) {
   Group group;
   group.entry = test::make_entry("w{i}", std::move(shape));
-  place_by_words(words, kMesh, group);
+  parse_placements(words, kMesh, group);
   return group;
 }
 
@@ -31,16 +31,16 @@ TEST_CASE("shapes in words") {
 }
 
 TEST_CASE("meshes in words") {
-  const trace::Mesh mesh = mesh_from_words({"dp=2", "tp=8"});
+  const trace::Mesh mesh = parse_mesh({"dp=2", "tp=8"});
   CHECK(mesh.axes.size() == 2);
   CHECK(mesh.axes[1].name == "tp");
   CHECK(mesh.axes[1].size == 8);
   for (const char* wrong : {"tp", "tp=", "=8", "tp=0", "tp=-1", "tp=8x"}) {
     CAPTURE(wrong);
-    refused([&] { mesh_from_words({wrong}); }, {wrong});
+    refused([&] { parse_mesh({wrong}); }, {wrong});
   }
-  refused([] { mesh_from_words({"tp=2", "tp=2"}); }, {"twice"});
-  refused([] { mesh_from_words({"a=65536", "b=65536"}); }, {"more than 1048576 ranks"});
+  refused([] { parse_mesh({"tp=2", "tp=2"}); }, {"twice"});
+  refused([] { parse_mesh({"a=65536", "b=65536"}); }, {"more than 1048576 ranks"});
 }
 
 TEST_CASE("placements in words") {

@@ -37,8 +37,8 @@ TEST_CASE("pieces cover the dataset once and cut no chunk") {
     const std::uint64_t limit = random.between(1, 200);
     std::vector<int> times(tensor::volume(tensor::whole(shape)), 0);
     bool whole_chunks = true;
-    for_each_piece(shape, storage, limit, [&](const tensor::Box& piece) {
-      tensor::for_each_slab(
+    for_each_write_box(shape, storage, limit, [&](const tensor::Box& piece) {
+      tensor::for_each_sub_box(
           piece, 1, [&](const tensor::Box& one) { ++times[tensor::position(shape, one.origin)]; });
       std::uint64_t chunk = 1;
       for (std::size_t d = 0; d < storage.chunk.size(); ++d) {

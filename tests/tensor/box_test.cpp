@@ -56,7 +56,7 @@ TEST_CASE("coordinates follow row-major order") {
 
 std::vector<Box> slabs_of(const Box& box, std::uint64_t limit) {
   std::vector<Box> slabs;
-  for_each_slab(box, limit, [&](const Box& slab) { slabs.push_back(slab); });
+  for_each_sub_box(box, limit, [&](const Box& slab) { slabs.push_back(slab); });
   return slabs;
 }
 

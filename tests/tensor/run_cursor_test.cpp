@@ -19,7 +19,7 @@ TEST_CASE("a cursor visits the elements of a part in its row-major order", "[ten
     }
     const Box part = random.box_in(outer);
     std::vector<std::uint64_t> expected;
-    for_each_slab(part, 1, [&](const Box& one) {
+    for_each_sub_box(part, 1, [&](const Box& one) {
       expected.push_back(position(outer.extent, relative_to(one, outer.origin).origin));
     });
 

@@ -17,15 +17,15 @@ constexpr int kTag = 0;
 
 void check(int code, const char* doing) {
   if (code == MPI_SUCCESS) return;
-  std::string words(MPI_MAX_ERROR_STRING, '\0');
+  std::string message(MPI_MAX_ERROR_STRING, '\0');
   int length = 0;
-  MPI_Error_string(code, words.data(), &length);
-  words.resize(static_cast<std::size_t>(std::max(length, 0)));
-  throw std::runtime_error(std::string(doing) + ": " + words);
+  MPI_Error_string(code, message.data(), &length);
+  message.resize(static_cast<std::size_t>(std::max(length, 0)));
+  throw std::runtime_error(std::string(doing) + ": " + message);
 }
 
 template <typename Bytes, typename Transfer>
-void in_pieces(Bytes* bytes, unsigned long long count, Transfer transfer) {
+void in_chunks(Bytes* bytes, unsigned long long count, Transfer transfer) {
   for (unsigned long long at = 0; at < count; at += kMostAtOnce) {
     transfer(bytes + at, static_cast<int>(std::min(count - at, kMostAtOnce)));
   }
@@ -43,16 +43,16 @@ void gather(const char* mine, unsigned long long bytes,
                    MPI_COMM_WORLD),
         "gathering sizes");
   if (rank != 0) {
-    in_pieces(mine, bytes, [](const char* piece, int count) {
-      check(MPI_Send(piece, count, MPI_BYTE, 0, kTag, MPI_COMM_WORLD), "sending");
+    in_chunks(mine, bytes, [](const char* chunk, int count) {
+      check(MPI_Send(chunk, count, MPI_BYTE, 0, kTag, MPI_COMM_WORLD), "sending");
     });
     return;
   }
   take(context, 0, mine, bytes);
   for (int from = 1; from < size; ++from) {
     std::string text(counts[static_cast<std::size_t>(from)], '\0');
-    in_pieces(text.data(), text.size(), [from](char* piece, int count) {
-      check(MPI_Recv(piece, count, MPI_BYTE, from, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+    in_chunks(text.data(), text.size(), [from](char* chunk, int count) {
+      check(MPI_Recv(chunk, count, MPI_BYTE, from, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
             "receiving");
     });
     take(context, from, text.data(), text.size());

@@ -32,7 +32,7 @@ std::vector<std::uint64_t> flipped_tokens(const Decision& decision) {
   std::vector<double> r;
   std::vector<double> c;
   std::uint64_t at = 0;  // slabs follow each other in row-major order
-  tensor::for_each_slab(all, measure::kBandElements, [&](const tensor::Box& slab) {
+  tensor::for_each_sub_box(all, measure::kBandElements, [&](const tensor::Box& slab) {
     r.resize(tensor::volume(slab));
     c.resize(r.size());
     reference->read(slab, r);

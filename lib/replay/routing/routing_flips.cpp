@@ -29,15 +29,15 @@ bool same_numbers(const measure::TensorRef& a, const measure::TensorRef& b) {
   bool same = true;
   std::vector<double> values_a;
   std::vector<double> values_b;
-  tensor::for_each_slab(tensor::whole(a.view->shape), measure::kBandElements,
-                        [&](const tensor::Box& slab) {
-                          if (!same) return;
-                          values_a.resize(tensor::volume(slab));
-                          values_b.resize(values_a.size());
-                          reader_a->read(slab, values_a);
-                          reader_b->read(slab, values_b);
-                          same = values_a == values_b;
-                        });
+  tensor::for_each_sub_box(tensor::whole(a.view->shape), measure::kBandElements,
+                           [&](const tensor::Box& slab) {
+                             if (!same) return;
+                             values_a.resize(tensor::volume(slab));
+                             values_b.resize(values_a.size());
+                             reader_a->read(slab, values_a);
+                             reader_b->read(slab, values_b);
+                             same = values_a == values_b;
+                           });
   return same;
 }
 

@@ -248,7 +248,7 @@ void ChunkedRange::read_box(const tensor::Box& box, std::span<std::byte> out,
     grid.extent.push_back(last - first + 1);
     chunks.push_back(shape_[d] / extent_[d] + (shape_[d] % extent_[d] != 0 ? 1 : 0));
   }
-  tensor::for_each_slab(grid, 1, [&](const tensor::Box& one) {
+  tensor::for_each_sub_box(grid, 1, [&](const tensor::Box& one) {
     tensor::Box held{one.origin, extent_};
     for (std::size_t d = 0; d < shape_.size(); ++d) held.origin[d] *= extent_[d];
     const std::vector<std::byte>& values =

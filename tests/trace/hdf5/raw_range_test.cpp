@@ -48,7 +48,7 @@ std::vector<std::uint32_t> read(const RawRange& range, const tensor::Shape& shap
 
 std::vector<std::uint32_t> expected(const tensor::Shape& shape, const Box& box) {
   std::vector<std::uint32_t> values;
-  tensor::for_each_slab(box, 1, [&](const Box& one) {
+  tensor::for_each_sub_box(box, 1, [&](const Box& one) {
     values.push_back(static_cast<std::uint32_t>(tensor::position(shape, one.origin)));
   });
   return values;

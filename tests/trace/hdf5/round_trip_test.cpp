@@ -87,7 +87,7 @@ TEST_CASE("random boxes of a dataset are read and written") {
     const std::string path = dir.file("t.h5");
     const auto sink = create_file(path, base::Existing::kReplaced);
     sink->create("/x", DType::kBFloat16, shape);
-    tensor::for_each_slab(all, random.between(1, 50), [&](const Box& slab) {
+    tensor::for_each_sub_box(all, random.between(1, 50), [&](const Box& slab) {
       Bytes part(tensor::volume(slab) * 2);
       tensor::copy_common(all, bits, slab, part, 2);
       sink->write("/x", slab, part);
