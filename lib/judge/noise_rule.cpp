@@ -210,7 +210,7 @@ Tolerance scalar_tolerance(const NoisySlice& slice, double epsilon, double store
       std::min(small_sample_factor(slice.freedom, slice.runs), kMostFloorWidening);
   // In units of the widened floor that noise_tolerance makes.
   const double floor_epsilon = std::max(stored_epsilon / widening, single);
-  Tolerance tolerance = noise_tolerance(part, std::min(floor_epsilon, epsilon), constants);
+  Tolerance tolerance = noise_tolerance(slice, std::min(floor_epsilon, epsilon), constants);
   tolerance.epsilon = epsilon;
   tolerance.formula = base::concat(
       base::short_number(constants.multiplier * small_sample_factor(slice.freedom, slice.runs)),
