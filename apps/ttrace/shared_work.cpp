@@ -30,7 +30,7 @@ std::string header_of(const comparison::ComparisonId& id) {
                       "\",\"comparison\":", report::comparison_id_text(id), "}\n");
 }
 
-base::Error no_state(const std::string& path) {
+base::InputError no_state(const std::string& path) {
   return base::input_error(path,
                            ": is no state that --resume has written, and is left as it is; "
                            "give the name of a new file");

@@ -1,4 +1,4 @@
-// The one exception type. A difference in the data is never an error; it is data.
+// The exceptions of ttrace. A difference in the data is never an error; it is data.
 #pragma once
 
 #include <exception>
@@ -16,20 +16,33 @@ enum class ErrorKind {
   kInternal,  // a defect of ttrace
 };
 
+class InputError;
+
 // Carries one sentence that names the file, the path inside it, the reason and the way out.
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
+  // A sliced input error would pass the handlers that expect one.
+  Error(const InputError&) = delete;
 
   const char* what() const noexcept override { return message_.c_str(); }
   ErrorKind kind() const noexcept { return kind_; }
 
-  // Puts "<context>: " before the message, e.g. the file a lower layer did not know.
-  Error in(std::string_view context) const { return {kind_, concat(context, ": ", message_)}; }
-
  private:
   ErrorKind kind_;
   std::string message_;
+};
+
+// The errors that a caller may handle and go on: one file, tensor or rule is unusable, and the work
+// on the others continues.
+class InputError : public Error {
+ public:
+  explicit InputError(std::string message) : Error(ErrorKind::kInput, std::move(message)) {}
+
+  // Puts "<context>: " before the message, e.g. the file a lower layer did not know.
+  InputError in(std::string_view context) const {
+    return InputError(concat(context, ": ", what()));
+  }
 };
 
 template <typename... Parts>
@@ -38,8 +51,8 @@ Error usage_error(const Parts&... parts) {
 }
 
 template <typename... Parts>
-Error input_error(const Parts&... parts) {
-  return {ErrorKind::kInput, concat(parts...)};
+InputError input_error(const Parts&... parts) {
+  return InputError(concat(parts...));
 }
 
 template <typename... Parts>
@@ -47,10 +60,9 @@ Error internal_error(const Parts&... parts) {
   return {ErrorKind::kInternal, concat("defect in ttrace: ", parts..., "; please report it")};
 }
 
-// What the system refused, in words that name the way out.
-
-// The reason of a failed open or read, and of a failed open, write or rename, by its errno:
-// "permission denied: this user may not read it". No way out is known for most: the system's words.
+// The reason of a failed open or read, and of a failed open, write or rename, by its errno, with
+// the way out where there is one: "permission denied: this user may not read it; change its mode".
+// Other errors have the system's text.
 std::string reading_problem(int error);
 std::string writing_problem(int error);
 

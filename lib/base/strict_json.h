@@ -46,7 +46,7 @@ class JsonCursor {
   JsonCursor require(std::string_view key) const;
 
   template <typename... Parts>
-  Error error(const Parts&... parts) const {
+  InputError error(const Parts&... parts) const {
     return input_error(place(), ": ", parts...);
   }
 

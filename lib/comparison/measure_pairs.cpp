@@ -136,8 +136,7 @@ void PairWork::note_problem(std::size_t section, std::map<std::size_t, std::stri
   }
   try {
     work();
-  } catch (const base::Error& error) {
-    if (error.kind() != base::ErrorKind::kInput) throw;
+  } catch (const base::InputError& error) {
     const std::lock_guard lock(mutex_);
     problems.emplace(section, error.what());
   }

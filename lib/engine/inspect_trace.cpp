@@ -113,8 +113,7 @@ void inspect_trace(const trace::Source& source, const comparison::Selection& sel
       std::string words;
       try {
         words = values_words(source, *entry);
-      } catch (const base::Error& error) {
-        if (error.kind() != base::ErrorKind::kInput) throw;
+      } catch (const base::InputError& error) {
         words = error.what();
       }
       out << "  " << printable(words);

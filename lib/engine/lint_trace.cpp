@@ -58,8 +58,7 @@ void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& l
     layout::Plan plan;
     try {
       plan = measure::resolved_plan(source, entry);
-    } catch (const base::Error& error) {
-      if (error.kind() != base::ErrorKind::kInput) throw;
+    } catch (const base::InputError& error) {
       // Everything else is told by the layout check.
       if (placed_by_rows(entry)) result.findings.emplace_back(error.what());
       continue;
@@ -71,8 +70,7 @@ void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& l
           ++result.datasets;
           try {
             const measure::ShardReader reader(source, entry, rank, block.held);
-          } catch (const base::Error& error) {
-            if (error.kind() != base::ErrorKind::kInput) throw;
+          } catch (const base::InputError& error) {
             result.findings.emplace_back(error.what());
           }
         }
@@ -122,8 +120,7 @@ RebuiltManifest rebuild_manifest(const std::string& run, const std::vector<std::
     try {
       all.add(rank, part_of(rank));
       ++rebuilt.parts;
-    } catch (const base::Error& error) {
-      if (error.kind() != base::ErrorKind::kInput) throw;
+    } catch (const base::InputError& error) {
       rebuilt.findings.emplace_back(error.what());
     }
   }
@@ -138,7 +135,7 @@ RebuiltManifest rebuild_manifest(const std::string& run, const std::vector<std::
       rebuilt.findings.push_back(base::concat(run, ": ", finding));
     }
     rebuilt.text = trace::manifest_text(united.manifest);
-  } catch (const base::Error& error) {
+  } catch (const base::InputError& error) {
     throw error.in(run);
   }
   // Nothing is put in place that could not be read again.

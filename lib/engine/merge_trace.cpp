@@ -116,8 +116,7 @@ MergeResult merge_trace(const trace::Source& source, const comparison::Selection
                          ": copies that should be equal differ; the first was written, `ttrace "
                          "compare` tells which agree"));
       }
-    } catch (const base::Error& error) {
-      if (error.kind() != base::ErrorKind::kInput) throw;
+    } catch (const base::InputError& error) {
       result.left_out.emplace_back(error.what());
       continue;
     }

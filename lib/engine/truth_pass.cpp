@@ -92,8 +92,7 @@ comparison::FinishedTruth measured(const TruthInput& input, const comparison::Pa
         view->dtype,
         measure::measure_truth({&input.truth, view}, {input.reference.source, pair.reference},
                                {input.candidate.source, pair.candidate})};
-  } catch (const base::Error& error) {
-    if (error.kind() != base::ErrorKind::kInput) throw;
+  } catch (const base::InputError& error) {
     finished.problem = error.what();
   }
   return finished;

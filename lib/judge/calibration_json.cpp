@@ -101,7 +101,7 @@ measure::Grid grid_from(const JsonCursor& json, const tensor::Shape& shape) {
   if (!parts) return measure::Grid(shape, tensor::Shape(shape.size(), 1));
   try {
     return measure::Grid(shape, shape_from(*parts));
-  } catch (const base::Error& error) {
+  } catch (const base::InputError& error) {
     throw parts->error(error.what());
   }
 }

@@ -51,7 +51,7 @@ class EntryCheck {
         } else if (std::exchange(flat, &views_[a]) != nullptr) {
           throw base::input_error("a second axis is flat");
         }
-      } catch (const base::Error& error) {
+      } catch (const base::InputError& error) {
         throw error.in(concat("placements/", *views_[a].name));
       }
     }
@@ -59,7 +59,7 @@ class EntryCheck {
     if (flat == nullptr) return;
     try {
       check_flat(static_cast<std::size_t>(flat - views_.data()));
-    } catch (const base::Error& error) {
+    } catch (const base::InputError& error) {
       throw error.in(concat("placements/", *flat->name));
     }
   }
@@ -248,7 +248,7 @@ void check_entry(const trace::TensorEntry& entry, const trace::Mesh& mesh,
     if (rows == nullptr) continue;
     try {
       check_index(entry, mesh, axis, *rows, indices);
-    } catch (const base::Error& error) {
+    } catch (const base::InputError& error) {
       throw error.in(concat("placements/", axis, "/rows"));
     }
   }
@@ -266,7 +266,7 @@ std::vector<std::string> layout_problems(const trace::Manifest& manifest) {
     const trace::TensorEntry& entry = manifest.tensors[i];
     try {
       check_entry(entry, manifest.meshes.at(entry.mesh), indices);
-    } catch (const base::Error& error) {
+    } catch (const base::InputError& error) {
       problems.push_back(concat("/tensors/", i, "/", error.what(), " (", to_string(entry.key),
                                 ", shape ", tensor::to_string(entry.shape), ")"));
     }

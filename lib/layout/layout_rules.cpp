@@ -200,7 +200,7 @@ class RuleApplication {
     }
     try {
       return local_shape(entry, mesh) == local;
-    } catch (const base::Error&) {
+    } catch (const base::InputError&) {
       return false;
     }
   }

@@ -87,14 +87,15 @@ bool part_is_empty(const trace::TensorEntry& entry, const trace::Mesh& mesh, con
         apply_cut(placement, held.size(), index, left);
       }
     }
-  } catch (const base::Error&) {
+  } catch (const base::InputError&) {
     return false;  // a layout that contradicts itself, which lint tells
   }
   return std::any_of(left.begin(), left.end(), [](const Ranges& held) { return held.empty(); });
 }
 
-base::Error missing_part(const trace::TensorEntry& entry, const Numbers& holders,
-                         const Flags& recorded, const PresentRanks& present, std::uint64_t rank) {
+base::InputError missing_part(const trace::TensorEntry& entry, const Numbers& holders,
+                              const Flags& recorded, const PresentRanks& present,
+                              std::uint64_t rank) {
   const std::string key = trace::to_string(entry.key);
   const Numbers& coordinates = present.coordinates().at(rank);
   for (std::size_t a = 0; a < coordinates.size(); ++a) {

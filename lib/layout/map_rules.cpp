@@ -142,7 +142,7 @@ class Mapping {
   void in_rule(const MapRule& rule, Work work) const {
     try {
       work();
-    } catch (const base::Error& error) {
+    } catch (const base::InputError& error) {
       throw error.in(base::concat(file_, ": ", rule.pointer));
     }
   }
@@ -159,7 +159,7 @@ class Mapping {
   void put_unchanged(const ViewPtr& view) {
     try {
       put(view);
-    } catch (const base::Error& error) {
+    } catch (const base::InputError& error) {
       throw error.in(file_);
     }
   }

@@ -14,7 +14,7 @@ std::vector<NamePattern> patterns(const JsonCursor& rule, std::string_view key) 
   for (const std::string& text : one_or_more(rule, key)) {
     try {
       found.emplace_back(text);
-    } catch (const base::Error& error) {
+    } catch (const base::InputError& error) {
       throw rule.require(key).error(error.what());
     }
   }

@@ -50,7 +50,7 @@ class Holder {
       const AxisView& view = views_[a];
       try {
         apply_cut(*view.placement, view.held.size(), position[a], held);
-      } catch (const base::Error& error) {
+      } catch (const base::InputError& error) {
         throw error.in(base::concat("placements/", *view.name));
       }
       if (const auto* flat = std::get_if<trace::Flat>(view.placement)) {
@@ -68,7 +68,7 @@ class Holder {
     const std::uint64_t rank = rank_of(views_, mesh_, position);
     try {
       return rows_from_numbers(rows_(rank), entry_.shape[by_rows_->dim]);
-    } catch (const base::Error& error) {
+    } catch (const base::InputError& error) {
       throw error.in(base::concat(by_rows_->index, ": rank ", rank));
     }
   }

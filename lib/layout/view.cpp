@@ -84,7 +84,7 @@ namespace {
 // As many tiles as a view may have: a damaged rules file asks for more.
 constexpr std::uint64_t kMostGroups = std::uint64_t{1} << 16;
 
-base::Error refusal(const ViewPtr& view, const std::string& why) {
+base::InputError refusal(const ViewPtr& view, const std::string& why) {
   return base::input_error(to_string(view->key), " is ", tensor::to_string(view->shape), ", ", why);
 }
 

@@ -187,8 +187,7 @@ std::string value_words(const measure::TensorRef& reference, const measure::Tens
       first = false;
     }
     return text;
-  } catch (const base::Error& error) {
-    if (error.kind() != base::ErrorKind::kInput) throw;
+  } catch (const base::InputError&) {
     return "";
   }
 }

@@ -135,8 +135,7 @@ std::string merged_words(const trace::Source& candidate, const trace::TensorEntr
   layout::Plan plan;
   try {
     plan = measure::resolved_plan(candidate, entry);
-  } catch (const base::Error& error) {
-    if (error.kind() != base::ErrorKind::kInput) throw;
+  } catch (const base::InputError& error) {
     return error.what();  // an index that cannot be read
   }
   std::size_t pieces = 0;

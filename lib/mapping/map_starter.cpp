@@ -203,7 +203,7 @@ void add_unmatched(const IndexedTrace& reference, const IndexedTrace& candidate,
   try {
     pairs = comparison::pair_traces(mapped(reference, file.reference),
                                     mapped(candidate, file.candidate), {});
-  } catch (const base::Error& error) {
+  } catch (const base::InputError& error) {
     file.notes.push_back(base::concat("the rules do not fit as they are: ", error.what()));
     return;
   }

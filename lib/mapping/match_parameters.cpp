@@ -46,7 +46,7 @@ Candidates hashed(const std::vector<TensorRef>& tensors, tensor::DType precision
     all[i].tensor = &tensors[i];
     try {
       all[i].hashes = measure::slice_hashes(tensors[i], precision);
-    } catch (const base::Error&) {
+    } catch (const base::InputError&) {
       all[i].hashes.reset();  // a comparison says what is wrong with it
     }
   });

@@ -217,7 +217,7 @@ void add_sketches(const ModuleValues& values, unsigned threads, std::vector<Open
     for (const auto& [which, tensor] : values.at(open[i].name)) {
       try {
         open[i].sketches.emplace(which, measure::sketch_of(tensor));
-      } catch (const base::Error&) {
+      } catch (const base::InputError&) {
         continue;  // a comparison says what is wrong with it
       }
     }

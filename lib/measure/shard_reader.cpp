@@ -55,7 +55,7 @@ layout::Plan resolved_plan(const trace::Source& source, const trace::TensorEntry
   try {
     return layout::plan_layout(
         entry, mesh, [&](std::uint64_t rank) { return rank_numbers(source, index, mesh, rank); });
-  } catch (const base::Error& error) {
+  } catch (const base::InputError& error) {
     throw error.in(base::concat(source.path(), ": ", to_string(entry.key)));
   }
 }

@@ -2,6 +2,7 @@
 
 #include <locale>
 #include <stdexcept>
+#include <type_traits>
 
 #include "support/catch.h"
 
@@ -17,11 +18,18 @@ TEST_CASE("errors carry their kind and their words") {
   CHECK(std::string(internal_error("x").what()) == "defect in ttrace: x; please report it");
 }
 
-TEST_CASE("in puts the context before the message and keeps the kind") {
-  const Error inner = input_error("sizes overflow");
-  const Error outer = inner.in("placements/tp");
+TEST_CASE("an input error with a context is an input error with a longer message") {
+  const InputError inner = input_error("sizes overflow");
+  const InputError outer = inner.in("placements/tp");
   CHECK(std::string(outer.what()) == "placements/tp: sizes overflow");
   CHECK(outer.kind() == ErrorKind::kInput);
+}
+
+TEST_CASE("only input errors are caught as such, and none loses its type") {
+  CHECK_THROWS_AS(throw input_error("a.h5"), InputError);
+  CHECK_THROWS_AS(throw InputError(input_error("a.h5")).in("a"), InputError);
+  static_assert(!std::is_constructible_v<Error, InputError>);
+  static_assert(!std::is_convertible_v<Error, InputError>);
 }
 
 TEST_CASE("concat writes numbers the same in every locale") {

@@ -53,8 +53,7 @@ MainGradientNorm MainGradientNorms::made(std::uint64_t step) const {
       squares += square;
       rounding += square * rounding_of(entry);
       coarsest = std::max(coarsest, measure::unit_roundoff(entry.dtype).value_or(0));
-    } catch (const base::Error& error) {
-      if (error.kind() != base::ErrorKind::kInput) throw;
+    } catch (const base::InputError&) {
       return {0, 0, "a main gradient, and so what was clipped, cannot be read"};
     }
   }
@@ -119,8 +118,7 @@ const Clipping::Recorded& Clipping::recorded(std::uint64_t step) {
       }
       recorded.norm = value;
       found = true;
-    } catch (const base::Error& error) {
-      if (error.kind() != base::ErrorKind::kInput) throw;
+    } catch (const base::InputError&) {
       recorded.problem = "the gradient norm cannot be read";
     }
     if (!recorded.problem.empty()) return recorded;

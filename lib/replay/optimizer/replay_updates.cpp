@@ -93,8 +93,7 @@ comparison::FinishedReplay replayed(const UpdatePlan& plan) {
     } else {
       finished.measured = std::move(measured);
     }
-  } catch (const base::Error& error) {
-    if (error.kind() != base::ErrorKind::kInput) throw;
+  } catch (const base::InputError&) {
     finished.problem = "its parameter, gradient or state cannot be read";
   }
   return finished;

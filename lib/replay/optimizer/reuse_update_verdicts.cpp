@@ -36,8 +36,7 @@ bool still_holds(const trace::Source& candidate, const comparison::Pair& now,
   if (now.candidate->shape != update.candidate->shape) return false;
   try {
     return measure::same_values({&candidate, now.candidate}, {&candidate, update.candidate});
-  } catch (const base::Error& error) {
-    if (error.kind() != base::ErrorKind::kInput) throw;
+  } catch (const base::InputError&) {
     return false;
   }
 }

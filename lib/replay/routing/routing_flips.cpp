@@ -53,8 +53,7 @@ class RoutingFlips {
     for (const std::size_t i : input_.flow.topological_order) {
       try {
         if (const auto router = routers_.router_at(i)) judge(i, *router);
-      } catch (const base::Error& error) {
-        if (error.kind() != base::ErrorKind::kInput) throw;
+      } catch (const base::InputError&) {
         // Readable a moment ago; without an explanation the divergence stands.
       }
     }
@@ -203,8 +202,7 @@ class RoutingFlips {
                           {&input_.reference, choice.reference}) &&
              same_numbers({&input_.candidate, given.candidate},
                           {&input_.candidate, choice.candidate});
-    } catch (const base::Error& error) {
-      if (error.kind() != base::ErrorKind::kInput) throw;
+    } catch (const base::InputError&) {
       return false;
     }
   }
@@ -262,8 +260,7 @@ class RoutingFlips {
       comparison.measurement = measure::measure({&input_.reference, pair.reference},
                                                 {&input_.candidate, pair.candidate}, grid, &rows);
       comparison.measurement.bytes_read += bytes;
-    } catch (const base::Error& error) {
-      if (error.kind() != base::ErrorKind::kInput) throw;
+    } catch (const base::InputError&) {
       return std::nullopt;
     }
     comparison.slices = {};

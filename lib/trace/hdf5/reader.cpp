@@ -110,7 +110,7 @@ class DirectoryTrace : public Source {
     try {
       file_of(rank);
       return std::nullopt;
-    } catch (const base::Error& error) {
+    } catch (const base::InputError& error) {
       return error.what();
     }
   }
@@ -143,7 +143,7 @@ class DirectoryTrace : public Source {
     }
     try {
       open_.emplace_front(rank, open_rank_file(rank_file(rank), rank));
-    } catch (const base::Error& error) {
+    } catch (const base::InputError& error) {
       problems_.emplace(rank, error.what());
       throw;
     }

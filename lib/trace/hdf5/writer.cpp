@@ -96,7 +96,7 @@ class FileSink : public Sink {
   }
 
  private:
-  base::Error failure(const std::string& what) const {
+  base::InputError failure(const std::string& what) const {
     return base::input_error(output_.path(), ": ", what, " (", reason(),
                              "); is the disk full, or the directory not writable?");
   }
