@@ -223,4 +223,6 @@ JsonCursor JsonCursor::require(std::string_view key) const {
   return *found;
 }
 
+std::string json_string(std::string_view text) { return json(text).dump(); }
+
 }  // namespace ttrace::base

@@ -77,4 +77,7 @@ class JsonDocument {
   std::string file_;
 };
 
+// `text` as a JSON string, with its quotes. `text` must be UTF-8.
+std::string json_string(std::string_view text);
+
 }  // namespace ttrace::base

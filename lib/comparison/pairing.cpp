@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "layout/microbatches.h"
 #include "layout/positional_names.h"
-#include "layout/rows.h"
+#include "trace/placement.h"
 
 namespace ttrace::comparison {
 
@@ -18,7 +18,7 @@ std::vector<layout::ViewPtr> tensors_of(const trace::Manifest& manifest) {
   for (const trace::TensorEntry& entry : manifest.tensors) {
     for (const auto& [axis, placement] : entry.placements) {
       if (const auto* rows = std::get_if<trace::Rows>(&placement)) {
-        indices.insert(layout::index_key(entry.key, rows->index));
+        indices.insert(trace::index_key(entry.key, rows->index));
       }
     }
   }

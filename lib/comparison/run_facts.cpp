@@ -30,9 +30,9 @@ LostRanks lost_ranks_of(const trace::Source& source) {
     lost.problems.push_back(*std::move(problem));
   }
   if (!lost.unreadable.empty()) {
-    lost.words = base::concat(layout::rank_words(lost.unreadable), " cannot be read");
+    lost.words = base::concat(layout::describe_ranks(lost.unreadable), " cannot be read");
   } else if (const auto& open = source.manifest().run.unfinished; !open.empty()) {
-    lost.words = base::concat(layout::rank_words(open), " did not close ",
+    lost.words = base::concat(layout::describe_ranks(open), " did not close ",
                               open.size() == 1 ? "its file" : "their files");
   }
   return lost;
@@ -45,7 +45,7 @@ Absences absences_of(const trace::Source& source, const LostRanks& lost) {
     std::erase_if(part.ranks, [&lost](std::uint64_t rank) {
       return std::binary_search(lost.unreadable.begin(), lost.unreadable.end(), rank);
     });
-    if (!part.ranks.empty()) absences.emplace(part.key, layout::absent_words(part, ranks));
+    if (!part.ranks.empty()) absences.emplace(part.key, layout::describe_absence(part, ranks));
   }
   return absences;
 }

@@ -48,7 +48,7 @@ void lint_absent_parts(const trace::Source& source, std::vector<std::string>& fi
   const std::uint64_t ranks = layout::ranks_of(source.manifest()).size();
   for (const layout::AbsentPart& part : layout::absent_parts(source.manifest())) {
     findings.push_back(base::concat(source.path(), ": ", to_string(part.key), ": ",
-                                    layout::absent_words(part, ranks)));
+                                    layout::describe_absence(part, ranks)));
   }
 }
 
@@ -115,7 +115,7 @@ RebuiltManifest rebuild_manifest(const std::string& run, const std::vector<std::
                             "from; give the directory that the job wrote its rank files to");
   }
   RebuiltManifest rebuilt;
-  layout::ManifestUnion all;
+  layout::ManifestMerge all;
   for (const std::uint64_t rank : ranks) {
     try {
       all.add(rank, part_of(rank));
@@ -129,7 +129,7 @@ RebuiltManifest rebuild_manifest(const std::string& run, const std::vector<std::
                             base::plural(ranks.size(), "rank file"), ": ", rebuilt.findings[0]);
   }
   try {
-    layout::United united = all.finish();
+    layout::MergedManifest united = all.finish();
     rebuilt.ranks = layout::ranks_of(united.manifest).size();
     for (const std::string& finding : united.findings) {
       rebuilt.findings.push_back(base::concat(run, ": ", finding));

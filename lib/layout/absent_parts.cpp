@@ -36,7 +36,7 @@ std::map<trace::TensorKey, OfParameter> by_parameter(const trace::Manifest& mani
   return found;
 }
 
-// Holding coordinates of every axis, as listed: equal for entries that the same ranks hold.
+// LocalLayout coordinates of every axis, as listed: equal for entries that the same ranks hold.
 bool held_alike(const trace::TensorEntry& first, const trace::TensorEntry& second,
                 const trace::Mesh& mesh) {
   if (first.mesh != second.mesh) return false;
@@ -122,8 +122,8 @@ std::vector<AbsentPart> absent_parts(const trace::Manifest& manifest) {
   return parts;
 }
 
-std::string absent_words(const AbsentPart& part, std::uint64_t ranks_of_run) {
-  return base::concat(rank_words(part.ranks), " of ", ranks_of_run, " recorded step ",
+std::string describe_absence(const AbsentPart& part, std::uint64_t ranks_of_run) {
+  return base::concat(describe_ranks(part.ranks), " of ", ranks_of_run, " recorded step ",
                       part.key.step, " but ", part.ranks.size() == 1 ? "lacks" : "lack", " it");
 }
 

@@ -23,6 +23,6 @@ struct AbsentPart {
 std::vector<AbsentPart> absent_parts(const trace::Manifest& manifest);
 
 // "rank 1 of 2 recorded step 0 but lacks it"
-std::string absent_words(const AbsentPart& part, std::uint64_t ranks_of_run);
+std::string describe_absence(const AbsentPart& part, std::uint64_t ranks_of_run);
 
 }  // namespace ttrace::layout

@@ -14,57 +14,11 @@ using base::concat;
 using Numbers = std::vector<std::uint64_t>;
 
 constexpr std::size_t kMostRanksNamed = 8;
-constexpr std::size_t kMostItemsNamed = 16;
 
-template <typename Item, typename ToText>
-std::string list_text(const std::vector<Item>& items, ToText to_text) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < items.size() && i < kMostItemsNamed; ++i) {
-    text += concat(i > 0 ? ", " : "", to_text(items[i]));
-  }
-  if (items.size() > kMostItemsNamed) text += concat(", ... ", items.size(), " in all");
-  return text + "]";
-}
-
-std::string numbers_text(const Numbers& numbers) {
-  return list_text(numbers, [](std::uint64_t number) { return number; });
-}
-
-// What trace::to_string leaves out: without it, two cuts into other sizes would read the same.
-struct Details {
-  std::string operator()(const trace::Shard& shard) const {
-    return shard.sizes ? concat(" sizes ", numbers_text(*shard.sizes)) : "";
-  }
-  std::string operator()(const trace::Segments& segments) const {
-    std::string text =
-        concat(" ", numbers_text(segments.segments), " repeated ", segments.repeat, " times");
-    if (segments.sizes) text += concat(" sizes ", list_text(*segments.sizes, numbers_text));
-    return text;
-  }
-  std::string operator()(const trace::Flat& flat) const {
-    return " " + list_text(flat.ranges, [](const trace::Flat::Interval& range) {
-             return concat("[", range.start, ", ", range.stop, "]");
-           });
-  }
-  std::string operator()(const trace::Boxes& boxes) const {
-    return " " + list_text(boxes.boxes, [](const tensor::Box& box) {
-             return concat("[", numbers_text(box.origin), ", ", numbers_text(box.extent), "]");
-           });
-  }
-  template <typename Other>
-  std::string operator()(const Other&) const {
-    return "";
-  }
-};
-
-std::string placement_words(const trace::Placement& placement) {
-  return trace::to_string(placement) + std::visit(Details{}, placement);
-}
-
-std::string microbatches_words(const std::optional<trace::Microbatches>& whole) {
+std::string describe_microbatches(const std::optional<trace::Microbatches>& whole) {
   using How = trace::Microbatches::How;
   if (!whole) return "none";
-  const std::string of = numbers_text(whole->numbers);
+  const std::string of = trace::describe_list(whole->numbers);
   if (whole->how == How::kShard) return concat("shard ", whole->dim, " of ", of);
   return concat(whole->how == How::kSum ? "sum " : "mean ", of);
 }
@@ -89,18 +43,18 @@ std::optional<EntryDifference> layout_difference(const trace::TensorEntry& first
     const Numbers* held = find(first.held_at, axis);
     const Numbers* other_held = find(second.held_at, axis);
     if ((held == nullptr) != (other_held == nullptr) || (held != nullptr && *held != *other_held)) {
-      const auto words = [](const Numbers* list) {
-        return list == nullptr ? "not given" : numbers_text(*list);
+      const auto describe = [](const Numbers* list) {
+        return list == nullptr ? "not given" : trace::describe_list(*list);
       };
-      return EntryDifference{concat("held_at/", axis), words(held), words(other_held)};
+      return EntryDifference{concat("held_at/", axis), describe(held), describe(other_held)};
     }
     const trace::Placement* placement = find(first.placements, axis);
     const trace::Placement* other = find(second.placements, axis);
     if (placement == nullptr) placement = &replicate;
     if (other == nullptr) other = &replicate;
     if (*placement != *other) {
-      return EntryDifference{concat("placements/", axis), placement_words(*placement),
-                             placement_words(*other)};
+      return EntryDifference{concat("placements/", axis), trace::describe_exactly(*placement),
+                             trace::describe_exactly(*other)};
     }
   }
   return std::nullopt;
@@ -108,7 +62,7 @@ std::optional<EntryDifference> layout_difference(const trace::TensorEntry& first
 
 }  // namespace
 
-std::string rank_words(const std::vector<std::uint64_t>& ranks) {
+std::string describe_ranks(const std::vector<std::uint64_t>& ranks) {
   if (ranks.size() == 1) return concat("rank ", ranks[0]);
   std::string text = "ranks {";
   for (std::size_t i = 0; i < ranks.size() && i < kMostRanksNamed; ++i) {
@@ -118,13 +72,13 @@ std::string rank_words(const std::vector<std::uint64_t>& ranks) {
   return text + "}";
 }
 
-std::string mesh_words(const trace::Mesh& mesh) {
+std::string describe_mesh(const trace::Mesh& mesh) {
   std::string text;
   for (const trace::MeshAxis& axis : mesh.axes) {
     text += concat(text.empty() ? "" : " × ", axis.name, " ", axis.size);
   }
   if (text.empty()) text = "one rank";
-  return mesh.ranks.empty() ? text : concat(text, " over ranks ", numbers_text(mesh.ranks));
+  return mesh.ranks.empty() ? text : concat(text, " over ranks ", trace::describe_list(mesh.ranks));
 }
 
 std::string exact_number(double value) {
@@ -133,11 +87,11 @@ std::string exact_number(double value) {
   return {buffer.data(), end};
 }
 
-std::string meshes_words(const std::map<std::string, trace::Mesh>& meshes) {
+std::string describe_meshes(const std::map<std::string, trace::Mesh>& meshes) {
   std::string text;
   for (const auto& [name, mesh] : meshes) {
-    text +=
-        concat(text.empty() ? "" : "; ", name.empty() ? "" : concat(name, ": "), mesh_words(mesh));
+    text += concat(text.empty() ? "" : "; ", name.empty() ? "" : concat(name, ": "),
+                   describe_mesh(mesh));
   }
   return text;
 }
@@ -153,8 +107,8 @@ std::optional<EntryDifference> entry_difference(const trace::TensorEntry& first,
                            tensor::to_string(second.shape)};
   }
   if (first.microbatches != second.microbatches) {
-    return EntryDifference{"microbatches", microbatches_words(first.microbatches),
-                           microbatches_words(second.microbatches)};
+    return EntryDifference{"microbatches", describe_microbatches(first.microbatches),
+                           describe_microbatches(second.microbatches)};
   }
   if (first.mesh != second.mesh) {
     return EntryDifference{"mesh", concat("\"", first.mesh, "\""), concat("\"", second.mesh, "\"")};

@@ -12,16 +12,16 @@
 namespace ttrace::layout {
 
 // "rank 3", "ranks {0, 7}", with "... 12 in all" where there are many.
-std::string rank_words(const std::vector<std::uint64_t>& ranks);
+std::string describe_ranks(const std::vector<std::uint64_t>& ranks);
 
 // "pp 2 × tp 2", "one rank".
-std::string mesh_words(const trace::Mesh& mesh);
+std::string describe_mesh(const trace::Mesh& mesh);
 
 // With all its digits: two numbers that differ read differently.
 std::string exact_number(double value);
 
 // All meshes by name.
-std::string meshes_words(const std::map<std::string, trace::Mesh>& meshes);
+std::string describe_meshes(const std::map<std::string, trace::Mesh>& meshes);
 
 // A member of a tensor's entry about which two ranks do not agree, and what either says.
 struct EntryDifference {

@@ -1,5 +1,5 @@
-// The layouts of a whole manifest, checked without enumerating ranks: along every axis only the
-// different shapes that the earlier axes leave are looked at.
+// Checks the layouts of a whole manifest without enumerating its ranks: along every axis it follows
+// one rank for each different shape that the earlier axes leave.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -8,10 +8,8 @@
 #include "base/error.h"
 #include "layout/axis_view.h"
 #include "layout/coverage.h"
-#include "layout/cut.h"
-#include "layout/flat.h"
 #include "layout/plan.h"
-#include "layout/rows.h"
+#include "trace/placement.h"
 
 namespace ttrace::layout {
 namespace {
@@ -20,7 +18,7 @@ using base::concat;
 
 constexpr std::size_t kMostShapes = 100'000;
 
-// What ranks hold after some of the axes: one of them for every different shape.
+// What a rank has after some of the axes. There is one example for every different shape.
 struct Example {
   std::vector<Ranges> held;
   std::vector<std::uint64_t> position;  // within each axis' held coordinates
@@ -55,7 +53,7 @@ class EntryCheck {
         throw error.in(concat("placements/", *views_[a].name));
       }
     }
-    check_parts();
+    check_box_count();
     if (flat == nullptr) return;
     try {
       check_flat(static_cast<std::size_t>(flat - views_.data()));
@@ -65,19 +63,19 @@ class EntryCheck {
   }
 
  private:
-  // What is cut finely along several dimensions is very many boxes.
-  void check_parts() const {
-    std::optional<std::uint64_t> holders = 1;
+  // A tensor that is cut finely along several dimensions has very many boxes.
+  void check_box_count() const {
+    std::optional<std::uint64_t> ranks = 1;
     for (const AxisView& view : views_) {
-      if (cuts(*view.placement)) holders = base::checked_mul(*holders, view.held.size());
+      if (cuts(*view.placement)) ranks = base::checked_mul(*ranks, view.held.size());
     }
     for (const auto& [shape, example] : examples_) {
-      std::optional<std::uint64_t> parts = holders;
+      std::optional<std::uint64_t> boxes = ranks;
       for (const Ranges& ranges : example.held) {
-        if (parts) parts = base::checked_mul(*parts, ranges.size());
+        if (boxes) boxes = base::checked_mul(*boxes, ranges.size());
       }
-      if (parts && *parts <= kMostParts) continue;
-      throw base::input_error("placements: the ranks would hold more than ", kMostParts,
+      if (boxes && *boxes <= kMostBoxes) continue;
+      throw base::input_error("placements: the ranks would hold more than ", kMostBoxes,
                               " separate boxes");
     }
   }
@@ -87,12 +85,8 @@ class EntryCheck {
   bool checked_later(std::size_t axis) const {
     for (std::size_t a = 0; a < views_.size(); ++a) {
       const trace::Placement& placement = *views_[a].placement;
-      if (std::holds_alternative<trace::Flat>(placement)) return true;
-      const auto* shard = std::get_if<trace::Shard>(&placement);
-      const bool numbers = std::holds_alternative<trace::Boxes>(placement) ||
-                           std::holds_alternative<trace::Segments>(placement) ||
-                           (shard != nullptr && shard->sizes);
-      if (a > axis && numbers) return true;
+      if (std::holds_alternative<trace::Flat>(placement)) return true;  // applied last
+      if (a > axis && gives_extents(placement)) return true;
     }
     return false;
   }
@@ -149,7 +143,7 @@ class EntryCheck {
       for (const CoverageDefect& defect : coverage_defects({elements}, runs, 1)) {
         const std::uint64_t start = defect.where.origin[0];
         const std::uint64_t stop = start + defect.where.extent[0];
-        const tensor::Box first = flat_boxes(shape, start, stop)[0];
+        const tensor::Box first = trace::flat_boxes(shape, start, stop)[0];
         throw base::input_error("elements ", start, " to ", stop - 1, " of the flattened ",
                                 tensor::to_string(shape), ", from ",
                                 place(example.held, first, shape), " on, are",
@@ -162,8 +156,8 @@ class EntryCheck {
   // first.
   static std::string place(const std::vector<Ranges>& held, const tensor::Box& local,
                            const tensor::Shape& shape) {
-    const Holding holding = make_holding(held, std::nullopt);
-    for (const Part& part : holding.parts) {
+    const LocalLayout whole = make_local_layout(held, std::nullopt);
+    for (const Part& part : whole.parts) {
       const auto common = tensor::intersect(part.local, local);
       if (!common) continue;
       tensor::Box global = tensor::relative_to(*common, part.local.origin);
@@ -192,7 +186,7 @@ class EntryCheck {
 
 using EntriesByKey = std::map<trace::TensorKey, const trace::TensorEntry*>;
 
-// A tensor's index must lie so that its part on a rank can say which rows the rank holds.
+// Checks that a rank's shard of the index can say which rows of the tensor the rank has.
 void check_index(const trace::TensorEntry& entry, const trace::Mesh& mesh, const std::string& axis,
                  const trace::Rows& rows, const EntriesByKey& indices) {
   const auto found = indices.find(index_key(entry.key, rows.index));
@@ -230,10 +224,9 @@ void check_index(const trace::TensorEntry& entry, const trace::Mesh& mesh, const
   }
   for (const auto& [other, placement] : entry.placements) {
     const auto* other_rows = std::get_if<trace::Rows>(&placement);
-    const bool whole_array = std::holds_alternative<trace::Boxes>(placement) ||
-                             std::holds_alternative<trace::Flat>(placement);
     if (other == axis || (other_rows != nullptr && *other_rows == rows)) continue;
-    if (whole_array || other_rows != nullptr || trace::cut_dimension(placement) == rows.dim) {
+    const auto dim = trace::cut_dimension(placement);
+    if (other_rows != nullptr || (cuts(placement) && dim.value_or(rows.dim) == rows.dim)) {
       throw base::input_error("dimension ", rows.dim, " is placed by rows, and by ",
                               to_string(placement), " over ", other, " as well");
     }

@@ -7,11 +7,9 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "layout/axis_view.h"
-#include "layout/cut.h"
 #include "layout/map_rules.h"
 #include "layout/plan.h"
-#include "trace/mesh_json.h"
-#include "trace/placement_json.h"
+#include "trace/layout_json.h"
 
 namespace ttrace::layout {
 namespace {
@@ -51,16 +49,16 @@ std::optional<tensor::Shape> local_shape(const TensorEntry& entry, const trace::
     for (std::size_t a = 0; a < cutting.size(); ++a) {
       coordinates.push_back(cutting[a].held[position[a]]);
     }
-    const tensor::Shape here = held_at(entry, mesh, coordinates)->shape;
+    const tensor::Shape here = local_layout(entry, mesh, coordinates)->shape;
     same = same && (!shape || *shape == here);
     shape = here;
   });
   return same ? shape : std::nullopt;
 }
 
-// What `extent` elements at each of `parts` coordinates are parts of.
+// The extent of the dimension of which each of `count` coordinates has `extent` elements.
 std::optional<std::uint64_t> uncut(const trace::Placement& placement, std::uint64_t extent,
-                                   std::uint64_t parts) {
+                                   std::uint64_t count) {
   if (const auto* shard = std::get_if<trace::Shard>(&placement); shard != nullptr && shard->sizes) {
     std::optional<std::uint64_t> sum = 0;
     for (const std::uint64_t size : *shard->sizes) {
@@ -68,7 +66,7 @@ std::optional<std::uint64_t> uncut(const trace::Placement& placement, std::uint6
     }
     return sum;
   }
-  return base::checked_mul(extent, parts);
+  return base::checked_mul(extent, count);
 }
 
 std::optional<tensor::Shape> whole_shape(const TensorEntry& entry, const trace::Mesh& mesh,
@@ -88,7 +86,7 @@ std::optional<tensor::Shape> whole_shape(const TensorEntry& entry, const trace::
   return shape;
 }
 
-// Whether the ranks hold parts of the same shapes under both layouts, whatever the copies are.
+// Whether the ranks' shards have the same shapes under both layouts, whatever the replicas are.
 bool cut_alike(const TensorEntry& a, const TensorEntry& b, const trace::Mesh& mesh) {
   const std::vector<AxisView> of_a = axis_views(a, mesh);
   const std::vector<AxisView> of_b = axis_views(b, mesh);

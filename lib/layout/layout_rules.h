@@ -1,5 +1,5 @@
-// Layouts corrected at compare time: rules that override what a manifest says of its tensors, so
-// that a job need not dump again (schemas/layout-rules-v1.md).
+// Rules that correct the layouts of a manifest when it is compared, so that a job need not record
+// its trace again (schemas/layout-rules-v1.md).
 #pragma once
 
 #include <string>

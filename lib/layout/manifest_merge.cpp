@@ -7,70 +7,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "layout/manifest_merge_shards.h"
+#include "layout/manifest_merge_ranks.h"
 #include "layout/mesh_map.h"
 
 namespace ttrace::layout {
-namespace {
-
-template <typename Value>
-bool has(const std::vector<Value>& list, const Value& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
-bool goes_by_rows(const trace::TensorEntry& entry) {
-  return entry.key.kind == trace::Kind::kIndex ||
-         std::any_of(entry.placements.begin(), entry.placements.end(), [](const auto& placement) {
-           return std::holds_alternative<trace::Rows>(placement.second);
-         });
-}
-
-// Without what `other` lacks.
-template <typename Value>
-void keep_common(std::vector<Value>& list, const std::vector<Value>& other) {
-  std::erase_if(list, [&other](const Value& value) { return !has(other, value); });
-}
-
-void add_modules(const trace::Recorded& one, trace::Recorded& whole) {
-  if (!one.modules) whole.modules.reset();
-  if (!whole.modules) return;
-  for (const std::string& pattern : *one.modules) {
-    if (!has(*whole.modules, pattern)) whole.modules->push_back(pattern);
-  }
-}
-
-}  // namespace
-
-void RunUnion::add(std::uint64_t rank, trace::RunFacts facts) {
-  unfinished_.insert(facts.unfinished.begin(), facts.unfinished.end());
-  if (facts.recorded) recorded_.emplace(rank, *facts.recorded);
-  if (ranks_++ == 0) first_ = std::move(facts);
-}
-
-bool RunUnion::asked(std::uint64_t rank, const trace::TensorEntry& entry) const {
-  const auto told = recorded_.find(rank);
-  if (told == recorded_.end() || unfinished_.contains(rank) || goes_by_rows(entry)) return false;
-  return has(told->second.kinds, entry.key.kind) && has(told->second.steps, entry.key.step);
-}
-
-trace::RunFacts RunUnion::facts() const {
-  trace::RunFacts whole = first_;
-  whole.unfinished.assign(unfinished_.begin(), unfinished_.end());
-  whole.recorded.reset();
-  if (recorded_.size() < ranks_) return whole;
-  const bool any_records = std::any_of(recorded_.begin(), recorded_.end(),
-                                       [](const auto& one) { return !one.second.kinds.empty(); });
-  for (const auto& [rank, one] : recorded_) {
-    // A rank that was told to record nothing takes nothing from the others.
-    if (any_records && one.kinds.empty()) continue;
-    if (!whole.recorded) whole.recorded = one;
-    keep_common(whole.recorded->kinds, one.kinds);
-    keep_common(whole.recorded->steps, one.steps);
-    add_modules(one, *whole.recorded);
-  }
-  return whole;
-}
-
 namespace {
 
 using Numbers = std::vector<std::uint64_t>;
@@ -130,7 +70,7 @@ Numbers without(const Numbers& from, const Numbers& taken) {
 
 }  // namespace
 
-void ManifestUnion::add(std::uint64_t rank, trace::Manifest part) {
+void ManifestMerge::add(std::uint64_t rank, trace::Manifest part) {
   if (!ranks_.empty() && rank <= ranks_.back()) {
     throw base::internal_error("parts of rank ", ranks_.back(), " and then of rank ", rank);
   }
@@ -138,7 +78,7 @@ void ManifestUnion::add(std::uint64_t rank, trace::Manifest part) {
     whole_.version = part.version;
     whole_.meshes = std::move(part.meshes);
   } else if (!same_meshes(whole_.meshes, part.meshes)) {
-    if (of_other_run_.empty()) other_meshes_ = meshes_words(part.meshes);
+    if (of_other_run_.empty()) other_meshes_ = describe_meshes(part.meshes);
     of_other_run_.push_back(rank);
   }
   if (part.version != whole_.version) of_other_version_.push_back(rank);
@@ -152,7 +92,7 @@ void ManifestUnion::add(std::uint64_t rank, trace::Manifest part) {
   }
 }
 
-void ManifestUnion::add_tensor(std::uint64_t rank, trace::TensorEntry entry) {
+void ManifestMerge::add_tensor(std::uint64_t rank, trace::TensorEntry entry) {
   const tensor::DType computed_in = entry.computed_in.value_or(entry.dtype);
   const auto [known, fresh] = known_tensors_.emplace(entry.key, tensors_.size());
   if (fresh) {
@@ -173,42 +113,43 @@ void ManifestUnion::add_tensor(std::uint64_t rank, trace::TensorEntry entry) {
   contradiction_->others.push_back(rank);
 }
 
-void ManifestUnion::require_one_run() const {
+void ManifestMerge::require_one_run() const {
   if (!of_other_run_.empty()) {
     const Numbers others = without(ranks_, of_other_run_);
-    throw base::input_error(rank_words(others), others.size() == 1 ? " says" : " say",
-                            " the meshes are ", meshes_words(whole_.meshes), ", ",
-                            rank_words(of_other_run_),
+    throw base::input_error(describe_ranks(others), others.size() == 1 ? " says" : " say",
+                            " the meshes are ", describe_meshes(whole_.meshes), ", ",
+                            describe_ranks(of_other_run_),
                             of_other_run_.size() == 1 ? " says " : " say ", other_meshes_,
                             "; files of two runs lie in one folder");
   }
   if (!of_other_version_.empty()) {
-    throw base::input_error(rank_words(of_other_version_), " and ",
-                            rank_words(without(ranks_, of_other_version_)),
+    throw base::input_error(describe_ranks(of_other_version_), " and ",
+                            describe_ranks(without(ranks_, of_other_version_)),
                             " have manifests of two versions; files of two runs lie in one folder");
   }
   const Numbers all = ranks_of(whole_.meshes);
   const Numbers strangers = without(ranks_, all);
   if (!strangers.empty()) {
-    throw base::input_error(rank_words(strangers), strangers.size() == 1 ? " lies" : " lie",
-                            " on no mesh of the run (", meshes_words(whole_.meshes),
+    throw base::input_error(describe_ranks(strangers), strangers.size() == 1 ? " lies" : " lie",
+                            " on no mesh of the run (", describe_meshes(whole_.meshes),
                             "); is a file of another run in the folder? Move it away");
   }
 }
 
-void ManifestUnion::require_no_contradiction() const {
+void ManifestMerge::require_no_contradiction() const {
   if (!contradiction_) return;
   const Tensor& tensor = tensors_[contradiction_->tensor];
   const EntryDifference& difference = contradiction_->difference;
   const Numbers same = without(tensor.ranks, contradiction_->others);
   throw base::input_error(
-      trace::to_string(tensor.entry.key), ": ", rank_words(same),
+      trace::to_string(tensor.entry.key), ": ", describe_ranks(same),
       same.size() == 1 ? " says " : " say ", difference.member, " is ", difference.first, ", ",
-      rank_words(contradiction_->others), contradiction_->others.size() == 1 ? " says " : " say ",
-      difference.second, "; every rank must describe a tensor alike, as it lies on the whole mesh");
+      describe_ranks(contradiction_->others),
+      contradiction_->others.size() == 1 ? " says " : " say ", difference.second,
+      "; every rank must describe a tensor alike, as it lies on the whole mesh");
 }
 
-void ManifestUnion::unite_tensors() {
+void ManifestMerge::merge_tensors() {
   std::map<std::string, PresentRanks> present;
   for (const auto& [name, mesh] : whole_.meshes) present.emplace(name, PresentRanks(mesh, ranks_));
   whole_.tensors.reserve(tensors_.size());
@@ -218,32 +159,32 @@ void ManifestUnion::unite_tensors() {
     if (entry.computed_in || tensor.computed_in != entry.dtype) {
       entry.computed_in = tensor.computed_in;
     }
-    set_holders(entry, tensor.ranks, present.at(entry.mesh), run_);
+    set_ranks(entry, tensor.ranks, present.at(entry.mesh), run_);
     whole_.tensors.push_back(std::move(entry));
   }
   std::sort(whole_.tensors.begin(), whole_.tensors.end(), stands_before);
 }
 
-United ManifestUnion::finish() {
+MergedManifest ManifestMerge::finish() {
   if (ranks_.empty()) throw base::input_error("no rank has a part of the manifest");
   require_one_run();
   require_no_contradiction();
-  unite_tensors();
+  merge_tensors();
   whole_.run = run_.facts();
   whole_.optimizer = optimizer_.groups();
-  United united;
+  MergedManifest united;
   united.lost_ranks = without(ranks_of(whole_), ranks_);
   if (!united.lost_ranks.empty()) {
     united.findings.push_back(
-        base::concat("no part of the manifest from ", rank_words(united.lost_ranks),
+        base::concat("no part of the manifest from ", describe_ranks(united.lost_ranks),
                      ": tensors and copies that nobody else held are not listed"));
   }
   united.manifest = std::move(whole_);
   return united;
 }
 
-United unite_manifests(const std::map<std::uint64_t, trace::Manifest>& parts) {
-  ManifestUnion all;
+MergedManifest merge_manifests(const std::map<std::uint64_t, trace::Manifest>& parts) {
+  ManifestMerge all;
   for (const auto& [rank, part] : parts) all.add(rank, part);
   return all.finish();
 }

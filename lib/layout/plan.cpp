@@ -6,8 +6,7 @@
 #include "base/error.h"
 #include "layout/axis_view.h"
 #include "layout/coverage.h"
-#include "layout/cut.h"
-#include "layout/rows.h"
+#include "trace/placement.h"
 
 namespace ttrace::layout {
 namespace {
@@ -26,7 +25,7 @@ std::uint64_t linear_over(const std::vector<AxisView>& views, const Position& po
 }
 
 bool is_partial(const trace::Placement& placement) {
-  return std::holds_alternative<trace::Partial>(placement);
+  return trace::sharing(placement) == trace::Sharing::kTerms;
 }
 
 const trace::Rows* rows_of(const std::vector<AxisView>& views) {
@@ -36,13 +35,14 @@ const trace::Rows* rows_of(const std::vector<AxisView>& views) {
   return nullptr;
 }
 
-class Holder {
+// What the ranks of a tensor have, position by position.
+class RankLayouts {
  public:
-  Holder(const trace::TensorEntry& entry, const trace::Mesh& mesh,
-         const std::vector<AxisView>& views, const RowNumbers& rows)
+  RankLayouts(const trace::TensorEntry& entry, const trace::Mesh& mesh,
+              const std::vector<AxisView>& views, const RowNumbers& rows)
       : entry_(entry), mesh_(mesh), views_(views), rows_(rows), by_rows_(rows_of(views)) {}
 
-  Holding at(const Position& position) const {
+  LocalLayout at(const Position& position) const {
     std::vector<Ranges> held(entry_.shape.size());
     for (std::size_t d = 0; d < held.size(); ++d) append(held[d], {0, entry_.shape[d]});
     std::optional<Range> range;
@@ -59,7 +59,7 @@ class Holder {
       }
     }
     if (by_rows_ != nullptr) held[by_rows_->dim] = rows_at(position);
-    return make_holding(held, range);
+    return make_local_layout(held, range);
   }
 
  private:
@@ -67,7 +67,7 @@ class Holder {
     if (!rows_) throw base::internal_error("a tensor placed by rows without its index");
     const std::uint64_t rank = rank_of(views_, mesh_, position);
     try {
-      return rows_from_numbers(rows_(rank), entry_.shape[by_rows_->dim]);
+      return trace::rows_from_numbers(rows_(rank), entry_.shape[by_rows_->dim]);
     } catch (const base::InputError& error) {
       throw error.in(base::concat(by_rows_->index, ": rank ", rank));
     }
@@ -89,7 +89,7 @@ bool all_but(std::uint64_t dim, const tensor::Shape& numbers, Holds holds) {
   return true;
 }
 
-// Only the index says who holds which row, so only here can it be told that one has no holder.
+// Only the index says which rank has which row, so that is checked here.
 void check_rows(const std::vector<AxisView>& views, const trace::TensorEntry& entry,
                 const std::vector<Block>& blocks, const std::vector<std::uint64_t>& other_cuts) {
   const trace::Rows& rows = *rows_of(views);
@@ -102,7 +102,7 @@ void check_rows(const std::vector<AxisView>& views, const trace::TensorEntry& en
     if (!all_but(rows.dim, blocks[b].held.shape, [](auto extent) { return extent > 0; })) continue;
     Group& group = groups[other_cuts[b]];
     for (const Part& part : blocks[b].held.parts) {
-      // Other dimensions may cut a row into several parts; its first one stands for it.
+      // Other dimensions may cut a row into several boxes; its first one stands for it.
       if (!all_but(rows.dim, part.local.origin, [](auto start) { return start == 0; })) continue;
       group.runs.push_back({{part.global.origin[rows.dim]}, {part.global.extent[rows.dim]}});
       group.ranks.push_back(blocks[b].terms[0].ranks[0]);
@@ -124,9 +124,9 @@ void check_rows(const std::vector<AxisView>& views, const trace::TensorEntry& en
 
 }  // namespace
 
-std::optional<Holding> held_at(const trace::TensorEntry& entry, const trace::Mesh& mesh,
-                               const std::vector<std::uint64_t>& coordinates,
-                               const RowNumbers& rows) {
+std::optional<LocalLayout> local_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh,
+                                        const std::vector<std::uint64_t>& coordinates,
+                                        const RowNumbers& rows) {
   const std::vector<AxisView> views = axis_views(entry, mesh);
   Position position(views.size());
   for (std::size_t a = 0; a < views.size(); ++a) {
@@ -134,7 +134,7 @@ std::optional<Holding> held_at(const trace::TensorEntry& entry, const trace::Mes
     if (found == views[a].held.end() || *found != coordinates[a]) return std::nullopt;
     position[a] = static_cast<std::uint64_t>(found - views[a].held.begin());
   }
-  return Holder(entry, mesh, views, rows).at(position);
+  return RankLayouts(entry, mesh, views, rows).at(position);
 }
 
 Plan plan_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh, const RowNumbers& rows) {
@@ -150,18 +150,18 @@ Plan plan_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh, const
   }
   plan.blocks.resize(blocks);
   std::vector<std::uint64_t> other_cuts(by_rows ? blocks : 0);
-  const Holder holder(entry, mesh, views, rows);
+  const RankLayouts local(entry, mesh, views, rows);
   std::size_t parts = 0;
   for_each_position(views, [&](const Position& position) {
-    const std::uint64_t b = linear_over(views, position, cuts);
+    const std::uint64_t b = linear_over(views, position, trace::cuts);
     Block& block = plan.blocks[b];
     const std::uint64_t rank = rank_of(views, mesh, position);
     if (block.terms.empty()) {
-      block.held = holder.at(position);
+      block.held = local.at(position);
       parts += block.held.parts.size();
       // The rows of an index were read, and are as many as the ranks have.
-      if (parts > kMostParts && !by_rows) {
-        throw base::input_error("placements: the ranks would hold more than ", kMostParts,
+      if (parts > kMostBoxes && !by_rows) {
+        throw base::input_error("placements: the ranks would hold more than ", kMostBoxes,
                                 " separate boxes");
       }
       block.terms.resize(terms);
@@ -170,7 +170,7 @@ Plan plan_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh, const
           return cuts(placement) && !std::holds_alternative<trace::Rows>(placement);
         });
       }
-    } else if (by_rows && holder.at(position) != block.held) {
+    } else if (by_rows && local.at(position) != block.held) {
       throw base::input_error(rows_of(views)->index, ": ranks ", block.terms[0].ranks[0], " and ",
                               rank, " should hold the same rows, but their indices differ");
     }

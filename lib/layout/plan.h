@@ -1,5 +1,5 @@
-// From placements to boxes: which rank holds which part of a logical tensor, and how the parts make
-// up its value. Pure functions of the manifest; no file is touched.
+// From placements to boxes: which boxes of a logical tensor each rank has, and how they make up its
+// value. Pure functions of the manifest; no file is touched.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 #include <string>
 #include <vector>
 
-#include "layout/holding.h"
+#include "layout/local_layout.h"
 #include "trace/manifest.h"
 
 namespace ttrace::layout {
 
-// Ranks that hold copies of the same numbers; they are expected to be equal bit by bit.
+// Ranks that have replicas of the same values, which are expected to be equal bit by bit.
 struct Term {
   std::vector<std::uint64_t> ranks;
 };
 
-// A part of the logical tensor, as the ranks of all its terms hold it: its value is the reduction
-// of its terms (one, unless partial).
+// A shard of the logical tensor, as the ranks of all its terms have it. Its value is the reduction
+// of the terms (one, unless partial).
 struct Block {
-  Holding held;
+  LocalLayout held;
   std::vector<Term> terms;
 };
 
@@ -33,30 +33,29 @@ struct Combination {
 };
 
 struct Plan {
-  // Together they hold every element of the tensor once; blocks without elements are left out.
+  // Together they have every element of the tensor once; blocks without elements are left out.
   std::vector<Block> blocks;
   Combination combination;
 };
 
-// For a tensor placed by rows: the numbers in a rank's part of its index tensor. A negative one is
+// For a tensor placed by rows: the numbers in a rank's shard of its index tensor. A negative one is
 // a row of padding. May throw.
 using RowNumbers = std::function<std::vector<std::int64_t>(std::uint64_t rank)>;
 
 // Throws an input error with a JSON pointer relative to the entry ("placements/tp: ...") if the
-// placements contradict each other or the shape, and if the rows leave one to nobody or give it to
-// two coordinates. Whether boxes and flat ranges do is for layout_problems, and must be known.
+// placements contradict each other or the shape, and if no coordinate or more than one has a row.
+// Boxes and flat ranges are not checked here: call layout_problems first.
 Plan plan_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh,
                  const RowNumbers& rows = {});
 
-// What the coordinates' rank holds (perhaps no elements), or nothing if the tensor is not held
+// What the rank at `coordinates` has (perhaps no elements), or nothing if the tensor is not held
 // there. Its cost does not depend on the other ranks. Throws as plan_layout.
-std::optional<Holding> held_at(const trace::TensorEntry& entry, const trace::Mesh& mesh,
-                               const std::vector<std::uint64_t>& coordinates,
-                               const RowNumbers& rows = {});
+std::optional<LocalLayout> local_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh,
+                                        const std::vector<std::uint64_t>& coordinates,
+                                        const RowNumbers& rows = {});
 
-// Everything contradictory in the manifest's layouts, one sentence each with a JSON pointer; empty
-// if there is nothing. The rows of index tensors are not looked at, only that there is such a
-// tensor and that it fits.
+// Every contradiction in the manifest's layouts, one sentence each with a JSON pointer. Of index
+// tensors only the entries are read, not the rows.
 std::vector<std::string> layout_problems(const trace::Manifest& manifest);
 
 }  // namespace ttrace::layout

@@ -50,7 +50,7 @@ View made_of(const std::vector<ViewPtr>& parts) {
   return view;
 }
 
-std::string part_words(const trace::TensorKey& part, const trace::TensorKey& whole) {
+std::string describe_part(const trace::TensorKey& part, const trace::TensorKey& whole) {
   if (part.name != whole.name) return part.name;
   if (part.microbatch && part.microbatch != whole.microbatch) {
     return base::concat("mb ", *part.microbatch);

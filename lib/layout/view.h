@@ -64,7 +64,7 @@ View made_of(const std::vector<ViewPtr>& parts);
 
 // `part` in words, by what its key has that the key of the whole has not: "mb 1",
 // "layers.0.q.weight", or nothing.
-std::string part_words(const trace::TensorKey& part, const trace::TensorKey& whole);
+std::string describe_part(const trace::TensorKey& part, const trace::TensorKey& whole);
 
 // The stored tensors it is made of, in order; at least one.
 std::vector<const trace::TensorEntry*> stored_in(const View& view);

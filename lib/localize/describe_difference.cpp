@@ -183,7 +183,7 @@ std::string value_words(const measure::TensorRef& reference, const measure::Tens
     bool first = true;
     for (const std::vector<std::uint64_t>& ranks : measured.replicas.classes) {
       text += concat(first ? "" : ", ", value_of(as_on(candidate, ranks.front()), result.exact),
-                     " on ", layout::rank_words(ranks));
+                     " on ", layout::describe_ranks(ranks));
       first = false;
     }
     return text;

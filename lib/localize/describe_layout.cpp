@@ -20,35 +20,6 @@ double mean_square(const measure::TileStats& stats) {
   return stats.finite == 0 ? 0 : stats.sum_d2 / static_cast<double>(stats.finite);
 }
 
-std::string cut_manner(const trace::Placement& placement) {
-  if (std::holds_alternative<trace::Zigzag>(placement)) return " in zigzag order";
-  if (const auto* segments = std::get_if<trace::Segments>(&placement)) {
-    return concat(" in ", segments->segments.size() * segments->repeat, " segments");
-  }
-  if (const auto* strided = std::get_if<trace::Strided>(&placement)) {
-    return concat(" with stride ", strided->stride);
-  }
-  return "";
-}
-
-std::string axis_words(const trace::Placement& placement, const std::string& axis) {
-  if (std::holds_alternative<trace::Flat>(placement)) return concat("flat ranges over ", axis);
-  if (std::holds_alternative<trace::Boxes>(placement)) return concat("boxes over ", axis);
-  if (const auto* rows = std::get_if<trace::Rows>(&placement)) {
-    return concat("rows of dimension ", rows->dim, " dealt out over ", axis);
-  }
-  if (const auto dim = trace::cut_dimension(placement)) {
-    return concat("dimension ", *dim, " cut over ", axis, cut_manner(placement));
-  }
-  if (const auto* partial = std::get_if<trace::Partial>(&placement)) {
-    return concat("partial ", reduction_name(partial->reduction), " over ", axis);
-  }
-  if (const auto* only = std::get_if<trace::Only>(&placement)) {
-    return concat("only on ", axis, " ", only->coordinate);
-  }
-  return concat("replicas over ", axis);
-}
-
 // "dp", or "dp {0, 2}" where only those coordinates hold the tensor.
 std::string held_words(const trace::TensorEntry& entry, const std::string& axis) {
   const auto held = entry.held_at.find(axis);
@@ -78,7 +49,7 @@ std::string boxes_words(const std::vector<tensor::Box>& boxes) {
 }
 
 std::string named_part(const trace::TensorEntry& part, const trace::TensorKey& whole) {
-  const std::string words = layout::part_words(part.key, whole);
+  const std::string words = layout::describe_part(part.key, whole);
   return words.empty() ? part.key.name : words;
 }
 
@@ -161,7 +132,7 @@ std::string merged_words(const trace::Source& candidate, const trace::TensorEntr
     const bool one = held != entry.held_at.end() && held->second.size() == 1;
     const bool copies = std::holds_alternative<trace::Replicate>(placement);
     if (one && copies) placement = trace::Only{held->second[0]};
-    text += concat(", ", axis_words(placement, one ? axis.name : held_words(entry, axis.name)));
+    text += concat(", ", describe_over(placement, one ? axis.name : held_words(entry, axis.name)));
   }
   return text;
 }

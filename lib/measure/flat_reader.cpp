@@ -27,7 +27,7 @@ tensor::Box row_starts(const tensor::Box& box, const tensor::Shape& shape, std::
 }  // namespace
 
 std::uint64_t read_flat_box(const trace::Dataset& dataset, const tensor::Shape& shape,
-                            const layout::Range& range, const tensor::Box& box,
+                            const tensor::Range& range, const tensor::Box& box,
                             std::span<std::byte> out) {
   if (out.empty()) return 0;
   const std::size_t width = tensor::element_bytes(dataset.facts().dtype);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "layout/ranges.h"
+#include "tensor/ranges.h"
 #include "trace/source.h"
 
 namespace ttrace::measure {
@@ -14,7 +14,7 @@ namespace ttrace::measure {
 // row-major order; the box must lie within the range. `out`: dense, row-major, of the box's size.
 // Returns the number of bytes read. Throws as Dataset::read.
 std::uint64_t read_flat_box(const trace::Dataset& dataset, const tensor::Shape& shape,
-                            const layout::Range& range, const tensor::Box& box,
+                            const tensor::Range& range, const tensor::Box& box,
                             std::span<std::byte> out);
 
 }  // namespace ttrace::measure

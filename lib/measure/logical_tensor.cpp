@@ -100,7 +100,7 @@ std::optional<Place> LogicalTensor::locate(const tensor::Shape& point) const {
   std::optional<Place> place;
   const tensor::Box element{point, tensor::Shape(point.size(), 1)};
   index_.for_each(element, [&](std::size_t block, const layout::Part& part) {
-    const layout::Holding& held = plan_.blocks[block].held;
+    const layout::LocalLayout& held = plan_.blocks[block].held;
     tensor::Shape local =
         tensor::shifted(tensor::relative_to(element, part.global.origin), part.local.origin).origin;
     if (held.range) {

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "layout/mesh_map.h"
-#include "layout/rows.h"
 #include "measure/flat_reader.h"
 #include "tensor/codec.h"
+#include "trace/placement.h"
 
 namespace ttrace::measure {
 
@@ -34,7 +34,7 @@ const trace::TensorEntry& index_entry(const trace::Source& source, const trace::
 
 std::vector<std::int64_t> rank_numbers(const trace::Source& source, const trace::TensorEntry& index,
                                        const trace::Mesh& mesh, std::uint64_t rank) {
-  const auto held = layout::held_at(index, mesh, layout::coordinates_of(mesh, rank));
+  const auto held = layout::local_layout(index, mesh, layout::coordinates_of(mesh, rank));
   if (!held) throw base::internal_error("rank ", rank, " holds no part of its index");
   std::vector<std::int64_t> numbers(held->dataset_shape()[0]);
   if (numbers.empty()) return numbers;
@@ -51,7 +51,7 @@ layout::Plan resolved_plan(const trace::Source& source, const trace::TensorEntry
   const trace::Mesh& mesh = source.manifest().meshes.at(entry.mesh);
   const trace::Rows* rows = rows_of(entry);
   if (rows == nullptr) return layout::plan_layout(entry, mesh);
-  const trace::TensorEntry& index = index_entry(source, layout::index_key(entry.key, rows->index));
+  const trace::TensorEntry& index = index_entry(source, trace::index_key(entry.key, rows->index));
   try {
     return layout::plan_layout(
         entry, mesh, [&](std::uint64_t rank) { return rank_numbers(source, index, mesh, rank); });
@@ -61,7 +61,7 @@ layout::Plan resolved_plan(const trace::Source& source, const trace::TensorEntry
 }
 
 ShardReader::ShardReader(const trace::Source& source, const trace::TensorEntry& entry,
-                         std::uint64_t rank, const layout::Holding& held, Between between)
+                         std::uint64_t rank, const layout::LocalLayout& held, Between between)
     : source_(&source),
       entry_(&entry),
       rank_(rank),

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "layout/holding.h"
+#include "layout/local_layout.h"
 #include "layout/plan.h"
 #include "tensor/dtype.h"
 #include "trace/source.h"
@@ -38,7 +38,7 @@ class ShardReader {
   // Opens the dataset of `entry` on `rank` and throws an input error with file, path and both
   // shapes if it is not what `held` says, of the entry's dtype.
   ShardReader(const trace::Source& source, const trace::TensorEntry& entry, std::uint64_t rank,
-              const layout::Holding& held, Between between = Between::kKeepOpen);
+              const layout::LocalLayout& held, Between between = Between::kKeepOpen);
 
   std::uint64_t rank() const { return rank_; }
   std::uint64_t bytes_read() const { return bytes_read_; }
@@ -58,7 +58,7 @@ class ShardReader {
   std::uint64_t rank_;
   Between between_;
   tensor::Shape array_;
-  std::optional<layout::Range> range_;
+  std::optional<tensor::Range> range_;
   std::unique_ptr<trace::Dataset> dataset_;
   std::uint64_t bytes_read_ = 0;
 };

@@ -54,7 +54,7 @@ class MosaicReader final : public ComposedReader {
       const auto [at, fresh] = known.emplace(tile.source.get(), sources_.size());
       if (fresh) {
         sources_.push_back(make_reader(source, *tile.source, replicas));
-        parts_.push_back(layout::part_words(tile.source->key, view.key));
+        parts_.push_back(layout::describe_part(tile.source->key, view.key));
       }
       source_of_.push_back(at->second);
     }

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "layout/axis_view.h"
-#include "layout/flat.h"
+#include "trace/placements/flat.h"
 #include "synth/random.h"
 #include "tensor/codec.h"
 
@@ -123,7 +123,7 @@ void Terms::split(const tensor::Box& box, std::span<double> values) const {
   }
 }
 
-RankDataset::RankDataset(const layout::Holding& held, const trace::TensorEntry& entry,
+RankDataset::RankDataset(const layout::LocalLayout& held, const trace::TensorEntry& entry,
                          Values values, Terms terms, bool dropped)
     : held_(&held),
       dtype_(entry.dtype),
@@ -136,7 +136,7 @@ void RankDataset::make(const tensor::Box& box, std::span<std::byte> out) const {
   if (!held_->range) return make_local(box, out);
   const std::uint64_t start = held_->range->start + box.origin[0];
   std::size_t done = 0;
-  for (const tensor::Box& local : layout::flat_boxes(held_->shape, start, start + box.extent[0])) {
+  for (const tensor::Box& local : trace::flat_boxes(held_->shape, start, start + box.extent[0])) {
     const std::size_t bytes = tensor::volume(local) * tensor::element_bytes(dtype_);
     make_local(local, out.subspan(done, bytes));
     done += bytes;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "layout/holding.h"
+#include "layout/local_layout.h"
 #include "synth/random.h"
 #include "synth/values.h"
 #include "tensor/box.h"
@@ -55,7 +55,7 @@ class Terms {
 // threads at once.
 class RankDataset {
  public:
-  RankDataset(const layout::Holding& held, const trace::TensorEntry& entry, Values values,
+  RankDataset(const layout::LocalLayout& held, const trace::TensorEntry& entry, Values values,
               Terms terms, bool dropped);
 
   tensor::DType dtype() const { return dtype_; }
@@ -67,7 +67,7 @@ class RankDataset {
   void make_local(const tensor::Box& local, std::span<std::byte> out) const;
   void make_global(const tensor::Box& global, std::span<std::byte> out) const;
 
-  const layout::Holding* held_;
+  const layout::LocalLayout* held_;
   tensor::DType dtype_;
   double scale_;
   Values values_;

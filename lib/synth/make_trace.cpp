@@ -93,7 +93,7 @@ struct Share {
   std::uint64_t first = 0;
   std::uint64_t stop = 0;
   std::vector<std::uint64_t> coordinates;
-  layout::Holding held;
+  layout::LocalLayout held;
 };
 
 class Maker {
@@ -147,7 +147,7 @@ class Maker {
   }
 
   void write_share(const Share& share,
-                   const std::optional<std::pair<layout::Holding, layout::Holding>>& swap,
+                   const std::optional<std::pair<layout::LocalLayout, layout::LocalLayout>>& swap,
                    trace::Sink& sink, WriteQueue& queue, trace::Manifest& part, Made& made) const {
     const trace::Storage storage =
         storage_for(share.group->storage, share.held.dataset_shape(), share.group->entry.dtype);
@@ -156,7 +156,7 @@ class Maker {
       entry.order = share.order + i;
       const TensorFaults faults = faults_of(entry, request_.faults);
       if (faults.missing) continue;
-      const layout::Holding* held = &share.held;
+      const layout::LocalLayout* held = &share.held;
       if (faults.swapped && swap) {
         if (*held == swap->first) {
           held = &swap->second;
@@ -170,7 +170,7 @@ class Maker {
   }
 
   void write_tensor(const Share& share, const trace::TensorEntry& entry, const TensorFaults& faults,
-                    const layout::Holding& held, const trace::Storage& storage, trace::Sink& sink,
+                    const layout::LocalLayout& held, const trace::Storage& storage, trace::Sink& sink,
                     WriteQueue& queue, Made& made) const {
     const std::string path = dataset_path(entry.key);
     const tensor::Shape shape = held.dataset_shape();
@@ -191,7 +191,7 @@ class Maker {
   const Request& request_;
   const Recipe& recipe_;
   Coordinates coordinates_;
-  std::vector<std::optional<std::pair<layout::Holding, layout::Holding>>> swaps_;
+  std::vector<std::optional<std::pair<layout::LocalLayout, layout::LocalLayout>>> swaps_;
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "layout/axis_view.h"
 #include "layout/mesh_map.h"
-#include "layout/rows.h"
 #include "synth/values.h"
+#include "trace/placement.h"
 
 namespace ttrace::synth {
 namespace {
@@ -31,10 +31,10 @@ std::vector<std::int64_t> index_numbers(const Recipe& recipe, const trace::Tenso
   for (const Group& group : recipe.groups) {
     if (group.count != 1 || group.entry_of(0).key != key) continue;
     const trace::TensorEntry entry = group.entry_of(0);
-    const auto held = layout::held_at(entry, recipe.meshes.at(entry.mesh), coordinates);
+    const auto held = layout::local_layout(entry, recipe.meshes.at(entry.mesh), coordinates);
     std::vector<std::int64_t> numbers;
     const IndexRows rows(recipe.seed, dataset_path(key), entry.shape[0]);
-    for (const layout::Part& part : held.value_or(layout::Holding{}).parts) {
+    for (const layout::Part& part : held.value_or(layout::LocalLayout{}).parts) {
       for (std::uint64_t i = 0; i < part.global.extent[0]; ++i) {
         numbers.push_back(rows.at(part.global.origin[0] + i));
       }
@@ -44,7 +44,7 @@ std::vector<std::int64_t> index_numbers(const Recipe& recipe, const trace::Tenso
   throw base::input_error(trace::to_string(key), ": the index is not one tensor of the recipe");
 }
 
-bool same_extents(const layout::Holding& a, const layout::Holding& b) {
+bool same_extents(const layout::LocalLayout& a, const layout::LocalLayout& b) {
   return a.dataset_shape() == b.dataset_shape() &&
          std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(),
                     [](const layout::Part& x, const layout::Part& y) {
@@ -54,25 +54,25 @@ bool same_extents(const layout::Holding& a, const layout::Holding& b) {
 
 }  // namespace
 
-std::optional<layout::Holding> local_layout_of(const Recipe& recipe, const Group& group,
+std::optional<layout::LocalLayout> local_layout_of(const Recipe& recipe, const Group& group,
                                                const std::vector<std::uint64_t>& coordinates) {
   const trace::TensorEntry entry = without_stages(group);
   layout::RowNumbers rows;
   if (const std::string* name = index_of(entry)) {
-    const trace::TensorKey key = layout::index_key(entry.key, *name);
+    const trace::TensorKey key = trace::index_key(entry.key, *name);
     rows = [&, key](std::uint64_t) { return index_numbers(recipe, key, coordinates); };
   }
-  return layout::held_at(entry, recipe.meshes.at(entry.mesh), coordinates, rows);
+  return layout::local_layout(entry, recipe.meshes.at(entry.mesh), coordinates, rows);
 }
 
-std::optional<std::pair<layout::Holding, layout::Holding>> shards_to_swap(const Recipe& recipe,
-                                                                          const Group& group) {
+std::optional<std::pair<layout::LocalLayout, layout::LocalLayout>> shards_to_swap(
+    const Recipe& recipe, const Group& group) {
   const trace::Mesh& mesh = recipe.meshes.at(group.entry.mesh);
-  std::vector<layout::Holding> seen;
+  std::vector<layout::LocalLayout> seen;
   for (std::uint64_t i = 0; i < layout::mesh_size(mesh); ++i) {
     auto held = local_layout_of(recipe, group, layout::coordinates_at(mesh, i));
     if (!held || held->parts.empty()) continue;
-    for (const layout::Holding& other : seen) {
+    for (const layout::LocalLayout& other : seen) {
       if (other != *held && same_extents(other, *held)) return std::pair{other, *std::move(held)};
     }
     if (std::find(seen.begin(), seen.end(), *held) == seen.end()) seen.push_back(*std::move(held));

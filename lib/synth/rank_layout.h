@@ -15,13 +15,13 @@ namespace ttrace::synth {
 
 // What the rank at `coordinates` of the group's mesh holds of each of its tensors, or nothing.
 // `stages` are not looked at: they say of which tensors.
-std::optional<layout::Holding> local_layout_of(const Recipe& recipe, const Group& group,
+std::optional<layout::LocalLayout> local_layout_of(const Recipe& recipe, const Group& group,
                                                const std::vector<std::uint64_t>& coordinates);
 
 // The first two different holdings of equal shape, in the order of the coordinates; nothing where
 // there are no two.
-std::optional<std::pair<layout::Holding, layout::Holding>> shards_to_swap(const Recipe& recipe,
-                                                                          const Group& group);
+std::optional<std::pair<layout::LocalLayout, layout::LocalLayout>> shards_to_swap(
+    const Recipe& recipe, const Group& group);
 
 // The axis over which the tensor is a sum or mean of several coordinates, and the last of them.
 struct DroppedTerm {

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "layout/plan.h"
-#include "layout/rows.h"
 #include "trace/limits.h"
+#include "trace/placement.h"
 
 namespace ttrace::synth {
 namespace {
@@ -153,7 +153,7 @@ Recipe on_one_rank(const Recipe& recipe) {
   for (const Group& group : recipe.groups) {
     for (const auto& [axis, placement] : group.entry.placements) {
       const auto* rows = std::get_if<trace::Rows>(&placement);
-      if (rows != nullptr) indices.insert(layout::index_key(group.entry.key, rows->index));
+      if (rows != nullptr) indices.insert(trace::index_key(group.entry.key, rows->index));
     }
   }
   Recipe whole{recipe.file, recipe.seed, {{"", {}}}, {}};
@@ -264,7 +264,8 @@ void check_fits(const trace::Placement& placement, const trace::MeshAxis& axis,
 void set_flat_ranges(const trace::MeshAxis& axis, const trace::Mesh& mesh, Group& group) {
   trace::TensorEntry others = group.entry;
   others.placements.erase(axis.name);
-  const auto held = layout::held_at(others, mesh, std::vector<std::uint64_t>(mesh.axes.size(), 0));
+  const auto held =
+      layout::local_layout(others, mesh, std::vector<std::uint64_t>(mesh.axes.size(), 0));
   const auto elements = held ? tensor::element_count(held->shape) : std::nullopt;
   if (!elements) {
     throw base::usage_error(axis.name,

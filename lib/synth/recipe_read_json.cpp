@@ -4,8 +4,7 @@
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "synth/recipe.h"
-#include "trace/mesh_json.h"
-#include "trace/placement_json.h"
+#include "trace/layout_json.h"
 
 namespace ttrace::synth {
 namespace {

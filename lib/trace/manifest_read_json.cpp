@@ -7,9 +7,8 @@
 #include "base/bytes.h"
 #include "base/strict_json.h"
 #include "base/text.h"
+#include "trace/layout_json.h"
 #include "trace/manifest.h"
-#include "trace/mesh_json.h"
-#include "trace/placement_json.h"
 
 namespace ttrace::trace {
 namespace {
@@ -21,12 +20,6 @@ constexpr std::uint64_t kMostUpdates = std::uint64_t{1} << 53;  // kept as a dou
 std::string optional_string(const JsonCursor& object, std::string_view key) {
   const auto found = object.find(key);
   return found ? found->as_string() : "";
-}
-
-std::vector<std::uint64_t> counts(const JsonCursor& list) {
-  std::vector<std::uint64_t> values;
-  for (const JsonCursor& item : list.items()) values.push_back(item.as_count());
-  return values;
 }
 
 std::vector<std::string> names(const JsonCursor& list) {
@@ -77,7 +70,7 @@ PlanFacts plan_from(const JsonCursor& object) {
 
 // Throws where they do not ascend, for which twice is one case.
 std::vector<std::uint64_t> ascending(const JsonCursor& list) {
-  std::vector<std::uint64_t> values = counts(list);
+  std::vector<std::uint64_t> values = counts_from(list);
   for (std::size_t i = 1; i < values.size(); ++i) {
     if (values[i - 1] < values[i]) continue;
     throw list.error(values[i], " stands after ", values[i - 1], "; expected ascending numbers");
@@ -166,7 +159,7 @@ Microbatches microbatches_from(const JsonCursor& object, const TensorEntry& entr
       throw list->error("mean of ", tensor::dtype_name(entry.dtype));
     }
   }
-  whole.numbers = counts(*list);
+  whole.numbers = counts_from(*list);
   if (whole.numbers.empty()) throw list->error("expected at least one micro-batch");
   std::vector<std::uint64_t> sorted = whole.numbers;
   std::sort(sorted.begin(), sorted.end());
@@ -202,7 +195,7 @@ TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Me
   if (const auto copy = object.find("copy")) entry.key.copy = copy->as_count();
   entry.dtype = dtype_from(object.require("dtype"));
   const JsonCursor shape = object.require("shape");
-  entry.shape = counts(shape);
+  entry.shape = counts_from(shape);
   if (entry.shape.size() > tensor::kMostDimensions) {
     throw shape.error(entry.shape.size(), " dimensions, at most ", tensor::kMostDimensions,
                       " are possible");

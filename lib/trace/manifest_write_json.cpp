@@ -51,48 +51,6 @@ json mesh_json(const Mesh& mesh) {
   return out;
 }
 
-struct PlacementJson {
-  json operator()(const Replicate&) const { return "replicate"; }
-  json operator()(const Shard& shard) const {
-    json out{{"shard", shard.dim}};
-    if (shard.sizes) out["sizes"] = *shard.sizes;
-    return out;
-  }
-  json operator()(const Zigzag& zigzag) const {
-    return {{"shard", zigzag.dim}, {"order", "zigzag"}};
-  }
-  json operator()(const Segments& segments) const {
-    json out{{"shard", segments.dim}, {"segments", segments.segments}};
-    if (segments.repeat != 1) out["repeat"] = segments.repeat;
-    if (segments.sizes) out["sizes"] = *segments.sizes;
-    return out;
-  }
-  json operator()(const Strided& strided) const {
-    return {{"shard", strided.dim}, {"stride", strided.stride}};
-  }
-  json operator()(const Flat& flat) const {
-    json ranges = json::array();
-    for (const Flat::Interval& range : flat.ranges) {
-      ranges.push_back(json::array({range.start, range.stop}));
-    }
-    return {{"flat", std::move(ranges)}};
-  }
-  json operator()(const Boxes& boxes) const {
-    json list = json::array();
-    for (const tensor::Box& box : boxes.boxes) {
-      list.push_back(json::array({box.origin, box.extent}));
-    }
-    return {{"boxes", std::move(list)}};
-  }
-  json operator()(const Rows& rows) const {
-    return {{"rows", {{"dim", rows.dim}, {"index", rows.index}}}};
-  }
-  json operator()(const Partial& partial) const {
-    return {{"partial", reduction_name(partial.reduction)}};
-  }
-  json operator()(const Only& only) const { return {{"only", only.coordinate}}; }
-};
-
 json microbatches_json(const Microbatches& whole) {
   switch (whole.how) {
     case Microbatches::How::kSum:
@@ -118,7 +76,7 @@ json tensor_json(const TensorEntry& entry) {
   if (!entry.placements.empty()) {
     json placements = json::object();
     for (const auto& [axis, placement] : entry.placements) {
-      placements[axis] = std::visit(PlacementJson{}, placement);
+      placements[axis] = json::parse(json_text(placement));
     }
     out["placements"] = std::move(placements);
   }

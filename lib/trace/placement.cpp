@@ -1,67 +1,50 @@
 #include "trace/placement.h"
 
-#include "base/text.h"
-
 namespace ttrace::trace {
-namespace {
 
-using base::concat;
-
-struct Describe {
-  std::string operator()(const Replicate&) const { return "replicate"; }
-  std::string operator()(const Shard& shard) const {
-    return concat("shard ", shard.dim, shard.sizes ? " (given sizes)" : "");
-  }
-  std::string operator()(const Zigzag& zigzag) const {
-    return concat("shard ", zigzag.dim, " (zigzag)");
-  }
-  std::string operator()(const Segments& segments) const {
-    return concat("shard ", segments.dim, " (", segments.segments.size() * segments.repeat,
-                  " segments)");
-  }
-  std::string operator()(const Strided& strided) const {
-    return concat("shard ", strided.dim, " (stride ", strided.stride, ")");
-  }
-  std::string operator()(const Flat&) const { return "flat ranges"; }
-  std::string operator()(const Boxes&) const { return "boxes"; }
-  std::string operator()(const Rows& rows) const {
-    return concat("rows of dimension ", rows.dim, " by ", rows.index);
-  }
-  std::string operator()(const Partial& partial) const {
-    return concat("partial ", reduction_name(partial.reduction));
-  }
-  std::string operator()(const Only& only) const { return concat("only ", only.coordinate); }
-};
-
-struct CutDimension {
-  template <typename Other>
-  std::optional<std::uint64_t> operator()(const Other& placement) const {
-    if constexpr (requires { placement.dim; }) {
-      return placement.dim;
-    } else {
-      return std::nullopt;
-    }
-  }
-};
-
-}  // namespace
-
-std::string_view reduction_name(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kSum:
-      return "sum";
-    case Reduction::kMean:
-      return "mean";
-    case Reduction::kMax:
-      return "max";
-  }
-  return "";
+std::string to_string(const Placement& placement) {
+  return std::visit([](const auto& kind) { return kind.describe(); }, placement);
 }
 
-std::string to_string(const Placement& placement) { return std::visit(Describe{}, placement); }
+std::string describe_exactly(const Placement& placement) {
+  return std::visit([](const auto& kind) { return kind.describe() + kind.describe_numbers(); },
+                    placement);
+}
+
+std::string describe_over(const Placement& placement, const std::string& axis) {
+  return std::visit([&](const auto& kind) { return kind.describe_over(axis); }, placement);
+}
+
+std::string json_text(const Placement& placement) {
+  return std::visit([](const auto& kind) { return kind.json(); }, placement);
+}
+
+Sharing sharing(const Placement& placement) {
+  return std::visit([](const auto& kind) { return kind.kSharing; }, placement);
+}
+
+bool cuts(const Placement& placement) { return sharing(placement) == Sharing::kShards; }
 
 std::optional<std::uint64_t> cut_dimension(const Placement& placement) {
-  return std::visit(CutDimension{}, placement);
+  return std::visit([](const auto& kind) { return kind.dimension(); }, placement);
+}
+
+bool gives_extents(const Placement& placement) {
+  return std::visit([](const auto& kind) { return kind.gives_extents(); }, placement);
+}
+
+std::optional<std::string> misfit(const Placement& placement, const PlacedTensor& tensor) {
+  return std::visit([&](const auto& kind) { return kind.misfit(tensor); }, placement);
+}
+
+void require_fitting_lists(const Placement& placement, std::uint64_t count) {
+  std::visit([count](const auto& kind) { kind.require_lists_for(count); }, placement);
+}
+
+void apply_cut(const Placement& placement, std::uint64_t count, std::uint64_t index,
+               std::vector<tensor::Ranges>& held) {
+  require_fitting_lists(placement, count);
+  std::visit([&](const auto& kind) { kind.cut(count, index, held); }, placement);
 }
 
 }  // namespace ttrace::trace

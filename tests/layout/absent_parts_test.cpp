@@ -38,8 +38,9 @@ TEST_CASE("updates and main gradients that some ranks of the parameter lack are 
   const auto parts = absent_parts(made({of(Kind::kParam), of(Kind::kMainGrad, {{"dp", {0}}}),
                                         of(Kind::kParamAfterStep, {{"tp", {1}}})}));
   CHECK(parts == Parts{{of(Kind::kMainGrad).key, {2, 3}}, {of(Kind::kParamAfterStep).key, {0, 2}}});
-  CHECK(absent_words(parts[0], 4) == "ranks {2, 3} of 4 recorded step 0 but lack it");
-  CHECK(absent_words({of(Kind::kParam).key, {3}}, 4) == "rank 3 of 4 recorded step 0 but lacks it");
+  CHECK(describe_absence(parts[0], 4) == "ranks {2, 3} of 4 recorded step 0 but lack it");
+  CHECK(describe_absence({of(Kind::kParam).key, {3}}, 4) ==
+        "rank 3 of 4 recorded step 0 but lacks it");
 }
 
 TEST_CASE("parameters need not have been recorded for that") {

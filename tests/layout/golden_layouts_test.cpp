@@ -95,8 +95,8 @@ TEST_CASE("golden: ZeRO-1 ranges of one flat buffer, across the border of two pa
         "[0:1, 0:3][1:2, 0:1] = 0; [2:3, 0:3][3:4, 0:1] = 1; [1:2, 1:3] = 2; [3:4, 1:3] = 3");
   const TensorEntry b = placed({5}, {{"dp", Flat{{{0, 0}, {0, 2}, {2, 5}}}}});
   CHECK(layout_of(b, mesh) == "[0:2] = 2 3; [2:5] = 4 5");
-  CHECK(held_at(a, mesh, {1, 0})->dataset_shape() == tensor::Shape{2});
-  CHECK(held_at(a, mesh, {2, 1})->dataset_shape() == tensor::Shape{0});
+  CHECK(local_layout(a, mesh, {1, 0})->dataset_shape() == tensor::Shape{2});
+  CHECK(local_layout(a, mesh, {2, 1})->dataset_shape() == tensor::Shape{0});
 }
 
 TEST_CASE("golden: experts on a mesh of their own beside tensor and data parallelism") {
@@ -166,7 +166,7 @@ TEST_CASE("golden: tokens dispatched to experts, with padding") {
   const RowNumbers rows = [&](std::uint64_t rank) { return received[rank]; };
   CHECK(test::spelled(plan_layout(entry, mesh, rows)) ==
         "[4:5, 0:2][1:2, 0:2][2:3, 0:2] = 0; [0:1, 0:2][5:6, 0:2][3:4, 0:2] = 1");
-  const auto first = held_at(entry, mesh, {0}, rows);
+  const auto first = local_layout(entry, mesh, {0}, rows);
   REQUIRE(first);
   CHECK(first->shape == tensor::Shape{4, 2});
   CHECK(first->parts[2] == Part{{{2, 0}, {1, 2}}, {{3, 0}, {1, 2}}});

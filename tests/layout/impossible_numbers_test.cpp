@@ -77,8 +77,8 @@ TEST_CASE("a stride beyond a small dimension is no contradiction") {
   // Chunks of one element, the first coordinate's part of each.
   const trace::TensorEntry entry = placed({3}, {{"tp", Strided{0, kMost}}});
   CHECK(problems_of(kTwo, entry).empty());
-  CHECK(held_at(entry, kTwo, {0})->shape == tensor::Shape{3});
-  CHECK(held_at(entry, kTwo, {1})->shape == tensor::Shape{0});
+  CHECK(local_layout(entry, kTwo, {0})->shape == tensor::Shape{3});
+  CHECK(local_layout(entry, kTwo, {1})->shape == tensor::Shape{0});
 }
 
 TEST_CASE("a million million chunks of a stride are refused at once") {

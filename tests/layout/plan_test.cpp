@@ -26,7 +26,7 @@ using Boxes = std::vector<Box>;
 
 Boxes held_boxes(const TensorEntry& entry, const trace::Mesh& mesh, const Ranks& coordinates) {
   Boxes boxes;
-  const auto held = held_at(entry, mesh, coordinates);
+  const auto held = local_layout(entry, mesh, coordinates);
   for (const Part& part : held.value().parts) boxes.push_back(part.global);
   return boxes;
 }
@@ -74,7 +74,7 @@ TEST_CASE("held_at restricts an axis and its shards go to the listed coordinates
   entry.placements = {{"pp", kRows}};
   CHECK(spelled(plan_layout(entry, mesh)) == "[0:2] = 0 1; [2:4] = 4 5");
   CHECK(held_boxes(entry, mesh, {2, 0}) == Boxes{{{2}, {2}}});
-  CHECK_FALSE(held_at(entry, mesh, {1, 0}).has_value());
+  CHECK_FALSE(local_layout(entry, mesh, {1, 0}).has_value());
 }
 
 TEST_CASE("only is one coordinate of its axis") {
@@ -82,7 +82,7 @@ TEST_CASE("only is one coordinate of its axis") {
   TensorEntry entry = make_entry("w", {4});
   entry.placements = {{"dp", Only{1}}, {"tp", kRows}};
   CHECK(spelled(plan_layout(entry, mesh)) == "[0:2] = 2; [2:4] = 3");
-  CHECK_FALSE(held_at(entry, mesh, {0, 1}).has_value());
+  CHECK_FALSE(local_layout(entry, mesh, {0, 1}).has_value());
   CHECK(held_boxes(entry, mesh, {1, 1}) == Boxes{{{2}, {2}}});
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("given sizes of a later axis must fit what the earlier one left") {
   CHECK(spelled(plan_layout(entry, mesh)) == "[0:1] = 0; [1:4] = 1; [4:5] = 2; [5:8] = 3");
   entry.shape = {9};
   test::check_refused([&] { plan_layout(entry, mesh); }, {"placements/b: ", "add up to 4"});
-  test::check_refused([&] { held_at(entry, mesh, {0, 0}); }, {"placements/b: "});
+  test::check_refused([&] { local_layout(entry, mesh, {0, 0}); }, {"placements/b: "});
 }
 
 TEST_CASE("ranks of empty shards hold an empty box and appear in no block") {
@@ -155,7 +155,7 @@ TEST_CASE("ranks of empty shards hold an empty box and appear in no block") {
   TensorEntry entry = make_entry("w", {2, 3});
   entry.placements = {{"tp", kRows}};
   CHECK(spelled(plan_layout(entry, mesh)) == "[0:1, 0:3] = 0; [1:2, 0:3] = 1");
-  CHECK(held_at(entry, mesh, {3}) == Holding{{0, 3}, {}, {}});
+  CHECK(local_layout(entry, mesh, {3}) == LocalLayout{{0, 3}, {}, {}});
   entry.placements = {{"tp", Shard{0, {{1, 0, 0, 1}}}}};
   CHECK(spelled(plan_layout(entry, mesh)) == "[0:1, 0:3] = 0; [1:2, 0:3] = 3");
 }
@@ -165,7 +165,7 @@ TEST_CASE("a tensor without elements has no blocks") {
   entry.placements = {{"tp", kColumns}};
   const trace::Mesh mesh = make_mesh({{"tp", 2}});
   CHECK(plan_layout(entry, mesh).blocks.empty());
-  CHECK(held_at(entry, mesh, {1}) == Holding{{0, 1}, {}, {}});
+  CHECK(local_layout(entry, mesh, {1}) == LocalLayout{{0, 1}, {}, {}});
 }
 
 TEST_CASE("a scalar is held whole") {

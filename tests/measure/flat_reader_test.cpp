@@ -27,7 +27,7 @@ struct FlatDataset {
 
   test::MemoryTrace trace;
   tensor::Shape shape;
-  layout::Range range;
+  tensor::Range range;
   std::unique_ptr<trace::Dataset> dataset;
   std::uint64_t bytes = 0;
 };

@@ -16,7 +16,7 @@ TEST_CASE("a shard is read by boxes and decoded with its scale") {
   trace::TensorEntry entry = make_entry("w", {2, 3});
   entry.scale = 0.5;
   trace.put(entry, {1, 2, 3, 4, 5, 6});
-  ShardReader reader(trace, entry, 0, layout::Holding{{2, 3}, {}, {}});
+  ShardReader reader(trace, entry, 0, layout::LocalLayout{{2, 3}, {}, {}});
   CHECK(reader.rank() == 0);
   CHECK(reader.bytes_read() == 0);
   std::vector<std::byte> bits;
@@ -36,18 +36,18 @@ TEST_CASE("a shard of another shape is refused with both shapes") {
   trace.put(entry, std::vector<double>(6));
   test::check_refused(
       [&] {
-        ShardReader(trace, entry, 0, layout::Holding{{3, 2}, {}, {}});
+        ShardReader(trace, entry, 0, layout::LocalLayout{{3, 2}, {}, {}});
       },
       {"memory/rank_0", "/step_000000/output/w", "dataset is [2, 3] f32",
        "gives rank 0 [3, 2] f32"});
   test::check_refused(
       [&] {
-        ShardReader(trace, entry, 0, layout::Holding{{6}, {}, {}});
+        ShardReader(trace, entry, 0, layout::LocalLayout{{6}, {}, {}});
       },
       {"[2, 3]", "[6]"});
   test::check_refused(
       [&] {
-        ShardReader(trace, entry, 0, layout::Holding{{}, {}, {}});
+        ShardReader(trace, entry, 0, layout::LocalLayout{{}, {}, {}});
       },
       {"[2, 3]", "rank 0 []"});
 }
@@ -58,7 +58,7 @@ TEST_CASE("a shard of another element type is refused with both types") {
   trace.put_bits(entry.key, 0, DType::kFloat64, {2}, encode(DType::kFloat64, {1, 2}));
   test::check_refused(
       [&] {
-        ShardReader(trace, entry, 0, layout::Holding{{2}, {}, {}});
+        ShardReader(trace, entry, 0, layout::LocalLayout{{2}, {}, {}});
       },
       {"dataset is [2] f64", "[2] f32"});
 }
@@ -68,15 +68,15 @@ TEST_CASE("a shard that is missing or on a lost rank is refused") {
   const trace::TensorEntry entry = make_entry("w", {2});
   test::check_refused(
       [&] {
-        ShardReader(trace, entry, 0, layout::Holding{{2}, {}, {}});
+        ShardReader(trace, entry, 0, layout::LocalLayout{{2}, {}, {}});
       },
       {"/step_000000/output/w", "no such dataset"});
   trace.put(entry, {1, 2});
-  CHECK_NOTHROW(ShardReader(trace, entry, 0, layout::Holding{{2}, {}, {}}));
+  CHECK_NOTHROW(ShardReader(trace, entry, 0, layout::LocalLayout{{2}, {}, {}}));
   trace.lose_rank(0);
   test::check_refused(
       [&] {
-        ShardReader(trace, entry, 0, layout::Holding{{2}, {}, {}});
+        ShardReader(trace, entry, 0, layout::LocalLayout{{2}, {}, {}});
       },
       {"memory: rank lost"});
 }

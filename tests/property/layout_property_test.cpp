@@ -30,7 +30,7 @@ struct Expanded {
 };
 
 // The dataset that `held` describes, every element as its number in the tensor.
-Expanded expanded(const Holding& held, const tensor::Shape& shape) {
+Expanded expanded(const LocalLayout& held, const tensor::Shape& shape) {
   Expanded result{{held.dataset_shape(), {}}, ""};
   std::uint64_t count = 1;
   for (const std::uint64_t extent : result.dataset.shape) count *= extent;
@@ -66,7 +66,7 @@ bool has_elements(const NaiveArray& dataset) {
   return false;
 }
 
-std::string difference(const Holding& held, const NaiveHolder& expected,
+std::string difference(const LocalLayout& held, const NaiveHolder& expected,
                        const tensor::Shape& shape) {
   const Expanded got = expanded(held, shape);
   if (!got.problem.empty()) return concat("rank ", expected.rank, ": ", got.problem);
@@ -84,7 +84,7 @@ std::string coordinates_differ(const RandomTensor& tensor, const trace::Mesh& me
                                const NaiveDeal& deal, const RowNumbers& rows) {
   std::vector<std::uint64_t> at(mesh.axes.size(), 0);
   for (std::uint64_t linear = 0; linear < test::size_of(mesh); ++linear) {
-    const auto held = held_at(tensor.entry, mesh, at, rows);
+    const auto held = local_layout(tensor.entry, mesh, at, rows);
     const NaiveHolder* expected = deal.at(linear);
     if (held.has_value() != (expected != nullptr)) {
       return concat("coordinate ", linear, held ? " holds" : " does not hold", " the tensor");

@@ -22,7 +22,7 @@ std::vector<std::byte> encode_as(const std::vector<double>& values) {
 
 // The dataset of a rank that holds `held` of the tensor `values`; padding is -1.
 std::vector<double> shard_of(const tensor::Shape& shape, const std::vector<double>& values,
-                             const layout::Holding& held) {
+                             const layout::LocalLayout& held) {
   const std::uint64_t first = held.range ? held.range->start : 0;
   std::vector<double> shard(tensor::element_count(held.dataset_shape()).value(), -1);
   for (const layout::Part& part : held.parts) {
@@ -80,7 +80,7 @@ void MemoryTrace::put(const trace::TensorEntry& entry, const std::vector<double>
 void MemoryTrace::put_shard(const trace::TensorEntry& entry, std::uint64_t rank,
                             const std::vector<double>& values) {
   const trace::Mesh& mesh = manifest_.meshes.at(entry.mesh);
-  const auto held = layout::held_at(entry, mesh, layout::coordinates_of(mesh, rank));
+  const auto held = layout::local_layout(entry, mesh, layout::coordinates_of(mesh, rank));
   put_bits(entry.key, rank, entry.dtype, held.value().dataset_shape(), encode(entry.dtype, values));
 }
 

@@ -1,0 +1,44 @@
+// The local layout of a rank: which boxes of a logical tensor it has, and where they lie in its
+// dataset.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "tensor/box.h"
+#include "tensor/ranges.h"
+
+namespace ttrace::layout {
+
+using tensor::Range;
+using tensor::Ranges;
+
+// More boxes than this of all ranks of a tensor together are no layout of a training job but a
+// damaged manifest, and would take the memory of the machine.
+inline constexpr std::size_t kMostBoxes = std::size_t{1} << 22;
+
+// A box of the logical tensor and the box of equal extent that it is in the rank's array.
+struct Part {
+  tensor::Box global;
+  tensor::Box local;
+
+  bool operator==(const Part&) const = default;
+};
+
+struct LocalLayout {
+  tensor::Shape shape;         // of the rank's array
+  std::optional<Range> range;  // set: the dataset is this range of the array, flattened
+  std::vector<Part> parts;     // disjoint, in the row-major order of the array; none empty
+
+  // Shape of the dataset.
+  tensor::Shape dataset_shape() const;
+
+  bool operator==(const LocalLayout&) const = default;
+};
+
+// `held`: what the rank has of every dimension; `range`: of the array they make. Throws an input
+// error if the range ends beyond the array, or if there are more than a million boxes.
+LocalLayout make_local_layout(const std::vector<Ranges>& held, std::optional<Range> range);
+
+}  // namespace ttrace::layout

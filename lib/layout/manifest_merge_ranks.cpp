@@ -1,0 +1,184 @@
+#include "layout/manifest_merge_ranks.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "layout/describe_merge.h"
+#include "layout/mesh_map.h"
+
+namespace ttrace::layout {
+namespace {
+
+using Numbers = std::vector<std::uint64_t>;
+// For every axis a flag for every coordinate.
+using Flags = std::vector<std::vector<bool>>;
+
+const trace::Placement& placement_on(const trace::TensorEntry& entry, const std::string& axis) {
+  static const trace::Placement replicate = trace::Replicate{};
+  const auto found = entry.placements.find(axis);
+  return found == entry.placements.end() ? replicate : found->second;
+}
+
+Numbers listed(const std::vector<bool>& holding) {
+  Numbers coordinates;
+  for (std::size_t c = 0; c < holding.size(); ++c) {
+    if (holding[c]) coordinates.push_back(c);
+  }
+  return coordinates;
+}
+
+// The coordinates of the ranks that recorded the tensor.
+Flags recorded_by(const Numbers& recorders, const PresentRanks& present) {
+  Flags recorded;
+  for (const trace::MeshAxis& axis : present.mesh().axes) recorded.emplace_back(axis.size, false);
+  for (const std::uint64_t rank : recorders) {
+    const Numbers& coordinates = present.coordinates().at(rank);
+    for (std::size_t a = 0; a < coordinates.size(); ++a) recorded[a][coordinates[a]] = true;
+  }
+  return recorded;
+}
+
+Flags holding_of(const trace::TensorEntry& entry, const Flags& recorded,
+                 const PresentRanks& present) {
+  Flags holding = recorded;
+  for (std::size_t a = 0; a < holding.size(); ++a) {
+    const std::string& axis = present.mesh().axes[a].name;
+    const std::uint64_t size = present.mesh().axes[a].size;
+    const trace::Placement& placement = placement_on(entry, axis);
+    if (const auto given = entry.held_at.find(axis); given != entry.held_at.end()) {
+      holding[a].assign(size, false);
+      for (const std::uint64_t coordinate : given->second) holding[a].at(coordinate) = true;
+    } else if (const auto* only = std::get_if<trace::Only>(&placement)) {
+      holding[a].assign(size, false);
+      holding[a].at(only->coordinate) = true;
+    } else if (cuts(placement)) {
+      holding[a].assign(size, true);
+    } else if (std::holds_alternative<trace::Partial>(placement)) {
+      for (std::uint64_t c = 0; c < size; ++c) {
+        if (!present.any_at(a, c)) holding[a][c] = true;
+      }
+    }
+  }
+  return holding;
+}
+
+bool holds(const Flags& holding, const Numbers& coordinates) {
+  for (std::size_t a = 0; a < coordinates.size(); ++a) {
+    if (!holding[a][coordinates[a]]) return false;
+  }
+  return true;
+}
+
+// Whether the placements leave the coordinates no element, so that there was nothing to record.
+bool shard_is_empty(const trace::TensorEntry& entry, const trace::Mesh& mesh, const Flags& holding,
+                    const Numbers& coordinates) {
+  std::vector<tensor::Ranges> left(entry.shape.size());
+  for (std::size_t d = 0; d < left.size(); ++d) append(left[d], {0, entry.shape[d]});
+  try {
+    for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+      const Numbers held = listed(holding[a]);
+      const auto index = static_cast<std::size_t>(
+          std::lower_bound(held.begin(), held.end(), coordinates[a]) - held.begin());
+      const trace::Placement& placement = placement_on(entry, mesh.axes[a].name);
+      if (const auto* flat = std::get_if<trace::Flat>(&placement)) {
+        if (flat->ranges.at(index).start == flat->ranges[index].stop) return true;
+      } else {
+        apply_cut(placement, held.size(), index, left);
+      }
+    }
+  } catch (const base::InputError&) {
+    return false;  // the layout contradicts itself; lint reports it
+  }
+  return std::any_of(left.begin(), left.end(), [](const tensor::Ranges& held) { return held.empty(); });
+}
+
+base::InputError missing_shard(const trace::TensorEntry& entry, const Numbers& recorders,
+                               const Flags& recorded, const PresentRanks& present,
+                               std::uint64_t rank) {
+  const std::string key = trace::to_string(entry.key);
+  const Numbers& coordinates = present.coordinates().at(rank);
+  for (std::size_t a = 0; a < coordinates.size(); ++a) {
+    const trace::MeshAxis& axis = present.mesh().axes[a];
+    if (recorded[a][coordinates[a]]) continue;
+    const Numbers there = listed(recorded[a]);
+    return base::input_error(
+        key, ": ", cuts(placement_on(entry, axis.name)) ? "cut over" : "held along", " axis ",
+        axis.name, ", but only its ", there.size() == 1 ? "coordinate " : "coordinates ",
+        tensor::to_string(there), " of ", axis.size, " recorded it (", describe_ranks(recorders),
+        "); the part of rank ", rank, " is missing");
+  }
+  return base::input_error(key, ": recorded by ", describe_ranks(recorders),
+                           " alone, which are no product of coordinates of ",
+                           describe_mesh(present.mesh()), "; rank ", rank,
+                           " between them did not run that module or has no such gradient");
+}
+
+void check_own_held_at(const trace::TensorEntry& entry, const Numbers& recorders,
+                       const Flags& holding, const PresentRanks& present) {
+  for (const std::uint64_t rank : recorders) {
+    const Numbers& coordinates = present.coordinates().at(rank);
+    for (std::size_t a = 0; a < coordinates.size(); ++a) {
+      const std::string& axis = present.mesh().axes[a].name;
+      if (holding[a][coordinates[a]] || !entry.held_at.contains(axis)) continue;
+      throw base::input_error(trace::to_string(entry.key), ": rank ", rank,
+                              " recorded it at coordinate ", coordinates[a], " of axis ", axis,
+                              ", but its held_at names ", tensor::to_string(listed(holding[a])),
+                              " alone");
+    }
+  }
+}
+
+// The ranks that should have a shard by the layout and recorded none, ascending.
+Numbers lacking_ranks(const trace::TensorEntry& entry, const Numbers& recorders,
+                      const Flags& holding, const PresentRanks& present) {
+  Numbers lacking;
+  for (const auto& [rank, coordinates] : present.coordinates()) {
+    if (!std::binary_search(recorders.begin(), recorders.end(), rank) &&
+        holds(holding, coordinates) &&
+        !shard_is_empty(entry, present.mesh(), holding, coordinates)) {
+      lacking.push_back(rank);
+    }
+  }
+  return lacking;
+}
+
+}  // namespace
+
+PresentRanks::PresentRanks(const trace::Mesh& mesh, const std::vector<std::uint64_t>& ranks)
+    : mesh_(&mesh) {
+  for (const trace::MeshAxis& axis : mesh.axes) any_.emplace_back(axis.size, false);
+  const std::uint64_t size = mesh_size(mesh);
+  for (std::uint64_t i = 0; i < size; ++i) {
+    const std::uint64_t rank = rank_at(mesh, i);
+    if (!std::binary_search(ranks.begin(), ranks.end(), rank)) continue;
+    const Numbers coordinates = coordinates_at(mesh, i);
+    for (std::size_t a = 0; a < coordinates.size(); ++a) any_[a][coordinates[a]] = true;
+    coordinates_.emplace(rank, coordinates);
+  }
+}
+
+void set_ranks(trace::TensorEntry& entry, const std::vector<std::uint64_t>& recorders,
+               const PresentRanks& present, const RunMerge& run) {
+  for (const std::uint64_t rank : recorders) {
+    if (present.coordinates().contains(rank)) continue;
+    throw base::input_error(trace::to_string(entry.key), ": rank ", rank,
+                            " recorded it, but does not lie on its mesh \"", entry.mesh, "\", ",
+                            describe_mesh(present.mesh()));
+  }
+  const Flags recorded = recorded_by(recorders, present);
+  const Flags holding = holding_of(entry, recorded, present);
+  check_own_held_at(entry, recorders, holding, present);
+  entry.absent_on.clear();
+  for (const std::uint64_t rank : lacking_ranks(entry, recorders, holding, present)) {
+    if (!run.knows(rank)) throw missing_shard(entry, recorders, recorded, present, rank);
+    if (run.asked(rank, entry)) entry.absent_on.push_back(rank);
+  }
+  for (std::size_t a = 0; a < holding.size(); ++a) {
+    const std::string& axis = present.mesh().axes[a].name;
+    if (std::holds_alternative<trace::Only>(placement_on(entry, axis))) continue;
+    Numbers coordinates = listed(holding[a]);
+    if (coordinates.size() < holding[a].size()) entry.held_at.emplace(axis, std::move(coordinates));
+  }
+}
+
+}  // namespace ttrace::layout

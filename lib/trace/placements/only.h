@@ -1,0 +1,31 @@
+// One coordinate has what the other axes leave.
+#pragma once
+
+#include "trace/placements/kind.h"
+
+namespace ttrace::trace {
+
+struct Only {
+  static constexpr std::string_view kKeyword = "only";
+  static constexpr Sharing kSharing = Sharing::kOneRank;
+
+  std::uint64_t coordinate = 0;
+
+  bool operator==(const Only&) const = default;
+
+  static bool is_spelled(const base::JsonCursor& value);
+  static Only parse(const base::JsonCursor& value);
+  std::string json() const;
+
+  std::string describe() const;
+  std::string describe_numbers() const { return ""; }
+  std::string describe_over(const std::string& axis) const;
+
+  std::optional<std::uint64_t> dimension() const { return std::nullopt; }
+  bool gives_extents() const { return false; }
+  std::optional<std::string> misfit(const PlacedTensor& tensor) const;
+  void require_lists_for(std::uint64_t) const {}
+  void cut(std::uint64_t, std::uint64_t, std::vector<tensor::Ranges>&) const {}
+};
+
+}  // namespace ttrace::trace

@@ -1,0 +1,29 @@
+// Every coordinate has the whole of what the other axes leave.
+#pragma once
+
+#include "trace/placements/kind.h"
+
+namespace ttrace::trace {
+
+struct Replicate {
+  static constexpr std::string_view kKeyword = "replicate";
+  static constexpr Sharing kSharing = Sharing::kReplicas;
+
+  bool operator==(const Replicate&) const = default;
+
+  static bool is_spelled(const base::JsonCursor& value);
+  static Replicate parse(const base::JsonCursor& value);
+  std::string json() const;
+
+  std::string describe() const;
+  std::string describe_numbers() const { return ""; }
+  std::string describe_over(const std::string& axis) const;
+
+  std::optional<std::uint64_t> dimension() const { return std::nullopt; }
+  bool gives_extents() const { return false; }
+  std::optional<std::string> misfit(const PlacedTensor&) const { return std::nullopt; }
+  void require_lists_for(std::uint64_t) const {}
+  void cut(std::uint64_t, std::uint64_t, std::vector<tensor::Ranges>&) const {}
+};
+
+}  // namespace ttrace::trace
