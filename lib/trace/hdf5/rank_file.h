@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/hdf5/file.h"
+#include "trace/hdf5/library/file.h"
 
 namespace ttrace::trace::hdf5 {
 

@@ -106,7 +106,7 @@ class DirectoryTrace : public Source {
   }
 
   std::optional<std::string> rank_problem(std::uint64_t rank) const override {
-    if (plain_of(rank)) return std::nullopt;
+    if (direct_file_of(rank)) return std::nullopt;
     try {
       file_of(rank);
       return std::nullopt;
@@ -116,17 +116,17 @@ class DirectoryTrace : public Source {
   }
 
   std::unique_ptr<Dataset> open(std::uint64_t rank, const std::string& dataset) const override {
-    if (const auto plain = plain_of(rank)) {
-      if (auto opened = plain->open(dataset)) return opened;
+    if (const auto direct = direct_file_of(rank)) {
+      if (auto opened = direct->open(dataset)) return opened;
     }
     return file_of(rank)->open_dataset(dataset);
   }
 
  private:
-  std::shared_ptr<const PlainFile> plain_of(std::uint64_t rank) const {
+  std::shared_ptr<const DirectFile> direct_file_of(std::uint64_t rank) const {
     const std::lock_guard lock(mutex_);
-    const auto found = plain_.find(rank);
-    return found == plain_.end() ? nullptr : found->second;
+    const auto found = direct_.find(rank);
+    return found == direct_.end() ? nullptr : found->second;
   }
 
   // Keeps the files used last open: a run of thousands of ranks has more than a process may.
@@ -149,7 +149,7 @@ class DirectoryTrace : public Source {
     }
     if (open_.size() > kMostOpenFiles) open_.pop_back();
     // All ranks are gone through again for every tensor, so those met first are kept.
-    if (const auto plain = open_.front().second->plain()) plain_.emplace(rank, plain);
+    if (const auto direct = open_.front().second->direct()) direct_.emplace(rank, direct);
     return open_.front().second;
   }
 
@@ -158,7 +158,7 @@ class DirectoryTrace : public Source {
   mutable std::mutex mutex_;
   mutable std::list<std::pair<std::uint64_t, std::shared_ptr<const File>>> open_;
   mutable std::map<std::uint64_t, std::string> problems_;
-  mutable std::unordered_map<std::uint64_t, std::shared_ptr<const PlainFile>> plain_;
+  mutable std::unordered_map<std::uint64_t, std::shared_ptr<const DirectFile>> direct_;
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "trace/hdf5/datatype.h"
-#include "trace/hdf5/stored_dataset.h"
+#include "trace/hdf5/library/datatype.h"
+#include "trace/hdf5/library/stored_dataset.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

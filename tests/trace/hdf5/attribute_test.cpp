@@ -1,4 +1,4 @@
-#include "trace/hdf5/attribute.h"
+#include "trace/hdf5/direct/attribute.h"
 
 #include <fstream>
 #include <sstream>
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
-#include "trace/hdf5/checked_driver.h"
+#include "trace/hdf5/library/checked_driver.h"
 #include "trace/hdf5/odd_file.h"
 
 namespace ttrace::trace::hdf5 {

@@ -1,8 +1,8 @@
-#include "trace/hdf5/checked_driver.h"
+#include "trace/hdf5/library/checked_driver.h"
 
 #include "base/refusal.h"
 #include "support/temp_dir.h"
-#include "trace/hdf5/file.h"
+#include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
 namespace ttrace::trace::hdf5 {

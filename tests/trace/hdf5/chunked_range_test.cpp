@@ -1,4 +1,4 @@
-#include "trace/hdf5/chunked_range.h"
+#include "trace/hdf5/direct/chunked_range.h"
 
 #include <zlib.h>
 
@@ -8,7 +8,7 @@
 #include "base/refusal.h"
 #include "property/random.h"
 #include "support/temp_dir.h"
-#include "trace/hdf5/file.h"
+#include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
 namespace ttrace::trace::hdf5 {

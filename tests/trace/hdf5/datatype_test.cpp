@@ -1,11 +1,11 @@
-#include "trace/hdf5/datatype.h"
+#include "trace/hdf5/library/datatype.h"
 
 #include <cstdint>
 
 #include "base/refusal.h"
 #include "support/temp_dir.h"
-#include "trace/hdf5/file.h"
-#include "trace/hdf5/library.h"
+#include "trace/hdf5/library/file.h"
+#include "trace/hdf5/library/library.h"
 #include "trace/hdf5/odd_file.h"
 #include "trace/hdf5/reader.h"
 

@@ -1,8 +1,8 @@
-#include "trace/hdf5/group_listing.h"
+#include "trace/hdf5/library/group_listing.h"
 
 #include "base/refusal.h"
 #include "support/temp_dir.h"
-#include "trace/hdf5/file.h"
+#include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
 namespace ttrace::trace::hdf5 {

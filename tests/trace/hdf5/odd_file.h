@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/hdf5/library.h"
+#include "trace/hdf5/library/library.h"
 
 namespace ttrace::test {
 

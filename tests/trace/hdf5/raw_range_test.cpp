@@ -1,4 +1,4 @@
-#include "trace/hdf5/raw_range.h"
+#include "trace/hdf5/direct/raw_range.h"
 
 #include <fcntl.h>
 #include <unistd.h>

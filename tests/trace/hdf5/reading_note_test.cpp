@@ -1,11 +1,11 @@
-#include "trace/hdf5/reading_note.h"
+#include "trace/hdf5/library/reading_note.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/refusal.h"
 #include "support/temp_dir.h"
-#include "trace/hdf5/file.h"
+#include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
 namespace ttrace::trace::hdf5 {

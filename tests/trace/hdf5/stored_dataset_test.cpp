@@ -5,7 +5,7 @@
 
 #include "base/refusal.h"
 #include "support/temp_dir.h"
-#include "trace/hdf5/file.h"
+#include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
 namespace ttrace::trace::hdf5 {

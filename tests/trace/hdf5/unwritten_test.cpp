@@ -1,7 +1,7 @@
 // What was never written reads as zeros in HDF5, which would look like data.
 #include "base/refusal.h"
 #include "support/temp_dir.h"
-#include "trace/hdf5/file.h"
+#include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
 namespace ttrace::trace::hdf5 {

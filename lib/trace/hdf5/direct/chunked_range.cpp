@@ -1,4 +1,4 @@
-#include "trace/hdf5/chunked_range.h"
+#include "trace/hdf5/direct/chunked_range.h"
 
 #ifdef TTRACE_HAS_LIBDEFLATE
 #include <libdeflate.h>
@@ -15,11 +15,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "trace/hdf5/checked_driver.h"
-#include "trace/hdf5/library.h"
-#include "trace/hdf5/raw_range.h"
+#include "trace/hdf5/direct/raw_range.h"
+#include "trace/hdf5/library/checked_driver.h"
+#include "trace/hdf5/library/library.h"
+#include "trace/hdf5/library/reading_note.h"
 #include "trace/hdf5/reader.h"
-#include "trace/hdf5/reading_note.h"
 
 namespace ttrace::trace::hdf5 {
 

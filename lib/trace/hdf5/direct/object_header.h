@@ -1,7 +1,6 @@
-// The messages of any object header, version 1 or 2.
+// Reads the messages of any object header, version 1 or 2, for what the library does not check.
 //
-// plain_header.h reads the commonest headers of datasets, as fast as it can; this reads the others,
-// for what the library does not check.
+// direct_file.h has a faster reader for the commonest headers of datasets.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/hdf5/checked_driver.h"
+#include "trace/hdf5/library/checked_driver.h"
 
 namespace ttrace::trace::hdf5 {
 

@@ -1,4 +1,5 @@
-// Reads ranges of chunked datasets: chunks are located, inflated and kept.
+// Reads chunked datasets without HDF5's one lock: locates chunks (through the library), inflates
+// and unshuffles them, and keeps the last ones.
 #pragma once
 
 #include <cstddef>
@@ -12,30 +13,25 @@
 #include <vector>
 
 #include "tensor/box.h"
-#include "trace/hdf5/checked_driver.h"
-#include "trace/hdf5/library.h"
+#include "trace/hdf5/library/checked_driver.h"
+#include "trace/hdf5/library/library.h"
 #include "trace/source.h"
 
 namespace ttrace::trace::hdf5 {
 
-// One zlib stream, as HDF5's deflate filter writes it, into a buffer of known size.
-
-// Whether `stored` is one whole zlib stream of exactly out.size() bytes, which are then in `out`;
-// more are never written, whatever the stream says. Thread-safe.
+// Inflates a zlib stream, as HDF5's deflate filter writes it. Returns whether `stored` is one whole
+// stream of exactly out.size() bytes; more are never written, whatever the stream says.
+// Thread-safe.
 bool inflate_exactly(std::span<const std::byte> stored, std::span<std::byte> out);
 
 // "libdeflate" or "zlib", which is about half as fast.
 const char* inflate_library();
 
-// HDF5's shuffle filter, undone.
-
-// `shuffled` holds the first bytes of all elements, then the second bytes, and so on; `out`, of the
-// same size and apart from it, gets them element by element. A rest that is no whole element is
-// kept as it is, as HDF5 does.
+// Undoes HDF5's shuffle filter. `shuffled` has the first bytes of all elements, then the second
+// bytes, and so on; `out`, of the same size and apart from it, gets them element by element. A rest
+// that is no whole element is copied, as HDF5 does.
 void unshuffle(std::span<const std::byte> shuffled, std::size_t element_bytes,
                std::span<std::byte> out);
-
-// Chunks of a dataset, read and inflated without the HDF5 library and its one lock.
 
 class ChunkedRange {
  public:

@@ -1,4 +1,4 @@
-#include "trace/hdf5/reading_note.h"
+#include "trace/hdf5/library/reading_note.h"
 
 #include <sys/mman.h>
 

@@ -1,8 +1,8 @@
-// Attributes, read past the library.
+// Reads attributes without the library's decoder.
 //
-// HDF5 1.10 decodes a damaged attribute without looking where it ends (H5O_attr_decode): what lies
-// behind it in memory came into reports, another thing in every run. Here every length is checked
-// against the message that holds it (https://docs.hdfgroup.org/hdf5/v1_14/_f_m_t3.html, IV.A.2.m).
+// HDF5 1.10 decodes a damaged attribute without checking where it ends (H5O_attr_decode), so that
+// reports showed the memory behind it, different in every run. Here every length is checked against
+// the message that holds it (https://docs.hdfgroup.org/hdf5/v1_14/_f_m_t3.html, IV.A.2.m).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string>
 #include <variant>
 
-#include "trace/hdf5/library.h"
+#include "trace/hdf5/library/library.h"
 
 namespace ttrace::trace::hdf5 {
 

@@ -1,9 +1,9 @@
-// Which file HDF5 is at work on, noted where another process can read it.
+// Notes which file HDF5 is reading, where another process can see it.
 //
 // The library can crash on a damaged file (1.10.8: in the attributes of an object, for one), and
 // nothing in the same process can be trusted after that. So the command runs in a child process
-// (apps/ttrace/supervise); when that dies, its parent finds the file here, declares it damaged, and
-// lets a new child do the work without it.
+// (apps/ttrace/supervise). When the child dies, its parent finds the file here, declares it
+// damaged, and starts a new child that leaves it out.
 #pragma once
 
 #include <string>

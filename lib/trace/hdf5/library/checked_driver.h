@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "trace/hdf5/library.h"
+#include "trace/hdf5/library/library.h"
 
 namespace ttrace::trace::hdf5 {
 

@@ -1,4 +1,4 @@
-#include "trace/hdf5/direct_file.h"
+#include "trace/hdf5/direct/direct_file.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "trace/hdf5/datatype.h"
-#include "trace/hdf5/object_header.h"
-#include "trace/hdf5/raw_range.h"
+#include "trace/hdf5/direct/object_header.h"
+#include "trace/hdf5/direct/raw_range.h"
+#include "trace/hdf5/library/datatype.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -105,7 +105,7 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> layout_in(Bytes message) 
   return std::pair(number_at(message, 2, 8), number_at(message, 10, 8));
 }
 
-// False: the header is not of the plain kind.
+// False: the header is not of the simplest kind.
 bool take(std::uint64_t kind, Bytes message, Found& found) {
   switch (kind) {
     case kDatatype:
@@ -165,8 +165,8 @@ bool take_all(Bytes block, std::uint64_t& left, std::vector<Block>& blocks, Foun
 
 }  // namespace
 
-std::optional<PlainHeader> read_plain_header(const OpenFile& file, std::uint64_t address,
-                                             const std::string& what) {
+std::optional<DatasetHeader> read_dataset_header(const OpenFile& file, std::uint64_t address,
+                                                 const std::string& what) {
   if (address > file.end || file.end - address < kPrefixBytes) return std::nullopt;
   const auto first = read_header_bytes(
       file, address, std::min<std::uint64_t>(kFirstRead, file.end - address), what);
@@ -195,7 +195,7 @@ std::optional<PlainHeader> read_plain_header(const OpenFile& file, std::uint64_t
                    [&](const auto& attribute) { return agrees(attribute, dtype); })) {
     return std::nullopt;
   }
-  return PlainHeader{{dtype, *std::move(found.shape)}, offset, *wanted};
+  return DatasetHeader{{dtype, *std::move(found.shape)}, offset, *wanted};
 }
 
 namespace {
@@ -214,10 +214,10 @@ std::size_t half_of_descriptors() {
   return limit.rlim_cur / 2;
 }
 
-class PlainDataset : public Dataset {
+class DirectDataset : public Dataset {
  public:
-  PlainDataset(std::shared_ptr<const PlainFile> file, std::string path, PlainHeader header,
-               const OpenFile& opened)
+  DirectDataset(std::shared_ptr<const DirectFile> file, std::string path, DatasetHeader header,
+                const OpenFile& opened)
       : file_(std::move(file)),
         path_(std::move(path)),
         facts_(std::move(header.facts)),
@@ -239,7 +239,7 @@ class PlainDataset : public Dataset {
   }
 
  private:
-  std::shared_ptr<const PlainFile> file_;  // keeps the descriptor
+  std::shared_ptr<const DirectFile> file_;  // keeps the descriptor
   std::string path_;
   DatasetFacts facts_;
   OpenFile opened_;
@@ -248,7 +248,7 @@ class PlainDataset : public Dataset {
 
 }  // namespace
 
-std::shared_ptr<PlainFile> PlainFile::of(std::string path, const OpenFile& opened) {
+std::shared_ptr<DirectFile> DirectFile::of(std::string path, const OpenFile& opened) {
   static const std::size_t most = half_of_descriptors();
   OpenFile mine = opened;
   if (open_descriptors.fetch_add(1) >= most ||
@@ -256,16 +256,16 @@ std::shared_ptr<PlainFile> PlainFile::of(std::string path, const OpenFile& opene
     --open_descriptors;
     return nullptr;
   }
-  return std::shared_ptr<PlainFile>(new PlainFile(std::move(path), mine));
+  return std::shared_ptr<DirectFile>(new DirectFile(std::move(path), mine));
 }
 
-PlainFile::~PlainFile() {
+DirectFile::~DirectFile() {
   for (const auto& [group, listing] : listings_) listed -= listing.size();
   ::close(opened_.descriptor);
   --open_descriptors;
 }
 
-std::unique_ptr<Dataset> PlainFile::open(const std::string& dataset) const {
+std::unique_ptr<Dataset> DirectFile::open(const std::string& dataset) const {
   const std::size_t slash = dataset.rfind('/');
   haddr_t address = HADDR_UNDEF;
   {
@@ -277,19 +277,19 @@ std::unique_ptr<Dataset> PlainFile::open(const std::string& dataset) const {
   return open_at(address, dataset);
 }
 
-std::unique_ptr<Dataset> PlainFile::open_at(haddr_t address, const std::string& dataset) const {
+std::unique_ptr<Dataset> DirectFile::open_at(haddr_t address, const std::string& dataset) const {
   if (address == HADDR_UNDEF) return nullptr;
-  auto header = read_plain_header(opened_, address, path_ + ": " + dataset);
+  auto header = read_dataset_header(opened_, address, path_ + ": " + dataset);
   if (!header) return nullptr;
-  return std::make_unique<PlainDataset>(shared_from_this(), dataset, *std::move(header), opened_);
+  return std::make_unique<DirectDataset>(shared_from_this(), dataset, *std::move(header), opened_);
 }
 
-bool PlainFile::has_listing(const std::string& group) const {
+bool DirectFile::has_listing(const std::string& group) const {
   const std::shared_lock reading(mutex_);
   return listings_.contains(group);
 }
 
-void PlainFile::add_listing(const std::string& group, GroupListing listing) {
+void DirectFile::add_listing(const std::string& group, GroupListing listing) {
   const std::size_t members = listing.size();
   if (listed.fetch_add(members) + members > kMostListed) {
     listed -= members;
@@ -299,7 +299,7 @@ void PlainFile::add_listing(const std::string& group, GroupListing listing) {
   if (!listings_.emplace(group, std::move(listing)).second) listed -= members;
 }
 
-std::size_t PlainFile::room() {
+std::size_t DirectFile::room() {
   const std::size_t taken = listed;
   return taken < kMostListed ? kMostListed - taken : 0;
 }

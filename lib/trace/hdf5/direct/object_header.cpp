@@ -1,11 +1,11 @@
-#include "trace/hdf5/object_header.h"
+#include "trace/hdf5/direct/object_header.h"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <string_view>
 
-#include "trace/hdf5/raw_range.h"
+#include "trace/hdf5/direct/raw_range.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

@@ -1,4 +1,5 @@
-// Bytes of a file that hold a dataset just as it is, read without the HDF5 library and its lock.
+// The range of a file that holds the elements of a contiguous dataset, read without HDF5 and its
+// lock.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "trace/hdf5/attribute.h"
+#include "trace/hdf5/direct/attribute.h"
 
 #if H5_VERSION_GE(1, 12, 0)
 #include <H5VLnative.h>
@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "trace/hdf5/object_header.h"
+#include "trace/hdf5/direct/object_header.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

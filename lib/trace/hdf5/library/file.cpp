@@ -1,4 +1,4 @@
-#include "trace/hdf5/file.h"
+#include "trace/hdf5/library/file.h"
 
 #include <array>
 #include <cstring>
@@ -8,13 +8,13 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "trace/hdf5/attribute.h"
-#include "trace/hdf5/checked_driver.h"
-#include "trace/hdf5/chunked_range.h"
-#include "trace/hdf5/library.h"
-#include "trace/hdf5/raw_range.h"
-#include "trace/hdf5/reading_note.h"
-#include "trace/hdf5/stored_dataset.h"
+#include "trace/hdf5/direct/attribute.h"
+#include "trace/hdf5/direct/chunked_range.h"
+#include "trace/hdf5/direct/raw_range.h"
+#include "trace/hdf5/library/checked_driver.h"
+#include "trace/hdf5/library/library.h"
+#include "trace/hdf5/library/reading_note.h"
+#include "trace/hdf5/library/stored_dataset.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -70,7 +70,7 @@ void require_readable_length(std::uint64_t bytes, const std::string& what) {
 
 File::File(std::string path, Handle file)
     : path_(std::move(path)), file_(std::move(file)), opened_(open_file_of(file_.get())) {
-  if (opened_ && counts_from_start(file_.get())) plain_ = PlainFile::of(path_, *opened_);
+  if (opened_ && counts_from_start(file_.get())) direct_ = DirectFile::of(path_, *opened_);
 }
 
 std::shared_ptr<const File> File::open(const std::string& path) {
@@ -142,22 +142,22 @@ const Handle& File::group_of(const std::string& dataset) const {
 std::unique_ptr<Dataset> File::open_past_library(const std::string& dataset) const {
   const std::size_t slash = dataset.rfind('/');
   const std::string group = dataset.substr(0, slash);
-  if (plain_->has_listing(group)) return plain_->open(dataset);
+  if (direct_->has_listing(group)) return direct_->open(dataset);
   haddr_t address = HADDR_UNDEF;
   {
     const LibraryLock lock;
     const ReadingNote note(path_);
     // Another thread may have listed it meanwhile.
-    if (!plain_->has_listing(group)) {
+    if (!direct_->has_listing(group)) {
       const hid_t opened = group_of(dataset).get();
-      if (auto listing = list_group(opened, PlainFile::room())) {
-        plain_->add_listing(group, *std::move(listing));
+      if (auto listing = list_group(opened, DirectFile::room())) {
+        direct_->add_listing(group, *std::move(listing));
       } else {
         address = require_hard_link(opened, dataset.substr(slash + 1), path_, dataset, dataset);
       }
     }
   }
-  return address == HADDR_UNDEF ? plain_->open(dataset) : plain_->open_at(address, dataset);
+  return address == HADDR_UNDEF ? direct_->open(dataset) : direct_->open_at(address, dataset);
 }
 
 Handle File::open_object(const std::string& dataset) const {
@@ -173,7 +173,7 @@ Handle File::open_object(const std::string& dataset) const {
 }
 
 std::unique_ptr<Dataset> File::open_dataset(const std::string& dataset) const {
-  if (plain_) {
+  if (direct_) {
     if (auto opened = open_past_library(dataset)) return opened;
   }
   const LibraryLock lock;

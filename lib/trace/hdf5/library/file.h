@@ -1,4 +1,4 @@
-// One HDF5 file that is not trusted: opened read-only, its links, storage and types looked at
+// One HDF5 file that is not trusted: opened read-only, and its links, storage and types are checked
 // before anything is read through them.
 #pragma once
 
@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "trace/hdf5/checked_driver.h"
-#include "trace/hdf5/direct_file.h"
-#include "trace/hdf5/library.h"
+#include "trace/hdf5/direct/direct_file.h"
+#include "trace/hdf5/library/checked_driver.h"
+#include "trace/hdf5/library/library.h"
 #include "trace/source.h"
 
 namespace ttrace::trace::hdf5 {
@@ -30,8 +30,8 @@ class File {
   // The scalar string dataset `dataset` (fixed or variable length).
   std::string read_string(const std::string& dataset) const;
 
-  // What can be read of it when this is no more; or null.
-  std::shared_ptr<const PlainFile> plain() const { return plain_; }
+  // The same file without the library, which outlives this; or null.
+  std::shared_ptr<const DirectFile> direct() const { return direct_; }
 
   // A whole-number attribute of the root group, or nothing if it is absent.
   std::optional<std::uint64_t> root_attribute(const std::string& name) const;
@@ -46,7 +46,7 @@ class File {
   std::string path_;
   Handle file_;
   std::optional<OpenFile> opened_;
-  std::shared_ptr<PlainFile> plain_;  // or null
+  std::shared_ptr<DirectFile> direct_;  // or null
   mutable std::map<std::string, Handle>
       groups_;  // open, reached through hard links; under the lock
 };

@@ -1,4 +1,6 @@
 // What is read past the library is what the library reads, and nothing else is read past it.
+#include "trace/hdf5/direct/direct_file.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,9 +9,8 @@
 
 #include "base/refusal.h"
 #include "support/temp_dir.h"
-#include "trace/hdf5/datatype.h"
-#include "trace/hdf5/direct_file.h"
-#include "trace/hdf5/file.h"
+#include "trace/hdf5/library/datatype.h"
+#include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
 namespace ttrace::trace::hdf5 {
@@ -56,9 +57,9 @@ std::uint64_t address_of(const std::string& path, const std::string& dataset) {
 #endif
 }
 
-std::optional<PlainHeader> header_of(const std::string& path, const std::string& dataset) {
+std::optional<DatasetHeader> header_of(const std::string& path, const std::string& dataset) {
   const std::uint64_t address = address_of(path, dataset);
-  return read_plain_header(Descriptor(path).get(), address, path);
+  return read_dataset_header(Descriptor(path).get(), address, path);
 }
 
 std::string text_of(const std::string& path) {
@@ -219,7 +220,7 @@ TEST_CASE("a header damaged in any byte is read within the file or not at all") 
       std::string damaged = sound;
       damaged[at] = static_cast<char>(value);
       test::write_file(dir.file("d.h5"), damaged);
-      const auto header = read_plain_header(Descriptor(dir.file("d.h5")).get(), address, "d.h5");
+      const auto header = read_dataset_header(Descriptor(dir.file("d.h5")).get(), address, "d.h5");
       if (!header) continue;
       ++plain;
       if (header->bytes == 0 || header->bytes > damaged.size() ||
@@ -231,10 +232,10 @@ TEST_CASE("a header damaged in any byte is read within the file or not at all") 
   }
   CHECK(plain > 0);
   for (std::uint64_t at = 0; at < sound.size(); ++at) {
-    read_plain_header(Descriptor(path).get(), at, path);
+    read_dataset_header(Descriptor(path).get(), at, path);
   }
-  CHECK_FALSE(read_plain_header(Descriptor(path).get(), sound.size() + 1, path));
-  CHECK_FALSE(read_plain_header(Descriptor(path).get(), HADDR_UNDEF, path));
+  CHECK_FALSE(read_dataset_header(Descriptor(path).get(), sound.size() + 1, path));
+  CHECK_FALSE(read_dataset_header(Descriptor(path).get(), HADDR_UNDEF, path));
 }
 
 }  // namespace

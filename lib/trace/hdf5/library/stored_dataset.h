@@ -1,4 +1,5 @@
-// A box as HDF5 understands it.
+// One dataset of an untrusted file: checked when it is opened, and read by the fastest way that its
+// storage allows.
 #pragma once
 
 #include <memory>
@@ -6,10 +7,10 @@
 #include <string>
 
 #include "tensor/box.h"
-#include "trace/hdf5/checked_driver.h"
-#include "trace/hdf5/chunked_range.h"
-#include "trace/hdf5/library.h"
-#include "trace/hdf5/raw_range.h"
+#include "trace/hdf5/direct/chunked_range.h"
+#include "trace/hdf5/direct/raw_range.h"
+#include "trace/hdf5/library/checked_driver.h"
+#include "trace/hdf5/library/library.h"
 #include "trace/source.h"
 
 namespace ttrace::trace::hdf5 {
@@ -17,8 +18,6 @@ namespace ttrace::trace::hdf5 {
 // Selects `box` in the file's dataspace `space` and returns the dataspace of a dense buffer of its
 // shape. Hold a LibraryLock.
 Handle select_box(hid_t space, const tensor::Box& box);
-
-// One dataset of an untrusted file.
 
 // Refuses storage outside the file and filters that are not built in.
 void require_plain_storage(hid_t creation, const std::string& file, const std::string& dataset);

@@ -1,4 +1,4 @@
-#include "trace/hdf5/group_listing.h"
+#include "trace/hdf5/library/group_listing.h"
 
 #if H5_VERSION_GE(1, 12, 0)
 #include <H5VLnative.h>

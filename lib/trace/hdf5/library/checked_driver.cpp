@@ -1,4 +1,4 @@
-#include "trace/hdf5/checked_driver.h"
+#include "trace/hdf5/library/checked_driver.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

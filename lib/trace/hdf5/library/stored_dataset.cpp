@@ -1,15 +1,15 @@
-#include "trace/hdf5/stored_dataset.h"
+#include "trace/hdf5/library/stored_dataset.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "trace/hdf5/attribute.h"
-#include "trace/hdf5/checked_driver.h"
-#include "trace/hdf5/datatype.h"
-#include "trace/hdf5/library.h"
-#include "trace/hdf5/reading_note.h"
+#include "trace/hdf5/direct/attribute.h"
+#include "trace/hdf5/library/checked_driver.h"
+#include "trace/hdf5/library/datatype.h"
+#include "trace/hdf5/library/library.h"
+#include "trace/hdf5/library/reading_note.h"
 
 namespace ttrace::trace::hdf5 {
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "tensor/dtype.h"
-#include "trace/hdf5/library.h"
+#include "trace/hdf5/library/library.h"
 
 namespace ttrace::trace::hdf5 {
 

@@ -1,4 +1,4 @@
-#include "trace/hdf5/library.h"
+#include "trace/hdf5/library/library.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

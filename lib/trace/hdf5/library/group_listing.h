@@ -1,5 +1,5 @@
-// Where the members of a group lie: all of them at once, in the order in which the file has them.
-// Looking each up by its name takes ten times as long.
+// Finds where the members of a group lie, all at once and in the order of the file. Looking each up
+// by its name takes ten times as long.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "trace/hdf5/library.h"
+#include "trace/hdf5/library/library.h"
 
 namespace ttrace::trace::hdf5 {
 

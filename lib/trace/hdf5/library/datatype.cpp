@@ -1,4 +1,4 @@
-#include "trace/hdf5/datatype.h"
+#include "trace/hdf5/library/datatype.h"
 
 #include <algorithm>
 #include <cstdint>
