@@ -36,7 +36,7 @@ std::map<trace::TensorKey, OfParameter> by_parameter(const trace::Manifest& mani
   return found;
 }
 
-// LocalLayout coordinates of every axis, as listed: equal for entries that the same ranks hold.
+// Whether the entries name the same coordinates of every axis, so that the same ranks have them.
 bool held_alike(const trace::TensorEntry& first, const trace::TensorEntry& second,
                 const trace::Mesh& mesh) {
   if (first.mesh != second.mesh) return false;

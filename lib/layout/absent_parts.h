@@ -1,4 +1,4 @@
-// Tensors that fewer ranks recorded than hold them: a rank that skipped its update, for instance.
+// Finds tensors that fewer ranks recorded than have them: a rank skipped its update, for instance.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct AbsentPart {
   bool operator==(const AbsentPart&) const = default;
 };
 
-// The tensors of which ranks lack a part that closed their traces and recorded the step, by key:
-// what the entries say (`absent_on`), and main gradients and updated parameters that not all ranks
-// have that have the parameter's others. Which values a module has on a rank depends on the rank's
-// micro-batches and tokens, so of those only gaps in the layout count, which `absent_on` tells.
+// Returns, by key, the tensors that a rank lacks although it recorded the step and closed its
+// trace: those with an `absent_on`, and main gradients and updated parameters where the rank has
+// another tensor of the parameter. Which values a module has on a rank depends on the rank's
+// micro-batches and tokens, so of values only `absent_on` counts.
 std::vector<AbsentPart> absent_parts(const trace::Manifest& manifest);
 
 // "rank 1 of 2 recorded step 0 but lacks it"

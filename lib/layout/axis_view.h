@@ -36,9 +36,8 @@ void for_each_position(const std::vector<AxisView>& views, Visit visit) {
   }
 }
 
-// How the terms of a partial tensor become its value.
-
-// Throws an input error if the axes' reductions cannot be combined.
+// Returns how the terms of a partial tensor become its value. Throws an input error if the axes'
+// reductions cannot be combined.
 Combination combination_of(const std::vector<AxisView>& views);
 
 }  // namespace ttrace::layout

@@ -53,7 +53,7 @@ void find_overlaps(const tensor::Shape& shape, const std::vector<Box>& boxes, st
   }
 }
 
-// Volume of the parts within `region`, saturated.
+// Sum of the volumes that the boxes share with `region`, saturated.
 std::uint64_t covered(const Box& region, const std::vector<Box>& boxes) {
   std::uint64_t sum = 0;
   for (const Box& box : boxes) {
@@ -66,7 +66,7 @@ std::uint64_t covered(const Box& region, const std::vector<Box>& boxes) {
   return sum;
 }
 
-// A part of `region` outside all boxes, of which less than the region's volume lies within it.
+// Finds a box of `region` outside all boxes, which together cover less than its volume.
 Box find_gap(Box region, std::vector<Box> boxes) {
   while (true) {
     std::erase_if(boxes, [&](const Box& box) { return !tensor::intersect(region, box); });

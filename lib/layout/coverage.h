@@ -1,4 +1,4 @@
-// Whether boxes cover a tensor once: the question behind every explicit placement.
+// Checks that boxes cover a tensor once, as every explicit placement must.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace ttrace::layout {
 
-// A part of the tensor that nobody covers (no owners), or that two boxes do.
+// A box of the tensor that no box covers (no owners), or that two do.
 struct CoverageDefect {
   tensor::Box where;
   std::vector<std::size_t> owners;  // indices of boxes; none or two
 };
 
-// Empty exactly if every element of `shape` lies in one box, all of which must lie within `shape`;
-// else overlaps, and a gap if there is one that the overlaps do not hide, `most` at most.
+// Returns nothing exactly if every element of `shape` lies in one of `boxes`, which must lie within
+// `shape`. Else overlaps, and a gap if the overlaps do not hide it; at most `most` defects.
 std::vector<CoverageDefect> coverage_defects(const tensor::Shape& shape,
                                              const std::vector<tensor::Box>& boxes,
                                              std::size_t most = 4);

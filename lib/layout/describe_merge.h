@@ -1,4 +1,4 @@
-// What the parts of a manifest say, in the words of a refusal.
+// Describes ranks, meshes and differences between the manifests of ranks, for people.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ std::string exact_number(double value);
 // All meshes by name.
 std::string describe_meshes(const std::map<std::string, trace::Mesh>& meshes);
 
-// A member of a tensor's entry about which two ranks do not agree, and what either says.
+// A member of a tensor's entry about which two ranks disagree, and the value of each.
 struct EntryDifference {
   std::string member;
   std::string first;
   std::string second;
 };
 
-// Nothing if the entries describe one tensor alike. `order` and `computed_in` may differ: a stage
-// that computes in a wider type than the others says so. An axis without a placement replicates.
+// Returns nothing if the entries describe one tensor alike. `order`, `position` and `computed_in`
+// may differ: a stage may compute in a wider type. An axis without a placement replicates.
 std::optional<EntryDifference> entry_difference(const trace::TensorEntry& first,
                                                 const trace::TensorEntry& second);
 

@@ -36,7 +36,7 @@ void append_parts(const std::vector<Ranges>& held, const tensor::Box& local,
     runs.push_back(runs_within(held[d], local.origin[d], local.origin[d] + local.extent[d]));
     if (runs.back().empty()) return;
     count *= runs.back().size();
-    // The rows of an index were read, and are as many as the rank has.
+    // No limit for the rows of an index: they were read, and are as many as the rank has.
     if (count > tensor::kMostRanges && runs.back().size() != count) {
       throw base::input_error("a rank would hold more than ", tensor::kMostRanges,
                               " separate boxes");

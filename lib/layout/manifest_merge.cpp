@@ -40,8 +40,8 @@ bool same_meshes(const std::map<std::string, trace::Mesh>& first,
                     });
 }
 
-// Floating-point types from fine to coarse; every other type below them. Not tensor::epsilon, for
-// which both FP8 types are one.
+// Orders floating-point types from fine to coarse; every other type is below them. tensor::epsilon
+// would not do: it is the same for both FP8 types.
 int coarseness(tensor::DType dtype) {
   using tensor::DType;
   static constexpr std::array kFineToCoarse{DType::kFloat64,    DType::kFloat32,
@@ -105,7 +105,7 @@ void ManifestMerge::add_tensor(std::uint64_t rank, trace::TensorEntry entry) {
   if (entry.order) {
     tensor.entry.order = std::min(*entry.order, tensor.entry.order.value_or(*entry.order));
   }
-  // The first contradiction is told, with all ranks it concerns.
+  // The first contradiction is reported, with all ranks that it concerns.
   if (contradiction_ && contradiction_->tensor != known->second) return;
   auto difference = entry_difference(tensor.entry, entry);
   if (!difference) return;

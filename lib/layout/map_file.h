@@ -1,4 +1,4 @@
-// A rules file as `--map-starter` writes it: rules, and what it has no rule for.
+// A rules file as `--map-starter` writes it: rules, and the names that no rule matches.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace ttrace::layout {
 struct MapFile {
   std::vector<MapRule> reference;
   std::vector<MapRule> candidate;
-  // What no rule makes meet: as rules that would drop it, once somebody gives the reason.
+  // Names that no rule pairs, as rules that would drop them once somebody gives the reason.
   std::vector<MapRule> unmatched_reference;
   std::vector<MapRule> unmatched_candidate;
   // Names of the reference, with those of the candidate that may be meant.

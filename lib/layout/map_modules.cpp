@@ -1,4 +1,4 @@
-// The data flow under a map: its names are those of values and of parameters.
+// Applies the rules of a map to the names of the data flow.
 #include <algorithm>
 #include <map>
 
@@ -38,7 +38,7 @@ std::vector<std::string> mapped_names(const std::vector<MapRule>& rules,
   return mapped;
 }
 
-// What is left out keeps its place in the data flow, under its name.
+// A dropped tensor keeps its place in the data flow, under its name.
 std::vector<MapRule> without_drops(const std::vector<MapRule>& rules) {
   std::vector<MapRule> kept;
   for (const MapRule& rule : rules) {

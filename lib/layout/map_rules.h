@@ -1,4 +1,5 @@
-// What a rule of a rules file is about.
+// Rules that pair the tensors of two frameworks: new names, and views where one framework has
+// several tensors and the other has one (schemas/rules-v1.md).
 #pragma once
 
 #include <map>
@@ -21,9 +22,6 @@ std::vector<std::string> one_or_more(const base::JsonCursor& rule, std::string_v
 std::vector<trace::Kind> kinds_of(const base::JsonCursor& rule);
 
 bool is_of(const std::vector<trace::Kind>& kinds, trace::Kind kind);
-
-// Rules that make the tensors of two frameworks meet: new names, and views where one has several
-// tensors and the other has one (schemas/rules-v1.md).
 
 struct Resize {
   std::uint64_t dim = 0;
@@ -59,7 +57,7 @@ struct MapRules {
 // Throws an input error with the JSON pointer for everything that is not as the schema says.
 MapRules parse_map_rules(std::string_view text, const std::string& file);
 
-// Why a tensor takes no part.
+// Why a tensor is not compared.
 struct DroppedBy {
   std::size_t rule = 0;
   std::string pointer;  // of the rule, in its file
@@ -72,26 +70,24 @@ struct Mapped {
   std::vector<std::string> warnings;  // tensors left as they are because others of them are missing
 };
 
-// `tensors` with the rules applied, the first that matches a name. Throws an input error if a rule
-// matches nothing, if shapes do not allow it, or if two tensors would have one key.
+// Applies to each of `tensors` the first rule that matches its name. Throws an input error if a
+// rule matches nothing, if shapes do not allow it, or if two tensors would have one key.
 Mapped apply_map(const std::vector<MapRule>& rules, const std::string& file,
                  const std::vector<ViewPtr>& tensors);
 
-// The data flow with the names that the rules make of its values and parameters. Modules whose
-// outputs become one are one; a module whose output becomes several is one for each.
+// Renames the values and parameters of the data flow by the rules. Modules whose outputs become one
+// are merged; a module whose output becomes several is repeated for each.
 std::vector<trace::Module> mapped_modules(const std::vector<MapRule>& rules,
                                           const std::vector<trace::Module>& modules);
 
-// Which rule of a map a name is for.
-
-// The rule, which of its patterns, and what that captured.
+// The rule that matches a name, which of its patterns, and what that captured.
 struct RuleMatch {
   std::size_t rule = 0;
   std::size_t pattern = 0;
   NamePattern::Captures captures;
 };
 
-// The first rule that is about one of `kinds` and has a pattern that matches.
+// Returns the first rule that applies to one of `kinds` and has a pattern that matches.
 std::optional<RuleMatch> match_of(const std::vector<MapRule>& rules, std::string_view name,
                                   const std::vector<trace::Kind>& kinds);
 

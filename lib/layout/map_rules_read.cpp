@@ -32,8 +32,8 @@ std::vector<std::string> sorted_captures(const NamePattern& pattern) {
   return names;
 }
 
-// Every name that a rule makes must be told by what it matched, and each of several tensors must
-// say to which whole it belongs.
+// The captures of a match must determine every name that the rule makes, and to which whole each of
+// several tensors belongs.
 void check_captures(const JsonCursor& json, const MapRule& rule) {
   const std::vector<std::string> known = sorted_captures(rule.from[0]);
   for (const NamePattern& from : rule.from) {
@@ -164,7 +164,7 @@ MapRules parse_map_rules(std::string_view text, const std::string& file) {
   if (version == kVersion1) {
     root.allow_keys({"schema", "reference", "candidate"});
   } else {
-    // The last three are what `--map-starter` tells the reader of the file.
+    // `--map-starter` writes the last three for people.
     root.allow_keys({"schema", "reference", "candidate", "unmatched", "ambiguous", "notes"});
   }
   MapRules rules{file, rules_from(root, "reference", version),

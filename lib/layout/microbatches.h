@@ -1,4 +1,5 @@
-// Tensors of single micro-batches put together, so that one big batch meets many small ones.
+// Joins tensors of single micro-batches, so that a run with one big batch is compared with a run
+// with many small ones.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ struct Composed {
   std::string problem;  // why it is
 };
 
-// The keys of the parts that `whole`, which must say its micro-batches, stands for, in their order.
+// The keys of the tensors that `whole`, which must name its micro-batches, is made of, in order.
 std::vector<trace::TensorKey> part_keys(const View& whole);
 
 // The tensor that `whole` would be if it were made of `parts`, which have the keys of part_keys.

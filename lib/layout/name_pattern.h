@@ -1,4 +1,4 @@
-// Patterns that take names apart, for rules that rename.
+// Patterns for the names of tensors, which rules match and fill.
 #pragma once
 
 #include <map>
@@ -39,8 +39,8 @@ class NamePattern {
     bool dots = false;
   };
 
-  // What is left to match, by piece and by characters: whether it does is the same for all ways
-  // that led there, so each is tried once.
+  // Pieces and characters that were left when a match failed. Every way to them fails again, so
+  // each is tried once.
   using Failures = std::set<std::pair<std::size_t, std::size_t>>;
 
   bool match_from(std::size_t piece, std::string_view rest, Captures& captures,

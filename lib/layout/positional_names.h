@@ -1,5 +1,5 @@
-// Traces of version 1 name a module's values by position ("attn[1]"), those of version 2 by their
-// place among the arguments ("attn[mask]").
+// Pairs the names of a module's values across versions of the trace format: version 1 numbers them
+// ("attn[1]"), version 2 names them after the arguments ("attn[mask]").
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace ttrace::layout {
 
-// `tensors` with the names that `reference` has, where one of the two names a module's values by
-// position and the other by path. Values of one module and call meet by their positions where both
-// sides have as many; else in the same order, by shape and class of type, so that an argument too
-// many shifts nothing. The rest keeps its name, unless that is another value's in the reference.
+// Gives `tensors` the names of `reference`, where one of the two names a module's values by
+// position and the other by argument. Values of one module and call are paired by position if both
+// sides have as many; else in order, by shape and class of type, so that an extra argument shifts
+// nothing. The rest keep their names, unless the reference has another value of that name.
 std::vector<ViewPtr> renamed_values(const std::vector<ViewPtr>& tensors, bool by_position,
                                     const std::vector<ViewPtr>& reference,
                                     bool reference_by_position);

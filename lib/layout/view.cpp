@@ -81,7 +81,7 @@ ViewPtr with_entries(const ViewPtr& view,
 
 namespace {
 
-// As many tiles as a view may have: a damaged rules file asks for more.
+// Limits the tiles of a view. Only a damaged rules file asks for more.
 constexpr std::uint64_t kMostGroups = std::uint64_t{1} << 16;
 
 base::InputError refusal(const ViewPtr& view, const std::string& why) {

@@ -1,5 +1,5 @@
-// A logical tensor as a comparison sees it: one that a trace has, or one made of several that it
-// has. Values only; reading them is compare's.
+// A logical tensor as a comparison sees it: one that a trace has, or one made of several. The room
+// `measure` reads their elements.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Stored {
   std::shared_ptr<const trace::TensorEntry> entry;
 };
 
-// Boxes of other tensors put together. Elements outside all tiles are 0.
+// A tensor made of boxes of other tensors. Elements outside all tiles are 0.
 struct Mosaic {
   struct Tile {
     tensor::Box target;  // in the new tensor
@@ -73,11 +73,11 @@ std::vector<const trace::TensorEntry*> stored_in(const View& view);
 ViewPtr with_entries(const ViewPtr& view,
                      const std::function<trace::TensorEntry(const trace::TensorEntry&)>& change);
 
-// Tensors made of others, so that two frameworks' tensors meet. All throw an input error if the
-// shapes do not allow it, naming them.
+// Tensors made of others, so that two frameworks' tensors can be compared. All throw an input error
+// with the shapes if these do not allow it.
 
-// One after the other along `dim`; with `groups` g, every part is cut into g equal pieces there,
-// and the first pieces of all parts come first, then the second ones (query, key and value of one
+// One after the other along `dim`; with `groups` g, every part is cut into g equal boxes there,
+// and the first boxes of all parts come first, then the second ones (query, key and value of one
 // head group after the other).
 ViewPtr concatenated(const std::vector<ViewPtr>& parts, std::uint64_t dim, std::uint64_t groups);
 

@@ -1,4 +1,4 @@
-// The identity of a tensor in a trace. Two traces are paired by this and by nothing else.
+// The identity of a tensor in a trace. Two traces are paired by it alone.
 #pragma once
 
 #include <array>

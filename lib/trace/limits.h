@@ -1,5 +1,5 @@
-// Limits that real runs never meet: what is beyond them is a mistake or an attack, and is refused
-// before anything is made of it. That of texts is in base/files.h.
+// Limits that real runs never reach. Larger numbers are a mistake or an attack and are refused
+// before memory is taken for them. base/files.h has the limit of texts.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a trace says about itself: meshes, tensors with their layouts, the data flow. The meaning of
-// every member is in schemas/trace-v2.md; this file only holds the values.
+// The manifest of a trace: meshes, tensors with their layouts, the data flow. schemas/trace-v2.md
+// has the meaning of every member.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct PlanFacts {
   bool operator==(const PlanFacts&) const = default;
 };
 
-// What the collector was told to record. What lies outside was not recorded, and is not missing.
+// What the collector was asked to record. Other tensors were not recorded, and are not missing.
 struct Recorded {
   std::vector<Kind> kinds;
   // Globs over canonical module names: of these alone values and own parameters were recorded.
@@ -96,7 +96,7 @@ struct TensorEntry {
   // Of a module's value named by its place among the arguments ("attn[mask]"): its number among the
   // module's tensors, by which version 1 named it.
   std::optional<std::uint64_t> position = std::nullopt;
-  // Ranks that should hold a part by the layout, ran to the step's end and recorded none,
+  // Ranks that should have a shard by the layout, ran to the step's end and recorded none,
   // ascending.
   std::vector<std::uint64_t> absent_on = {};
 };
@@ -133,12 +133,12 @@ struct Manifest {
   std::vector<Module> modules;
 };
 
-// Parses and checks everything that can be checked member by member: schema, keys, types, names,
-// axes and dimensions that exist, no tensor key twice. `file` is named in errors. Whether shard
-// sizes add up is layout's to say.
+// Parses a manifest and checks what can be checked member by member: schema, keys, types, names,
+// axes and dimensions that exist, no tensor key twice. `file` is named in errors. layout_problems
+// checks that shard sizes add up.
 Manifest parse_manifest(std::string_view text, const std::string& file);
 
-// The inverse: deterministic, one tensor and one module per line.
+// The inverse of parse_manifest: deterministic, one tensor and one module per line.
 std::string manifest_text(const Manifest& manifest);
 
 }  // namespace ttrace::trace

@@ -68,7 +68,7 @@ PlanFacts plan_from(const JsonCursor& object) {
   return plan;
 }
 
-// Throws where they do not ascend, for which twice is one case.
+// Throws if the numbers do not ascend, for instance if one stands twice.
 std::vector<std::uint64_t> ascending(const JsonCursor& list) {
   std::vector<std::uint64_t> values = counts_from(list);
   for (std::size_t i = 1; i < values.size(); ++i) {

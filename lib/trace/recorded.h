@@ -1,5 +1,4 @@
-// What a collector was told to record: the difference between a tensor that is missing and one that
-// nobody asked for.
+// Distinguishes a tensor that is missing from one that the collector was not asked to record.
 #pragma once
 
 #include <optional>
@@ -8,9 +7,9 @@
 
 namespace ttrace::trace {
 
-// Whether the trace was to have a tensor of this key, by `run.recorded`: its kind, its step, and
-// the module that it belongs to (of a value the module it is named after, of a parameter and what
-// is named after it the module that owns it). Nothing where the manifest does not say.
+// Whether the collector was asked for a tensor of this key, by `run.recorded`: its kind, its step,
+// and its module (the one that a value is named after, the one that owns a parameter). Nothing
+// where the manifest has no `run.recorded`.
 std::optional<bool> was_asked_for(const Manifest& manifest, const TensorKey& key);
 
 }  // namespace ttrace::trace

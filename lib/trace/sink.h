@@ -1,4 +1,4 @@
-// Where the bytes of a new trace file go.
+// The interface to write a trace file.
 #pragma once
 
 #include <cstddef>

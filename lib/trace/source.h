@@ -1,5 +1,5 @@
-// Where the bytes of a trace come from. The engine knows this interface only; files are an
-// adapter's business (trace/hdf5), memory is the tests'.
+// The interface to read a trace. The engine knows no other; trace/hdf5 implements it for files, the
+// tests for memory.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,8 @@ class Source {
   virtual std::string identity() const { return ""; }
   // The file that holds the rank's shards, for messages.
   virtual std::string rank_file(std::uint64_t rank) const = 0;
-  // Why nothing of this rank can be read (missing, truncated, not HDF5), as a sentence with the
-  // file's name; or nothing.
+  // Why nothing of this rank can be read (missing, truncated, not HDF5), as a sentence that names
+  // the file; or nothing.
   virtual std::optional<std::string> rank_problem(std::uint64_t rank) const = 0;
   // Throws an input error naming the file and `dataset` if it is absent or not readable.
   virtual std::unique_ptr<Dataset> open(std::uint64_t rank, const std::string& dataset) const = 0;

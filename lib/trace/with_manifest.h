@@ -1,4 +1,4 @@
-// An open trace with another manifest over the same files.
+// An open trace with its manifest replaced.
 #pragma once
 
 #include <utility>

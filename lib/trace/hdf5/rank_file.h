@@ -1,4 +1,4 @@
-// The file of one rank in a directory of many.
+// Opens the file of one rank in a folder of many.
 #pragma once
 
 #include <cstdint>

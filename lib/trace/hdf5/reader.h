@@ -1,4 +1,4 @@
-// What other rooms may use of this adapter: traces on disk, opened in either form.
+// Opens traces on disk, in either form. Other rooms use this header and writer.h.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace ttrace::trace::hdf5 {
 
 // `path` is a directory with manifest.json and rank files, or one HDF5 file with /manifest. Throws
 // an input error if there is no readable manifest. Rank files are opened when first needed; one
-// that cannot be read is told by rank_problem(), not thrown.
+// that cannot be read is reported by rank_problem(), not thrown.
 std::unique_ptr<Source> open_trace(const std::string& path);
 
 // Returns "1.10.8", with the version of the headers if the program was built with another one.
@@ -23,8 +23,8 @@ std::string library_version();
 // Returns "rank_00003.h5", the name of a rank's file in a run's folder.
 std::string rank_file_name(std::uint64_t rank);
 
-// Memory that all open datasets together may keep of their inflated chunks: a run of many replicas
-// has many open at the same time.
+// The memory that all open datasets together may keep of their inflated chunks. A run with many
+// replicas has many datasets open at the same time.
 struct ChunkMemory {
   std::atomic<std::uint64_t> most{std::uint64_t{1} << 30};
   std::atomic<std::uint64_t> kept{0};
@@ -33,7 +33,7 @@ struct ChunkMemory {
 // The process's own.
 ChunkMemory& chunk_memory();
 
-// The parts of a manifest that rank files embed, for a run whose manifest.json was never written.
+// The manifests that rank files embed, for a run whose manifest.json was never written.
 
 // Ranks that have a file in the directory, ascending. Files that are not named as rank files are
 // none. Throws an input error if the directory cannot be read.
