@@ -172,15 +172,15 @@ MergedManifest ManifestMerge::finish() {
   merge_tensors();
   whole_.run = run_.facts();
   whole_.optimizer = optimizer_.groups();
-  MergedManifest united;
-  united.lost_ranks = without(ranks_of(whole_), ranks_);
-  if (!united.lost_ranks.empty()) {
-    united.findings.push_back(
-        base::concat("no part of the manifest from ", describe_ranks(united.lost_ranks),
+  MergedManifest merged;
+  merged.lost_ranks = without(ranks_of(whole_), ranks_);
+  if (!merged.lost_ranks.empty()) {
+    merged.findings.push_back(
+        base::concat("no part of the manifest from ", describe_ranks(merged.lost_ranks),
                      ": tensors and copies that nobody else held are not listed"));
   }
-  united.manifest = std::move(whole_);
-  return united;
+  merged.manifest = std::move(whole_);
+  return merged;
 }
 
 MergedManifest merge_manifests(const std::map<std::uint64_t, trace::Manifest>& parts) {

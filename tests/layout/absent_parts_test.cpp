@@ -34,7 +34,7 @@ TEST_CASE("a run of which every rank has everything lacks nothing") {
   CHECK(absent_parts(made({of(Kind::kParam)})).empty());
 }
 
-TEST_CASE("updates and main gradients that some ranks of the parameter lack are told") {
+TEST_CASE("updates and main gradients that some ranks of the parameter lack are reported") {
   const auto parts = absent_parts(made({of(Kind::kParam), of(Kind::kMainGrad, {{"dp", {0}}}),
                                         of(Kind::kParamAfterStep, {{"tp", {1}}})}));
   CHECK(parts == Parts{{of(Kind::kMainGrad).key, {2, 3}}, {of(Kind::kParamAfterStep).key, {0, 2}}});
@@ -73,7 +73,7 @@ TEST_CASE("values and gradients of micro-batches are where their tokens are") {
   }
 }
 
-TEST_CASE("what the entry says is told, of ranks that closed their traces") {
+TEST_CASE("what the entry says is reported, of ranks that closed their traces") {
   trace::TensorEntry cut = make_entry("a", {4});
   cut.placements.emplace("tp", trace::Shard{0, std::nullopt});
   cut.absent_on = {1, 3};

@@ -34,7 +34,7 @@ TEST_CASE("no boxes leave the whole tensor") {
   CHECK(defects[0].where == Box{{0, 0}, {2, 3}});
 }
 
-TEST_CASE("an overlap is told with both boxes, the lower one first") {
+TEST_CASE("an overlap is reported with both boxes, the lower one first") {
   const auto defects = coverage_defects({6}, Boxes{{{3}, {3}}, {{2}, {2}}, {{0}, {2}}});
   REQUIRE(defects.size() == 1);
   CHECK(defects[0].where == Box{{3}, {1}});
@@ -47,7 +47,7 @@ TEST_CASE("as many elements as the tensor has are no proof of cover") {
   CHECK(defects[0].where == Box{{2}, {1}});
 }
 
-TEST_CASE("no more defects are told than asked for") {
+TEST_CASE("no more defects are reported than asked for") {
   const Boxes all_alike(5, Box{{0}, {2}});
   CHECK(coverage_defects({2}, all_alike, 1).size() == 1);
   CHECK(coverage_defects({2}, all_alike, 3).size() == 3);

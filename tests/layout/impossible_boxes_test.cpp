@@ -29,14 +29,14 @@ TEST_CASE("boxes that share the tensor out are sound, empty ones too") {
   CHECK(problems_of(kTwo, boxed({{{4, 4}, {0, 0}}, {{0, 0}, {4, 4}}})).empty());
 }
 
-TEST_CASE("boxes that leave a gap are told with the gap") {
+TEST_CASE("boxes that leave a gap are reported with the gap") {
   check_problem(kTwo, boxed({{{0, 0}, {2, 4}}, {{3, 0}, {1, 4}}}), "placements/tp",
                 {"[2:3, 0:4]", "held by nobody"});
   check_problem(kTwo, boxed({{{0, 0}, {0, 4}}, {{0, 0}, {4, 3}}}), "placements/tp",
                 {"[0:4, 3:4]", "held by nobody"});
 }
 
-TEST_CASE("boxes that overlap are told with the common part and both ranks") {
+TEST_CASE("boxes that overlap are reported with the common part and both ranks") {
   check_problem(kTwo, boxed({{{0, 0}, {2, 4}}, {{1, 0}, {3, 4}}}), "placements/tp",
                 {"[1:2, 0:4]", "tp 0 (rank 0)", "tp 1 (rank 1)"});
   // As many elements as the tensor has, but not each once.
@@ -44,7 +44,7 @@ TEST_CASE("boxes that overlap are told with the common part and both ranks") {
                 {"[1:2, 0:4]", "tp 0 (rank 0)", "tp 1 (rank 1)"});
 }
 
-TEST_CASE("boxes that end outside are told with their number and the dimension") {
+TEST_CASE("boxes that end outside are reported with their number and the dimension") {
   check_problem(kTwo, boxed({{{0, 0}, {2, 4}}, {{2, 0}, {3, 4}}}), "placements/tp",
                 {"box 1", "offset [2, 0] size [3, 4]", "dimension 0", "4 elements"});
   check_problem(kTwo, boxed({{{0, 5}, {4, 0}}, {{0, 0}, {4, 4}}}), "placements/tp",
@@ -55,13 +55,13 @@ TEST_CASE("boxes that end outside are told with their number and the dimension")
                 {"box 1", "dimension 0"});
 }
 
-TEST_CASE("more or fewer boxes or ranges than coordinates are told with both numbers") {
+TEST_CASE("more or fewer boxes or ranges than coordinates are reported with both numbers") {
   check_problem(kTwo, boxed({{{0, 0}, {4, 4}}}), "placements/tp", {"1 boxes for 2 coordinates"});
   check_problem(kTwo, flat({{0, 4}, {4, 8}, {8, 8}}), "placements/tp",
                 {"3 flat ranges for 2 coordinates"});
 }
 
-TEST_CASE("boxes after another cut are told in coordinates of the tensor and with its ranks") {
+TEST_CASE("boxes after another cut are reported in coordinates of the tensor and with its ranks") {
   const trace::Mesh mesh = make_mesh({{"a", 2}, {"tp", 2}});
   // Each rank has 2 rows left by "a"; the boxes leave column 3 of them to nobody.
   trace::TensorEntry entry = boxed({{{0, 0}, {2, 2}}, {{0, 2}, {2, 1}}});
@@ -73,19 +73,19 @@ TEST_CASE("boxes after another cut are told in coordinates of the tensor and wit
   check_problem(mesh, entry, "placements/tp", {"[2:3, 0:4]", "tp 0 (rank 0)", "tp 1 (rank 1)"});
 }
 
-TEST_CASE("flat ranges that leave a gap are told with elements and a place") {
+TEST_CASE("flat ranges that leave a gap are reported with elements and a place") {
   check_problem(kTwo, flat({{0, 3}, {5, 8}}), "placements/tp",
                 {"elements 3 to 4", "flattened [2, 4]", "[0:1, 3:4]", "held by nobody"});
   check_problem(kTwo, flat({{0, 0}, {0, 7}}), "placements/tp",
                 {"elements 7 to 7", "[1:2, 3:4]", "held by nobody"});
 }
 
-TEST_CASE("flat ranges that overlap are told with both ranks") {
+TEST_CASE("flat ranges that overlap are reported with both ranks") {
   check_problem(kTwo, flat({{0, 5}, {4, 8}}), "placements/tp",
                 {"elements 4 to 4", "[1:2, 0:1]", "tp 0 (rank 0)", "tp 1 (rank 1)"});
 }
 
-TEST_CASE("flat ranges beyond the array are told with its elements") {
+TEST_CASE("flat ranges beyond the array are reported with its elements") {
   check_problem(kTwo, flat({{0, 4}, {4, 9}}), "placements/tp",
                 {"range 1 ends at 9", "[2, 4] has 8 elements"});
   check_problem(kTwo, flat({{0, 8}, {kMost, kMost}}), "placements/tp",

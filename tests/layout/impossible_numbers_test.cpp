@@ -17,7 +17,7 @@ const trace::Mesh kTwo = make_mesh({{"tp", 2}});
 constexpr std::uint64_t kMost = ~std::uint64_t{0};
 constexpr std::uint64_t kHuge = std::uint64_t{1} << 40;
 
-TEST_CASE("sizes that do not add up are told with both sums") {
+TEST_CASE("sizes that do not add up are reported with both sums") {
   check_problem(kTwo, placed({4}, {{"tp", Shard{0, {{1, 2}}}}}), "placements/tp",
                 {"add up to 3", "there are 4 elements", "shape [4]"});
   check_problem(kTwo, placed({4}, {{"tp", Shard{0, {{3, 2}}}}}), "placements/tp",
@@ -26,7 +26,7 @@ TEST_CASE("sizes that do not add up are told with both sums") {
                 {"sizes overflow 64 bits"});
 }
 
-TEST_CASE("lists of another length than the axis are told with both numbers") {
+TEST_CASE("lists of another length than the axis are reported with both numbers") {
   check_problem(kTwo, placed({4}, {{"tp", Shard{0, {{4}}}}}), "placements/tp",
                 {"1 shard sizes for 2 coordinates"});
   check_problem(kTwo, placed({4}, {{"tp", Segments{0, {4}, 1, {{{2, 1, 1}}}}}}), "placements/tp",
@@ -36,7 +36,7 @@ TEST_CASE("lists of another length than the axis are told with both numbers") {
   check_problem(kTwo, held, "placements/tp", {"2 shard sizes for 1 coordinates"});
 }
 
-TEST_CASE("segments that do not add up are told with both sums") {
+TEST_CASE("segments that do not add up are reported with both sums") {
   check_problem(kTwo, placed({8}, {{"tp", Segments{0, {4, 3}, 1, {}}}}), "placements/tp",
                 {"segments add up to 7", "there are 8 elements"});
   check_problem(kTwo, placed({8}, {{"tp", Segments{0, {2, 1}, 3, {}}}}), "placements/tp",
@@ -45,7 +45,7 @@ TEST_CASE("segments that do not add up are told with both sums") {
                 "placements/tp", {"add up to 3", "there are 4 elements"});
 }
 
-TEST_CASE("segments that overflow are told") {
+TEST_CASE("segments that overflow are reported") {
   check_problem(kTwo, placed({8}, {{"tp", Segments{0, {kMost, 9}, 1, {}}}}), "placements/tp",
                 {"segments overflow 64 bits"});
   check_problem(kTwo, placed({8}, {{"tp", Segments{0, {8}, kMost, {}}}}), "placements/tp",

@@ -33,7 +33,7 @@ TEST_CASE("rows with a fitting index are sound") {
   CHECK(problems_of(kMesh, columns_cut, {routing()}).empty());
 }
 
-TEST_CASE("rows without their index are told with its key") {
+TEST_CASE("rows without their index are reported with its key") {
   check_problem(kMesh, tokens(), kPointer, {"no tensor routing · index · step 0"});
   trace::TensorEntry other_step = routing();
   other_step.key.step = 1;

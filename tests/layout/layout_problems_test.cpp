@@ -33,7 +33,7 @@ TEST_CASE("layouts that fit have no problems") {
   CHECK(layout_problems(manifest).empty());
 }
 
-TEST_CASE("each contradiction is told with its pointer and tensor") {
+TEST_CASE("each contradiction is reported with its pointer and tensor") {
   trace::Manifest manifest = manifest_on({{"dp", 2}, {"tp", 2}});
   manifest.tensors = {
       placed("fits", {4}, {{"tp", Shard{0, {{1, 3}}}}}),

@@ -29,25 +29,25 @@ TensorEntry entry_of(std::map<std::string, Placement> placements = {}, tensor::S
   return entry;
 }
 
-// Parts of the ranks that are not `lost`; those of `holders` have the entry.
-Parts parts_of(const TensorEntry& entry, const Numbers& holders, const Numbers& lost = {},
+// Parts of the ranks that are not `lost`; those of `ranks` have the entry.
+Parts parts_of(const TensorEntry& entry, const Numbers& ranks, const Numbers& lost = {},
                const trace::Mesh& mesh = kPipeline) {
   Parts parts;
   for (std::uint64_t rank = 0; rank < 4; ++rank) {
     parts[rank].meshes.emplace("", mesh);
     if (!entry.mesh.empty()) parts[rank].meshes.emplace(entry.mesh, mesh);
   }
-  for (const std::uint64_t rank : holders) parts.at(rank).tensors.push_back(entry);
+  for (const std::uint64_t rank : ranks) parts.at(rank).tensors.push_back(entry);
   for (const std::uint64_t rank : lost) parts.erase(rank);
   return parts;
 }
 
-HeldAt held_of(const TensorEntry& entry, const Numbers& holders, const Numbers& lost = {}) {
-  const MergedManifest united = merge_manifests(parts_of(entry, holders, lost));
-  REQUIRE(united.manifest.tensors.size() == 1);
-  CHECK(united.manifest.tensors[0].placements == entry.placements);
-  CHECK(united.lost_ranks == lost);
-  return united.manifest.tensors[0].held_at;
+HeldAt held_of(const TensorEntry& entry, const Numbers& ranks, const Numbers& lost = {}) {
+  const MergedManifest merged = merge_manifests(parts_of(entry, ranks, lost));
+  REQUIRE(merged.manifest.tensors.size() == 1);
+  CHECK(merged.manifest.tensors[0].placements == entry.placements);
+  CHECK(merged.lost_ranks == lost);
+  return merged.manifest.tensors[0].held_at;
 }
 
 const Placement kCut = Shard{0, std::nullopt};
@@ -112,8 +112,8 @@ TEST_CASE("a part without elements need not have been recorded") {
   CHECK(held_of(entry_of({{"tp", trace::Boxes{{{{0}, {4}}, {{4}, {0}}}}}}), {0, 2}).empty());
 }
 
-// Parts of version 2, whose ranks were told to record outputs of step 0.
-Parts told(Parts parts) {
+// Parts of version 2, whose ranks were asked to record outputs of step 0.
+Parts asked(Parts parts) {
   for (auto& [rank, part] : parts) {
     part.run.id = std::to_string(rank);
     part.run.recorded = trace::Recorded{{trace::Kind::kOutput}, std::nullopt, {0}};
@@ -122,22 +122,22 @@ Parts told(Parts parts) {
 }
 
 Numbers absent_on(const Parts& parts) {
-  const MergedManifest united = merge_manifests(parts);
-  REQUIRE(united.manifest.tensors.size() == 1);
-  return united.manifest.tensors[0].absent_on;
+  const MergedManifest merged = merge_manifests(parts);
+  REQUIRE(merged.manifest.tensors.size() == 1);
+  return merged.manifest.tensors[0].absent_on;
 }
 
-TEST_CASE("a rank that was told to record its part and did not is named") {
-  CHECK(absent_on(told(parts_of(entry_of(), {0, 3}))) == Numbers{1, 2});
-  CHECK(absent_on(told(parts_of(entry_of(), {0, 1}))).empty());
+TEST_CASE("a rank that was asked to record its part and did not is named") {
+  CHECK(absent_on(asked(parts_of(entry_of(), {0, 3}))) == Numbers{1, 2});
+  CHECK(absent_on(asked(parts_of(entry_of(), {0, 1}))).empty());
   const TensorEntry cut = entry_of({{"tp", kCut}});
-  CHECK(absent_on(told(parts_of(cut, {0, 2}))) == Numbers{1, 3});
-  CHECK(absent_on(told(parts_of(cut, {0, 2}, {1}))) == Numbers{3});
-  CHECK(absent_on(told(parts_of(entry_of({{"tp", Shard{0, {{4, 0}}}}}), {0, 2}))).empty());
+  CHECK(absent_on(asked(parts_of(cut, {0, 2}))) == Numbers{1, 3});
+  CHECK(absent_on(asked(parts_of(cut, {0, 2}, {1}))) == Numbers{3});
+  CHECK(absent_on(asked(parts_of(entry_of({{"tp", Shard{0, {{4, 0}}}}}), {0, 2}))).empty());
 }
 
-TEST_CASE("a rank that was told otherwise, or did not close its trace, is not named") {
-  const Parts parts = told(parts_of(entry_of({{"tp", kCut}}), {0, 2, 3}));
+TEST_CASE("a rank that was asked for something else, or did not close its trace, is not named") {
+  const Parts parts = asked(parts_of(entry_of({{"tp", kCut}}), {0, 2, 3}));
   CHECK(absent_on(parts) == Numbers{1});
   for (const auto& change : std::vector<void (*)(trace::RunFacts&)>{
            [](trace::RunFacts& run) { run.recorded->kinds.clear(); },
@@ -148,12 +148,12 @@ TEST_CASE("a rank that was told otherwise, or did not close its trace, is not na
     change(changed.at(1).run);
     CHECK(absent_on(changed).empty());
   }
-  CHECK(absent_on(told(parts_of(entry_of({{"tp", trace::Rows{0, "rows"}}}), {0, 2}))).empty());
+  CHECK(absent_on(asked(parts_of(entry_of({{"tp", trace::Rows{0, "rows"}}}), {0, 2}))).empty());
 }
 
 TEST_CASE("the run recorded what all ranks did that record") {
   using trace::Kind;
-  Parts parts = told(parts_of(entry_of(), {0, 1, 2, 3}));
+  Parts parts = asked(parts_of(entry_of(), {0, 1, 2, 3}));
   parts.at(0).run.recorded = trace::Recorded{{}, std::nullopt, {0, 1}};
   parts.at(1).run.recorded = trace::Recorded{{Kind::kParam, Kind::kOutput}, {{"a.*"}}, {0, 1}};
   parts.at(2).run.recorded->modules = {"b", "a.*"};
@@ -189,14 +189,14 @@ TEST_CASE("coordinates of which every rank is lost hold sums and are not known t
   CHECK(held_of(entry_of(), {1, 2}, {0, 3}).empty());
 }
 
-TEST_CASE("lost ranks are told, and a run is readable without its first") {
+TEST_CASE("lost ranks are reported, and a run is readable without its first") {
   Parts parts = parts_of(entry_of(), {1, 2, 3}, {0});
   parts.at(1).run.model = "of rank 1";
-  const MergedManifest united = merge_manifests(parts);
-  CHECK(united.lost_ranks == Numbers{0});
-  REQUIRE(united.findings.size() == 1);
-  CHECK(contains(united.findings[0], "from rank 0"));
-  CHECK(united.manifest.run.model == "of rank 1");
+  const MergedManifest merged = merge_manifests(parts);
+  CHECK(merged.lost_ranks == Numbers{0});
+  REQUIRE(merged.findings.size() == 1);
+  CHECK(contains(merged.findings[0], "from rank 0"));
+  CHECK(merged.manifest.run.model == "of rank 1");
   CHECK(merge_manifests(parts_of(entry_of(), {0})).findings.empty());
 }
 
@@ -279,21 +279,21 @@ TEST_CASE("an axis that is said to replicate is one of which nothing is said") {
 TEST_CASE("the coarsest precision and the lowest order count") {
   using tensor::DType;
   Parts parts = parts_of(entry_of(), {0, 1, 2, 3});
-  const auto united = [&parts] { return merge_manifests(parts).manifest.tensors[0]; };
-  CHECK(!united().computed_in);
-  CHECK(!united().order);
+  const auto merged = [&parts] { return merge_manifests(parts).manifest.tensors[0]; };
+  CHECK(!merged().computed_in);
+  CHECK(!merged().order);
   parts.at(1).tensors[0].computed_in = DType::kBFloat16;
   parts.at(1).tensors[0].order = 7;
   parts.at(3).tensors[0].order = 5;
-  CHECK(united().computed_in == DType::kBFloat16);
-  CHECK(united().order == 5);
+  CHECK(merged().computed_in == DType::kBFloat16);
+  CHECK(merged().order == 5);
   parts.at(2).tensors[0].computed_in = DType::kFloat8E5M2;
   parts.at(3).tensors[0].computed_in = DType::kFloat8E4M3;
-  CHECK(united().computed_in == DType::kFloat8E5M2);
+  CHECK(merged().computed_in == DType::kFloat8E5M2);
   // A finer one of the first rank alone does not stay.
   parts = parts_of(entry_of(), {0, 1, 2, 3});
   parts.at(0).tensors[0].computed_in = DType::kFloat64;
-  CHECK(united().computed_in.value_or(DType::kFloat32) == DType::kFloat32);
+  CHECK(merged().computed_in.value_or(DType::kFloat32) == DType::kFloat32);
 }
 
 TEST_CASE("tensors stand by step, then execution order, then key") {

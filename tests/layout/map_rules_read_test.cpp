@@ -162,7 +162,7 @@ TEST_CASE("trim, pad and transpose are checked") {
   check_rule_refused(kPlain + R"(, "transpose": [1, -2])", {"/transpose/1", "found -2"});
 }
 
-TEST_CASE("an unknown kind is told with the known ones that are alike") {
+TEST_CASE("an unknown kind is reported with the known ones that are alike") {
   check_rule_refused(kPlain + R"(, "kind": "params")",
                      {"/kind: unknown kind \"params\"", "nearest names are param"});
   check_rule_refused(kPlain + R"(, "kind": ["param", "x"])", {"unknown kind \"x\""});

@@ -23,7 +23,7 @@ TensorEntry part_of(std::uint64_t microbatch, tensor::Shape shape) {
   return entry;
 }
 
-TEST_CASE("the parts have the key of the whole with each micro-batch, in the order told") {
+TEST_CASE("the parts have the key of the whole with each micro-batch, in the order given") {
   TensorEntry whole = whole_of(How::kShard, {3, 0, 2});
   whole.key.call = 1;
   const auto keys = part_keys(*view_of(whole));
@@ -75,7 +75,7 @@ TEST_CASE("what is composed has the coarsest precision of its parts") {
         tensor::DType::kBFloat16);
 }
 
-TEST_CASE("parts that do not fit together are told with their shapes") {
+TEST_CASE("parts that do not fit together are reported with their shapes") {
   const TensorEntry a = part_of(0, {4, 3});
   const auto problem = [&](const TensorEntry& whole, const TensorEntry& b) {
     const Composed composed = compose_microbatches(*view_of(whole), {view_of(a), view_of(b)});

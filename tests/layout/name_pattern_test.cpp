@@ -111,7 +111,7 @@ TEST_CASE("eight captures are the most") {
 }
 
 // Every way to deal the name out to the captures would take years.
-TEST_CASE("a long name that no way of matching fits is told at once") {
+TEST_CASE("a long name that no way of matching fits is reported at once") {
   const NamePattern pattern("{a...}{b...}{c...}{d...}{e...}{f...}{g...}{h...}!");
   CHECK_FALSE(pattern.match(std::string(512, 'x')));
 }

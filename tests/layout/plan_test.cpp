@@ -57,7 +57,7 @@ TEST_CASE("parts have their place in the rank's array") {
   CHECK(block.held.parts == std::vector<Part>{{{{0, 2}, {6, 2}}, {{0, 0}, {6, 2}}}});
 }
 
-TEST_CASE("a table of ranks names the holders") {
+TEST_CASE("a table of ranks names the ranks") {
   trace::Mesh mesh = make_mesh({{"tp", 3}});
   mesh.ranks = {7, 0, 5};
   TensorEntry entry = make_entry("w", {6});

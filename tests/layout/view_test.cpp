@@ -46,7 +46,7 @@ TEST_CASE("a tensor made of others is the first one, computed in the coarsest pr
   CHECK(made_of({view_of(fine), view_of(half)}).computed_in == DType::kFloat16);
 }
 
-TEST_CASE("the stored tensors of a view are told in order, one of a mosaic once") {
+TEST_CASE("the stored tensors of a view are reported in order, one of a mosaic once") {
   const TensorEntry a = entry_of("a", DType::kFloat32);
   const TensorEntry b = entry_of("b", DType::kFloat32);
   const ViewPtr view_a = view_of(a);

@@ -1,10 +1,10 @@
-// Random layouts with a number changed: told always, and with a place that is really wrong.
+// Random layouts with a number changed: always reported, and with a place that is really wrong.
 #include <algorithm>
 
 #include "base/error.h"
 #include "layout/plan.h"
+#include "property/message_place.h"
 #include "property/random_defect.h"
-#include "property/told_place.h"
 
 namespace ttrace::layout {
 namespace {

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "engine/lint_trace.h"
 #include "property/dealt_tensor.h"
+#include "property/message_place.h"
 #include "property/random_defect.h"
-#include "property/told_place.h"
 
 namespace ttrace::engine {
 namespace {
