@@ -55,7 +55,7 @@ concept PlacementKind =
 
       // For people: "shard 0 (zigzag)".
       { kind.describe() } -> std::same_as<std::string>;
-      // What describe() leaves out, with a space before it; two kinds that differ read differently.
+      // The numbers that describe() leaves out, after a space: placements that differ read so.
       { kind.describe_numbers() } -> std::same_as<std::string>;
       // As a part of a sentence: "dimension 0 cut over tp in zigzag order".
       { kind.describe_over(axis) } -> std::same_as<std::string>;
