@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/refusal.h"
+#include "base/text.h"
 #include "support/catch.h"
 
 namespace ttrace::base {
@@ -87,5 +88,45 @@ TEST_CASE("the checksum is FNV-1a") {
   CHECK(checksum("a") == 0xaf63dc4c8601ec8cU);
 }
 
+TEST_CASE("sizes are read with units of 1024") {
+  CHECK(parse_bytes("0") == 0);
+  CHECK(parse_bytes("512") == 512);
+  CHECK(parse_bytes("512B") == 512);
+  CHECK(parse_bytes("64K") == 65536);
+  CHECK(parse_bytes("1.5G") == 1610612736);
+  CHECK(parse_bytes("2GB") == 2147483648);
+  CHECK(parse_bytes("2GiB") == 2147483648);
+  CHECK(parse_bytes("1T") == 1099511627776);
+}
+
+TEST_CASE("what is no size is none") {
+  for (const char* text : {"", "G", "-1", "1g", "1X", "1KM", "2iB", "nan", "inf", "1e3", " 1", "1 ",
+                           "1 G", "9999999999T", "0x10"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_bytes(text).has_value());
+  }
+}
+
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+
+TEST_CASE("checked_mul gives the product or nothing") {
+  CHECK(checked_mul(6, 7) == std::uint64_t{42});
+  CHECK(checked_mul(0, kMost) == std::uint64_t{0});
+  CHECK(checked_mul(kMost, 1) == kMost);
+  CHECK(checked_mul(std::uint64_t{1} << 32, (std::uint64_t{1} << 32) - 1) ==
+        kMost - ((std::uint64_t{1} << 32) - 1));
+  CHECK_FALSE(checked_mul(kMost, 2).has_value());
+  CHECK_FALSE(checked_mul(std::uint64_t{1} << 32, std::uint64_t{1} << 32).has_value());
+}
+
+TEST_CASE("checked_add gives the sum or nothing") {
+  CHECK(checked_add(40, 2) == std::uint64_t{42});
+  CHECK(checked_add(kMost, 0) == kMost);
+  CHECK(checked_add(kMost - 5, 5) == kMost);
+  CHECK_FALSE(checked_add(kMost, 1).has_value());
+  CHECK_FALSE(checked_add(kMost, kMost).has_value());
+}
+
 }  // namespace
+
 }  // namespace ttrace::base

@@ -8,6 +8,125 @@
 namespace ttrace::judge {
 namespace {
 
+using measure::Grid;
+using measure::Noise;
+using Doubles = std::vector<double>;
+
+TEST_CASE("cells are held in units of an even spread, three digits, rounded up") {
+  const Noise noise{10, {3, 5}, {1, 2}, {3, 4}, 0};
+  const NoiseEstimate estimate = estimate_of(noise, Grid({4}, {2}));
+  // 3 / (5·√½) = 0.84853, 4 / (5·√½) = 1.13137
+  CHECK(estimate.cells == Doubles{0.849, 1.14});
+  CHECK(estimate.norm() == 5);
+  CHECK(estimate.largest_value() == 2);
+}
+
+TEST_CASE("numbers are rounded up to the decimal fraction that a file shows") {
+  CHECK(three_digits_up(0.84853) == 0.849);
+  CHECK(three_digits_up(1.131) == 1.14);
+  CHECK(three_digits_up(123.4) == 124);
+  CHECK(three_digits_up(12340) == 12400);
+  CHECK(three_digits_up(0.0100001) == 0.0101);
+  CHECK(three_digits_up(0) == 0);
+  CHECK(three_digits_up(std::numeric_limits<double>::infinity()) ==
+        std::numeric_limits<double>::infinity());
+}
+
+TEST_CASE("the noise of a part adds up over its cells") {
+  const NoiseEstimate estimate = estimate_of({10, {5}, {1}, {3, 4}, 0}, Grid({4}, {2}));
+  CHECK(noise_within(estimate, {{{0}, {2}}}).norm == Catch::Approx(3).epsilon(1e-2));
+  CHECK(noise_within(estimate, {{{0}, {4}}}).norm == Catch::Approx(5).epsilon(1e-2));
+  // Half of each cell.
+  CHECK(noise_within(estimate, {{{1}, {2}}}).norm == Catch::Approx(5 / std::sqrt(2)).epsilon(1e-2));
+  CHECK(noise_within(estimate, {{{0}, {1}}, {{3}, {1}}}).norm ==
+        Catch::Approx(5 / std::sqrt(2)).epsilon(1e-2));
+  CHECK(noise_of_all(estimate).norm == 5);
+}
+
+TEST_CASE("noise in few cells is told as a small spread") {
+  const NoiseEstimate even = estimate_of({10, {2}, {1}, {1, 1, 1, 1}, 0}, Grid({8}, {4}));
+  CHECK(noise_of_all(even).spread == Catch::Approx(1));
+  const NoiseEstimate one = estimate_of({10, {2}, {1}, {0, 2, 0, 0}, 0}, Grid({8}, {4}));
+  CHECK(noise_of_all(one).spread == Catch::Approx(0.25));
+  CHECK(freedom(noise_of_all(one), 8) == 2);
+  CHECK(noise_within(one, {{{2}, {2}}}).spread == Catch::Approx(1));
+}
+
+TEST_CASE("without cells the noise lies evenly") {
+  const NoiseEstimate estimate{10, {4}, {1}, Grid({16}, {1}), {}};
+  CHECK(noise_within(estimate, {{{3}, {4}}}).norm == 2);
+  CHECK(noise_within(estimate, {{{3}, {4}}}).spread == 1);
+}
+
+TEST_CASE("noise that is zero or infinite is so in every part") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const NoiseEstimate none = estimate_of({10, {0}, {0}, {0, 0}, 0}, Grid({4}, {2}));
+  CHECK(none.cells.empty());
+  CHECK(noise_within(none, {{{0}, {1}}}).norm == 0);
+  const NoiseEstimate wild =
+      estimate_of({10, {1, infinity}, {0, 0}, {1, infinity}, 0}, Grid({4}, {2}));
+  CHECK(wild.cells.empty());
+  CHECK(noise_within(wild, {{{0}, {1}}}).norm == infinity);
+}
+
+TEST_CASE("F quantiles agree with tables") {
+  struct Known {
+    double p, d1, d2, quantile;
+  };
+  // scipy.stats.f.ppf, confirmed to these digits with mpmath at 40 digits.
+  for (const Known& known :
+       {Known{0.99, 1, 1, 4052.1806954768291}, Known{0.99, 1, 2, 98.50251256281407},
+        Known{0.99, 1, 3, 34.116221564529804}, Known{0.99, 2, 6, 10.924766500838337},
+        Known{0.99, 5, 5, 10.967020650907996}, Known{0.99, 10, 30, 2.9790935636338832},
+        Known{0.99, 32, 32, 2.3181184231766488}, Known{0.99, 32, 96, 1.8783471176856438},
+        Known{0.99, 100, 300, 1.4410413783946322}, Known{0.99, 1000, 3000, 1.1258620791753613},
+        Known{0.99, 4095, 4095, 1.0754290460581841}, Known{0.99, 4095, 12285, 1.0607442680232205},
+        Known{0.95, 3, 7, 4.3468313999078181}, Known{0.5, 4, 9, 0.90580385439682530},
+        Known{0.01, 6, 6, 0.11811778821876856}, Known{0.999, 2, 200, 7.1519305237606417}}) {
+    CAPTURE(known.p, known.d1, known.d2);
+    CHECK(f_quantile(known.p, known.d1, known.d2) ==
+          Catch::Approx(known.quantile).epsilon(1e-9).margin(0));
+  }
+}
+
+TEST_CASE("F quantiles have their closed forms and symmetry") {
+  // d1 = d2 = 2: F(x) = x / (1 + x).
+  for (const double p : {0.01, 0.3, 0.5, 0.9, 0.99}) {
+    CAPTURE(p);
+    CHECK(f_quantile(p, 2, 2) == Catch::Approx(p / (1 - p)).epsilon(1e-9));
+    CHECK(f_quantile(p, 3, 8) == Catch::Approx(1 / f_quantile(1 - p, 8, 3)).epsilon(1e-8));
+  }
+  CHECK(f_quantile(0.5, 7, 7) == Catch::Approx(1).epsilon(1e-9));
+}
+
+TEST_CASE("the widening is the root of the quantile for few elements") {
+  CHECK(small_sample_factor(1, 1) == Catch::Approx(std::sqrt(4052.1806954768291)));
+  CHECK(small_sample_factor(1, 3) == Catch::Approx(std::sqrt(34.116221564529804)));
+  CHECK(small_sample_factor(32, 3) == Catch::Approx(std::sqrt(1.8783471176856438)));
+}
+
+TEST_CASE("the widening falls with elements and with runs and never below one") {
+  for (const std::size_t runs : {1U, 2U, 3U, 10U}) {
+    double before = small_sample_factor(1, runs);
+    for (std::uint64_t elements = 2; elements <= 5000; elements += 1 + elements / 8) {
+      CAPTURE(runs, elements);
+      const double here = small_sample_factor(elements, runs);
+      CHECK(here <= before);
+      CHECK(here >= 1);
+      CHECK(small_sample_factor(elements, runs + 1) <= here);
+      before = here;
+    }
+  }
+}
+
+TEST_CASE("many elements and none are not widened") {
+  CHECK(small_sample_factor(4095, 1) > 1);
+  CHECK(small_sample_factor(4095, 1) < 1.04);
+  CHECK(small_sample_factor(4096, 1) == 1);
+  CHECK(small_sample_factor(UINT64_MAX, 3) == 1);
+  CHECK(small_sample_factor(0, 3) == 1);
+}
+
 TEST_CASE("many elements are allowed four times the largest noise and two epsilons") {
   const Tolerance tolerance = noise_tolerance({2, 3, 100, 1'000'000, 1'000'000}, 0x1p-7);
   CHECK(tolerance.rule == Rule::kNoise);
@@ -91,4 +210,5 @@ TEST_CASE("infinite noise allows anything") {
 }
 
 }  // namespace
+
 }  // namespace ttrace::judge

@@ -1,8 +1,9 @@
+#include "synth/dataset.h"
+
 #include <vector>
 
 #include "property/random.h"
 #include "support/catch.h"
-#include "synth/dataset.h"
 
 namespace ttrace::synth {
 namespace {
@@ -55,4 +56,5 @@ TEST_CASE("pieces cover the dataset once and cut no chunk") {
 }
 
 }  // namespace
+
 }  // namespace ttrace::synth
