@@ -7,6 +7,7 @@
 #include "command.h"
 #include "engine/calibrate_traces.h"
 #include "engine/compare_traces.h"
+#include "execution_flags.h"
 #include "inputs.h"
 #include "outputs.h"
 
@@ -49,11 +50,11 @@ int run(const Flags& flags) {
   }
   engine::CalibrationSummary summary;
   judge::Calibration calibration =
-      engine::calibrate_traces(*reference, noise, flags.threads, summary);
+      engine::calibrate_traces(*reference, noise, execution_context(flags.threads), summary);
   if (!flags.starter.empty()) {
     const auto good = open_and_log(flags.starter);
     engine::CompareOptions options;
-    options.threads = flags.threads;
+    options.execution = execution_context(flags.threads);
     options.calibration = &calibration;
     options.calibration_file = flags.output;
     calibration.rules =

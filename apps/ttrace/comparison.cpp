@@ -8,11 +8,10 @@
 #include "base/bytes.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "base/parallel.h"
 #include "base/text.h"
+#include "execution_flags.h"
 #include "layout/mesh_map.h"
 #include "mapping/map_starter.h"
-#include "measure/cpu/kernel.h"
 #include "outputs.h"
 #include "terminal.h"
 #include "version.h"
@@ -125,7 +124,8 @@ comparison::ComparisonId Comparison::id() const {
 }
 
 layout::MapFile Comparison::map_starter() const {
-  return mapping::start_map(pair_.reference(), pair_.candidate(), flags_.pair.threads);
+  return mapping::start_map(pair_.reference(), pair_.candidate(),
+                            execution_context(flags_.pair.threads).thread_count());
 }
 
 comparison::CompareReport Comparison::run(comparison::FinishedWork* work,
@@ -147,14 +147,12 @@ comparison::CompareReport Comparison::run(comparison::FinishedWork* work,
           : base::concat("with ", base::plural(pair_.noise().size(), "noise run")),
       flags_.pair.tolerance.empty() ? "" : ", with a tolerance file",
       flags_.pair.map.empty() ? "" : ", with a map", ", on ",
-      base::plural(base::resolve_threads(flags_.pair.threads), "thread")));
+      base::plural(options.execution.thread_count(), "thread")));
   const std::unique_ptr<base::Progress> progress = progress_display();
   options.progress = progress.get();
   comparison::CompareReport report =
       engine::compare_traces(pair_.reference(), pair_.candidate(), pair_.noise(), options);
   report.layout_rules = flags_.pair.layout;
-  report.environment.backend = "cpu";
-  report.environment.instruction_set = measure::kernel().isa;
   report.environment.version = version();
   return report;
 }

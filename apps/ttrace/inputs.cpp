@@ -7,8 +7,8 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/names.h"
-#include "base/parallel.h"
 #include "base/text.h"
+#include "execution_flags.h"
 #include "layout/layout_rules.h"
 #include "layout/mesh_map.h"
 #include "outputs.h"
@@ -96,7 +96,7 @@ void JudgedPairFlags::require_not_input(const std::string& output) const {
 
 JudgedPair::JudgedPair(const JudgedPairFlags& flags) : flags_(flags), runs_(flags.noise.size()) {
   // To open a trace is to read its manifest, which for many small tensors takes as long as they do.
-  base::parallel_for(2 + runs_.size(), flags.threads, [&](std::size_t i) {
+  execution_context(flags.threads).parallel_for(2 + runs_.size(), [&](std::size_t i) {
     if (i == 0) {
       reference_ = open_and_log(flags.reference);
     } else if (i == 1) {
@@ -115,7 +115,7 @@ JudgedPair::JudgedPair(const JudgedPairFlags& flags) : flags_(flags), runs_(flag
 engine::CompareOptions JudgedPair::options() const {
   engine::CompareOptions options;
   options.selection = flags_.selection.selection();
-  options.threads = flags_.threads;
+  options.execution = execution_context(flags_.threads);
   options.map = map_;
   if (calibration_) {
     options.calibration = &*calibration_;

@@ -7,6 +7,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "command.h"
+#include "execution_flags.h"
 #include "outputs.h"
 #include "synth/make_trace.h"
 #include "synth/rank_layout.h"
@@ -94,7 +95,7 @@ synth::Request request_of(const Flags& flags) {
   if (is_file(flags) && request.noise.size > 0) {
     request.run.noise = trace::NoiseFacts{flags.noise_seed, request.noise.size, "*"};
   }
-  request.threads = flags.threads;
+  request.threads = execution_context(flags.threads).thread_count();
   return request;
 }
 

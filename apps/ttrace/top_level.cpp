@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
@@ -8,12 +6,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/names.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "command.h"
-#include "measure/cpu/kernel.h"
+#include "execution_flags.h"
 #include "process.h"
-#include "trace/hdf5/reader.h"
 #include "version.h"
 
 namespace ttrace::app {
@@ -62,19 +58,6 @@ bool is_option(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && word != "--" && !number;
 }
 
-constexpr std::uint64_t kMost = std::uint64_t{2} << 30;
-constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
-// Measured: bands of two sides and three noise runs, decoded, take 8 MiB a thread.
-constexpr std::uint64_t kPerThread = std::uint64_t{16} << 20;
-
-// Half for the threads, half for chunks, which are kept until the next band has used them.
-void share_out(std::uint64_t bytes) {
-  const std::uint64_t threads = bytes / 2 / kPerThread;
-  base::limit_threads(static_cast<unsigned>(
-      std::min<std::uint64_t>(threads, std::numeric_limits<unsigned>::max())));
-  trace::hdf5::chunk_memory().most = bytes / 2;
-}
-
 constexpr int kUsageExit = 2;
 
 // "ttrace compare" as far as the command line got.
@@ -107,27 +90,6 @@ std::string unknown_word(const CLI::App& app, const std::vector<std::string>& wo
   return "";
 }
 
-void limit_memory_by_default() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = ::sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page_bytes <= 0) return share_out(kMost);
-  const std::uint64_t quarter =
-      static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes) / 4;
-  share_out(std::clamp(quarter, kLeast, kMost));
-}
-
-void limit_memory(const std::string& size) {
-  const auto bytes = base::parse_bytes(size);
-  if (!bytes) {
-    throw base::usage_error("--memory ", base::printable(size),
-                            ": not a size; write it as in 500M or 2G");
-  }
-  if (*bytes < kLeast) {
-    throw base::usage_error("--memory ", base::printable(size), ": at least 64M are needed");
-  }
-  share_out(*bytes);
-}
-
 }  // namespace
 
 void add_top_level_flags(CLI::App& app) {
@@ -142,7 +104,7 @@ void add_top_level_flags(CLI::App& app) {
       "-v,--verbose", [] { base::set_log_level(base::LogLevel::kVerbose); },
       "more about what is done, on stderr");
   app.add_option_function<std::string>(
-      "--isa", [](const std::string& isa) { measure::choose_kernel(isa); },
+      "--isa", [](const std::string& isa) { choose_instruction_set(isa); },
       base::concat("instruction set of the sums, which never depend on it (default: the fastest; ",
                    instruction_sets(), ")"));
   app.add_option_function<std::string>(

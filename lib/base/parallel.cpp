@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <limits>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -11,18 +10,8 @@
 
 namespace ttrace::base {
 
-namespace {
-
-std::atomic<unsigned> most_threads{std::numeric_limits<unsigned>::max()};
-
-}  // namespace
-
-void limit_threads(unsigned most) { most_threads = std::max(1U, most); }
-
 unsigned resolve_threads(unsigned threads) {
-  const unsigned wanted =
-      threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
-  return std::min(wanted, most_threads.load());
+  return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
 }
 
 void parallel_for(std::size_t count, unsigned threads,

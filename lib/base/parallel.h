@@ -12,11 +12,7 @@ namespace ttrace::base {
 void parallel_for(std::size_t count, unsigned threads,
                   const std::function<void(std::size_t)>& work);
 
-// Number of threads that `threads` stands for: itself, or the number of cores if 0,
-// but never more than the limit, if one was set.
+// Number of threads that `threads` stands for: itself, or the number of cores if 0.
 unsigned resolve_threads(unsigned threads);
-
-// Before any work begins; at least 1.
-void limit_threads(unsigned most);
 
 }  // namespace ttrace::base

@@ -24,8 +24,9 @@ bool is_vector(const layout::View* view) {
 
 }  // namespace
 
-SummedGradients::SummedGradients(const trace::Source& reference, const std::vector<Result>& results)
-    : reference_(reference), results_(results) {}
+SummedGradients::SummedGradients(const trace::Source& reference, const std::vector<Result>& results,
+                                 const measure::Backend& backend)
+    : reference_(reference), results_(results), backend_(backend) {}
 
 std::vector<double> SummedGradients::own_rounding(const TensorKey& key) const {
   {
@@ -63,7 +64,8 @@ std::optional<std::vector<double>> SummedGradients::of_raw(const TensorKey& key)
   auto input = value(key, Kind::kInput, module);
   if (input && input->view->shape != gradient->view->shape) input.reset();
   return measure::accumulated_rounding(
-      read(key), measure::sum_rows(*gradient, input ? &*input : nullptr, precision_of(*view)));
+      read(key),
+      measure::sum_rows(backend_, *gradient, input ? &*input : nullptr, precision_of(*view)));
 }
 
 std::vector<double> SummedGradients::of_main(const TensorKey& key) const {

@@ -10,14 +10,16 @@
 #include <vector>
 
 #include "comparison/pairing.h"
+#include "measure/backend.h"
 #include "trace/source.h"
 
 namespace ttrace::comparison {
 
 class SummedGradients {
  public:
-  // Both must outlive it.
-  SummedGradients(const trace::Source& reference, const std::vector<Result>& results);
+  // All must outlive it.
+  SummedGradients(const trace::Source& reference, const std::vector<Result>& results,
+                  const measure::Backend& backend);
 
   // What rounding in the accumulator added to every element of the reference's gradient: of a raw
   // one of one dimension, whose module "m" (of "m.weight") was called once with an input and a
@@ -38,6 +40,7 @@ class SummedGradients {
 
   const trace::Source& reference_;
   const std::vector<Result>& results_;
+  const measure::Backend& backend_;
   mutable std::mutex mutex_;
   mutable std::map<trace::TensorKey, std::size_t> index_;  // from the first question on
   mutable std::map<trace::TensorKey, std::vector<double>> known_;

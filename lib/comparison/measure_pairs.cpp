@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "measure/sections.h"
 
 namespace ttrace::comparison {
@@ -52,10 +51,10 @@ bool is_to_be_measured(const Result& result) {
   return result.outcome == judge::Outcome::kMatch && !result.comparison;
 }
 
-void measure_pairs(const MeasuredSides& sides, unsigned threads, std::vector<Result>& results,
-                   const WorkHooks& hooks) {
+void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& execution,
+                   std::vector<Result>& results, const WorkHooks& hooks) {
   const auto work_of = [&](std::size_t i) {
-    return std::make_unique<PairWork>(sides, results[i], results[i].exact);
+    return std::make_unique<PairWork>(sides, *execution.backend, results[i], results[i].exact);
   };
   std::vector<Task> tasks;
   std::vector<Task> noise_tasks;
@@ -75,10 +74,10 @@ void measure_pairs(const MeasuredSides& sides, unsigned threads, std::vector<Res
       if (works[i]->has_noise_sections()) noise_tasks.push_back({i, section, 0});
     }
   }
-  base::parallel_for(noise_tasks.size(), threads, [&](std::size_t t) {
+  execution.parallel_for(noise_tasks.size(), [&](std::size_t t) {
     if (!hooks.stopped()) works[noise_tasks[t].pair]->measure_noise(noise_tasks[t].section);
   });
-  base::parallel_for(tasks.size(), threads, [&](std::size_t t) {
+  execution.parallel_for(tasks.size(), [&](std::size_t t) {
     const auto [i, section, elements] = tasks[t];
     if (hooks.stopped()) return;
     // Of one section, and so one thread's own.
@@ -110,8 +109,10 @@ void settle(const std::string& unreadable, Result& result) {
 
 }  // namespace
 
-PairWork::PairWork(const MeasuredSides& sides, const Pair& pair, bool exact)
+PairWork::PairWork(const MeasuredSides& sides, const measure::Backend& backend, const Pair& pair,
+                   bool exact)
     : sides_(sides),
+      backend_(backend),
       pair_(pair),
       sections_(measure::sections_of(pair.reference->shape)),
       measured_(sections_.size()),
@@ -145,7 +146,7 @@ void PairWork::note_problem(std::size_t section, std::map<std::size_t, std::stri
 void PairWork::measure_noise(std::size_t section) {
   const measure::Grid grid = sides_.noise.grid_for(pair_);
   note_problem(section, noise_problems_, [&] {
-    noise_[section] = measure::measure_noise_section({&sides_.reference, pair_.reference},
+    noise_[section] = measure::measure_noise_section(backend_, {&sides_.reference, pair_.reference},
                                                      pair_.noise, grid, sections_[section]);
   });
   const std::lock_guard lock(mutex_);
@@ -159,7 +160,7 @@ bool PairWork::measure(std::size_t section) {
   if (!noise_.empty() && sections() == 1) measure_noise(section);
   note_problem(section, problems_, [&] {
     measured_[section] = measure::measure_section(
-        {&sides_.reference, pair_.reference}, {&sides_.candidate, pair_.candidate},
+        backend_, {&sides_.reference, pair_.reference}, {&sides_.candidate, pair_.candidate},
         estimate_ ? &estimate_->grid : nullptr, sections_[section]);
   });
   const std::lock_guard lock(mutex_);

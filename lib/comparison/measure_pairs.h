@@ -14,6 +14,7 @@
 #include "comparison/noise_source.h"
 #include "comparison/pairing.h"
 #include "comparison/result.h"
+#include "measure/execution_context.h"
 #include "measure/measure.h"
 #include "measure/noise.h"
 #include "trace/source.h"
@@ -44,9 +45,9 @@ bool is_to_be_measured(const Result& result);
 
 // those that are to be measured get a comparison, or become
 // unreadable with the reason, or stay as they are if `hooks` stop the work before. The same for
-// every number of threads (0: one per core).
-void measure_pairs(const MeasuredSides& sides, unsigned threads, std::vector<Result>& results,
-                   const WorkHooks& hooks = {});
+// every execution context.
+void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& execution,
+                   std::vector<Result>& results, const WorkHooks& hooks = {});
 
 // One pair being measured, section by section if its tensors are so large that several threads
 // measure them.
@@ -54,7 +55,8 @@ void measure_pairs(const MeasuredSides& sides, unsigned threads, std::vector<Res
 class PairWork {
  public:
   // All must outlive it.
-  PairWork(const MeasuredSides& sides, const Pair& pair, bool exact);
+  PairWork(const MeasuredSides& sides, const measure::Backend& backend, const Pair& pair,
+           bool exact);
 
   // At least one.
   std::size_t sections() const { return sections_.size(); }
@@ -78,6 +80,7 @@ class PairWork {
   void note_problem(std::size_t section, std::map<std::size_t, std::string>& problems, Work work);
 
   const MeasuredSides& sides_;
+  const measure::Backend& backend_;
   const Pair& pair_;
   std::vector<tensor::Box> sections_;
   std::optional<judge::NoiseEstimate> estimate_;

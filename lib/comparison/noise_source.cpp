@@ -19,7 +19,7 @@ std::optional<judge::NoiseEstimate> NoiseSource::of(const trace::Source& referen
   if (!pair.noise.empty()) {
     const measure::Grid grid = plan_.grid_for(pair.reference->shape);
     const measure::Noise noise =
-        measure::measure_noise({&reference, pair.reference}, pair.noise, grid);
+        measure::measure_noise(backend_, {&reference, pair.reference}, pair.noise, grid);
     bytes_read += noise.bytes_read;
     return judge::estimate_of(noise, grid);
   }

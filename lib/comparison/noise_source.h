@@ -6,14 +6,16 @@
 #include "comparison/pairing.h"
 #include "judge/calibration.h"
 #include "judge/noise_rule.h"
+#include "measure/backend.h"
 
 namespace ttrace::comparison {
 
 class NoiseSource {
  public:
-  // `calibration` may be null; it must outlive the source.
-  NoiseSource(const trace::Manifest& reference, const judge::Calibration* calibration)
-      : plan_(reference.tensors), calibration_(calibration) {}
+  // `calibration` may be null; it and the backend must outlive the source.
+  NoiseSource(const trace::Manifest& reference, const judge::Calibration* calibration,
+              const measure::Backend& backend)
+      : plan_(reference.tensors), calibration_(calibration), backend_(backend) {}
 
   // What the pair's disturbed runs say, which are read; without any, what the calibration says of
   // the reference's tensor. Nothing for integers, for a tensor that it does not have in this shape
@@ -28,6 +30,7 @@ class NoiseSource {
  private:
   judge::GridPlan plan_;
   const judge::Calibration* calibration_;
+  const measure::Backend& backend_;
 };
 
 // The calibration's entry for a tensor of the reference, if shape and type are the same.

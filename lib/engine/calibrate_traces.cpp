@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "comparison/noise_runs.h"
 #include "comparison/noise_source.h"
@@ -56,7 +55,8 @@ void warn(const std::string& first_chaotic, CalibrationSummary& summary) {
 }  // namespace
 
 judge::Calibration calibrate_traces(const trace::Source& reference,
-                                    const std::vector<const trace::Source*>& runs, unsigned threads,
+                                    const std::vector<const trace::Source*>& runs,
+                                    const measure::ExecutionContext& execution,
                                     CalibrationSummary& summary) {
   const auto side = [](const trace::Source& source) {
     comparison::require_sound_layouts(source);
@@ -70,9 +70,9 @@ judge::Calibration calibrate_traces(const trace::Source& reference,
   for (const trace::Source* run : checked.runs) sides.push_back(side(*run));
   const std::vector<comparison::Pair> pairs =
       comparison::pair_traces(reference_side, reference_side, sides);
-  const comparison::NoiseSource source(reference.manifest(), nullptr);
+  const comparison::NoiseSource source(reference.manifest(), nullptr, *execution.backend);
   std::vector<std::optional<judge::NoiseEstimate>> found(pairs.size());
-  base::parallel_for(pairs.size(), threads, [&](std::size_t i) {
+  execution.parallel_for(pairs.size(), [&](std::size_t i) {
     std::uint64_t bytes = 0;
     found[i] = source.of(reference, pairs[i], bytes);
   });

@@ -6,6 +6,7 @@
 
 #include "comparison/result.h"
 #include "judge/calibration.h"
+#include "measure/execution_context.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
@@ -23,7 +24,8 @@ struct CalibrationSummary {
 // another shape or type for a tensor, if there is no tensor to calibrate, and if a shard of the
 // reference or of a run cannot be read: tolerances are not made of half a run.
 judge::Calibration calibrate_traces(const trace::Source& reference,
-                                    const std::vector<const trace::Source*>& runs, unsigned threads,
+                                    const std::vector<const trace::Source*>& runs,
+                                    const measure::ExecutionContext& execution,
                                     CalibrationSummary& summary);
 
 // Rules that would let a run pass that is known to be good: for every tensor beyond its tolerance a

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "comparison/calibration_checks.h"
 #include "comparison/initial_results.h"
 #include "comparison/judge_pairs.h"
@@ -43,7 +42,7 @@ class CompareRun {
         noise_runs_(noise),
         options_(options),
         rules_(options.calibration != nullptr ? options.calibration->rules : no_rules_),
-        noise_(reference.manifest(), options.calibration),
+        noise_(reference.manifest(), options.calibration, *options.execution.backend),
         work_(options.work != nullptr ? *options.work : nothing_known_),
         hooks_{nullptr, options.progress, options.stop} {}
 
@@ -146,7 +145,7 @@ class CompareRun {
         comparison::tell_measurement(work_, out_.results[i]);
       };
     }
-    comparison::measure_pairs({reference_, candidate_, noise_}, options_.threads, out_.results,
+    comparison::measure_pairs({reference_, candidate_, noise_}, options_.execution, out_.results,
                               hooks_);
     comparison::mark_unmeasured(out_.results);
     comparison::check_measured_noise(reference_, out_.results);
@@ -154,7 +153,7 @@ class CompareRun {
       comparison::check_calibrated_parameters(reference_.manifest(), *options_.calibration,
                                               options_.calibration_file, out_.results);
     }
-    warn(replay::replay_updates(reference_, candidate_, options_.threads, work_, hooks_,
+    warn(replay::replay_updates(reference_, candidate_, options_.execution, work_, hooks_,
                                 out_.results));
     out_.interrupted = comparison::interruption_of(out_.results);
     if (options_.on_measured) options_.on_measured(out_.results);
@@ -163,10 +162,11 @@ class CompareRun {
   void judge_measurements() {
     comparison::judge_results(
         comparison::Tolerances(reference_.manifest(), rules_, out_.results, most_slices()),
-        comparison::SummedGradients(reference_, out_.results), out_.results);
+        comparison::SummedGradients(reference_, out_.results, *options_.execution.backend),
+        out_.results);
     replay::judge_gradient_norms(reference_, candidate_, out_.results);
-    replay::judge_unplayed_updates(reference_, candidate_, options_.threads, out_.results);
-    replay::carry_parameters(candidate_, options_.threads, out_.results);
+    replay::judge_unplayed_updates(reference_, candidate_, options_.execution, out_.results);
+    replay::carry_parameters(candidate_, options_.execution, out_.results);
   }
 
   std::size_t most_slices() const {
@@ -177,7 +177,7 @@ class CompareRun {
   void ask_truth() {
     if (options_.truth == nullptr) return;
     const layout::MapRules map = options_.map.value_or(layout::MapRules{});
-    add_truth({*options_.truth, reference_side_, candidate_side_, map.reference, options_.threads,
+    add_truth({*options_.truth, reference_side_, candidate_side_, map.reference, options_.execution,
                work_, hooks_},
               out_);
   }
@@ -191,7 +191,7 @@ class CompareRun {
     localize::order_by_data_flow(out_.results, nodes_, flow_);
     out_.from_modules = flow_.from_modules;
     replay::explain_routing({reference_, candidate_, nodes_, flow_, modules_, noise_, rules_,
-                             most_slices(), options_.threads},
+                             most_slices(), options_.execution},
                             out_);
   }
 
@@ -205,7 +205,8 @@ class CompareRun {
     out_.settings = replay::compare_settings(reference_.manifest(), candidate_.manifest(),
                                              options_.selection, out_.results);
     out_.findings = localize::explain_findings(
-        {reference_, candidate_, out_.results, modules_, flow_}, frontier);
+        {reference_, candidate_, out_.results, modules_, flow_, *options_.execution.backend},
+        frontier);
     localize::find_nearest_names(out_.results);
   }
 
@@ -221,7 +222,10 @@ class CompareRun {
         out_.warnings.push_back(result.reason);
       }
     }
-    out_.environment.threads = base::resolve_threads(options_.threads);
+    const measure::ExecutionContext& execution = options_.execution;
+    out_.environment.backend = execution.backend->name();
+    out_.environment.instruction_set = execution.backend->instruction_set();
+    out_.environment.threads = execution.thread_count();
     comparison::decide({lost_in_reference_.problems.size(), lost_in_candidate_.problems.size(),
                         comparison::is_same_run(reference_, candidate_)},
                        out_);

@@ -14,13 +14,14 @@
 #include "comparison/selection.h"
 #include "judge/calibration.h"
 #include "layout/map_rules.h"
+#include "measure/execution_context.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
 
 struct CompareOptions {
   comparison::Selection selection;
-  unsigned threads = 0;  // 0: one per core
+  measure::ExecutionContext execution;
   std::optional<layout::MapRules> map = std::nullopt;
   bool common = false;  // judge what both sides have, and leave out the rest
   const judge::Calibration* calibration = nullptr;

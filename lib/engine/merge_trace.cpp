@@ -7,6 +7,7 @@
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
 #include "measure/block_reader.h"
+#include "measure/cpu/cpu_backend.h"
 #include "measure/shard_reader.h"
 
 namespace ttrace::engine {
@@ -47,7 +48,8 @@ class Merger {
     sink_.create(path, merged.dtype, merged.shape);
     bool differ = false;
     for (const layout::Block& block : plan.blocks) {
-      measure::BlockReader reader(source_, entry, block, plan.combination, measure::Replicas::kAll);
+      measure::BlockReader reader(source_, entry, block, plan.combination,
+                                  measure::Replicas::all(measure::cpu_backend()));
       for (const layout::Part& part : block.held.parts)
         write_part(entry, path, part, reader, result);
       for (const measure::ReplicaCheck& check : reader.replica_checks()) {
@@ -63,7 +65,7 @@ class Merger {
   void require_readable(const trace::TensorEntry& entry, const layout::Plan& plan) const {
     for (const layout::Block& block : plan.blocks) {
       const measure::BlockReader reader(source_, entry, block, plan.combination,
-                                        measure::Replicas::kAll);
+                                        measure::Replicas::all(measure::cpu_backend()));
     }
   }
 

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "comparison/judge_pairs.h"
 #include "engine/fault_plan.h"
@@ -43,6 +42,7 @@ struct Known {
   const std::vector<double>& ladder;
   const comparison::SummedGradients& sums;
   const replay::GradientNormJudge& gradient_norms;
+  const measure::Backend& backend;
 };
 
 // One pair, judged again with faults in the candidate.
@@ -55,12 +55,13 @@ class Bench {
         tolerances_(tolerances),
         sums_(known.sums),
         gradient_norms_(known.gradient_norms),
+        backend_(known.backend),
         reference_(&known.reference, healthy_.reference),
         candidate_(&known.candidate, healthy_.candidate) {
     if (plan != nullptr && plan->problem.empty()) plan_ = *plan;
     if (tensor::element_count(healthy_.reference->shape).value_or(~0U) > kMostHeldElements) return;
     reference_ = measure::hold(reference_, measure::Replicas::kFirstOnly, healthy_.exact);
-    candidate_ = measure::hold(candidate_, measure::Replicas::kAll, healthy_.exact);
+    candidate_ = measure::hold(candidate_, measure::Replicas::all(backend_), healthy_.exact);
   }
 
   const TensorRef& candidate() const { return candidate_; }
@@ -76,12 +77,12 @@ class Bench {
     comparison.noise = healthy_.comparison->noise;
     const measure::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
     comparison.own_rounding = healthy_.comparison->own_rounding;
-    comparison.measurement = measure::measure(reference_, candidate, grid);
+    comparison.measurement = measure::measure(backend_, reference_, candidate, grid);
     result.comparison = std::move(comparison);
     if (plan_) {
       replay::UpdatePlan plan = *plan_;
       plan.tensors.after.opener = candidate.opener;
-      replay::replay_one(plan, result);
+      replay::replay_one(plan, backend_, result);
     }
     result.outcome = tolerances_.judge(sums_, result).outcome;
     gradient_norms_.judge(true, result);
@@ -118,6 +119,7 @@ class Bench {
   const comparison::Tolerances& tolerances_;
   const comparison::SummedGradients& sums_;
   const replay::GradientNormJudge& gradient_norms_;
+  const measure::Backend& backend_;
   TensorRef reference_;
   TensorRef candidate_;
   std::optional<replay::UpdatePlan> plan_;
@@ -192,11 +194,17 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
     const std::map<std::size_t, replay::UpdatePlan> plans =
         replay::plan_replays(reference, candidate, results);
     const FaultPlanner planner(candidate, results);
-    const comparison::SummedGradients sums(reference, results);
+    const comparison::SummedGradients sums(reference, results, *options.execution.backend);
     const replay::GradientNormJudge gradient_norms(reference, candidate, results);
-    const Known known{reference, candidate, results, out.ladder, sums, gradient_norms};
+    const Known known{reference,
+                      candidate,
+                      results,
+                      out.ladder,
+                      sums,
+                      gradient_norms,
+                      *options.execution.backend};
     std::vector<std::optional<SelftestTensor>> tensors(results.size());
-    base::parallel_for(results.size(), options.threads, [&](std::size_t i) {
+    options.execution.parallel_for(results.size(), [&](std::size_t i) {
       if (!options.selection.selects(results[i].key)) return;
       if (!results[i].comparison) {
         tensors[i] = described(results[i]);

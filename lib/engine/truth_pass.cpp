@@ -3,7 +3,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
@@ -88,10 +87,10 @@ comparison::FinishedTruth measured(const TruthInput& input, const comparison::Pa
                                    const ViewPtr& view) {
   comparison::FinishedTruth finished;
   try {
-    finished.truth = {
-        view->dtype,
-        measure::measure_truth({&input.truth, view}, {input.reference.source, pair.reference},
-                               {input.candidate.source, pair.candidate})};
+    finished.truth = {view->dtype,
+                      measure::measure_truth(*input.execution.backend, {&input.truth, view},
+                                             {input.reference.source, pair.reference},
+                                             {input.candidate.source, pair.candidate})};
   } catch (const base::InputError& error) {
     finished.problem = error.what();
   }
@@ -139,7 +138,7 @@ void add_truth(const TruthInput& input, comparison::CompareReport& out) {
   }
 
   std::vector<std::string> problems(views.size());
-  base::parallel_for(views.size(), input.threads, [&](std::size_t i) {
+  input.execution.parallel_for(views.size(), [&](std::size_t i) {
     if (views[i] == nullptr) return;
     auto finished = input.work.take<comparison::FinishedTruth>(out.results[i].key);
     const bool again = finished.has_value();

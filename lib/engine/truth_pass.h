@@ -9,6 +9,7 @@
 #include "comparison/pairing.h"
 #include "comparison/result.h"
 #include "layout/map_rules.h"
+#include "measure/execution_context.h"
 
 namespace ttrace::engine {
 
@@ -19,7 +20,7 @@ struct TruthInput {
   // The reference's rules of a map: the truth is a run of the reference. Those that match nothing
   // in it are passed over.
   const std::vector<layout::MapRule>& map;
-  unsigned threads;
+  const measure::ExecutionContext& execution;
   comparison::FinishedWork& work;
   const comparison::WorkHooks& hooks;
 };

@@ -172,6 +172,7 @@ std::vector<Cause> causes_of(const ExplainInput& input, const Result& result,
   // The others hold a tensor against the reference, which did not judge this one.
   if (result.comparison->replay) return find_stale(stale_facts(result));
   Case the_case;
+  the_case.backend = &input.backend;
   the_case.reference = {&input.reference, result.reference};
   the_case.candidate = {&input.candidate, result.candidate};
   the_case.measurement = &result.comparison->measurement;

@@ -7,6 +7,7 @@
 #include "comparison/result.h"
 #include "localize/dataflow.h"
 #include "localize/frontier.h"
+#include "measure/backend.h"
 #include "trace/source.h"
 
 namespace ttrace::localize {
@@ -17,6 +18,7 @@ struct ExplainInput {
   const std::vector<comparison::Result>& results;  // node i is results[i]
   const std::vector<trace::Module>& modules;
   const Dataflow& flow;
+  const measure::Backend& backend;
 };
 
 std::vector<comparison::Finding> explain_findings(const ExplainInput& input,

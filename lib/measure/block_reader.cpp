@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <memory>
 #include <set>
 
-#include "measure/box_stats.h"
 #include "tensor/codec.h"
 
 namespace ttrace::measure {
@@ -52,28 +51,25 @@ void PartIndex::for_each(
 
 namespace {
 
-bool any_different(std::span<const double> a, std::span<const double> b) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i]))) return true;
-  }
-  return false;
-}
+// Of replicas that differ, as many bytes wait for one request; at least one replica.
+constexpr std::size_t kMostDifferentBytes = std::size_t{1} << 20;
 
 }  // namespace
 
 BlockReader::BlockReader(const trace::Source& source, const trace::TensorEntry& entry,
                          const layout::Block& block, const layout::Combination& combination,
                          Replicas replicas)
-    : entry_(&entry), block_(&block), combination_(&combination) {
+    : entry_(&entry), block_(&block), combination_(&combination), backend_(replicas.backend()) {
+  const bool all = backend_ != nullptr;
   std::size_t shards = 0;
   for (const layout::Term& term : block.terms) {
-    shards += replicas == Replicas::kAll ? term.ranks.size() : 1;
+    shards += all ? term.ranks.size() : 1;
   }
   const Between between = shards > kMostOpenShards ? Between::kClose : Between::kKeepOpen;
   open_shards_ = between == Between::kClose ? 0 : shards;
   for (const layout::Term& term : block.terms) {
     TermReaders readers;
-    const std::size_t count = replicas == Replicas::kAll ? term.ranks.size() : 1;
+    const std::size_t count = all ? term.ranks.size() : 1;
     const std::vector<std::uint64_t> ranks(term.ranks.begin(),
                                            term.ranks.begin() + static_cast<std::ptrdiff_t>(count));
     for (const std::uint64_t rank : ranks) {
@@ -87,32 +83,31 @@ BlockReader::BlockReader(const trace::Source& source, const trace::TensorEntry& 
 std::span<const std::byte> BlockReader::read_term(std::size_t term, const tensor::Box& box) {
   std::vector<ShardReader>& replicas = terms_[term].replicas;
   replicas[0].read_bits(box, first_bits_);
-  bool decoded = false;
-  const std::size_t count = tensor::volume(box);
   for (std::size_t i = 1; i < replicas.size(); ++i) {
     replicas[i].read_bits(box, other_bits_);
     if (std::memcmp(first_bits_.data(), other_bits_.data(), first_bits_.size()) == 0) {
       checks_[term].add_equal(i);
       continue;
     }
-    if (!decoded) {
-      first_values_.resize(count);
-      replicas[0].decode(first_bits_, first_values_);
-      decoded = true;
-    }
-    values_.resize(count);
-    replicas[i].decode(other_bits_, values_);
-    double distance = squared_distance(first_values_, values_);
-    if (!tensor::is_floating(entry_->dtype)) {
-      // Large integers that differ may decode to the same binary64 number.
-      distance = std::max(distance, 1.0);
-    } else if (distance == 0 && any_different(first_values_, values_)) {
-      distance = std::numeric_limits<double>::denorm_min();  // the squares underflowed
-    }
-    checks_[term].add_different(i, distance, other_bits_);
+    different_.emplace_back(i, std::move(other_bits_));
+    if (different_.size() * first_bits_.size() >= kMostDifferentBytes) note_different(term);
   }
+  if (!different_.empty()) note_different(term);
   checks_[term].finish_slab();
   return first_bits_;
+}
+
+void BlockReader::note_different(std::size_t term) {
+  std::vector<double> distances(different_.size());
+  ReplicasRequest request{{first_bits_, entry_->dtype, entry_->scale}, {}, distances.data()};
+  for (const auto& [replica, bits] : different_) request.others.emplace_back(bits);
+  const std::unique_ptr<Batch> batch = backend_->new_batch();
+  batch->add(request);
+  batch->finish();
+  for (std::size_t i = 0; i < different_.size(); ++i) {
+    checks_[term].add_different(different_[i].first, distances[i], different_[i].second);
+  }
+  different_.clear();
 }
 
 void BlockReader::read(const tensor::Box& box, std::span<double> out) {

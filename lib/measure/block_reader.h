@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "layout/plan.h"
@@ -42,7 +43,23 @@ class PartIndex {
 // More datasets than this are not held open at once: each holds its file open.
 inline constexpr std::size_t kMostOpenShards = 256;
 
-enum class Replicas { kFirstOnly, kAll };
+// Which replicas of a shard a reader reads.
+class Replicas {
+ public:
+  static const Replicas kFirstOnly;
+  // All of them, each held against the first one; `backend` tells how far those are that differ,
+  // and must outlive the readers.
+  static Replicas all(const Backend& backend) { return Replicas(&backend); }
+
+  // Null for kFirstOnly.
+  const Backend* backend() const { return backend_; }
+
+ private:
+  constexpr explicit Replicas(const Backend* backend) : backend_(backend) {}
+
+  const Backend* backend_;
+};
+inline constexpr Replicas Replicas::kFirstOnly{nullptr};
 
 class BlockReader {
  public:
@@ -76,18 +93,21 @@ class BlockReader {
     std::vector<ShardReader> replicas;
   };
 
-  // Bits of the first replica of a term, after all others were held against them.
+  // Returns the bits of the first replica of a term, after all others were held against them.
   std::span<const std::byte> read_term(std::size_t term, const tensor::Box& box);
+  void note_different(std::size_t term);
 
   const trace::TensorEntry* entry_;
   const layout::Block* block_;
   const layout::Combination* combination_;
+  const Backend* backend_;
   std::vector<TermReaders> terms_;
   std::size_t open_shards_ = 0;
   std::vector<ReplicaCheck> checks_;
   std::vector<std::byte> first_bits_;
   std::vector<std::byte> other_bits_;
-  std::vector<double> first_values_;
+  // Replicas of the box being read that differ from the first, until note_different.
+  std::vector<std::pair<std::size_t, std::vector<std::byte>>> different_;
   std::vector<double> values_;
 };
 

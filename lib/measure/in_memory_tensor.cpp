@@ -1,33 +1,8 @@
 #include "measure/in_memory_tensor.h"
 
 #include "base/error.h"
-#include "tensor/codec.h"
 
 namespace ttrace::measure {
-
-void BoxValues::read(TensorReader& reader, const tensor::Box& box) {
-  box_ = box;
-  stored_ = reader.read_stored(box);
-  decoded_ = !stored_;
-  if (stored_) return;
-  numbers_.resize(tensor::volume(box));
-  reader.read(box, numbers_);
-}
-
-std::span<const double> BoxValues::numbers() {
-  if (!decoded_) {
-    numbers_.resize(tensor::volume(box_));
-    decode(*stored_, numbers_);
-    decoded_ = true;
-  }
-  return numbers_;
-}
-
-std::span<double> BoxValues::changed() {
-  numbers();
-  stored_.reset();
-  return numbers_;
-}
 
 namespace {
 

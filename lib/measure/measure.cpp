@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
-#include "measure/box_stats.h"
 #include "measure/sections.h"
-#include "measure/tensor_reader.h"
 
 namespace ttrace::measure {
 namespace {
 
 bool is_exact(const layout::View& view) { return !tensor::is_floating(view.dtype); }
+
+bool is_u64(const TensorRef& tensor) { return tensor.view->dtype == tensor::DType::kUInt64; }
 
 TileStats total_of(const Measurement& measurement) {
   TileStats total;
@@ -56,75 +57,75 @@ class ReplicaTotals {
 
 }  // namespace
 
-std::unique_ptr<TensorReader> TensorRef::open(Replicas replicas) const {
-  return opener ? opener(replicas) : make_reader(*source, *view, replicas);
+SectionMeasuring::SectionMeasuring(const Backend& backend, const TensorRef& reference,
+                                   const TensorRef& candidate, const Grid* grid,
+                                   const LeftOutRows* left_out)
+    : reference_(reference.open(Replicas::kFirstOnly), is_u64(reference)),
+      candidate_(candidate.open(Replicas::all(backend)), is_u64(candidate)),
+      shape_(reference.view->shape),
+      exact_(is_exact(*reference.view) && is_exact(*candidate.view)),
+      grid_(exact_ ? nullptr : grid),
+      left_out_(left_out) {
+  Measurement& sums = measured_.sums;
+  for (const Region& region : candidate_.tensor().regions()) {
+    sums.blocks.push_back({region.boxes, region.ranks, {}, region.part});
+  }
+  if (grid != nullptr) sums.cells.resize(grid->cells());
 }
 
-MeasuredSection measure_section(const TensorRef& reference, const TensorRef& candidate,
-                                const Grid* grid, const tensor::Box& section,
-                                const LeftOutRows* left_out) {
-  const auto reference_tensor = reference.open(Replicas::kFirstOnly);
-  const auto candidate_tensor = candidate.open(Replicas::kAll);
-  const bool exact = is_exact(*reference.view) && is_exact(*candidate.view);
+void SectionMeasuring::add_integers(const tensor::Box& box, TileStats& stats, Batch& batch) {
+  PairRequest request{reference_.input(), candidate_.read_integers(box), box};
+  request.stats = &stats;
+  batch.add(request);
+}
 
-  MeasuredSection measured;
-  Measurement& result = measured.sums;
-  const std::vector<Region> regions = candidate_tensor->regions();
-  for (const Region& region : regions) {
-    result.blocks.push_back({region.boxes, region.ranks, {}, region.part});
+void SectionMeasuring::add_numbers(const tensor::Box& box, TileStats& stats, Batch& batch) {
+  candidate_.read(box);
+  if (left_out_ != nullptr) {
+    const std::span<const double> band = reference_.decode_input();
+    reference_numbers_.resize(tensor::volume(box));
+    tensor::copy_common(reference_.input().box, std::as_bytes(band), box,
+                        std::as_writable_bytes(std::span(reference_numbers_)), sizeof(double));
+    left_out_->apply(shape_, box, reference_numbers_, candidate_.decode_input());
   }
-  if (grid != nullptr) result.cells.resize(grid->cells());
+  batch.add(PairRequest{reference_.input(), candidate_.input(), box, grid_,
+                        measured_.sums.cells.data(), &stats});
+}
 
-  ExactBand exact_band(reference.view->dtype, candidate.view->dtype);
-  BoxValues band_values;
-  BoxValues piece_values;
-  std::vector<double> reference_numbers;
-  const auto take_out_rows = [&](const tensor::Box& piece) {
-    reference_numbers.resize(tensor::volume(piece));
-    tensor::copy_common(band_values.box(), std::as_bytes(band_values.numbers()), piece,
-                        std::as_writable_bytes(std::span(reference_numbers)), sizeof(double));
-    left_out->apply(reference.view->shape, piece, reference_numbers, piece_values.changed());
-  };
-  const auto add_piece = [&](const tensor::Box& piece, TileStats& into) {
-    piece_values.read(*candidate_tensor, piece);
-    if (left_out != nullptr) take_out_rows(piece);
-    if (grid == nullptr) return add_box(band_values, piece_values, piece, into);
-    grid->for_each_part(piece, [&](std::size_t cell, const tensor::Box& part) {
-      TileStats stats;
-      // To look for the largest of every cell anew is to decode most tiles a second time.
-      stats.largest = std::exchange(into.largest, std::nullopt);
-      add_box(band_values, piece_values, part, stats);
-      result.cells[cell].add(stats);
-      into.largest = std::exchange(stats.largest, std::nullopt);
-      into.merge(stats);
-    });
-  };
-  for_each_band(reference.view->shape, section, regions, kBandElements,
+void SectionMeasuring::add_to(Batch& batch, const tensor::Box& section) {
+  for_each_band(shape_, section, candidate_.tensor().regions(), kBandElements,
                 [&](const tensor::Box& band, const std::vector<Piece>& pieces) {
-                  if (exact) {
-                    exact_band.read(*reference_tensor, band);
-                  } else {
-                    band_values.read(*reference_tensor, band);
-                  }
+                  exact_ ? reference_.read_integers(band) : reference_.read(band);
                   for (const Piece& piece : pieces) {
-                    TileStats& into = result.blocks[piece.region].stats;
-                    if (exact) {
-                      exact_band.add(*candidate_tensor, piece.box, into);
-                    } else {
-                      add_piece(piece.box, into);
-                    }
+                    TileStats& stats = measured_.sums.blocks[piece.region].stats;
+                    exact_ ? add_integers(piece.box, stats, batch)
+                           : add_numbers(piece.box, stats, batch);
                   }
                 });
-  candidate_tensor->for_each_check([&](const CheckPath& path, const ReplicaCheck& check) {
-    if (check.replicas() > 1) result.has_replicas = true;
-    const auto [known, fresh] = measured.checks.emplace(path, check);
+}
+
+MeasuredSection SectionMeasuring::take() {
+  Measurement& sums = measured_.sums;
+  candidate_.tensor().for_each_check([&](const CheckPath& path, const ReplicaCheck& check) {
+    if (check.replicas() > 1) sums.has_replicas = true;
+    const auto [known, fresh] = measured_.checks.emplace(path, check);
     if (!fresh) known->second.merge(check);
   });
-  if (const auto largest = total_of(result).largest) {
-    result.largest_place = candidate_tensor->locate(largest->at);
+  if (const auto largest = total_of(sums).largest) {
+    sums.largest_place = candidate_.tensor().locate(largest->at);
   }
-  result.bytes_read = reference_tensor->bytes_read() + candidate_tensor->bytes_read();
-  return measured;
+  sums.bytes_read = reference_.tensor().bytes_read() + candidate_.tensor().bytes_read();
+  return std::move(measured_);
+}
+
+MeasuredSection measure_section(const Backend& backend, const TensorRef& reference,
+                                const TensorRef& candidate, const Grid* grid,
+                                const tensor::Box& section, const LeftOutRows* left_out) {
+  SectionMeasuring measuring(backend, reference, candidate, grid, left_out);
+  const std::unique_ptr<Batch> batch = backend.new_batch();
+  measuring.add_to(*batch, section);
+  batch->finish();
+  return measuring.take();
 }
 
 Measurement put_together(std::vector<MeasuredSection> sections) {
@@ -163,11 +164,11 @@ Measurement put_together(std::vector<MeasuredSection> sections) {
   return whole;
 }
 
-Measurement measure(const TensorRef& reference, const TensorRef& candidate, const Grid* grid,
-                    const LeftOutRows* left_out) {
+Measurement measure(const Backend& backend, const TensorRef& reference, const TensorRef& candidate,
+                    const Grid* grid, const LeftOutRows* left_out) {
   std::vector<MeasuredSection> measured;
   for (const tensor::Box& section : sections_of(reference.view->shape)) {
-    measured.push_back(measure_section(reference, candidate, grid, section, left_out));
+    measured.push_back(measure_section(backend, reference, candidate, grid, section, left_out));
   }
   return put_together(std::move(measured));
 }

@@ -3,40 +3,20 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
-#include <utility>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "layout/view.h"
+#include "measure/backend.h"
+#include "measure/box_reader.h"
 #include "measure/grid.h"
 #include "measure/left_out_rows.h"
+#include "measure/sections.h"
 #include "measure/tensor_reader.h"
 #include "measure/tile_stats.h"
-#include "trace/source.h"
 
 namespace ttrace::measure {
-
-// A tensor of a trace.
-struct TensorRef {
-  // Another way to read the tensor (from memory, with a fault in it): takes the place of
-  // make_reader. The reader has the view's shape.
-  using Opener = std::function<std::unique_ptr<TensorReader>(Replicas)>;
-
-  const trace::Source* source = nullptr;
-  layout::ViewPtr view;
-  Opener opener;
-
-  TensorRef() = default;
-  TensorRef(const trace::Source* from, layout::ViewPtr what)
-      : source(from), view(std::move(what)) {}
-  // The stored tensor itself; `entry` must outlive it.
-  TensorRef(const trace::Source* from, const trace::TensorEntry* entry)
-      : source(from), view(layout::view_of(*entry)) {}
-
-  std::unique_ptr<TensorReader> open(Replicas replicas) const;
-};
 
 struct BlockStats {
   std::vector<tensor::Box> boxes;    // coordinates of the logical tensor
@@ -63,29 +43,53 @@ struct Measurement {
   std::uint64_t bytes_read = 0;
 };
 
-// Elements that are read at once, of each tensor and by each thread: enough for few and large
-// reads, and few enough to lie in a core's own cache until they are added up.
-inline constexpr std::uint64_t kBandElements = std::uint64_t{1} << 16;
-
 // The measurement of one section (sections.h).
 struct MeasuredSection {
   Measurement sums;  // without `total`, and of the replicas only that there are some
   std::map<CheckPath, ReplicaCheck> checks;
 };
 
-// As measure(), of the elements of `section` alone; throws as it does.
-MeasuredSection measure_section(const TensorRef& reference, const TensorRef& candidate,
-                                const Grid* grid, const tensor::Box& section,
-                                const LeftOutRows* left_out = nullptr);
+// Measures one section of a pair of tensors of one shape. Many small tensors can share a batch:
+// they are read one after the other, and the backend may compute them together.
+class SectionMeasuring {
+ public:
+  // Integers and bool are compared exactly (`total.unequal`). `grid`, of the same shape: also sums
+  // the differences cell by cell; may be null. `left_out`: rows that count as equal, of tensors
+  // that are compared as floating-point numbers; may be null. All must outlive this; opens both
+  // tensors and throws an input error if that fails.
+  SectionMeasuring(const Backend& backend, const TensorRef& reference, const TensorRef& candidate,
+                   const Grid* grid, const LeftOutRows* left_out = nullptr);
+
+  // Reads `section` band by band in bounded memory and adds its requests to `batch`. Throws an
+  // input error if a shard cannot be read. This must live until the batch is finished.
+  void add_to(Batch& batch, const tensor::Box& section);
+
+  // Once, after the batch is finished.
+  MeasuredSection take();
+
+ private:
+  void add_numbers(const tensor::Box& box, TileStats& stats, Batch& batch);
+  void add_integers(const tensor::Box& box, TileStats& stats, Batch& batch);
+
+  BoxReader reference_;
+  BoxReader candidate_;
+  tensor::Shape shape_;
+  bool exact_;
+  const Grid* grid_;
+  const LeftOutRows* left_out_;
+  std::vector<double> reference_numbers_;
+  MeasuredSection measured_;
+};
+
+// SectionMeasuring of one section in a batch of its own.
+MeasuredSection measure_section(const Backend& backend, const TensorRef& reference,
+                                const TensorRef& candidate, const Grid* grid,
+                                const tensor::Box& section, const LeftOutRows* left_out = nullptr);
 // `sections`: all of the tensor's, in their order.
 Measurement put_together(std::vector<MeasuredSection> sections);
 
-// `candidate` must have the shape of `reference`. Reads both tensors band by band in bounded
-// memory, never a whole tensor. Integers and bool are compared exactly (`total.unequal`). `grid`,
-// of the same shape: also sums the differences cell by cell; may be null. `left_out`: rows that
-// count as equal, of tensors that are compared as floating-point numbers; may be null. Throws an
-// input error if a shard cannot be read.
-Measurement measure(const TensorRef& reference, const TensorRef& candidate, const Grid* grid,
-                    const LeftOutRows* left_out = nullptr);
+// Measures all sections, as SectionMeasuring does.
+Measurement measure(const Backend& backend, const TensorRef& reference, const TensorRef& candidate,
+                    const Grid* grid, const LeftOutRows* left_out = nullptr);
 
 }  // namespace ttrace::measure

@@ -21,22 +21,6 @@ struct UpdateTensors {
   TensorRef max_exp_avg_sq;
 };
 
-struct UpdateStep {
-  Hyperparameters hyperparameters;
-  Rounding rounding;
-  double clip = 1;
-};
-
-// The element that is furthest out in units of its own bound.
-struct WorstUpdate {
-  double ratio = 0;  // |C - Q| / bound; infinite where nothing is allowed
-  tensor::Shape at;
-  std::optional<Place> place;
-  double replayed = 0;
-  double candidate = 0;
-  double bound = 0;
-};
-
 struct UpdateMeasurement {
   // C against the replayed Q, by regions of the candidate: TileStats with Q as the reference, and
   // `unequal` the elements that are not within their bounds.
@@ -52,7 +36,8 @@ struct UpdateMeasurement {
 
 // Throws an input error if a shard cannot be read. Non-finite values are classified by position, as
 // `measure` does.
-UpdateMeasurement measure_update(const UpdateTensors& tensors, const UpdateStep& step);
+UpdateMeasurement measure_update(const Backend& backend, const UpdateTensors& tensors,
+                                 const UpdateStep& step);
 
 // Σ x² over the finite elements of a floating-point tensor.
 double squared_norm(const TensorRef& tensor);

@@ -5,10 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "measure/box_stats.h"
-#include "measure/grid.h"
+#include "measure/box_reader.h"
 #include "measure/sections.h"
-#include "measure/tensor_reader.h"
 
 namespace ttrace::measure {
 namespace {
@@ -53,38 +51,25 @@ std::vector<double> coherence_of(const std::vector<NoiseSums>& runs, const Grid&
 
 }  // namespace
 
-NoiseSection measure_noise_section(const TensorRef& reference, const std::vector<TensorRef>& runs,
-                                   const Grid& grid, const tensor::Box& section) {
-  const auto base = make_reader(*reference.source, *reference.view, Replicas::kFirstOnly);
-  std::vector<std::unique_ptr<TensorReader>> readers;
+NoiseSection measure_noise_section(const Backend& backend, const TensorRef& reference,
+                                   const std::vector<TensorRef>& runs, const Grid& grid,
+                                   const tensor::Box& section) {
+  BoxReader base(reference.open(Replicas::kFirstOnly));
+  std::vector<BoxReader> readers;
   NoiseSection noise;
   for (const TensorRef& run : runs) {
-    readers.push_back(make_reader(*run.source, *run.view, Replicas::kFirstOnly));
+    readers.emplace_back(run.open(Replicas::kFirstOnly));
     noise.runs.push_back({std::vector<CellSums>(grid.cells())});
   }
-  BoxValues base_values;
-  BoxValues values;
-  // One of all cells: to look for that of every cell is to decode most tiles a second time.
-  std::vector<std::optional<Extreme>> largest(runs.size());
+  const std::unique_ptr<Batch> batch = backend.new_batch();
   tensor::for_each_sub_box(section, kBandElements, [&](const tensor::Box& band) {
-    base_values.read(*base, band);
-    for (std::size_t run = 0; run < runs.size(); ++run) {
-      NoiseSums& sums = noise.runs[run];
-      values.read(*readers[run], band);
-      grid.for_each_part(band, [&](std::size_t cell, const tensor::Box& part) {
-        TileStats stats;
-        stats.largest = std::exchange(largest[run], std::nullopt);
-        add_box(base_values, values, part, stats);
-        sums.cells[cell].add(stats);
-        largest[run] = std::move(stats.largest);
-      });
-    }
+    NoiseRequest request{base.read(band), {}, band, &grid, noise.runs.data()};
+    for (BoxReader& reader : readers) request.runs.push_back(reader.read(band));
+    batch->add(request);
   });
-  for (std::size_t run = 0; run < runs.size(); ++run) {
-    if (largest[run]) noise.runs[run].largest = largest[run]->difference;
-  }
-  noise.bytes_read = base->bytes_read();
-  for (const auto& reader : readers) noise.bytes_read += reader->bytes_read();
+  batch->finish();
+  noise.bytes_read = base.tensor().bytes_read();
+  for (const BoxReader& reader : readers) noise.bytes_read += reader.tensor().bytes_read();
   return noise;
 }
 
@@ -120,11 +105,11 @@ Noise put_together(const std::vector<NoiseSection>& sections, const Grid& grid) 
   return noise;
 }
 
-Noise measure_noise(const TensorRef& reference, const std::vector<TensorRef>& runs,
-                    const Grid& grid) {
+Noise measure_noise(const Backend& backend, const TensorRef& reference,
+                    const std::vector<TensorRef>& runs, const Grid& grid) {
   std::vector<NoiseSection> sections;
   for (const tensor::Box& section : sections_of(grid.shape())) {
-    sections.push_back(measure_noise_section(reference, runs, grid, section));
+    sections.push_back(measure_noise_section(backend, reference, runs, grid, section));
   }
   return put_together(sections, grid);
 }

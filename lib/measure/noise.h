@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "measure/backend.h"
 #include "measure/grid.h"
-#include "measure/measure.h"
+#include "measure/tensor_reader.h"
 
 namespace ttrace::measure {
 
@@ -22,25 +23,21 @@ struct Noise {
   std::vector<double> coherence = {};
 };
 
-// One run's distance in one section (sections.h).
-struct NoiseSums {
-  std::vector<CellSums> cells;
-  double largest = 0;
-};
-
+// The sums of one section (sections.h).
 struct NoiseSection {
   std::vector<NoiseSums> runs;
   std::uint64_t bytes_read = 0;
 };
 
-NoiseSection measure_noise_section(const TensorRef& reference, const std::vector<TensorRef>& runs,
-                                   const Grid& grid, const tensor::Box& section);
+NoiseSection measure_noise_section(const Backend& backend, const TensorRef& reference,
+                                   const std::vector<TensorRef>& runs, const Grid& grid,
+                                   const tensor::Box& section);
 // `sections`: all of the tensor's, in their order.
 Noise put_together(const std::vector<NoiseSection>& sections, const Grid& grid);
 
 // `runs` must have the shape of `reference`, as must `grid`. The result depends on the tensors
 // alone, not on how a candidate is cut. Throws an input error if a shard cannot be read.
-Noise measure_noise(const TensorRef& reference, const std::vector<TensorRef>& runs,
-                    const Grid& grid);
+Noise measure_noise(const Backend& backend, const TensorRef& reference,
+                    const std::vector<TensorRef>& runs, const Grid& grid);
 
 }  // namespace ttrace::measure

@@ -31,6 +31,10 @@ struct Piece {
   tensor::Box box;
 };
 
+// Elements that are read at once, of each tensor and by each thread: enough for few and large
+// reads, and few enough to lie in a core's own cache until they are added up.
+inline constexpr std::uint64_t kBandElements = std::uint64_t{1} << 16;
+
 // Bands of which several regions share one are larger: each piece is a read of its own, and costs
 // what thousands of elements cost to add up.
 inline constexpr std::uint64_t kMostTimesLarger = 4;

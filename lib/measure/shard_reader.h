@@ -9,18 +9,13 @@
 
 #include "layout/local_layout.h"
 #include "layout/plan.h"
+#include "measure/backend.h"
 #include "tensor/dtype.h"
 #include "trace/source.h"
 
 namespace ttrace::measure {
 
-struct StoredValues {
-  std::span<const std::byte> bits;
-  tensor::DType dtype = tensor::DType::kFloat32;
-  double scale = 1;  // logical value = stored value × scale
-};
-
-// `out`: as many numbers as there are elements.
+// Writes the numbers to `out`, one per element.
 void decode(const StoredValues& values, std::span<double> out);
 
 // The layout of a tensor of an open trace, index tensors read.

@@ -346,4 +346,8 @@ std::unique_ptr<TensorReader> make_reader(const trace::Source& source, const lay
                                             replicas);
 }
 
+std::unique_ptr<TensorReader> TensorRef::open(Replicas replicas) const {
+  return opener ? opener(replicas) : make_reader(*source, *view, replicas);
+}
+
 }  // namespace ttrace::measure

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "layout/view.h"
@@ -21,12 +22,6 @@ struct Region {
   std::vector<tensor::Box> boxes;
   std::vector<std::uint64_t> ranks;  // ascending; empty for what no rank holds (padding)
   std::string part;  // of a tensor made of several: which of them ("mb 1", "layers.0.q"), or empty
-};
-
-// An element as a rank has it.
-struct Place {
-  std::uint64_t rank = 0;
-  tensor::Shape local;  // in the rank's dataset
 };
 
 // Which block of which of the tensors that it is made of: the same in every reader of one view.
@@ -67,5 +62,25 @@ const trace::TensorEntry* stored_at(const layout::View& view, const CheckPath& p
 // read once only, or its differences count twice. `view` must outlive the reader.
 std::unique_ptr<TensorReader> make_reader(const trace::Source& source, const layout::View& view,
                                           Replicas replicas);
+
+// A tensor of a trace.
+struct TensorRef {
+  // Another way to read the tensor (from memory, with a fault in it): takes the place of
+  // make_reader. The reader has the view's shape.
+  using Opener = std::function<std::unique_ptr<TensorReader>(Replicas)>;
+
+  const trace::Source* source = nullptr;
+  layout::ViewPtr view;
+  Opener opener;
+
+  TensorRef() = default;
+  TensorRef(const trace::Source* from, layout::ViewPtr what)
+      : source(from), view(std::move(what)) {}
+  // The stored tensor itself; `entry` must outlive it.
+  TensorRef(const trace::Source* from, const trace::TensorEntry* entry)
+      : source(from), view(layout::view_of(*entry)) {}
+
+  std::unique_ptr<TensorReader> open(Replicas replicas) const;
+};
 
 }  // namespace ttrace::measure

@@ -18,6 +18,12 @@ struct Extreme {
   tensor::Shape at;
 };
 
+// An element as a rank has it.
+struct Place {
+  std::uint64_t rank = 0;
+  tensor::Shape local;  // in the rank's dataset
+};
+
 struct TileStats {
   std::uint64_t elements = 0;  // pairs seen
   std::uint64_t finite = 0;    // pairs with both values finite: those in the sums

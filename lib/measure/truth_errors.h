@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "measure/measure.h"
+#include "measure/backend.h"
+#include "measure/tensor_reader.h"
 
 namespace ttrace::measure {
 
@@ -25,7 +26,7 @@ std::optional<double> error_ratio(const TruthErrors& errors);
 
 // All three must have the same shape. Reads them slab by slab in bounded memory, the first of every
 // set of copies. Throws an input error if a shard cannot be read.
-TruthErrors measure_truth(const TensorRef& truth, const TensorRef& reference,
-                          const TensorRef& candidate);
+TruthErrors measure_truth(const Backend& backend, const TensorRef& truth,
+                          const TensorRef& reference, const TensorRef& candidate);
 
 }  // namespace ttrace::measure

@@ -4,6 +4,7 @@
 
 #include "judge/fallback_rule.h"
 #include "judge/noise_rule.h"
+#include "measure/cpu/cpu_backend.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
@@ -41,7 +42,8 @@ struct Measured {
 
   void judge(std::vector<Result>& results) const {
     const test::MemoryTrace nothing;
-    judge_results(Tolerances(manifest, rules, results), SummedGradients(nothing, results), results);
+    judge_results(Tolerances(manifest, rules, results),
+                  SummedGradients(nothing, results, measure::cpu_backend()), results);
   }
 
   trace::TensorEntry entry;

@@ -32,7 +32,7 @@ struct Runs {
   CompareReport compared(comparison::FinishedWork* work, comparison::WorkDivision division = {},
                          const std::atomic<bool>* stop = nullptr) const {
     CompareOptions options;
-    options.threads = threads;
+    options.execution.threads = threads;
     options.truth = &random.reference;
     options.work = work;
     options.division = std::move(division);

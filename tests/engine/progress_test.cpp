@@ -41,7 +41,7 @@ TEST_CASE("all that is expected is done, and every tensor is told with its error
   for (const unsigned threads : {1U, 3U}) {
     Counted progress;
     CompareOptions options;
-    options.threads = threads;
+    options.execution.threads = threads;
     options.progress = &progress;
     compare_traces(reference, candidate, {&noise}, options);
     // Four elements of the reference, twice as there is a noise run, of the run and the candidate.

@@ -47,7 +47,7 @@ struct Runs {
 
   SelftestReport tested(unsigned threads = 1, const comparison::Selection& selection = {}) const {
     CompareOptions options;
-    options.threads = threads;
+    options.execution.threads = threads;
     options.selection = selection;
     return selftest_traces(reference, candidate, {&noise}, options);
   }
@@ -154,7 +154,7 @@ TEST_CASE("the stale value is that of the last micro-batch before, else of anoth
     reference.put(entry, values(0, 1 + static_cast<double>(batch)));
   }
   CompareOptions options;
-  options.threads = 1;
+  options.execution.threads = 1;
   const SelftestReport report = selftest_traces(reference, reference, {}, options);
   const auto of_batch = [](int batch) {
     return "that of a · output · step 0 · mb " + std::to_string(batch);

@@ -189,7 +189,7 @@ TEST_CASE("the truth's numbers are the same for every number of threads") {
   CompareOptions options{{}, 1};
   options.truth = &truth;
   const CompareReport one = compare_traces(reference, candidate, {}, options);
-  options.threads = 4;
+  options.execution.threads = 4;
   const CompareReport four = compare_traces(reference, candidate, {}, options);
   REQUIRE(one.results.size() == four.results.size());
   for (std::size_t i = 0; i < one.results.size(); ++i) {

@@ -9,6 +9,7 @@
 
 #include "judge/fallback_rule.h"
 #include "localize/causes/cause.h"
+#include "measure/cpu/cpu_backend.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::localize::test {
@@ -57,9 +58,10 @@ class Scene {
 
   Case the_case() {
     Case made;
+    made.backend = &measure::cpu_backend();
     made.reference = {&reference_, &reference_.manifest().tensors[0]};
     made.candidate = {&candidate_, &candidate_.manifest().tensors[0]};
-    measurement_ = measure::measure(made.reference, made.candidate, {});
+    measurement_ = measure::measure(measure::cpu_backend(), made.reference, made.candidate, {});
     made.measurement = &measurement_;
     made.tolerance =
         judge::fallback_tolerance(measure::reference_norm(measurement_.total),

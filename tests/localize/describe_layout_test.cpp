@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "measure/cpu/cpu_backend.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
@@ -30,8 +31,8 @@ class Scene {
     comparison::Result made;
     made.outcome = judge::Outcome::kDiverged;
     made.comparison.emplace();
-    made.comparison->measurement =
-        measure::measure({&reference_, &reference_.manifest().tensors[0]}, ref(), {});
+    made.comparison->measurement = measure::measure(
+        measure::cpu_backend(), {&reference_, &reference_.manifest().tensors[0]}, ref(), {});
     if (made.comparison->measurement.replicas_differ) {
       made.outcome = judge::Outcome::kReplicaConflict;
     }
@@ -103,8 +104,8 @@ TEST_CASE("of two shards each one's share is told") {
   result.outcome = judge::Outcome::kDiverged;
   const measure::TensorRef ref{&candidate, &candidate.manifest().tensors[0]};
   result.comparison.emplace();
-  result.comparison->measurement =
-      measure::measure({&reference, &reference.manifest().tensors[0]}, ref, {});
+  result.comparison->measurement = measure::measure(
+      measure::cpu_backend(), {&reference, &reference.manifest().tensors[0]}, ref, {});
   CHECK(where_words(ref, result) ==
         "88.9 % of the squared error on rank 1 ([2:4]), 11.1 % on rank 0 ([0:2]); 2 of 2 shards "
         "differ, 3 of 4 elements differ");
@@ -120,8 +121,8 @@ TEST_CASE("of many shards that differ alike the largest share is told") {
   comparison::Result result;
   const measure::TensorRef ref{&candidate, &candidate.manifest().tensors[0]};
   result.comparison.emplace();
-  result.comparison->measurement =
-      measure::measure({&reference, &reference.manifest().tensors[0]}, ref, {});
+  result.comparison->measurement = measure::measure(
+      measure::cpu_backend(), {&reference, &reference.manifest().tensors[0]}, ref, {});
   CHECK(
       where_words(ref, result) ==
       "spread evenly: no shard has more than 12.5 % of the squared error; 8 of 8 shards differ, 8 "

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/refusal.h"
+#include "measure/cpu/cpu_backend.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::measure {
@@ -34,7 +35,7 @@ struct OneAxis {
     plan = layout::plan_layout(entry, source.manifest().meshes.at(""));
   }
 
-  BlockReader reader(Replicas replicas = Replicas::kAll) const {
+  BlockReader reader(Replicas replicas = Replicas::all(cpu_backend())) const {
     return {source, entry, plan.blocks.at(0), plan.combination, replicas};
   }
   Doubles values() const {
@@ -88,7 +89,7 @@ TEST_CASE("a box of a block is read in coordinates of the ranks' arrays") {
   entry.placements = {{"tp", trace::Shard{0, std::nullopt}}};
   source.put(entry, {0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32});
   const layout::Plan plan = layout::plan_layout(entry, source.manifest().meshes.at(""));
-  BlockReader reader(source, entry, plan.blocks[1], plan.combination, Replicas::kAll);
+  BlockReader reader(source, entry, plan.blocks[1], plan.combination, Replicas::all(cpu_backend()));
   CHECK(reader.block().held.parts[0].global == tensor::Box{{2, 0}, {2, 3}});
   Doubles out(4);
   reader.read({{0, 1}, {2, 2}}, out);
@@ -120,7 +121,7 @@ TEST_CASE("replicas are held against the first where that is asked") {
   first.read(tensor::whole({2}), out);
   CHECK(first.replica_checks().at(0).replicas() == 1);
   CHECK(first.bytes_read() == 16);
-  BlockReader all = made.reader(Replicas::kAll);
+  BlockReader all = made.reader(Replicas::all(cpu_backend()));
   all.read(tensor::whole({2}), out);
   CHECK(out == Doubles{1, 2});
   CHECK_FALSE(all.replica_checks().at(0).all_equal());
@@ -132,7 +133,7 @@ TEST_CASE("the first replica is enough where only it is read") {
   OneAxis made(trace::Replicate{}, {{1}, {2}});
   made.source.lose_rank(1);
   CHECK_NOTHROW(made.reader(Replicas::kFirstOnly));
-  test::check_refused([&] { made.reader(Replicas::kAll); }, {"rank lost"});
+  test::check_refused([&] { made.reader(Replicas::all(cpu_backend())); }, {"rank lost"});
 }
 
 TEST_CASE("replicas of each term are checked on their own") {
@@ -142,7 +143,7 @@ TEST_CASE("replicas of each term are checked on their own") {
   const double stored[] = {1, 1, 10, 14};
   for (std::uint64_t rank = 0; rank < 4; ++rank) source.put_shard(entry, rank, {stored[rank]});
   const layout::Plan plan = layout::plan_layout(entry, source.manifest().meshes.at(""));
-  BlockReader reader(source, entry, plan.blocks[0], plan.combination, Replicas::kAll);
+  BlockReader reader(source, entry, plan.blocks[0], plan.combination, Replicas::all(cpu_backend()));
   Doubles out(1);
   reader.read(tensor::whole({1}), out);
   CHECK(out == Doubles{11});

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "measure/cpu/cpu_backend.h"
 #include "measure/in_memory_tensor.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
@@ -86,7 +87,8 @@ TEST_CASE("rows are zeroed, and values rounded", "[selftest]") {
 TEST_CASE("two boxes swap, by whatever boxes they are read, from files and from memory",
           "[selftest]") {
   const Cut cut;
-  for (const TensorRef& tensor : {cut.tensor(), hold(cut.tensor(), Replicas::kAll, false)}) {
+  for (const TensorRef& tensor :
+       {cut.tensor(), hold(cut.tensor(), Replicas::all(cpu_backend()), false)}) {
     Fault fault;
     fault.moves = {{{{0, 0}, {3, 4}}, {3, 0}}, {{{3, 0}, {3, 4}}, {0, 0}}};
     fault.source = tensor;
@@ -113,11 +115,12 @@ TEST_CASE("a measurement of a held tensor is that of the stored one", "[selftest
   }();
   const trace::TensorEntry entry = plain.manifest().tensors[0];
   const TensorRef reference{&plain, &entry};
-  const Measurement stored = measure(reference, cut.tensor(), nullptr);
-  const TensorRef held = hold(cut.tensor(), Replicas::kAll, false);
+  const Measurement stored = measure(cpu_backend(), reference, cut.tensor(), nullptr);
+  const TensorRef held = hold(cut.tensor(), Replicas::all(cpu_backend()), false);
   // Measured twice: what was held is not used up.
   for (int i = 0; i < 2; ++i) {
-    const Measurement again = measure(hold(reference, Replicas::kFirstOnly, false), held, nullptr);
+    const Measurement again =
+        measure(cpu_backend(), hold(reference, Replicas::kFirstOnly, false), held, nullptr);
     CHECK(again.total.sum_d2 == stored.total.sum_d2);
     CHECK(again.total.sum_c2 == stored.total.sum_c2);
     CHECK(again.blocks.size() == stored.blocks.size());
@@ -133,7 +136,7 @@ TEST_CASE("a fault does not touch the replica check", "[selftest]") {
   fault.factor = 2;
   std::uint64_t changed = 0;
   const Measurement measured =
-      measure(cut.tensor(), with_fault(cut.tensor(), fault, changed), nullptr);
+      measure(cpu_backend(), cut.tensor(), with_fault(cut.tensor(), fault, changed), nullptr);
   CHECK(measured.has_replicas);
   CHECK_FALSE(measured.replicas_differ);
   CHECK(measured.total.sum_d2 == measured.total.sum_r2);
@@ -143,7 +146,7 @@ TEST_CASE("integers are moved and zeroed exactly", "[selftest]") {
   MemoryTrace trace;
   const trace::TensorEntry entry = make_entry("a", {4}, trace::Kind::kInput, tensor::DType::kInt64);
   trace.put(entry, {1, 2, 3, 4});
-  const TensorRef tensor = hold({&trace, &entry}, Replicas::kAll, true);
+  const TensorRef tensor = hold({&trace, &entry}, Replicas::all(cpu_backend()), true);
   Fault fault;
   fault.moves = {{{{0}, {1}}, {3}}};
   fault.source = tensor;
@@ -151,7 +154,7 @@ TEST_CASE("integers are moved and zeroed exactly", "[selftest]") {
   std::uint64_t changed = 0;
   std::vector<std::int64_t> values(4);
   with_fault(tensor, fault, changed)
-      .open(Replicas::kAll)
+      .open(Replicas::all(cpu_backend()))
       ->read_integers(tensor::whole({4}), values);
   CHECK(values == std::vector<std::int64_t>{4, 2, 0, 4});
   CHECK(changed == 2);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/refusal.h"
+#include "measure/cpu/cpu_backend.h"
 #include "measure/cpu/kernel.h"
 #include "measure/naive_sums.h"
 #include "property/random.h"
@@ -200,7 +201,8 @@ TEST_CASE("tile sums are the documented lane sums to the last bit", "[kernels]")
     CAPTURE(count);
     const std::vector<double> r = random.values(count);
     const std::vector<double> c = random.values(count);
-    const TileSums sums = sums_of(kernel(), Stored::kF64, r.data(), c.data(), count);
+    const TileSums sums =
+        sums_of(*usable_kernels().front(), Stored::kF64, r.data(), c.data(), count);
     CHECK(sums.d == lane_sum(count, [&](std::size_t i) { return c[i] - r[i]; }));
     CHECK(sums.r2 == lane_sum(count, [&](std::size_t i) { return r[i] * r[i]; }));
     CHECK(sums.c2 == lane_sum(count, [&](std::size_t i) { return c[i] * c[i]; }));
@@ -234,15 +236,12 @@ TEST_CASE("one non-finite value anywhere shows in the squares", "[kernels]") {
   CHECK(seen == 3 * 100 * 2 * usable_kernels().size());
 }
 
-TEST_CASE("a kernel can be chosen by name, and no other", "[kernels]") {
-  const std::string fastest = kernel().isa;
+TEST_CASE("an instruction set can be chosen by name, and no other", "[kernels]") {
+  CHECK(cpu_backend().instruction_set() == usable_kernels().front()->isa);
   for (const Kernel* usable : usable_kernels()) {
-    choose_kernel(usable->isa);
-    CHECK(std::string(kernel().isa) == usable->isa);
+    CHECK(cpu_backend(usable->isa).instruction_set() == usable->isa);
   }
-  choose_kernel(fastest);
-  test::check_error(base::ErrorKind::kUsage, [] { choose_kernel("mmx"); }, {"mmx", "x86-64"});
-  CHECK(std::string(kernel().isa) == fastest);
+  test::check_error(base::ErrorKind::kUsage, [] { cpu_backend("mmx"); }, {"mmx", "x86-64"});
 }
 
 }  // namespace

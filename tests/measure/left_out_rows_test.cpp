@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "measure/cpu/cpu_backend.h"
 #include "measure/measure.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
@@ -58,7 +59,8 @@ TEST_CASE("a measurement leaves rows out of every sum") {
   LeftOutRows rows(4);
   rows.add(1);
   const Grid grid({4, 2}, {2, 1});
-  const Measurement measured = measure({&reference, &whole}, {&source, &entry}, &grid, &rows);
+  const Measurement measured =
+      measure(cpu_backend(), {&reference, &whole}, {&source, &entry}, &grid, &rows);
   CHECK(measured.total.sum_d2 == 1);
   CHECK(measured.total.unequal == 1);
   CHECK(measured.total.elements == 8);

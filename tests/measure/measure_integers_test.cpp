@@ -1,6 +1,7 @@
 // Integers and booleans are equal or not: no rounding stands between.
 #include <cstring>
 
+#include "measure/cpu/cpu_backend.h"
 #include "measure/measure.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
@@ -29,7 +30,7 @@ struct Stored {
 
 template <typename R, typename C>
 std::uint64_t unequal(const Stored<R>& reference, const Stored<C>& candidate) {
-  const Measurement measured = measure(reference.ref(), candidate.ref(), {});
+  const Measurement measured = measure(cpu_backend(), reference.ref(), candidate.ref(), {});
   CHECK(measured.total.elements == reference.entry.shape[0]);
   return measured.total.unequal;
 }
@@ -44,7 +45,7 @@ TEST_CASE("integers that round to the same binary64 number are told apart") {
 
 TEST_CASE("the largest difference of integers and its place are exact") {
   const auto largest = [](const auto& reference, const auto& candidate) {
-    return measure(reference.ref(), candidate.ref(), {}).total.largest;
+    return measure(cpu_backend(), reference.ref(), candidate.ref(), {}).total.largest;
   };
   const Stored<std::int64_t> reference(DType::kInt64, {kLarge, -kLarge, 5, INT64_MIN});
   const auto one =
@@ -53,7 +54,7 @@ TEST_CASE("the largest difference of integers and its place are exact") {
   CHECK(one->difference == 1);
   CHECK(one->at == tensor::Shape{1});
   CHECK(difference_norm(
-            measure(reference.ref(),
+            measure(cpu_backend(), reference.ref(),
                     Stored<std::int64_t>(DType::kInt64, {kLarge + 1, -kLarge, 5, INT64_MIN}).ref(),
                     {})
                 .total) == 1);
@@ -103,7 +104,7 @@ TEST_CASE("booleans are equal if both are true") {
 TEST_CASE("the sums of integers serve as evidence") {
   const Stored<std::int32_t> reference(DType::kInt32, {1, 2, 3});
   const Stored<std::int32_t> candidate(DType::kInt32, {1, 5, 7});
-  const Measurement measured = measure(reference.ref(), candidate.ref(), {});
+  const Measurement measured = measure(cpu_backend(), reference.ref(), candidate.ref(), {});
   CHECK(measured.total.unequal == 2);
   CHECK(difference_norm(measured.total) == 5);
   CHECK(measured.total.largest->at == tensor::Shape{2});

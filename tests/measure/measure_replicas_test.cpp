@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "measure/cpu/cpu_backend.h"
 #include "measure/measure.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
@@ -37,7 +38,7 @@ Measurement measure_copies(DType dtype, const std::vector<std::vector<T>>& copie
   for (std::uint64_t rank = 0; rank < copies.size(); ++rank) {
     source.put_bits(entry.key, rank, dtype, entry.shape, bits_of(copies[rank]));
   }
-  return measure({&single, &entry}, {&source, &entry}, {});
+  return measure(cpu_backend(), {&single, &entry}, {&source, &entry}, {});
 }
 
 TEST_CASE("equal copies are replicas that agree") {
@@ -71,7 +72,7 @@ TEST_CASE("distances of a copy add up over the blocks it is cut into") {
   const auto check = [&](double first, double second, const Classes& classes) {
     source.put_shard(entry, 2, {0, first});   // dp 1, tp 0
     source.put_shard(entry, 3, {second, 0});  // dp 1, tp 1
-    const Measurement measured = measure({&source, &entry}, {&source, &entry}, {});
+    const Measurement measured = measure(cpu_backend(), {&source, &entry}, {&source, &entry}, {});
     CHECK(measured.replicas_differ);
     CHECK(measured.replicas.distance_norm == 5);
     CHECK(measured.replicas.classes == classes);  // of the block furthest apart

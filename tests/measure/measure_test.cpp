@@ -2,6 +2,7 @@
 
 #include "base/refusal.h"
 #include "measure/box_stats.h"
+#include "measure/cpu/cpu_backend.h"
 #include "property/random.h"
 #include "support/memory_trace.h"
 
@@ -47,7 +48,7 @@ TEST_CASE("a sharded candidate measures as the whole tensor does") {
     trace::TensorEntry entry = wide({7, 10});
     entry.placements = {{"tp", Shard{dim, std::nullopt}}};
     source.put(entry, c);
-    const Measurement measured = measure(reference.ref(), {&source, &entry}, {});
+    const Measurement measured = measure(cpu_backend(), reference.ref(), {&source, &entry}, {});
     const TileStats& total = measured.total;
     CHECK(total.elements == 70);
     CHECK(total.finite == 70);
@@ -72,7 +73,7 @@ TEST_CASE("every block of the candidate has its own numbers and ranks") {
   entry.placements = {{"tp", Shard{0, std::nullopt}}};
   source.put(entry, {1, 2, 3, 7});
   const Whole reference({4}, {1, 2, 3, 4});
-  const Measurement measured = measure(reference.ref(), {&source, &entry}, {});
+  const Measurement measured = measure(cpu_backend(), reference.ref(), {&source, &entry}, {});
   REQUIRE(measured.blocks.size() == 2);
   CHECK(measured.blocks[0].boxes == std::vector<tensor::Box>{{{0}, {2}}});
   CHECK(measured.blocks[0].ranks == std::vector<std::uint64_t>{0, 2});
@@ -98,7 +99,8 @@ TEST_CASE("the reference may be sharded in another way than the candidate") {
   trace::TensorEntry by_columns = wide({6, 5});
   by_columns.placements = {{"cp", Shard{1, {{4, 1}}}}};
   columns.put(by_columns, values);
-  const Measurement measured = measure({&rows, &by_rows}, {&columns, &by_columns}, {});
+  const Measurement measured =
+      measure(cpu_backend(), {&rows, &by_rows}, {&columns, &by_columns}, {});
   CHECK(measured.total.elements == 30);
   CHECK(measured.total.unequal == 0);
   CHECK(difference_norm(measured.total) == 0);
@@ -112,7 +114,7 @@ TEST_CASE("partial shards and scales are applied before the comparison") {
   source.put_shard(entry, 0, {2, 6});
   source.put_shard(entry, 1, {6, 10});
   const Whole reference({2}, {2, 4});
-  const Measurement measured = measure(reference.ref(), {&source, &entry}, {});
+  const Measurement measured = measure(cpu_backend(), reference.ref(), {&source, &entry}, {});
   CHECK(measured.total.unequal == 0);
   CHECK(measured.blocks.at(0).ranks == std::vector<std::uint64_t>{0, 1});
 }
@@ -127,7 +129,7 @@ TEST_CASE("a tensor of several slabs is measured whole") {
   c[2 * columns + 262150] -= 4;  // in the second slab of the last row
   const Whole reference({rows, columns}, r);
   const Whole candidate({rows, columns}, c);
-  const Measurement measured = measure(reference.ref(), candidate.ref(), {});
+  const Measurement measured = measure(cpu_backend(), reference.ref(), candidate.ref(), {});
   CHECK(measured.total.elements == r.size());
   CHECK(measured.total.unequal == 2);
   CHECK(difference_norm(measured.total) == 5);
@@ -137,7 +139,7 @@ TEST_CASE("a tensor of several slabs is measured whole") {
 
 TEST_CASE("tensors without elements measure as nothing") {
   const Whole reference({0, 3}, {});
-  const Measurement measured = measure(reference.ref(), reference.ref(), {});
+  const Measurement measured = measure(cpu_backend(), reference.ref(), reference.ref(), {});
   CHECK(measured.total.elements == 0);
   CHECK(measured.blocks.empty());
 }
@@ -153,7 +155,7 @@ TEST_CASE("differences are summed by the cells of a grid too, whatever the candi
   source.put(entry, c);
   const Whole reference({4, 4}, Doubles(16, 1));
   const Grid grid({4, 4}, {2, 2});
-  const Measurement measured = measure(reference.ref(), {&source, &entry}, &grid);
+  const Measurement measured = measure(cpu_backend(), reference.ref(), {&source, &entry}, &grid);
   REQUIRE(measured.cells.size() == 4);
   CHECK(measured.cells[0].d2 == 25);
   CHECK(measured.cells[1].d2 == 0);
@@ -171,12 +173,12 @@ TEST_CASE("a shard that contradicts its manifest ends the measurement with both 
   const Whole reference({4, 3}, Doubles(12));
   test::check_refused(
       [&] {
-        measure(reference.ref(), {&source, &entry}, {});
+        measure(cpu_backend(), reference.ref(), {&source, &entry}, {});
       },
       {"rank_1", "[3, 2] f64", "[2, 3] f64"});
   test::check_refused(
       [&] {
-        measure({&source, &entry}, reference.ref(), {});
+        measure(cpu_backend(), {&source, &entry}, reference.ref(), {});
       },
       {"rank_1", "[3, 2] f64", "[2, 3] f64"});
 }
@@ -188,7 +190,11 @@ TEST_CASE("a lost rank ends the measurement") {
   source.put(entry, Doubles(4));
   source.lose_rank(1);
   const Whole reference({4}, Doubles(4));
-  test::check_refused([&] { measure(reference.ref(), {&source, &entry}, {}); }, {"rank lost"});
+  test::check_refused(
+      [&] {
+        measure(cpu_backend(), reference.ref(), {&source, &entry}, {});
+      },
+      {"rank lost"});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "measure/cpu/cpu_backend.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
@@ -26,7 +27,7 @@ struct Rows {
   std::vector<RowSums> sums(bool with_input, DType precision = DType::kFloat64) const {
     const TensorRef g(&trace, &trace.manifest().tensors[0]);
     const TensorRef x(&trace, &trace.manifest().tensors[1]);
-    return sum_rows(g, with_input ? &x : nullptr, precision);
+    return sum_rows(cpu_backend(), g, with_input ? &x : nullptr, precision);
   }
 
   // Of g·(x - shift)/√(spread + ε), where `layer` tells how a row is normalised.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "measure/cpu/cpu_backend.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
@@ -34,7 +35,7 @@ TruthErrors errors_of(const Doubles& truth, const Doubles& reference, const Doub
   const Whole t(truth);
   const Whole r(reference);
   const Whole c(candidate);
-  return measure_truth(t.ref(), r.ref(), c.ref());
+  return measure_truth(cpu_backend(), t.ref(), r.ref(), c.ref());
 }
 
 TEST_CASE("errors of both sides are distances from the truth") {
@@ -52,7 +53,7 @@ TEST_CASE("a truth in another element type is read as it is") {
   const Whole truth({1, 2, 2}, DType::kFloat64);
   const Whole reference({1, 2, 2.5}, DType::kFloat32);
   const Whole candidate({1, 2, 3}, DType::kFloat32);
-  CHECK(error_ratio(measure_truth(truth.ref(), reference.ref(), candidate.ref())) ==
+  CHECK(error_ratio(measure_truth(cpu_backend(), truth.ref(), reference.ref(), candidate.ref())) ==
         std::optional(2.0));
 }
 
@@ -96,7 +97,7 @@ TEST_CASE("a truth of several slabs is that of the whole, in any layout") {
   sharded.put(entry, truth);
   const Whole r(reference);
   const Whole c(candidate);
-  const TruthErrors errors = measure_truth({&sharded, &entry}, r.ref(), c.ref());
+  const TruthErrors errors = measure_truth(cpu_backend(), {&sharded, &entry}, r.ref(), c.ref());
   CHECK(errors.reference_error_norm == std::sqrt(static_cast<double>(count)));
   CHECK(error_ratio(errors) == std::optional(2.0));
 }

@@ -1,4 +1,5 @@
 #include "base/refusal.h"
+#include "measure/cpu/cpu_backend.h"
 #include "measure/tensor_reader.h"
 #include "support/memory_trace.h"
 
@@ -156,7 +157,7 @@ TEST_CASE("bytes and copies are those of all that was read") {
   trace.put_shard(b, 1, {3, 5});
   View view = *layout::view_of(a);
   view.how = Sum{{layout::view_of(a), layout::view_of(b)}, 1};
-  const auto reader = make_reader(trace, view, Replicas::kAll);
+  const auto reader = make_reader(trace, view, Replicas::all(cpu_backend()));
   CHECK(read(*reader, tensor::whole({2})) == Doubles{4, 6});
   CHECK(reader->bytes_read() == 32);
   int checks = 0;

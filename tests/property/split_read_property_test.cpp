@@ -1,6 +1,7 @@
 // A tensor dealt out to random ranks element by element, without the library's plans, and read back
 // through them.
 #include "base/error.h"
+#include "measure/cpu/cpu_backend.h"
 #include "measure/logical_tensor.h"
 #include "measure/measure.h"
 #include "property/dealt_tensor.h"
@@ -51,7 +52,8 @@ std::string measuring_problem(const MemoryTrace& trace, const DealtTensor& dealt
   const trace::TensorEntry entry = test::make_entry("w", dealt.tensor.entry.shape,
                                                     trace::Kind::kOutput, tensor::DType::kFloat64);
   single.put(entry, dealt.expected);
-  const Measurement measured = measure({&single, &entry}, {&trace, &dealt.tensor.entry}, {});
+  const Measurement measured =
+      measure(cpu_backend(), {&single, &entry}, {&trace, &dealt.tensor.entry}, {});
   if (measured.total.elements != dealt.expected.size()) {
     return concat(measured.total.elements, " elements seen");
   }
@@ -110,7 +112,7 @@ TEST_CASE("one damaged element on one random rank is found") {
     const MemoryTrace sound = trace;
     if (!damage(trace, random, dealt, holder)) return;
     const trace::TensorEntry& entry = dealt.tensor.entry;
-    const Measurement after = measure({&sound, &entry}, {&trace, &entry}, {});
+    const Measurement after = measure(cpu_backend(), {&sound, &entry}, {&trace, &entry}, {});
     const bool found = after.total.nonfinite_different == 1 || after.replicas_differ;
     test::check_case(found ? "" : concat("damage of rank ", holder.rank, " not found"), mesh,
                      dealt.tensor);

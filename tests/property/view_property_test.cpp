@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "measure/cpu/cpu_backend.h"
 #include "measure/measure.h"
 #include "property/random_view.h"
 
@@ -88,7 +89,7 @@ std::string measuring_problem(const MemoryTrace& trace, const RandomView& made) 
   const trace::TensorEntry entry =
       test::make_entry("w", made.view->shape, trace::Kind::kOutput, made.view->dtype);
   single.put(entry, made.values);
-  const Measurement measured = measure({&single, &entry}, {&trace, made.view}, {});
+  const Measurement measured = measure(cpu_backend(), {&single, &entry}, {&trace, made.view}, {});
   if (measured.total.elements != made.values.size()) {
     return concat(measured.total.elements, " elements seen");
   }

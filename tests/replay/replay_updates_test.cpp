@@ -55,7 +55,8 @@ struct Judged {
 
 Judged judged(const Run& run, unsigned threads = 1) {
   const MemoryTrace trace = run.made();
-  const comparison::CompareReport report = engine::compare_traces(trace, trace, {}, {{}, threads});
+  const comparison::CompareReport report =
+      engine::compare_traces(trace, trace, {}, {{}, {threads}});
   for (const Result& result : report.results) {
     if (result.key.kind == Kind::kParamAfterStep) return {result, report.warnings};
   }

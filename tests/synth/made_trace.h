@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "comparison/pairing.h"
+#include "measure/cpu/cpu_backend.h"
 #include "measure/measure.h"
 #include "support/memory_trace.h"
 #include "synth/make_trace.h"
@@ -67,7 +68,8 @@ inline std::vector<double> values_of(const MemoryTrace& trace, const std::string
                                      bool* equal = nullptr) {
   for (const layout::ViewPtr& view : comparison::tensors_of(trace.manifest())) {
     if (view->key.name != name) continue;
-    const auto reader = measure::TensorRef{&trace, view}.open(measure::Replicas::kAll);
+    const auto reader =
+        measure::TensorRef{&trace, view}.open(measure::Replicas::all(measure::cpu_backend()));
     const tensor::Box whole = tensor::whole(view->shape);
     std::vector<double> values(tensor::volume(whole));
     if (!values.empty()) reader->read(whole, values);

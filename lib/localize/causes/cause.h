@@ -16,6 +16,7 @@ using comparison::Cause;
 
 // What a cause finder may look at.
 struct Case {
+  const measure::Backend* backend = nullptr;
   measure::TensorRef reference;
   measure::TensorRef candidate;
   const measure::Measurement* measurement = nullptr;

@@ -42,8 +42,8 @@ std::vector<Cause> find_missing_reduction(const Case& the_case) {
             }
             return changed;
           });
-      const measure::Measurement measured =
-          measure::measure(the_case.reference, {the_case.candidate.source, reduced}, {});
+      const measure::Measurement measured = measure::measure(
+          *the_case.backend, the_case.reference, {the_case.candidate.source, reduced}, {});
       const double left = measure::difference_norm(measured.total);
       const double allowed = the_case.tolerance.allowed_norm();
       const double norm = measure::reference_norm(measured.total);

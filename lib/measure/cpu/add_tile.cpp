@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "measure/cpu/kernel.h"
 #include "tensor/codec.h"
@@ -56,19 +57,20 @@ Extreme find_largest(std::span<const double> reference, std::span<const double> 
 
 }  // namespace
 
-void add_tile(tensor::DType dtype, const std::byte* reference, const std::byte* candidate,
-              std::size_t count, const tensor::Box& box, std::uint64_t first, TileStats& into) {
+void add_tile(const Kernel& kernel, tensor::DType dtype, const std::byte* reference,
+              const std::byte* candidate, std::size_t count, const tensor::Box& box,
+              std::uint64_t first, TileStats& into) {
   Values r;
   Values c;
   TileSums sums;
-  kernel().sum(stored_as(dtype), reference, candidate, count, sums);
+  kernel.sum(stored_as(dtype), reference, candidate, count, sums);
   into.elements += count;
   into.finite += count;
   const bool cleaned = !std::isfinite(sums.r2) || !std::isfinite(sums.c2);
   if (cleaned) {
     take_out_nonfinite(decoded(dtype, reference, count, r), decoded(dtype, candidate, count, c),
                        box, first, into);
-    kernel().sum(Stored::kF64, r.data(), c.data(), count, sums);
+    kernel.sum(Stored::kF64, r.data(), c.data(), count, sums);
   }
   into.sum_d2 += sums.d2;
   into.sum_d += sums.d;
@@ -82,6 +84,13 @@ void add_tile(tensor::DType dtype, const std::byte* reference, const std::byte* 
     decoded(dtype, candidate, count, c);
   }
   into.largest = find_largest({r.data(), count}, {c.data(), count}, sums.largest, box, first);
+}
+
+void add_numbers(const Kernel& kernel, std::span<const double> reference,
+                 std::span<const double> candidate, const tensor::Box& box, std::uint64_t first,
+                 TileStats& into) {
+  add_tile(kernel, tensor::DType::kFloat64, std::as_bytes(reference).data(),
+           std::as_bytes(candidate).data(), reference.size(), box, first, into);
 }
 
 namespace {
@@ -124,6 +133,20 @@ DistanceSums sum_distance(const double* a, const double* b, std::size_t count) {
   }
   for (std::size_t lane = 0; i < count; ++i, ++lane) add(lane, a[i] - b[i]);
   return {add_lanes(d2), max_lane(largest)};
+}
+
+double add_squared_distance(std::span<const double> a, std::span<const double> b, double squares) {
+  if (all_finite(a.data(), a.size()) && all_finite(b.data(), b.size())) {
+    return squares + sum_distance(a.data(), b.data(), a.size()).d2;
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::isfinite(a[i]) && std::isfinite(b[i])) {
+      squares += (a[i] - b[i]) * (a[i] - b[i]);
+    } else if (!same_nonfinite(a[i], b[i])) {
+      return std::numeric_limits<double>::infinity();
+    }
+  }
+  return squares;
 }
 
 }  // namespace ttrace::measure

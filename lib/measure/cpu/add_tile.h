@@ -1,8 +1,9 @@
-// The statistics of one tile, added to those of the elements before it.
+// Arithmetic on single tiles.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "measure/cpu/kernel.h"
 #include "measure/tile_stats.h"
@@ -11,13 +12,18 @@
 
 namespace ttrace::measure {
 
-// `count` ≤ kTileElements values of the floating-point type `dtype`, stored one after the other:
-// those of `box` (coordinates of the logical tensor) from its row-major position `first` on.
-// Non-finite values are classified by position before any arithmetic and left out of the sums.
-void add_tile(tensor::DType dtype, const std::byte* reference, const std::byte* candidate,
-              std::size_t count, const tensor::Box& box, std::uint64_t first, TileStats& into);
+// Adds the statistics of one tile to those of the elements before it: `count` ≤ kTileElements
+// values of the floating-point type `dtype`, stored one after the other: those of `box`
+// (coordinates of the logical tensor) from its row-major position `first` on. Non-finite values are
+// classified by position before any arithmetic and left out of the sums.
+void add_tile(const Kernel& kernel, tensor::DType dtype, const std::byte* reference,
+              const std::byte* candidate, std::size_t count, const tensor::Box& box,
+              std::uint64_t first, TileStats& into);
 
-// How far two copies of a shard are apart: an inner loop for what is rare.
+// The same for numbers.
+void add_numbers(const Kernel& kernel, std::span<const double> reference,
+                 std::span<const double> candidate, const tensor::Box& box, std::uint64_t first,
+                 TileStats& into);
 
 // Whether all `count` values are finite.
 bool all_finite(const double* values, std::size_t count);
@@ -28,5 +34,9 @@ struct DistanceSums {
   double largest = 0;
 };
 DistanceSums sum_distance(const double* a, const double* b, std::size_t count);
+
+// Returns `squares` + Σ (A - B)² over a tile. A pair with one non-finite value, or two different
+// ones, makes it infinite; pairs of equal non-finite values count nothing.
+double add_squared_distance(std::span<const double> a, std::span<const double> b, double squares);
 
 }  // namespace ttrace::measure

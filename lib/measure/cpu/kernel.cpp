@@ -30,30 +30,11 @@ std::vector<const Kernel*> detected() {
   return kernels;
 }
 
-const Kernel*& chosen() {
-  static const Kernel* kernel = usable_kernels().front();
-  return kernel;
-}
-
 }  // namespace
 
 const std::vector<const Kernel*>& usable_kernels() {
   static const std::vector<const Kernel*> kernels = detected();
   return kernels;
-}
-
-const Kernel& kernel() { return *chosen(); }
-
-void choose_kernel(std::string_view isa) {
-  std::string known;
-  for (const Kernel* usable : usable_kernels()) {
-    if (isa == usable->isa) {
-      chosen() = usable;
-      return;
-    }
-    known += (known.empty() ? "" : ", ") + std::string(usable->isa);
-  }
-  throw base::usage_error("--isa ", isa, ": this machine and this build have ", known);
 }
 
 Stored stored_as(tensor::DType dtype) {

@@ -4,8 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "tensor/dtype.h"
@@ -38,22 +36,13 @@ struct Kernel {
   SumTile sum;
 };
 
-// The kernels that are compiled in; choose_kernel.h picks one that this machine can run.
-
+// One per instruction set that this build has.
 extern const Kernel kBaselineKernel;
 extern const Kernel kX8664V3Kernel;  // only where the target is x86-64
 extern const Kernel kX8664V4Kernel;
 
-// Which instruction set the sums run on. The answer never depends on it.
-
-// The kernels that this build has and this machine can run, the fastest first; never empty.
+// Those that this machine can run, the fastest first; never empty.
 const std::vector<const Kernel*>& usable_kernels();
-
-// The fastest usable one, or what was chosen.
-const Kernel& kernel();
-// Throws a usage error that names the usable ones if `isa` is none of them. Call it before threads
-// start.
-void choose_kernel(std::string_view isa);
 
 // How a kernel reads a floating-point type.
 Stored stored_as(tensor::DType dtype);

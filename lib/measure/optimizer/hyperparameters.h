@@ -1,38 +1,13 @@
-// What an optimizer was told for one parameter in one step, checked: a manifest may say anything.
+// Reads the hyperparameters of one parameter in one step from a manifest and checks them.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
+#include "measure/optimizer/step.h"
 #include "trace/manifest.h"
 
 namespace ttrace::measure {
-
-enum class Algorithm {
-  kNone,   // in no parameter group: the parameter stays as it is
-  kSgd,    // torch.optim.SGD
-  kAdam,   // torch.optim.Adam: weight decay is part of the gradient
-  kAdamW,  // torch.optim.AdamW: weight decay shrinks the parameter
-};
-
-struct Hyperparameters {
-  Algorithm algorithm = Algorithm::kNone;
-  double lr = 0;
-  double weight_decay = 0;
-  bool maximize = false;
-  std::uint64_t updates = 1;        // of the parameter, this one included
-  std::optional<double> clip_norm;  // positive
-  // SGD
-  double momentum = 0;
-  double dampening = 0;
-  bool nesterov = false;
-  // Adam, AdamW
-  double beta1 = 0;
-  double beta2 = 0;
-  double eps = 0;
-  bool amsgrad = false;
-};
 
 struct ReadHyperparameters {
   std::optional<Hyperparameters> values;

@@ -1,14 +1,43 @@
-// In which precisions an optimizer computed and stored: what its roundings may add up to.
+// One optimizer step of one parameter, element by element in binary64, with a bound on how far the
+// roundings of a correct implementation may carry its result. Follows torch.optim.SGD, Adam and
+// AdamW (2.13); the bounds are a running error analysis of their operations in any order in which
+// they are implemented (single tensor, foreach, fused, Apex and TransformerEngine).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 
-#include "measure/optimizer/hyperparameters.h"
 #include "tensor/dtype.h"
 
 namespace ttrace::measure {
 
+enum class Algorithm {
+  kNone,   // in no parameter group: the parameter stays as it is
+  kSgd,    // torch.optim.SGD
+  kAdam,   // torch.optim.Adam: weight decay is part of the gradient
+  kAdamW,  // torch.optim.AdamW: weight decay shrinks the parameter
+};
+
+struct Hyperparameters {
+  Algorithm algorithm = Algorithm::kNone;
+  double lr = 0;
+  double weight_decay = 0;
+  bool maximize = false;
+  std::uint64_t updates = 1;        // of the parameter, this one included
+  std::optional<double> clip_norm;  // positive
+  // SGD
+  double momentum = 0;
+  double dampening = 0;
+  bool nesterov = false;
+  // Adam, AdamW
+  double beta1 = 0;
+  double beta2 = 0;
+  double eps = 0;
+  bool amsgrad = false;
+};
+
+// Precisions in which the optimizer computed and stored.
 // Unit roundoffs (half the spacing of the numbers just above 1): f32 2^-24, bf16 2^-8, f16 2^-11.
 struct Rounding {
   double working = 0;          // of the arithmetic of the update
@@ -33,10 +62,12 @@ std::optional<double> unit_roundoff(tensor::DType dtype);
 double smallest_rounding(tensor::DType dtype);
 double largest_finite(tensor::DType dtype);
 
-// One optimizer step of one parameter, element by element in binary64, and how far the roundings of
-// a correct implementation may carry its result. Follows torch.optim.SGD, Adam and AdamW (2.13);
-// the bounds are a running error analysis of their operations in any order in which they are
-// implemented (single tensor, foreach, fused, Apex and TransformerEngine).
+// A step's formula as plain data.
+struct UpdateStep {
+  Hyperparameters hyperparameters;
+  Rounding rounding;
+  double clip = 1;
+};
 
 // What the step begins with, all of one length; a state that does not exist yet is empty.
 struct Inputs {

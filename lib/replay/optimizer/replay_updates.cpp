@@ -4,7 +4,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "comparison/checkpoint.h"
 #include "comparison/measure_pairs.h"
@@ -73,18 +72,18 @@ bool is_updated(const Result& result) {
 }
 
 // `plan` has no problem.
-comparison::FinishedReplay replayed(const UpdatePlan& plan) {
+comparison::FinishedReplay replayed(const UpdatePlan& plan, const measure::Backend& backend) {
   comparison::FinishedReplay finished;
   finished.clip = plan.step.clip;
   try {
-    UpdateMeasurement measured = measure::measure_update(plan.tensors, plan.step);
+    UpdateMeasurement measured = measure::measure_update(backend, plan.tensors, plan.step);
     const Algorithm algorithm = plan.step.hyperparameters.algorithm;
     if (!is_healthy(measured) &&
         (algorithm == Algorithm::kAdam || algorithm == Algorithm::kAdamW)) {
       // Fused implementations make their constants in single precision.
       measure::UpdateStep fused = plan.step;
       fused.rounding.single_constants = true;
-      UpdateMeasurement again = measure::measure_update(plan.tensors, fused);
+      UpdateMeasurement again = measure::measure_update(backend, plan.tensors, fused);
       again.bytes_read += measured.bytes_read;
       if (is_healthy(again)) measured = std::move(again);
     }
@@ -119,9 +118,9 @@ std::string adopt_if_sound(const UpdatePlan& plan, comparison::FinishedReplay fi
 
 }  // namespace
 
-std::string replay_one(const UpdatePlan& plan, Result& result) {
+std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend, Result& result) {
   if (!plan.problem.empty()) return plan.problem;
-  return adopt_if_sound(plan, replayed(plan), result);
+  return adopt_if_sound(plan, replayed(plan, backend), result);
 }
 
 std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
@@ -139,7 +138,8 @@ std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
 }
 
 std::vector<std::string> replay_updates(const trace::Source& reference,
-                                        const trace::Source& candidate, unsigned threads,
+                                        const trace::Source& candidate,
+                                        const measure::ExecutionContext& execution,
                                         comparison::FinishedWork& work,
                                         const comparison::WorkHooks& hooks,
                                         std::vector<Result>& results) {
@@ -162,7 +162,7 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
     known[u] = known_replay(work, checks, results[updated[u]], plans[u]);
   }
   std::vector<std::string> problems(updated.size());
-  base::parallel_for(updated.size(), threads, [&](std::size_t u) {
+  execution.parallel_for(updated.size(), [&](std::size_t u) {
     Result& result = results[updated[u]];
     if (!plans[u].problem.empty()) {
       problems[u] = plans[u].problem;
@@ -171,7 +171,8 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
       return;
     } else {
       const bool again = known[u].has_value();
-      comparison::FinishedReplay finished = again ? *std::move(known[u]) : replayed(plans[u]);
+      comparison::FinishedReplay finished =
+          again ? *std::move(known[u]) : replayed(plans[u], *execution.backend);
       if (work.listens()) {
         const comparison::Finished told{result.key, finished};
         again ? work.tell_again(told) : work.tell(told);

@@ -11,6 +11,7 @@
 #include "comparison/measure_pairs.h"
 #include "comparison/pairing.h"
 #include "comparison/result.h"
+#include "measure/execution_context.h"
 #include "replay/optimizer/update_plan.h"
 #include "trace/source.h"
 
@@ -23,7 +24,8 @@ std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
 
 // Puts the replay in the place of the comparison with the reference. Returns why the parameter is
 // left to the other rules instead, or nothing.
-std::string replay_one(const UpdatePlan& plan, comparison::Result& result);
+std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
+                       comparison::Result& result);
 
 // Every record has been measured against the reference. Those of updated
 // parameters that can be replayed get the measurement against the replayed values in its place;
@@ -32,7 +34,8 @@ std::string replay_one(const UpdatePlan& plan, comparison::Result& result);
 // marked as interrupted: the other rules are not for them. Returns one sentence for the whole run
 // on each of both. The same for every number of threads.
 std::vector<std::string> replay_updates(const trace::Source& reference,
-                                        const trace::Source& candidate, unsigned threads,
+                                        const trace::Source& candidate,
+                                        const measure::ExecutionContext& execution,
                                         comparison::FinishedWork& work,
                                         const comparison::WorkHooks& hooks,
                                         std::vector<comparison::Result>& results);

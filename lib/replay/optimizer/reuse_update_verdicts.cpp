@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "measure/fingerprints.h"
 
@@ -43,7 +42,7 @@ bool still_holds(const trace::Source& candidate, const comparison::Pair& now,
 
 }  // namespace
 
-void carry_parameters(const trace::Source& candidate, unsigned threads,
+void carry_parameters(const trace::Source& candidate, const measure::ExecutionContext& execution,
                       std::vector<Result>& results) {
   std::map<TensorKey, std::size_t> updates;  // good ones, and those that were not judged
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -52,7 +51,7 @@ void carry_parameters(const trace::Source& candidate, unsigned threads,
     if (results[i].key.kind != Kind::kParamAfterStep) continue;
     if (good || open) updates.emplace(results[i].key, i);
   }
-  base::parallel_for(results.size(), threads, [&](std::size_t i) {
+  execution.parallel_for(results.size(), [&](std::size_t i) {
     Result& result = results[i];
     if (result.outcome != Outcome::kDiverged || result.exact) return;
     const auto before = update_before(result.key);

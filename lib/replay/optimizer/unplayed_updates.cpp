@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "measure/measure.h"
 #include "replay/optimizer/settings.h"
@@ -55,8 +54,8 @@ class BadInputs {
 };
 
 // ‖after - before‖, or nothing where the parameter before the step was not recorded.
-std::optional<double> step_length(const trace::Source& source, const OptimizerIndex& index,
-                                  const layout::ViewPtr& after) {
+std::optional<double> step_length(const measure::Backend& backend, const trace::Source& source,
+                                  const OptimizerIndex& index, const layout::ViewPtr& after) {
   bool complete = true;
   const layout::ViewPtr before = layout::with_entries(after, [&](const trace::TensorEntry& entry) {
     trace::TensorKey key = entry.key;
@@ -66,7 +65,8 @@ std::optional<double> step_length(const trace::Source& source, const OptimizerIn
     return complete ? *parameter : entry;
   });
   if (!complete) return std::nullopt;
-  const measure::Measurement moved = measure::measure({&source, before}, {&source, after}, nullptr);
+  const measure::Measurement moved =
+      measure::measure(backend, {&source, before}, {&source, after}, nullptr);
   if (moved.total.nonfinite_different > 0) return std::nullopt;
   return measure::difference_norm(moved.total);
 }
@@ -80,7 +80,8 @@ bool is_unplayed(const Result& result) {
 }  // namespace
 
 void judge_unplayed_updates(const trace::Source& reference, const trace::Source& candidate,
-                            unsigned threads, std::vector<Result>& results) {
+                            const measure::ExecutionContext& execution,
+                            std::vector<Result>& results) {
   const BadInputs bad(results);
   std::vector<std::size_t> updates;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -89,14 +90,14 @@ void judge_unplayed_updates(const trace::Source& reference, const trace::Source&
   if (updates.empty()) return;
   const OptimizerIndex references(reference.manifest());
   const OptimizerIndex candidates(candidate.manifest());
-  base::parallel_for(updates.size(), threads, [&](std::size_t u) {
+  execution.parallel_for(updates.size(), [&](std::size_t u) {
     const comparison::Pair& pair = results[updates[u]];
     Result& result = results[updates[u]];
     std::optional<double> meant;
     std::optional<double> taken;
     try {
-      meant = step_length(reference, references, pair.reference);
-      taken = step_length(candidate, candidates, pair.candidate);
+      meant = step_length(*execution.backend, reference, references, pair.reference);
+      taken = step_length(*execution.backend, candidate, candidates, pair.candidate);
     } catch (const base::InputError&) {
     }
     if (!meant || !taken) return;

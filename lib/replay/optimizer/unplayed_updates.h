@@ -6,6 +6,7 @@
 
 #include "comparison/pairing.h"
 #include "comparison/result.h"
+#include "measure/execution_context.h"
 
 namespace ttrace::replay {
 
@@ -19,6 +20,7 @@ namespace ttrace::replay {
 // moved by more than that, one whose inputs are bad. Reads both parameters of these updates again;
 // one that cannot be read keeps its outcome.
 void judge_unplayed_updates(const trace::Source& reference, const trace::Source& candidate,
-                            unsigned threads, std::vector<comparison::Result>& results);
+                            const measure::ExecutionContext& execution,
+                            std::vector<comparison::Result>& results);
 
 }  // namespace ttrace::replay

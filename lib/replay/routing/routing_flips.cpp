@@ -4,7 +4,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "comparison/judge_pairs.h"
 #include "judge/fallback_rule.h"
@@ -125,8 +124,8 @@ class RoutingFlips {
       if (router.implied && excuse_dispatch(i, beside, counts)) continue;
       if (is_excusable(out_.results[i]) || follows_from_choice(i)) affected.push_back(i);
     }
-    base::parallel_for(affected.size(), input_.threads,
-                       [&](std::size_t k) { excuse_one(affected[k], router_node, rows); });
+    input_.execution.parallel_for(
+        affected.size(), [&](std::size_t k) { excuse_one(affected[k], router_node, rows); });
   }
 
   // How many tokens each expert was given.
@@ -257,8 +256,9 @@ class RoutingFlips {
       comparison.noise = input_.noise.of(input_.reference, pair, noise_bytes);
       const measure::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
       const std::uint64_t bytes = comparison.measurement.bytes_read + noise_bytes;
-      comparison.measurement = measure::measure({&input_.reference, pair.reference},
-                                                {&input_.candidate, pair.candidate}, grid, &rows);
+      comparison.measurement =
+          measure::measure(*input_.execution.backend, {&input_.reference, pair.reference},
+                           {&input_.candidate, pair.candidate}, grid, &rows);
       comparison.measurement.bytes_read += bytes;
     } catch (const base::InputError&) {
       return std::nullopt;

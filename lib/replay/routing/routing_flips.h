@@ -9,6 +9,7 @@
 #include "comparison/result.h"
 #include "judge/calibration.h"
 #include "localize/dataflow.h"
+#include "measure/execution_context.h"
 
 namespace ttrace::replay {
 
@@ -21,7 +22,7 @@ struct RoutingInput {
   const comparison::NoiseSource& noise;
   const judge::Policy& rules;
   std::size_t most_slices;
-  unsigned threads;
+  const measure::ExecutionContext& execution;
 };
 
 // Goes through the routers whose choice diverged, in the order of the data flow. Where their scores

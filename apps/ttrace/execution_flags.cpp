@@ -1,0 +1,64 @@
+#include "execution_flags.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "measure/cpu/cpu_backend.h"
+#include "trace/hdf5/reader.h"
+
+namespace ttrace::app {
+namespace {
+
+constexpr std::uint64_t kMost = std::uint64_t{2} << 30;
+constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
+
+// What the flags before the command's own have set.
+measure::ExecutionContext& parsed() {
+  static measure::ExecutionContext context;
+  return context;
+}
+
+// Half for the threads, half for chunks, which are kept until the next band has used them.
+void share_out(std::uint64_t bytes) {
+  parsed().memory_bytes = bytes / 2;
+  trace::hdf5::chunk_memory().most = bytes / 2;
+}
+
+}  // namespace
+
+measure::ExecutionContext execution_context(unsigned threads) {
+  measure::ExecutionContext context = parsed();
+  context.threads = threads;
+  return context;
+}
+
+void choose_instruction_set(const std::string& isa) {
+  parsed().backend = &measure::cpu_backend(isa);
+}
+
+void limit_memory_by_default() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = ::sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_bytes <= 0) return share_out(kMost);
+  const std::uint64_t quarter =
+      static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes) / 4;
+  share_out(std::clamp(quarter, kLeast, kMost));
+}
+
+void limit_memory(const std::string& size) {
+  const auto bytes = base::parse_bytes(size);
+  if (!bytes) {
+    throw base::usage_error("--memory ", base::printable(size),
+                            ": not a size; write it as in 500M or 2G");
+  }
+  if (*bytes < kLeast) {
+    throw base::usage_error("--memory ", base::printable(size), ": at least 64M are needed");
+  }
+  share_out(*bytes);
+}
+
+}  // namespace ttrace::app

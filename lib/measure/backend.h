@@ -1,0 +1,172 @@
+// The seam between reading tensors and computing on them. The measuring loops read boxes of tensors
+// and hand them over as requests; a backend does the arithmetic. The CPU (cpu/cpu_backend.h) is the
+// first backend and the judge of all others: each must give its results to the bit, so the order of
+// every sum is part of this interface.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "measure/grid.h"
+#include "measure/optimizer/step.h"
+#include "measure/tile_stats.h"
+#include "tensor/box.h"
+#include "tensor/dtype.h"
+
+namespace ttrace::measure {
+
+// Elements as a shard stores them: a number is the stored value × scale. Decoded numbers are stored
+// as kFloat64, decoded integers as kInt64 or kUInt64, with scale 1.
+struct StoredValues {
+  std::span<const std::byte> bits;
+  tensor::DType dtype = tensor::DType::kFloat32;
+  double scale = 1;
+};
+
+// A dense box of a tensor in memory, row-major.
+struct InputBox {
+  tensor::Box box;  // in coordinates of the logical tensor
+  StoredValues values;
+};
+
+// Statistics of a pair of tensors over `box`, which lies within both inputs. The box is cut into
+// tiles of kTileElements consecutive elements. A tile's sums are made in 32 lanes: element i goes
+// to lane i mod 32, and lanes that are 16, 8, 4, 2 and 1 apart are added in turn. Tiles are added
+// up in order. Non-finite values are classified by position before any arithmetic and left out of
+// the sums. Where both inputs are integers, `unequal` and `largest` are exact.
+struct PairRequest {
+  InputBox reference;
+  InputBox candidate;
+  tensor::Box box;
+  // Where given, the box is cut by its cells: every part is summed on its own and then added to its
+  // cell and to `stats`. Null for integers.
+  const Grid* grid = nullptr;
+  CellSums* cells = nullptr;  // one per cell of the grid
+  TileStats* stats = nullptr;
+};
+
+// The difference of one perturbed run from the reference.
+struct NoiseSums {
+  std::vector<CellSums> cells;  // one per cell of the grid
+  double largest = 0;           // max |R' - R|
+};
+
+// Differences of N perturbed runs from the reference over `box`, summed by cells as a pair is.
+struct NoiseRequest {
+  InputBox reference;
+  std::vector<InputBox> runs;
+  tensor::Box box;
+  const Grid* grid = nullptr;
+  NoiseSums* sums = nullptr;  // one per run
+};
+
+// Reference and candidate against a third tensor of higher precision. An element that is not finite
+// in one of the three is left out in all.
+struct TripleSums {
+  TileStats of_candidate;  // with the third tensor as the reference
+  TileStats of_reference;
+  std::uint64_t elements = 0;  // finite in all three
+  std::uint64_t left_out = 0;
+};
+
+// The inputs have one box. Its statistics are made on their own and then merged into `sums`.
+struct TripleRequest {
+  InputBox truth;
+  InputBox reference;
+  InputBox candidate;
+  TripleSums* sums = nullptr;
+};
+
+// Sums over rows, per column.
+struct RowSums {
+  std::vector<double> exact;     // in binary64
+  std::vector<double> stepwise;  // rounded to the accumulator's precision after every term
+};
+
+// Adds whole rows, first row first: g, and with an input x, for every ε, g·(x - mean)/√(variance +
+// ε) and g·x/√(mean square + ε).
+struct RowsRequest {
+  InputBox gradient;
+  std::optional<InputBox> input;  // of the gradient's box
+  std::uint64_t length = 0;       // of a row
+  tensor::DType precision = tensor::DType::kFloat32;
+  std::span<const double> epsilons;
+  RowSums* sums = nullptr;  // 1, or 1 + 2·epsilons with an input
+};
+
+// How far replicas of a shard are from the first one. All have its type and size.
+struct ReplicasRequest {
+  StoredValues first;
+  std::vector<std::span<const std::byte>> others;
+  // One per other replica: ‖other - first‖². Infinite where a value that is not finite differs, at
+  // least 1 for integers, and positive where any number differs; 0 if only the sign of zeros or the
+  // payload of NaNs does.
+  double* squared_distances = nullptr;
+};
+
+// The element that is furthest out in units of its own bound.
+struct WorstUpdate {
+  double ratio = 0;  // |C - Q| / bound; infinite where nothing is allowed
+  tensor::Shape at;
+  std::optional<Place> place;  // a backend leaves it out
+  double replayed = 0;
+  double candidate = 0;
+  double bound = 0;
+};
+
+struct UpdateSums {
+  std::uint64_t unmoved = 0;         // elements out of bounds that still have the old value
+  std::uint64_t unjudged = 0;        // finite elements whose bound is not
+  double sum_bound2 = 0;             // Σ bound² over the judged elements, one after the other
+  std::optional<WorstUpdate> worst;  // nothing while all elements are exactly as replayed
+};
+
+// An updated parameter C against Q, which the optimizer's formula makes of the candidate's own
+// inputs. All have one box; those that do not exist are absent.
+struct UpdateRequest {
+  InputBox updated;
+  InputBox parameter;
+  std::optional<InputBox> gradient;
+  std::optional<InputBox> momentum_buffer;
+  std::optional<InputBox> exp_avg;
+  std::optional<InputBox> exp_avg_sq;
+  std::optional<InputBox> max_exp_avg_sq;
+  UpdateStep step;
+  // Of the box, Q as the reference, merged into `stats`; `unequal` counts what is out of bounds.
+  TileStats* stats = nullptr;
+  UpdateSums* sums = nullptr;
+};
+
+// Requests of one thread. A backend may compute when a request is added or later, many in one
+// launch; results stand where the requests point once finish() has returned. Until then the results
+// must not move. Inputs are read before add() returns, so their memory may be used again. Requests
+// that point at the same result are applied in the order in which they were added.
+class Batch {
+ public:
+  virtual ~Batch() = default;
+
+  virtual void add(const PairRequest& request) = 0;
+  virtual void add(const NoiseRequest& request) = 0;
+  virtual void add(const TripleRequest& request) = 0;
+  virtual void add(const RowsRequest& request) = 0;
+  virtual void add(const ReplicasRequest& request) = 0;
+  virtual void add(const UpdateRequest& request) = 0;
+  virtual void finish() = 0;
+};
+
+// Its members may be called from several threads.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string name() const = 0;             // "cpu", as reports say it
+  virtual std::string instruction_set() const = 0;  // "x86-64-v4"
+  virtual std::unique_ptr<Batch> new_batch() const = 0;
+};
+
+}  // namespace ttrace::measure

@@ -1,0 +1,141 @@
+// Pairs and noise: sums over the tiles of two boxes.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "measure/cpu/add_tile.h"
+#include "measure/cpu/requests.h"
+#include "measure/cpu/tiles.h"
+
+namespace ttrace::measure {
+namespace {
+
+// Whether the stored values can be compared as they are.
+bool alike(const StoredValues& a, const StoredValues& b) {
+  return a.dtype == b.dtype && a.scale == 1 && b.scale == 1;
+}
+
+void add_box(const Kernel& kernel, const InputBox& reference, const InputBox& candidate,
+             const tensor::Box& box, TileStats& into) {
+  const bool stored = alike(reference.values, candidate.values);
+  const tensor::DType dtype = stored ? reference.values.dtype : tensor::DType::kFloat64;
+  TileCursor r(reference, box);
+  TileCursor c(candidate, box);
+  const std::uint64_t count = tensor::volume(box);
+  for (std::uint64_t first = 0; first < count; first += kTileElements) {
+    const auto here =
+        static_cast<std::size_t>(std::min<std::uint64_t>(kTileElements, count - first));
+    if (stored) {
+      add_tile(kernel, dtype, r.next(here), c.next(here), here, box, first, into);
+    } else {
+      add_tile(kernel, dtype, r.next_numbers(here), c.next_numbers(here), here, box, first, into);
+    }
+  }
+}
+
+// Beyond 2^53 a difference of one rounds to none: integers are subtracted with more bits than
+// either has.
+__extension__ using Wide = __int128;
+
+Wide wide(std::int64_t value, bool is_u64) {
+  return is_u64 ? static_cast<Wide>(static_cast<std::uint64_t>(value)) : static_cast<Wide>(value);
+}
+
+// Integers of one side, tile by tile.
+class IntegerTiles {
+ public:
+  IntegerTiles(const InputBox& input, const tensor::Box& box)
+      : is_u64_(input.values.dtype == tensor::DType::kUInt64), cursor_(input, box) {}
+
+  void next(std::size_t count) {
+    std::memcpy(bits_.data(), cursor_.next(count), count * sizeof(std::int64_t));
+    for (std::size_t i = 0; i < count; ++i) {
+      numbers_[i] = is_u64_ ? static_cast<double>(static_cast<std::uint64_t>(bits_[i]))
+                            : static_cast<double>(bits_[i]);
+    }
+  }
+  // Of the first `count` elements of the tile.
+  bool equals(const IntegerTiles& other, std::size_t count) const {
+    return is_u64_ == other.is_u64_ &&
+           std::memcmp(bits_.data(), other.bits_.data(), count * sizeof(std::int64_t)) == 0;
+  }
+  Wide at(std::size_t i) const { return wide(bits_[i], is_u64_); }
+  const std::byte* numbers() const { return std::as_bytes(std::span(numbers_)).data(); }
+
+ private:
+  bool is_u64_;
+  TileCursor cursor_;
+  std::array<std::int64_t, kTileElements> bits_;
+  TileNumbers numbers_;
+};
+
+void add_integers(const Kernel& kernel, const PairRequest& request) {
+  IntegerTiles r(request.reference, request.box);
+  IntegerTiles c(request.candidate, request.box);
+  TileStats stats;
+  std::uint64_t unequal = 0;
+  Wide largest = 0;
+  std::optional<Extreme> extreme;
+  const std::uint64_t count = tensor::volume(request.box);
+  for (std::uint64_t first = 0; first < count; first += kTileElements) {
+    const auto here =
+        static_cast<std::size_t>(std::min<std::uint64_t>(kTileElements, count - first));
+    r.next(here);
+    c.next(here);
+    add_tile(kernel, tensor::DType::kFloat64, r.numbers(), c.numbers(), here, request.box, first,
+             stats);
+    if (r.equals(c, here)) continue;
+    for (std::size_t i = 0; i < here; ++i) {
+      const Wide d = c.at(i) - r.at(i);
+      if (d == 0) continue;
+      ++unequal;
+      const Wide size = d < 0 ? -d : d;
+      if (size <= largest) continue;
+      largest = size;
+      extreme = Extreme{static_cast<double>(size), static_cast<double>(r.at(i)),
+                        static_cast<double>(c.at(i)), tensor::coordinates(request.box, first + i)};
+    }
+  }
+  stats.unequal = unequal;
+  if (unequal > 0) stats.largest = extreme;
+  request.stats->merge(stats);
+}
+
+}  // namespace
+
+void compute(const Kernel& kernel, const PairRequest& request) {
+  if (!tensor::is_floating(request.reference.values.dtype)) return add_integers(kernel, request);
+  TileStats& into = *request.stats;
+  if (request.grid == nullptr) {
+    return add_box(kernel, request.reference, request.candidate, request.box, into);
+  }
+  request.grid->for_each_part(request.box, [&](std::size_t cell, const tensor::Box& part) {
+    TileStats stats;
+    // Each tile only has to beat the largest so far: looking for every cell's own would decode most
+    // tiles a second time.
+    stats.largest = std::exchange(into.largest, std::nullopt);
+    add_box(kernel, request.reference, request.candidate, part, stats);
+    request.cells[cell].add(stats);
+    into.largest = std::exchange(stats.largest, std::nullopt);
+    into.merge(stats);
+  });
+}
+
+void compute(const Kernel& kernel, const NoiseRequest& request) {
+  for (std::size_t run = 0; run < request.runs.size(); ++run) {
+    NoiseSums& sums = request.sums[run];
+    std::optional<Extreme> largest;
+    if (sums.largest > 0) largest = Extreme{sums.largest, 0, 0, {}};
+    request.grid->for_each_part(request.box, [&](std::size_t cell, const tensor::Box& part) {
+      TileStats stats;
+      stats.largest = std::exchange(largest, std::nullopt);
+      add_box(kernel, request.reference, request.runs[run], part, stats);
+      sums.cells[cell].add(stats);
+      largest = std::move(stats.largest);
+    });
+    if (largest) sums.largest = largest->difference;
+  }
+}
+
+}  // namespace ttrace::measure
