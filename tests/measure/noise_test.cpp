@@ -5,6 +5,7 @@
 
 #include "base/refusal.h"
 #include "measure/cpu/cpu_backend.h"
+#include "measure/sections.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::measure {

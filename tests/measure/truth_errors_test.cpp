@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "measure/cpu/cpu_backend.h"
+#include "measure/sections.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

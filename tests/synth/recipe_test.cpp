@@ -172,13 +172,13 @@ Group placed(const std::vector<std::string>& words, tensor::Shape shape = {8, 12
 }
 
 TEST_CASE("shapes in words") {
-  CHECK(shape_from("") == tensor::Shape{});
-  CHECK(shape_from("7") == tensor::Shape{7});
-  CHECK(shape_from("4096x1x0") == tensor::Shape{4096, 1, 0});
+  CHECK(parse_shape("") == tensor::Shape{});
+  CHECK(parse_shape("7") == tensor::Shape{7});
+  CHECK(parse_shape("4096x1x0") == tensor::Shape{4096, 1, 0});
   for (const char* wrong :
        {"x", "4x", "x4", "4xx4", "-4", "4 x 4", "4*4", "1e3", "+4", "18446744073709551616"}) {
     CAPTURE(wrong);
-    refused([&] { shape_from(wrong); }, {wrong});
+    refused([&] { parse_shape(wrong); }, {wrong});
   }
 }
 
