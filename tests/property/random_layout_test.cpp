@@ -14,9 +14,19 @@ std::string kind_of(const trace::Placement& placement) {
   if (const auto* segments = std::get_if<trace::Segments>(&placement)) {
     return segments->sizes ? "segments sizes" : "segments";
   }
-  const char* names[] = {"replicate", "",      "zigzag", "",        "strided",
-                         "flat",      "boxes", "rows",   "partial", "only"};
-  return names[placement.index()];
+  struct Names {
+    const char* operator()(const trace::Replicate&) const { return "replicate"; }
+    const char* operator()(const trace::Zigzag&) const { return "zigzag"; }
+    const char* operator()(const trace::Segments&) const { return "segments"; }
+    const char* operator()(const trace::Strided&) const { return "strided"; }
+    const char* operator()(const trace::Shard&) const { return "shard"; }
+    const char* operator()(const trace::Partial&) const { return "partial"; }
+    const char* operator()(const trace::Only&) const { return "only"; }
+    const char* operator()(const trace::Flat&) const { return "flat"; }
+    const char* operator()(const trace::Boxes&) const { return "boxes"; }
+    const char* operator()(const trace::Rows&) const { return "rows"; }
+  };
+  return std::visit(Names{}, placement);
 }
 
 void count_case(const trace::Mesh& mesh, const RandomTensor& tensor,
