@@ -53,7 +53,7 @@ struct TraceFacts {
 
 // Why a tensor diverged, with the numbers that say so. A cause without evidence does not exist.
 struct Cause {
-  std::string name;        // of the list in method §5, e.g. "missing_reduction"
+  std::string name;        // as in the table of lib/localize/README.md, e.g. "missing_reduction"
   std::string axis;        // mesh axis it is about, or empty
   std::string evidence;    // one line, without the name
   double unexplained = 0;  // ‖what the cause leaves over‖ / ‖R‖

@@ -59,7 +59,7 @@ double small_sample_factor(std::uint64_t elements, std::size_t runs);
 double f_quantile(double p, double d1, double d2);
 
 // The tolerance of a tensor, or of a part of it, from runs of the reference whose first activation
-// was perturbed by one rounding. Source: method §2, measured on healthy parallel runs.
+// was perturbed by one rounding. Source: lib/judge/README.md, measured on healthy parallel runs.
 
 inline constexpr double kNoiseMultiplier = 4;  // m: healthy runs reach 2.3
 inline constexpr double kFloorMultiplier = 2;  // f: of ε·‖R‖, for what no noise reaches

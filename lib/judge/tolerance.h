@@ -44,7 +44,7 @@ std::string rule_text(const Tolerance& tolerance);
 double passing_multiplier(const Tolerance& tolerance, double difference_norm);
 
 // The coarsest precision among what both tensors are stored and were computed in; 0 for integers.
-// Source: method, correction "computed in, not stored in".
+// Source: lib/judge/README.md, correction "computed in, not stored in".
 double shared_epsilon(const layout::View& reference, const layout::View& candidate);
 
 // How far apart the numbers near 0 are that either tensor's elements can be, by their stored types

@@ -1,6 +1,6 @@
 // Which recorded tensor was computed from which: the graph on which the frontier lives. Built from
 // the reference's data flow, whose names are canonical and so hold for every candidate. Source of
-// the rules: method §3.
+// the rules: lib/localize/README.md.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,7 @@ std::vector<std::string> one_sided_groups(const std::vector<Node>& nodes,
 // The first divergences: bad tensors that depend on no other bad tensor. There may be several, one
 // for every bug. Copies that differ are explained by copies that differ alone (or by a tensor that
 // is missing or of another shape): a value that is wrong before them is wrong on all replicas
-// alike, so a sum that was left out shows behind another bug too. Source: method §3.
+// alike, so a sum that was left out shows behind another bug too. Source: lib/localize/README.md
 
 struct Finding {
   std::size_t first = 0;             // node that stands for the finding
@@ -45,7 +45,7 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
 
 // Step by step: parameters and inputs before the step, since another model or other data explain
 // everything; then copies that disagree, since which of them the rest was computed from is not
-// known; then all others. Within these the order stays. Source: method §3.
+// known; then all others. Within these the order stays. Source: lib/localize/README.md
 void order_findings(const std::vector<Node>& nodes, const std::vector<judge::Outcome>& outcomes,
                     std::vector<Finding>& findings);
 

@@ -1,4 +1,5 @@
-// What a frontier hides: a second, independent bug downstream of the first. Source: method §3.1.
+// What a frontier hides: a second, independent bug downstream of the first. Source:
+// lib/localize/README.md
 #pragma once
 
 #include <cstddef>

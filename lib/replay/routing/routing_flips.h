@@ -1,5 +1,5 @@
 // Tokens that went to other experts near a tie are not a bug: what they reach is judged without
-// them, or not at all. Source: method §3, on mixtures of experts.
+// them, or not at all. Source: lib/localize/README.md.
 #pragma once
 
 #include <vector>
