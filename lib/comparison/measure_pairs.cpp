@@ -151,7 +151,7 @@ void PairWork::measure_noise(std::size_t section) {
   });
   const std::lock_guard lock(mutex_);
   if (--noise_left_ > 0 || !noise_problems_.empty()) return;
-  const measure::Noise noise = measure::put_together(noise_, grid);
+  const measure::Noise noise = measure::merge_sections(noise_, grid);
   noise_bytes_ = noise.bytes_read;
   estimate_ = judge::estimate_of(noise, grid);
 }
@@ -172,7 +172,7 @@ void PairWork::finish(Result& result) {
     if (!problems->empty()) return settle(problems->begin()->second, result);
   }
   Comparison comparison;
-  comparison.measurement = measure::put_together(std::move(measured_));
+  comparison.measurement = measure::merge_sections(std::move(measured_));
   comparison.measurement.bytes_read += noise_bytes_;
   comparison.noise = std::move(estimate_);
   settle(std::move(comparison), result);

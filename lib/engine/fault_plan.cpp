@@ -11,7 +11,7 @@ namespace {
 
 using comparison::FaultKind;
 using measure::Fault;
-using measure::Region;
+using measure::RankBoxes;
 
 constexpr std::uint64_t kParts = 16;  // a fault in a part is in one of so many
 
@@ -64,12 +64,12 @@ void plan_part_scaled(const comparison::Pair& pair, PlannedFault& into) {
   into.fault.scaled = std::move(part);
 }
 
-bool same_extents(const Region& a, const Region& b) {
+bool same_extents(const RankBoxes& a, const RankBoxes& b) {
   return std::equal(a.boxes.begin(), a.boxes.end(), b.boxes.begin(), b.boxes.end(),
                     [](const auto& x, const auto& y) { return x.extent == y.extent; });
 }
 
-void swap_regions(const Region& a, const Region& b, const measure::TensorRef& tensor,
+void swap_regions(const RankBoxes& a, const RankBoxes& b, const measure::TensorRef& tensor,
                   PlannedFault& into) {
   for (std::size_t i = 0; i < a.boxes.size(); ++i) {
     into.fault.moves.push_back({a.boxes[i], b.boxes[i].origin});
@@ -80,7 +80,7 @@ void swap_regions(const Region& a, const Region& b, const measure::TensorRef& te
 }
 
 void plan_swapped(const measure::TensorRef& tensor, PlannedFault& into) {
-  const std::vector<Region> regions = tensor.open(measure::Replicas::kFirstOnly)->regions();
+  const std::vector<RankBoxes> regions = tensor.open(measure::Replicas::kFirstOnly)->rank_boxes();
   for (std::size_t i = 0; i < regions.size(); ++i) {
     for (std::size_t j = i + 1; j < regions.size(); ++j) {
       if (regions[i].ranks.empty() || regions[j].ranks.empty()) continue;

@@ -60,8 +60,9 @@ class Bench {
         candidate_(&known.candidate, healthy_.candidate) {
     if (plan != nullptr && plan->problem.empty()) plan_ = *plan;
     if (tensor::element_count(healthy_.reference->shape).value_or(~0U) > kMostHeldElements) return;
-    reference_ = measure::hold(reference_, measure::Replicas::kFirstOnly, healthy_.exact);
-    candidate_ = measure::hold(candidate_, measure::Replicas::all(backend_), healthy_.exact);
+    reference_ = measure::keep_in_memory(reference_, measure::Replicas::kFirstOnly, healthy_.exact);
+    candidate_ =
+        measure::keep_in_memory(candidate_, measure::Replicas::all(backend_), healthy_.exact);
   }
 
   const TensorRef& candidate() const { return candidate_; }

@@ -1,9 +1,9 @@
-// Which parts of a plan a box of the tensor touches, without looking at all of them.
+// Reads one block of a logical tensor: the shards of all ranks that hold it, reduced to its value.
+// Checks on the way whether the replicas are equal.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,41 +14,15 @@
 
 namespace ttrace::measure {
 
-class PartIndex {
- public:
-  // `plan` must outlive the index.
-  explicit PartIndex(const layout::Plan& plan);
-
-  // Visits every part that shares elements with `box`, with the index of its block; stops when
-  // `visit` returns false.
-  void for_each(
-      const tensor::Box& box,
-      const std::function<bool(std::size_t block, const layout::Part& part)>& visit) const;
-
- private:
-  struct Located {
-    std::uint64_t start = 0;
-    std::size_t block = 0;
-    const layout::Part* part = nullptr;
-  };
-
-  std::size_t dim_ = 0;  // the one along which parts start at the most places
-  std::uint64_t longest_ = 0;
-  std::vector<Located> parts_;  // by start
-};
-
-// One block of a logical tensor: the shards of all ranks that hold it, reduced to its value while
-// the replicas are held against each other.
-
-// More datasets than this are not held open at once: each holds its file open.
+// At most so many datasets are open at once: each keeps its file open.
 inline constexpr std::size_t kMostOpenShards = 256;
 
 // Which replicas of a shard a reader reads.
 class Replicas {
  public:
   static const Replicas kFirstOnly;
-  // All of them, each held against the first one; `backend` tells how far those are that differ,
-  // and must outlive the readers.
+  // All, each compared with the first one. `backend` measures how far those are that differ; it
+  // must outlive the readers.
   static Replicas all(const Backend& backend) { return Replicas(&backend); }
 
   // Null for kFirstOnly.
@@ -82,7 +56,7 @@ class BlockReader {
   // next read.
   std::span<const std::byte> read_bits(const tensor::Box& box) { return read_term(0, box); }
 
-  // What the replicas of each term looked like in everything read so far.
+  // One per term, over everything read so far.
   const std::vector<ReplicaCheck>& replica_checks() const { return checks_; }
   std::uint64_t bytes_read() const;
   // Number of datasets it holds open between reads.
@@ -93,8 +67,9 @@ class BlockReader {
     std::vector<ShardReader> replicas;
   };
 
-  // Returns the bits of the first replica of a term, after all others were held against them.
+  // Returns the bits of the first replica of a term, after comparing all others with them.
   std::span<const std::byte> read_term(std::size_t term, const tensor::Box& box);
+  // Has the distances of `different_` measured and takes them to the check of the term.
   void note_different(std::size_t term);
 
   const trace::TensorEntry* entry_;
@@ -106,7 +81,7 @@ class BlockReader {
   std::vector<ReplicaCheck> checks_;
   std::vector<std::byte> first_bits_;
   std::vector<std::byte> other_bits_;
-  // Replicas of the box being read that differ from the first, until note_different.
+  // Replicas that differ from the first in the box being read, until note_different.
   std::vector<std::pair<std::size_t, std::vector<std::byte>>> different_;
   std::vector<double> values_;
 };

@@ -8,8 +8,8 @@
 
 namespace ttrace::measure {
 
-TileStats slab_stats(const tensor::Box& box, std::span<const double> reference,
-                     std::span<const double> candidate) {
+TileStats box_stats(const tensor::Box& box, std::span<const double> reference,
+                    std::span<const double> candidate) {
   const auto input = [&](std::span<const double> values) {
     return InputBox{box, {std::as_bytes(values), tensor::DType::kFloat64, 1}};
   };
@@ -29,20 +29,20 @@ std::vector<std::vector<double>> squared_errors_by_index(const TensorRef& refere
   const auto of_candidate = candidate.open(Replicas::kFirstOnly);
   std::vector<double> r;
   std::vector<double> c;
-  tensor::for_each_sub_box(tensor::whole(shape), kBandElements, [&](const tensor::Box& slab) {
-    r.resize(tensor::volume(slab));
+  tensor::for_each_sub_box(tensor::whole(shape), kReadElements, [&](const tensor::Box& box) {
+    r.resize(tensor::volume(box));
     c.resize(r.size());
-    of_reference->read(slab, r);
-    of_candidate->read(slab, c);
-    tensor::Shape at = slab.origin;
+    of_reference->read(box, r);
+    of_candidate->read(box, c);
+    tensor::Shape at = box.origin;
     for (std::size_t i = 0; i < r.size(); ++i) {
       const double square = (c[i] - r[i]) * (c[i] - r[i]);
       if (square > 0 && std::isfinite(square)) {
         for (std::size_t d = 0; d < at.size(); ++d) errors[d][at[d]] += square;
       }
       for (std::size_t d = at.size(); d-- > 0;) {
-        if (++at[d] < slab.origin[d] + slab.extent[d]) break;
-        at[d] = slab.origin[d];
+        if (++at[d] < box.origin[d] + box.extent[d]) break;
+        at[d] = box.origin[d];
       }
     }
   });

@@ -12,12 +12,12 @@ namespace ttrace::measure {
 
 // Returns the statistics of a box (in coordinates of the logical tensor) whose values are
 // `reference` and `candidate`, row-major, as the CPU backend makes them of a pair.
-TileStats slab_stats(const tensor::Box& box, std::span<const double> reference,
-                     std::span<const double> candidate);
+TileStats box_stats(const tensor::Box& box, std::span<const double> reference,
+                    std::span<const double> candidate);
 
-// errors[d][i]: Σ (C - R)² over the elements whose index along dimension d is i. Pairs that are not
-// finite on either side count nothing. Both have one shape; they are read once, in bounded memory.
-// Throws an input error if a shard cannot be read.
+// Returns errors[d][i]: Σ (C - R)² over the elements whose index along dimension d is i. Pairs with
+// a non-finite value count nothing. Reads both, of one shape, once and in bounded memory. Throws an
+// input error if a shard cannot be read.
 std::vector<std::vector<double>> squared_errors_by_index(const TensorRef& reference,
                                                          const TensorRef& candidate);
 

@@ -11,24 +11,24 @@ namespace {
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 bool same(std::int64_t a, std::int64_t b) { return a == b; }
 
-// Calls visit(run) for every row of consecutive elements that `part` has in common with `slab`.
+// Calls visit(run) for every row of consecutive elements that `part` has in common with `box`.
 template <typename Value, typename Visit>
-void for_each_run(const tensor::Box& part, const tensor::Box& slab, std::span<Value> values,
+void for_each_run(const tensor::Box& part, const tensor::Box& box, std::span<Value> values,
                   Visit visit) {
-  const auto common = tensor::intersect(part, slab);
+  const auto common = tensor::intersect(part, box);
   if (!common) return;
   const std::uint64_t row = common->extent.empty() ? 1 : common->extent.back();
   tensor::for_each_sub_box(*common, row, [&](const tensor::Box& run) {
-    const tensor::Box here = tensor::relative_to(run, slab.origin);
-    const std::size_t at = tensor::position(slab.extent, here.origin);
+    const tensor::Box here = tensor::relative_to(run, box.origin);
+    const std::size_t at = tensor::position(box.extent, here.origin);
     visit(values.subspan(at, tensor::volume(run)));
   });
 }
 
 template <typename Value>
-void set_to_zero(const Fault& fault, const tensor::Box& slab, std::span<Value> values) {
+void set_to_zero(const Fault& fault, const tensor::Box& box, std::span<Value> values) {
   for (const tensor::Box& part : fault.zeroed) {
-    for_each_run(part, slab, values,
+    for_each_run(part, box, values,
                  [](std::span<Value> run) { std::fill(run.begin(), run.end(), Value{0}); });
   }
 }
@@ -46,7 +46,8 @@ class FaultyReader : public TensorReader {
   FaultyReader(std::unique_ptr<TensorReader> original, std::shared_ptr<const Fault> fault,
                std::uint64_t* changed)
       : original_(std::move(original)), fault_(std::move(fault)), changed_(changed) {
-    // A reader of its own: what the first one reads twice would count twice in its replicas.
+    // A reader of its own: elements that `original_` reads twice would count twice in replica
+    // checks.
     if (fault_->source) source_ = fault_->source->open(Replicas::kFirstOnly);
   }
 
@@ -70,7 +71,7 @@ class FaultyReader : public TensorReader {
     count<std::int64_t>(healthy, out);
   }
 
-  std::vector<Region> regions() const override { return original_->regions(); }
+  std::vector<RankBoxes> rank_boxes() const override { return original_->rank_boxes(); }
   std::optional<Place> locate(const tensor::Shape& point) const override {
     return original_->locate(point);
   }
@@ -108,11 +109,11 @@ class FaultyReader : public TensorReader {
 
 }  // namespace
 
-void apply_in_place(const Fault& fault, const tensor::Box& slab, std::span<double> values) {
-  set_to_zero(fault, slab, values);
+void apply_in_place(const Fault& fault, const tensor::Box& box, std::span<double> values) {
+  set_to_zero(fault, box, values);
   if (fault.factor != 1) {
     if (fault.scaled) {
-      for_each_run(*fault.scaled, slab, values,
+      for_each_run(*fault.scaled, box, values,
                    [&fault](std::span<double> run) { scale_run(fault, run); });
     } else {
       scale_run(fault, values);

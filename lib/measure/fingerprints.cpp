@@ -55,9 +55,9 @@ SliceHashes slice_hashes(const TensorRef& tensor, tensor::DType precision) {
   std::uint64_t at = 0;
   std::vector<double> values;
   const auto reader = tensor.open(Replicas::kFirstOnly);
-  tensor::for_each_sub_box(tensor::whole(shape), kBandElements, [&](const tensor::Box& slab) {
-    values.resize(tensor::volume(slab));
-    reader->read(slab, values);
+  tensor::for_each_sub_box(tensor::whole(shape), kReadElements, [&](const tensor::Box& box) {
+    values.resize(tensor::volume(box));
+    reader->read(box, values);
     for (const double value : values) {
       const std::uint64_t bits = bits_of(floating ? tensor::round_to(precision, value) : value);
       const std::uint64_t row = at / inner;
@@ -80,9 +80,9 @@ Sketch sketch_of(const TensorRef& tensor) {
   std::vector<double> values;
   const auto reader = tensor.open(Replicas::kFirstOnly);
   const tensor::Box whole = tensor::whole(tensor.view->shape);
-  tensor::for_each_sub_box(whole, kBandElements, [&](const tensor::Box& slab) {
-    values.resize(tensor::volume(slab));
-    reader->read(slab, values);
+  tensor::for_each_sub_box(whole, kReadElements, [&](const tensor::Box& box) {
+    values.resize(tensor::volume(box));
+    reader->read(box, values);
     for (const double value : values) {
       const std::uint64_t hash = mixed(++at * kGolden);
       sketch[hash % sketch.size()] += (hash >> 63) != 0 ? -value : value;
@@ -111,13 +111,13 @@ bool same_values(const TensorRef& a, const TensorRef& b) {
   bool same = true;
   std::vector<double> values_a;
   std::vector<double> values_b;
-  tensor::for_each_sub_box(tensor::whole(a.view->shape), kBandElements,
-                           [&](const tensor::Box& slab) {
+  tensor::for_each_sub_box(tensor::whole(a.view->shape), kReadElements,
+                           [&](const tensor::Box& box) {
                              if (!same) return;
-                             values_a.resize(tensor::volume(slab));
+                             values_a.resize(tensor::volume(box));
                              values_b.resize(values_a.size());
-                             reader_a->read(slab, values_a);
-                             reader_b->read(slab, values_b);
+                             reader_a->read(box, values_a);
+                             reader_b->read(box, values_b);
                              for (std::size_t i = 0; i < values_a.size(); ++i) {
                                const double x = tensor::round_to(coarser, values_a[i]);
                                const double y = tensor::round_to(coarser, values_b[i]);

@@ -1,5 +1,5 @@
-// A coarse grid of cells over a tensor. What is summed cell by cell can afterwards be told of any
-// part of the tensor: a candidate's shard, a block of rows, a box.
+// A coarse grid of cells over a tensor. From sums by cell, those of any box of the tensor can be
+// estimated afterwards: a candidate's shard, a block of rows.
 #pragma once
 
 #include <cstddef>
@@ -17,27 +17,29 @@ class Grid {
   static constexpr std::uint64_t kMostParts = 16;     // of a dimension
   static constexpr std::uint64_t kSmallestCell = 64;  // elements; fewer say little of their noise
 
-  // Dimension d in `parts[d]` parts, as even as they come. Throws an input error where there are
-  // none, or more than the dimension has elements (an empty dimension has one).
+  // Cuts dimension d into `parts[d]` parts, as even as possible. Throws an input error if that is 0
+  // or more than the dimension has elements (an empty dimension has one part).
   Grid(tensor::Shape shape, tensor::Shape parts);
 
-  // A grid of at most `most_cells` cells (≥ 1) that cuts all dimensions as finely as that allows.
+  // Returns a grid of at most `most_cells` cells (≥ 1) that cuts all dimensions as finely as that
+  // allows.
   static Grid over(const tensor::Shape& shape, std::uint64_t most_cells);
 
   const tensor::Shape& shape() const { return shape_; }
   const tensor::Shape& parts() const { return parts_; }
   std::size_t cells() const;
 
-  // The `index`-th cell, in row-major order of the parts.
+  // Returns the `index`-th cell, in row-major order of the parts.
   tensor::Box cell(std::size_t index) const;
-  // First element of part `part` of dimension `dim`; the extent for the one past the last.
+  // Returns the first element of part `part` of dimension `dim`; the extent for the one past the
+  // last.
   std::uint64_t border(std::size_t dim, std::uint64_t part) const { return borders_[dim][part]; }
 
-  // Visits every cell that `box` meets, with the share of its elements that lies in the box.
+  // Visits every cell that `box` meets, with the share of the cell's elements that lies in the box.
   void for_each_overlap(const tensor::Box& box,
                         const std::function<void(std::size_t cell, double share)>& visit) const;
 
-  // Visits the parts of `box` that lie in one cell each; a part is valid until the visit returns.
+  // Visits the part of `box` in every cell that it meets; valid until the visit returns.
   void for_each_part(
       const tensor::Box& box,
       const std::function<void(std::size_t cell, const tensor::Box& part)>& visit) const;
@@ -50,19 +52,18 @@ class Grid {
   std::vector<tensor::Shape> borders_;
 };
 
-// Sums over two tensors, cell by cell of a grid.
-
+// Sums over one cell of two tensors.
 struct CellSums {
   double d2 = 0;  // Σ (B - A)²; infinite where one of a pair is not finite, or two differently so
   double a2 = 0;  // Σ A² of the finite pairs
   double along = 0;  // Σ (B - A)·A of the finite pairs
 
-  // `stats`: of elements of the cell, A the reference.
+  // `stats`: of elements of the cell, with A as the reference.
   void add(const TileStats& stats);
   void add(const CellSums& other);
 };
 
-// Of every part of dimension `dim`; `cells` in the grid's order.
+// Returns the sums of every part of dimension `dim`; `cells` are in the grid's order.
 std::vector<CellSums> sums_of_parts(const Grid& grid, const std::vector<CellSums>& cells,
                                     std::size_t dim);
 

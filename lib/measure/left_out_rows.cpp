@@ -26,16 +26,16 @@ std::uint64_t LeftOutRows::count() const {
   return static_cast<std::uint64_t>(std::count(out_.begin(), out_.end(), true));
 }
 
-void LeftOutRows::apply(const tensor::Shape& shape, const tensor::Box& slab,
+void LeftOutRows::apply(const tensor::Shape& shape, const tensor::Box& box,
                         std::span<const double> reference, std::span<double> candidate) const {
   const auto dims = row_dimensions(shape, rows());
   if (!dims) return;
   const auto lead = static_cast<std::ptrdiff_t>(*dims);
   const tensor::Shape counted(shape.begin(), shape.begin() + lead);
-  const tensor::Box leading{{slab.origin.begin(), slab.origin.begin() + lead},
-                            {slab.extent.begin(), slab.extent.begin() + lead}};
+  const tensor::Box leading{{box.origin.begin(), box.origin.begin() + lead},
+                            {box.extent.begin(), box.extent.begin() + lead}};
   std::uint64_t length = 1;
-  for (std::size_t d = *dims; d < shape.size(); ++d) length *= slab.extent[d];
+  for (std::size_t d = *dims; d < shape.size(); ++d) length *= box.extent[d];
   const std::uint64_t here = tensor::volume(leading);
   for (std::uint64_t i = 0; i < here; ++i) {
     if (!out_[tensor::position(counted, tensor::coordinates(leading, i))]) continue;

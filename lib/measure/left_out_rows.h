@@ -10,7 +10,8 @@
 
 namespace ttrace::measure {
 
-// How many leading dimensions of `shape` count `rows` rows, the fewest that do; nothing if none do.
+// Returns the smallest number of leading dimensions of `shape` that have `rows` rows in all;
+// nothing if there is none.
 std::optional<std::size_t> row_dimensions(const tensor::Shape& shape, std::uint64_t rows);
 
 class LeftOutRows {
@@ -18,17 +19,17 @@ class LeftOutRows {
   explicit LeftOutRows(std::uint64_t rows) : out_(rows, false) {}
 
   void add(std::uint64_t row) { out_[row] = true; }
-  // Those of another set over the same rows too.
+  // Adds those of another set over the same rows.
   void add(const LeftOutRows& other);
 
   std::uint64_t rows() const { return out_.size(); }
   std::uint64_t count() const;
   bool contains(std::uint64_t row) const { return out_[row]; }
 
-  // Makes candidate equal to reference in every row left out, so that these add no difference.
-  // Both hold the values of `slab`, row-major, of a tensor of `shape`, whose leading dimensions
-  // must count the rows.
-  void apply(const tensor::Shape& shape, const tensor::Box& slab, std::span<const double> reference,
+  // Makes candidate equal to reference in every row left out, so that it adds no difference. Both
+  // have the values of `box`, row-major, of a tensor of `shape`, whose leading dimensions must have
+  // as many rows.
+  void apply(const tensor::Shape& shape, const tensor::Box& box, std::span<const double> reference,
              std::span<double> candidate) const;
 
  private:

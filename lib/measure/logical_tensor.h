@@ -1,6 +1,7 @@
-// A tensor of a trace as its shards make it up.
+// Reads a tensor of a trace from its shards.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -9,6 +10,30 @@
 #include "measure/tensor_reader.h"
 
 namespace ttrace::measure {
+
+// Finds the parts of a plan that a box touches without looking at all parts.
+class PartIndex {
+ public:
+  // `plan` must outlive the index.
+  explicit PartIndex(const layout::Plan& plan);
+
+  // Visits every part that shares elements with `box`, with the index of its block; stops when
+  // `visit` returns false.
+  void for_each(
+      const tensor::Box& box,
+      const std::function<bool(std::size_t block, const layout::Part& part)>& visit) const;
+
+ private:
+  struct Located {
+    std::uint64_t start = 0;
+    std::size_t block = 0;
+    const layout::Part* part = nullptr;
+  };
+
+  std::size_t dim_ = 0;  // the one along which parts start at the most places
+  std::uint64_t longest_ = 0;
+  std::vector<Located> parts_;  // by start
+};
 
 // Shards are opened when a box first needs them, and closed when many others are needed: a run of
 // thousands of ranks has more files than a process may have open.
@@ -21,7 +46,7 @@ class LogicalTensor : public TensorReader {
   void read(const tensor::Box& box, std::span<double> out) override;
   std::optional<StoredValues> read_stored(const tensor::Box& box) override;
   void read_integers(const tensor::Box& box, std::span<std::int64_t> out) override;
-  std::vector<Region> regions() const override;
+  std::vector<RankBoxes> rank_boxes() const override;
   std::optional<Place> locate(const tensor::Shape& point) const override;
   void for_each_check(const VisitCheck& visit) const override;
   std::uint64_t bytes_read() const override;

@@ -20,8 +20,8 @@ TileStats total_of(const Measurement& measurement) {
   return total;
 }
 
-// Distances of the replicas over all blocks: the n-th replica of every block belongs to the n-th
-// coordinate of the replicate axes, so their squares add up.
+// Distances of the replicas over all blocks. The n-th replica of every block has the n-th
+// coordinate of the replicated axes, so the squares add up.
 class ReplicaTotals {
  public:
   void add(const CheckPath& path, const ReplicaCheck& check) {
@@ -67,8 +67,8 @@ SectionMeasuring::SectionMeasuring(const Backend& backend, const TensorRef& refe
       grid_(exact_ ? nullptr : grid),
       left_out_(left_out) {
   Measurement& sums = measured_.sums;
-  for (const Region& region : candidate_.tensor().regions()) {
-    sums.blocks.push_back({region.boxes, region.ranks, {}, region.part});
+  for (const RankBoxes& owner : candidate_.tensor().rank_boxes()) {
+    sums.blocks.push_back({owner.boxes, owner.ranks, {}, owner.part});
   }
   if (grid != nullptr) sums.cells.resize(grid->cells());
 }
@@ -82,9 +82,9 @@ void SectionMeasuring::add_integers(const tensor::Box& box, TileStats& stats, Ba
 void SectionMeasuring::add_numbers(const tensor::Box& box, TileStats& stats, Batch& batch) {
   candidate_.read(box);
   if (left_out_ != nullptr) {
-    const std::span<const double> band = reference_.decode_input();
+    const std::span<const double> numbers = reference_.decode_input();
     reference_numbers_.resize(tensor::volume(box));
-    tensor::copy_common(reference_.input().box, std::as_bytes(band), box,
+    tensor::copy_common(reference_.input().box, std::as_bytes(numbers), box,
                         std::as_writable_bytes(std::span(reference_numbers_)), sizeof(double));
     left_out_->apply(shape_, box, reference_numbers_, candidate_.decode_input());
   }
@@ -93,13 +93,13 @@ void SectionMeasuring::add_numbers(const tensor::Box& box, TileStats& stats, Bat
 }
 
 void SectionMeasuring::add_to(Batch& batch, const tensor::Box& section) {
-  for_each_band(shape_, section, candidate_.tensor().regions(), kBandElements,
-                [&](const tensor::Box& band, const std::vector<Piece>& pieces) {
-                  exact_ ? reference_.read_integers(band) : reference_.read(band);
-                  for (const Piece& piece : pieces) {
-                    TileStats& stats = measured_.sums.blocks[piece.region].stats;
-                    exact_ ? add_integers(piece.box, stats, batch)
-                           : add_numbers(piece.box, stats, batch);
+  for_each_read(shape_, section, candidate_.tensor().rank_boxes(), kReadElements,
+                [&](const tensor::Box& box, const std::vector<OwnedBox>& parts) {
+                  exact_ ? reference_.read_integers(box) : reference_.read(box);
+                  for (const OwnedBox& part : parts) {
+                    TileStats& stats = measured_.sums.blocks[part.owner].stats;
+                    exact_ ? add_integers(part.box, stats, batch)
+                           : add_numbers(part.box, stats, batch);
                   }
                 });
 }
@@ -128,10 +128,10 @@ MeasuredSection measure_section(const Backend& backend, const TensorRef& referen
   return measuring.take();
 }
 
-Measurement put_together(std::vector<MeasuredSection> sections) {
+Measurement merge_sections(std::vector<MeasuredSection> sections) {
   Measurement whole;
   std::map<CheckPath, ReplicaCheck> checks;
-  // The section that has the largest difference of all has it as its own largest.
+  // Of every section's largest difference; one of them is the largest of all.
   std::map<tensor::Shape, std::optional<Place>> places;
   for (MeasuredSection& section : sections) {
     Measurement& sums = section.sums;
@@ -170,7 +170,7 @@ Measurement measure(const Backend& backend, const TensorRef& reference, const Te
   for (const tensor::Box& section : sections_of(reference.view->shape)) {
     measured.push_back(measure_section(backend, reference, candidate, grid, section, left_out));
   }
-  return put_together(std::move(measured));
+  return merge_sections(std::move(measured));
 }
 
 }  // namespace ttrace::measure

@@ -1,5 +1,5 @@
-// One tensor of the candidate held against the reference, in one pass. Measures; whether the result
-// is good is for tolerance and verdict.
+// Measures the difference of one tensor of the candidate from the reference's, in one pass. Whether
+// it is too large is for judge/ to say.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@
 
 namespace ttrace::measure {
 
+// The difference in the boxes that the same ranks of the candidate hold (RankBoxes).
 struct BlockStats {
-  std::vector<tensor::Box> boxes;    // coordinates of the logical tensor
-  std::vector<std::uint64_t> ranks;  // of the candidate that hold it
+  std::vector<tensor::Box> boxes;  // in coordinates of the logical tensor
+  std::vector<std::uint64_t> ranks;
   TileStats stats;
-  std::string part = "";  // as Region's
+  std::string part = "";
 };
 
-// Copies that should be equal and are not, in the candidate.
+// Replicas of the candidate that should be equal and are not.
 struct ReplicaDifference {
   double distance_norm = 0;  // largest over replicas: ‖replica - first replica‖, whole tensor
   std::vector<std::vector<std::uint64_t>> classes;  // of the block where they are furthest apart
@@ -36,7 +37,7 @@ struct Measurement {
   TileStats total;
   std::vector<BlockStats> blocks;  // one per shard of the candidate, replicas together
   std::vector<CellSums> cells;     // by the grid asked for: a the reference, b the candidate
-  bool has_replicas = false;       // the candidate's layout has copies that were checked
+  bool has_replicas = false;       // the candidate's layout has replicas, which were checked
   bool replicas_differ = false;
   ReplicaDifference replicas;
   std::optional<Place> largest_place;  // of total.largest in the candidate
@@ -60,7 +61,7 @@ class SectionMeasuring {
   SectionMeasuring(const Backend& backend, const TensorRef& reference, const TensorRef& candidate,
                    const Grid* grid, const LeftOutRows* left_out = nullptr);
 
-  // Reads `section` band by band in bounded memory and adds its requests to `batch`. Throws an
+  // Reads `section` box by box in bounded memory and adds its requests to `batch`. Throws an
   // input error if a shard cannot be read. This must live until the batch is finished.
   void add_to(Batch& batch, const tensor::Box& section);
 
@@ -81,14 +82,14 @@ class SectionMeasuring {
   MeasuredSection measured_;
 };
 
-// SectionMeasuring of one section in a batch of its own.
+// Measures one section in a batch of its own.
 MeasuredSection measure_section(const Backend& backend, const TensorRef& reference,
                                 const TensorRef& candidate, const Grid* grid,
                                 const tensor::Box& section, const LeftOutRows* left_out = nullptr);
-// `sections`: all of the tensor's, in their order.
-Measurement put_together(std::vector<MeasuredSection> sections);
+// Adds up all sections of a tensor, in their order.
+Measurement merge_sections(std::vector<MeasuredSection> sections);
 
-// Measures all sections, as SectionMeasuring does.
+// Measures all sections in turn.
 Measurement measure(const Backend& backend, const TensorRef& reference, const TensorRef& candidate,
                     const Grid* grid, const LeftOutRows* left_out = nullptr);
 

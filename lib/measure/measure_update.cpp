@@ -37,15 +37,15 @@ UpdateMeasurement measure_update(const Backend& backend, const UpdateTensors& te
   Operand max_exp_avg_sq(tensors.max_exp_avg_sq);
 
   UpdateMeasurement result;
-  for (Region& region : after.tensor().regions()) {
+  for (RankBoxes& owner : after.tensor().rank_boxes()) {
     result.blocks.push_back(
-        {std::move(region.boxes), std::move(region.ranks), {}, std::move(region.part)});
+        {std::move(owner.boxes), std::move(owner.ranks), {}, std::move(owner.part)});
   }
   UpdateSums sums;
   const std::unique_ptr<Batch> batch = backend.new_batch();
   for (BlockStats& block : result.blocks) {
     for (const tensor::Box& whole : block.boxes) {
-      tensor::for_each_sub_box(whole, kBandElements, [&](const tensor::Box& box) {
+      tensor::for_each_sub_box(whole, kReadElements, [&](const tensor::Box& box) {
         batch->add(UpdateRequest{after.read(box), parameter.read(box), gradient.read(box),
                                  momentum_buffer.read(box), exp_avg.read(box), exp_avg_sq.read(box),
                                  max_exp_avg_sq.read(box), step, &block.stats, &sums});
@@ -75,10 +75,10 @@ double squared_norm(const TensorRef& tensor) {
   const auto reader = make_reader(*tensor.source, *tensor.view, Replicas::kFirstOnly);
   std::vector<double> values;
   double squares = 0;
-  tensor::for_each_sub_box(tensor::whole(tensor.view->shape), kBandElements,
-                           [&](const tensor::Box& slab) {
-                             values.resize(tensor::volume(slab));
-                             reader->read(slab, values);
+  tensor::for_each_sub_box(tensor::whole(tensor.view->shape), kReadElements,
+                           [&](const tensor::Box& box) {
+                             values.resize(tensor::volume(box));
+                             reader->read(box, values);
                              for (const double x : values) squares += std::isfinite(x) ? x * x : 0;
                            });
   return squares;

@@ -1,5 +1,5 @@
-// An updated parameter held against what its optimizer makes of the candidate's own parameter,
-// gradient and state, element by element, in one pass and bounded memory.
+// Measures how far an updated parameter C is from Q, which its optimizer makes of the candidate's
+// own parameter, gradient and state. Element by element, in one pass and bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ttrace::measure {
 
-// Tensors of one trace and one shape; what does not exist yet has no view.
+// Tensors of one trace and one shape. A state that does not exist yet has no view.
 struct UpdateTensors {
   TensorRef after;
   TensorRef parameter;
@@ -22,11 +22,10 @@ struct UpdateTensors {
 };
 
 struct UpdateMeasurement {
-  // C against the replayed Q, by regions of the candidate: TileStats with Q as the reference, and
-  // `unequal` the elements that are not within their bounds.
+  // With Q as the reference; `unequal` counts the elements that are out of bounds.
   TileStats total;
   std::vector<BlockStats> blocks;
-  std::uint64_t unmoved = 0;           // of those elements: with the old value still
+  std::uint64_t unmoved = 0;           // of those elements: still have the old value
   std::uint64_t unjudged = 0;          // finite elements whose bound is not
   double sum_bound2 = 0;               // Σ bound², over the judged elements
   std::optional<Place> largest_place;  // of total.largest
@@ -34,12 +33,12 @@ struct UpdateMeasurement {
   std::uint64_t bytes_read = 0;
 };
 
-// Throws an input error if a shard cannot be read. Non-finite values are classified by position, as
-// `measure` does.
+// Classifies non-finite values by position, as `measure` does. Throws an input error if a shard
+// cannot be read.
 UpdateMeasurement measure_update(const Backend& backend, const UpdateTensors& tensors,
                                  const UpdateStep& step);
 
-// Σ x² over the finite elements of a floating-point tensor.
+// Returns Σ x² over the finite elements of a floating-point tensor.
 double squared_norm(const TensorRef& tensor);
 
 }  // namespace ttrace::measure

@@ -62,9 +62,9 @@ NoiseSection measure_noise_section(const Backend& backend, const TensorRef& refe
     noise.runs.push_back({std::vector<CellSums>(grid.cells())});
   }
   const std::unique_ptr<Batch> batch = backend.new_batch();
-  tensor::for_each_sub_box(section, kBandElements, [&](const tensor::Box& band) {
-    NoiseRequest request{base.read(band), {}, band, &grid, noise.runs.data()};
-    for (BoxReader& reader : readers) request.runs.push_back(reader.read(band));
+  tensor::for_each_sub_box(section, kReadElements, [&](const tensor::Box& box) {
+    NoiseRequest request{base.read(box), {}, box, &grid, noise.runs.data()};
+    for (BoxReader& reader : readers) request.runs.push_back(reader.read(box));
     batch->add(request);
   });
   batch->finish();
@@ -73,7 +73,7 @@ NoiseSection measure_noise_section(const Backend& backend, const TensorRef& refe
   return noise;
 }
 
-Noise put_together(const std::vector<NoiseSection>& sections, const Grid& grid) {
+Noise merge_sections(const std::vector<NoiseSection>& sections, const Grid& grid) {
   std::vector<NoiseSums> runs = sections.front().runs;
   Noise noise;
   noise.bytes_read = sections.front().bytes_read;
@@ -111,7 +111,7 @@ Noise measure_noise(const Backend& backend, const TensorRef& reference,
   for (const tensor::Box& section : sections_of(grid.shape())) {
     sections.push_back(measure_noise_section(backend, reference, runs, grid, section));
   }
-  return put_together(sections, grid);
+  return merge_sections(sections, grid);
 }
 
 }  // namespace ttrace::measure

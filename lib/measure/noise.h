@@ -1,5 +1,5 @@
-// How far disturbed runs of the reference are from it, tensor by tensor: the raw material of
-// tolerances.
+// Measures how far perturbed runs of the reference are from it, tensor by tensor. Tolerances are
+// made of this.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct Noise {
   std::vector<double> largest;  // max |R' - R| of every run
   std::vector<double> cells;    // of every cell of the grid, the largest ‖R' - R‖ over the runs
   std::uint64_t bytes_read = 0;
-  // |⟨R' - R, R⟩| / (‖R' - R‖·‖R‖), the root mean square over the runs, of the whole and then, for
-  // every dimension, of the parts that the grid cuts it into (0 where it does not). Runs and parts
-  // that are not finite or equal R's do not count; empty where none of the whole's does.
+  // |⟨R' - R, R⟩| / (‖R' - R‖·‖R‖) as a root mean square over the runs: first of the whole tensor,
+  // then per dimension over the parts into which the grid cuts it (0 where it does not). Runs and
+  // parts that equal R or are not finite do not count; empty where no run counts.
   std::vector<double> coherence = {};
 };
 
@@ -32,11 +32,11 @@ struct NoiseSection {
 NoiseSection measure_noise_section(const Backend& backend, const TensorRef& reference,
                                    const std::vector<TensorRef>& runs, const Grid& grid,
                                    const tensor::Box& section);
-// `sections`: all of the tensor's, in their order.
-Noise put_together(const std::vector<NoiseSection>& sections, const Grid& grid);
+// Adds up all sections of a tensor, in their order.
+Noise merge_sections(const std::vector<NoiseSection>& sections, const Grid& grid);
 
-// `runs` must have the shape of `reference`, as must `grid`. The result depends on the tensors
-// alone, not on how a candidate is cut. Throws an input error if a shard cannot be read.
+// `runs` and `grid` must have the shape of `reference`. The result depends on the tensors alone,
+// not on how a candidate is sharded. Throws an input error if a shard cannot be read.
 Noise measure_noise(const Backend& backend, const TensorRef& reference,
                     const std::vector<TensorRef>& runs, const Grid& grid);
 

@@ -11,22 +11,22 @@ ReplicaCheck::ReplicaCheck(std::vector<std::uint64_t> ranks)
     : ranks_(std::move(ranks)),
       squared_distance_(ranks_.size(), 0),
       class_of_(ranks_.size(), 0),
-      slab_class_(ranks_.size(), 0) {}
+      box_class_(ranks_.size(), 0) {}
 
-void ReplicaCheck::add_equal(std::size_t i) { slab_class_[i] = 0; }
+void ReplicaCheck::add_equal(std::size_t i) { box_class_[i] = 0; }
 
 void ReplicaCheck::add_different(std::size_t i, double squared_distance,
                                  std::span<const std::byte> bits) {
   squared_distance_[i] += squared_distance;
   if (squared_distance == 0) {
-    slab_class_[i] = 0;  // -0 and +0, or two NaNs: no number differs
+    box_class_[i] = 0;  // -0 and +0, or two NaNs: no number differs
     return;
   }
-  const auto same = std::find_if(slab_bits_.begin(), slab_bits_.end(), [&bits](const auto& known) {
+  const auto same = std::find_if(box_bits_.begin(), box_bits_.end(), [&bits](const auto& known) {
     return std::memcmp(known.data(), bits.data(), bits.size()) == 0;
   });
-  slab_class_[i] = static_cast<std::size_t>(same - slab_bits_.begin()) + 1;
-  if (same == slab_bits_.end()) slab_bits_.emplace_back(bits.begin(), bits.end());
+  box_class_[i] = static_cast<std::size_t>(same - box_bits_.begin()) + 1;
+  if (same == box_bits_.end()) box_bits_.emplace_back(bits.begin(), bits.end());
 }
 
 void ReplicaCheck::refine(const std::vector<std::size_t>& classes) {
@@ -37,10 +37,10 @@ void ReplicaCheck::refine(const std::vector<std::size_t>& classes) {
   }
 }
 
-void ReplicaCheck::finish_slab() {
-  if (!slab_bits_.empty()) refine(slab_class_);
-  slab_bits_.clear();
-  std::fill(slab_class_.begin(), slab_class_.end(), 0);
+void ReplicaCheck::finish_box() {
+  if (!box_bits_.empty()) refine(box_class_);
+  box_bits_.clear();
+  std::fill(box_class_.begin(), box_class_.end(), 0);
 }
 
 void ReplicaCheck::merge(const ReplicaCheck& later) {

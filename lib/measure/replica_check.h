@@ -1,4 +1,4 @@
-// Whether copies that should be equal are: exact classes of ranks that agree, and how far apart.
+// Keeps track of whether replicas are equal: which ranks agree exactly, and how far apart they are.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,19 @@
 
 namespace ttrace::measure {
 
-// Fed slab by slab. Replica 0 is the one the others are held against.
+// Is told box by box. Replica 0 is the one that the others are compared with.
 class ReplicaCheck {
  public:
   explicit ReplicaCheck(std::vector<std::uint64_t> ranks);
 
-  // In the current slab, replica `i` (≥ 1) has the bits of replica 0.
+  // In the current box, replica `i` (≥ 1) has the bits of replica 0.
   void add_equal(std::size_t i);
-  // In the current slab it does not: the squared distance from replica 0 (infinite where a
-  // non-finite value differs, 0 where only the sign of zeros or the payload of NaNs does), and its
-  // bits, by which replicas that differ from 0 but agree with each other are recognised.
+  // In the current box it does not. The distance is as in ReplicasRequest; by the bits, replicas
+  // that differ from 0 but agree with each other are recognised.
   void add_different(std::size_t i, double squared_distance, std::span<const std::byte> bits);
-  void finish_slab();
+  void finish_box();
 
-  // Adds what was read of other elements, by a reader of the same block.
+  // Adds the check of other elements, by a reader of the same block.
   void merge(const ReplicaCheck& later);
 
   bool all_equal() const;
@@ -40,8 +39,8 @@ class ReplicaCheck {
   std::vector<std::uint64_t> ranks_;
   std::vector<double> squared_distance_;
   std::vector<std::size_t> class_of_;
-  std::vector<std::size_t> slab_class_;  // within the current slab: replicas of equal bits
-  std::vector<std::vector<std::byte>> slab_bits_;  // of slab classes 1, 2, ...
+  std::vector<std::size_t> box_class_;            // within the current box: replicas of equal bits
+  std::vector<std::vector<std::byte>> box_bits_;  // of box classes 1, 2, ...
 };
 
 }  // namespace ttrace::measure

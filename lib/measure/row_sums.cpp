@@ -45,7 +45,7 @@ std::vector<RowSums> sum_rows(const Backend& backend, const TensorRef& gradient,
   const std::unique_ptr<Batch> batch = backend.new_batch();
   // Boxes of at least a row are made of whole rows.
   tensor::for_each_sub_box(
-      tensor::whole(shape), std::max(length, kBandElements), [&](const tensor::Box& rows) {
+      tensor::whole(shape), std::max(length, kReadElements), [&](const tensor::Box& rows) {
         RowsRequest request{gradients.read(rows), std::nullopt, length, precision, epsilons,
                             sums.data()};
         if (inputs) request.input = inputs->read(rows);

@@ -7,7 +7,7 @@ namespace ttrace::measure {
 std::vector<tensor::Box> sections_of(const tensor::Shape& shape) {
   const tensor::Box all = tensor::whole(shape);
   std::vector<tensor::Box> sections;
-  // Slabs of at least half the size they may have: whole rows are not always as many as fit.
+  // A section may have half as many elements as allowed: it consists of whole rows.
   const std::uint64_t fewest = kMostSections / 2;
   const std::uint64_t limit = std::max(kSectionElements, tensor::volume(all) / fewest + 1);
   tensor::for_each_sub_box(all, limit,
@@ -19,8 +19,8 @@ std::vector<tensor::Box> sections_of(const tensor::Shape& shape) {
 namespace {
 
 struct Located {
-  std::size_t region = 0;
-  std::size_t number = 0;  // in the order of regions and their boxes
+  std::size_t owner = 0;
+  std::size_t number = 0;  // in the order of owners and their boxes
   const tensor::Box* box = nullptr;
   std::uint64_t first = 0;  // row-major positions of its first and last element
   std::uint64_t last = 0;
@@ -33,18 +33,18 @@ std::uint64_t last_position(const tensor::Shape& shape, const tensor::Box& box) 
 }
 
 std::vector<Located> locate_all(const tensor::Shape& shape, const tensor::Box& within,
-                                const std::vector<Region>& regions) {
+                                const std::vector<RankBoxes>& owners) {
   std::vector<Located> located;
   if (tensor::empty(within)) return located;
   const std::uint64_t start = tensor::position(shape, within.origin);
   const std::uint64_t stop = last_position(shape, within);
   std::size_t number = 0;
-  for (std::size_t region = 0; region < regions.size(); ++region) {
-    for (const tensor::Box& box : regions[region].boxes) {
+  for (std::size_t owner = 0; owner < owners.size(); ++owner) {
+    for (const tensor::Box& box : owners[owner].boxes) {
       if (tensor::empty(box)) continue;
       const std::uint64_t first = tensor::position(shape, box.origin);
       const std::uint64_t last = last_position(shape, box);
-      if (first <= stop && last >= start) located.push_back({region, number, &box, first, last});
+      if (first <= stop && last >= start) located.push_back({owner, number, &box, first, last});
       ++number;
     }
   }
@@ -65,18 +65,18 @@ std::uint64_t times_larger(const tensor::Shape& shape, const tensor::Box& within
 
 }  // namespace
 
-void for_each_band(
-    const tensor::Shape& shape, const tensor::Box& within, const std::vector<Region>& regions,
+void for_each_read(
+    const tensor::Shape& shape, const tensor::Box& within, const std::vector<RankBoxes>& owners,
     std::uint64_t limit,
-    const std::function<void(const tensor::Box& band, const std::vector<Piece>& pieces)>& visit) {
-  const std::vector<Located> located = locate_all(shape, within, regions);
+    const std::function<void(const tensor::Box& box, const std::vector<OwnedBox>& parts)>& visit) {
+  const std::vector<Located> located = locate_all(shape, within, owners);
   limit *= times_larger(shape, within, located, limit);
   auto next = located.begin();
-  std::vector<Located> open;  // boxes that reach into the band, by number
-  std::vector<Piece> pieces;
-  tensor::for_each_sub_box(within, limit, [&](const tensor::Box& band) {
-    const std::uint64_t first = tensor::position(shape, band.origin);
-    const std::uint64_t last = last_position(shape, band);
+  std::vector<Located> open;  // boxes that reach into `read`, by number
+  std::vector<OwnedBox> parts;
+  tensor::for_each_sub_box(within, limit, [&](const tensor::Box& read) {
+    const std::uint64_t first = tensor::position(shape, read.origin);
+    const std::uint64_t last = last_position(shape, read);
     open.erase(std::remove_if(open.begin(), open.end(),
                               [&](const Located& box) { return box.last < first; }),
                open.end());
@@ -86,13 +86,13 @@ void for_each_band(
                            [](const Located& a, const Located& b) { return a.number < b.number; });
       open.insert(place, *next);
     }
-    pieces.clear();
+    parts.clear();
     for (const Located& box : open) {
-      if (const auto common = tensor::intersect(*box.box, band)) {
-        pieces.push_back({box.region, *common});
+      if (const auto common = tensor::intersect(*box.box, read)) {
+        parts.push_back({box.owner, *common});
       }
     }
-    visit(band, pieces);
+    visit(read, parts);
   });
 }
 

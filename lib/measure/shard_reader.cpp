@@ -1,10 +1,11 @@
 #include "measure/shard_reader.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "layout/mesh_map.h"
-#include "measure/flat_reader.h"
+#include "layout/rows.h"
 #include "tensor/codec.h"
 #include "trace/placement.h"
 
@@ -58,6 +59,60 @@ layout::Plan resolved_plan(const trace::Source& source, const trace::TensorEntry
   } catch (const base::InputError& error) {
     throw error.in(base::concat(source.path(), ": ", to_string(entry.key)));
   }
+}
+
+namespace {
+
+// Up to here, reading what lies between the rows of a box too costs less than a read per row.
+constexpr std::uint64_t kWorthwhileSurplus = 4;
+constexpr std::uint64_t kSmallRead = std::uint64_t{1} << 20;
+
+// Returns the first elements of the runs of `row` elements that the box consists of.
+tensor::Box row_starts(const tensor::Box& box, const tensor::Shape& shape, std::uint64_t& row) {
+  tensor::Box rows = box;
+  row = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    row *= box.extent[d];
+    rows.extent[d] = 1;
+    if (box.extent[d] != shape[d]) break;
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::uint64_t read_flat_box(const trace::Dataset& dataset, const tensor::Shape& shape,
+                            const layout::Range& range, const tensor::Box& box,
+                            std::span<std::byte> out) {
+  if (out.empty()) return 0;
+  const std::size_t width = tensor::element_bytes(dataset.facts().dtype);
+  const auto read = [&](std::uint64_t start, std::uint64_t length, std::span<std::byte> to) {
+    dataset.read({{start - range.start}, {length}}, to);
+    return length * width;
+  };
+  std::uint64_t row = 1;
+  const tensor::Box rows = row_starts(box, shape, row);
+  const std::uint64_t count = tensor::volume(rows);
+  const std::uint64_t first = tensor::position(shape, box.origin);
+  if (count == 1) return read(first, row, out);
+
+  const std::uint64_t last = tensor::position(shape, tensor::coordinates(rows, count - 1)) + row;
+  const std::uint64_t span = last - first;
+  if (span * width <= kSmallRead || span / kWorthwhileSurplus <= row * count) {
+    std::vector<std::byte> all(span * width);
+    const std::uint64_t bytes = read(first, span, all);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t at = tensor::position(shape, tensor::coordinates(rows, i)) - first;
+      std::memcpy(out.data() + i * row * width, all.data() + at * width, row * width);
+    }
+    return bytes;
+  }
+  std::uint64_t bytes = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    bytes += read(tensor::position(shape, tensor::coordinates(rows, i)), row,
+                  out.subspan(i * row * width, row * width));
+  }
+  return bytes;
 }
 
 ShardReader::ShardReader(const trace::Source& source, const trace::TensorEntry& entry,

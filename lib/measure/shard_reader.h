@@ -1,4 +1,4 @@
-// Elements as a shard has them: the bits, and what makes numbers of them.
+// Reads the shard of one rank: opens it, checks it against the manifest, reads boxes, decodes.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +9,29 @@
 
 #include "layout/local_layout.h"
 #include "layout/plan.h"
+#include "tensor/ranges.h"
 #include "measure/backend.h"
 #include "tensor/dtype.h"
 #include "trace/source.h"
 
 namespace ttrace::measure {
 
-// Writes the numbers to `out`, one per element.
+// Writes the numbers of `values` to `out`, one per element.
 void decode(const StoredValues& values, std::span<double> out);
 
-// The layout of a tensor of an open trace, index tensors read.
-
-// Throws an input error if the placements contradict themselves, or if an index that they name
-// cannot be read or names rows that do not fit.
+// Returns the layout of a tensor of an open trace; reads the index tensors that it names. Throws an
+// input error if the placements contradict themselves, or if an index cannot be read or names rows
+// that do not fit.
 layout::Plan resolved_plan(const trace::Source& source, const trace::TensorEntry& entry);
 
-// A rank's shard as numbers: opened, checked against the manifest, read and decoded.
+// Reads a box of an array of `shape` of which `dataset` holds the elements `range`, in row-major
+// order; the box must lie within the range. `out`: the stored bits, dense, row-major. Returns the
+// number of bytes read. Throws as Dataset::read.
+std::uint64_t read_flat_box(const trace::Dataset& dataset, const tensor::Shape& shape,
+                            const layout::Range& range, const tensor::Box& box,
+                            std::span<std::byte> out);
 
-enum class Between { kKeepOpen, kClose };  // what happens to the dataset between two reads
+enum class Between { kKeepOpen, kClose };  // what is done with the dataset between two reads
 
 class ShardReader {
  public:
@@ -38,8 +43,8 @@ class ShardReader {
   std::uint64_t rank() const { return rank_; }
   std::uint64_t bytes_read() const { return bytes_read_; }
 
-  // The stored bits of `box`, in coordinates of the rank's array and within what it holds. The
-  // caller's buffer, because a block of many replicas has many readers and needs few buffers.
+  // Reads the stored bits of `box`, in coordinates of the rank's array and within what it holds,
+  // into the caller's buffer: a block of many replicas has many readers and needs few buffers.
   void read_bits(const tensor::Box& box, std::vector<std::byte>& bits);
 
   // Decodes bits into logical values: stored value × scale.

@@ -8,7 +8,7 @@
 namespace ttrace::measure {
 namespace {
 
-// A reader over others: passes on what is asked of all of them.
+// A reader of a tensor that is made of others, its sources.
 class ComposedReader : public TensorReader {
  public:
   void read(const tensor::Box& box, std::span<double> out) override { read_any(box, out); }
@@ -60,18 +60,18 @@ class MosaicReader final : public ComposedReader {
     }
   }
 
-  std::vector<Region> regions() const override {
-    std::vector<Region> regions;
+  std::vector<RankBoxes> rank_boxes() const override {
+    std::vector<RankBoxes> owners;
     for (std::size_t s = 0; s < sources_.size(); ++s) {
-      for (const Region& region : sources_[s]->regions()) {
-        Region seen{{}, region.ranks, region.part.empty() ? parts_[s] : region.part};
-        for (const tensor::Box& box : region.boxes) add_targets(s, box, seen.boxes);
-        if (!seen.boxes.empty()) regions.push_back(std::move(seen));
+      for (const RankBoxes& owner : sources_[s]->rank_boxes()) {
+        RankBoxes seen{{}, owner.ranks, owner.part.empty() ? parts_[s] : owner.part};
+        for (const tensor::Box& box : owner.boxes) add_targets(s, box, seen.boxes);
+        if (!seen.boxes.empty()) owners.push_back(std::move(seen));
       }
     }
-    Region padding{outside_tiles(), {}, ""};
-    if (!padding.boxes.empty()) regions.push_back(std::move(padding));
-    return regions;
+    RankBoxes padding{outside_tiles(), {}, ""};
+    if (!padding.boxes.empty()) owners.push_back(std::move(padding));
+    return owners;
   }
 
   std::optional<Place> locate(const tensor::Shape& point) const override {
@@ -93,7 +93,7 @@ class MosaicReader final : public ComposedReader {
     return tensor::shifted(tensor::relative_to(target, t.target.origin), t.origin);
   }
 
-  // Where a box of source `s` stands in the new tensor.
+  // Adds the boxes of the new tensor that a box of source `s` becomes.
   void add_targets(std::size_t s, const tensor::Box& box, std::vector<tensor::Box>& targets) const {
     for (std::size_t t = 0; t < mosaic_.tiles.size(); ++t) {
       if (source_of_[t] != s) continue;
@@ -105,7 +105,7 @@ class MosaicReader final : public ComposedReader {
     }
   }
 
-  // What no tile covers, by taking one tile after the other away.
+  // Returns what no tile covers.
   std::vector<tensor::Box> outside_tiles() const {
     std::vector<tensor::Box> left;
     if (!tensor::empty(whole_)) left.push_back(whole_);
@@ -151,7 +151,7 @@ class MosaicReader final : public ComposedReader {
   }
 
   const layout::Mosaic& mosaic_;
-  std::vector<std::string> parts_;  // what the sources are of the whole
+  std::vector<std::string> parts_;  // names of the sources within the whole
   tensor::Box whole_;
   std::vector<std::size_t> source_of_;  // for every tile
 };
@@ -166,28 +166,28 @@ class SumReader final : public ComposedReader {
     }
   }
 
-  // Those of the terms if they are all cut alike, else the tensor as one.
-  std::vector<Region> regions() const override {
-    std::vector<Region> regions = sources_[0]->regions();
+  // Those of the terms where all terms are sharded alike; else the tensor as one box.
+  std::vector<RankBoxes> rank_boxes() const override {
+    std::vector<RankBoxes> owners = sources_[0]->rank_boxes();
     bool alike = true;
     for (std::size_t s = 1; s < sources_.size(); ++s) {
-      const std::vector<Region> others = sources_[s]->regions();
-      alike = alike && others.size() == regions.size();
+      const std::vector<RankBoxes> others = sources_[s]->rank_boxes();
+      alike = alike && others.size() == owners.size();
       for (std::size_t i = 0; i < others.size() && alike; ++i) {
-        alike = regions[i].boxes == others[i].boxes;
-        regions[i].ranks.insert(regions[i].ranks.end(), others[i].ranks.begin(),
-                                others[i].ranks.end());
+        alike = owners[i].boxes == others[i].boxes;
+        owners[i].ranks.insert(owners[i].ranks.end(), others[i].ranks.begin(),
+                               others[i].ranks.end());
       }
     }
-    if (!alike) regions = one_region();
-    for (Region& region : regions) {
-      std::sort(region.ranks.begin(), region.ranks.end());
-      region.ranks.erase(std::unique(region.ranks.begin(), region.ranks.end()), region.ranks.end());
+    if (!alike) owners = one_owner();
+    for (RankBoxes& owner : owners) {
+      std::sort(owner.ranks.begin(), owner.ranks.end());
+      owner.ranks.erase(std::unique(owner.ranks.begin(), owner.ranks.end()), owner.ranks.end());
     }
-    return regions;
+    return owners;
   }
 
-  // Which of several terms is wrong cannot be told from their sum.
+  // A sum does not show which of several terms is wrong.
   std::optional<Place> locate(const tensor::Shape& point) const override {
     return sources_.size() == 1 ? sources_[0]->locate(point) : std::nullopt;
   }
@@ -203,15 +203,15 @@ class SumReader final : public ComposedReader {
   }
 
  private:
-  std::vector<Region> one_region() const {
-    Region region;
-    if (!tensor::empty(whole_)) region.boxes.push_back(whole_);
+  std::vector<RankBoxes> one_owner() const {
+    RankBoxes owner;
+    if (!tensor::empty(whole_)) owner.boxes.push_back(whole_);
     for (const auto& source : sources_) {
-      for (const Region& other : source->regions()) {
-        region.ranks.insert(region.ranks.end(), other.ranks.begin(), other.ranks.end());
+      for (const RankBoxes& other : source->rank_boxes()) {
+        owner.ranks.insert(owner.ranks.end(), other.ranks.begin(), other.ranks.end());
       }
     }
-    return {region};
+    return {owner};
   }
 
   template <typename Value>
@@ -244,10 +244,10 @@ class TransposedReader final : public ComposedReader {
     sources_.push_back(make_reader(source, *transposed.source, replicas));
   }
 
-  std::vector<Region> regions() const override {
-    std::vector<Region> regions = sources_[0]->regions();
-    for (Region& region : regions) {
-      for (tensor::Box& box : region.boxes) {
+  std::vector<RankBoxes> rank_boxes() const override {
+    std::vector<RankBoxes> owners = sources_[0]->rank_boxes();
+    for (RankBoxes& owner : owners) {
+      for (tensor::Box& box : owner.boxes) {
         const tensor::Box source = box;
         for (std::size_t i = 0; i < axes_.size(); ++i) {
           box.origin[i] = source.origin[axes_[i]];
@@ -255,7 +255,7 @@ class TransposedReader final : public ComposedReader {
         }
       }
     }
-    return regions;
+    return owners;
   }
 
   std::optional<Place> locate(const tensor::Shape& point) const override {
@@ -296,7 +296,7 @@ class TransposedReader final : public ComposedReader {
   const std::vector<std::size_t>& axes_;
 };
 
-// The views that a mosaic is made of, each once, in the order of its first tile: one reader each.
+// The views that a mosaic is made of, each once, in the order of their first tiles.
 std::vector<const layout::View*> sources_of(const layout::Mosaic& mosaic) {
   std::vector<const layout::View*> sources;
   std::set<const layout::View*> seen;

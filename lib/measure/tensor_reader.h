@@ -17,56 +17,56 @@
 
 namespace ttrace::measure {
 
-// A part of the tensor that the same ranks hold.
-struct Region {
+// Boxes of a tensor that the same ranks hold.
+struct RankBoxes {
   std::vector<tensor::Box> boxes;
   std::vector<std::uint64_t> ranks;  // ascending; empty for what no rank holds (padding)
-  std::string part;  // of a tensor made of several: which of them ("mb 1", "layers.0.q"), or empty
+  // Of a tensor that is made of several: which of them ("mb 1", "layers.0.q"); else empty.
+  std::string part;
 };
 
-// Which block of which of the tensors that it is made of: the same in every reader of one view.
+// Names a block of one of the tensors that a tensor is made of; the same in every reader of a view.
 using CheckPath = std::vector<std::size_t>;
 using VisitCheck = std::function<void(const CheckPath& path, const ReplicaCheck& check)>;
 
-// Not thread-safe; cheap to make.
+// For one thread; cheap to make.
 class TensorReader {
  public:
   virtual ~TensorReader() = default;
 
   // Logical values of `box`, row-major. Throws an input error if a shard is missing or wrong.
   virtual void read(const tensor::Box& box, std::span<double> out) = 0;
-  // The same as a shard stores them, where one alone makes up the box, its values are
-  // floating-point numbers and nothing is done to them but scaling; else nothing, and they are to
-  // be `read`. Valid until the next reading of any kind.
+  // The same as stored, where a single shard makes up the box and its values are floating-point
+  // numbers to which nothing is done but scaling; else nothing: call read. Valid until the next
+  // read of any kind.
   virtual std::optional<StoredValues> read_stored(const tensor::Box&) { return std::nullopt; }
   // The same with exact integers, for tensors of an integer type or bool; a uint64 keeps its bits.
   virtual void read_integers(const tensor::Box& box, std::span<std::int64_t> out) = 0;
 
-  // Disjoint, together the whole tensor.
-  virtual std::vector<Region> regions() const = 0;
+  // Disjoint; together the whole tensor.
+  virtual std::vector<RankBoxes> rank_boxes() const = 0;
 
-  // Who holds the element at `point`: the first replica of the first term; nothing for padding
-  // and for sums of several tensors.
+  // The rank that holds the element at `point`: the first replica of the first term. Nothing for
+  // padding and for sums of several tensors.
   virtual std::optional<Place> locate(const tensor::Shape& point) const = 0;
 
-  // What the replicas looked like in everything read so far, for each block that was; a path may
-  // come more than once.
+  // Visits the replica check of each block that was read so far; a path may come more than once.
   virtual void for_each_check(const VisitCheck& visit) const = 0;
   virtual std::uint64_t bytes_read() const = 0;
 };
 
-// The stored tensor in which the block of `path` lies; null if `view` has no such path.
+// Returns the stored tensor in which the block of `path` lies; null if `view` has no such path.
 const trace::TensorEntry* stored_at(const layout::View& view, const CheckPath& path);
 
-// With Replicas::kAll all copies are read and held against each other; each element must then be
-// read once only, or its differences count twice. `view` must outlive the reader.
+// A reader that checks replicas must read each element once only, or its differences count twice.
+// `view` must outlive the reader.
 std::unique_ptr<TensorReader> make_reader(const trace::Source& source, const layout::View& view,
                                           Replicas replicas);
 
 // A tensor of a trace.
 struct TensorRef {
-  // Another way to read the tensor (from memory, with a fault in it): takes the place of
-  // make_reader. The reader has the view's shape.
+  // Opens the tensor in another way than make_reader: from memory, or with a planted fault. The
+  // reader has the view's shape.
   using Opener = std::function<std::unique_ptr<TensorReader>(Replicas)>;
 
   const trace::Source* source = nullptr;

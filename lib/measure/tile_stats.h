@@ -1,5 +1,5 @@
-// What is known of the difference between a reference and a candidate over a set of elements. A
-// value that merges: folding the same parts in the same order gives the same bits.
+// Statistics of the difference between a reference and a candidate over a set of elements. They can
+// be merged: the same parts in the same order give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ttrace::measure {
 
-// Extreme difference and where it is, in coordinates of the logical tensor.
+// A largest difference and its place in coordinates of the logical tensor.
 struct Extreme {
   double difference = 0;  // |C - R|
   double reference = 0;
@@ -26,7 +26,7 @@ struct Place {
 
 struct TileStats {
   std::uint64_t elements = 0;  // pairs seen
-  std::uint64_t finite = 0;    // pairs with both values finite: those in the sums
+  std::uint64_t finite = 0;    // pairs with both values finite; only these are in the sums
   double sum_d2 = 0;           // Σ (C - R)²
   double sum_d = 0;            // Σ (C - R)
   double sum_r2 = 0;           // Σ R²
@@ -36,15 +36,15 @@ struct TileStats {
   std::uint64_t nonfinite_reference = 0;
   std::uint64_t nonfinite_candidate = 0;
   std::uint64_t nonfinite_equal = 0;      // same class on both sides: NaN, +inf or -inf
-  std::uint64_t nonfinite_different = 0;  // non-finite on a side, and not the same on the other
-  std::optional<Extreme> largest;         // among finite pairs with a difference, the first largest
+  std::uint64_t nonfinite_different = 0;  // non-finite on one side, another value on the other
+  std::optional<Extreme> largest;         // the first largest among finite pairs that differ
   std::optional<tensor::Shape> first_nonfinite_difference;
 
   // Appends `later`, whose elements come after these.
   void merge(const TileStats& later);
 };
 
-// ‖C - R‖: at least max |C - R|, also where the squares underflow.
+// Returns ‖C - R‖: at least max |C - R|, also where the squares underflow.
 double difference_norm(const TileStats& stats);
 double reference_norm(const TileStats& stats);
 double candidate_norm(const TileStats& stats);
@@ -56,7 +56,7 @@ struct ScaleFit {
 };
 std::optional<ScaleFit> fit_scale(const TileStats& stats);
 
-// ⟨C, R⟩ / (‖C‖·‖R‖), or nothing if either is zero.
+// Returns ⟨C, R⟩ / (‖C‖·‖R‖), or nothing if either is zero.
 std::optional<double> cosine(const TileStats& stats);
 
 }  // namespace ttrace::measure

@@ -26,9 +26,9 @@ TruthErrors measure_truth(const Backend& backend, const TensorRef& truth,
   TripleSums sums;
   const std::unique_ptr<Batch> batch = backend.new_batch();
   tensor::for_each_sub_box(
-      tensor::whole(truth.view->shape), kBandElements, [&](const tensor::Box& band) {
-        batch->add(TripleRequest{truth_tensor.read(band), reference_tensor.read(band),
-                                 candidate_tensor.read(band), &sums});
+      tensor::whole(truth.view->shape), kReadElements, [&](const tensor::Box& box) {
+        batch->add(TripleRequest{truth_tensor.read(box), reference_tensor.read(box),
+                                 candidate_tensor.read(box), &sums});
       });
   batch->finish();
   TruthErrors errors;

@@ -1,5 +1,5 @@
-// How far a reference and a candidate are from a third tensor that was computed in higher
-// precision: which of two differing roundings is the better one.
+// Measures how far a reference and a candidate are from the same tensor of a high-precision run:
+// this tells which of two differing roundings is the better one.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct TruthErrors {
   std::uint64_t bytes_read = 0;
 };
 
-// ‖C - T‖ / ‖R - T‖: infinite where the reference alone has no error; nothing where neither has
-// one, where no element is finite, or where squares overflow.
+// Returns ‖C - T‖ / ‖R - T‖: infinite where only the candidate has an error; nothing where neither
+// has one, where no element is finite, or where squares overflow.
 std::optional<double> error_ratio(const TruthErrors& errors);
 
-// All three must have the same shape. Reads them slab by slab in bounded memory, the first of every
-// set of copies. Throws an input error if a shard cannot be read.
+// All three must have the same shape. Reads them box by box in bounded memory, of replicas the
+// first. Throws an input error if a shard cannot be read.
 TruthErrors measure_truth(const Backend& backend, const TensorRef& truth,
                           const TensorRef& reference, const TensorRef& candidate);
 

@@ -56,6 +56,9 @@ FENCES = {
     "cublas": r"lib/replay/cuda/.*",
 }
 LONGEST_FILE = 500
+# The arithmetic of measure/cpu must build without traces and packages: modules it may reach.
+ARITHMETIC = "lib/measure/cpu"
+ARITHMETIC_REACHES = {"base", "tensor", "measure"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 MODULE = re.compile(r"ttrace_module\((\w+)\s+(.*?)\)", re.DOTALL)
@@ -118,7 +121,28 @@ def violations(root: Path) -> list[str]:
                 found.append(
                     f"{relative}: includes {include}, but lib/{own} does not link {target}"
                 )
-    return found + stray_top_level(root)
+    return found + arithmetic_reaching_out(root) + stray_top_level(root)
+
+
+def arithmetic_reaching_out(root: Path) -> list[str]:
+    """What measure/cpu includes, over however many headers, and should not."""
+    lib = root / "lib"
+    found = []
+    seen = set()
+    left = sorted((root / ARITHMETIC).glob("*.*"))
+    while left:
+        path = left.pop()
+        if path in seen or not path.is_file():
+            continue
+        seen.add(path)
+        relative = path.relative_to(root).as_posix()
+        for include in INCLUDE.findall(path.read_text()):
+            module = module_of_include(include)
+            fenced = any(include.startswith(prefix) for prefix in FENCES)
+            if fenced or (module is not None and module not in ARITHMETIC_REACHES):
+                found.append(f"{relative}: {ARITHMETIC} needs it, so it may not include {include}")
+            left.append(lib / include)
+    return found
 
 
 def stray_top_level(root: Path) -> list[str]:

@@ -15,6 +15,7 @@ PLANTED = {
     "lib/layout/plan.cpp": "#include <hdf5.h>\n",
     "lib/engine/lint_trace.cpp": '#include "trace/hdf5/reader.h"\n',
     "lib/localize/phase.cpp": "#include <nlohmann/json.hpp>\n",
+    "lib/measure/grid.h": '#include "trace/key.h"\n',
 }
 
 

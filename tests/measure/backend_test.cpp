@@ -29,7 +29,7 @@ using Doubles = std::vector<double>;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
-const tensor::Shape kShape{250, 300};  // two bands, and tiles that end anywhere
+const tensor::Shape kShape{250, 300};  // read in two boxes; has tiles that end anywhere
 
 Doubles random_values(std::uint32_t seed) {
   test::Random random(seed);
@@ -139,17 +139,17 @@ TEST_CASE("integers and rows that are left out go through the backend") {
   }
 }
 
-TEST_CASE("the backend tells how far replicas are apart") {
+TEST_CASE("the backend measures how far replicas are apart") {
   const Doubles r = random_values(4);
   const Made reference(r);
-  Made copies(r);
-  copies.source.put_shard(copies.entry, 1, near(r, 5));
-  copies.source.put_shard(copies.entry, 4, near(r, 6));
+  Made replicated(r);
+  replicated.source.put_shard(replicated.entry, 1, near(r, 5));
+  replicated.source.put_shard(replicated.entry, 4, near(r, 6));
   const NaiveBackend naive;
-  const Measurement measured = measure(naive, reference.ref(), copies.ref(), nullptr);
+  const Measurement measured = measure(naive, reference.ref(), replicated.ref(), nullptr);
   CHECK(measured.replicas_differ);
-  check_same(measured, measure(cpu_backend(), reference.ref(), copies.ref(), nullptr));
-  CHECK(naive.counts.replicas == 2);  // one per band, with both replicas
+  check_same(measured, measure(cpu_backend(), reference.ref(), replicated.ref(), nullptr));
+  CHECK(naive.counts.replicas == 2);  // one per read, with both replicas
 }
 
 TEST_CASE("noise is measured by the backend that is given") {
@@ -266,7 +266,7 @@ TEST_CASE("many small tensors go into one batch") {
   for (std::size_t i = 0; i < references.size(); ++i) {
     std::vector<MeasuredSection> sections;
     sections.push_back(measuring[i].take());
-    check_same(put_together(std::move(sections)),
+    check_same(merge_sections(std::move(sections)),
                measure(cpu_backend(), references[i].ref(), candidates[i].ref(), nullptr));
   }
 }

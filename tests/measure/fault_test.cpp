@@ -88,7 +88,7 @@ TEST_CASE("two boxes swap, by whatever boxes they are read, from files and from 
           "[selftest]") {
   const Cut cut;
   for (const TensorRef& tensor :
-       {cut.tensor(), hold(cut.tensor(), Replicas::all(cpu_backend()), false)}) {
+       {cut.tensor(), keep_in_memory(cut.tensor(), Replicas::all(cpu_backend()), false)}) {
     Fault fault;
     fault.moves = {{{{0, 0}, {3, 4}}, {3, 0}}, {{{3, 0}, {3, 4}}, {0, 0}}};
     fault.source = tensor;
@@ -116,11 +116,11 @@ TEST_CASE("a measurement of a held tensor is that of the stored one", "[selftest
   const trace::TensorEntry entry = plain.manifest().tensors[0];
   const TensorRef reference{&plain, &entry};
   const Measurement stored = measure(cpu_backend(), reference, cut.tensor(), nullptr);
-  const TensorRef held = hold(cut.tensor(), Replicas::all(cpu_backend()), false);
+  const TensorRef held = keep_in_memory(cut.tensor(), Replicas::all(cpu_backend()), false);
   // Measured twice: what was held is not used up.
   for (int i = 0; i < 2; ++i) {
-    const Measurement again =
-        measure(cpu_backend(), hold(reference, Replicas::kFirstOnly, false), held, nullptr);
+    const Measurement again = measure(
+        cpu_backend(), keep_in_memory(reference, Replicas::kFirstOnly, false), held, nullptr);
     CHECK(again.total.sum_d2 == stored.total.sum_d2);
     CHECK(again.total.sum_c2 == stored.total.sum_c2);
     CHECK(again.blocks.size() == stored.blocks.size());
@@ -146,7 +146,7 @@ TEST_CASE("integers are moved and zeroed exactly", "[selftest]") {
   MemoryTrace trace;
   const trace::TensorEntry entry = make_entry("a", {4}, trace::Kind::kInput, tensor::DType::kInt64);
   trace.put(entry, {1, 2, 3, 4});
-  const TensorRef tensor = hold({&trace, &entry}, Replicas::all(cpu_backend()), true);
+  const TensorRef tensor = keep_in_memory({&trace, &entry}, Replicas::all(cpu_backend()), true);
   Fault fault;
   fault.moves = {{{{0}, {1}}, {3}}};
   fault.source = tensor;

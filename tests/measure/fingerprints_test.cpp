@@ -61,7 +61,7 @@ TEST_CASE("a single number and no number have hashes too") {
   CHECK(slice_hashes({&trace, &nothing}, DType::kFloat32).by_dim[0].empty());
 }
 
-TEST_CASE("a sketch tells how far two tensors are apart") {
+TEST_CASE("sketches estimate how far two tensors are apart") {
   MemoryTrace trace;
   const trace::TensorEntry a = make_entry("a", {1000});
   const trace::TensorEntry b = make_entry("b", {1000});

@@ -106,11 +106,11 @@ TEST_CASE("values that are not finite make their cell infinite, or count nothing
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double inf = std::numeric_limits<double>::infinity();
   CellSums equal;
-  equal.add(slab_stats({{0}, {2}}, {{nan, 2}}, {{nan, 5}}));
+  equal.add(box_stats({{0}, {2}}, {{nan, 2}}, {{nan, 5}}));
   CHECK(equal.d2 == 9);
   CHECK(equal.a2 == 4);
   CellSums different;
-  different.add(slab_stats({{2}, {2}}, {{3, inf}}, {{3, -inf}}));
+  different.add(box_stats({{2}, {2}}, {{3, inf}}, {{3, -inf}}));
   CHECK(different.d2 == inf);
   CHECK(different.a2 == 9);
 }

@@ -37,7 +37,7 @@ std::uint64_t unequal(const Stored<R>& reference, const Stored<C>& candidate) {
 
 constexpr std::int64_t kLarge = std::int64_t{1} << 53;
 
-TEST_CASE("integers that round to the same binary64 number are told apart") {
+TEST_CASE("integers that round to the same binary64 number are distinguished") {
   const Stored<std::int64_t> reference(DType::kInt64, {kLarge, -kLarge, 5});
   CHECK(unequal(reference, reference) == 0);
   CHECK(unequal(reference, Stored<std::int64_t>(DType::kInt64, {kLarge + 1, -kLarge - 1, 5})) == 2);
@@ -71,7 +71,7 @@ TEST_CASE("the largest difference of integers and its place are exact") {
   CHECK(widest->at == tensor::Shape{1});
 }
 
-TEST_CASE("unsigned integers at the top are told apart") {
+TEST_CASE("unsigned integers at the top are distinguished") {
   const Stored<std::uint64_t> reference(DType::kUInt64, {UINT64_MAX, std::uint64_t{1} << 63});
   CHECK(unequal(reference, reference) == 0);
   CHECK(unequal(reference, Stored<std::uint64_t>(DType::kUInt64,

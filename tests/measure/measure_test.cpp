@@ -41,7 +41,7 @@ TEST_CASE("a sharded candidate measures as the whole tensor does") {
   for (double& value : c) value += 1e-3 * random.symmetric();
   c[3 * 10 + 9] += 5;
   const Whole reference({7, 10}, r);
-  const TileStats direct = slab_stats(tensor::whole({7, 10}), r, c);
+  const TileStats direct = box_stats(tensor::whole({7, 10}), r, c);
   for (const std::uint64_t dim : {0U, 1U}) {
     CAPTURE(dim);
     MemoryTrace source(make_mesh({{"tp", 3}}));
@@ -119,14 +119,14 @@ TEST_CASE("partial shards and scales are applied before the comparison") {
   CHECK(measured.blocks.at(0).ranks == std::vector<std::uint64_t>{0, 1});
 }
 
-TEST_CASE("a tensor of several slabs is measured whole") {
+TEST_CASE("a tensor of several reads is measured whole") {
   const std::uint64_t rows = 3;
-  const std::uint64_t columns = (std::uint64_t{1} << 18) + 77;  // a row is more than a slab
+  const std::uint64_t columns = (std::uint64_t{1} << 18) + 77;  // a row is more than a box
   Doubles r(rows * columns);
   for (std::size_t i = 0; i < r.size(); ++i) r[i] = static_cast<double>(i % 1000);
   Doubles c = r;
   c[columns - 1] += 3;
-  c[2 * columns + 262150] -= 4;  // in the second slab of the last row
+  c[2 * columns + 262150] -= 4;  // in the second box of the last row
   const Whole reference({rows, columns}, r);
   const Whole candidate({rows, columns}, c);
   const Measurement measured = measure(cpu_backend(), reference.ref(), candidate.ref(), {});

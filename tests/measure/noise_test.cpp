@@ -51,7 +51,7 @@ TEST_CASE("a cell's noise is that of the run that has most there") {
   CHECK(noise.cells == Doubles{5, 2});
 }
 
-TEST_CASE("noise along the reference is told from noise across it") {
+TEST_CASE("noise along the reference is distinguished from noise across it") {
   const Whole reference({2}, {3, 4});
   const Whole along({2}, {6, 8});
   const Whole across({2}, {3 + 4, 4 - 3});
@@ -84,8 +84,8 @@ TEST_CASE("noise that is not finite is infinite") {
   }
 }
 
-TEST_CASE("noise of several slabs is that of the whole") {
-  const std::uint64_t columns = kBandElements + 77;
+TEST_CASE("noise of several reads is that of the whole") {
+  const std::uint64_t columns = kReadElements + 77;
   Doubles values(2 * columns, 1);
   const Whole reference({2, columns}, values);
   values[0] += 3;

@@ -52,7 +52,7 @@ TEST_CASE("a tensor without rows needs no index") {
   CHECK(test::spelled(resolved_plan(trace, entry)) == "[0:2] = 0; [2:4] = 1");
 }
 
-TEST_CASE("a row that no rank holds, or two, is told with trace, tensor and index") {
+TEST_CASE("a row that no rank holds, or two, is refused with trace, tensor and index") {
   check_refused(
       [] {
         Routed({{4, 5, 0}, {1, 3}}).plan();
@@ -66,7 +66,7 @@ TEST_CASE("a row that no rank holds, or two, is told with trace, tensor and inde
   check_refused([] { Routed({{4, 5, 0, 4}, {1, 2, 3}}).plan(); }, {"row 4", "held twice"});
 }
 
-TEST_CASE("a row beyond the tensor is told with its rank and place") {
+TEST_CASE("a row beyond the tensor is refused with its rank and place") {
   check_refused(
       [] {
         Routed({{4, 5, 0}, {1, 2, 6}}).plan();
@@ -74,7 +74,7 @@ TEST_CASE("a row beyond the tensor is told with its rank and place") {
       {"run: tokens", "routing: rank 1", "row 6", "element 2", "6 rows"});
 }
 
-TEST_CASE("copies of the index that differ are told with both ranks") {
+TEST_CASE("copies of the index that differ are refused with both ranks") {
   Routed routed({{4, 5, 0}, {1, 2, 3}});
   routed.put_index(3, {1, 3, 2});
   check_refused([&] { routed.plan(); }, {"ranks 1 and 3", "indices differ"});

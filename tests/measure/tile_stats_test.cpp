@@ -13,7 +13,7 @@ namespace {
 using test::Random;
 
 TileStats stats_of(const std::vector<double>& reference, const std::vector<double>& candidate) {
-  return slab_stats(tensor::whole({reference.size()}), reference, candidate);
+  return box_stats(tensor::whole({reference.size()}), reference, candidate);
 }
 
 // Every member as text, doubles with all their bits.
@@ -46,7 +46,7 @@ TEST_CASE("merging with nothing changes nothing") {
   CHECK(spelled(after) == spelled(some));
 }
 
-TEST_CASE("merging the tiles of a slab gives the slab") {
+TEST_CASE("merging the tiles of a box gives the box") {
   Random random(4);
   const std::vector<double> r = random.values(10000);
   std::vector<double> c = random.values(10000);
@@ -55,8 +55,8 @@ TEST_CASE("merging the tiles of a slab gives the slab") {
   TileStats merged;
   for (std::size_t start = 0; start < 10000; start += 4096) {
     const std::size_t count = std::min<std::size_t>(4096, 10000 - start);
-    merged.merge(slab_stats({{start}, {count}}, std::span(r).subspan(start, count),
-                            std::span(c).subspan(start, count)));
+    merged.merge(box_stats({{start}, {count}}, std::span(r).subspan(start, count),
+                           std::span(c).subspan(start, count)));
   }
   CHECK(spelled(merged) == spelled(stats_of(r, c)));
 }

@@ -82,8 +82,8 @@ TEST_CASE("squares that overflow have no ratio, squares that underflow do") {
   CHECK(error_ratio(errors_of({0}, {1e-200}, {3e-200})) == std::optional(3.0));
 }
 
-TEST_CASE("a truth of several slabs is that of the whole, in any layout") {
-  const std::uint64_t count = kBandElements + 4321;
+TEST_CASE("a truth of several reads is that of the whole, in any layout") {
+  const std::uint64_t count = kReadElements + 4321;
   Doubles truth(count);
   Doubles reference(count);
   Doubles candidate(count);

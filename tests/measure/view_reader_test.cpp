@@ -52,13 +52,13 @@ Doubles read(TensorReader& reader, const tensor::Box& box) {
 }
 
 // "[0:1, 0:3] = 0; ...": boxes and ranks.
-std::string spelled(const std::vector<Region>& regions) {
+std::string spelled(const std::vector<RankBoxes>& owners) {
   std::string text;
-  for (const Region& region : regions) {
+  for (const RankBoxes& owner : owners) {
     text += text.empty() ? "" : "; ";
-    for (const tensor::Box& box : region.boxes) text += tensor::to_string(box);
+    for (const tensor::Box& box : owner.boxes) text += tensor::to_string(box);
     text += " =";
-    for (const std::uint64_t rank : region.ranks) text += base::concat(" ", rank);
+    for (const std::uint64_t rank : owner.ranks) text += base::concat(" ", rank);
   }
   return text;
 }
@@ -67,7 +67,7 @@ TEST_CASE("a stored tensor is read as itself") {
   const TwoTensors two;
   const auto reader = make_reader(two.trace, *two.b, Replicas::kFirstOnly);
   CHECK(read(*reader, {{0, 1}, {2, 2}}) == Doubles{20, 30, 50, 60});
-  CHECK(spelled(reader->regions()) == "[0:2, 0:2] = 0; [0:2, 2:3] = 1");
+  CHECK(spelled(reader->rank_boxes()) == "[0:2, 0:2] = 0; [0:2, 2:3] = 1");
   CHECK(reader->locate({1, 2})->rank == 1);
   CHECK(reader->locate({1, 2})->local == tensor::Shape{1, 0});
 }
@@ -82,7 +82,7 @@ TEST_CASE("a mosaic is its tiles, and 0 where there is none") {
   CHECK(read(*reader, {{0, 1}, {3, 1}}) == Doubles{50, 0, 3});
   CHECK(read(*reader, {{2, 0}, {1, 2}}) == Doubles{2, 3});
   CHECK(read(*reader, {{1, 0}, {1, 3}}) == Doubles{0, 0, 0});
-  CHECK(spelled(reader->regions()) ==
+  CHECK(spelled(reader->rank_boxes()) ==
         "[0:1, 0:2] = 0; [0:1, 2:3] = 1; [2:3, 0:2] = 0; [3:4, 0:2] = 1; "
         "[1:2, 0:3][2:4, 2:3] =");
   CHECK(reader->locate({3, 1})->rank == 1);
@@ -98,16 +98,16 @@ TEST_CASE("a sum is taken element by element, times its factor") {
   const auto reader = make_reader(two.trace, *view, Replicas::kFirstOnly);
   CHECK(read(*reader, tensor::whole({2, 3})) == Doubles{6, 12, 18, 24, 30, 36});
   CHECK(read(*reader, {{1, 1}, {1, 2}}) == Doubles{30, 36});
-  // They are cut in different ways: one region of all ranks.
-  CHECK(spelled(reader->regions()) == "[0:2, 0:3] = 0 1");
+  // They are cut in different ways: one owner of all ranks.
+  CHECK(spelled(reader->rank_boxes()) == "[0:2, 0:3] = 0 1");
   CHECK_FALSE(reader->locate({1, 0}).has_value());  // it may be any of them
 }
 
-TEST_CASE("a sum of tensors that are cut alike keeps their regions") {
+TEST_CASE("a sum of tensors that are cut alike keeps their owners") {
   const TwoTensors two;
   const ViewPtr view = two.view({2, 3}, Sum{{two.a, two.a}, 1});
   const auto reader = make_reader(two.trace, *view, Replicas::kFirstOnly);
-  CHECK(spelled(reader->regions()) == "[0:1, 0:3] = 0; [1:2, 0:3] = 1");
+  CHECK(spelled(reader->rank_boxes()) == "[0:1, 0:3] = 0; [1:2, 0:3] = 1");
 }
 
 TEST_CASE("a transposed tensor has its dimensions in the order of the axes") {
@@ -116,7 +116,7 @@ TEST_CASE("a transposed tensor has its dimensions in the order of the axes") {
   const auto reader = make_reader(two.trace, *view, Replicas::kFirstOnly);
   CHECK(read(*reader, tensor::whole({3, 2})) == Doubles{1, 4, 2, 5, 3, 6});
   CHECK(read(*reader, {{1, 0}, {2, 1}}) == Doubles{2, 3});
-  CHECK(spelled(reader->regions()) == "[0:3, 0:1] = 0; [0:3, 1:2] = 1");
+  CHECK(spelled(reader->rank_boxes()) == "[0:3, 0:1] = 0; [0:3, 1:2] = 1");
   CHECK(reader->locate({2, 1})->rank == 1);
   CHECK(reader->locate({2, 1})->local == tensor::Shape{0, 2});
 }
@@ -148,7 +148,7 @@ TEST_CASE("integers stay exact through all of them and wrap as sums do") {
   CHECK(out == std::vector<std::int64_t>{wrapped, 48, 24, 60, 36, 72, 0, 0});
 }
 
-TEST_CASE("bytes and copies are those of all that was read") {
+TEST_CASE("bytes and replicas are those of all that was read") {
   MemoryTrace trace(test::make_mesh({{"dp", 2}}));
   const trace::TensorEntry a = make_entry("a", {2});
   const trace::TensorEntry b = make_entry("b", {2});

@@ -58,10 +58,10 @@ bool is_at(const Place& place, const Origin& origin, const std::deque<test::Deal
 
 std::string region_problem(const TensorReader& reader, const RandomView& made,
                            const std::deque<test::DealtTensor>& tensors) {
-  std::vector<const Region*> region_of(made.values.size(), nullptr);
+  std::vector<const RankBoxes*> region_of(made.values.size(), nullptr);
   const std::vector<tensor::Shape> points = test::points_of(made.view->shape);
-  const std::vector<Region> regions = reader.regions();
-  for (const Region& region : regions) {
+  const std::vector<RankBoxes> regions = reader.rank_boxes();
+  for (const RankBoxes& region : regions) {
     if (!std::is_sorted(region.ranks.begin(), region.ranks.end())) return "ranks out of order";
     for (const tensor::Box& box : region.boxes) {
       for (std::uint64_t i = 0; i < tensor::volume(box); ++i) {

@@ -128,7 +128,7 @@ TEST_CASE("the worst slice is the shard with the largest relative error") {
   const auto block = [](std::uint64_t rank, double reference, double candidate) {
     const tensor::Box box{{rank}, {1}};
     return measure::BlockStats{
-        {box}, {rank}, measure::slab_stats(box, {{reference}}, {{candidate}})};
+        {box}, {rank}, measure::box_stats(box, {{reference}}, {{candidate}})};
   };
   blocks = {block(0, 100, 101), block(1, 1, 1.5), block(2, 10, 11), block(3, 1, 1)};
   const json worst = parsed(report)["results"][0]["worst_slice"];

@@ -25,7 +25,7 @@ inline comparison::Result compared(const std::string& name, const std::vector<do
   result.comparison.emplace();
   measure::Measurement& measurement = result.comparison->measurement;
   const tensor::Box box = tensor::whole(result.shape);
-  measurement.total = measure::slab_stats(box, reference, candidate);
+  measurement.total = measure::box_stats(box, reference, candidate);
   measurement.blocks = {{{box}, {0}, measurement.total}};
   const double norm = measure::reference_norm(measurement.total);
   result.comparison->tolerance = judge::fallback_tolerance(norm, 0x1p-23, reference.size(), 0, 0);

@@ -24,7 +24,8 @@ std::span<double> decoded(tensor::DType dtype, const std::byte* stored, std::siz
   return out;
 }
 
-// Sets every pair that has a non-finite value to zero: it then adds exactly nothing to any sum.
+// Classifies every pair with a non-finite value and sets it to zero, so that it adds nothing to any
+// sum.
 void take_out_nonfinite(std::span<double> reference, std::span<double> candidate,
                         const tensor::Box& box, std::uint64_t first, TileStats& stats) {
   for (std::size_t i = 0; i < reference.size(); ++i) {

@@ -5,7 +5,7 @@
 namespace ttrace::measure {
 namespace {
 
-// What the kernels' objects are compiled with, neither more nor less.
+// Exactly the features that the kernels' objects are compiled with (CMakeLists.txt).
 #ifdef __x86_64__
 bool has_v3() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&

@@ -1,6 +1,7 @@
-// The inner loop: sums over one tile of stored values, decoded on the way; the same bits on every
-// instruction set. Plain C types only: what its objects define must not be shared with others, or
-// the linker could let an old machine run the instructions of a new one.
+// The inner loop: sums over one tile of stored values, which it decodes. The result has the same
+// bits on every instruction set. Plain C types only: if the kernels' objects defined anything that
+// others share (a template, say), the linker could take it from there, and an old machine would
+// meet instructions that it lacks.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +27,9 @@ struct TileSums {
 };
 
 // Adds up `count` ≤ kTileElements pairs, stored one after the other on both sides, at any address.
-// Right for finite values; where one is not, r2 or c2 is not finite (as it may be of finite values
-// whose squares overflow). Element i goes to lane i mod 32, lanes are added in a fixed tree.
+// Right for finite values. Where one is not finite, neither is r2 or c2 (which may also happen if
+// squares of finite values overflow). Element i goes to lane i mod 32; lanes are added in a fixed
+// tree.
 using SumTile = void (*)(Stored type, const void* reference, const void* candidate,
                          std::size_t count, TileSums& sums);
 
@@ -44,7 +46,7 @@ extern const Kernel kX8664V4Kernel;
 // Those that this machine can run, the fastest first; never empty.
 const std::vector<const Kernel*>& usable_kernels();
 
-// How a kernel reads a floating-point type.
+// Returns how a kernel reads a floating-point type; throws an internal error for others.
 Stored stored_as(tensor::DType dtype);
 
 }  // namespace ttrace::measure

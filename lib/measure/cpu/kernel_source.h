@@ -1,6 +1,6 @@
-// The source of every kernel: each .cpp beside it compiles it for one instruction set. The lanes
-// are as many on every machine, so the results are the same bits. Nothing here may be seen by the
-// linker: everything is in an anonymous namespace, and no template of the library is used.
+// The source of every kernel: each kernel_*.cpp compiles it for one instruction set. The number of
+// lanes is the same on every machine, so the results have the same bits. The linker must not see
+// anything of it: everything is in an anonymous namespace and uses no template of the library.
 #include "measure/cpu/kernel.h"
 #include "measure/cpu/stored_types.h"
 #include "measure/cpu/unequal.h"
@@ -9,8 +9,8 @@
 namespace ttrace::measure {
 namespace {
 
-// Vectors of each sum that are kept in registers at once: six sums, and what is needed on the way,
-// must fit. Measured with GCC 12.
+// Number of vectors of each sum that stay in registers: six sums and temporaries must fit. Measured
+// with GCC 12.
 #if defined(__AVX512F__)
 template <typename Bits>
 constexpr std::size_t kVectors = 2;
@@ -24,7 +24,7 @@ constexpr std::size_t kVectors = 1;
 template <typename Type>
 constexpr std::size_t kBlock = kWidth * kVectors<typename Type::Bits>;
 
-// sum + a · b. Where the product is exact, fused or not gives the same bits.
+// Returns sum + a · b. Where the product is exact, a fused operation gives the same bits.
 template <typename Type>
 [[gnu::always_inline]] inline Doubles plus_product(Doubles sum, Doubles a, Doubles b) {
 #ifdef __FMA__
@@ -85,8 +85,8 @@ struct CountNone {
   [[gnu::always_inline]] void add(const char*, const char*) {}
 };
 
-// The lanes `first + kWhich`, and those that follow kApart apart, kBlock of them; `unequal` gets
-// all pairs.
+// Makes the sums of kBlock lanes: `first + kWhich` and those that follow, kApart apart. `unequal`
+// counts all pairs.
 template <typename Type, std::size_t kWhich, typename Count>
 void sum_lanes(const void* reference, const void* candidate, std::size_t count, std::size_t first,
                Lanes<kLanes>& all, Count& unequal) {
@@ -129,8 +129,9 @@ void sum_lanes(const void* reference, const void* candidate, std::size_t count, 
   unequal = counted;
 }
 
-// Adds lanes that are 16 apart, then 8, 4, 2 and 1. They lie by vectors; where neighbours are in
-// two vectors (kNeighbours), what is 1 apart in them is 2 apart among the lanes.
+// Adds lanes that are 16 apart, then 8, 4, 2 and 1. The array is ordered by vectors: where
+// neighbouring lanes are in two vectors (kNeighbours is 2), elements that are 1 apart in a vector
+// are lanes that are 2 apart.
 template <std::size_t kNeighbours>
 double folded(double (&lanes)[kLanes]) {
   const auto add = [&](std::size_t from, std::size_t distance) {
@@ -144,7 +145,7 @@ double folded(double (&lanes)[kLanes]) {
   return kNeighbours == 1 ? lanes[0] : lanes[0] + lanes[kWidth];
 }
 
-// Σ r² alone, in the very lanes and order of sum_of.
+// Makes Σ r² alone, in the lanes and the order of sum_of.
 template <typename Type, std::size_t kWhich>
 [[gnu::always_inline]] inline void sum_squares(const char* r, std::size_t count,
                                                double (&lanes)[kLanes]) {
@@ -184,8 +185,8 @@ double squares_of(const void* reference, std::size_t count) {
 
 template <typename Type>
 void sum_of(const void* reference, const void* candidate, std::size_t count, TileSums& sums) {
-  // Much of what is compared is the same to the bit: inputs, parameters, all of a healthy run that
-  // only its data divides.
+  // Many tensors are equal to the bit: inputs, parameters, and everything in a healthy run that is
+  // only data parallel.
   if (__builtin_memcmp(reference, candidate, count * sizeof(typename Type::Bits)) == 0) {
     sums = {};
     sums.r2 = sums.c2 = sums.rc = squares_of<Type>(reference, count);

@@ -1,5 +1,4 @@
-// How the numbers of each type are read from where they lie. As all that kernels are made of:
-// nothing here may be seen by the linker.
+// Decodes the stored numbers of each type. Part of kernel_source.h: the linker must not see it.
 #pragma once
 
 #include "measure/cpu/vectors.h"
@@ -7,8 +6,8 @@
 namespace ttrace::measure {
 namespace {
 
-// Of each type: what lies in a file; the Unit of which a vector is read and that gives one number,
-// or several of which decode<n> takes the n-th.
+// Each type has Bits, the stored element, and Unit, of which a vector is read. A unit is one
+// element, or several, of which decode<n> takes the n-th.
 struct F64 {
   using Bits = double;
   using Unit = double;
@@ -40,7 +39,7 @@ struct F16 {
   }
 };
 
-// Of two in a word each becomes a float by one operation.
+// Two in a word: each becomes a float by one operation.
 struct BF16 {
   using Bits = unsigned short;
   using Unit = unsigned;
@@ -55,7 +54,7 @@ struct BF16 {
 template <typename Type>
 constexpr std::size_t kApart = sizeof(typename Type::Unit) / sizeof(typename Type::Bits);
 
-// The numbers of the lanes 0, kApart, 2 kApart, ... from `from` on, or their `kWhich`-th
+// Reads the numbers of the lanes 0, kApart, 2 kApart, ... from `from` on, or of their `kWhich`-th
 // neighbours.
 template <typename Type, std::size_t kWhich>
 [[gnu::always_inline]] inline Doubles read(const char* from) {

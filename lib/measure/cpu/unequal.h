@@ -1,5 +1,5 @@
-// Counts the pairs that are not equal, by what lies in the file: a register holds more of that than
-// of numbers. As all that kernels are made of: nothing here may be seen by the linker.
+// Counts the pairs that are not equal by their stored bits, of which a register has room for more
+// than of numbers. Part of kernel_source.h: the linker must not see it.
 #pragma once
 
 #include "measure/cpu/kernel.h"
@@ -8,8 +8,8 @@
 namespace ttrace::measure {
 namespace {
 
-// Of the bits of finite numbers: two are one number where they are the same, and where both are
-// zeros. add() takes kCountedAtOnce pairs.
+// For finite values: two are equal if their bits are the same or both are zeros. add() takes
+// kCountedAtOnce pairs.
 template <typename Bits>
 constexpr std::size_t kCountedAtOnce = sizeof(Bits) == sizeof(double) ? kWidth : kLanes;
 

@@ -1,5 +1,5 @@
 // Vectors of one width per instruction set, and the few operations on them that the compiler does
-// not find by itself. As all that kernels are made of: nothing here may be seen by the linker.
+// not find by itself. Part of kernel_source.h: the linker must not see it.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,8 @@ template <typename To, typename From>
   return to;
 }
 
-// GCC 12 makes each __builtin_convertvector of two halves, a maximum of a comparison and a blend.
+// GCC 12 splits each __builtin_convertvector into two halves, and a maximum into a comparison and a
+// blend.
 #if defined(__AVX512F__)
 
 [[gnu::always_inline]] inline Doubles widened(Floats values) {

@@ -11,7 +11,7 @@ namespace {
 using base::concat;
 using base::short_number;
 
-// Takes numbers out of a group and remembers the first that is missing or impossible.
+// Takes numbers out of a group and remembers the first one that is missing or impossible.
 class Taker {
  public:
   explicit Taker(const trace::OptimizerGroup& group) : group_(group) {}

@@ -47,7 +47,7 @@ double largest_finite(tensor::DType dtype) {
 
 namespace {
 
-// Of a beta and of a bias correction made in single precision.
+// Relative errors of a beta and of a bias correction that were computed in single precision.
 constexpr double kBetaError = 0x1p-25;
 constexpr double kCorrectionError = 0x1p-23;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -84,8 +84,8 @@ struct GradientRule {
   }
 };
 
-// From the update to the stored parameter: parameter · shrink − lr · update, then maybe a rounding
-// to a narrower type.
+// From the update to the stored parameter: parameter · shrink − lr · update, then possibly a
+// rounding to a narrower type.
 struct ParameterRule {
   double lr = 0;
   double shrink = 1;

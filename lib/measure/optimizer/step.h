@@ -37,16 +37,16 @@ struct Hyperparameters {
   bool amsgrad = false;
 };
 
-// Precisions in which the optimizer computed and stored.
-// Unit roundoffs (half the spacing of the numbers just above 1): f32 2^-24, bf16 2^-8, f16 2^-11.
+// Precisions in which the optimizer computed and stored, as unit roundoffs (half the spacing of the
+// numbers just above 1): f32 2^-24, bf16 2^-8, f16 2^-11.
 struct Rounding {
   double working = 0;          // of the arithmetic of the update
   double stored = 0;           // of a last rounding on storing the parameter; 0 if there is none
   double parameter = 0;        // relative error of the parameter as recorded before the step
   double gradient = 0;         // relative error of the gradient once it is clipped
-  double smallest = 0;         // absolute rounding of the arithmetic near zero
+  double smallest = 0;         // absolute error of the arithmetic near zero
   double stored_smallest = 0;  // and of the parameter's stored type, where that is coarser
-  double largest = 0;          // finite number of the arithmetic
+  double largest = 0;          // largest finite number of the arithmetic
   // Constants (betas, bias corrections) were made in single precision, as fused and capturable
   // implementations do. The update is then known to about 1e-5 of itself in the first steps.
   bool single_constants = false;
@@ -54,11 +54,11 @@ struct Rounding {
   bool operator==(const Rounding&) const = default;
 };
 
-// Nothing for types in which no optimizer computes.
+// Returns nothing for types in which no optimizer computes.
 std::optional<double> unit_roundoff(tensor::DType dtype);
 
-// Absolute error of a result near zero: where subnormal numbers may be flushed to zero the smallest
-// normal one, in f16, where they never are, their spacing.
+// Returns the absolute error of a result near zero: the smallest normal number where subnormal ones
+// may be flushed to zero; their spacing in f16, where they never are.
 double smallest_rounding(tensor::DType dtype);
 double largest_finite(tensor::DType dtype);
 
@@ -69,24 +69,25 @@ struct UpdateStep {
   double clip = 1;
 };
 
-// What the step begins with, all of one length; a state that does not exist yet is empty.
+// What a step starts from, all of one length; a state that does not exist yet is empty.
 struct Inputs {
   std::span<const double> parameter;
   std::span<const double> gradient;  // before clipping
-  double clip = 1;                   // by which clipping multiplies it
+  double clip = 1;                   // clipping multiplies the gradient by it
   std::span<const double> momentum_buffer;
   std::span<const double> exp_avg;
   std::span<const double> exp_avg_sq;
   std::span<const double> max_exp_avg_sq;
 };
 
-// values[i]: the updated parameter. bounds[i]: how far a correct one may be from it; infinite or
-// NaN where roundings may change anything (a denominator that they may make zero). NaN and Inf
-// propagate as they do in the optimizer. Every element depends on its own inputs alone.
+// Sets values[i] to the updated parameter and bounds[i] to the largest distance that a correct one
+// may have from it: infinite or NaN where rounding may change anything (a denominator that may
+// become zero). NaN and Inf propagate as in the optimizer. Every element depends on its own inputs
+// alone.
 void replay(const Hyperparameters& hyperparameters, const Rounding& rounding, const Inputs& inputs,
             std::span<double> values, std::span<double> bounds);
 
-// min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ and Megatron clip.
+// Returns min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ and Megatron clip.
 double clip_coefficient(double clip_norm, double norm);
 
 }  // namespace ttrace::measure

@@ -76,7 +76,7 @@ void adopt(const Norms& norms, Result& result) {
   comparison.own_rounding.clear();
   const tensor::Box box = tensor::whole(result.shape);
   measure::Measurement& measurement = comparison.measurement;
-  measurement.total = measure::slab_stats(box, {&norms.implied, 1}, {&norms.recorded, 1});
+  measurement.total = measure::box_stats(box, {&norms.implied, 1}, {&norms.recorded, 1});
   for (measure::BlockStats& block : measurement.blocks) block.stats = measurement.total;
   judge::Tolerance& judged_by = comparison.tolerance;
   const double epsilon = judged_by.epsilon;

@@ -32,7 +32,7 @@ std::vector<std::uint64_t> flipped_tokens(const Decision& decision) {
   std::vector<double> r;
   std::vector<double> c;
   std::uint64_t at = 0;  // slabs follow each other in row-major order
-  tensor::for_each_sub_box(all, measure::kBandElements, [&](const tensor::Box& slab) {
+  tensor::for_each_sub_box(all, measure::kReadElements, [&](const tensor::Box& slab) {
     r.resize(tensor::volume(slab));
     c.resize(r.size());
     reference->read(slab, r);
@@ -101,7 +101,9 @@ class ChoiceReader : public measure::TensorReader {
   void read_integers(const tensor::Box&, std::span<std::int64_t>) override {
     throw base::internal_error("an implied choice is read as numbers");
   }
-  std::vector<measure::Region> regions() const override { return {{{choice_->whole}, {}, ""}}; }
+  std::vector<measure::RankBoxes> rank_boxes() const override {
+    return {{{choice_->whole}, {}, ""}};
+  }
   std::optional<measure::Place> locate(const tensor::Shape&) const override { return std::nullopt; }
   void for_each_check(const measure::VisitCheck&) const override {}
   std::uint64_t bytes_read() const override { return 0; }

@@ -28,7 +28,7 @@ bool same_numbers(const measure::TensorRef& a, const measure::TensorRef& b) {
   bool same = true;
   std::vector<double> values_a;
   std::vector<double> values_b;
-  tensor::for_each_sub_box(tensor::whole(a.view->shape), measure::kBandElements,
+  tensor::for_each_sub_box(tensor::whole(a.view->shape), measure::kReadElements,
                            [&](const tensor::Box& slab) {
                              if (!same) return;
                              values_a.resize(tensor::volume(slab));
