@@ -73,13 +73,13 @@ int run(const Flags& flags) {
 
 void add_calibrate_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
-      "calibrate", "estimate every tensor's tolerance from disturbed runs of the reference");
+      "calibrate", "estimate every tensor's tolerance from perturbed runs of the reference");
   const auto flags = std::make_shared<Flags>();
   command->add_option("REF", flags->reference, "the trusted trace: a file or a directory")
       ->required();
   command
       ->add_option("NOISE", flags->noise,
-                   "runs of the reference with its first activation disturbed; three are best")
+                   "runs of the reference with its first activation perturbed; three are best")
       ->required();
   command->add_option("-o,--output", flags->output, "the tolerance file (JSON) to write")
       ->required();

@@ -1,5 +1,4 @@
-// The subcommands: how each is registered with the command line parser, and how the chosen one
-// runs.
+// Registers the subcommands with the command line parser, and runs the chosen one.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,12 +6,12 @@
 
 namespace ttrace::app {
 
-// Adds a subcommand whose parse callback stores what is to be run; the result is the exit code.
+// The chosen command; returns the exit code. The parse callback of each subcommand stores it.
 using Action = std::function<int()>;
 
-// --version, --quiet, -v, and what the exit codes mean.
+// Adds --version, --quiet, -v, --isa, --memory, and the meaning of the exit codes.
 void add_top_level_flags(CLI::App& app);
-// Parses the command line and runs the chosen action. Usage errors exit with 2.
+// Parses the command line, runs the chosen action and returns the exit code; 2 for usage errors.
 int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv);
 
 void add_calibrate_command(CLI::App& app, Action& action);

@@ -16,25 +16,27 @@
 namespace ttrace::app {
 namespace {
 
-constexpr char kGoneThrough = 'd';
+constexpr char kCompleted = 'd';
 constexpr char kInterrupted = 'i';
 
-// Which comparison, whether it went through, and what was measured, line by line.
+// The text of a rank's share: which comparison, whether it was completed, and its measurements, one
+// per line.
 std::string text_of(const comparison::PartOfWork& part) {
   std::string text = report::comparison_id_text(part.comparison);
   text += '\n';
-  text += part.interrupted ? kInterrupted : kGoneThrough;
+  text += part.interrupted ? kInterrupted : kCompleted;
   for (const std::string& line : part.measurements) text.append("\n").append(line);
   return text;
 }
 
+// The shares of all ranks.
 struct Gathered {
   comparison::FinishedWork work;
   comparison::WorkDivision division;
   bool interrupted = false;
 };
 
-void take(const std::string& text, const comparison::ComparisonId& mine, Gathered& all) {
+void add_rank(const std::string& text, const comparison::ComparisonId& mine, Gathered& all) {
   const std::string name = base::concat("rank ", all.division.measured_by.size());
   all.division.measured_by.push_back(name);
   std::size_t at = text.find('\n');
@@ -90,7 +92,8 @@ void require_starter_alone(const Flags& flags) {
   }
 }
 
-// Said at the end, where the answer above says what does not meet yet.
+// Prints what the draft of the rules contains. Comes last, because the answer above it lists the
+// names that do not match yet.
 void print_starter_summary(const Flags& flags, const layout::MapFile& starter) {
   const std::size_t rules = starter.reference.size() + starter.candidate.size();
   const std::size_t open = starter.unmatched_reference.size() + starter.unmatched_candidate.size();
@@ -107,8 +110,9 @@ void print_starter_summary(const Flags& flags, const layout::MapFile& starter) {
             << base::printable(flags.map_starter) << "\n";
 }
 
-// Measures this rank's share; rank 0 then reports on all and returns the exit code of the verdict,
-// the others return 0. A rank that fails throws, and its end is the end of the job.
+// Runs the comparison as one of the processes that mpirun has started. Measures this rank's share;
+// rank 0 then reports on all shares and returns the exit code of the verdict, the other ranks
+// return 0. If a rank throws, the job ends.
 int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const SharedWorkFlags& work,
                     const ReportFlags& report_flags) {
   if (!work.part.empty()) {
@@ -128,9 +132,9 @@ int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const Share
   const std::vector<std::string> texts = module.gathered(text_of(part));
   if (me.rank != 0) return 0;
   Gathered all;
-  for (const std::string& text : texts) take(text, part.comparison, all);
+  for (const std::string& text : texts) add_rank(text, part.comparison, all);
   const std::atomic<bool> stop{all.interrupted};
-  if (all.interrupted) all.division = {};  // what was not measured is what the report tells
+  if (all.interrupted) all.division = {};  // the report then lists what was not measured
   comparison::CompareReport report = comparison.run(&all.work, std::move(all.division), &stop);
   add_resume_hint(work, report);
   return output->write(report);

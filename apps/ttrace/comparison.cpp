@@ -21,7 +21,7 @@ namespace {
 
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-// A trace is what its files are: nobody reads terabytes to see whether they are the same.
+// Identifies a trace by the sizes and times of its files, because reading terabytes takes too long.
 std::string describe_files(const trace::Source& source) {
   std::set<std::string> files;
   for (const std::uint64_t rank : layout::ranks_of(source.manifest())) {
@@ -60,7 +60,7 @@ void add_text(const std::string& file, Facts& facts) {
                      base::concat(text.size(), " bytes, with checksum ", base::checksum(text)));
 }
 
-// The only thing a comparison takes from the day it is made on.
+// Records which rules skip today: the only effect of the current date on a comparison.
 void add_rules_in_force(const engine::CompareOptions& options, Facts& facts) {
   if (options.calibration == nullptr) return;
   std::string in_force;

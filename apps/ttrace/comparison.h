@@ -1,5 +1,5 @@
-// A comparison as it was asked for, opened and ready to run: what `compare` and `report merge` have
-// in common.
+// A comparison as requested by flags, opened and ready to run. Shared by `compare` and `report
+// merge`.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,14 @@ namespace ttrace::app {
 struct ComparisonFlags {
   JudgedPairFlags pair;
   std::string truth;
-  bool all_slices = false;  // as --all-slices
+  bool all_slices = false;
   bool common = false;
 
   // Throws a usage error if `output` would overwrite one of the files that are read.
   void require_not_input(const std::string& output) const;
 };
 
-// Flags that ask for the comparison that `id` tells of.
+// The flags that request the comparison `id`.
 ComparisonFlags flags_of(const comparison::ComparisonId& id);
 
 class Comparison {
@@ -31,10 +31,10 @@ class Comparison {
   // `flags` must outlive this. Throws an input error naming the file that cannot be read.
   explicit Comparison(const ComparisonFlags& flags);
 
-  // What is asked for, and what the files are now.
+  // What was requested, and the current state of the files.
   comparison::ComparisonId id() const;
 
-  // Rules to start from where the two are of two implementations of one model.
+  // Draft rules that map the names of one implementation of a model to those of another.
   layout::MapFile map_starter() const;
 
   comparison::CompareReport run(comparison::FinishedWork* work, comparison::WorkDivision division,

@@ -74,7 +74,7 @@ void JudgedPairFlags::add_to(CLI::App& command, const std::string& candidate_is)
   command.add_option("REF", reference, "the trusted trace: a file or a directory")->required();
   command.add_option("RUN", candidate, candidate_is + ": a file or a directory")->required();
   command.add_option("--noise", noise,
-                     "a run of the reference with its first activation disturbed (repeatable; "
+                     "a run of the reference with its first activation perturbed (repeatable; "
                      "three are best)");
   command.add_option("--tolerance", tolerance,
                      "tolerances (JSON) that `ttrace calibrate` wrote, with rules on top");
@@ -95,7 +95,7 @@ void JudgedPairFlags::require_not_input(const std::string& output) const {
 }
 
 JudgedPair::JudgedPair(const JudgedPairFlags& flags) : flags_(flags), runs_(flags.noise.size()) {
-  // To open a trace is to read its manifest, which for many small tensors takes as long as they do.
+  // Opening a trace reads its manifest, which takes as long as the data if the tensors are small.
   execution_context(flags.threads).parallel_for(2 + runs_.size(), [&](std::size_t i) {
     if (i == 0) {
       reference_ = open_and_log(flags.reference);

@@ -1,4 +1,4 @@
-// What commands read: the flags that name it, and the opened traces, rules and tolerances.
+// The inputs of commands: flags that name them, and the opened traces, rules and tolerances.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,16 +14,16 @@
 
 namespace ttrace::app {
 
-// The local date, as "2026-11-21": rules that skip may end on a day.
+// The local date, such as "2026-11-21". Rules that skip tensors may end on a day.
 std::string today();
 
-// --layout, which means the same for every command that reads a run.
+// Adds --layout, which has the same meaning for every command that reads a run.
 void add_layout_flag(CLI::App& command, std::string& path);
 
-// Opens a trace, and says so under -v.
+// Opens a trace and logs it under -v.
 std::unique_ptr<trace::Source> open_and_log(const std::string& path);
 
-// An open trace, with another manifest if layout rules were given.
+// An open trace. Layout rules, if given, replace its manifest.
 class OpenedTrace {
  public:
   // `layout_rules`: a file, or empty.
@@ -48,6 +48,7 @@ struct SelectionFlags {
   comparison::Selection selection() const;
 };
 
+// The flags of commands that judge a candidate against a reference.
 struct JudgedPairFlags {
   std::string reference;
   std::string candidate;
@@ -58,12 +59,13 @@ struct JudgedPairFlags {
   unsigned threads = 0;
   SelectionFlags selection;
 
-  // `candidate_is`: what RUN is to this command.
+  // `candidate_is`: the help text of RUN.
   void add_to(CLI::App& command, const std::string& candidate_is);
   // Throws a usage error if `output` would overwrite one of the files that are read.
   void require_not_input(const std::string& output) const;
 };
 
+// The traces, noise runs and rules that JudgedPairFlags name, opened.
 class JudgedPair {
  public:
   // Throws an input error naming the file that cannot be read.
@@ -72,7 +74,7 @@ class JudgedPair {
   const trace::Source& reference() const { return *reference_; }
   const trace::Source& candidate() const { return **candidate_; }
   const std::vector<const trace::Source*>& noise() const { return noise_; }
-  // Valid as long as this is.
+  // Valid as long as this object.
   engine::CompareOptions options() const;
 
  private:

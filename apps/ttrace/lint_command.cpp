@@ -28,14 +28,14 @@ struct Flags {
   std::string layout;
   engine::LintOptions options;
   bool write = false;
-  std::string why_not_written;  // the refusal to replace what is there; empty: there is none
+  std::string why_not_written;  // why an existing manifest.json is not replaced; or empty
 };
 
 std::string manifest_path(const std::string& run) {
   return (fs::path(run) / "manifest.json").string();
 }
 
-// What cannot be read, or is too large to be, may well be sound.
+// Whether the file could be valid JSON. A file that cannot be read, or is too large, may be valid.
 bool may_be_json(const std::string& path) {
   std::error_code error;
   if (fs::file_size(path, error) == 0) return false;
@@ -53,8 +53,8 @@ bool may_be_json(const std::string& path) {
   }
 }
 
-// A manifest.json that its writer did not finish may be replaced; nothing else, be it of a later
-// version of the format or edited by hand.
+// Why the file at `path` must not be replaced, or empty. Only a manifest.json that its writer did
+// not finish may be replaced, not one of a later format or one edited by hand.
 std::string refusal_to_replace(const std::string& path) {
   std::error_code error;
   const auto status = fs::symlink_status(path, error);
@@ -86,14 +86,15 @@ Written write_manifest(const Flags& flags) {
       flags.trace, trace::hdf5::ranks_with_files(flags.trace),
       [&flags](std::uint64_t rank) { return trace::hdf5::read_rank_part(flags.trace, rank); });
   const std::string path = manifest_path(flags.trace);
-  // Opened only now: a file that HDF5 crashes on must leave nothing behind.
+  // Opened only now, so that a crash of HDF5 leaves nothing behind.
   OutputFile(path).store(rebuilt.text);
   return {base::concat("WROTE  ", path, " from the parts of ", rebuilt.parts, " of ",
                        base::plural(rebuilt.ranks, "rank")),
           rebuilt.findings};
 }
 
-// Rank files that the manifest knows nothing of: of another run, or of a mesh that was larger.
+// Adds a finding for each rank file that is not in the manifest: it belongs to another run, or to a
+// larger mesh.
 void add_files_of_no_rank(const std::string& run, const trace::Source& source,
                           std::vector<std::string>& findings) {
   if (!fs::is_directory(run)) return;
@@ -145,8 +146,8 @@ void add_lint_command(CLI::App& app, Action& action) {
   command->add_flag("--write", flags->write,
                     "first rebuild a lost manifest.json from the parts in the rank files");
   command->callback([flags, &action] {
-    // Not within the action: it starts again after a crash of HDF5, and what then lies there may be
-    // its own.
+    // Outside of the action, which starts again after a crash of HDF5 and could then find its own
+    // output.
     if (flags->write) flags->why_not_written = refusal_to_replace(manifest_path(flags->trace));
     action = [flags] { return run(*flags); };
   });

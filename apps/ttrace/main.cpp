@@ -15,8 +15,8 @@
 
 namespace {
 
-// A run of thousands of ranks has as many files, and where the limit is 1,024 it is so for the sake
-// of programs that use select().
+// Raises the limit of open files. A run of thousands of ranks has as many files, and the usual
+// limit of 1,024 exists only for programs that use select().
 void allow_many_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -24,17 +24,18 @@ void allow_many_files() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// For the words of the handler below.
+// Memory for the message of the handler below.
 std::unique_ptr<char[]> reserve;
 
-// Memory may run out in a destructor (those of the JSON library allocate), which must not throw.
+// Ends the process if memory runs out in a destructor, which must not throw (destructors of the
+// JSON library allocate).
 [[noreturn]] void end_without_memory() {
   reserve.reset();
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
     ttrace::base::report_error(ttrace::base::describe_out_of_memory());
-    ::_exit(2);  // what is unfinished, the supervising process removes
+    ::_exit(2);  // the supervising process removes unfinished outputs
   } catch (...) {
   }
   std::abort();
@@ -64,7 +65,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     ttrace::base::report_error(ttrace::base::describe_out_of_memory());
     return 2;
-  } catch (const std::length_error&) {  // more than any memory
+  } catch (const std::length_error&) {  // a size beyond any memory
     ttrace::base::report_error(ttrace::base::describe_out_of_memory());
     return 2;
   } catch (const std::exception& error) {

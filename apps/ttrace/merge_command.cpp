@@ -23,7 +23,7 @@ struct Flags {
   SelectionFlags selection;
 };
 
-// Before the run is opened, which may take a while.
+// Called before the run is opened, which may take a while.
 void require_may_write(const Flags& flags) {
   std::error_code error;
   const auto status = std::filesystem::symlink_status(flags.output, error);
@@ -44,7 +44,7 @@ int run(const Flags& flags) {
   const engine::MergeResult result =
       engine::merge_trace(*source, flags.selection.selection(), *sink);
   for (const std::string& warning : result.warnings) base::warn(base::printable(warning));
-  // The reason of the exit code.
+  // These explain the exit code.
   for (const std::string& problem : result.left_out) {
     base::warn_even_if_quiet(base::printable(problem));
   }

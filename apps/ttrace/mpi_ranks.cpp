@@ -29,7 +29,7 @@ std::optional<std::uint64_t> number_of(const char* variable) {
   return number;
 }
 
-// Beside the program where it is built, under lib/ where it is installed; or empty.
+// The path of the module: beside the program in a build folder, under lib/ if installed; or empty.
 fs::path module_path() {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
@@ -72,7 +72,7 @@ MpiModule::MpiModule() {
                             "); build it where CMake finds MPI, or use --part and `ttrace report "
                             "merge`, or --mpi off to be one process");
   }
-  // MPI's own plug-ins look for its symbols.
+  // RTLD_GLOBAL, because the plug-ins of MPI need its symbols.
   library_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library_ == nullptr) {
     throw base::input_error(path.string(), ": cannot be loaded: ", ::dlerror());

@@ -1,5 +1,5 @@
-// ttrace as one of several processes that mpirun has started. The MPI library itself is behind a
-// module that is loaded when it is needed: mpi/gather.h.
+// Running as one of several processes that mpirun has started. Only a module that is loaded on
+// demand uses the MPI library (mpi/gather.h).
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ struct MpiRank {
   std::uint64_t size = 1;
 };
 
-// What the launcher says in the environment (Open MPI, MPICH and those that speak PMI); nothing for
-// a process that is alone.
+// The rank from the environment variables of the launcher (Open MPI, MPICH and others with PMI), or
+// nothing for a single process.
 std::optional<MpiRank> mpi_rank();
 
-// "ttrace_mpi.so of this build", or why there is none, for people.
+// The name of the module, or why there is none, for people.
 std::string describe_mpi_module();
 
 class MpiModule {
  public:
-  // Throws an input error if there is no module beside the program, or if it is of another version.
+  // Loads the module. Throws an input error if it is missing or of another version.
   MpiModule();
 
-  // Called by all ranks, once: the texts of all on rank 0, nothing on the others. Throws an input
-  // error if MPI fails.
+  // Gathers the texts of all ranks. Every rank must call it, once. Returns all texts on rank 0 and
+  // nothing on the others. Throws an input error if MPI fails.
   std::vector<std::string> gathered(const std::string& mine) const;
 
  private:

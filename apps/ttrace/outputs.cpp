@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "run" of "run/": a trailing slash is how people write folders.
+// "run" for "run/": people write folders with a trailing slash.
 fs::path without_slash(const std::string& path) {
   const fs::path given = fs::path(path).lexically_normal();
   return given.has_filename() ? given : given.parent_path();

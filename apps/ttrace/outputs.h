@@ -12,16 +12,18 @@
 
 namespace ttrace::app {
 
+// A text file that a command writes at its end but opens at its beginning, so that a typing error
+// in its path costs seconds and not hours.
 class OutputFile {
  public:
-  // Creates the file (base/files.h), so that a typing error in a path costs seconds and not
-  // hours; a regular file that stands there is replaced only by store(). An empty path is no file,
-  // "-" standard output. Throws an input error if it cannot be written, or is no regular file.
+  // Creates the file (base/files.h). store() replaces a regular file that exists at `path`. An
+  // empty path means no file, "-" standard output. Throws an input error if the file cannot be
+  // written or is not regular.
   explicit OutputFile(const std::string& path);
 
-  // Whether there is a file: what nobody asked for need not be made.
+  // Whether the output was requested.
   bool wanted() const { return file_ || to_stdout_; }
-  // Writes and puts the file in place; throws an input error if the disk does not take it.
+  // Writes the text and puts the file in place. Throws an input error if writing fails.
   void store(std::string_view text);
 
  private:
@@ -30,28 +32,30 @@ class OutputFile {
   bool to_stdout_;
 };
 
-// Whether `path` says that the output goes to standard output.
+// Whether `path` means standard output.
 inline bool is_stdout(const std::string& path) { return path == "-"; }
 
-// Throws a usage error if `output` is the trace `input`, or one of the files in its directory that
-// it consists of: what is read must not be replaced by what is made of it.
+// Throws a usage error if `output` is the trace `input` or one of its files, because a command must
+// not replace its own input.
 void require_not_of_trace(const std::string& output, const std::string& input);
 
-// Throws an input error if something stands at `path` already: nothing is replaced.
+// Throws an input error if something exists at `path`.
 void require_absent(const std::string& path);
 
-// Throws an input error if the disk of the file or folder to be made has no room for `bytes`.
+// Throws an input error if the disk of `path` has no room for `bytes`.
 void require_room(const std::string& path, std::uint64_t bytes);
 
+// A folder that appears under its name only when everything in it is written.
 class NewFolder {
  public:
-  // Creates a folder beside `path`, which must be absent; throws an input error if it cannot.
+  // Creates a temporary folder beside `path`. Throws an input error if it cannot, or if `path`
+  // exists.
   explicit NewFolder(const std::string& path);
-  // Where `name` lies until put_in_place(); without that, all is removed.
+  // The path of the file `name` until put_in_place(). The destructor removes the folder otherwise.
   std::string file(const std::string& name) const;
-  // The message with the name that the user gave in the place of the one until then.
+  // `error` with the name that the user gave in place of the temporary one.
   base::Error named(const base::Error& error) const;
-  // Throws an input error if it cannot be renamed.
+  // Renames the folder to its name. Throws an input error if that fails.
   void put_in_place();
 
  private:

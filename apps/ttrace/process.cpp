@@ -44,15 +44,16 @@ int wait_for(pid_t child) {
 
 void end_with_parent(pid_t parent) {
 #ifdef __linux__
-  // Not a signal that lets it finish: whoever killed the parent wants no answer from it.
+  // SIGKILL, because nobody waits for the answer of a child whose parent was killed.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(2);  // it was gone before the line above
+  if (::getppid() != parent) ::_exit(2);  // the parent ended before the call above
 #else
   static_cast<void>(parent);
 #endif
 }
 
-// Between the fork and the first forwarded signal, none may end the parent alone.
+// Blocks signals between the fork and the installation of the handlers, so that no signal ends the
+// parent without reaching the child.
 class SignalsHeld {
  public:
   SignalsHeld() {
@@ -69,8 +70,8 @@ class SignalsHeld {
   sigset_t before_{};
 };
 
-// How the child that runs `action` ended: what it left unfinished is removed. Nothing in the child
-// itself, with the exit code of the action.
+// Runs `action` in a child, removes its unfinished outputs and returns its wait status. In the
+// child itself, returns nothing and sets `exit_code`.
 std::optional<int> status_of_child(const std::function<int()>& action, int& exit_code) {
   const pid_t parent = ::getpid();
   std::optional<SignalsHeld> held(std::in_place);
@@ -78,7 +79,7 @@ std::optional<int> status_of_child(const std::function<int()>& action, int& exit
   if (child <= 0) {
     held.reset();
     if (child == 0) end_with_parent(parent);
-    // No process to be had: without supervision, then.
+    // If the fork failed, run without supervision.
     exit_code = action();
     return std::nullopt;
   }
@@ -111,14 +112,14 @@ void on_signal(int signal) {
     stop.store(true);
   } else if (now() - first_at.load() > kSameNanoseconds) {
     std::signal(signal, SIG_DFL);
-    std::raise(signal);  // taken when this handler returns
+    std::raise(signal);  // delivered when this handler returns
   }
 }
 
 }  // namespace
 
 int supervised(const std::function<int()>& action) {
-  // A file that has become too large for this process fails to be written, with a reason.
+  // Makes writing beyond the file size limit fail with EFBIG instead of ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
   trace::hdf5::share_reading_note();
   base::share_unfinished_outputs();
@@ -136,7 +137,7 @@ int supervised(const std::function<int()>& action) {
                               "enough memory?");
     }
     if (!is_crash(signal)) {
-      // Killed from outside: whoever waits for this process shall see the same.
+      // Killed from outside: end the same way, for the process that waits for this one.
       std::signal(signal, SIG_DFL);
       ::raise(signal);
       return 2;
@@ -153,7 +154,7 @@ StopSignal::StopSignal() {
   first_at = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;  // no reading or writing ends early
+  action.sa_flags = SA_RESTART;  // system calls are not interrupted
   ::sigemptyset(&action.sa_mask);
   for (const int signal : kSignals) ::sigaction(signal, &action, nullptr);
 }

@@ -1,5 +1,5 @@
-// The process: a supervised child, so that a crash of the HDF5 library is not a crash of ttrace,
-// and SIGINT and SIGTERM as a request to stop.
+// Process control: runs the work in a child, so that a crash of the HDF5 library does not crash
+// ttrace, and turns SIGINT and SIGTERM into a request to stop.
 #pragma once
 
 #include <atomic>
@@ -8,14 +8,14 @@
 namespace ttrace::app {
 
 // Runs `action` in a child process and returns its exit code. If the child crashes while HDF5 reads
-// a file, that file is declared damaged and the action starts again without it; a crash anywhere
-// else throws an internal error. In the child, this function simply returns what the action
-// returns, or throws what it throws. Signals sent to this process reach the child.
+// a file, declares that file damaged and starts the action again without it; any other crash throws
+// an internal error. In the child, the function returns what the action returns, or throws what it
+// throws. Forwards signals to the child.
 int supervised(const std::function<int()>& action);
 
-// While it lives, the first of these signals sets the flag. A later one ends the process at once,
-// as it would have without; what comes within a moment of the first is the same one (a terminal and
-// a supervisor both pass it on). One at a time.
+// While an object of this class exists, the first SIGINT or SIGTERM sets a flag and a later one
+// ends the process at once. A signal shortly after the first counts as the same one, because a
+// terminal and a supervising process both pass it on. At most one object may exist.
 class StopSignal {
  public:
   StopSignal();

@@ -24,7 +24,7 @@ struct PartFile {
   comparison::PartOfWork part;
 };
 
-void require_goes_with(const PartFile& first, const PartFile& other) {
+void require_same_comparison(const PartFile& first, const PartFile& other) {
   const std::string difference = difference_words(first.part.comparison, other.part.comparison);
   if (!difference.empty()) {
     throw base::input_error(other.path, ": is a part of another comparison than ", first.path, ": ",
@@ -36,13 +36,13 @@ void require_goes_with(const PartFile& first, const PartFile& other) {
   }
 }
 
-// All parts of one comparison, by their numbers.
+// Reads the reports of all shares of one comparison, by share number.
 std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& paths) {
   std::map<std::uint64_t, PartFile> parts;
   for (const std::string& path : paths) {
     PartFile file{path, report::parse_share(base::read_text(path), path)};
     const std::uint64_t index = file.part.number.index;
-    if (!parts.empty()) require_goes_with(parts.begin()->second, file);
+    if (!parts.empty()) require_same_comparison(parts.begin()->second, file);
     if (file.part.interrupted) {
       throw base::input_error(path, ": part ", index, " was interrupted; run it again, to its end");
     }
@@ -93,8 +93,8 @@ int run_merge(const Flags& flags) {
   const Comparison comparison(asked);
   const std::string changed = difference_words(first.part.comparison, comparison.id());
   if (!changed.empty()) {
-    throw base::input_error(first.path, ": does not fit what is there now: ", changed,
-                            "; compare again, all parts");
+    throw base::input_error(first.path, ": the inputs have changed since: ", changed,
+                            "; compare all parts again");
   }
   comparison::FinishedWork work;
   comparison::WorkDivision division;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostWarnings = 10;
 
-// `needed`: they are the reason of the exit code.
+// `needed`: the warnings explain the exit code, so --quiet does not suppress them.
 void print_warnings(const std::vector<std::string>& warnings, bool needed) {
   const auto print = needed ? base::warn_even_if_quiet : base::warn;
   for (std::size_t i = 0; i < warnings.size() && i < kMostWarnings; ++i) {
@@ -50,8 +50,8 @@ void ReportFlags::add_to(CLI::App& command) {
 }
 
 int ReportOutput::write(const comparison::CompareReport& report) {
-  // Before the answer: a reader that leaves after its first line ends this process. A full disk
-  // must not keep the answer back either.
+  // Files come first, because a reader that closes the pipe after the first line of the answer ends
+  // this process. If the disk is full, the answer is still printed.
   std::optional<base::Error> unwritten;
   try {
     if (json_.wanted()) {
@@ -78,7 +78,7 @@ void ReportOutput::print_text(const comparison::CompareReport& report) const {
   } else if (!base::is_quiet()) {
     std::cerr << text.view();
   } else if (comparison::exit_code(report.verdict) != 0) {
-    // The reason of the exit code: the answer, which ends where the evidence begins.
+    // Explain the exit code with the answer, which ends where the evidence begins.
     const std::string_view all = text.view();
     std::cerr << all.substr(0, std::min(all.find("\n\n") + 1, all.size()));
   }

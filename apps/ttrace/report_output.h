@@ -1,5 +1,5 @@
-// Where the report of a comparison goes: standard output (or stderr, where the JSON takes that),
-// and the files that were asked for.
+// Writes the report of a comparison: text to stdout (to stderr if the JSON goes to stdout), and the
+// requested files.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,7 @@ struct ReportFlags {
   std::string json;
   std::string colour = "auto";
   bool all = false;
-  int version = 2;  // of the JSON
+  int version = 2;  // of the JSON report
   bool all_slices = false;
 
   void add_to(CLI::App& command);
@@ -25,8 +25,8 @@ class ReportOutput {
   // Opens the files. `flags` must outlive this.
   explicit ReportOutput(const ReportFlags& flags) : flags_(flags), json_(flags.json) {}
 
-  // Writes all there is to write and returns the exit code. Throws an input error, after the answer
-  // is out, if a disk does not take a file.
+  // Writes all outputs and returns the exit code. If a file cannot be written, throws an input
+  // error after the answer has been printed.
   int write(const comparison::CompareReport& report);
 
  private:

@@ -34,7 +34,7 @@ int run(const Flags& flags) {
       engine::selftest_traces(pair.reference(), pair.candidate(), pair.noise(), pair.options());
   report.environment.version = version();
 
-  // As in compare: a full disk must not keep the answer back.
+  // As in compare: if the disk is full, the answer is still printed.
   std::optional<base::Error> unwritten;
   try {
     json.store(report::selftest_json(report));

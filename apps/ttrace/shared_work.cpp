@@ -32,11 +32,11 @@ std::string header_of(const comparison::ComparisonId& id) {
 
 base::InputError no_state(const std::string& path) {
   return base::input_error(path,
-                           ": is no state that --resume has written, and is left as it is; "
+                           ": is no state file of --resume, and is not changed; "
                            "give the name of a new file");
 }
 
-// Throws if the header is not that of this comparison.
+// Throws an input error if the header does not belong to this comparison.
 void require_same(const std::string& path, const std::string& header,
                   const comparison::ComparisonId& id) {
   std::optional<base::JsonDocument> document;
@@ -73,23 +73,24 @@ comparison::PartNumber part_number(const std::string& text) {
                           ": expected a part and how many there are, from 1/8 to 8/8");
 }
 
-// The file given as --resume: what is finished of a comparison, line by line. Format:
+// The file given as --resume: the finished work of a comparison, one line per tensor. Format:
 // schemas/state-v2.md.
 class StateFile {
  public:
-  // Opens the file, or makes a new one. Throws an input error if it is of another comparison, no
-  // state at all, in use by another process, or cannot be written.
+  // Opens or creates the file. Throws an input error if it belongs to another comparison, is no
+  // state file, is in use by another process, or cannot be written.
   StateFile(std::string path, const comparison::ComparisonId& id);
   ~StateFile();
   StateFile(const StateFile&) = delete;
   StateFile& operator=(const StateFile&) = delete;
 
-  // Tells `work` what is in the file, but for what could not be read: that is tried again. What a
-  // killed process wrote of its last line is cut off. Throws an input error on a damaged line.
+  // Restores finished work from the file, except tensors that could not be read, which are tried
+  // again. An incomplete last line, left by a killed process, has been cut off. Throws an input
+  // error on a damaged line.
   void load(comparison::FinishedWork& work);
 
-  // Not thread-safe. Written at once: a killed process loses nothing that it had finished. If the
-  // disk does not take it, a warning says so, once, and nothing is written any more.
+  // Writes a line at once, so that a killed process loses no finished work. If writing fails, warns
+  // once and stops writing. Not thread-safe.
   void append(const std::string& line);
 
  private:
@@ -100,7 +101,7 @@ class StateFile {
   std::string path_;
   int file_ = -1;
   bool failed_ = false;
-  std::string lines_;  // whole ones, from the file after its header
+  std::string lines_;  // the complete lines of the file, without its header
 };
 
 }  // namespace
@@ -118,7 +119,7 @@ StateFile::StateFile(std::string path, const comparison::ComparisonId& id)
   const std::string header = header_of(id);
   const std::size_t end = text.find('\n');
   if (end == std::string::npos) {
-    // Empty, or as much as a process wrote that was killed while it wrote its first line.
+    // The file is empty, or its process was killed while it wrote the header.
     if (!header.starts_with(text)) throw no_state(path_);
     write_header(header);
     return;
@@ -150,7 +151,7 @@ void StateFile::open_and_lock() {
     file_ = -1;
     throw base::input_error(path_, ": is not a regular file, which --resume needs");
   }
-  // Where the file system has no locks, there is nothing to be done.
+  // Ignore file systems without locks.
   if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(file_);
     file_ = -1;

@@ -1,4 +1,5 @@
-// A comparison that several processes share, or one that goes on where another was stopped.
+// Comparisons that are divided among processes (--part, mpirun), and comparisons that continue
+// where an earlier process stopped (--resume).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,12 +17,13 @@ struct SharedWorkFlags {
   void add_to(CLI::App& command);
 };
 
-// Runs the comparison as far as the flags say. SIGINT and SIGTERM end it with what is known, a
-// second one at once. `for_merge`: with --part, the report gets what a merge needs.
+// Runs the comparison, or the share that the flags select. SIGINT and SIGTERM end it early with a
+// report of what is known; a second signal ends the process at once. `for_merge`: with --part,
+// includes in the report what a merge needs.
 comparison::CompareReport run_comparison(const Comparison& comparison, const SharedWorkFlags& flags,
                                          bool for_merge);
 
-// Of an interrupted comparison, in `why`.
+// Appends to `why` of an interrupted comparison how to continue it.
 void add_resume_hint(const SharedWorkFlags& flags, comparison::CompareReport& report);
 
 }  // namespace ttrace::app

@@ -29,7 +29,7 @@ struct Flags {
   std::vector<std::string> faults;
   bool manifest_only = false;
   unsigned threads = 0;
-  // Of the one group that needs no file.
+  // The single group that is described by flags instead of a file.
   std::uint64_t tensors = 1;
   std::string name = "tensor.{i}";
   std::string kind = "param";
@@ -46,7 +46,7 @@ struct Flags {
 template <typename Parsed>
 Parsed known(const std::optional<Parsed>& parsed, const char* flag, const std::string& given) {
   if (!parsed) {
-    throw base::usage_error(flag, " ", base::printable(given), ": there is no such thing; ",
+    throw base::usage_error(flag, " ", base::printable(given), ": unknown value; ",
                             "schemas/trace-v2.md lists them");
   }
   return *parsed;
@@ -91,7 +91,7 @@ synth::Request request_of(const Flags& flags) {
   synth::check_faults(request.recipe, request.faults);
   request.run.model = "synthetic";
   request.run.collector = base::concat("ttrace synth ", version());
-  // A whole tensor with noise is what a noise run of the reference has.
+  // Whole tensors with noise imitate a noise run of the reference.
   if (is_file(flags) && request.noise.size > 0) {
     request.run.noise = trace::NoiseFacts{flags.noise_seed, request.noise.size, "*"};
   }

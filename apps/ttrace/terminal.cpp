@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kUsualWidth = 80;
 constexpr std::size_t kNarrowest = 20;
 
-// Whoever looks at what mpirun passes on, it is not at the terminal that this process sees.
+// Under mpirun, the terminal that this process sees is not where its output is shown.
 bool is_terminal(int descriptor) { return isatty(descriptor) == 1 && !mpi_rank(); }
 
 using Clock = std::chrono::steady_clock;
@@ -67,7 +67,7 @@ class Display : public base::Progress {
     winsize size{};
     const std::size_t columns =
         ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-    // Names are printable bytes; a letter of several bytes may be cut, at the very end.
+    // May cut the last character if it has several bytes.
     if (text.size() >= columns) text.resize(columns - 1);
     std::fputs(base::concat("\r", text, "\033[K").c_str(), stderr);
     shown_ = true;
@@ -76,7 +76,7 @@ class Display : public base::Progress {
   const bool terminal_;
   const Clock::time_point started_ = Clock::now();
   std::mutex mutex_;
-  // Nothing is said of what takes no time.
+  // The first display is delayed, so that short work shows nothing.
   Clock::time_point next_ = started_ + (terminal_ ? milliseconds(500) : milliseconds(10000));
   report::ProgressState state_;
   bool shown_ = false;

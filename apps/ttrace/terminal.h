@@ -9,14 +9,15 @@
 
 namespace ttrace::app {
 
-// Columns to fold text to: $COLUMNS where it is set, else the terminal's, else 80.
+// The number of columns to fold text to: $COLUMNS if set, else the width of the terminal, else 80.
 std::size_t text_width(int descriptor);
 
-// `choice`: always, never, or auto: on a terminal, unless $NO_COLOR says no.
+// Whether to use colour. `choice` is "always", "never" or "auto", which means on a terminal unless
+// $NO_COLOR is set.
 bool wants_colour(int descriptor, const std::string& choice);
 
-// For stderr as it is; nothing with --quiet. What is on the terminal's line is gone when it is
-// destroyed.
+// Shows progress on stderr: a live line on a terminal, which the destructor clears, or one line
+// every ten seconds in a log. Returns null under --quiet.
 std::unique_ptr<base::Progress> progress_display();
 
 }  // namespace ttrace::app

@@ -21,7 +21,7 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return names;
 }
 
-// "--json", "-o": of this command and of those above it, which take theirs behind it too.
+// The options of this command and its parents ("--json", "-o"), which are accepted after it too.
 std::vector<std::string> options_of(const CLI::App* app) {
   std::vector<std::string> names;
   for (; app != nullptr; app = app->get_parent()) {
@@ -60,12 +60,15 @@ bool is_option(const std::string& word) {
 
 constexpr int kUsageExit = 2;
 
-// "ttrace compare" as far as the command line got.
+// The command that was parsed so far, such as "ttrace compare".
 std::string command_name(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? "ttrace" : base::concat("ttrace ", chosen.front()->get_name());
 }
 
+// The message for a command line that could not be parsed because of an unknown command or option,
+// such as "no command "comapre"; did you mean "compare"?", or empty. `words`: all words after the
+// program's name.
 std::string unknown_word(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -76,7 +79,7 @@ std::string unknown_word(const CLI::App& app, const std::vector<std::string>& wo
       const std::string name = is_long ? word.substr(0, word.find('=')) : word.substr(0, 2);
       const CLI::Option* option = option_named(at, name);
       if (option == nullptr) return message("option", name, options_of(at), at);
-      // The word after it is its value, whatever it looks like.
+      // The next word is its value, even if it looks like an option.
       if (option->get_items_expected_min() > 0 && word == name) ++i;
       continue;
     }
@@ -121,7 +124,7 @@ int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    // CLI11's own codes (105, 106, ...) mean nothing to a script.
+    // Scripts expect 2, not the exit codes of CLI11 (105, 106, ...).
     const std::string unknown = unknown_word(app, {argv + 1, argv + argc});
     if (!unknown.empty()) {
       base::report_error(base::printable(unknown));

@@ -1,4 +1,4 @@
-// What this build is and what it can use.
+// The version of this build and the hardware features it can use.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@ namespace ttrace::app {
 
 // "0.1.0"
 std::string version();
-// Those that this build has and this machine can run, the fastest first: "x86-64-v3, x86-64".
+// The instruction sets of this build that this machine supports, fastest first: "x86-64-v3,
+// x86-64".
 std::string instruction_sets();
-// Several lines for `ttrace --version`.
+// The text of `ttrace --version`.
 std::string version_text();
 
 }  // namespace ttrace::app

@@ -61,11 +61,11 @@ std::uint64_t ByteReader::count() {
     if ((bits << shift) >> shift != bits) break;
     value |= bits << shift;
     if ((byte & 0x80) == 0) {
-      if (byte == 0 && shift > 0) break;  // one value has one spelling
+      if (byte == 0 && shift > 0) break;  // not the shortest encoding
       return value;
     }
   }
-  throw input_error("has a whole number that is none of 64 bits");
+  throw input_error("has a whole number that does not fit 64 bits");
 }
 
 std::uint64_t ByteReader::items() {
@@ -76,7 +76,7 @@ std::uint64_t ByteReader::items() {
 
 bool ByteReader::flag() {
   const std::uint64_t value = count();
-  if (value > 1) throw input_error("says ", value, " where yes or no is asked");
+  if (value > 1) throw input_error("has ", value, " where 0 or 1 is expected");
   return value == 1;
 }
 
@@ -90,7 +90,7 @@ double ByteReader::number() {
 std::string ByteReader::text() { return std::string(take(count())); }
 
 void ByteReader::finish() const {
-  if (!bytes_.empty()) throw input_error("goes on after its end, by ", bytes_.size(), " bytes");
+  if (!bytes_.empty()) throw input_error("has ", bytes_.size(), " bytes after its end");
 }
 
 std::string base64(std::string_view bytes) {

@@ -1,4 +1,4 @@
-// Arithmetic on numbers that come from files: a result that does not fit is absent, never wrapped.
+// Bytes: arithmetic that cannot wrap, exact encoding of values, base64 and a checksum.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,8 @@
 #include <string_view>
 
 namespace ttrace::base {
+
+// Arithmetic on numbers that come from files: nothing where the result does not fit 64 bits.
 
 inline std::optional<std::uint64_t> checked_mul(std::uint64_t a, std::uint64_t b) {
   std::uint64_t product = 0;
@@ -20,12 +22,11 @@ inline std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b
   return sum;
 }
 
-// Values as bytes and bytes as text, exact to the bit and the same on every machine: for what
-// ttrace writes for itself to read again. Numbers as people and other programs read them are JSON.
-
+// Encodes values exactly, with the same bytes on every machine. For data that only ttrace reads;
+// people and other programs get JSON.
 class ByteWriter {
  public:
-  void count(std::uint64_t value);  // 7 bits a byte, the lowest first
+  void count(std::uint64_t value);  // 7 bits per byte, lowest first
   void number(double value);        // binary64, little-endian
   void text(std::string_view value);
 
@@ -35,20 +36,20 @@ class ByteWriter {
   std::string bytes_;
 };
 
-// Takes apart what ByteWriter wrote. The bytes are somebody else's: all members throw an input
-// error, without a file's name, where they end early or hold what cannot have been written.
+// Decodes what ByteWriter encoded. The input is not trusted: every member function throws an input
+// error, without a file name, if the bytes end early or cannot come from a ByteWriter.
 class ByteReader {
  public:
   // `bytes` must outlive the reader.
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
 
   std::uint64_t count();
-  // How many items follow, of at least one byte each: never more than there are bytes left.
+  // The number of items that follow, each of at least one byte. Never more than the bytes left.
   std::uint64_t items();
   bool flag();
   double number();
   std::string text();
-  // Refuses bytes that nothing asked for.
+  // Throws if bytes are left over.
   void finish() const;
 
  private:
@@ -59,10 +60,10 @@ class ByteReader {
 
 // RFC 4648, with padding.
 std::string base64(std::string_view bytes);
-// The inverse; throws an input error for everything that base64() cannot have written.
+// The inverse. Throws an input error for text that base64() cannot have produced.
 std::string from_base64(std::string_view text);
 
-// FNV-1a, 64 bits: tells damage from what was written, not a forger.
+// FNV-1a, 64 bits. Detects damage, not forgery.
 std::uint64_t checksum(std::string_view bytes);
 
 }  // namespace ttrace::base

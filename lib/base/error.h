@@ -18,7 +18,7 @@ enum class ErrorKind {
 
 class InputError;
 
-// Carries one sentence that names the file, the path inside it, the reason and the way out.
+// Carries one sentence: the file, the path inside it, the reason, and what the user can do.
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
@@ -60,13 +60,13 @@ Error internal_error(const Parts&... parts) {
   return {ErrorKind::kInternal, concat("defect in ttrace: ", parts..., "; please report it")};
 }
 
-// The reason of a failed open or read, and of a failed open, write or rename, by its errno, with
-// the way out where there is one: "permission denied: this user may not read it; change its mode".
-// Other errors have the system's text.
+// The reason of a failed system call by its errno, with advice where there is any, for example
+// "permission denied: this user may not read it; change its mode ...". For a failed open or read:
 std::string reading_problem(int error);
+// For a failed open, write or rename:
 std::string writing_problem(int error);
 
-// For a process that got no memory.
+// The message of a process whose allocation failed.
 std::string describe_out_of_memory();
 
 }  // namespace ttrace::base

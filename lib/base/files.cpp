@@ -39,7 +39,7 @@ class Descriptor {
 
 namespace fs = std::filesystem;
 
-// Names have at most 255 bytes; what is added to them has 21.
+// A file name has at most 255 bytes, and the suffix takes 21.
 constexpr std::size_t kLongestStem = 200;
 
 // "report.json.6c1f0e5a9b7d2438.tmp".
@@ -54,7 +54,7 @@ std::string unfinished_name(const std::string& path) {
   return (whole.parent_path() / (stem + suffix.data())).string();
 }
 
-// The list that is shared with the processes that this one forks.
+// An entry of the list that is shared with forked processes.
 struct Note {
   enum State : std::uint32_t { kFree, kTaken, kNoted };
   std::atomic<std::uint32_t> state;
@@ -65,7 +65,8 @@ constexpr int kNotes = 64;
 
 Note* notes = nullptr;
 
-// Before the file is made: a file that is not noted could stay. Where there is no room, -1.
+// Lists `path` and returns its index, or -1 if the list is full. Called before the file is created,
+// because an unlisted file could be left behind.
 int note(const std::string& path) {
   if (notes == nullptr || path.size() >= sizeof(Note::path)) return -1;
   for (int i = 0; i < kNotes; ++i) {
@@ -82,13 +83,13 @@ void forget(int place) {
   if (place >= 0) notes[place].state.store(Note::kFree);
 }
 
-// 0, or the errno. Never replaces.
+// Renames without replacing anything. Returns 0 or the errno.
 int rename_to_free_place(const std::string& from, const std::string& to) {
 #ifdef RENAME_NOREPLACE
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != ENOSYS && errno != EINVAL) return errno;
 #endif
-  // A file system that cannot: a link fails where something is, for files.
+  // The file system does not support it. Linking a file fails if the target exists.
   if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str()) == 0 ? 0 : errno;
   if (errno == EEXIST) return errno;
   require_free_place(to, Existing::kKept);
@@ -103,7 +104,7 @@ std::string read_text(const std::string& path) {
     throw input_error(path, ": cannot be read: ", reading_problem(errno));
   }
   if (!S_ISREG(facts.st_mode)) throw input_error(path, ": not a regular file");
-  // Non-blocking: should the name have become a pipe since, this does not wait for a writer.
+  // Non-blocking, in case the name has become a pipe since: do not wait for a writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number() < 0) {
     throw input_error(path, ": cannot be read: ", reading_problem(errno));
@@ -114,7 +115,7 @@ std::string read_text(const std::string& path) {
   const auto bytes = static_cast<std::uint64_t>(std::max<off_t>(facts.st_size, 0));
   if (bytes > kLargestText) {
     throw input_error(path, ": has ", bytes, " bytes, and at most ", kLargestText,
-                      " (1 GiB) are read; no run has that much to tell");
+                      " (1 GiB) are read; no manifest or rules file is that large");
   }
   if (bytes == 0) {
     throw input_error(path, ": is empty; was the job killed while it wrote?");
@@ -129,14 +130,14 @@ std::string read_text(const std::string& path) {
       throw input_error(path, ": cannot be read: ", reading_problem(errno));
     }
     text.resize(done + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got == 0) break;  // it has become shorter; the parser tells
+    if (got == 0) break;  // the file has shrunk; the parser will report it
   }
   return text;
 }
 
 void require_free_place(const std::string& path, Existing existing) {
   struct stat facts {};
-  if (::lstat(path.c_str(), &facts) != 0) return;  // what else is wrong with it, opening tells
+  if (::lstat(path.c_str(), &facts) != 0) return;  // other problems show when it is opened
   if (existing == Existing::kKept) {
     throw input_error(path, ": is there already and is not replaced; give another name, or move ",
                       "it away");

@@ -1,5 +1,5 @@
-// What goes to stderr: warnings, log lines and the progress of long work. Answers go to stdout and
-// never pass through here.
+// Output to stderr: warnings, log lines and the progress of long work. Results go to stdout and do
+// not pass through here. Every message is cut to kLongestMessage (base/text.h).
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,30 @@ enum class LogLevel { kQuiet, kNormal, kVerbose };
 void set_log_level(LogLevel level);
 bool is_quiet();
 
-// One line on stderr: "ttrace: warning: ...". A warning says what happened, why it matters and what
-// helps. Silent under kQuiet.
+// Prints "ttrace: warning: ...", except under kQuiet. A warning says what happened, why it matters
+// and what helps.
 void warn(std::string_view message);
 
-// The same, always: for the reason of an exit code.
+// The same under any log level. For the reason of an exit code.
 void warn_even_if_quiet(std::string_view message);
 
-// One line on stderr under kVerbose: what is done.
+// Prints "ttrace: ..." under kVerbose: what the program is doing.
 void inform(std::string_view message);
 
-// One line on stderr, always: "ttrace: ...".
+// Prints "ttrace: ..." under any log level.
 void report_error(std::string_view message);
 
-// Called from any thread; implementations must be cheap.
+// Receives the progress of a long-running stage. Called from any thread, so implementations must be
+// fast.
 class Progress {
  public:
   virtual ~Progress() = default;
 
-  // So many more bytes are to be read.
+  // Announces that `bytes` more bytes will be read.
   virtual void expect(std::uint64_t bytes) = 0;
-  // So many of them are done.
+  // Reports that `bytes` more of them are done.
   virtual void advance(std::uint64_t bytes) = 0;
-  // The relative error of one tensor; the largest so far is of interest.
+  // Reports the relative error of one tensor.
   virtual void measured(const std::string& tensor, double relative_error) = 0;
 };
 

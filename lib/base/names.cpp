@@ -83,7 +83,7 @@ std::vector<std::string> nearest_names(std::string_view wanted,
 std::string did_you_mean(std::string_view wanted, const std::vector<std::string>& candidates) {
   const std::vector<std::string> names = nearest_names(wanted, candidates, 1);
   if (names.empty() || wanted.size() > kLongest) return "";
-  // Half of the letters wrong is another word.
+  // A word with more than half of its letters wrong is a different word.
   const std::size_t letters = std::max(wanted.size(), names[0].size());
   const bool alike =
       names[0].find(wanted) != std::string::npos || 2 * edit_distance(wanted, names[0]) <= letters;

@@ -49,7 +49,7 @@ void parallel_for(std::size_t count, unsigned threads,
     try {
       while (pool.size() < workers) pool.emplace_back(run);
     } catch (const std::system_error&) {
-      // The system gives no more threads: those that there are do the work.
+      // The system refuses more threads: work with those that started.
       run();
     }
   }

@@ -30,7 +30,7 @@ std::string escaped(std::string_view key) {
   return printable(out);
 }
 
-// The pointer from `from` to `sought`, if it is `from` or in it.
+// The JSON pointer from `from` to `sought`, or nothing if `sought` is not in it.
 std::optional<std::string> pointer_to(const json& sought, const json& from) {
   if (&sought == &from) return "";
   if (from.is_array()) {
@@ -45,9 +45,8 @@ std::optional<std::string> pointer_to(const json& sought, const json& from) {
   return std::nullopt;
 }
 
-// Builds the document as it is read. nlohmann's own builder keeps the last of two equal keys, where
-// what says two things must be refused; with a callback to find them it goes through all elements
-// of an array at the end of each.
+// Builds the document while it is parsed. The library's own builder silently keeps the last of two
+// equal keys, and its callback interface, which could reject them, rescans every array at its end.
 class Builder : public nlohmann::json_sax<json> {
  public:
   explicit Builder(const std::string& file) : file_(file) {}
@@ -93,8 +92,8 @@ class Builder : public nlohmann::json_sax<json> {
     return true;
   }
   bool open(json empty) {
-    // Elements already open stay where they are: nothing is added to what holds them until they
-    // are closed.
+    // Pointers to open elements stay valid: nothing is added to their parents until they are
+    // closed.
     open_.push_back(&place(std::move(empty)));
     if (open_.size() > kDeepest) {
       throw input_error(file_, ": JSON nested deeper than ", kDeepest, " levels");
@@ -108,7 +107,7 @@ class Builder : public nlohmann::json_sax<json> {
 
   const std::string& file_;
   json root_;
-  json* member_ = nullptr;  // of the innermost object: where its next value goes
+  json* member_ = nullptr;  // where the next value of the innermost object goes
   std::vector<json*> open_;
 };
 
@@ -120,7 +119,7 @@ struct JsonDocument::Parsed {
 
 JsonDocument::JsonDocument(std::string_view text, std::string file)
     : parsed_(std::make_unique<Parsed>()), file_(std::move(file)) {
-  // The parser takes it for the end of the text.
+  // The parser would take it for the end of the text.
   if (text.find('\0') != std::string_view::npos) {
     throw input_error(file_, ": not valid JSON: it has a NUL byte");
   }

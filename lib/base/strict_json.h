@@ -1,5 +1,6 @@
-// Reading JSON that somebody else wrote: every unexpected thing is refused with the file, the JSON
-// pointer and the reason. Hides the JSON library, which costs a second per file that includes it.
+// Reads untrusted JSON: anything unexpected is an input error with the file, the JSON pointer and
+// the reason. Hides the JSON library, which costs a second of compile time per file that includes
+// it.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +18,22 @@ namespace ttrace::base {
 
 class JsonDocument;
 
-// One value inside a document. Valid as long as its document.
+// One value of a document. Valid as long as the document.
 class JsonCursor {
  public:
   JsonCursor(const void* value, const JsonDocument* document)
       : value_(value), document_(document) {}
 
-  // Where it stands. Looked for in the whole document: for errors only.
+  // The JSON pointer of the value. Searches the whole document, so use it for errors only.
   std::string pointer() const;
-  // Compact JSON text, for parts of a document that are passed on unread.
+  // The value as compact JSON, for values that are passed on unread.
   std::string text() const;
   bool is_null() const;
   bool is_string() const;
   bool is_object() const;
   bool is_array() const;
 
-  // All below throw an input error naming file and pointer if the value is of another type.
+  // The functions below throw an input error naming file and pointer if the type is wrong.
   std::string as_string() const;
   std::uint64_t as_count() const;  // a whole number ≥ 0 that fits 64 bits
   double as_number() const;
@@ -40,7 +41,7 @@ class JsonCursor {
   std::vector<JsonCursor> items() const;
   std::vector<std::pair<std::string, JsonCursor>> members() const;
 
-  // Refuses an object that has a key not listed.
+  // Throws an input error if the object has a key that is not listed.
   void allow_keys(std::initializer_list<std::string_view> keys) const;
   std::optional<JsonCursor> find(std::string_view key) const;
   JsonCursor require(std::string_view key) const;
@@ -59,8 +60,8 @@ class JsonCursor {
 
 class JsonDocument {
  public:
-  // `file` is only named in errors. Throws on anything but one JSON value, on a key that stands
-  // twice in one object, and on nesting deeper than 64.
+  // `file` is used in messages only. Throws an input error unless `text` is one JSON value, without
+  // duplicate keys in an object and nested at most 64 levels deep.
   JsonDocument(std::string_view text, std::string file);
   ~JsonDocument();
   JsonDocument(const JsonDocument&) = delete;

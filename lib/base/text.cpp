@@ -10,8 +10,8 @@
 namespace ttrace::base {
 namespace {
 
-// Bytes of the well-formed UTF-8 character at the start of `text`, or 0 if there is none or it is a
-// control character (U+0080 to U+009F are too).
+// The length in bytes of the UTF-8 character at the start of `text`, or 0 if it is malformed or a
+// control character (U+0080 to U+009F are control characters too).
 std::size_t printable_length(std::string_view text) {
   const auto byte = [&text](std::size_t i) -> unsigned {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -31,7 +31,8 @@ std::size_t printable_length(std::string_view text) {
   return control || overlong || surrogate || beyond ? 0 : length;
 }
 
-// Characters that are not seen, or move what is seen: a name with them looks like another one.
+// Whether the character is invisible or moves other characters, so that a name with it could look
+// like a different name.
 bool is_invisible(unsigned code) {
   struct Range {
     unsigned first;
@@ -57,7 +58,7 @@ bool is_invisible(unsigned code) {
   });
 }
 
-// Of a well-formed character.
+// The code point of a well-formed UTF-8 character.
 unsigned code_point(std::string_view character) {
   constexpr std::array<unsigned, 5> kLeadBits{0, 0x7f, 0x1f, 0x0f, 0x07};
   unsigned code = static_cast<unsigned char>(character[0]) & kLeadBits.at(character.size());
@@ -66,6 +67,8 @@ unsigned code_point(std::string_view character) {
   }
   return code;
 }
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
 
 }  // namespace
 
@@ -155,12 +158,6 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   if (bytes >= 0x1p63) return std::nullopt;
   return static_cast<std::uint64_t>(bytes);
 }
-
-namespace {
-
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
-
-}  // namespace
 
 std::string shortened(std::string_view text, std::size_t most) {
   if (text.size() <= most) return std::string(text);

@@ -11,9 +11,9 @@
 namespace ttrace::judge {
 namespace {
 
-constexpr std::uint64_t kMostCells = 256;           // of a tensor: 16 × 16
-constexpr std::uint64_t kSmallestBudget = 2000000;  // bytes of a calibration that are always fine
-constexpr std::uint64_t kBytesPerTensor = 290;      // key, norms and punctuation, as they turn out
+constexpr std::uint64_t kMostCells = 256;           // per tensor: 16 × 16
+constexpr std::uint64_t kSmallestBudget = 2000000;  // bytes that a calibration may always take
+constexpr std::uint64_t kBytesPerTensor = 290;      // key, norms and punctuation, measured
 constexpr std::uint64_t kBytesPerCell = 6;
 
 }  // namespace
@@ -53,7 +53,7 @@ std::optional<std::size_t> rule_for(const Policy& policy, const trace::TensorKey
 }
 
 bool skips(const PolicyRule& rule, const std::string& today) {
-  // Dates written this way sort as text.
+  // ISO dates sort as text.
   return !rule.skip.empty() && (rule.until.empty() || today <= rule.until);
 }
 

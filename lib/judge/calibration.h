@@ -1,5 +1,5 @@
-// A tolerance file: the noise of every tensor of a reference, and the rules that people set on top
-// of it. Format: schemas/tolerance-v1.md.
+// A tolerance file: the noise of every tensor of a reference, and rules that override it. Format:
+// schemas/tolerance-v1.md.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,8 @@
 
 namespace ttrace::judge {
 
+// A rule by name and kind. The first rule that matches a tensor applies; a tensor that no rule
+// matches is judged by its noise.
 struct PolicyRule {
   std::vector<std::string> names;  // globs
   std::vector<trace::Kind> kinds;  // empty: any
@@ -25,19 +27,19 @@ struct PolicyRule {
   std::optional<double> floor;     // in units of ε·‖R‖
   std::optional<double> absolute;  // root mean square per element
   bool exact = false;              // every element equal
-  std::string skip;                // the reason not to judge, or empty
-  std::string until;               // "2027-01-31": the last day on which it is skipped, or empty
+  std::string skip;                // the reason to skip the tensor, or empty
+  std::string until;               // the last day of the skip, as "2027-01-31", or empty
 };
 
 using Policy = std::vector<PolicyRule>;
 
-// Index of the first rule that is about the tensor.
+// The index of the first rule that matches the tensor.
 std::optional<std::size_t> rule_for(const Policy& policy, const trace::TensorKey& key);
 
-// Whether `rule` still skips on `today`, a date as "2026-11-21".
+// Whether `rule` skips tensors on `today`, a date such as "2026-11-21".
 bool skips(const PolicyRule& rule, const std::string& today);
 
-// Whether `text` is a day of the calendar written as "2026-11-21".
+// Whether `text` is a calendar date such as "2026-11-21".
 bool is_date(const std::string& text);
 
 inline constexpr std::string_view kToleranceSchema = "ttrace.tolerance/1";
@@ -49,20 +51,20 @@ struct CalibratedTensor {
 };
 
 struct Calibration {
-  std::string reference;          // path, as it was given
-  std::vector<std::string> runs;  // paths of the disturbed runs
+  std::string reference;          // path as given by the user
+  std::vector<std::string> runs;  // paths of the perturbed runs
   Policy rules;
   std::map<trace::TensorKey, CalibratedTensor> tensors;
 };
 
-// Throws an input error with the JSON pointer for everything that is not as the schema says.
+// Throws an input error with the JSON pointer for anything that violates the schema.
 Calibration parse_calibration(std::string_view text, const std::string& file);
 
-// Deterministic, one rule and one tensor per line.
+// The file's text: deterministic, one rule or tensor per line.
 std::string calibration_text(const Calibration& calibration);
 
-// How finely the tensors of one reference are cut, so that a calibration of all of them takes at
-// most 0.1 % of their bytes, or 2 MB if that is more.
+// Chooses how finely to cut the tensors of a reference into cells, so that a calibration of all of
+// them takes at most 0.1 % of their bytes, or 2 MB if that is more.
 class GridPlan {
  public:
   explicit GridPlan(const std::vector<trace::TensorEntry>& tensors);

@@ -13,7 +13,7 @@ namespace {
 
 using base::JsonCursor;
 
-// At least 0; "inf" and "nan", which say that a disturbed run was not finite, are infinite.
+// A number ≥ 0. "inf" and "nan" mean that a perturbed run was not finite, and give infinity.
 double size_from(const JsonCursor& json) {
   if (json.is_string()) {
     const std::string text = json.as_string();
@@ -35,7 +35,7 @@ tensor::Shape shape_from(const JsonCursor& json) {
   tensor::Shape shape;
   for (const JsonCursor& item : json.items()) shape.push_back(item.as_count());
   if (shape.size() > tensor::kMostDimensions || !tensor::element_count(shape)) {
-    throw json.error(tensor::to_string(shape), " is no shape of a tensor");
+    throw json.error(tensor::to_string(shape), " is not a valid shape");
   }
   return shape;
 }
@@ -227,7 +227,7 @@ Calibration parse_calibration(std::string_view text, const std::string& file) {
     for (const JsonCursor& json : tensors->items()) {
       trace::TensorKey key = key_from(json);
       if (!calibration.tensors.emplace(key, tensor_from(json, calibration.runs.size())).second) {
-        throw json.error(to_string(key), " stands here a second time");
+        throw json.error(to_string(key), " is listed twice");
       }
     }
   }

@@ -10,7 +10,7 @@
 namespace ttrace::judge {
 namespace {
 
-constexpr std::uint64_t kMostLayers = 100000;  // beyond it a number is no layer's
+constexpr std::uint64_t kMostLayers = 100000;  // a larger number is no layer number
 
 }  // namespace
 
@@ -18,10 +18,11 @@ std::optional<std::uint64_t> layer_number(std::string_view name) {
   std::size_t start = 0;
   while (start <= name.size()) {
     const std::size_t stop = std::min(name.find('.', start), name.size());
-    const std::string_view part = name.substr(start, stop - start);
+    const std::string_view component = name.substr(start, stop - start);
     std::uint64_t number = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-    if (!part.empty() && error == std::errc() && end == part.data() + part.size() &&
+    const auto [end, error] =
+        std::from_chars(component.data(), component.data() + component.size(), number);
+    if (!component.empty() && error == std::errc() && end == component.data() + component.size() &&
         number < kMostLayers) {
       return number;
     }

@@ -1,6 +1,6 @@
-// The tolerance of a tensor without disturbed runs: the error bound of the paper's theorem 5.3. It
-// knows nothing of the model, so deep or ill-conditioned ones may exceed it; the report says where
-// it judged.
+// The fallback rule, for tensors without perturbed runs: the error bound of the paper's
+// theorem 5.3. It does not depend on the model, so healthy runs of deep or ill-conditioned models
+// may exceed it; the report says where this rule judged.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,33 @@
 
 namespace ttrace::judge {
 
-// k. Narrow types are multiplied but summed in f32, so their errors come from single roundings; f32
-// and f64 are summed in themselves. Recipes with fp8 round to ε = 2^-3, 16 times that of the bf16
-// that their results are told in. From 366 healthy runs of 2 to 16 layers (tests/power): with these
-// values bf16 and fp16 reach 0.85 of the limit, f32 0.91, fp8 0.85.
+// The multipliers k. Products of narrow types are summed in f32, so their errors come from single
+// roundings; f32 and f64 are summed in their own precision. fp8 recipes round to ε = 2^-3, which is
+// 16 times the ε of bf16, the precision of their results. In 366 healthy runs of 2 to 16 layers
+// (tests/power), bf16 and fp16 reach 0.85 of the limit, f32 0.91, fp8 0.85.
 inline constexpr double kFallbackMultiplierNarrow = 6;
 inline constexpr double kFallbackMultiplierFp8 = 16;
 inline constexpr double kFallbackMultiplierWide = 24;
-// Of how far apart the parameters are that a step begins with, once an optimizer has stepped: Adam
-// turns gradients that are all noise into full steps. Healthy runs reach 0.5 of it.
+// The multiplier of the difference between the parameters that a step begins with, after the first
+// step: Adam turns gradients that are pure noise into full steps. Healthy runs reach 0.5 of the
+// limit.
 inline constexpr double kInheritedMultiplier = 4;
 inline constexpr double kGrowthPerLayer = 1.03;  // C
 
-// The first whole number among the dotted parts of a canonical name ("layers.3.mlp" -> 3), or
-// nothing.
+// The first component of a dotted name that is a whole number ("layers.3.mlp" -> 3), or nothing.
 std::optional<std::uint64_t> layer_number(std::string_view name);
 
-// One more than the largest layer number in the names, at least 1.
+// The largest layer number in the names plus one; at least 1.
 std::uint64_t layer_count(const std::vector<trace::TensorEntry>& tensors);
 
-// Layers an error has passed: l for activations, L + (L - l) for gradients and what follows from
-// them, 0 for what the step starts from. Names without a number count as the farthest.
+// The number of layers through which an error has passed: l for activations, L + (L - l) for
+// gradients and everything after them, 0 for the inputs of the step. Names without a layer number
+// count as the deepest.
 std::uint64_t error_depth(const trace::TensorKey& key, std::uint64_t layers);
 
-// The median over a trace's tensors of each kind of the root mean square of their elements: nearly
-// cancelling tensors are judged on the scale of their kind.
+// The typical size of the elements of each kind of tensor: the median over the tensors of a trace
+// of their root mean square. Tensors whose elements nearly cancel are judged on the scale of their
+// kind.
 class TypicalSize {
  public:
   void add(trace::Kind kind, double reference_norm, std::uint64_t elements);
@@ -48,17 +50,18 @@ class TypicalSize {
   std::map<trace::Kind, std::vector<double>> values_;
 };
 
-// k for a precision: narrow if `epsilon` is coarser than f32's. `fp8`: of a recipe with it.
+// The multiplier k for a precision: narrow if `epsilon` is coarser than that of f32. `fp8`: the run
+// uses an fp8 recipe.
 double fallback_multiplier(double epsilon, bool fp8);
 
-// What of a run matters to all of its tensors.
+// Facts about the run that affect the tolerance of all its tensors.
 struct FallbackRun {
   bool fp8 = false;
-  double inherited = 0;  // ‖C - R‖ / ‖R‖ of all parameters that the step began with; 0 in the first
+  double inherited = 0;  // ‖C - R‖ / ‖R‖ of all parameters at the start of the step; 0 in the first
 };
 
 // allowed = C^depth · (k · ε + 4 · inherited) · (‖R‖ + √elements · typical_rms) + 2 · q · √elements
-// with q the `quantum`, as shared_quantum has it.
+// where q is `quantum`, from shared_quantum().
 Tolerance fallback_tolerance(double reference_norm, double epsilon, std::uint64_t elements,
                              std::uint64_t depth, double typical_rms, const FallbackRun& run = {},
                              double quantum = 0);

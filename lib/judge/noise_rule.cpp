@@ -19,8 +19,8 @@ double elements_of(const measure::Grid& grid) {
   return static_cast<double>(tensor::element_count(grid.shape()).value_or(0));
 }
 
-// (Σ q)² / Σ q² over parts of equal weight is the number of parts that carry q: the participation
-// ratio of physics, 1 for one part and the number of parts where all are alike.
+// The participation ratio of physics: over cells of equal weight, (Σ q)² / Σ q² is the number of
+// cells that carry q, from 1 if it is all in one cell to their number if all have the same.
 class Participation {
  public:
   void add(double square, double weight) {
@@ -42,7 +42,7 @@ class Participation {
 constexpr double kQuantile = 0.99;
 constexpr std::uint64_t kManyElements = 4096;
 
-// Continued fraction of the incomplete beta function (modified Lentz), for x < (a+1)/(a+b+2).
+// The continued fraction of the incomplete beta function (modified Lentz), for x < (a+1)/(a+b+2).
 double beta_fraction(double a, double b, double x) {
   constexpr double kTiny = 1e-300;
   constexpr int kMostTerms = 100000;
@@ -65,7 +65,7 @@ double beta_fraction(double a, double b, double x) {
   return fraction;
 }
 
-// std::lgamma writes the global signgam, which is a data race between threads.
+// std::lgamma writes the global variable signgam: a data race between threads.
 double log_gamma(double x) {
   int sign = 0;
   return ::lgamma_r(x, &sign);
@@ -80,7 +80,7 @@ double regularized_beta(double a, double b, double x) {
   return 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-constexpr double kQuantumNamed = 0.01;  // share of the floor from which the formula names it
+constexpr double kQuantumNamed = 0.01;  // share of the floor from which the formula mentions it
 
 }  // namespace
 
@@ -93,15 +93,15 @@ double NoiseEstimate::largest_value() const {
 double three_digits_up(double value) {
   if (!(value > 0) || !std::isfinite(value)) return value;
   const double exponent = std::floor(std::log10(value)) - 2;
-  // A division of whole numbers gives the decimal fraction that the file shows.
+  // Dividing whole numbers gives exactly the decimal fraction that a calibration file shows.
   const double power = std::pow(10, std::abs(exponent));
   return exponent < 0 ? std::ceil(value * power) / power : std::ceil(value / power) * power;
 }
 
 NoiseEstimate estimate_of(const measure::Noise& noise, const measure::Grid& grid) {
-  const measure::Grid one(grid.shape(), tensor::Shape(grid.shape().size(), 1));
-  NoiseEstimate estimate{noise.reference_norm, noise.norms, noise.largest, one, {}};
-  for (const double part : noise.coherence) estimate.coherence.push_back(three_digits_up(part));
+  const measure::Grid single(grid.shape(), tensor::Shape(grid.shape().size(), 1));
+  NoiseEstimate estimate{noise.reference_norm, noise.norms, noise.largest, single, {}};
+  for (const double one : noise.coherence) estimate.coherence.push_back(three_digits_up(one));
   const double norm = estimate.norm();
   if (!(norm > 0) || !std::isfinite(norm) || grid.cells() == 1) return estimate;
   estimate.grid = grid;
@@ -164,7 +164,7 @@ double f_quantile(double p, double d1, double d2) {
 
 double small_sample_factor(std::uint64_t elements, std::size_t runs) {
   if (elements == 0 || elements >= kManyElements) return 1;
-  // Every tensor has many parts to judge, most of them of a size met before.
+  // Every tensor has many slices to judge, most of a size that has been computed before.
   static std::mutex mutex;
   static std::map<std::pair<std::uint64_t, std::size_t>, double> known;
   const std::lock_guard lock(mutex);
@@ -208,7 +208,7 @@ Tolerance scalar_tolerance(const NoisySlice& slice, double epsilon, double store
   const double single = tensor::epsilon(tensor::DType::kFloat32);
   const double widening =
       std::min(small_sample_factor(slice.freedom, slice.runs), kMostFloorWidening);
-  // In units of the widened floor that noise_tolerance makes.
+  // noise_tolerance() multiplies this by the widened floor.
   const double floor_epsilon = std::max(stored_epsilon / widening, single);
   Tolerance tolerance = noise_tolerance(slice, std::min(floor_epsilon, epsilon), constants);
   tolerance.epsilon = epsilon;

@@ -59,7 +59,7 @@ Judgement judge(trace::Kind kind, const measure::Measurement& measurement,
                 const Tolerance& tolerance, bool exact, const SliceJudgement& slices) {
   const measure::TileStats& stats = measurement.total;
   const double allowed = exact ? 0 : tolerance.allowed_norm();
-  // The replicas first: which of two different copies would the comparison be about?
+  // Replicas first: if they differ, it is undefined which of them was compared.
   if (measurement.replicas_differ &&
       !(measurement.replicas.distance_norm <=
         allowed_between_replicas(kind, allowed, measure::reference_norm(stats)))) {
@@ -92,9 +92,10 @@ Judgement judge(trace::Kind kind, const measure::Measurement& measurement,
                                              " of it beyond that of the same elements")};
   }
   const double norm = measure::reference_norm(stats);
-  // Equal bits agree whatever is allowed; zeros may be what is left of a lost tensor.
+  // Equal bits match under any tolerance, except zeros, which may be what is left of a lost tensor.
   if (stats.unequal == 0 && norm > 0) return {Outcome::kMatch, ""};
-  // An infinite tolerance (a noise run that is not finite) checks nothing, not even a zero tensor.
+  // An infinite tolerance (a noise run that is not finite) checks nothing, not even a tensor of
+  // zeros.
   if (std::isinf(allowed) || (norm > 0 && allowed >= norm)) {
     return {Outcome::kBelowNoiseFloor, "its tolerance is wider than the tensor itself"};
   }

@@ -1,4 +1,4 @@
-// What became of one tensor. Every tensor of both traces gets exactly one.
+// The outcome of judging one tensor. Every tensor of both traces has exactly one.
 #pragma once
 
 #include <array>
@@ -15,16 +15,16 @@ enum class Outcome {
   kMatch,
   kDiverged,
   kBelowNoiseFloor,  // within a tolerance so wide that zeros would have passed too
-  kReplicaConflict,  // copies that should be equal differ by more than the tolerance
+  kReplicaConflict,  // replicas that should be equal differ by more than the tolerance
   kMissing,          // in the reference only
   kExtra,            // in the candidate only
-  kIncomparable,     // shapes or element types that cannot be held against each other
+  kIncomparable,     // shapes or element types that cannot be compared
   kUnreadable,
   kSkippedByRule,
-  kRoutingFlip,       // a router's choice: other experts for some tokens, each near a tie
-  kAfterRoutingFlip,  // beyond its tolerance, and computed from such tokens: not judged
-  kNotJudged,         // nothing tells how far it may be off; the reason says what would
-  kNotRecorded,       // one of the traces was told to leave it out
+  kRoutingFlip,       // a router chose other experts for some tokens, each near a tie
+  kAfterRoutingFlip,  // beyond its tolerance, but computed from such tokens: not judged
+  kNotJudged,         // no tolerance is known for it; the reason says what would give one
+  kNotRecorded,       // one of the traces was configured to leave it out
 };
 
 inline constexpr std::array kAllOutcomes{
@@ -36,18 +36,19 @@ inline constexpr std::array kAllOutcomes{
 
 std::string_view outcome_name(Outcome outcome);
 
-// Diverged, in replica conflict, of another shape or class of type, missing or extra: what a
-// finding is made of.
+// Whether a tensor with this outcome becomes a finding: diverged, in replica conflict,
+// incomparable, missing or extra.
 bool is_bad(Outcome outcome);
-// In one of the traces only.
+// Whether the tensor is in one of the traces only.
 bool is_one_sided(Outcome outcome);
 
 struct Judgement {
   Outcome outcome = Outcome::kMatch;
-  std::string reason;  // for people, where the outcome alone does not tell
+  std::string reason;  // for people, where the outcome alone does not explain it
 };
 
-// `exact`: both tensors are of integer or bool type. `slices`: what became of the tensor's parts.
+// Judges one tensor. `exact`: both sides are of integer or bool type. `slices`: from
+// judge_slices().
 Judgement judge(trace::Kind kind, const measure::Measurement& measurement,
                 const Tolerance& tolerance, bool exact, const SliceJudgement& slices = {});
 

@@ -23,7 +23,7 @@ Tolerance replay_tolerance(const ReplayFacts& facts, double epsilon) {
     tolerance.unit_norm = facts.bound_norm;
     return tolerance;
   }
-  // The division must not round across the limit.
+  // Keep the division from rounding across the limit.
   const double allowed = facts.difference_norm / facts.worst_ratio;
   tolerance.unit_norm = facts.worst_ratio <= 1
                             ? std::max(allowed, facts.difference_norm)

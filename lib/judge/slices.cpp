@@ -11,6 +11,7 @@
 namespace ttrace::judge {
 namespace {
 
+// Computes the tolerance of each slice and keeps the slices that are beyond it.
 class Judge {
  public:
   Judge(const NoiseEstimate& estimate, double epsilon, const NoiseConstants& constants,
@@ -36,7 +37,8 @@ class Judge {
     NoiseConstants wider = constants_;
     wider.multiplier *= kOutlierWidening;
     wider.floor *= kOutlierWidening;
-    // Of the whole tensor's elements, since the farthest of all of them is looked at.
+    // The largest difference was chosen among all elements, so the small sample factor is that of
+    // the whole tensor.
     slice.tolerance = noise_tolerance({estimate_.largest_value(), estimate_.norms.size(),
                                        slice.reference_norm, elements, freedom(all, elements)},
                                       epsilon_, wider);
@@ -50,9 +52,9 @@ class Judge {
     keep(std::move(slice));
   }
 
-  // `slice` as add_slice takes it, but ‖C - R‖ is what of it lies along R, |k - 1|·‖R‖ with
-  // k = ⟨C, R⟩/⟨R, R⟩; `along` is ⟨C - R, R⟩, `d2` all of ‖C - R‖². The more of the difference lies
-  // across R, the more of it may lie along R by chance.
+  // Judges the scale of `slice`: its difference is the component of C - R along R, |k - 1|·‖R‖ with
+  // k = ⟨C, R⟩/⟨R, R⟩. `along` is ⟨C - R, R⟩, `d2` is ‖C - R‖². The larger the component across R,
+  // the larger the component along R may be by chance.
   void add_scale(Slice slice, double along, double d2, double coherence, std::uint64_t elements) {
     if (elements < kFewestForScale || !(coherence > 0)) return;
     if (!(slice.reference_norm > 0)) return;
@@ -124,10 +126,10 @@ double along(const measure::TileStats& stats) { return stats.sum_rc - stats.sum_
 
 void add_shards(const measure::Measurement& measurement, const std::vector<double>& coherence,
                 Judge& judge) {
-  // A shard may be cut along any dimension; parts of most of them are smaller than it.
+  // A shard may be cut along any dimension: use the largest coherence of all.
   double most = 0;
   for (const double one : coherence) most = std::max(most, one);
-  const bool parts_known = coherence.size() > 1 && most > coherence.front();
+  const bool blocks_known = coherence.size() > 1 && most > coherence.front();
   if (measurement.blocks.size() < 2) return;
   for (const measure::BlockStats& block : measurement.blocks) {
     if (block.boxes.empty()) continue;
@@ -138,7 +140,7 @@ void add_shards(const measure::Measurement& measurement, const std::vector<doubl
     slice.part = block.part;
     slice.difference_norm = measure::difference_norm(block.stats);
     slice.reference_norm = measure::reference_norm(block.stats);
-    if (parts_known && block.stats.nonfinite_different == 0) {
+    if (blocks_known && block.stats.nonfinite_different == 0) {
       judge.add_scale(slice, along(block.stats), block.stats.sum_d2, most, block.stats.finite);
     }
     judge.add_slice(std::move(slice), block.stats.finite);
@@ -149,22 +151,22 @@ void add_blocks(const measure::Measurement& measurement, const measure::Grid& gr
                 const std::vector<double>& coherence, Judge& judge) {
   if (measurement.cells.size() != grid.cells()) return;
   for (std::size_t d = 0; d < grid.parts().size(); ++d) {
-    const std::size_t parts = grid.parts()[d];
-    if (parts == 1) continue;
+    const std::size_t blocks = grid.parts()[d];
+    if (blocks == 1) continue;
     const std::vector<measure::CellSums> sums = measure::sums_of_parts(grid, measurement.cells, d);
-    for (std::size_t part = 0; part < parts; ++part) {
+    for (std::size_t block = 0; block < blocks; ++block) {
       tensor::Box box = tensor::whole(grid.shape());
-      box.origin[d] = grid.border(d, part);
-      box.extent[d] = grid.border(d, part + 1) - grid.border(d, part);
+      box.origin[d] = grid.border(d, block);
+      box.extent[d] = grid.border(d, block + 1) - grid.border(d, block);
       const std::uint64_t elements = tensor::volume(box);
       Slice slice;
       slice.what = Slice::What::kBlock;
       slice.boxes = {std::move(box)};
       slice.dim = d;
-      slice.difference_norm = std::sqrt(sums[part].d2);
-      slice.reference_norm = std::sqrt(sums[part].a2);
+      slice.difference_norm = std::sqrt(sums[block].d2);
+      slice.reference_norm = std::sqrt(sums[block].a2);
       if (d + 1 < coherence.size()) {
-        judge.add_scale(slice, sums[part].along, sums[part].d2, coherence[d + 1], elements);
+        judge.add_scale(slice, sums[block].along, sums[block].d2, coherence[d + 1], elements);
       }
       judge.add_slice(std::move(slice), elements);
     }
@@ -173,7 +175,7 @@ void add_blocks(const measure::Measurement& measurement, const measure::Grid& gr
 
 void add_largest(const measure::Measurement& measurement, Judge& judge) {
   const auto& largest = measurement.total.largest;
-  // Among few elements the farthest says what their norm says.
+  // Among few elements the largest difference says no more than the norm.
   if (!largest || measurement.total.finite < measure::Grid::kSmallestCell) return;
   Slice slice;
   slice.what = Slice::What::kElement;

@@ -20,11 +20,11 @@ using trace::Kind;
 
 constexpr std::size_t kMostNotes = 100;
 
-// A trace as the starter looks at it.
+// A trace with its tensors and names indexed.
 struct IndexedTrace {
   const trace::Source* source = nullptr;
   std::vector<ViewPtr> tensors;
-  std::set<std::string> parameters;  // all names of parameters
+  std::set<std::string> parameters;  // names of all parameters
   std::vector<KnownName> names;      // each name once for each of its kinds
 };
 
@@ -49,13 +49,13 @@ IndexedTrace index_trace(const trace::Source& source) {
   return indexed;
 }
 
-// What is indexed at of a tensor that was recorded many times: its first time.
+// Orders the occurrences of a tensor that was recorded several times. The first one is used.
 auto first_time(const ViewPtr& view) {
   const trace::TensorKey& key = view->key;
   return std::tuple(key.step, key.microbatch.value_or(0), key.call, key.copy);
 }
 
-// The tensor that stands for each name of a parameter: itself before the step where it is recorded.
+// The first tensor of `kind` for each name of a parameter.
 std::map<std::string, ViewPtr> parameters_of(const IndexedTrace& indexed, Kind kind) {
   std::map<std::string, ViewPtr> found;
   for (const ViewPtr& view : indexed.tensors) {
@@ -66,10 +66,11 @@ std::map<std::string, ViewPtr> parameters_of(const IndexedTrace& indexed, Kind k
   return found;
 }
 
-// Parameters in the order in which modules use them, else in that of recording, else by name.
+// Parameters in the order in which modules use them; otherwise in the order of recording, or by
+// name.
 struct Ordered {
   std::vector<ViewPtr> views;
-  std::set<std::string> by_name;  // those that nothing but their name puts where they are
+  std::set<std::string> by_name;  // those that are ordered only by their name
 };
 
 Ordered in_order_of_use(const IndexedTrace& indexed,
@@ -157,11 +158,10 @@ std::vector<std::string> notes_of(const std::vector<NameMatch>& parameters,
   return notes;
 }
 
-// State of the optimizer is named after its parameter, and is matched as that where it has its
-// shape.
+// Matches optimizer states like the parameters they are named after.
 void add_optimizer_state(const IndexedTrace& reference, const IndexedTrace& candidate,
                          std::vector<NameMatch>& matches) {
-  std::map<std::string, std::set<std::string>> states[2];  // by parameter, of either side
+  std::map<std::string, std::set<std::string>> states[2];  // by parameter, for each side
   const auto add = [](const IndexedTrace& indexed,
                       std::map<std::string, std::set<std::string>>& of) {
     for (const KnownName& known : indexed.names) {
@@ -192,7 +192,7 @@ void add_optimizer_state(const IndexedTrace& reference, const IndexedTrace& cand
   }
 }
 
-// What the rules leave unmatched, by the names of either trace; a note where they do not fit.
+// Adds the names that the rules leave unmatched on each side, or a note if the rules do not fit.
 void add_unmatched(const IndexedTrace& reference, const IndexedTrace& candidate,
                    layout::MapFile& file) {
   const auto mapped = [](const IndexedTrace& indexed, const std::vector<layout::MapRule>& rules) {
@@ -216,7 +216,7 @@ void add_unmatched(const IndexedTrace& reference, const IndexedTrace& candidate,
   std::vector<KnownName> of_candidate;
   for (const comparison::Pair& pair : pairs) {
     const bool both = pair.reference != nullptr && pair.candidate != nullptr;
-    // Arguments that have a place in common and are not the same ones.
+    // Two different arguments of a module may have the same position.
     if (both && !(is_value(pair.key.kind) && !comparison::incomparable_reason(pair).empty()))
       continue;
     if (pair.reference != nullptr) add(pair.reference, of_reference);
@@ -235,7 +235,7 @@ layout::MapFile start_map(const trace::Source& reference, const trace::Source& c
   const IndexedTrace references = index_trace(reference);
   const IndexedTrace candidates = index_trace(candidate);
 
-  // Values tell most where both have the parameters themselves.
+  // Prefer the parameters themselves, if both traces have them: their values identify them best.
   std::map<std::string, ViewPtr> reference_parameters;
   std::map<std::string, ViewPtr> candidate_parameters;
   for (const Kind kind : {Kind::kParam, Kind::kParamAfterStep, Kind::kMainGrad, Kind::kParamGrad}) {

@@ -1,5 +1,5 @@
-// The story of `ttrace compare --map-starter`: a rules file to start from where two traces are of
-// two implementations of one model.
+// Drafts a rules file for two traces of two implementations of one model (`ttrace compare
+// --map-starter`).
 #pragma once
 
 #include "layout/map_file.h"
@@ -7,10 +7,11 @@
 
 namespace ttrace::mapping {
 
-// Rules that make the candidate's names the reference's, as far as values, shapes and order tell,
-// and what they leave unmatched. A guess for a person to read: parameters that were exchanged by
-// mistake are matched as they lie, with a note. Reads the parameters of one step, and the values of
-// one micro-batch in modules without parameters. The same for every number of threads.
+// Returns rules that map the candidate's names to the reference's, found by values, shapes and
+// order, and the names they leave unmatched. A draft for a person to check: parameters that were
+// exchanged by mistake are matched as they are, with a note. Reads the parameters of one step, and
+// the values of one micro-batch for modules without parameters. Does not depend on the number of
+// threads.
 layout::MapFile start_map(const trace::Source& reference, const trace::Source& candidate,
                           unsigned threads);
 

@@ -16,10 +16,10 @@ namespace {
 using measure::SliceHashes;
 using measure::TensorRef;
 
-// A parameter that is still without its match.
+// A parameter to be matched.
 struct Candidate {
   const TensorRef* tensor = nullptr;
-  std::optional<SliceHashes> hashes;  // nothing where it cannot be read
+  std::optional<SliceHashes> hashes;  // nothing if it cannot be read
   bool matched = false;
 
   const std::string& name() const { return tensor->view->key.name; }
@@ -47,14 +47,14 @@ Candidates hashed(const std::vector<TensorRef>& tensors, tensor::DType precision
     try {
       all[i].hashes = measure::slice_hashes(tensors[i], precision);
     } catch (const base::InputError&) {
-      all[i].hashes.reset();  // a comparison says what is wrong with it
+      all[i].hashes.reset();  // a comparison will report the error
     }
   });
   return all;
 }
 
-// Pairs what `key_of` gives the same key on both sides: as many on the one as on the other, in
-// order.
+// Pairs parameters with the same key on both sides, in order, if both sides have equally many of
+// them.
 template <typename KeyOf>
 void pair_by(Candidates& reference, Candidates& candidate, KeyOf key_of, const NameMatch& form,
              std::vector<NameMatch>& matches) {
@@ -85,12 +85,13 @@ void pair_by(Candidates& reference, Candidates& candidate, KeyOf key_of, const N
   }
 }
 
-// Equal slices (a bias of zeros) do not say whose they are.
+// Whether all slices differ. Equal ones (a bias of zeros) do not identify a parameter.
 bool are_distinct(const std::vector<std::uint64_t>& slices) {
   return std::set(slices.begin(), slices.end()).size() == slices.size();
 }
 
-// The candidate's is longer in its first dimension, and begins with the reference's.
+// Matches parameters of the candidate that begin with one of the reference and are longer in the
+// first dimension (a padded vocabulary).
 void match_trimmed(Candidates& reference, Candidates& candidate, std::vector<NameMatch>& matches) {
   for (Candidate& one : reference) {
     if (one.matched || !one.hashes || one.shape().empty() || one.shape()[0] < 2) continue;
@@ -114,7 +115,7 @@ void match_trimmed(Candidates& reference, Candidates& candidate, std::vector<Nam
   }
 }
 
-// Where a slice lies on the side of the several.
+// The position of a slice: which part, dimension and index.
 struct Place {
   std::size_t part = 0;
   std::size_t dim = 0;
@@ -136,17 +137,17 @@ Places places_of(const Candidates& parts) {
   return places;
 }
 
-// Slices of the whole that follow each other in one part.
+// Consecutive slices of the whole that are consecutive in one part.
 struct Run {
   Place begin;
   std::size_t length = 0;
 };
 
-// The runs that make up the whole, or nothing.
+// Splits the slices of the whole into runs of slices of the parts, or returns nothing.
 std::optional<std::vector<Run>> runs_of(const std::vector<std::uint64_t>& slices,
                                         const Candidates& parts, const Places& places) {
   std::vector<Run> runs;
-  std::map<std::size_t, std::size_t> used;  // of each part, how many of its slices
+  std::map<std::size_t, std::size_t> used;  // the number of slices used of each part
   for (const std::uint64_t slice : slices) {
     if (!runs.empty()) {
       Run& run = runs.back();
@@ -174,7 +175,7 @@ std::optional<std::vector<Run>> runs_of(const std::vector<std::uint64_t>& slices
   return runs;
 }
 
-// One whole that several make up: which, along which of their dimensions, in how many groups.
+// How parts make up a whole: in this order, along dimension `dim` of the parts, in `groups` groups.
 struct Joined {
   std::vector<std::size_t> parts;
   std::size_t dim = 0;
@@ -201,7 +202,7 @@ std::optional<Joined> joined_of(const std::vector<Run>& runs, const Candidates& 
   return joined;
 }
 
-// Finds wholes among `wholes` that several of `parts` make up.
+// Matches each of `wholes` that consists of several of `parts`.
 void match_joined(Candidates& wholes, Candidates& parts, bool whole_is_candidate,
                   std::vector<NameMatch>& matches) {
   const Places places = places_of(parts);
@@ -249,7 +250,7 @@ ByName unmatched_by_name(Candidates& all) {
   return names;
 }
 
-// What is called `leaf` in the modules whose parameters are `names`, or nothing if one lacks it.
+// The parameters `leaf` of the modules that own the parameters `names`, or nothing if one lacks it.
 std::vector<Candidate*> siblings_of(const std::vector<std::string>& names, const std::string& leaf,
                                     const ByName& unmatched) {
   std::vector<Candidate*> siblings;
@@ -277,7 +278,7 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::uint64_t{0});
 }
 
-// A bias goes where the weight of its module goes.
+// Matches the other parameters of a module, such as its bias, like its weight.
 void match_by_owner(Candidates& reference, Candidates& candidate, std::vector<NameMatch>& matches) {
   const ByName of_reference = unmatched_by_name(reference);
   const ByName of_candidate = unmatched_by_name(candidate);

@@ -15,7 +15,7 @@ namespace {
 using measure::TensorRef;
 using trace::Kind;
 
-// Two modules of one kind, or one whose parameters are those of several.
+// Modules with the same parameters: one on each side, or one on one side and several on the other.
 struct Relation {
   std::vector<std::string> reference;
   std::vector<std::string> candidate;
@@ -66,14 +66,14 @@ bool has_kind(const ModuleValues& values, const std::string& module, Kind kind) 
 
 using Permutation = std::vector<std::size_t>;
 
-// How dimensions are to be exchanged to make one shape of the other: not at all, or the first two
-// (samples first in one framework, tokens first in another); nothing where that is not enough.
+// The permutation of dimensions that turns shape `b` into `a`: none, or an exchange of the first
+// two (one framework has samples first, another tokens); nothing if neither is enough.
 std::optional<Permutation> permutation_between(const tensor::Shape& a, const tensor::Shape& b) {
   if (a == b) return Permutation{};
   if (a.size() != b.size() || a.size() < 2) return std::nullopt;
-  tensor::Shape turned = b;
-  std::swap(turned[0], turned[1]);
-  if (turned != a) return std::nullopt;
+  tensor::Shape exchanged = b;
+  std::swap(exchanged[0], exchanged[1]);
+  if (exchanged != a) return std::nullopt;
   Permutation permutation(a.size());
   std::iota(permutation.begin(), permutation.end(), std::size_t{0});
   std::swap(permutation[0], permutation[1]);
@@ -84,7 +84,7 @@ const tensor::Shape& shape_of(const ModuleValues& values, const std::string& mod
   return values.at(module).at({kind, ""}).view->shape;
 }
 
-// What one module gives out and takes in where the other side has several for it.
+// Matches the outputs and inputs of one module with those of several modules on the other side.
 void match_several(const Relation& relation, const ModuleValues& reference,
                    const ModuleValues& candidate, std::vector<NameMatch>& matches) {
   const bool one_is_candidate = relation.candidate.size() == 1;
@@ -112,7 +112,7 @@ void match_several(const Relation& relation, const ModuleValues& reference,
       sum.back() += sizes.back();
     }
     const auto permutation = permutation_between(sum, shape_of(wholes, one, kind));
-    // With two dimensions alone the last one would move.
+    // With only two dimensions, the exchange would move the joined dimension.
     if (!permutation || (permutation->size() == 2)) continue;
     NameMatch& match = joined[{*permutation, sizes}];
     match.reference = relation.reference;
@@ -135,50 +135,50 @@ void match_several(const Relation& relation, const ModuleValues& reference,
   matches.push_back(std::move(same));
 }
 
-// Two modules that are one, with all their values.
+// Matches all values of two modules.
 void match_modules(const std::string& of_reference, const std::string& of_candidate,
                    const ModuleValues& reference, const ModuleValues& candidate, bool by_values,
                    std::vector<NameMatch>& matches) {
   const auto there = candidate.find(of_candidate);
   if (there == candidate.end()) return;
   const auto here = reference.find(of_reference);
-  std::map<std::pair<Kind, std::string>, Permutation>
-      turns;  // of its values, where they are to be turned
+  std::map<std::pair<Kind, std::string>, Permutation> permutations;  // of values that need one
   for (const auto& [which, tensor] : there->second) {
     if (here == reference.end() || !here->second.contains(which)) continue;
     const auto permutation =
         permutation_between(here->second.at(which).view->shape, tensor.view->shape);
-    if (permutation && !permutation->empty()) turns.emplace(which, *permutation);
+    if (permutation && !permutation->empty()) permutations.emplace(which, *permutation);
   }
-  std::map<Permutation, NameMatch> turned;
-  bool as_it_is = false;
+  std::map<Permutation, NameMatch> permuted;
+  bool unchanged = false;
   for (const auto& [which, tensor] : there->second) {
     const auto& [kind, place] = which;
-    const auto permutation = turns.find(which);
-    if (place.empty() && permutation != turns.end()) {
-      NameMatch& match = turned[permutation->second];
+    const auto permutation = permutations.find(which);
+    if (place.empty() && permutation != permutations.end()) {
+      NameMatch& match = permuted[permutation->second];
       match.reference = {of_reference};
       match.candidate = {of_candidate};
       match.transpose = permutation->second;
       match.kinds.push_back(kind);
-    } else if (permutation != turns.end() || (!place.empty() && turns.contains({kind, ""}))) {
-      // What stands in brackets is turned, or not, apart from the rest.
+    } else if (permutation != permutations.end() ||
+               (!place.empty() && permutations.contains({kind, ""}))) {
+      // This value in brackets is permuted differently from the others.
       NameMatch match{{of_reference + place}, {of_candidate + place}};
       match.kinds = {kind};
-      if (permutation != turns.end()) match.transpose = permutation->second;
+      if (permutation != permutations.end()) match.transpose = permutation->second;
       matches.push_back(std::move(match));
     } else {
-      as_it_is = true;
+      unchanged = true;
     }
   }
-  for (auto& [permutation, match] : turned) matches.push_back(std::move(match));
-  if (!as_it_is) return;
+  for (auto& [permutation, match] : permuted) matches.push_back(std::move(match));
+  if (!unchanged) return;
   NameMatch match{{of_reference}, {of_candidate}};
   match.by_values = by_values;
   matches.push_back(std::move(match));
 }
 
-// A module that no parameter of its own tells.
+// A module that its own parameters do not identify.
 struct Open {
   std::string name;
   std::set<std::size_t> relations;  // of the modules inside it
@@ -218,13 +218,13 @@ void add_sketches(const ModuleValues& values, unsigned threads, std::vector<Open
       try {
         open[i].sketches.emplace(which, measure::sketch_of(tensor));
       } catch (const base::InputError&) {
-        continue;  // a comparison says what is wrong with it
+        continue;  // a comparison will report the error
       }
     }
   });
 }
 
-// Values of one kind that differ by no more than rounding.
+// The number of kinds in which some value of both modules agrees up to rounding.
 std::size_t agreeing(const Open& a, const ModuleValues& of_a, const Open& b,
                      const ModuleValues& of_b) {
   std::set<Kind> kinds;
@@ -237,7 +237,7 @@ std::size_t agreeing(const Open& a, const ModuleValues& of_a, const Open& b,
       const double epsilon =
           std::max(tensor::is_floating(view.dtype) ? tensor::epsilon(view.dtype) : 0.0,
                    tensor::is_floating(other_view.dtype) ? tensor::epsilon(other_view.dtype) : 0.0);
-      // Rounding grows with depth, and stays below the root of the precision in what is healthy.
+      // Rounding errors grow with depth; in healthy runs they stay below the root of the precision.
       if (measure::sketch_distance(sketch, other_sketch) <= std::sqrt(epsilon)) {
         kinds.insert(which.first);
       }
@@ -246,7 +246,7 @@ std::size_t agreeing(const Open& a, const ModuleValues& of_a, const Open& b,
   return kinds.size();
 }
 
-// A pair that may be one module.
+// Two modules that may be the same.
 struct Likely {
   std::size_t reference = 0;
   std::size_t candidate = 0;
@@ -271,7 +271,7 @@ ValueMatches match_values(const ModuleValues& reference, const ModuleValues& can
                           const std::vector<NameMatch>& parameters, unsigned threads) {
   ValueMatches found;
   const std::vector<Relation> relations = relations_of(parameters);
-  std::map<std::string, std::string> counterpart;  // of modules of the candidate
+  std::map<std::string, std::string> counterpart;  // by module of the candidate
   for (const Relation& relation : relations) {
     if (relation.reference.size() > 1 || relation.candidate.size() > 1) {
       match_several(relation, reference, candidate, found.matches);
@@ -296,7 +296,7 @@ ValueMatches match_values(const ModuleValues& reference, const ModuleValues& can
       Open& here = references[one.reference];
       Open& there = candidates[one.candidate];
       if (here.matched || there.matched) continue;
-      // Another one that is as likely, for either: nothing says which is meant.
+      // Ambiguous if another pair with one of these modules is equally likely.
       const bool tied = std::any_of(likely.begin(), likely.end(), [&](const Likely& other) {
         const bool same_here = other.reference == one.reference;
         const bool same_there = other.candidate == one.candidate;
@@ -337,7 +337,7 @@ ValueMatches match_values(const ModuleValues& reference, const ModuleValues& can
   }
   take(std::move(containers));
 
-  // What has no parameters, inside modules that belong together.
+  // Modules without parameters inside matched modules.
   std::map<std::string, std::vector<std::size_t>> below;
   for (std::size_t r = 0; r < references.size(); ++r) {
     if (references[r].matched || !references[r].relations.empty()) continue;

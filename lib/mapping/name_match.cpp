@@ -13,14 +13,14 @@ namespace {
 using layout::MapRule;
 using layout::NamePattern;
 
-// A rule of one side, between names as they are.
+// A rule of one side between concrete names.
 struct Concrete {
   std::vector<std::string> from;
   std::vector<std::string> to;
-  MapRule form;  // all but its names
+  MapRule form;  // the rule without its names
 };
 
-// What stands for the numbers of a name, from the left.
+// Names of the captures that replace the numbers of a name, from the left.
 constexpr std::string_view kLetters = "ijklmnop";
 
 bool is_number(std::string_view text) {
@@ -28,41 +28,41 @@ bool is_number(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The parts of a module's name, without what stands in brackets after it.
+// The components of a module's dotted name, without the text in brackets after it.
 std::vector<std::string> components_of(const std::string& name) {
-  std::vector<std::string> parts(1);
+  std::vector<std::string> components(1);
   for (const char c : trace::module_of_value(name)) {
     if (c == '.') {
-      parts.emplace_back();
+      components.emplace_back();
     } else {
-      parts.back() += c;
+      components.back() += c;
     }
   }
-  return parts;
+  return components;
 }
 
 std::vector<std::string> numbers_in(const std::string& name) {
   std::vector<std::string> numbers;
-  for (const std::string& part : components_of(name)) {
-    if (is_number(part) && numbers.size() < kLetters.size()) numbers.push_back(part);
+  for (const std::string& component : components_of(name)) {
+    if (is_number(component) && numbers.size() < kLetters.size()) numbers.push_back(component);
   }
   return numbers;
 }
 
-// `name` with a capture for every number that is among `numbers`: the one of the same place if it
-// is that, else the first.
+// Replaces every number of `name` that is among `numbers` by a capture: that of the same position
+// if the numbers are equal, else the first equal one.
 std::string templated(const std::string& name, const std::vector<std::string>& numbers) {
   std::string text;
   std::size_t place = 0;
-  for (const std::string& part : components_of(name)) {
+  for (const std::string& component : components_of(name)) {
     if (!text.empty()) text += '.';
-    const std::size_t here = is_number(part) ? place++ : numbers.size();
-    const auto first = std::find(numbers.begin(), numbers.end(), part);
-    if (!is_number(part) || first == numbers.end()) {
-      text += part;
+    const std::size_t here = is_number(component) ? place++ : numbers.size();
+    const auto first = std::find(numbers.begin(), numbers.end(), component);
+    if (!is_number(component) || first == numbers.end()) {
+      text += component;
       continue;
     }
-    const std::size_t which = here < numbers.size() && numbers[here] == part
+    const std::size_t which = here < numbers.size() && numbers[here] == component
                                   ? here
                                   : static_cast<std::size_t>(first - numbers.begin());
     text += base::concat("{", kLetters.substr(which, 1), "}");
@@ -81,7 +81,7 @@ std::vector<NamePattern> patterns_of(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
 }
 
-// Braces in a name cannot be written in a pattern.
+// Whether the names can be written as patterns, which have no escape for braces.
 bool is_writable(const Concrete& rule) {
   const auto plain = [](const std::string& name) {
     return name.find_first_of("{}") == std::string::npos;
@@ -100,14 +100,14 @@ std::vector<std::string> sorted_captures(const NamePattern& pattern) {
   return captures;
 }
 
-// Rules that differ in numbers alone.
+// Rules that differ only in numbers.
 struct Group {
   std::vector<std::string> from;  // templates
   std::vector<std::string> to;
   std::vector<Concrete> rules;
 };
 
-// Whether one rule may stand for the group's.
+// Whether one pattern rule can replace the rules of the group without matching other names.
 bool is_sound(const Group& group, const std::vector<KnownName>& names) {
   std::set<std::string, std::less<>> own;
   for (const Concrete& rule : group.rules) own.insert(rule.from.begin(), rule.from.end());
@@ -162,8 +162,8 @@ std::vector<MapRule> generalised(const std::vector<Concrete>& rules,
       for (const Concrete& rule : group.rules) add(rule.form, rule.from, rule.to);
     }
   }
-  // The first rule that matches counts: what is about one value of a module comes before what is
-  // about its values of one kind, and that before what is about all of them.
+  // The first rule that matches applies, so the most specific rules come first: about one value of
+  // a module, then about its values of some kinds, then about all of them.
   const auto width = [](const MapRule& rule) {
     if (rule.from.front().text().find('[') != std::string::npos) return 0;
     return rule.kinds.empty() ? 2 : 1;
@@ -201,7 +201,7 @@ StarterRules rules_of(const std::vector<NameMatch>& matches,
   std::vector<Concrete> candidate;
   for (const NameMatch& match : matches) {
     if (changes_nothing(match)) continue;
-    // One tensor under several names is told where it is the one.
+    // If one tensor has several names in the candidate, the rule belongs to the reference.
     if (match.same && match.candidate.size() > 1) {
       reference.push_back(concrete(match, match.reference, match.candidate));
     } else {

@@ -10,6 +10,11 @@
 namespace ttrace::report {
 namespace {
 
+using base::concat;
+using base::printable;
+using base::short_number;
+using judge::Outcome;
+
 std::string_view precision_name(double epsilon) {
   for (const tensor::DType dtype :
        {tensor::DType::kFloat64, tensor::DType::kFloat32, tensor::DType::kFloat16,
@@ -19,40 +24,11 @@ std::string_view precision_name(double epsilon) {
   return "other";
 }
 
-}  // namespace
-
-std::vector<Sharpness> sharpness_of(const comparison::CompareReport& report) {
-  std::map<double, std::vector<double>, std::greater<>> allowed;  // by ε
-  for (const comparison::Result& result : report.results) {
-    if (result.outcome != judge::Outcome::kMatch || !result.comparison || result.exact) continue;
-    const comparison::Comparison& comparison = *result.comparison;
-    const double norm = measure::reference_norm(comparison.measurement.total);
-    const judge::Rule rule = comparison.tolerance.rule;
-    if (comparison.replay || rule == judge::Rule::kExact || !(norm > 0)) continue;
-    allowed[comparison.tolerance.epsilon].push_back(comparison.tolerance.allowed_norm() / norm);
-  }
-  std::vector<Sharpness> found;
-  for (auto& [epsilon, values] : allowed) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    found.push_back({precision_name(epsilon), values.size(), *middle,
-                     *std::max_element(values.begin(), values.end())});
-  }
-  return found;
-}
-
-namespace {
-
-using base::concat;
-using base::printable;
-using base::short_number;
-using judge::Outcome;
-
 std::string bold(const std::string& text, const char* colour, const TextStyle& style) {
   return style.colour ? concat("\x1b[1;", colour, "m", text, "\x1b[0m") : text;
 }
 
-// "f32 median 1.1e-06, widest 4.0e-06; bf16 ...": a match in bf16 says less than one in f32.
+// "f32 median 1.1e-06, widest 4.0e-06; bf16 ...". A match in bf16 proves less than one in f32.
 std::string describe_sharpness(const comparison::CompareReport& report) {
   const std::vector<Sharpness> sharpness = sharpness_of(report);
   std::string text;
@@ -83,7 +59,7 @@ std::string describe_precisions(const comparison::CompareReport& report) {
                 ", candidate ", dtype_short_name(*first->candidate_dtype), ")");
 }
 
-// No value of the candidate differs from the reference's.
+// Whether all values of the candidate equal those of the reference.
 bool all_equal(const comparison::CompareReport& report) {
   bool any = false;
   for (const comparison::Result& result : report.results) {
@@ -102,7 +78,7 @@ std::string describe_closest(const comparison::CompareReport& report) {
   const comparison::Result* closest = nullptr;
   for (const comparison::Result& result : report.results) {
     if (result.outcome != Outcome::kMatch || !result.comparison || result.exact) continue;
-    // The last rounding of a replayed update reaches its bound in every large tensor.
+    // In a large tensor, some element of a replayed update always reaches its bound.
     if (result.comparison->replay) continue;
     if (closest == nullptr ||
         comparison::used_share(*result.comparison) > comparison::used_share(*closest->comparison)) {
@@ -115,7 +91,7 @@ std::string describe_closest(const comparison::CompareReport& report) {
                 to_string(closest->key), ")");
 }
 
-// What a comparison of what both sides have says nothing of.
+// The tensors that --common left out.
 std::string describe_left_out(const comparison::CompareReport& report) {
   if (!report.left_out) return "";
   const comparison::LeftOut& left_out = *report.left_out;
@@ -152,6 +128,26 @@ std::string format_finding_count(const comparison::CompareReport& report, std::s
 }
 
 }  // namespace
+
+std::vector<Sharpness> sharpness_of(const comparison::CompareReport& report) {
+  std::map<double, std::vector<double>, std::greater<>> allowed;  // by ε
+  for (const comparison::Result& result : report.results) {
+    if (result.outcome != judge::Outcome::kMatch || !result.comparison || result.exact) continue;
+    const comparison::Comparison& comparison = *result.comparison;
+    const double norm = measure::reference_norm(comparison.measurement.total);
+    const judge::Rule rule = comparison.tolerance.rule;
+    if (comparison.replay || rule == judge::Rule::kExact || !(norm > 0)) continue;
+    allowed[comparison.tolerance.epsilon].push_back(comparison.tolerance.allowed_norm() / norm);
+  }
+  std::vector<Sharpness> found;
+  for (auto& [epsilon, values] : allowed) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    found.push_back({precision_name(epsilon), values.size(), *middle,
+                     *std::max_element(values.begin(), values.end())});
+  }
+  return found;
+}
 
 std::string percent(double share) {
   std::array<char, 32> buffer{};

@@ -16,7 +16,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostSlices = 4;
-constexpr std::size_t kMostListed = 100;  // ids of what follows from one finding
+constexpr std::size_t kMostListed = 100;  // ids of tensors downstream of one finding
 constexpr std::size_t kMostOfGroupInFull = 16;
 
 template <typename Range, typename ToJson>
@@ -29,7 +29,7 @@ json first_ones(const Range& items, ToJson to_json) {
   return out;
 }
 
-// Writes what a report refers to by id.
+// Writes the objects of a report that refer to others by id.
 class References {
  public:
   explicit References(const comparison::CompareReport& report)
@@ -50,7 +50,7 @@ class References {
 
   std::string id(std::size_t result) const { return id_of(report_.results[result].key); }
 
-  // Of a finding alone in its group the group's: what is missing as a whole has no result's.
+  // The id of the group if the finding is alone in it, because a missing module has no result.
   std::string id_of_finding(std::size_t finding) const {
     const FindingGroup& group = groups_[group_of_.at(finding)];
     return group.findings.size() == 1 ? group.id : id(report_.findings[finding].result);
@@ -133,7 +133,7 @@ class References {
   }
 
  private:
-  // The first of every group, and the one that is shown.
+  // Whether the finding is among the first of its group, or is the one that is shown.
   bool is_in_full(std::size_t finding) const {
     const FindingGroup& group = groups_[group_of_.at(finding)];
     const auto end = group.findings.begin() + static_cast<std::ptrdiff_t>(std::min(

@@ -44,7 +44,7 @@ GroupKey key_of(const comparison::Finding& finding, const comparison::Result& re
   return {result.key.step, result.key.kind, result.outcome, cause, pattern};
 }
 
-// How far beyond what is allowed.
+// The error, or the distance of replicas, in units of what is allowed.
 double distance_of(const comparison::Result& result) {
   if (!result.comparison) return 0;
   if (result.outcome != judge::Outcome::kReplicaConflict)
@@ -54,7 +54,8 @@ double distance_of(const comparison::Result& result) {
   return allowed > 0 ? apart / allowed : apart;
 }
 
-// Patterns of the names, those of one module's parameters put together ("layers.*.norm1.*").
+// The patterns of the names. Several parameters of one module become one pattern
+// ("layers.*.norm1.*").
 std::vector<std::string> patterns_of(const std::set<std::string>& names, bool parameters) {
   std::set<std::string> patterns;
   for (const std::string& name : names) patterns.insert(judge::name_pattern(name));
@@ -82,7 +83,7 @@ std::string joined(const std::vector<std::string>& patterns, std::size_t most) {
   return text;
 }
 
-// One value for all, or "*".
+// The common value, or "*" if they differ.
 template <typename Value>
 std::string same_or_star(const std::vector<Value>& values) {
   for (const Value& value : values) {
@@ -153,7 +154,7 @@ std::vector<FindingGroup> group_findings(const comparison::CompareReport& report
 }
 
 std::string id_of(const comparison::SettingDifference& setting) {
-  // One setting may differ in several ways in a step; each has other parameters.
+  // A setting may differ in several ways in one step, each for other parameters.
   return concat("setting:", setting.step, "/", setting.name, "/",
                 setting.parameters.empty() ? std::string("-") : setting.parameters.front());
 }

@@ -1,4 +1,4 @@
-// Names by which the results and findings of two reports can be joined.
+// Groups of findings, and ids that join the results and findings of two reports.
 #pragma once
 
 #include <cstddef>
@@ -11,36 +11,38 @@
 
 namespace ttrace::report {
 
-// "step/mb/kind/name/call/copy", "-" for a tensor of no micro-batch: "0/-/main_grad/fc.weight/0/0".
-// The name is as it is in the trace; the three numbers before it and the two after it hold no "/".
+// The id of a tensor, "step/mb/kind/name/call/copy", with "-" for a tensor without micro-batch, for
+// example "0/-/main_grad/fc.weight/0/0". The name is as in the trace and may contain "/"; the three
+// fields before it and the two after it do not.
 std::string id_of(const trace::TensorKey& key);
 
-// Findings as a reader takes them in: what one bug does to forty layers is one thing.
-
+// Findings that a reader takes as one: the effect of one bug on forty layers.
 struct FindingGroup {
-  // Of one finding its result's (result_id.h); of what is missing as a whole
-  // "group:0/-/missing/layers.3/0/0"; of several "group:0/-/main_grad/layers.*.norm1.*/0/0".
+  // For a single finding the id of its result; for a missing module
+  // "group:0/-/missing/layers.3/0/0"; for several "group:0/-/main_grad/layers.*.norm1.*/0/0".
   std::string id;
   std::vector<std::size_t> findings;  // at least one, ascending
-  std::size_t shown = 0;              // of them, the one furthest beyond what is allowed
-  // Of several: "main_grad of 10 LayerNorm parameters (layers.*.norm1.*, final_norm.*)".
+  std::size_t shown = 0;              // the finding furthest beyond its tolerance
+  // For several: "main_grad of 10 LayerNorm parameters (layers.*.norm1.*, final_norm.*)".
   std::string title;
 };
 
-// Findings of one step, kind and outcome are put together if they have one cause (and axis), or,
-// where none is known, names that differ in numbers alone; over layers, micro-batches, calls and
-// copies. What is missing or extra together is a finding already. In the order of their first.
+// Groups findings of the same step, kind and outcome that have the same cause and axis, or, if no
+// cause is known, names that differ only in numbers. Groups span layers, micro-batches, calls and
+// copies. Tensors that are missing or extra together are already a single finding. Groups are in
+// the order of their first finding.
 std::vector<FindingGroup> group_findings(const comparison::CompareReport& report);
 
-// "setting:0/weight_decay/fc.weight", with the first of the parameters.
+// The id of a setting, "setting:0/weight_decay/fc.weight", with its first parameter.
 std::string id_of(const comparison::SettingDifference& setting);
 
-// Settings and groups in the order in which a report lists them: a setting stands before the first
-// finding of its step's optimizer phase.
+// An entry of the report's list.
 struct Listed {
-  std::optional<std::size_t> setting;  // index into report.settings
-  std::size_t group = 0;               // else, index into the groups
+  std::optional<std::size_t> setting;  // index into report.settings, or nothing:
+  std::size_t group = 0;               // index into the groups
 };
+// Settings and groups in the order of the report: a setting precedes the first finding of the
+// optimizer phase of its step.
 std::vector<Listed> listed(const comparison::CompareReport& report,
                            const std::vector<FindingGroup>& groups);
 

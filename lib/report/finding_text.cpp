@@ -40,8 +40,8 @@ bool whole_is_within(const comparison::Comparison& comparison) {
   return difference <= comparison.tolerance.allowed_norm();
 }
 
-// What failed: where the whole is within its tolerance, and a part, the scale or an element is not,
-// that comes first.
+// The error and what is allowed. If the whole tensor is within its tolerance and only a slice is
+// not, begins with the slice.
 std::string describe_error(const comparison::Finding& finding, const comparison::Result& result) {
   const comparison::Comparison& comparison = *result.comparison;
   const double error = comparison::relative_error(comparison.measurement);
@@ -50,9 +50,9 @@ std::string describe_error(const comparison::Finding& finding, const comparison:
   if (result.exact) return result.reason;
   const double difference = measure::difference_norm(comparison.measurement.total);
   const double multiplier = comparison::passing_multiplier(comparison);
-  const bool part_failed = whole_is_within(comparison) && !finding.parts.empty();
+  const bool slice_failed = whole_is_within(comparison) && !finding.parts.empty();
   const std::string failed =
-      part_failed ? concat(finding.parts, "; the whole is within: ") : std::string();
+      slice_failed ? concat(finding.parts, "; the whole is within: ") : std::string();
   std::string text =
       failed +
       (norm > 0
@@ -84,7 +84,7 @@ std::string describe_replay(const comparison::Result& result) {
   }
   std::string text =
       concat(base::plural(replay->outside, "element"), replay->outside == 1 ? " is" : " are",
-             " not what ", replay->of, " makes of the candidate's own gradient and state");
+             " not what ", replay->of, " computes from the candidate's own gradient and state");
   if (replay->worst) {
     text += concat("; the worst by ", short_number(replay->worst->ratio), " times its bound, at ",
                    tensor::to_string(replay->worst->at));
@@ -121,7 +121,7 @@ std::string describe_causes(const comparison::Finding& finding) {
 
 std::string describe_downstream(const comparison::CompareReport& report,
                                 const comparison::Finding& finding) {
-  if (finding.downstream.empty()) return "nothing that was recorded follows wrongly from it";
+  if (finding.downstream.empty()) return "no recorded tensor downstream is wrong";
   std::map<std::string_view, std::size_t> kinds;
   for (const std::size_t i : finding.downstream) ++kinds[kind_name(report.results[i].key.kind)];
   std::string text;
@@ -131,7 +131,7 @@ std::string describe_downstream(const comparison::CompareReport& report,
   return text;
 }
 
-// With all of its digits, where binary64 has them all.
+// An integer with all of its digits, if binary64 represents it exactly.
 std::string whole_number(double value) {
   constexpr double kMost = 0x1p53;
   if (std::abs(value) <= kMost) return concat(static_cast<std::int64_t>(value));
@@ -260,8 +260,8 @@ void write_line_of(const comparison::CompareReport& report, const FindingGroup& 
       << outcome_name(result.outcome);
   if (result.outcome == judge::Outcome::kIncomparable) out << ", " << printable(result.reason);
   if (result.comparison && !result.exact) {
-    const bool part_failed = whole_is_within(*result.comparison) && !finding.parts.empty();
-    if (part_failed) {
+    const bool slice_failed = whole_is_within(*result.comparison) && !finding.parts.empty();
+    if (slice_failed) {
       out << ", " << printable(finding.parts);
     } else {
       out << ", error " << (several ? "up to " : "")
@@ -281,7 +281,7 @@ void write_setting(const comparison::CompareReport& report,
                    std::ostream& out) {
   out << "  " << style.number << "  " << printable(setting.name) << " of "
       << base::plural(setting.parameters.size(), "parameter") << ", step " << setting.step
-      << "      what the optimizer was told\n";
+      << "      a setting of the optimizer\n";
   Lines lines(out, style.width);
   lines.add("values", concat("reference ", setting.reference, ", candidate ", setting.candidate));
   std::string names;
@@ -299,7 +299,7 @@ void write_setting(const comparison::CompareReport& report,
   }
   if (!setting.updates.empty()) {
     lines.add("after", concat(wrong, " of their ", setting.updates.size(),
-                              " updated parameters are wrong by what the reference was told"));
+                              " updated parameters are wrong under the reference's setting"));
   }
 }
 

@@ -1,5 +1,5 @@
-// The report for programs, schemas/report-v2.md and the older schemas/report-v1.md; and reading
-// back the report of one share of a divided comparison.
+// The JSON report: writes schemas/report-v2.md or the older schemas/report-v1.md, and reads the
+// report of one share of a divided comparison.
 #pragma once
 
 #include <string>
@@ -16,19 +16,21 @@ inline constexpr std::string_view kReportSchema1 = "ttrace.report/1";
 
 struct JsonStyle {
   int version = 2;  // 1 or 2
-  // Every part of every tensor that was kept, and not only the worst four of findings; version 1
-  // has the worst 16 of every tensor.
+  // Write all slices that were kept of every tensor. If false, the worst four of each finding;
+  // version 1 always has the worst 16 of every tensor.
   bool all_slices = false;
 };
 
-// JSON text, one result per line. Numbers that are not finite are the strings "nan", "inf", "-inf".
+// The report as JSON, one result per line. Numbers that are not finite become the strings "nan",
+// "inf", "-inf".
 std::string json_text(const comparison::CompareReport& report, const JsonStyle& style = {});
 
-// Compact JSON, and its inverse: throws an input error with the pointer for everything else.
+// Compact JSON, and its inverse, which throws an input error with the JSON pointer for anything
+// else.
 std::string comparison_id_text(const comparison::ComparisonId& id);
 comparison::ComparisonId comparison_id_from(const base::JsonCursor& json);
 
-// Of a report that was written as JSON; throws an input error naming `file`.
+// Reads the share of work from a JSON report. Throws an input error naming `file` if it has none.
 comparison::PartOfWork parse_share(std::string_view report, const std::string& file);
 
 }  // namespace ttrace::report

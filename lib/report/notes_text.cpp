@@ -12,10 +12,12 @@ namespace ttrace::report {
 namespace {
 
 using base::concat;
+using base::printable;
 using base::short_number;
 using judge::Outcome;
 
 constexpr std::size_t kMostRouters = 4;
+constexpr std::size_t kMostUnmatched = 5;
 
 }  // namespace
 
@@ -40,7 +42,7 @@ void write_routing(const comparison::CompareReport& report, bool all, std::ostre
   out << "  routing: " << base::plural(flipped, "token") << " went to other experts in "
       << base::plural(report.routers.size(), "router");
   if (unexplained > 0) {
-    out << ", " << unexplained << " of them for no reason that rounding gives";
+    out << ", " << unexplained << " of them not explained by rounding";
   } else {
     out << ", rounding explains them all, which is no bug by itself";
   }
@@ -50,16 +52,13 @@ void write_routing(const comparison::CompareReport& report, bool all, std::ostre
   for (const comparison::RouterFlips& router : report.routers) {
     if (!all && shown == kMostRouters) break;
     ++shown;
-    out << "    " << base::printable(to_string(router.key)) << ": "
-        << base::printable(replay::describe_flips(router)) << "\n";
+    out << "    " << printable(to_string(router.key)) << ": "
+        << printable(replay::describe_flips(router)) << "\n";
   }
   if (shown < report.routers.size()) {
     out << "    and " << report.routers.size() - shown << " more (--all)\n";
   }
 }
-
-using base::concat;
-using base::short_number;
 
 double relative_to_truth(double error_norm, const measure::TruthErrors& errors) {
   if (error_norm == 0) return 0;
@@ -103,11 +102,11 @@ void write_truth(const comparison::CompareReport& report, std::ostream& out) {
   if (!report.truth) return;
   const comparison::TruthRun& run = *report.truth;
   const comparison::TruthRatios ratios = comparison::truth_ratios(truths_of(report));
-  out << "  truth " << base::printable(run.facts.path) << ": ";
+  out << "  truth " << printable(run.facts.path) << ": ";
   if (ratios.worst) {
     out << "error of the candidate / error of the reference: median "
         << short_number(*ratios.median) << ", worst " << short_number(*ratios.worst) << " ("
-        << base::printable(to_string(report.results[ratios.worst_at].key)) << ")";
+        << printable(to_string(report.results[ratios.worst_at].key)) << ")";
   } else {
     out << "no tensor has a ratio of errors";
   }
@@ -119,31 +118,22 @@ void write_truth(const comparison::CompareReport& report, std::ostream& out) {
   out << "; " << run.without << " without truth";
   if (run.incomparable > 0) out << ", " << run.incomparable << " of another shape in it";
   if (run.unreadable > 0) out << ", " << run.unreadable << " unreadable in it";
-  out << "; it decides nothing\n";
+  out << "; it does not affect the verdict\n";
 }
 
-namespace {
-
-using base::printable;
-using judge::Outcome;
-
-constexpr std::size_t kMostLines = 5;
-
-}  // namespace
-
 void write_unmatched(const comparison::CompareReport& report, bool all, std::ostream& out) {
-  std::map<std::string, const comparison::Result*>
-      unmatched;  // by name: its kinds have the same answer
+  // By name, because all kinds of a name have the same answer.
+  std::map<std::string, const comparison::Result*> unmatched;
   for (const comparison::Result& result : report.results) {
     if (result.outcome != Outcome::kMissing || result.nearest.empty()) continue;
     unmatched.emplace(result.key.name, &result);
   }
   if (unmatched.empty()) return;
   out << "\n  names that only one side has, with the nearest of the same shape on the other (--map "
-         "RULES.json makes them meet):\n";
+         "RULES.json maps one to the other):\n";
   std::size_t lines = 0;
   for (const auto& [name, result] : unmatched) {
-    if (!all && lines++ == kMostLines) break;
+    if (!all && lines++ == kMostUnmatched) break;
     out << "    reference " << printable(name) << " " << tensor::to_string(result->shape)
         << "  candidate ";
     for (std::size_t i = 0; i < result->nearest.size(); ++i) {
@@ -151,8 +141,8 @@ void write_unmatched(const comparison::CompareReport& report, bool all, std::ost
     }
     out << "\n";
   }
-  if (!all && unmatched.size() > kMostLines) {
-    out << "    and " << unmatched.size() - kMostLines << " more (--all)\n";
+  if (!all && unmatched.size() > kMostUnmatched) {
+    out << "    and " << unmatched.size() - kMostUnmatched << " more (--all)\n";
   }
 }
 

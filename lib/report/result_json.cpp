@@ -16,7 +16,7 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-// Paths need not be UTF-8; a report that cannot be written helps nobody.
+// Replaces invalid UTF-8, which a path may contain, so that a report can always be written.
 std::string dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -137,20 +137,17 @@ void add_environment(const comparison::CompareReport& report, ReportText& text) 
                            {"version", environment.version}});
 }
 
-nlohmann::ordered_json router_json(const comparison::RouterFlips& router) {
-  nlohmann::ordered_json out{
-      {"key", key_json(router.key)},       {"tokens", router.tokens},
-      {"experts", router.experts},         {"flipped", router.flipped},
-      {"unexplained", router.unexplained}, {"scores", router.scores},
-      {"noise", number(router.noise)},     {"largest_gap", number(router.largest_gap)},
-      {"after_flips", router.follows}};
+json router_json(const comparison::RouterFlips& router) {
+  json out{{"key", key_json(router.key)},       {"tokens", router.tokens},
+           {"experts", router.experts},         {"flipped", router.flipped},
+           {"unexplained", router.unexplained}, {"scores", router.scores},
+           {"noise", number(router.noise)},     {"largest_gap", number(router.largest_gap)},
+           {"after_flips", router.follows}};
   if (router.unexplained > 0) {
     out["first_unexplained"] = {{"token", router.first_unexplained}, {"why", router.why}};
   }
   return out;
 }
-
-using json = nlohmann::ordered_json;
 
 json tensor_truth_json(const comparison::TensorTruth& truth) {
   const measure::TruthErrors& errors = truth.errors;
@@ -184,11 +181,9 @@ json truth_json(const comparison::CompareReport& report) {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+constexpr std::size_t kMostBoxes = 64;  // per shard
 
-constexpr std::size_t kMostBoxes = 64;  // of a shard in one report
-
-// With all of its digits, where binary64 has them all.
+// An integer with all of its digits, if binary64 represents it exactly.
 json whole_number(double value) {
   constexpr double kMost = 0x1p53;
   return std::abs(value) <= kMost ? json(static_cast<std::int64_t>(value)) : number(value);
@@ -312,7 +307,7 @@ json slice_json(const judge::Slice& slice) {
 void add_slices(const judge::SliceJudgement& slices, const ResultStyle& style, json& out) {
   if (!slices.worst) return;
   const std::size_t most = style.most_slices;
-  // The closest is the first of those that are beyond.
+  // If slices are beyond their tolerance, the closest slice is the first of them.
   if (!style.version_2 || slices.beyond == 0) out["closest_slice"] = slice_json(*slices.worst);
   if (slices.beyond == 0) return;
   json found = json::array();

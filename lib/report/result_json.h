@@ -1,5 +1,5 @@
-// What the writers of the JSON report share: members that both versions have, and the objects of
-// one tensor, of routing flips and of the high-precision run. For *_json.cpp files only.
+// Shared by the writers of the JSON report (schemas/report-v1.md and -v2.md): objects and members
+// that both versions have. Exposes the JSON library, so only *_json.cpp files include it.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ttrace::report {
 
-// One of the strings "nan", "inf", "-inf" where it is not finite.
+// The number, or one of the strings "nan", "inf", "-inf" if it is not finite.
 nlohmann::ordered_json number(double value);
 
 // `value` with every floating-point number in it rounded to nine significant digits.
@@ -23,12 +23,12 @@ nlohmann::ordered_json trace_json(const comparison::TraceFacts& facts);
 
 nlohmann::ordered_json causes_json(const std::vector<comparison::Cause>& causes);
 
-// What an object of either version begins with, and its end.
+// Builds the text of a report member by member.
 class ReportText {
  public:
   explicit ReportText(std::string_view schema);
 
-  // One line, or a line for every item of `items`.
+  // Adds a member on one line, or an array with one line per item.
   void add(std::string_view name, const nlohmann::ordered_json& value);
   template <typename Item, typename ToJson>
   void add_lines(std::string_view name, const std::vector<Item>& items, ToJson to_json) {
@@ -49,37 +49,34 @@ class ReportText {
   bool any_line_ = false;
 };
 
-// Members that both versions have alike.
+// Members that both versions have.
 void add_runs(const comparison::CompareReport& report, const nlohmann::ordered_json& tolerance,
               ReportText& text);
 void add_environment(const comparison::CompareReport& report, ReportText& text);
 nlohmann::ordered_json tolerance_json(const comparison::CompareReport& report);
 
-// Routing flips in the JSON report: schemas/report-v2.md.
-
+// The routing flips of one router.
 nlohmann::ordered_json router_json(const comparison::RouterFlips& router);
 
-// The second opinion in the JSON report: schemas/report-v2.md.
-
-// A result's member `truth`.
+// The member `truth` of a result: the comparison with the high-precision run.
 nlohmann::ordered_json tensor_truth_json(const comparison::TensorTruth& truth);
 
-// The report's. It must have one.
+// The member `truth` of the report, which must have one.
 nlohmann::ordered_json truth_json(const comparison::CompareReport& report);
 
-// One tensor's result in the JSON report: schemas/report-v2.md. For files that write JSON.
-
 struct ResultStyle {
-  std::string_view outcome;  // the name to write for result.outcome
-  bool version_2 = true;     // with an id, and without members that say nothing or the same twice
-  std::size_t most_slices = 4;  // of those beyond their tolerance
+  std::string_view outcome;     // the name to write for result.outcome
+  bool version_2 = true;        // adds the id, and leaves out redundant members
+  std::size_t most_slices = 4;  // of the slices beyond their tolerance
 };
 
+// The result of one tensor.
 nlohmann::ordered_json result_json(const comparison::Result& result, const ResultStyle& style);
 
-// What version 1 has no word for is told by the nearest: not_judged is below_noise_floor where
-// numbers were compared and incomparable where not, not_recorded is skipped_by_rule. Settings and
-// second suspects are left out; settings that differ are among the warnings in any version.
+// The report in version 1. Outcomes that version 1 does not have become the nearest one: not_judged
+// becomes below_noise_floor if values were compared and incomparable if not, not_recorded becomes
+// skipped_by_rule. Settings and second suspects are left out; differing settings are among the
+// warnings in both versions.
 std::string json_text_v1(const comparison::CompareReport& report);
 
 }  // namespace ttrace::report

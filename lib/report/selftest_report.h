@@ -10,10 +10,11 @@ namespace ttrace::report {
 
 inline constexpr std::string_view kSelftestSchema = "ttrace.selftest/1";
 
-// JSON text, one group and one tensor per line.
+// The answer as JSON, one group or tensor per line.
 std::string selftest_json(const comparison::SelftestReport& report);
 
-// `all`: lists every miss, not only the first few.
+// The answer as text: the detection limit, a table, and the tensors that check nothing. `all`:
+// lists every missed fault, not only the first few.
 void write_selftest(const comparison::SelftestReport& report, bool all, std::ostream& out);
 
 }  // namespace ttrace::report

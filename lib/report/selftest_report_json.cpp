@@ -8,7 +8,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Here a copy is always said, 0 too.
+// Always writes the member `copy`, also if it is 0.
 json whole_key_json(const trace::TensorKey& key) {
   json out = key_json(key);
   out["copy"] = key.copy;

@@ -40,7 +40,7 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
   std::size_t column = indent;
   std::size_t start = 0;
   while (start < text.size()) {
-    // A word, with the spaces before it.
+    // The next word, with the spaces before it.
     const std::size_t word = std::min(text.find_first_not_of(' ', start), text.size());
     const std::size_t stop = std::min(text.find(' ', word), text.size());
     const std::size_t wide = columns(text.substr(start, stop - start));
@@ -70,7 +70,7 @@ std::string folded(std::string_view text, std::size_t width) {
       out += line;
     } else {
       out.append(indent, ' ');
-      // The first line begins where it does, those after it two columns later.
+      // Continuation lines are indented by two more columns.
       out += wrapped(line.substr(indent), width, indent + 2);
     }
     if (stop < text.size()) out += '\n';

@@ -8,20 +8,20 @@
 
 namespace ttrace::report {
 
-// `text` with line breaks put in place of spaces so that no line is wider than `width` columns,
-// where its words allow; lines after the first begin with `indent` spaces, and the first is taken
-// to start at column `indent`. A width of 0 folds nothing. A byte that continues a UTF-8 character
-// takes no column.
+// Replaces spaces of `text` by line breaks so that no line is wider than `width` columns, unless a
+// word is. The first line is assumed to start at column `indent`; the others begin with `indent`
+// spaces. A width of 0 does not fold. Bytes that continue a UTF-8 character take no column.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
 
-// Every line of `text` so folded, if it is too wide; what follows begins two columns after where
-// the line does. Colours take no column.
+// Folds every line of `text` that is too wide; continuation lines are indented by two more columns
+// than the line. Colour codes take no column.
 std::string folded(std::string_view text, std::size_t width);
 
+// How far a comparison is.
 struct ProgressState {
   std::uint64_t done_bytes = 0;
   std::uint64_t expected_bytes = 0;
-  double seconds = 0;         // since the beginning
+  double seconds = 0;         // since the start
   std::string largest_error;  // tensor with the largest relative error so far, or empty
   double error = 0;
 };

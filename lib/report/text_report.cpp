@@ -21,7 +21,7 @@ using base::printable;
 using base::short_number;
 using judge::Outcome;
 
-// Findings told in full; the others get a line each.
+// The first findings are printed in full, the next in one line each.
 constexpr std::size_t kFindingsInFull = 1;
 constexpr std::size_t kFindingsInLines = 12;
 constexpr std::size_t kSuspectsInLines = 6;
@@ -141,7 +141,7 @@ void write_counts(const comparison::CompareReport& report, std::ostream& out) {
   out << "\n";
 }
 
-// What was not judged, by why.
+// Writes the tensors that were not judged, by reason.
 void write_not_judged(const comparison::CompareReport& report, std::ostream& out) {
   std::map<std::string, std::pair<std::size_t, const comparison::Result*>> reasons;
   for (const comparison::Result& result : report.results) {
@@ -161,7 +161,7 @@ void write_not_judged(const comparison::CompareReport& report, std::ostream& out
   }
 }
 
-// Replicas that differ by less than the tolerance: no finding, but not what replicas should do.
+// Writes which replicas differ by less than the tolerance: no finding, but unexpected.
 void write_drift(const comparison::CompareReport& report, std::ostream& out) {
   std::size_t drifting = 0;
   const comparison::Result* furthest = nullptr;
@@ -203,7 +203,7 @@ bool diverged(const comparison::CompareReport& report) {
   return report.verdict == comparison::Verdict::kDiverged;
 }
 
-// What rules of the map left out, by why.
+// Writes how many tensors the rules of the map dropped, by reason.
 void write_dropped(const comparison::CompareReport& report, bool all, std::ostream& out) {
   std::map<std::string, std::uint64_t> reasons;
   for (const comparison::DroppedTensors& dropped : report.dropped)
@@ -239,12 +239,12 @@ void write_footer(const comparison::CompareReport& report, const TextStyle& styl
     write_dropped(report, style.all, out);
   }
   if (report.noise_runs.empty()) {
-    out << "  The fallback rule knows nothing of the model; --noise RUN with runs of the disturbed "
-           "reference is sharper.\n";
+    out << "  The fallback rule does not depend on the model; perturbed runs of the reference "
+           "(--noise RUN) give tighter tolerances.\n";
   }
   if (report.part) {
     out << "  This is part " << report.part->number.index << " of " << report.part->number.of
-        << " and says nothing of the others' tensors; `ttrace report merge` joins the --json "
+        << " and does not cover the tensors of the others; `ttrace report merge` joins the --json "
            "files of all.\n";
   }
   if (diverged(report)) {
@@ -264,7 +264,7 @@ void write_text(const comparison::CompareReport& report, const TextStyle& style,
   std::ostringstream text;
   const std::vector<FindingGroup> groups = group_findings(report);
   write_answer(report, groups, style, text);
-  // Two traces without a common tensor have findings too, but those answer nothing.
+  // Two traces without a common tensor have findings too, but those say nothing.
   const bool diverged = report.verdict == comparison::Verdict::kDiverged || report.interrupted;
   if (diverged && !listed(report, groups).empty()) write_findings(report, groups, style, text);
   if (style.all) write_every_tensor(report, text);

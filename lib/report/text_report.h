@@ -1,4 +1,4 @@
-// The report for people: the answer, the evidence, the rest.
+// The report for people: the answer first, then the evidence, then the notes.
 #pragma once
 
 #include <ostream>
@@ -9,8 +9,8 @@ namespace ttrace::report {
 
 struct TextStyle {
   bool colour = false;
-  bool all = false;       // also one line for every tensor
-  std::size_t width = 0;  // columns to fold evidence to; 0: not at all
+  bool all = false;       // print every finding in full and every tensor
+  std::size_t width = 0;  // columns to fold to; 0: do not fold
 };
 
 void write_text(const comparison::CompareReport& report, const TextStyle& style, std::ostream& out);

@@ -56,7 +56,7 @@ std::uint64_t volume_of(const tensor::Shape& extents) {
   return tensor::volume(tensor::whole(extents));
 }
 
-// Halves the outer dimensions first: rows stay whole as long as they can.
+// Halves the outer dimensions first, so that rows stay whole if possible.
 tensor::Shape automatic_chunk(const tensor::Shape& shape, tensor::DType dtype) {
   tensor::Shape chunk = shape;
   for (std::uint64_t& extent : chunk) {
@@ -210,7 +210,7 @@ trace::Storage storage_for(const trace::Storage& wanted, const tensor::Shape& sh
 void for_each_write_box(const tensor::Shape& shape, const trace::Storage& storage,
                         std::uint64_t limit, const std::function<void(const tensor::Box&)>& visit) {
   if (storage.chunk.empty()) return tensor::for_each_sub_box(tensor::whole(shape), limit, visit);
-  // Several chunks at once, along the last dimensions first, as they lie one after the other.
+  // Combine neighbouring chunks, along the last dimensions first, because those are contiguous.
   tensor::Shape step = storage.chunk;
   for (std::size_t d = step.size(); d-- > 0;) {
     const std::uint64_t others = volume_of(step) / step[d];

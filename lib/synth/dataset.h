@@ -1,5 +1,5 @@
-// The dataset of one rank: its values, computed for any box of it alone, and the boxes in which it
-// is written.
+// The dataset of one rank: computes its values for any box, and chooses the boxes in which it is
+// written.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,23 @@
 
 namespace ttrace::synth {
 
-// One rank's term. The stored value of the whole is an integer multiple m of the spacing of its
-// dtype, and terms are integer multiples of it too, so that a sum is exact:
+// One rank's term of a tensor that is a sum, mean or maximum over ranks. The stored value of the
+// whole is an integer multiple m of the spacing of its dtype, and so is every term, so that sums
+// are exact:
 //   term t of T over S summed coordinates = ⌊(m + t mod S) / S⌋ + r(t) - r(t+1 mod T)
 // with r random and small enough for every term to be a number of the dtype (0 for a mean whose
-// value is near the end of its binade). Of a maximum one random term is the value itself, the
-// others are not above it.
+// value is near the end of its binade). For a maximum, one random term is the value itself, and the
+// others are not larger.
 class Terms {
  public:
-  // `coordinates`: of the rank; `path`: of the dataset.
+  // `coordinates` of the rank in the mesh, `path` of the dataset.
   Terms(std::uint64_t seed, const trace::TensorEntry& entry, const trace::Mesh& mesh,
         const std::vector<std::uint64_t>& coordinates, const std::string& path);
 
   // Whether the tensor has more than one term.
   bool any() const { return count_ > 1; }
 
-  // Replaces the stored values of `box`, already numbers of the dtype, by this rank's term.
+  // Replaces the values of `box`, which must be numbers of the dtype, by this rank's terms.
   void split(const tensor::Box& box, std::span<double> values) const;
 
  private:
@@ -50,9 +51,8 @@ class Terms {
   Stream next_{0};
 };
 
-// Makes boxes of the dataset of `held` (which must outlive it): logical values, rounded to the
-// dtype as value / scale, split into terms where the tensor is partial. May be used by several
-// threads at once.
+// Computes the stored bits of one rank's dataset: logical values, divided by the scale, rounded to
+// the dtype, and split into terms if the tensor is partial. Thread-safe. `held` must outlive it.
 class RankDataset {
  public:
   RankDataset(const layout::LocalLayout& held, const trace::TensorEntry& entry, Values values,
@@ -60,7 +60,7 @@ class RankDataset {
 
   tensor::DType dtype() const { return dtype_; }
 
-  // The stored bits of `box` of the dataset.
+  // Writes the stored bits of `box`, which is in coordinates of the dataset.
   void make(const tensor::Box& box, std::span<std::byte> out) const;
 
  private:
@@ -72,16 +72,17 @@ class RankDataset {
   double scale_;
   Values values_;
   Terms terms_;
-  bool dropped_;  // this rank's part of the sum is 0
+  bool dropped_;  // this rank's term of the sum is 0
 };
 
-// The storage of a dataset of `shape`: no chunks where there is nothing to cut, none larger than
-// the dataset; where a filter needs chunks and none are given, whole rows of about 1 MiB.
+// The storage of a dataset of `shape`. Chunks are no larger than the dataset; if a filter needs
+// chunks and none are given, they are whole rows of about 1 MiB. There are none if neither chunks
+// nor a filter is wanted, or if the dataset is empty or a scalar.
 trace::Storage storage_for(const trace::Storage& wanted, const tensor::Shape& shape,
                            tensor::DType dtype);
 
-// Visits boxes that together are `shape`, of at most `limit` elements or one chunk; no chunk is cut
-// in two, so that each is compressed once.
+// Visits boxes that together cover `shape`, each of at most `limit` elements or one chunk. No chunk
+// is cut in two, so that each is compressed once.
 void for_each_write_box(const tensor::Shape& shape, const trace::Storage& storage,
                         std::uint64_t limit, const std::function<void(const tensor::Box&)>& visit);
 

@@ -21,7 +21,7 @@ struct Description {
   PlantedFault::Kind kind;
   std::string_view name;
   Number number;
-  bool named = true;  // concerns a tensor
+  bool named = true;  // needs a tensor
 };
 
 constexpr std::array kDescriptions{
@@ -63,15 +63,16 @@ std::optional<double> number_from(std::string_view text, const Description& know
   return value;
 }
 
-// What the group lacks for this fault, or nothing.
+// Why the tensors of the group cannot have this fault, or nothing.
 std::string problem_of(const Recipe& recipe, const Group& group, const PlantedFault& fault) {
   const bool floating = tensor::is_floating(group.entry.dtype);
-  if (group.entry.key.kind == trace::Kind::kIndex) return "an index is layout and stays right";
+  if (group.entry.key.kind == trace::Kind::kIndex)
+    return "an index is part of the layout and has no faults";
   switch (fault.kind) {
     case PlantedFault::Kind::kScaled:
     case PlantedFault::Kind::kRoundedToBf16:
     case PlantedFault::Kind::kNan:
-      if (!floating) return "a tensor of integers has no such fault";
+      if (!floating) return "a tensor of integers cannot have this fault";
       if (tensor::element_count(group.entry.shape) == 0) return "the tensor has no elements";
       return "";
     case PlantedFault::Kind::kShardsSwapped:

@@ -14,9 +14,9 @@ namespace ttrace::synth {
 namespace {
 
 constexpr std::uint64_t kElementsPerWrite = std::uint64_t{1} << 18;
-constexpr std::size_t kMostQueuedWrites = 4096;  // that wait for threads
+constexpr std::size_t kMostQueuedWrites = 4096;  // then they are written
 
-// Coordinates on every mesh of the ranks that are on it.
+// The coordinates of every rank on every mesh.
 class Coordinates {
  public:
   explicit Coordinates(const std::map<std::string, trace::Mesh>& meshes) {
@@ -82,14 +82,14 @@ class WriteQueue {
   trace::Sink& sink_;
   unsigned threads_;
   std::vector<Write> writes_;
-  std::vector<std::size_t> starts_;  // of what one thread takes at a time
-  std::uint64_t elements_ = 0;       // of the last of these
+  std::vector<std::size_t> starts_;  // first write of each batch, which one thread takes at a time
+  std::uint64_t elements_ = 0;       // of the last batch
 };
 
-// What a rank has of a group, the same for all of its tensors.
+// The tensors of a group that one rank holds. All have the same local layout.
 struct Share {
   const Group* group = nullptr;
-  std::uint64_t order = 0;  // of tensor 0
+  std::uint64_t order = 0;  // execution order of the first tensor of the group
   std::uint64_t first = 0;
   std::uint64_t stop = 0;
   std::vector<std::uint64_t> coordinates;
@@ -101,7 +101,7 @@ class Maker {
   explicit Maker(const Request& request)
       : request_(request), recipe_(request.recipe), coordinates_(recipe_.meshes) {
     for (const Group& group : recipe_.groups) {
-      // Found once, and only for groups with a tensor that has the fault.
+      // Computed once per group, and only if some tensor has the fault.
       const bool any =
           std::any_of(request.faults.begin(), request.faults.end(), [](const PlantedFault& fault) {
             return fault.kind == PlantedFault::Kind::kShardsSwapped;

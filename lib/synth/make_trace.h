@@ -1,5 +1,4 @@
-// The story of `ttrace synth`: a recipe becomes the files of a trace, box by box in bounded
-// memory.
+// Writes a synthetic trace (`ttrace synth`): one file per rank, box by box in bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +18,20 @@ struct Request {
   Noise noise;
   std::vector<PlantedFault> faults;
   trace::RunFacts run;
-  unsigned threads = 0;  // 0: one per core; no value depends on it
+  unsigned threads = 0;  // 0: one per core. No value depends on it.
 };
 
 struct Made {
   std::uint64_t tensors = 0;
-  std::uint64_t ranks = 0;  // with a file
+  std::uint64_t ranks = 0;  // that have a file
   std::uint64_t bytes = 0;  // of all datasets
 };
 
-// The manifest of the whole trace, without the tensors whose fault is that they are missing.
+// The manifest of the whole trace, without tensors that have the fault kKeyMissing.
 trace::Manifest manifest_of(const Request& request);
 
-// Writes the file of every rank, each with its own part of the manifest. Recipe and faults must
-// have been checked. `open` gives the sink of a rank; what it throws goes through.
+// Writes the file of every rank with its rank's manifest. check_recipe() and check_faults() must
+// have passed. `open` returns the sink of a rank; its exceptions are passed on.
 Made make_trace(const Request& request,
                 const std::function<std::unique_ptr<trace::Sink>(std::uint64_t rank)>& open);
 

@@ -19,12 +19,12 @@ constexpr int kRounds = 10;
 std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
 std::uint32_t high(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
 
-// A name may contain anything but control characters, so no two lists of parts are alike.
-std::uint64_t key_of(std::initializer_list<std::string_view> parts) {
+// Names contain no control characters, so different lists give different texts.
+std::uint64_t key_of(std::initializer_list<std::string_view> fields) {
   std::string text;
-  for (const std::string_view part : parts) {
+  for (const std::string_view field : fields) {
     if (!text.empty()) text += '\0';
-    text += part;
+    text += field;
   }
   return fnv1a(text);
 }
@@ -52,14 +52,14 @@ void check(const tensor::Shape& shape, const tensor::Box& box, std::size_t size)
   }
 }
 
-// `make(word)` is the value of an element. Slabs are short enough for their words to stay in cache.
+// Fills `out` with make(word) for every element. Works in blocks small enough to stay in the cache.
 template <typename Value, typename Make>
 void fill(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
           std::span<Value> out, const Make& make) {
   check(shape, box, out.size());
   std::array<std::uint32_t, 4096> words{};
   std::size_t done = 0;
-  // Whole rows of the last dimension follow one another in the tensor, other boxes may not.
+  // Rows of the last dimension are contiguous in the tensor; larger boxes may not be.
   tensor::Box row = box;
   if (!row.extent.empty()) row.extent.back() = std::min<std::uint64_t>(row.extent.back(), 1);
   const std::uint64_t length = box.extent.empty() ? 1 : box.extent.back();

@@ -19,7 +19,7 @@ const std::string* index_of(const trace::TensorEntry& entry) {
   return nullptr;
 }
 
-// The entry as it lies on every coordinate of the stages.
+// The entry as if every coordinate of the stage axis held it.
 trace::TensorEntry without_stages(const Group& group) {
   trace::TensorEntry entry = group.entry_of(0);
   if (!group.stages.empty()) entry.held_at.erase(group.stages);

@@ -13,24 +13,26 @@
 
 namespace ttrace::synth {
 
-// What the rank at `coordinates` of the group's mesh holds of each of its tensors, or nothing.
-// `stages` are not looked at: they say of which tensors.
+// The local layout of the group's tensors on the rank at `coordinates` of the group's mesh, or
+// nothing if the rank holds none of them. Ignores `stages`, which determine the tensors, not their
+// layout.
 std::optional<layout::LocalLayout> local_layout_of(const Recipe& recipe, const Group& group,
                                                const std::vector<std::uint64_t>& coordinates);
 
-// The first two different holdings of equal shape, in the order of the coordinates; nothing where
+// The first two different local layouts of equal shape, in the order of the coordinates; nothing if
 // there are no two.
 std::optional<std::pair<layout::LocalLayout, layout::LocalLayout>> shards_to_swap(
     const Recipe& recipe, const Group& group);
 
-// The axis over which the tensor is a sum or mean of several coordinates, and the last of them.
+// The axis over which the tensor is a sum or mean of several ranks, and its last coordinate that
+// holds a term.
 struct DroppedTerm {
   std::size_t axis = 0;
   std::uint64_t coordinate = 0;
 };
 std::optional<DroppedTerm> dropped_term(const trace::Mesh& mesh, const trace::TensorEntry& entry);
 
-// Bytes of all datasets of all ranks, or nothing if they overflow 64 bits.
+// The bytes of all datasets of all ranks, or nothing if they overflow 64 bits.
 std::optional<std::uint64_t> stored_bytes(const Recipe& recipe);
 
 }  // namespace ttrace::synth

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kNumber = "{i}";
 
-// "spec.json: /tensors/2", or nothing to say for the one group of the command line.
+// "spec.json: /tensors/2", or "the tensors" for the single group of the command line.
 std::string place_of(const Recipe& recipe, std::size_t group) {
   return recipe.file.empty() ? "the tensors" : base::concat(recipe.file, ": /tensors/", group);
 }
@@ -27,7 +27,7 @@ void check_name(const Group& group, const std::string& place) {
   const std::string& pattern = group.entry.key.name;
   if (group.count > 1 && pattern.find(kNumber) == std::string::npos) {
     throw base::input_error(place, ": ", group.count, " tensors would all be called \"",
-                            base::printable(pattern), "\"; put {i} where their number shall stand");
+                            base::printable(pattern), "\"; put {i} in place of their number");
   }
   for (const std::uint64_t number : {std::uint64_t{0}, group.count - 1}) {
     const auto problem = trace::name_problem(group.entry_of(number).key.name);
@@ -71,7 +71,7 @@ void check_index(const Group& group, const std::string& place) {
 void check_storage(const Group& group, const std::string& place) {
   const trace::Storage& storage = group.storage;
   if (storage.sparse && (storage.deflate || storage.shuffle)) {
-    throw base::input_error(place, ": what is sparse is not written, and cannot be filtered");
+    throw base::input_error(place, ": sparse datasets are not written, so they cannot be filtered");
   }
   if (!storage.chunk.empty() && storage.chunk.size() != group.entry.shape.size()) {
     throw base::input_error(place, ": a chunk of ", storage.chunk.size(),

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t kIntegers = 100;
 
-// The key whose values stand in a stale tensor: the step or micro-batch before, else the next step.
+// The key whose values a stale tensor has: the previous micro-batch or step, else the next step.
 trace::TensorKey stale_key(trace::TensorKey key) {
   if (key.microbatch && *key.microbatch > 0) {
     --*key.microbatch;
@@ -39,7 +39,7 @@ std::string path_of(const trace::TensorEntry& entry, const TensorFaults& faults)
   return dataset_path(faults.stale ? stale_key(entry.key) : entry.key);
 }
 
-// Calls visit(first, count) for every run of `out`, which is `box`, that lies in row `row`.
+// Sets the elements of row `row` to 0 in `out`, which holds the values of `box`.
 template <typename Value>
 void zero_row(const tensor::Box& box, std::uint64_t row, std::span<Value> out) {
   if (row < box.origin[0] || row - box.origin[0] >= box.extent[0]) return;

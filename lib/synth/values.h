@@ -1,4 +1,4 @@
-// The numbers in index tensors: every row once, in an order that looks dealt.
+// The logical values of synthetic tensors, computed for any box, with noise and planted faults.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace ttrace::synth {
 
-// Element j of an index of `count` ≤ 2^32 rows is (a·j + b) mod count, with a and b from words 0
-// and 1 of the stream "synth_index" of the dataset's path; a is raised until it has no factor in
-// common with the count.
+// The elements of an index tensor of `count` ≤ 2^32 rows: every row once, in a shuffled order.
+// Element j is (a·j + b) mod count, with a and b from words 0 and 1 of the stream "synth_index" of
+// the dataset's path; a is increased until it is coprime to the count.
 class IndexRows {
  public:
   IndexRows(std::uint64_t seed, std::string_view path, std::uint64_t count);
@@ -31,24 +31,24 @@ class IndexRows {
   std::uint64_t offset_ = 0;
 };
 
-// The logical values of one synthetic tensor, any box of them on its own.
-
-// What rounding elsewhere might have done: every value times 1 + size·u, u uniform in [-1, 1).
+// Imitates rounding errors: every value times 1 + size·u, u uniform in [-1, 1).
 struct Noise {
   double size = 0;
-  bool in_epsilons = true;  // of the tensor's dtype; else relative
+  bool in_epsilons = true;  // size is in units of the dtype's ε; else relative
   std::uint64_t seed = 0;
 };
 
+// The values of one tensor.
 class Values {
  public:
-  // `entry`: of one tensor of `group`.
+  // `entry`: one tensor of `group`.
   Values(std::uint64_t seed, const Group& group, const trace::TensorEntry& entry,
          const Noise& noise, TensorFaults faults);
 
-  // Of `box`, row-major, before they are rounded to the dtype. For floating-point tensors.
+  // The values of `box` in row-major order, not yet rounded to the dtype. For floating-point
+  // tensors.
   void fill(const tensor::Box& box, std::span<double> out) const;
-  // For integers and bool: 0 … 99, 0 or 1, or the rows of an index.
+  // The same for integers (0 … 99, or the rows of an index) and bool.
   void fill_integers(const tensor::Box& box, std::span<std::int64_t> out) const;
 
  private:

@@ -10,7 +10,7 @@
 namespace ttrace::tensor {
 
 std::optional<std::uint64_t> element_count(const Shape& shape) {
-  // [2^40, 2^40, 0] has no elements, whatever the order of its extents.
+  // [2^40, 2^40, 0] has no elements, in any order of its extents.
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   std::uint64_t count = 1;
   for (const std::uint64_t extent : shape) {
@@ -101,21 +101,21 @@ Shape coordinates(const Box& box, std::uint64_t linear) {
 
 void for_each_sub_box(const Box& box, std::uint64_t limit,
                       const std::function<void(const Box&)>& visit) {
-  if (limit == 0) throw base::internal_error("slabs of no elements");
+  if (limit == 0) throw base::internal_error("boxes of no elements");
   if (empty(box)) return;
   if (volume(box) <= limit) return visit(box);
-  // The outermost dimension whose inner block fits is cut into runs of such blocks; if even one
-  // index of it is too large, each index is split on its own.
+  // Cut the outermost dimension with more than one index. If even a single index of it is too
+  // large, each is split recursively.
   const std::size_t d = static_cast<std::size_t>(
       std::find_if(box.extent.begin(), box.extent.end(), [](auto e) { return e > 1; }) -
       box.extent.begin());
   const std::uint64_t inner = volume(box) / box.extent[d];
   const std::uint64_t step = std::max<std::uint64_t>(1, limit / inner);
   for (std::uint64_t start = 0; start < box.extent[d]; start += step) {
-    Box part = box;
-    part.origin[d] += start;
-    part.extent[d] = std::min(step, box.extent[d] - start);
-    for_each_sub_box(part, limit, visit);
+    Box sub_box = box;
+    sub_box.origin[d] += start;
+    sub_box.extent[d] = std::min(step, box.extent[d] - start);
+    for_each_sub_box(sub_box, limit, visit);
   }
 }
 

@@ -103,7 +103,7 @@ void widen_integers(DType dtype, std::span<const std::byte> bytes, std::span<Out
   }
 }
 
-// IEEE-like small floats: `mantissa_bits` below `exponent_bits` below the sign.
+// Decodes a small IEEE-like float: sign, `exponent_bits`, `mantissa_bits` from the highest bit on.
 double decode_small(unsigned bits, int exponent_bits, int mantissa_bits, bool has_infinity) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const unsigned exponent_mask = (1U << exponent_bits) - 1;
@@ -198,7 +198,8 @@ constexpr Fields kBFloat16Fields{DType::kBFloat16, 16, 7, 127, 0x7f7f, 0x7f80, 0
 constexpr Fields kE4M3Fields{DType::kFloat8E4M3, 8, 3, 7, 0x7e, 0x7f, 0x7f};
 constexpr Fields kE5M2Fields{DType::kFloat8E5M2, 8, 2, 15, 0x7b, 0x7c, 0x7e};
 
-// Magnitude bits of what is not a normal number of the type with room above it.
+// The magnitude bits of values that encode_narrow() cannot encode directly: NaN, infinities,
+// numbers that overflow, and subnormals.
 std::uint64_t encode_rare(const Fields& fields, double value) {
   const double rounded = std::abs(round_to(fields.dtype, value));
   if (std::isnan(rounded)) return fields.nan;
@@ -222,10 +223,10 @@ void encode_narrow(const Fields& fields, std::span<const double> values, std::by
   for (const double value : values) {
     const std::uint64_t all = std::bit_cast<std::uint64_t>(value);
     const std::uint64_t magnitude = all & ~(std::uint64_t{1} << 63);
-    // Ties to even: a carry goes into the exponent, where it belongs.
+    // Ties to even. A carry out of the mantissa correctly increments the exponent.
     std::uint64_t bits = ((magnitude + below_half + ((magnitude >> shift) & 1)) >> shift) - rebias;
-    // An exponent below the type's wraps around and is beyond the largest number too; the smallest
-    // normal number may be a rounded subnormal one.
+    // An exponent below the type's range wraps around, so it exceeds the largest number too. The
+    // smallest normal number may be a rounded subnormal.
     if (bits <= smallest || bits > fields.largest) bits = encode_rare(fields, value);
     bits |= (all >> 63) << (fields.bits - 1);
     const auto stored = static_cast<Bits>(bits);

@@ -1,4 +1,4 @@
-// Element types of a trace, and the two facts about them that comparison needs: size and precision.
+// Element types of a trace: name, size and precision.
 #pragma once
 
 #include <array>
@@ -40,13 +40,13 @@ std::optional<DType> parse_dtype(std::string_view name);
 std::size_t element_bytes(DType dtype);
 bool is_floating(DType dtype);
 
-// Spacing of the numbers just above 1 in which errors of this dtype are counted: f64 2^-52, f32
-// 2^-23, f16 2^-10, bf16 2^-7. FP8 recipes compute in bf16 around the narrow products, so both FP8
-// types count as bf16 (method: measured on healthy runs). Integers and bool: 0.
+// The unit in which errors of this type are counted, the spacing of its numbers just above 1: f64
+// 2^-52, f32 2^-23, f16 2^-10, bf16 2^-7. FP8 recipes compute in bf16 around the narrow products,
+// so both FP8 types use the unit of bf16 (measured on healthy runs). 0 for integers and bool.
 double epsilon(DType dtype);
 
-// The smallest positive number of the type, a subnormal: its numbers near 0 lie this far apart. f16
-// 2^-24, f8e4m3 2^-9. Integers and bool: 0.
+// The smallest positive number of the type, a subnormal, which is the spacing of its numbers near
+// 0: f16 2^-24, f8e4m3 2^-9. 0 for integers and bool.
 double quantum(DType dtype);
 
 }  // namespace ttrace::tensor

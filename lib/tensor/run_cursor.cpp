@@ -5,22 +5,22 @@
 
 namespace ttrace::tensor {
 
-RunCursor::RunCursor(const Box& part, const Box& frame) {
+RunCursor::RunCursor(const Box& box, const Box& frame) {
   std::uint64_t stride = 1;
-  bool contiguous = true;  // all dimensions so far are full, so the next one extends the run
-  for (std::size_t d = part.extent.size(); d-- > 0;) {
-    offset_ += (part.origin[d] - frame.origin[d]) * stride;
+  bool contiguous = true;  // the box fills all dimensions so far, so the next one extends the run
+  for (std::size_t d = box.extent.size(); d-- > 0;) {
+    offset_ += (box.origin[d] - frame.origin[d]) * stride;
     if (contiguous) {
-      run_ *= part.extent[d];
-      contiguous = part.extent[d] == frame.extent[d];
-    } else if (part.extent[d] != 1) {
-      outer_.push_back({part.extent[d], stride, 0});
+      run_ *= box.extent[d];
+      contiguous = box.extent[d] == frame.extent[d];
+    } else if (box.extent[d] != 1) {
+      outer_.push_back({box.extent[d], stride, 0});
     }
     stride *= frame.extent[d];
   }
   std::reverse(outer_.begin(), outer_.end());
   one_run_ = outer_.empty();
-  left_in_run_ = empty(part) ? 0 : run_;
+  left_in_run_ = empty(box) ? 0 : run_;
 }
 
 void RunCursor::skip(std::uint64_t count) {
@@ -40,8 +40,8 @@ void RunCursor::skip(std::uint64_t count) {
   }
 }
 
-// Whole runs of the innermost dimension that runs do not cover, `most` ≥ 1 at most; returns how
-// many. Where rows are short, to find the next one costs as much as to copy it.
+// Copies up to `most` ≥ 1 whole runs along the innermost dimension of `outer_`, and returns how
+// many. For short runs, finding the next one costs as much as copying it.
 std::uint64_t RunCursor::gather_rows(std::uint64_t most, const std::byte* frame_data,
                                      std::size_t element_bytes, std::byte* to) {
   Dimension& rows = outer_.back();

@@ -1,4 +1,4 @@
-// Walks a part of a dense row-major box as runs of elements that lie one after the other.
+// Walks a box inside a dense row-major frame as runs of contiguous elements.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,19 @@ namespace ttrace::tensor {
 
 class RunCursor {
  public:
-  // `part` must lie within `frame`, both in one coordinate system; it is walked in its own
-  // row-major order.
-  RunCursor(const Box& part, const Box& frame);
+  // `box` must lie within `frame`, both in the same coordinate system. Walks it in row-major order.
+  RunCursor(const Box& box, const Box& frame);
 
-  // Whether the part is one run, from `offset()` on.
+  // Whether the whole box is one run.
   bool is_one_run() const { return one_run_; }
-  // Of the next element, in elements from the start of the frame's buffer.
+  // The offset of the next element in the frame's buffer, in elements.
   std::uint64_t offset() const { return offset_; }
-  // How many elements from `offset()` on lie one after the other; 0 at the end.
+  // The number of contiguous elements from offset() on; 0 at the end.
   std::uint64_t left_in_run() const { return left_in_run_; }
-  // Goes on by `count` ≤ left_in_run() elements.
+  // Advances by `count` ≤ left_in_run() elements.
   void skip(std::uint64_t count);
 
-  // Copies the next `count` elements of `element_bytes` each; as many must be left.
+  // Copies the next `count` elements of `element_bytes` each, and advances. That many must be left.
   void gather(std::uint64_t count, const std::byte* frame_data, std::size_t element_bytes,
               std::byte* to);
 
@@ -38,7 +37,7 @@ class RunCursor {
   std::uint64_t gather_rows(std::uint64_t most, const std::byte* frame_data,
                             std::size_t element_bytes, std::byte* to);
 
-  std::vector<Dimension> outer_;  // innermost last; those that a run does not cover
+  std::vector<Dimension> outer_;  // dimensions that a run does not cover, innermost last
   std::uint64_t run_ = 1;
   std::uint64_t offset_ = 0;
   std::uint64_t left_in_run_ = 0;

@@ -46,10 +46,9 @@ TEST_CASE("bytes that nobody wrote are refused") {
   CHECK(refusal("1234567", [](ByteReader& in) { in.number(); }) == "ends before it is complete");
   CHECK(refusal("\x02x", [](ByteReader& in) { in.text(); }) == "ends before it is complete");
   CHECK(refusal("\x02x", [](ByteReader& in) { in.items(); }) == "ends before it is complete");
-  CHECK(refusal("\x02", [](ByteReader& in) { in.flag(); }) == "says 2 where yes or no is asked");
-  CHECK(refusal("\x01\x01", [](ByteReader& in) { in.count(); }) ==
-        "goes on after its end, by 1 bytes");
-  const std::string none = "has a whole number that is none of 64 bits";
+  CHECK(refusal("\x02", [](ByteReader& in) { in.flag(); }) == "has 2 where 0 or 1 is expected");
+  CHECK(refusal("\x01\x01", [](ByteReader& in) { in.count(); }) == "has 1 bytes after its end");
+  const std::string none = "has a whole number that does not fit 64 bits";
   CHECK(refusal(std::string("\x80\x00", 2), [](ByteReader& in) { in.count(); }) == none);
   CHECK(refusal(std::string(9, '\xff') + "\x02", [](ByteReader& in) { in.count(); }) == none);
   CHECK(refusal(std::string(11, '\xff'), [](ByteReader& in) { in.count(); }) == none);

@@ -130,7 +130,7 @@ def test_files_that_are_no_state(
         file = tmp_path / "file"
         file.write_bytes(content)
         done = ttrace("compare", ref, run, "--resume", file)
-        check_refused(done, f"{file}: is no state that --resume has written, and is left as it is")
+        check_refused(done, f"{file}: is no state file of --resume, and is not changed")
         assert file.read_bytes() == content
     check_refused(ttrace("compare", ref, run, "--resume", tmp_path), str(tmp_path))
     check_refused(ttrace("compare", ref, run, "--resume", "/dev/full"), "not a regular file")

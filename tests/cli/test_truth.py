@@ -75,7 +75,7 @@ def test_a_float64_truth_in_another_layout_gives_the_ratio(tmp_path: Path, ttrac
     }
     assert (report["truth"]["compared"], report["truth"]["ranks"]) == (1, 2)
     assert f"     truth    error {off / own:.0f} × that of the reference" in done.stdout
-    assert "; of 1 tensor; 0 without truth; it decides nothing\n" in done.stdout
+    assert "; of 1 tensor; 0 without truth; it does not affect the verdict\n" in done.stdout
     assert done.stderr == ""
 
 

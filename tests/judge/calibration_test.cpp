@@ -132,7 +132,7 @@ TEST_CASE("other documents are refused") {
                               twice + "," + twice + "]}",
                           "a.json");
       },
-      {"/tensors/1", "second time"});
+      {"/tensors/1", "is listed twice"});
 }
 
 TEST_CASE("large traces are cut into fewer cells, so that a calibration stays small") {

@@ -47,7 +47,7 @@ TEST_CASE("a finding is told with all its evidence") {
 TEST_CASE("a finding without causes, followers or code says so or keeps still") {
   const std::string text = block(test::many_findings(1));
   CHECK(contains(text, "cause    unknown: no known cause fits the numbers\n"));
-  CHECK(contains(text, "after    nothing that was recorded follows wrongly from it\n"));
+  CHECK(contains(text, "after    no recorded tensor downstream is wrong\n"));
   CHECK_FALSE(contains(text, "code"));
   CHECK_FALSE(contains(text, "merged"));
 }
@@ -168,10 +168,10 @@ TEST_CASE("a setting is told with both values and what follows from it") {
   std::ostringstream out;
   write_setting(report, lr, {2, 0, false}, out);
   CHECK(out.str() ==
-        "  2  lr of 2 parameters, step 3      what the optimizer was told\n"
+        "  2  lr of 2 parameters, step 3      a setting of the optimizer\n"
         "     values   reference 0.1, candidate 0.2\n"
         "     of       fc.weight, head.weight\n"
-        "     after    1 of their 2 updated parameters are wrong by what the reference was told\n");
+        "     after    1 of their 2 updated parameters are wrong under the reference's setting\n");
 }
 
 TEST_CASE("a finding in one line names its first cause") {

@@ -80,7 +80,7 @@ TEST_CASE("the text report tells flips and what was not judged for them") {
   report.routers[1].unexplained = 1;
   std::ostringstream wrong;
   write_routing(report, false, wrong);
-  CHECK(wrong.str().find(", 1 of them for no reason that rounding gives; ") != std::string::npos);
+  CHECK(wrong.str().find(", 1 of them not explained by rounding; ") != std::string::npos);
 }
 
 comparison::TensorTruth truth_of(double candidate, double reference, std::uint64_t left_out = 0) {
@@ -126,15 +126,15 @@ TEST_CASE("the summary tells median, worst and what has no truth") {
   report.results[1].truth = truth_of(0.2, 0.2);
   CHECK(summary(report) ==
         "  truth fp64.h5: error of the candidate / error of the reference: median 2, worst 3 (fc · "
-        "output · step 0); of 2 tensors; 3 without truth; it decides nothing\n");
+        "output · step 0); of 2 tensors; 3 without truth; it does not affect the verdict\n");
   report.results[0].truth = truth_of(0.6, 0);
   report.results[1].truth.reset();
   report.truth->incomparable = 1;
   report.truth->unreadable = 2;
   CHECK(summary(report) ==
         "  truth fp64.h5: no tensor has a ratio of errors; of 1 tensor, 1 without error in the "
-        "reference; 3 without truth, 1 of another shape in it, 2 unreadable in it; it decides "
-        "nothing\n");
+        "reference; 3 without truth, 1 of another shape in it, 2 unreadable in it; it does "
+        "not affect the verdict\n");
 }
 
 TEST_CASE("a finding and the summary stand in the text report") {
@@ -163,7 +163,7 @@ std::string text_of(std::vector<comparison::Result> results, bool all = false) {
 
 const std::string kHeading =
     "\n  names that only one side has, with the nearest of the same shape on the other (--map "
-    "RULES.json makes them meet):\n";
+    "RULES.json maps one to the other):\n";
 
 TEST_CASE("a line for each name, with its shape and what it may be called") {
   CHECK(text_of({missing("b", {"x"}), missing("a", {"y", "z"})}) ==
