@@ -2,7 +2,7 @@
 // for any slice of it, and derives how far a candidate may be.
 //
 // A perturbed run is the reference with its first activation changed by one rounding. Source:
-// method §2, measured on healthy parallel runs.
+// lib/judge/README.md, measured on healthy parallel runs.
 #pragma once
 
 #include <cstddef>

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "layout/mesh_map.h"
-#include "layout/rows.h"
 #include "tensor/codec.h"
 #include "trace/placement.h"
+#include "trace/placements/flat.h"
 
 namespace ttrace::measure {
 

@@ -9,9 +9,9 @@
 
 #include "layout/local_layout.h"
 #include "layout/plan.h"
-#include "tensor/ranges.h"
 #include "measure/backend.h"
 #include "tensor/dtype.h"
+#include "tensor/ranges.h"
 #include "trace/source.h"
 
 namespace ttrace::measure {

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "layout/axis_view.h"
-#include "trace/placements/flat.h"
 #include "synth/random.h"
 #include "tensor/codec.h"
+#include "trace/placements/flat.h"
 
 namespace ttrace::synth {
 namespace {

@@ -170,8 +170,8 @@ class Maker {
   }
 
   void write_tensor(const Share& share, const trace::TensorEntry& entry, const TensorFaults& faults,
-                    const layout::LocalLayout& held, const trace::Storage& storage, trace::Sink& sink,
-                    WriteQueue& queue, Made& made) const {
+                    const layout::LocalLayout& held, const trace::Storage& storage,
+                    trace::Sink& sink, WriteQueue& queue, Made& made) const {
     const std::string path = dataset_path(entry.key);
     const tensor::Shape shape = held.dataset_shape();
     sink.create(path, entry.dtype, shape, storage);

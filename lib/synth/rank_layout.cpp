@@ -55,7 +55,7 @@ bool same_extents(const layout::LocalLayout& a, const layout::LocalLayout& b) {
 }  // namespace
 
 std::optional<layout::LocalLayout> local_layout_of(const Recipe& recipe, const Group& group,
-                                               const std::vector<std::uint64_t>& coordinates) {
+                                                   const std::vector<std::uint64_t>& coordinates) {
   const trace::TensorEntry entry = without_stages(group);
   layout::RowNumbers rows;
   if (const std::string* name = index_of(entry)) {

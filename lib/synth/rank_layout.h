@@ -17,7 +17,7 @@ namespace ttrace::synth {
 // nothing if the rank holds none of them. Ignores `stages`, which determine the tensors, not their
 // layout.
 std::optional<layout::LocalLayout> local_layout_of(const Recipe& recipe, const Group& group,
-                                               const std::vector<std::uint64_t>& coordinates);
+                                                   const std::vector<std::uint64_t>& coordinates);
 
 // The first two different local layouts of equal shape, in the order of the coordinates; nothing if
 // there are no two.
