@@ -31,7 +31,7 @@ std::string text_of(const comparison::PartOfWork& part) {
 
 // The shares of all ranks.
 struct Gathered {
-  comparison::FinishedWork work;
+  comparison::Checkpoint work;
   comparison::WorkDivision division;
   bool interrupted = false;
 };
@@ -42,14 +42,15 @@ void add_rank(const std::string& text, const comparison::ComparisonId& mine, Gat
   std::size_t at = text.find('\n');
   const base::JsonDocument document(text.substr(0, at), name);
   const std::string difference =
-      difference_words(report::comparison_id_from(document.root()), mine);
+      describe_difference(report::comparison_id_from(document.root()), mine);
   if (!difference.empty()) {
     throw base::input_error(name, ": sees other files than rank 0: ", difference);
   }
   all.interrupted = all.interrupted || text.at(at + 1) == kInterrupted;
   for (at = text.find('\n', at + 1); at != std::string::npos;) {
     const std::size_t end = text.find('\n', at + 1);
-    all.work.know(comparison::parse_finished(std::string_view(text).substr(at + 1, end - at - 1)));
+    all.work.restore(
+        comparison::parse_finished(std::string_view(text).substr(at + 1, end - at - 1)));
     at = end;
   }
 }

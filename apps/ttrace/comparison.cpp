@@ -128,7 +128,7 @@ layout::MapFile Comparison::map_starter() const {
                             execution_context(flags_.pair.threads).thread_count());
 }
 
-comparison::CompareReport Comparison::run(comparison::FinishedWork* work,
+comparison::CompareReport Comparison::run(comparison::Checkpoint* work,
                                           comparison::WorkDivision division,
                                           const std::atomic<bool>* stop) const {
   engine::CompareOptions options = pair_.options();

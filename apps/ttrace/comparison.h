@@ -37,7 +37,7 @@ class Comparison {
   // Draft rules that map the names of one implementation of a model to those of another.
   layout::MapFile map_starter() const;
 
-  comparison::CompareReport run(comparison::FinishedWork* work, comparison::WorkDivision division,
+  comparison::CompareReport run(comparison::Checkpoint* work, comparison::WorkDivision division,
                                 const std::atomic<bool>* stop) const;
 
  private:

@@ -25,7 +25,7 @@ struct PartFile {
 };
 
 void require_same_comparison(const PartFile& first, const PartFile& other) {
-  const std::string difference = difference_words(first.part.comparison, other.part.comparison);
+  const std::string difference = describe_difference(first.part.comparison, other.part.comparison);
   if (!difference.empty()) {
     throw base::input_error(other.path, ": is a part of another comparison than ", first.path, ": ",
                             difference);
@@ -62,14 +62,14 @@ std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& path
   return parts;
 }
 
-void record_all(const PartFile& file, comparison::FinishedWork& work) {
+void record_all(const PartFile& file, comparison::Checkpoint& work) {
   for (std::size_t i = 0; i < file.part.measurements.size(); ++i) {
     const auto refuse = [&](const std::string& why) {
       return base::input_error(file.path, ": /part/measurements/", i, ": ", why);
     };
     bool fresh = false;
     try {
-      fresh = work.know(comparison::parse_finished(file.part.measurements[i]));
+      fresh = work.restore(comparison::parse_finished(file.part.measurements[i]));
     } catch (const base::Error& error) {
       throw refuse(error.what());
     }
@@ -91,12 +91,12 @@ int run_merge(const Flags& flags) {
   asked.require_not_input(flags.report.json);
   ReportOutput output(flags.report);
   const Comparison comparison(asked);
-  const std::string changed = difference_words(first.part.comparison, comparison.id());
+  const std::string changed = describe_difference(first.part.comparison, comparison.id());
   if (!changed.empty()) {
     throw base::input_error(first.path, ": the inputs have changed since: ", changed,
                             "; compare all parts again");
   }
-  comparison::FinishedWork work;
+  comparison::Checkpoint work;
   comparison::WorkDivision division;
   for (const auto& [index, file] : parts) {
     record_all(file, work);

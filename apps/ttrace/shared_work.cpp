@@ -49,7 +49,7 @@ void require_same(const std::string& path, const std::string& header,
   const base::JsonCursor root = document->root();
   root.allow_keys({"schema", "comparison"});
   const std::string difference =
-      difference_words(report::comparison_id_from(root.require("comparison")), id);
+      describe_difference(report::comparison_id_from(root.require("comparison")), id);
   if (difference.empty()) return;
   throw base::input_error(path, ": is the state of another comparison: ", difference,
                           "; give another file to --resume, or remove this one");
@@ -87,7 +87,7 @@ class StateFile {
   // Restores finished work from the file, except tensors that could not be read, which are tried
   // again. An incomplete last line, left by a killed process, has been cut off. Throws an input
   // error on a damaged line.
-  void load(comparison::FinishedWork& work);
+  void load(comparison::Checkpoint& work);
 
   // Writes a line at once, so that a killed process loses no finished work. If writing fails, warns
   // once and stops writing. Not thread-safe.
@@ -168,14 +168,14 @@ void StateFile::write_header(const std::string& header) {
   write(header);
 }
 
-void StateFile::load(comparison::FinishedWork& work) {
+void StateFile::load(comparison::Checkpoint& work) {
   std::size_t number = 2;
   for (std::size_t at = 0; at < lines_.size(); ++number) {
     const std::size_t end = lines_.find('\n', at);
     try {
       comparison::Finished finished =
           comparison::parse_finished(std::string_view(lines_).substr(at, end - at));
-      if (comparison::problem_of(finished).empty()) work.know(std::move(finished));
+      if (comparison::problem_of(finished).empty()) work.restore(std::move(finished));
     } catch (const base::Error& error) {
       throw base::input_error(path_, ": line ", number, " ", error.what(),
                               "; remove the file to begin anew");
@@ -228,7 +228,7 @@ comparison::CompareReport run_comparison(const Comparison& comparison, const Sha
     state.emplace(flags.resume, id);
     on_line = [&state](const std::string& line) { state->append(line); };
   }
-  comparison::FinishedWork work(on_line, division.part && for_merge);
+  comparison::Checkpoint work(on_line, division.part && for_merge);
   if (state) state->load(work);
   comparison::CompareReport report = comparison.run(&work, division, &stop.flag());
   add_resume_hint(flags, report);

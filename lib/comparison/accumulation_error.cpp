@@ -24,11 +24,12 @@ bool is_vector(const layout::View* view) {
 
 }  // namespace
 
-SummedGradients::SummedGradients(const trace::Source& reference, const std::vector<Result>& results,
-                                 const measure::Backend& backend)
+AccumulationError::AccumulationError(const trace::Source& reference,
+                                     const std::vector<TensorComparison>& results,
+                                     const measure::Backend& backend)
     : reference_(reference), results_(results), backend_(backend) {}
 
-std::vector<double> SummedGradients::own_rounding(const TensorKey& key) const {
+std::vector<double> AccumulationError::own_rounding(const TensorKey& key) const {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
@@ -43,7 +44,7 @@ std::vector<double> SummedGradients::own_rounding(const TensorKey& key) const {
   return known_.emplace(key, std::move(rounding)).first->second;
 }
 
-std::vector<double> SummedGradients::made(const TensorKey& key) const {
+std::vector<double> AccumulationError::made(const TensorKey& key) const {
   try {
     if (!is_vector(find(key))) return {};
     if (key.kind == Kind::kParamGrad) return of_raw(key).value_or(std::vector<double>{});
@@ -54,7 +55,7 @@ std::vector<double> SummedGradients::made(const TensorKey& key) const {
   return {};
 }
 
-std::optional<std::vector<double>> SummedGradients::of_raw(const TensorKey& key) const {
+std::optional<std::vector<double>> AccumulationError::of_raw(const TensorKey& key) const {
   const layout::View* view = find(key);
   const std::size_t dot = key.name.rfind('.');
   if (!is_vector(view) || dot == std::string::npos) return std::nullopt;
@@ -68,7 +69,7 @@ std::optional<std::vector<double>> SummedGradients::of_raw(const TensorKey& key)
       measure::sum_rows(backend_, *gradient, input ? &*input : nullptr, precision_of(*view)));
 }
 
-std::vector<double> SummedGradients::of_main(const TensorKey& key) const {
+std::vector<double> AccumulationError::of_main(const TensorKey& key) const {
   const std::vector<double> main = read(key);
   std::vector<double> raw(main.size(), 0);
   std::vector<double> lost(main.size(), 0);
@@ -104,14 +105,14 @@ std::vector<double> SummedGradients::of_main(const TensorKey& key) const {
   return lost;
 }
 
-const layout::View* SummedGradients::find(const TensorKey& key) const {
+const layout::View* AccumulationError::find(const TensorKey& key) const {
   const auto found = index_.find(key);
   return found == index_.end() ? nullptr : results_[found->second].reference.get();
 }
 
 // Of the only call in its micro-batch, or nothing.
-std::optional<measure::TensorRef> SummedGradients::value(const TensorKey& like, Kind kind,
-                                                         const std::string& name) const {
+std::optional<measure::TensorRef> AccumulationError::value(const TensorKey& like, Kind kind,
+                                                           const std::string& name) const {
   TensorKey key = like;
   key.kind = kind;
   key.name = name;
@@ -126,7 +127,7 @@ std::optional<measure::TensorRef> SummedGradients::value(const TensorKey& like, 
   return measure::TensorRef(&reference_, view);
 }
 
-std::vector<double> SummedGradients::read(const TensorKey& key) const {
+std::vector<double> AccumulationError::read(const TensorKey& key) const {
   const measure::TensorRef tensor(&reference_, results_[index_.at(key)].reference);
   const tensor::Box all = tensor::whole(tensor.view->shape);
   std::vector<double> values(tensor::volume(all));

@@ -1,5 +1,5 @@
 // Gradients of biases and norms are sums over all tokens. Where these were added up in a narrow
-// accumulator, the reference itself is off by more than any disturbed run shows: they all lose the
+// accumulator, the reference itself is off by more than any perturbed run shows: they all lose the
 // same small terms to the same large sum. What the reference lost can be told from its own trace.
 #pragma once
 
@@ -15,11 +15,11 @@
 
 namespace ttrace::comparison {
 
-class SummedGradients {
+class AccumulationError {
  public:
   // All must outlive it.
-  SummedGradients(const trace::Source& reference, const std::vector<Result>& results,
-                  const measure::Backend& backend);
+  AccumulationError(const trace::Source& reference, const std::vector<TensorComparison>& results,
+                    const measure::Backend& backend);
 
   // What rounding in the accumulator added to every element of the reference's gradient: of a raw
   // one of one dimension, whose module "m" (of "m.weight") was called once with an input and a
@@ -39,7 +39,7 @@ class SummedGradients {
   std::vector<double> read(const trace::TensorKey& key) const;
 
   const trace::Source& reference_;
-  const std::vector<Result>& results_;
+  const std::vector<TensorComparison>& results_;
   const measure::Backend& backend_;
   mutable std::mutex mutex_;
   mutable std::map<trace::TensorKey, std::size_t> index_;  // from the first question on

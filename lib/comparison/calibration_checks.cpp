@@ -109,7 +109,7 @@ std::vector<std::string> rule_warnings(const judge::Policy& rules, const std::st
 
 void check_calibrated_parameters(const trace::Manifest& reference,
                                  const judge::Calibration& calibration, const std::string& file,
-                                 const std::vector<Result>& results) {
+                                 const std::vector<TensorComparison>& results) {
   const std::uint64_t first_step = first_step_of(reference);
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Pair& pair = results[i];

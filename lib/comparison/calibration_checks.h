@@ -28,6 +28,6 @@ std::vector<std::string> rule_warnings(const judge::Policy& rules, const std::st
 // than the rounding of a sum, or if they differed between its runs.
 void check_calibrated_parameters(const trace::Manifest& reference,
                                  const judge::Calibration& calibration, const std::string& file,
-                                 const std::vector<Result>& results);
+                                 const std::vector<TensorComparison>& results);
 
 }  // namespace ttrace::comparison

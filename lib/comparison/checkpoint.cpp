@@ -142,7 +142,7 @@ void FinishedChecks::require_fits(const FinishedReplay& finished, const Pair& pa
 
 namespace {
 
-FinishedMeasurement measured_of(const Result& result) {
+FinishedMeasurement measured_of(const TensorComparison& result) {
   FinishedMeasurement finished;
   if (result.comparison) {
     finished.measurement = result.comparison->measurement;
@@ -155,23 +155,23 @@ FinishedMeasurement measured_of(const Result& result) {
 
 }  // namespace
 
-bool FinishedWork::know(Finished finished) {
+bool Checkpoint::restore(Finished finished) {
   Id id{finished.key, finished.what.index()};
   return known_.insert_or_assign(std::move(id), std::move(finished)).second;
 }
 
-std::optional<Finished> FinishedWork::taken(const trace::TensorKey& key, std::size_t index) {
+std::optional<Finished> Checkpoint::taken(const trace::TensorKey& key, std::size_t index) {
   const std::lock_guard lock(mutex_);
   auto found = known_.extract({key, index});
   if (found.empty()) return std::nullopt;
   return std::move(found.mapped());
 }
 
-void FinishedWork::keep(const Finished& finished, std::string line) {
+void Checkpoint::keep(const Finished& finished, std::string line) {
   lines_.insert_or_assign({finished.key, finished.what.index()}, std::move(line));
 }
 
-void FinishedWork::tell(const Finished& finished) {
+void Checkpoint::record(const Finished& finished) {
   if (!on_line_ && !keep_) return;
   std::string line = finished_line(finished);
   const std::lock_guard lock(mutex_);
@@ -179,21 +179,21 @@ void FinishedWork::tell(const Finished& finished) {
   if (keep_) keep(finished, std::move(line));
 }
 
-void FinishedWork::tell_again(const Finished& finished) {
+void Checkpoint::record_again(const Finished& finished) {
   if (!keep_) return;
   std::string line = finished_line(finished);
   const std::lock_guard lock(mutex_);
   keep(finished, std::move(line));
 }
 
-std::vector<std::string> FinishedWork::lines() const {
+std::vector<std::string> Checkpoint::lines() const {
   std::vector<std::string> lines;
   lines.reserve(lines_.size());
   for (const auto& [id, line] : lines_) lines.push_back(line);
   return lines;
 }
 
-void FinishedWork::require_all_taken() const {
+void Checkpoint::require_all_taken() const {
   for (const auto& [id, finished] : known_) {
     if (!std::holds_alternative<FinishedMeasurement>(finished.what)) continue;
     throw base::input_error("has ", base::printable(to_string(id.first)),
@@ -201,12 +201,12 @@ void FinishedWork::require_all_taken() const {
   }
 }
 
-void restore_measurements(FinishedWork& work, const trace::Source& candidate,
-                          std::vector<Result>& results) {
-  if (work.knows_nothing()) return;
+void restore_measurements(Checkpoint& work, const trace::Source& candidate,
+                          std::vector<TensorComparison>& results) {
+  if (work.empty()) return;
   FinishedChecks checks(candidate);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    Result& result = results[i];
+    TensorComparison& result = results[i];
     if (!is_to_be_measured(result)) continue;
     auto finished = work.take<FinishedMeasurement>(results[i].key);
     if (!finished) continue;
@@ -224,12 +224,12 @@ void restore_measurements(FinishedWork& work, const trace::Source& candidate,
       }
       result.comparison = std::move(comparison);
     }
-    work.tell_again({result.key, measured_of(result)});
+    work.record_again({result.key, measured_of(result)});
   }
 }
 
-void tell_measurement(FinishedWork& work, const Result& result) {
-  work.tell({result.key, measured_of(result)});
+void record_measurement(Checkpoint& work, const TensorComparison& result) {
+  work.record({result.key, measured_of(result)});
 }
 
 }  // namespace ttrace::comparison

@@ -1,4 +1,4 @@
-// Whether what a file says was measured can be of the tensors at hand.
+// Keeps what a comparison has measured, for `--resume` and for the merge of several processes.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@
 
 namespace ttrace::comparison {
 
-// What is derived from a measurement relies on boxes and indices that lie in the tensor, ranks of
-// its meshes, and as many numbers as the grid has cells. Numbers themselves may be any.
+// Checks that a measurement read from a file fits its tensor: boxes and indices lie in the tensor,
+// ranks in its meshes, and there is one number for every cell of the grid. The numbers themselves
+// may have any value.
 class FinishedChecks {
  public:
   // `candidate` must outlive this.
@@ -34,25 +35,24 @@ class FinishedChecks {
   std::map<std::string, std::set<std::uint64_t>> ranks_;
 };
 
-// What is finished of a comparison: known from before, and told as it comes.
-
-// What is known is set before the comparison begins; the other members may be called from several
-// threads.
-class FinishedWork {
+// Hands out measurements of an earlier run, and records new ones. Call restore() before the
+// comparison begins; several threads may call the other members.
+class Checkpoint {
  public:
   // `on_line` gets the line of everything finished from now on, one at a time; may be null. With
   // `keep`, lines() has everything that was of use, old and new.
-  explicit FinishedWork(std::function<void(const std::string& line)> on_line = nullptr,
-                        bool keep = false)
+  explicit Checkpoint(std::function<void(const std::string& line)> on_line = nullptr,
+                      bool keep = false)
       : on_line_(std::move(on_line)), keep_(keep) {}
 
-  // False if something of this sort was known of the tensor already: it is then replaced.
-  bool know(Finished finished);
-  bool knows_nothing() const { return known_.empty(); }
-  // Somebody wants to be told.
-  bool listens() const { return on_line_ != nullptr || keep_; }
+  // Adds a measurement of an earlier run. Returns false if it replaces one of the same tensor and
+  // sort.
+  bool restore(Finished finished);
+  bool empty() const { return known_.empty(); }
+  // Whether record() has any effect.
+  bool is_recorded() const { return on_line_ != nullptr || keep_; }
 
-  // What is known of the tensor, which is then forgotten; or nothing.
+  // Removes and returns the measurement of the tensor; nothing if there is none.
   template <typename What>
   std::optional<What> take(const trace::TensorKey& key) {
     auto found = taken(key, index_of<What>());
@@ -60,15 +60,15 @@ class FinishedWork {
     return std::get<What>(std::move(found->what));
   }
 
-  // Has been found out now.
-  void tell(const Finished& finished);
-  // Was known, and used.
-  void tell_again(const Finished& finished);
+  // Records a measurement made now.
+  void record(const Finished& finished);
+  // Records a measurement that was restored and used.
+  void record_again(const Finished& finished);
 
   // In the order of the keys.
   std::vector<std::string> lines() const;
-  // Throws an input error that names a measurement that the comparison did not ask for. (It need
-  // not ask for a replay, where the others' gradients tell that it is none.)
+  // Throws an input error that names a restored measurement that the comparison did not take.
+  // Replays may be left: gradients of other processes can show that an update has none.
   void require_all_taken() const;
 
  private:
@@ -88,12 +88,12 @@ class FinishedWork {
   std::map<Id, std::string> lines_;
 };
 
-// those that are to be measured and are known get what is known.
-// Throws an input error where it cannot be of the pair.
-void restore_measurements(FinishedWork& work, const trace::Source& candidate,
-                          std::vector<Result>& results);
+// Gives records that are to be measured their restored measurements. Throws an input error where
+// one does not fit its tensor.
+void restore_measurements(Checkpoint& work, const trace::Source& candidate,
+                          std::vector<TensorComparison>& results);
 
-// What measuring pair yielded: its result has a comparison or is unreadable.
-void tell_measurement(FinishedWork& work, const Result& result);
+// Records what measuring a pair yielded: `result` has a comparison or is unreadable.
+void record_measurement(Checkpoint& work, const TensorComparison& result);
 
 }  // namespace ttrace::comparison

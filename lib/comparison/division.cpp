@@ -81,7 +81,7 @@ std::uint64_t bytes_to_read(const Pair& pair, const trace::Manifest& candidate) 
   return plus(bytes, kBytesPerTensor);
 }
 
-std::vector<std::uint64_t> parts_of(const std::vector<Result>& results,
+std::vector<std::uint64_t> parts_of(const std::vector<TensorComparison>& results,
                                     const trace::Manifest& candidate, std::uint64_t parts) {
   std::vector<std::size_t> measured;
   std::vector<std::uint64_t> weights;
@@ -99,7 +99,7 @@ std::vector<std::uint64_t> parts_of(const std::vector<Result>& results,
 namespace {
 
 void leave_to_others(const PartNumber& mine, const std::vector<std::uint64_t>& part,
-                     std::vector<Result>& results) {
+                     std::vector<TensorComparison>& results) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!is_to_be_measured(results[i]) || part[i] + 1 == mine.index) continue;
     results[i].outcome = judge::Outcome::kSkippedByRule;
@@ -109,8 +109,8 @@ void leave_to_others(const PartNumber& mine, const std::vector<std::uint64_t>& p
 
 }  // namespace
 
-void prepare_work(const WorkDivision& division, const trace::Source& candidate, FinishedWork& work,
-                  std::vector<Result>& results) {
+void prepare_work(const WorkDivision& division, const trace::Source& candidate, Checkpoint& work,
+                  std::vector<TensorComparison>& results) {
   std::vector<std::uint64_t> part;
   if (division.part || !division.measured_by.empty()) {
     part = parts_of(results, candidate.manifest(),

@@ -15,22 +15,19 @@
 
 namespace ttrace::comparison {
 
-// Which of several processes measures what. They agree without talking, from the manifests alone.
-
-// The number (from 0) of the one of `parts` that gets item i, so that their sums are about equal:
-// the heaviest first, each to the part with the least so far.
+// Returns for every item the number (from 0) of the process that gets it, so that their sums of
+// weights are about equal: the heaviest item first, each to the process with the least so far.
+// Processes need not talk: all compute the same from the manifests.
 std::vector<std::uint64_t> dealt_out(const std::vector<std::uint64_t>& weights,
                                      std::uint64_t parts);
 
 // Bytes that measuring the pair reads, about; both sides are there.
 std::uint64_t bytes_to_read(const Pair& pair, const trace::Manifest& candidate);
 
-// For every pair that is to be measured the number (from 0) of the part that does it; 0 for the
-// others, which the manifests alone judge.
-std::vector<std::uint64_t> parts_of(const std::vector<Result>& results,
+// Returns for every record that is to be measured the number (from 0) of the process that measures
+// it, and 0 for the others, which the manifests alone judge.
+std::vector<std::uint64_t> parts_of(const std::vector<TensorComparison>& results,
                                     const trace::Manifest& candidate, std::uint64_t parts);
-
-// What of the long work is left for this process: not what others do, nor what is done already.
 
 struct WorkDivision {
   // Measures this share alone, and leaves the others' tensors skipped.
@@ -39,9 +36,10 @@ struct WorkDivision {
   std::vector<std::string> measured_by = {};
 };
 
-// Throws an input error where something known cannot be of the
-// pair, or where a part that has measured everything has not.
-void prepare_work(const WorkDivision& division, const trace::Source& candidate, FinishedWork& work,
-                  std::vector<Result>& results);
+// Leaves this process only its own share of the measuring, less what was restored. Throws an input
+// error where a restored measurement does not fit its tensor, or where a part that should have
+// measured everything has not.
+void prepare_work(const WorkDivision& division, const trace::Source& candidate, Checkpoint& work,
+                  std::vector<TensorComparison>& results);
 
 }  // namespace ttrace::comparison

@@ -50,7 +50,7 @@ std::string finished_line(const Finished& finished);
 
 // The inverse. The line is somebody else's: throws an input error, without a file's name, where it
 // is not a whole and undamaged line of finished_line(). Whether boxes, ranks and counts fit the
-// tensors is for require_fits (finished_checks.h).
+// tensors is for require_fits (checkpoint.h).
 Finished parse_finished(std::string_view line);
 
 }  // namespace ttrace::comparison

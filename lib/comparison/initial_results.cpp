@@ -48,9 +48,9 @@ void mark_dropped(const DroppedKeys& of_reference, const DroppedKeys& of_candida
   }
 }
 
-LeftOut left_out_of(const std::vector<Result>& results) {
+LeftOut left_out_of(const std::vector<TensorComparison>& results) {
   LeftOut left_out;
-  for (const Result& result : results) {
+  for (const TensorComparison& result : results) {
     if (!result.left_out) continue;
     ++(result.candidate == nullptr ? left_out.of_reference : left_out.of_candidate);
   }
@@ -85,7 +85,7 @@ bool has_step(const trace::Manifest& manifest, std::uint64_t step) {
          std::find(recorded->steps.begin(), recorded->steps.end(), step) != recorded->steps.end();
 }
 
-void tell_absence(const Absence& absence, Result& result) {
+void mark_absence(const Absence& absence, TensorComparison& result) {
   const trace::Manifest& lacking = absence.lacking.manifest();
   // A step that ranks did not get to is lost, whatever they were told.
   const bool may_be_lost = !absence.lost.empty() && !has_step(lacking, result.key.step);
@@ -107,7 +107,7 @@ void tell_absence(const Absence& absence, Result& result) {
 }
 
 // Why not all ranks of a side that hold the tensor have recorded it, or empty.
-std::string absence_words(const Absences& absences, const layout::ViewPtr& view) {
+std::string describe_absence(const Absences& absences, const layout::ViewPtr& view) {
   if (absences.empty()) return "";
   for (const trace::TensorEntry* entry : layout::stored_in(*view)) {
     const auto found = absences.find(entry->key);
@@ -117,10 +117,10 @@ std::string absence_words(const Absences& absences, const layout::ViewPtr& view)
 }
 
 // Whether a part is missing on either side.
-bool tell_missing_part(const InitialResultsInput& input, Result& result) {
-  std::string words = absence_words(input.absent_in_candidate, result.candidate);
+bool mark_missing_share(const InitialResultsInput& input, TensorComparison& result) {
+  std::string words = describe_absence(input.absent_in_candidate, result.candidate);
   const bool of_candidate = !words.empty();
-  if (!of_candidate) words = absence_words(input.absent_in_reference, result.reference);
+  if (!of_candidate) words = describe_absence(input.absent_in_reference, result.reference);
   if (words.empty()) return false;
   result.outcome = Outcome::kMissing;
   result.note = of_candidate ? words : concat("in the reference, ", words);
@@ -128,8 +128,8 @@ bool tell_missing_part(const InitialResultsInput& input, Result& result) {
   return true;
 }
 
-Result initial_result(const InitialResultsInput& input, Pair pair) {
-  Result result;
+TensorComparison initial_result(const InitialResultsInput& input, Pair pair) {
+  TensorComparison result;
   static_cast<Pair&>(result) = std::move(pair);
   const layout::View& view = result.reference != nullptr ? *result.reference : *result.candidate;
   result.shape = view.shape;
@@ -146,13 +146,13 @@ Result initial_result(const InitialResultsInput& input, Pair pair) {
     result.outcome = Outcome::kSkippedByRule;
     result.reason = skipped;
   } else if (result.candidate == nullptr) {
-    tell_absence(
+    mark_absence(
         {input.candidate, "reference", input.lost_in_candidate, Outcome::kMissing, left_out},
         result);
   } else if (result.reference == nullptr) {
-    tell_absence({input.reference, "candidate", input.lost_in_reference, Outcome::kExtra, left_out},
+    mark_absence({input.reference, "candidate", input.lost_in_reference, Outcome::kExtra, left_out},
                  result);
-  } else if (!tell_missing_part(input, result)) {
+  } else if (!mark_missing_share(input, result)) {
     result.exact = !tensor::is_floating(result.reference->dtype) &&
                    !tensor::is_floating(result.candidate->dtype);
     result.reason = incomparable_reason(result);
@@ -168,8 +168,9 @@ Result initial_result(const InitialResultsInput& input, Pair pair) {
 
 }  // namespace
 
-std::vector<Result> initial_results(const InitialResultsInput& input, std::vector<Pair> pairs) {
-  std::vector<Result> results;
+std::vector<TensorComparison> initial_results(const InitialResultsInput& input,
+                                              std::vector<Pair> pairs) {
+  std::vector<TensorComparison> results;
   results.reserve(pairs.size());
   for (Pair& pair : pairs) results.push_back(initial_result(input, std::move(pair)));
   return results;

@@ -1,5 +1,5 @@
-// What takes no part in a comparison: tensors that a rule of the map drops, and with --common those
-// that one side alone has.
+// Makes the records of a comparison, and settles those that need no measuring: tensors that a rule
+// drops or skips, that one side lacks, or that cannot be compared.
 #pragma once
 
 #include <map>
@@ -25,9 +25,7 @@ void mark_dropped(const DroppedKeys& of_reference, const DroppedKeys& of_candida
                   std::vector<Pair>& pairs, CompareReport& out);
 
 // Counts what `initial_results` left out because one side alone has it.
-LeftOut left_out_of(const std::vector<Result>& results);
-
-// What is known of every pair before anything is measured: which are not to be measured, and why.
+LeftOut left_out_of(const std::vector<TensorComparison>& results);
 
 struct InitialResultsInput {
   const trace::Source& reference;
@@ -47,6 +45,7 @@ struct InitialResultsInput {
 // side alone has it and `common`), `not_recorded` (one side was told to leave it out), `missing`
 // (from a trace, or from some of the ranks that hold it), `extra`, `unreadable` (absent from a
 // trace that has lost ranks, which may have held it), `incomparable`, else `match`: to be measured.
-std::vector<Result> initial_results(const InitialResultsInput& input, std::vector<Pair> pairs);
+std::vector<TensorComparison> initial_results(const InitialResultsInput& input,
+                                              std::vector<Pair> pairs);
 
 }  // namespace ttrace::comparison

@@ -18,14 +18,14 @@ bool has_fp8(const std::string& precision) {
   return lower.find("fp8") != std::string::npos;
 }
 
-std::map<std::uint64_t, double> parameters_apart(const std::vector<Result>& results) {
+std::map<std::uint64_t, double> parameters_apart(const std::vector<TensorComparison>& results) {
   struct Sums {
     double d2 = 0;
     double r2 = 0;
   };
   std::set<std::uint64_t> updated;
   std::map<std::uint64_t, Sums> sums;
-  for (const Result& result : results) {
+  for (const TensorComparison& result : results) {
     if (!result.comparison || result.exact) continue;
     if (result.key.kind == trace::Kind::kParamAfterStep) updated.insert(result.key.step + 1);
     if (result.key.kind != trace::Kind::kParam) continue;
@@ -74,7 +74,7 @@ void judge_parts_by(const judge::NoiseConstants& constants, double epsilon, std:
                           comparison.own_rounding, comparison.coherence, most_slices);
 }
 
-bool is_scalar(const Result& result) {
+bool is_scalar(const TensorComparison& result) {
   const trace::Kind kind = result.key.kind;
   return result.comparison->measurement.total.elements == 1 &&
          (kind == trace::Kind::kLoss || kind == trace::Kind::kGradNorm ||
@@ -90,14 +90,14 @@ double norm_of(const std::vector<double>& values) {
 }  // namespace
 
 Tolerances::Tolerances(const trace::Manifest& reference, const judge::Policy& rules,
-                       const std::vector<Result>& results, std::size_t most_slices)
+                       const std::vector<TensorComparison>& results, std::size_t most_slices)
     : rules_(rules),
       most_slices_(most_slices),
       layers_(judge::layer_count(reference.tensors)),
       fp8_(has_fp8(reference.run.precision)),
       inherited_(parameters_apart(results)) {
   judge::TypicalSize typical;
-  for (const Result& result : results) {
+  for (const TensorComparison& result : results) {
     if (!result.comparison || result.exact) continue;
     const measure::TileStats& stats = result.comparison->measurement.total;
     const auto& noise = result.comparison->noise;
@@ -108,7 +108,8 @@ Tolerances::Tolerances(const trace::Manifest& reference, const judge::Policy& ru
   for (const trace::Kind kind : trace::kAllKinds) typical_rms_.emplace(kind, typical.rms(kind));
 }
 
-judge::Tolerance Tolerances::fallback(const Result& result, double epsilon, double quantum) const {
+judge::Tolerance Tolerances::fallback(const TensorComparison& result, double epsilon,
+                                      double quantum) const {
   const measure::TileStats& stats = result.comparison->measurement.total;
   judge::FallbackRun run{fp8_, 0};
   const auto apart = inherited_.find(result.key.step);
@@ -131,7 +132,7 @@ double Tolerances::noise_of_alike(const trace::TensorKey& key) const {
   return found == scalar_noise_.end() ? 0 : found->second;
 }
 
-void Tolerances::settle_by(const judge::PolicyRule* rule, Result& result) const {
+void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& result) const {
   Comparison& comparison = *result.comparison;
   const measure::TileStats& stats = comparison.measurement.total;
   const double epsilon = judge::shared_epsilon(*result.reference, *result.candidate);
@@ -159,7 +160,7 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, Result& result) const 
   const judge::NoiseConstants constants = constants_of(rule, result);
   const judge::SliceNoise noise = judge::noise_of_all(*comparison.noise);
   judge::NoisySlice part{noise.norm, comparison.noise->norms.size(), norm, stats.finite,
-                        judge::freedom(noise, stats.finite)};
+                         judge::freedom(noise, stats.finite)};
   const double of_alike = is_scalar(result) ? noise_of_alike(result.key) * norm : 0;
   if (of_alike > 0 && part.runs >= judge::kFewestRunsForScalars) {
     part.noise = std::max(part.noise, of_alike);
@@ -173,14 +174,14 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, Result& result) const 
   judge_parts_by(constants, epsilon, most_slices_, comparison);
 }
 
-void Tolerances::settle(Result& result) const {
+void Tolerances::settle(TensorComparison& result) const {
   const auto number = rule_for(rules_, result.key);
   settle_by(number ? &rules_[*number] : nullptr, result);
   Comparison& comparison = *result.comparison;
   if (number && !result.exact && !comparison.replay) comparison.tolerance.policy = number;
 }
 
-judge::Judgement Tolerances::judge(const SummedGradients& sums, Result& result) const {
+judge::Judgement Tolerances::judge(const AccumulationError& sums, TensorComparison& result) const {
   Comparison& comparison = *result.comparison;
   const auto judged = [&] {
     settle(result);
@@ -195,7 +196,7 @@ judge::Judgement Tolerances::judge(const SummedGradients& sums, Result& result) 
   return comparison.own_rounding.empty() ? judgement : judged();
 }
 
-void judge_parts(const judge::Policy& rules, std::size_t most_slices, Result& result) {
+void judge_parts(const judge::Policy& rules, std::size_t most_slices, TensorComparison& result) {
   if (!result.comparison->noise) return;
   const auto number = rule_for(rules, result.key);
   judge_parts_by(constants_of(number ? &rules[*number] : nullptr, result),
@@ -203,8 +204,8 @@ void judge_parts(const judge::Policy& rules, std::size_t most_slices, Result& re
                  *result.comparison);
 }
 
-void judge_results(const Tolerances& tolerances, const SummedGradients& sums,
-                   std::vector<Result>& results) {
+void judge_results(const Tolerances& tolerances, const AccumulationError& sums,
+                   std::vector<TensorComparison>& results) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].comparison) continue;
     const judge::Judgement judgement = tolerances.judge(sums, results[i]);

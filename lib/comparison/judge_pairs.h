@@ -1,5 +1,4 @@
-// What the fallback rule knows of the run beside the tensor: how its numbers are rounded, and how
-// far apart the parameters are that a step begins with.
+// Gives every measured tensor its tolerance and its outcome.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +21,10 @@ bool has_fp8(const std::string& precision);
 
 // By step, ‖C - R‖ / ‖R‖ of all parameters together that the step begins with; of steps after an
 // update only, since nothing has moved the parameters before. What is not finite is left out.
-std::map<std::uint64_t, double> parameters_apart(const std::vector<Result>& results);
+std::map<std::uint64_t, double> parameters_apart(const std::vector<TensorComparison>& results);
 
 // Whether a tensor of this kind is computed from the step's parameters.
 bool inherits(trace::Kind kind);
-
-// Gives every measured tensor its tolerance, and judges its parts where the noise is known.
 
 // How tensors of one run are judged: exactly for integers, by replay where the optimizer was
 // replayed, by noise where it is known, else by the fallback, which depends on all tensors.
@@ -36,24 +33,24 @@ class Tolerances {
   // `results`: all that were measured. `rules` must outlive this. `most_slices` are kept of those
   // beyond their tolerance.
   Tolerances(const trace::Manifest& reference, const judge::Policy& rules,
-             const std::vector<Result>& results,
+             const std::vector<TensorComparison>& results,
              std::size_t most_slices = judge::SliceJudgement::kMostKept);
 
   // Sets tolerance and slices of a record that has a comparison. Needs its sums by cell
   // and its noise by cell.
-  void settle(Result& result) const;
+  void settle(TensorComparison& result) const;
 
   // settle() and the verdict. Where that would be a divergence, the rounding of the reference's own
   // sum is looked up in `sums` and allowed too.
-  judge::Judgement judge(const SummedGradients& sums, Result& result) const;
+  judge::Judgement judge(const AccumulationError& sums, TensorComparison& result) const;
 
  private:
-  judge::Tolerance fallback(const Result& result, double epsilon, double quantum) const;
+  judge::Tolerance fallback(const TensorComparison& result, double epsilon, double quantum) const;
   void add_scalar(const trace::TensorKey& key, double noise, const measure::TileStats& stats);
   // ‖R' - R‖ / ‖R‖ of the scalar of its kind and name pattern with the most, over steps and
   // micro-batches: that of one alone may be small by chance.
   double noise_of_alike(const trace::TensorKey& key) const;
-  void settle_by(const judge::PolicyRule* rule, Result& result) const;
+  void settle_by(const judge::PolicyRule* rule, TensorComparison& result) const;
 
   const judge::Policy& rules_;
   std::size_t most_slices_;
@@ -65,13 +62,13 @@ class Tolerances {
   std::map<std::uint64_t, double> inherited_;  // by step, of those after an update
 };
 
-// those with a comparison get its tolerance (exact for integers, by
+// Gives every measured record its tolerance (exact for integers, by
 // replay where the optimizer was replayed, by noise where it is known, else the fallback; the rules
 // change the latter two) and their outcome. The sums by cell and the noise by cell are let go of.
-void judge_results(const Tolerances& tolerances, const SummedGradients& sums,
-                   std::vector<Result>& results);
+void judge_results(const Tolerances& tolerances, const AccumulationError& sums,
+                   std::vector<TensorComparison>& results);
 
 // Judges the parts of a tensor by its measurement and its noise, both with their cells.
-void judge_parts(const judge::Policy& rules, std::size_t most_slices, Result& result);
+void judge_parts(const judge::Policy& rules, std::size_t most_slices, TensorComparison& result);
 
 }  // namespace ttrace::comparison

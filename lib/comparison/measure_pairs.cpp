@@ -18,7 +18,7 @@ struct Task {
 
 // In the order in which the reference was written, as far as its manifest tells: what is read one
 // after the other then lies so in the files.
-std::vector<std::size_t> in_order_of_files(const std::vector<Result>& results) {
+std::vector<std::size_t> in_order_of_files(const std::vector<TensorComparison>& results) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (is_to_be_measured(results[i])) order.push_back(i);
@@ -40,19 +40,19 @@ std::uint64_t bytes_of(const Pair& pair, std::uint64_t elements) {
                      tensor::element_bytes(pair.candidate->dtype));
 }
 
-void tell(base::Progress& progress, const Result& result) {
+void tell(base::Progress& progress, const TensorComparison& result) {
   if (!result.comparison) return;
   progress.measured(to_string(result.key), relative_error(result.comparison->measurement));
 }
 
 }  // namespace
 
-bool is_to_be_measured(const Result& result) {
+bool is_to_be_measured(const TensorComparison& result) {
   return result.outcome == judge::Outcome::kMatch && !result.comparison;
 }
 
 void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& execution,
-                   std::vector<Result>& results, const WorkHooks& hooks) {
+                   std::vector<TensorComparison>& results, const WorkHooks& hooks) {
   const auto work_of = [&](std::size_t i) {
     return std::make_unique<PairWork>(sides, *execution.backend, results[i], results[i].exact);
   };
@@ -94,7 +94,7 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
 
 namespace {
 
-void settle(Comparison comparison, Result& result) {
+void settle(Comparison comparison, TensorComparison& result) {
   if (const auto& place = comparison.measurement.largest_place) {
     result.largest_rank = place->rank;
     result.largest_local = place->local;
@@ -102,7 +102,7 @@ void settle(Comparison comparison, Result& result) {
   result.comparison = std::move(comparison);
 }
 
-void settle(const std::string& unreadable, Result& result) {
+void settle(const std::string& unreadable, TensorComparison& result) {
   result.outcome = judge::Outcome::kUnreadable;
   result.reason = unreadable;
 }
@@ -167,7 +167,7 @@ bool PairWork::measure(std::size_t section) {
   return --left_ == 0;
 }
 
-void PairWork::finish(Result& result) {
+void PairWork::finish(TensorComparison& result) {
   for (const auto* problems : {&noise_problems_, &problems_}) {
     if (!problems->empty()) return settle(problems->begin()->second, result);
   }
@@ -182,13 +182,13 @@ namespace {
 
 constexpr std::string_view kInterrupted = "interrupted";
 
-bool is_interrupted(const Result& result) {
+bool is_interrupted(const TensorComparison& result) {
   return result.outcome == judge::Outcome::kSkippedByRule && result.reason == kInterrupted;
 }
 
 }  // namespace
 
-void mark_interrupted(Result& result) {
+void mark_interrupted(TensorComparison& result) {
   result.outcome = judge::Outcome::kSkippedByRule;
   result.reason = kInterrupted;
   result.comparison.reset();
@@ -196,16 +196,16 @@ void mark_interrupted(Result& result) {
   result.largest_local.clear();
 }
 
-void mark_unmeasured(std::vector<Result>& results) {
-  for (Result& result : results) {
+void mark_unmeasured(std::vector<TensorComparison>& results) {
+  for (TensorComparison& result : results) {
     if (is_to_be_measured(result)) mark_interrupted(result);
   }
 }
 
-std::optional<Interruption> interruption_of(const std::vector<Result>& results) {
+std::optional<Interruption> interruption_of(const std::vector<TensorComparison>& results) {
   Interruption found;
   bool interrupted = false;
-  for (const Result& result : results) {
+  for (const TensorComparison& result : results) {
     const bool left = is_interrupted(result);
     const bool done = result.comparison || result.outcome == judge::Outcome::kUnreadable;
     interrupted = interrupted || left;

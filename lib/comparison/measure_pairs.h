@@ -1,4 +1,4 @@
-// What long work tells while it runs, and is told.
+// Measures every pair of a comparison that needs it, on several threads.
 #pragma once
 
 #include <atomic>
@@ -21,6 +21,7 @@
 
 namespace ttrace::comparison {
 
+// Callbacks from, and cancellation of, a long-running pass.
 struct WorkHooks {
   // Pair i is done; called from any thread. May be null.
   std::function<void(std::size_t i)> finished = nullptr;
@@ -32,8 +33,6 @@ struct WorkHooks {
   bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
 };
 
-// The long part of a comparison: every pair that is to be measured, on several threads.
-
 struct MeasuredSides {
   const trace::Source& reference;
   const trace::Source& candidate;
@@ -41,13 +40,13 @@ struct MeasuredSides {
 };
 
 // Its outcome is kMatch, and it has no comparison yet.
-bool is_to_be_measured(const Result& result);
+bool is_to_be_measured(const TensorComparison& result);
 
-// those that are to be measured get a comparison, or become
-// unreadable with the reason, or stay as they are if `hooks` stop the work before. The same for
-// every execution context.
+// Measures the records for which is_to_be_measured() holds: they get a comparison, become
+// unreadable with the reason, or stay as they are if `hooks` stop the work before. The numbers are
+// the same for every execution context.
 void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& execution,
-                   std::vector<Result>& results, const WorkHooks& hooks = {});
+                   std::vector<TensorComparison>& results, const WorkHooks& hooks = {});
 
 // One pair being measured, section by section if its tensors are so large that several threads
 // measure them.
@@ -73,7 +72,7 @@ class PairWork {
   bool measure(std::size_t section);
 
   // The same whichever thread measured what, and in what order.
-  void finish(Result& result);
+  void finish(TensorComparison& result);
 
  private:
   template <typename Work>
@@ -96,15 +95,13 @@ class PairWork {
   std::map<std::size_t, std::string> problems_;
 };
 
-// A comparison that was told to end before everything was measured.
-
-// The result as if nothing were known of it: skipped, because of the interruption.
-void mark_interrupted(Result& result);
+// Makes the record skipped, because the comparison was interrupted, and drops its measurement.
+void mark_interrupted(TensorComparison& result);
 
 // Marks those that are still to be measured.
-void mark_unmeasured(std::vector<Result>& results);
+void mark_unmeasured(std::vector<TensorComparison>& results);
 
-// How far it came, or nothing if no tensor is marked.
-std::optional<Interruption> interruption_of(const std::vector<Result>& results);
+// Returns how far an interrupted comparison came; nothing if no record is marked.
+std::optional<Interruption> interruption_of(const std::vector<TensorComparison>& results);
 
 }  // namespace ttrace::comparison

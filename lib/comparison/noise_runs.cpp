@@ -239,7 +239,8 @@ void NoiseDifferences::require_some() const {
   }
 }
 
-void check_measured_noise(const trace::Source& reference, const std::vector<Result>& results) {
+void check_measured_noise(const trace::Source& reference,
+                          const std::vector<TensorComparison>& results) {
   NoiseDifferences differences(reference.manifest());
   bool complete = true;
   for (std::size_t i = 0; i < results.size(); ++i) {

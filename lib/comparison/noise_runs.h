@@ -66,6 +66,7 @@ class NoiseDifferences {
 
 // Both checks of what a comparison has measured; the second one where that is every tensor which a
 // perturbation can reach, since one that was not selected or not read may differ.
-void check_measured_noise(const trace::Source& reference, const std::vector<Result>& results);
+void check_measured_noise(const trace::Source& reference,
+                          const std::vector<TensorComparison>& results);
 
 }  // namespace ttrace::comparison

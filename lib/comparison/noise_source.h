@@ -1,4 +1,4 @@
-// Where the noise of a tensor comes from: disturbed runs at hand, or a calibration made of them.
+// Gets the noise of a tensor from perturbed runs, or from a calibration made of such runs.
 #pragma once
 
 #include <optional>
@@ -17,14 +17,14 @@ class NoiseSource {
               const measure::Backend& backend)
       : plan_(reference.tensors), calibration_(calibration), backend_(backend) {}
 
-  // What the pair's disturbed runs say, which are read; without any, what the calibration says of
+  // What the pair's perturbed runs say, which are read; without any, what the calibration says of
   // the reference's tensor. Nothing for integers, for a tensor that it does not have in this shape
   // and type, and for one that was put together of several. Adds what was read to `bytes_read`.
   // Throws an input error if a shard cannot be read.
   std::optional<judge::NoiseEstimate> of(const trace::Source& reference, const Pair& pair,
                                          std::uint64_t& bytes_read) const;
 
-  // The cells by which disturbed runs of the tensor are summed.
+  // The cells by which perturbed runs of the tensor are summed.
   measure::Grid grid_for(const Pair& pair) const { return plan_.grid_for(pair.reference->shape); }
 
  private:

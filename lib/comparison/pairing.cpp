@@ -55,7 +55,7 @@ std::string described(const layout::View& view) {
   return base::concat(tensor::to_string(view.shape), " ", tensor::dtype_short_name(view.dtype));
 }
 
-std::string microbatch_words(const layout::View& view) {
+std::string describe_microbatches(const layout::View& view) {
   if (!view.microbatches) return "of no micro-batch in particular";
   using How = trace::Microbatches::How;
   const How how = view.microbatches->how;
@@ -89,7 +89,7 @@ layout::Composed composed_of(const ViewsByKey& views, const layout::View& whole)
   }
   if (parts.empty()) return {};
   if (!lacking.empty()) {
-    return {nullptr, base::concat("it is ", microbatch_words(whole),
+    return {nullptr, base::concat("it is ", describe_microbatches(whole),
                                   ", and the other side lacks micro-batch ", lacking)};
   }
   return layout::compose_microbatches(whole, parts);
@@ -270,8 +270,8 @@ std::string microbatches_apart(const Pair& pair) {
   const layout::View& candidate = *pair.candidate;
   if (reference.microbatches && candidate.microbatches &&
       reference.microbatches != candidate.microbatches) {
-    return base::concat("the reference is ", microbatch_words(reference), ", the candidate ",
-                        microbatch_words(candidate));
+    return base::concat("the reference is ", describe_microbatches(reference), ", the candidate ",
+                        describe_microbatches(candidate));
   }
   return "";
 }

@@ -1,4 +1,4 @@
-// The tensors of a trace that are there to be looked at.
+// Pairs the tensors of two traces: every tensor of their union once, with what each side has of it.
 #pragma once
 
 #include <string>
@@ -14,8 +14,6 @@ namespace ttrace::comparison {
 // All of them but the index tensors that a placement names: those are layout, and differ between
 // runs that are equal.
 std::vector<layout::ViewPtr> tensors_of(const trace::Manifest& manifest);
-
-// The union of two traces' tensors, each with what there is of it on either side.
 
 // The tensors of a trace that take part, each key once.
 struct Side {

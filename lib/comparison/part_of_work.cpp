@@ -7,35 +7,35 @@ namespace {
 
 using base::concat;
 
-std::string value_words(bool value) { return value ? "given" : "not given"; }
+std::string describe_value(bool value) { return value ? "given" : "not given"; }
 
-std::string value_words(const std::string& value) {
+std::string describe_value(const std::string& value) {
   return value.empty() ? "not given" : base::printable(value);
 }
 
-std::string value_words(const std::vector<std::string>& values) {
+std::string describe_value(const std::vector<std::string>& values) {
   std::string text;
   for (const std::string& value : values) {
     text += concat(text.empty() ? "" : ", ", value);
   }
-  return value_words(text);
+  return describe_value(text);
 }
 
-std::string value_words(const std::vector<std::uint64_t>& values) {
+std::string describe_value(const std::vector<std::uint64_t>& values) {
   std::vector<std::string> texts;
   for (const std::uint64_t value : values) texts.push_back(concat(value));
-  return value_words(texts);
+  return describe_value(texts);
 }
 
 template <typename Value>
 std::string differing(const char* what, const Value& there, const Value& here) {
   if (there == here) return "";
-  return concat(what, " is ", value_words(there), " there and ", value_words(here), " here");
+  return concat(what, " is ", describe_value(there), " there and ", describe_value(here), " here");
 }
 
 }  // namespace
 
-std::string difference_words(const ComparisonId& there, const ComparisonId& here) {
+std::string describe_difference(const ComparisonId& there, const ComparisonId& here) {
   for (const std::string& words :
        {differing("the reference", there.reference, here.reference),
         differing("the candidate", there.candidate, here.candidate),

@@ -36,7 +36,7 @@ struct ComparisonId {
 };
 
 // "the candidate is a/ there and b/ here", or nothing if they are the same.
-std::string difference_words(const ComparisonId& there, const ComparisonId& here);
+std::string describe_difference(const ComparisonId& there, const ComparisonId& here);
 
 // The member "part" of a report.
 struct PartOfWork {

@@ -1,4 +1,4 @@
-// Routers that sent tokens to other experts than the reference's did.
+// The answer of `ttrace compare` as data. Writers turn it into text and JSON.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@
 
 namespace ttrace::comparison {
 
+// A router that sent tokens to other experts than the reference's did.
 struct RouterFlips {
   trace::TensorKey key;  // of the tensor that says which experts were chosen
   std::uint64_t tokens = 0;
@@ -33,9 +34,6 @@ struct RouterFlips {
   double largest_gap = 0;  // between the scores of experts swapped, of those explained
   bool follows = false;    // flips before it have reached its input
 };
-
-// The answer of `ttrace compare` as data. Writers turn it into text and JSON; nothing here knows
-// how.
 
 enum class Verdict { kMatch, kDiverged, kInconclusive };
 
@@ -150,7 +148,7 @@ struct CompareReport {
   std::vector<trace::Kind> kinds_in_neither;  // of a training step, that no trace has
   bool from_modules = false;  // the frontier follows the data flow, not the execution order
   std::map<judge::Outcome, std::uint64_t> counts;
-  std::vector<Result> results;  // in the order of the data flow
+  std::vector<TensorComparison> results;  // in the order of the data flow
   std::vector<Finding> findings;
   std::vector<SettingDifference> settings;  // by step and name
   std::vector<Suspect> suspects;            // in the order of the data flow

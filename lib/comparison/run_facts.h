@@ -1,4 +1,5 @@
-// What must hold of a trace before its tensors are looked at.
+// Facts about a run as a whole: whether its layouts are sound, which ranks are lost, what it
+// recorded.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,6 @@ LostRanks lost_ranks_of(const trace::Source& source);
 // that are lost do not count: their tensors cannot be read.
 using Absences = std::map<trace::TensorKey, std::string>;
 Absences absences_of(const trace::Source& source, const LostRanks& lost);
-
-// What the report says about the runs themselves.
 
 TraceFacts facts_of(const trace::Source& source);
 

@@ -20,7 +20,7 @@ void inconclusive(std::string why, CompareReport& out) {
 // What the answer "match" rests on.
 std::uint64_t elements_matched(const CompareReport& out) {
   std::uint64_t elements = 0;
-  for (const Result& result : out.results) {
+  for (const TensorComparison& result : out.results) {
     if (result.outcome != Outcome::kMatch || !result.comparison) continue;
     elements += result.comparison->measurement.total.elements;
   }
@@ -33,8 +33,8 @@ std::string nothing_in_common(const CompareReport& out) {
              base::plural(out.counts.at(Outcome::kMissing), "tensor"), " only in the reference, ",
              out.counts.at(Outcome::kExtra), " only in the candidate)");
   std::vector<std::string> candidates;
-  const Result* missing = nullptr;
-  for (const Result& result : out.results) {
+  const TensorComparison* missing = nullptr;
+  for (const TensorComparison& result : out.results) {
     if (result.outcome == Outcome::kExtra) candidates.push_back(to_string(result.key));
     if (result.outcome == Outcome::kMissing && missing == nullptr) missing = &result;
   }
@@ -48,7 +48,7 @@ std::string nothing_in_common(const CompareReport& out) {
   return text;
 }
 
-std::string interruption_words(const CompareReport& out) {
+std::string describe_interruption(const CompareReport& out) {
   std::string text = concat("interrupted after ", out.interrupted->measured, " of ",
                             base::plural(out.interrupted->of, "tensor"));
   if (out.findings.empty()) return text;
@@ -58,18 +58,18 @@ std::string interruption_words(const CompareReport& out) {
 
 // Compared, and no answer came of it. An update that cannot be replayed is common, and so are the
 // parameters that it leaves to the next step.
-bool is_unanswered(const Result& result) {
+bool is_unanswered(const TensorComparison& result) {
   const trace::Kind kind = result.key.kind;
   return result.outcome == Outcome::kNotJudged && kind != trace::Kind::kParamAfterStep &&
          kind != trace::Kind::kParam && kind != trace::Kind::kOptimizerState;
 }
 
 // Nothing said of a tensor that takes part; what others report on, or a rule leaves out, does not.
-bool is_unchecked(const Result& result) {
+bool is_unchecked(const TensorComparison& result) {
   return result.outcome == Outcome::kBelowNoiseFloor || result.outcome == Outcome::kNotJudged;
 }
 
-std::string unchecked_words(const Result& result) {
+std::string describe_unchecked(const TensorComparison& result) {
   return concat(base::printable(to_string(result.key)), " was not checked (", result.reason, ")");
 }
 
@@ -77,13 +77,13 @@ std::string unchecked_words(const Result& result) {
 std::string essentials_unchecked(const CompareReport& out) {
   std::uint64_t gradients = 0;
   std::uint64_t unchecked_gradients = 0;
-  for (const Result& result : out.results) {
+  for (const TensorComparison& result : out.results) {
     const trace::Kind kind = result.key.kind;
     if (kind == trace::Kind::kMainGrad) {
       gradients += is_unchecked(result) || result.outcome == Outcome::kMatch ? 1 : 0;
       unchecked_gradients += is_unchecked(result) ? 1 : 0;
     } else if (kind == trace::Kind::kLoss || kind == trace::Kind::kGradNorm) {
-      if (is_unchecked(result)) return unchecked_words(result);
+      if (is_unchecked(result)) return describe_unchecked(result);
     }
   }
   if (unchecked_gradients == 0 || 10 * unchecked_gradients < gradients) return "";
@@ -97,8 +97,8 @@ std::string essentials_unchecked(const CompareReport& out) {
 std::string essentials_left_out(const CompareReport& out) {
   using trace::Kind;
   std::uint64_t others = 0;
-  const Result* first = nullptr;
-  for (const Result& result : out.results) {
+  const TensorComparison* first = nullptr;
+  for (const TensorComparison& result : out.results) {
     const Kind kind = result.key.kind;
     if (!result.left_out) continue;
     if (kind != Kind::kParam && kind != Kind::kLoss && kind != Kind::kMainGrad) continue;
@@ -112,7 +112,7 @@ std::string essentials_left_out(const CompareReport& out) {
                 others > 0 ? "them" : "it");
 }
 
-std::string lost_ranks_words(const RunState& state, const CompareReport& out) {
+std::string describe_lost_ranks(const RunState& state, const CompareReport& out) {
   const bool candidates = state.lost_candidate_ranks > 0;
   return concat(candidates ? state.lost_candidate_ranks : state.lost_reference_ranks, " of ",
                 candidates ? out.candidate.ranks : out.reference.ranks, " ranks of the ",
@@ -127,13 +127,13 @@ void decide(const RunState& state, CompareReport& out) {
   const auto count = [&out](Outcome outcome) { return out.counts.at(outcome); };
   const std::uint64_t total = out.results.size();
   const std::uint64_t in_common = total - count(Outcome::kMissing) - count(Outcome::kExtra);
-  if (out.interrupted) return inconclusive(interruption_words(out), out);
+  if (out.interrupted) return inconclusive(describe_interruption(out), out);
   if (total == 0) return inconclusive("nothing was compared: both traces are empty", out);
   const bool bad = std::any_of(out.results.begin(), out.results.end(),
                                [](const auto& result) { return judge::is_bad(result.outcome); });
   const std::size_t lost = state.lost_reference_ranks + state.lost_candidate_ranks;
   if (in_common == 0) {
-    return inconclusive(lost > 0 ? concat("nothing was compared: ", lost_ranks_words(state, out))
+    return inconclusive(lost > 0 ? concat("nothing was compared: ", describe_lost_ranks(state, out))
                                  : nothing_in_common(out),
                         out);
   }
@@ -141,7 +141,8 @@ void decide(const RunState& state, CompareReport& out) {
     out.verdict = Verdict::kDiverged;
     return;
   }
-  if (lost > 0) return inconclusive("nothing diverged, but " + lost_ranks_words(state, out), out);
+  if (lost > 0)
+    return inconclusive("nothing diverged, but " + describe_lost_ranks(state, out), out);
   if (count(Outcome::kUnreadable) > 0) {
     return inconclusive(concat("nothing diverged, but ", count(Outcome::kUnreadable), " of ", total,
                                " tensors could not be read"),
@@ -149,7 +150,7 @@ void decide(const RunState& state, CompareReport& out) {
   }
   const auto unanswered = std::find_if(out.results.begin(), out.results.end(), is_unanswered);
   if (unanswered != out.results.end()) {
-    return inconclusive(concat("nothing diverged, but ", unchecked_words(*unanswered)), out);
+    return inconclusive(concat("nothing diverged, but ", describe_unchecked(*unanswered)), out);
   }
   if (count(Outcome::kAfterRoutingFlip) > 0) {
     return inconclusive(

@@ -70,7 +70,7 @@ struct Comparison {
   measure::Measurement measurement;
   judge::Tolerance tolerance;
   std::optional<Replay> replay = std::nullopt;
-  std::optional<judge::NoiseEstimate> noise = std::nullopt;  // what disturbed runs tell of it
+  std::optional<judge::NoiseEstimate> noise = std::nullopt;  // what perturbed runs tell of it
   judge::SliceJudgement slices = {};                         // nothing without noise
   // Of every element, what the reference's own accumulator rounded away; or empty.
   std::vector<double> own_rounding = {};
@@ -78,7 +78,7 @@ struct Comparison {
 };
 
 // The one record of a tensor: its two sides, and all that became of comparing them.
-struct Result : Pair {
+struct TensorComparison : Pair {
   judge::Outcome outcome = judge::Outcome::kMatch;
   std::string reason;
   bool left_out = false;  // one side alone has it, and both were asked for: skipped

@@ -113,7 +113,7 @@ judge::Calibration calibrate_traces(const trace::Source& reference,
 
 judge::Policy starter_rules(const comparison::CompareReport& report) {
   std::map<std::pair<std::string, trace::Kind>, double> needed;
-  for (const comparison::Result& result : report.results) {
+  for (const comparison::TensorComparison& result : report.results) {
     if (result.outcome != judge::Outcome::kDiverged || !result.comparison || result.exact) {
       continue;
     }

@@ -1,4 +1,4 @@
-// The story of `ttrace calibrate`: a reference and its disturbed runs in, a tolerance file out.
+// The story of `ttrace calibrate`: a reference and its perturbed runs in, a tolerance file out.
 #pragma once
 
 #include <string>

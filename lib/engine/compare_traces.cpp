@@ -29,7 +29,7 @@
 namespace ttrace::engine {
 namespace {
 
-using comparison::Result;
+using comparison::TensorComparison;
 using judge::Outcome;
 
 // One comparison on its way: the passes below, each in terms of what the passes before it left.
@@ -140,9 +140,9 @@ class CompareRun {
   // The long part: everything that reads the tensors from end to end.
   void measure() {
     comparison::prepare_work(options_.division, candidate_, work_, out_.results);
-    if (work_.listens()) {
+    if (work_.is_recorded()) {
       hooks_.finished = [this](std::size_t i) {
-        comparison::tell_measurement(work_, out_.results[i]);
+        comparison::record_measurement(work_, out_.results[i]);
       };
     }
     comparison::measure_pairs({reference_, candidate_, noise_}, options_.execution, out_.results,
@@ -162,11 +162,11 @@ class CompareRun {
   void judge_measurements() {
     comparison::judge_results(
         comparison::Tolerances(reference_.manifest(), rules_, out_.results, most_slices()),
-        comparison::SummedGradients(reference_, out_.results, *options_.execution.backend),
+        comparison::AccumulationError(reference_, out_.results, *options_.execution.backend),
         out_.results);
     replay::judge_gradient_norms(reference_, candidate_, out_.results);
     replay::judge_unplayed_updates(reference_, candidate_, options_.execution, out_.results);
-    replay::carry_parameters(candidate_, options_.execution, out_.results);
+    replay::reuse_update_verdicts(candidate_, options_.execution, out_.results);
   }
 
   std::size_t most_slices() const {
@@ -197,7 +197,7 @@ class CompareRun {
 
   void find_divergences() {
     std::vector<Outcome> outcomes;
-    for (const Result& result : out_.results) outcomes.push_back(result.outcome);
+    for (const TensorComparison& result : out_.results) outcomes.push_back(result.outcome);
     const localize::Frontier frontier =
         localize::find_frontier(nodes_, flow_, outcomes, localize::equal_bits(out_.results));
     out_.downstream = frontier.downstream;
@@ -213,7 +213,7 @@ class CompareRun {
   void sum_up() {
     for (const Outcome outcome : judge::kAllOutcomes) out_.counts[outcome] = 0;
     std::set<std::string> told(out_.warnings.begin(), out_.warnings.end());
-    for (const Result& result : out_.results) {
+    for (const TensorComparison& result : out_.results) {
       ++out_.counts[result.outcome];
       if (result.comparison) {
         out_.environment.bytes_read += result.comparison->measurement.bytes_read;
@@ -239,8 +239,8 @@ class CompareRun {
   const judge::Policy no_rules_;
   const judge::Policy& rules_;
   const comparison::NoiseSource noise_;
-  comparison::FinishedWork nothing_known_;
-  comparison::FinishedWork& work_;
+  comparison::Checkpoint nothing_known_;
+  comparison::Checkpoint& work_;
   comparison::WorkHooks hooks_;
 
   comparison::Side reference_side_;

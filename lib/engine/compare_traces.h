@@ -29,17 +29,17 @@ struct CompareOptions {
   std::string today = "";             // "2026-11-21": rules that skip may end on a day
   // Called once, if given: with what was measured, before tolerances are settled and the noise by
   // cell is let go of.
-  std::function<void(const std::vector<comparison::Result>&)> on_measured = nullptr;
+  std::function<void(const std::vector<comparison::TensorComparison>&)> on_measured = nullptr;
   bool all_slices = false;  // keep every part that is beyond its tolerance, not the worst 16
   const trace::Source* truth = nullptr;  // the reference in higher precision: a second opinion
   comparison::WorkDivision division = {};
   // What need not be measured, and who is told what has been; or null.
-  comparison::FinishedWork* work = nullptr;
+  comparison::Checkpoint* work = nullptr;
   base::Progress* progress = nullptr;
   const std::atomic<bool>* stop = nullptr;  // once true, the report is made of what is there
 };
 
-// `noise`: runs of the reference with its first activation disturbed; may be empty. Where it is,
+// `noise`: runs of the reference with its first activation perturbed; may be empty. Where it is,
 // the calibration tells the noise; its rules apply in any case. Throws a usage error if the
 // selection matches nothing, an input error if a manifest contradicts itself or the map does not
 // fit. A tensor or rank that cannot be read is an outcome, not an error. Everything but

@@ -127,7 +127,7 @@ std::tuple<int, std::uint64_t, std::uint64_t> closeness(const trace::TensorKey& 
 }  // namespace
 
 FaultPlanner::FaultPlanner(const trace::Source& candidate,
-                           const std::vector<comparison::Result>& results)
+                           const std::vector<comparison::TensorComparison>& results)
     : candidate_(candidate) {
   for (const comparison::Pair& pair : results) {
     if (pair.candidate == nullptr) continue;

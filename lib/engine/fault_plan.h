@@ -23,7 +23,8 @@ struct PlannedFault {
 class FaultPlanner {
  public:
   // Both must outlive the planner.
-  FaultPlanner(const trace::Source& candidate, const std::vector<comparison::Result>& results);
+  FaultPlanner(const trace::Source& candidate,
+               const std::vector<comparison::TensorComparison>& results);
 
   // One of each kind, in the order of comparison::kAllFaults. `tensor`: the pair's candidate,
   // perhaps held in memory. Places are fixed by the key and the shape alone. Throws an input error

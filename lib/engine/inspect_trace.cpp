@@ -19,7 +19,7 @@ using base::printable;
 
 constexpr std::uint64_t kSlabElements = std::uint64_t{1} << 18;
 
-std::string values_words(const trace::Source& source, const trace::TensorEntry& entry) {
+std::string describe_stored_values(const trace::Source& source, const trace::TensorEntry& entry) {
   measure::LogicalTensor logical(source, entry);
   double square = 0;
   double smallest = std::numeric_limits<double>::infinity();
@@ -106,13 +106,13 @@ void inspect_trace(const trace::Source& source, const comparison::Selection& sel
   out << "\n";
   for (const trace::TensorEntry* entry : entries) {
     out << "  " << printable(to_string(entry->key)) << "  " << dtype_short_name(entry->dtype)
-        << "  " << printable(localize::merged_words(source, *entry));
+        << "  " << printable(localize::describe_merging(source, *entry));
     if (entry->computed_in) out << ", computed in " << dtype_short_name(*entry->computed_in);
     if (entry->scale != 1) out << ", scale " << base::short_number(entry->scale);
     if (values) {
       std::string words;
       try {
-        words = values_words(source, *entry);
+        words = describe_stored_values(source, *entry);
       } catch (const base::InputError& error) {
         words = error.what();
       }

@@ -35,9 +35,9 @@ struct RebuiltManifest {
   std::vector<std::string> findings;  // parts that cannot be read, ranks that are lost
 };
 
-// Unites the parts of `ranks` (ascending), which `part_of` reads; a rank for which it throws an
-// input error is lost, and told. `run` is named in messages. Throws an input error if there is no
-// part at all, or if parts contradict each other (layout::ManifestMerge).
+// Merges the parts of `ranks` (ascending), which `part_of` reads; a rank for which it throws an
+// input error is lost, and reported. `run` is named in messages. Throws an input error if there is
+// no part at all, or if parts contradict each other (layout::ManifestMerge).
 RebuiltManifest rebuild_manifest(const std::string& run, const std::vector<std::uint64_t>& ranks,
                                  const std::function<trace::Manifest(std::uint64_t)>& part_of);
 

@@ -15,9 +15,9 @@
 namespace ttrace::engine {
 namespace {
 
-using comparison::Result;
 using comparison::SelftestReport;
 using comparison::SelftestTensor;
+using comparison::TensorComparison;
 using comparison::Trial;
 using comparison::TrialState;
 using judge::Outcome;
@@ -38,9 +38,9 @@ std::vector<double> ladder() {
 struct Known {
   const trace::Source& reference;
   const trace::Source& candidate;
-  const std::vector<Result>& results;
+  const std::vector<TensorComparison>& results;
   const std::vector<double>& ladder;
-  const comparison::SummedGradients& sums;
+  const comparison::AccumulationError& sums;
   const replay::GradientNormJudge& gradient_norms;
   const measure::Backend& backend;
 };
@@ -68,8 +68,8 @@ class Bench {
   const TensorRef& candidate() const { return candidate_; }
 
   // As compare_traces judges the pair with `candidate` in the place of its own.
-  Result judged(const TensorRef& candidate) const {
-    Result result;
+  TensorComparison judged(const TensorRef& candidate) const {
+    TensorComparison result;
     static_cast<comparison::Pair&>(result) = healthy_;
     result.shape = healthy_.shape;
     result.dtype = healthy_.dtype;
@@ -115,10 +115,10 @@ class Bench {
     return bad ? TrialState::kCaught : TrialState::kMissed;
   }
 
-  const Result& healthy_;
+  const TensorComparison& healthy_;
   const std::vector<double>& ladder_;
   const comparison::Tolerances& tolerances_;
-  const comparison::SummedGradients& sums_;
+  const comparison::AccumulationError& sums_;
   const replay::GradientNormJudge& gradient_norms_;
   const measure::Backend& backend_;
   TensorRef reference_;
@@ -126,7 +126,7 @@ class Bench {
   std::optional<replay::UpdatePlan> plan_;
 };
 
-SelftestTensor described(const Result& result) {
+SelftestTensor described(const TensorComparison& result) {
   SelftestTensor tensor;
   tensor.key = result.key;
   tensor.dtype = result.dtype;
@@ -134,9 +134,10 @@ SelftestTensor described(const Result& result) {
   return tensor;
 }
 
-SelftestTensor tested(const Bench& bench, const FaultPlanner& planner, const Result& result) {
+SelftestTensor tested(const Bench& bench, const FaultPlanner& planner,
+                      const TensorComparison& result) {
   SelftestTensor tensor = described(result);
-  const Result healthy = bench.judged(bench.candidate());
+  const TensorComparison healthy = bench.judged(bench.candidate());
   if (judge::is_bad(healthy.outcome)) {
     // It matched with the update that it comes from (reuse_update_verdicts.h), which is tried
     // itself.
@@ -175,8 +176,8 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
                                const std::vector<const trace::Source*>& noise,
                                CompareOptions options) {
   const auto started = std::chrono::steady_clock::now();
-  std::vector<Result> results;
-  options.on_measured = [&](const std::vector<Result>& measured) { results = measured; };
+  std::vector<TensorComparison> results;
+  options.on_measured = [&](const std::vector<TensorComparison>& measured) { results = measured; };
   comparison::CompareReport compared = compare_traces(reference, candidate, noise, options);
   SelftestReport out;
   out.pair = compared.verdict;
@@ -195,7 +196,7 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
     const std::map<std::size_t, replay::UpdatePlan> plans =
         replay::plan_replays(reference, candidate, results);
     const FaultPlanner planner(candidate, results);
-    const comparison::SummedGradients sums(reference, results, *options.execution.backend);
+    const comparison::AccumulationError sums(reference, results, *options.execution.backend);
     const replay::GradientNormJudge gradient_norms(reference, candidate, results);
     const Known known{reference,
                       candidate,

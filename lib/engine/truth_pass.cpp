@@ -149,9 +149,9 @@ void add_truth(const TruthInput& input, comparison::CompareReport& out) {
     if (!again) finished = measured(input, out.results[i], views[i]);
     if (finished->problem.empty()) out.results[i].truth = finished->truth;
     problems[i] = finished->problem;
-    if (!input.work.listens()) return;
+    if (!input.work.is_recorded()) return;
     const comparison::Finished told{out.results[i].key, *std::move(finished)};
-    again ? input.work.tell_again(told) : input.work.tell(told);
+    again ? input.work.record_again(told) : input.work.record(told);
   });
 
   Names unreadable;

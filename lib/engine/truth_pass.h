@@ -21,7 +21,7 @@ struct TruthInput {
   // in it are passed over.
   const std::vector<layout::MapRule>& map;
   const measure::ExecutionContext& execution;
-  comparison::FinishedWork& work;
+  comparison::Checkpoint& work;
   const comparison::WorkHooks& hooks;
 };
 

@@ -32,12 +32,10 @@ struct Dataflow {
 // Edges that would close a cycle (a manifest may say anything) are dropped, the same ones always.
 Dataflow build_dataflow(const std::vector<Node>& nodes, const std::vector<trace::Module>& modules);
 
-// Numbers that a job records by hand: the data flow knows nothing of them, so the order of
-// execution stands in.
-
-// For every `scalar` with an order, the last activation, gradient of one or loss before it in the
-// same step and micro-batch on the same ranks; nothing for all other nodes. A scalar without a
-// micro-batch comes after those of all.
+// Scalars that a job records by hand are not in the data flow, so the order of execution stands in.
+// Returns for every `scalar` with an order, the last activation, gradient of one or loss before it
+// in the same step and micro-batch on the same ranks; nothing for all other nodes. A scalar without
+// a micro-batch comes after those of all.
 std::vector<std::optional<std::size_t>> last_before_scalars(const std::vector<Node>& nodes);
 
 }  // namespace ttrace::localize

@@ -16,7 +16,7 @@ namespace {
 using base::concat;
 using judge::Slice;
 
-std::string what_words(const Slice& slice, const tensor::Shape& shape) {
+std::string describe_slice(const Slice& slice, const tensor::Shape& shape) {
   const tensor::Box box = tensor::hull(slice.boxes);
   switch (slice.what) {
     case Slice::What::kShard:
@@ -39,7 +39,7 @@ std::string what_words(const Slice& slice, const tensor::Shape& shape) {
   return "";
 }
 
-std::string error_words(const Slice& slice) {
+std::string describe_slice_error(const Slice& slice) {
   const double allowed = slice.tolerance.allowed_norm();
   if (slice.what == Slice::What::kElement || !(slice.reference_norm > 0)) {
     return concat("|d| = ", base::short_number(slice.difference_norm), ", allowed ",
@@ -57,10 +57,10 @@ std::string error_words(const Slice& slice) {
 
 }  // namespace
 
-std::string slices_words(const judge::SliceJudgement& slices, const tensor::Shape& shape) {
+std::string describe_slices(const judge::SliceJudgement& slices, const tensor::Shape& shape) {
   if (slices.found.empty()) return "";
   const Slice& worst = slices.found.front();
-  std::string text = concat(what_words(worst, shape), ": ", error_words(worst));
+  std::string text = concat(describe_slice(worst, shape), ": ", describe_slice_error(worst));
   if (slices.beyond > 1) {
     text += concat("; and ", base::plural(slices.beyond - 1, "more part"));
   }
@@ -91,13 +91,13 @@ std::vector<std::size_t> indices_that_hold_it(const std::vector<double>& errors,
   return order;
 }
 
-std::string dimension_words(std::size_t dim, std::size_t dims, bool one) {
+std::string describe_dimension(std::size_t dim, std::size_t dims, bool one) {
   if (dims == 2) return dim == 0 ? (one ? "row " : "rows ") : (one ? "column " : "columns ");
   return one ? "index " : "indices ";
 }
 
-std::string ranges_words(const std::vector<std::size_t>& indices, const tensor::Shape& shape,
-                         std::size_t dim) {
+std::string describe_ranges(const std::vector<std::size_t>& indices, const tensor::Shape& shape,
+                            std::size_t dim) {
   std::string text;
   std::size_t ranges = 0;
   for (std::size_t i = 0; i < indices.size(); ++ranges) {
@@ -108,8 +108,8 @@ std::string ranges_words(const std::vector<std::size_t>& indices, const tensor::
     text += concat(ranges > 0 ? ", " : "", first, last > first ? concat(" to ", last) : "");
   }
   if (ranges > kMostRangesNamed) text += concat(" and ", ranges - kMostRangesNamed, " more places");
-  return concat(dimension_words(dim, shape.size(), indices.size() == 1), text, " of ", shape[dim],
-                shape.size() == 2 ? "" : concat(" along dimension ", dim));
+  return concat(describe_dimension(dim, shape.size(), indices.size() == 1), text, " of ",
+                shape[dim], shape.size() == 2 ? "" : concat(" along dimension ", dim));
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ std::string rows_with_error(const measure::TensorRef& reference,
     double share = 0;
     for (const std::size_t index : held) share += errors[dim][index];
     text += concat(text.empty() ? "" : "; ", base::short_number(100 * share / all),
-                   " % of the squared error in ", ranges_words(held, shape, dim));
+                   " % of the squared error in ", describe_ranges(held, shape, dim));
   }
   return text;
 }
@@ -173,8 +173,9 @@ measure::TensorRef as_on(const measure::TensorRef& tensor, std::uint64_t rank) {
 
 }  // namespace
 
-std::string value_words(const measure::TensorRef& reference, const measure::TensorRef& candidate,
-                        const comparison::Result& result) {
+std::string describe_values(const measure::TensorRef& reference,
+                            const measure::TensorRef& candidate,
+                            const comparison::TensorComparison& result) {
   const measure::Measurement& measured = result.comparison->measurement;
   if (measured.total.elements != 1) return "";
   try {

@@ -1,4 +1,4 @@
-// The parts of a tensor that are beyond their tolerance, in words.
+// Describes where and how the values of a diverged tensor differ.
 #pragma once
 
 #include <string>
@@ -10,9 +10,7 @@
 namespace ttrace::localize {
 
 // "rows 4 to 7 of 64 (dimension 0): error 0.3 of its norm, allowed 0.01; 2 more parts", or nothing.
-std::string slices_words(const judge::SliceJudgement& slices, const tensor::Shape& shape);
-
-// Which rows, columns or other indices of a tensor hold most of its difference.
+std::string describe_slices(const judge::SliceJudgement& slices, const tensor::Shape& shape);
 
 // "98 % of the squared error in rows 4 to 7 of 64", for every dimension of which a quarter of the
 // indices or less hold 90 % of it; empty if none does, for dimensions of fewer than four indices,
@@ -21,12 +19,11 @@ std::string slices_words(const judge::SliceJudgement& slices, const tensor::Shap
 std::string rows_with_error(const measure::TensorRef& reference,
                             const measure::TensorRef& candidate);
 
-// What a finding about a single number says: both sides' values, and every replica's.
-
 // "reference 7.97502, candidate 7.9753"; where the candidate's replicas differ, the value of each
 // class of ranks: "reference 1, candidate 1 on rank 0, 0.96 on ranks {1, 2}". Empty for more than
 // one element, and where a value cannot be read. `result` is the pair's and was measured.
-std::string value_words(const measure::TensorRef& reference, const measure::TensorRef& candidate,
-                        const comparison::Result& result);
+std::string describe_values(const measure::TensorRef& reference,
+                            const measure::TensorRef& candidate,
+                            const comparison::TensorComparison& result);
 
 }  // namespace ttrace::localize

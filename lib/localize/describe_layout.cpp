@@ -21,7 +21,7 @@ double mean_square(const measure::TileStats& stats) {
 }
 
 // "dp", or "dp {0, 2}" where only those coordinates hold the tensor.
-std::string held_words(const trace::TensorEntry& entry, const std::string& axis) {
+std::string describe_held(const trace::TensorEntry& entry, const std::string& axis) {
   const auto held = entry.held_at.find(axis);
   if (held == entry.held_at.end()) return axis;
   std::string text;
@@ -31,7 +31,7 @@ std::string held_words(const trace::TensorEntry& entry, const std::string& axis)
   return concat(axis, " {", text, "}");
 }
 
-std::string nonfinite_words(const measure::TileStats& stats) {
+std::string describe_nonfinite(const measure::TileStats& stats) {
   std::string text =
       concat(stats.nonfinite_candidate, " NaN or Inf in the candidate, ", stats.nonfinite_reference,
              " in the reference, ", stats.nonfinite_different, " of them not the same");
@@ -41,7 +41,7 @@ std::string nonfinite_words(const measure::TileStats& stats) {
   return text;
 }
 
-std::string boxes_words(const std::vector<tensor::Box>& boxes) {
+std::string describe_boxes(const std::vector<tensor::Box>& boxes) {
   std::string text = tensor::to_string(boxes[0]);
   if (boxes.size() == 2) text += concat(" and ", tensor::to_string(boxes[1]));
   if (boxes.size() > 2) text += concat(" and ", boxes.size() - 1, " more boxes");
@@ -55,18 +55,18 @@ std::string named_part(const trace::TensorEntry& part, const trace::TensorKey& w
 
 std::string percent_of(double share) { return concat(base::short_number(100 * share), " %"); }
 
-std::string shard_words(const measure::BlockStats& block) {
+std::string describe_shard(const measure::BlockStats& block) {
   return concat(
       block.ranks.empty() ? std::string("in padding") : concat("on rank ", block.ranks.front()),
-      " (", block.part.empty() ? "" : concat(block.part, ", "), boxes_words(block.boxes), ")");
+      " (", block.part.empty() ? "" : concat(block.part, ", "), describe_boxes(block.boxes), ")");
 }
 
-std::string elements_words(const measure::TileStats& stats) {
+std::string describe_elements(const measure::TileStats& stats) {
   return concat(stats.unequal, " of ", stats.elements, " elements differ");
 }
 
 // Every shard's share of the squared error, or of the four with most of it.
-std::string shares_words(const measure::Measurement& measurement) {
+std::string describe_shares(const measure::Measurement& measurement) {
   const auto& blocks = measurement.blocks;
   const double all = measurement.total.sum_d2;
   std::vector<const measure::BlockStats*> differing;
@@ -76,11 +76,11 @@ std::string shares_words(const measure::Measurement& measurement) {
   std::stable_sort(differing.begin(), differing.end(),
                    [](const auto* a, const auto* b) { return a->stats.sum_d2 > b->stats.sum_d2; });
   if (blocks.size() < 2 || differing.empty() || !(all > 0)) {
-    return elements_words(measurement.total);
+    return describe_elements(measurement.total);
   }
   const auto share = [all](const measure::BlockStats& block) { return block.stats.sum_d2 / all; };
   const std::string of = concat(differing.size(), " of ", blocks.size(), " shards differ, ",
-                                elements_words(measurement.total));
+                                describe_elements(measurement.total));
   const bool evenly = share(*differing.front()) * static_cast<double>(blocks.size()) <= 2;
   if (differing.size() > kMostNamed && evenly) {
     return concat("spread evenly: no shard has more than ", percent_of(share(*differing.front())),
@@ -91,7 +91,7 @@ std::string shares_words(const measure::Measurement& measurement) {
   for (std::size_t i = 0; i < differing.size() && i < kMostNamed; ++i) {
     named += share(*differing[i]);
     text += concat(i > 0 ? ", " : "", percent_of(share(*differing[i])),
-                   i > 0 ? " " : " of the squared error ", shard_words(*differing[i]));
+                   i > 0 ? " " : " of the squared error ", describe_shard(*differing[i]));
   }
   if (differing.size() > kMostNamed) {
     text += concat(", ", percent_of(std::max(0.0, 1 - named)), " on others");
@@ -101,7 +101,7 @@ std::string shares_words(const measure::Measurement& measurement) {
 
 }  // namespace
 
-std::string merged_words(const trace::Source& candidate, const trace::TensorEntry& entry) {
+std::string describe_merging(const trace::Source& candidate, const trace::TensorEntry& entry) {
   const trace::Mesh& mesh = candidate.manifest().meshes.at(entry.mesh);
   layout::Plan plan;
   try {
@@ -132,14 +132,15 @@ std::string merged_words(const trace::Source& candidate, const trace::TensorEntr
     const bool one = held != entry.held_at.end() && held->second.size() == 1;
     const bool copies = std::holds_alternative<trace::Replicate>(placement);
     if (one && copies) placement = trace::Only{held->second[0]};
-    text += concat(", ", describe_over(placement, one ? axis.name : held_words(entry, axis.name)));
+    text +=
+        concat(", ", describe_over(placement, one ? axis.name : describe_held(entry, axis.name)));
   }
   return text;
 }
 
-std::string view_words(const trace::Source& candidate, const layout::View& view) {
+std::string describe_view(const trace::Source& candidate, const layout::View& view) {
   const std::vector<const trace::TensorEntry*> entries = layout::stored_in(view);
-  const std::string first = merged_words(candidate, *entries.front());
+  const std::string first = describe_merging(candidate, *entries.front());
   if (std::holds_alternative<layout::Stored>(view.how)) return first;
   const char* how = std::holds_alternative<layout::Sum>(view.how)          ? "the sum of "
                     : std::holds_alternative<layout::Transposed>(view.how) ? "transposed: "
@@ -151,32 +152,33 @@ std::string view_words(const trace::Source& candidate, const layout::View& view)
   }
   if (entries.size() > kMostNamed) text += concat(", ... ", entries.size(), " in all");
   const bool alike = std::all_of(entries.begin(), entries.end(), [&](const auto* entry) {
-    return merged_words(candidate, *entry) == first;
+    return describe_merging(candidate, *entry) == first;
   });
   return concat(text, "; ", !alike ? "the first " : entries.size() > 1 ? "each " : "", first);
 }
 
-std::string where_words(const measure::TensorRef& candidate, const comparison::Result& result) {
+std::string describe_where(const measure::TensorRef& candidate,
+                           const comparison::TensorComparison& result) {
   const measure::Measurement& measurement = result.comparison->measurement;
   if (result.outcome == judge::Outcome::kReplicaConflict) {
-    return concat(class_words(candidate, measurement.replicas),
+    return concat(describe_classes(candidate, measurement.replicas),
                   " hold different values, and should be replicas");
   }
-  if (measurement.total.nonfinite_different > 0) return nonfinite_words(measurement.total);
-  return shares_words(measurement);
+  if (measurement.total.nonfinite_different > 0) return describe_nonfinite(measurement.total);
+  return describe_shares(measurement);
 }
 
-std::string shapes_words(const trace::Source& reference, const layout::View& of_reference,
-                         const trace::Source& candidate, const layout::View& of_candidate) {
+std::string describe_shapes(const trace::Source& reference, const layout::View& of_reference,
+                            const trace::Source& candidate, const layout::View& of_candidate) {
   const auto side = [](const char* who, const trace::Source& source, const layout::View& view) {
     return concat(who, tensor::to_string(view.shape), " ", dtype_short_name(view.dtype), " (",
-                  view_words(source, view), ")");
+                  describe_view(source, view), ")");
   };
   return concat(side("reference ", reference, of_reference), "; ",
                 side("candidate ", candidate, of_candidate));
 }
 
-std::vector<std::uint64_t> ranks_with_error(const comparison::Result& result) {
+std::vector<std::uint64_t> ranks_with_error(const comparison::TensorComparison& result) {
   const measure::Measurement& measurement = result.comparison->measurement;
   std::set<std::uint64_t> ranks;
   const bool conflict = result.outcome == judge::Outcome::kReplicaConflict;

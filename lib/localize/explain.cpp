@@ -15,7 +15,7 @@ namespace ttrace::localize {
 namespace {
 
 using base::concat;
-using comparison::Result;
+using comparison::TensorComparison;
 using judge::Outcome;
 
 constexpr std::size_t kMostDependenciesNamed = 4;
@@ -26,7 +26,8 @@ const trace::Module* module_of(const ModuleGraph& graph, const trace::TensorKey&
   return graph.find(trace::module_of_value(key.name));
 }
 
-std::string dependency_words(const Result& dependency, const Result& finding) {
+std::string describe_dependency(const TensorComparison& dependency,
+                                const TensorComparison& finding) {
   const bool same_name = dependency.key.name == finding.key.name;
   const bool is_param = finding.key.kind == trace::Kind::kMainGrad ||
                         finding.key.kind == trace::Kind::kParamAfterStep ||
@@ -61,8 +62,9 @@ std::string dependency_words(const Result& dependency, const Result& finding) {
   return concat(kind_name(dependency.key.kind), " ", who, " ", how);
 }
 
-std::string before_words(const std::vector<std::size_t>& depends_on, const Result& finding,
-                         const std::vector<Result>& results) {
+std::string describe_before(const std::vector<std::size_t>& depends_on,
+                            const TensorComparison& finding,
+                            const std::vector<TensorComparison>& results) {
   if (depends_on.empty()) return "nothing that was recorded comes before it";
   std::vector<std::size_t> named = depends_on;
   // What did not match is worth more room than what did, and what is near more than the model's own
@@ -76,7 +78,7 @@ std::string before_words(const std::vector<std::size_t>& depends_on, const Resul
   // Micro-batches say the same, and are counted.
   std::vector<std::pair<std::string, std::size_t>> said;
   for (const std::size_t i : named) {
-    std::string words = dependency_words(results[i], finding);
+    std::string words = describe_dependency(results[i], finding);
     if (const layout::ViewPtr& view = results[i].candidate; view != nullptr) {
       for (const auto& [axis, placement] : layout::stored_in(*view).front()->placements) {
         if (!std::holds_alternative<trace::Partial>(placement)) continue;
@@ -105,7 +107,7 @@ std::string before_words(const std::vector<std::size_t>& depends_on, const Resul
 // dependency is a partial sum over the axis, or cut over it, and the pair is neither.
 std::map<std::string, std::string> axes_reduced_over(
     const std::vector<std::size_t>& depends_on, const comparison::Pair& pair,
-    const std::vector<comparison::Result>& results) {
+    const std::vector<comparison::TensorComparison>& results) {
   const auto placed = [](const comparison::Pair& of,
                          const std::string& axis) -> const trace::Placement* {
     for (const auto* entry : layout::stored_in(*of.candidate)) {
@@ -145,7 +147,7 @@ std::map<std::string, std::string> axes_reduced_over(
 // Findings that are read again for it, dimension by dimension.
 constexpr std::size_t kMostWithRows = 16;
 
-std::string rows_of(const ExplainInput& input, const Result& result) {
+std::string rows_of(const ExplainInput& input, const TensorComparison& result) {
   const bool against_reference = result.outcome == Outcome::kDiverged && !result.exact &&
                                  !result.comparison->replay && result.tokens_left_out == 0 &&
                                  result.comparison->measurement.total.nonfinite_different == 0;
@@ -158,7 +160,7 @@ std::string rows_of(const ExplainInput& input, const Result& result) {
   }
 }
 
-StaleFacts stale_facts(const Result& result) {
+StaleFacts stale_facts(const TensorComparison& result) {
   const comparison::Comparison& comparison = *result.comparison;
   const double norm = measure::reference_norm(comparison.measurement.total);
   const double difference = measure::difference_norm(comparison.measurement.total);
@@ -166,7 +168,7 @@ StaleFacts stale_facts(const Result& result) {
           norm > 0 ? difference / norm : difference};
 }
 
-std::vector<Cause> causes_of(const ExplainInput& input, const Result& result,
+std::vector<Cause> causes_of(const ExplainInput& input, const TensorComparison& result,
                              std::map<std::string, std::string> reduced_over) {
   if (!result.comparison || result.exact) return {};
   // The others hold a tensor against the reference, which did not judge this one.
@@ -201,7 +203,7 @@ std::vector<comparison::Finding> explain_findings(const ExplainInput& input,
 
   std::vector<comparison::Finding> findings;
   for (const Finding& found : frontier.findings) {
-    const Result& result = input.results[found.first];
+    const TensorComparison& result = input.results[found.first];
     comparison::Finding finding;
     finding.result = found.first;
     finding.members = sorted(found.members);
@@ -212,24 +214,24 @@ std::vector<comparison::Finding> explain_findings(const ExplainInput& input,
     }
     finding.depends_on = sorted(input.flow.depends_on[found.first]);
     finding.downstream = found.downstream;
-    finding.before = before_words(finding.depends_on, result, input.results);
+    finding.before = describe_before(finding.depends_on, result, input.results);
     if (result.comparison) {
       finding.ranks = ranks_with_error(result);
-      finding.where = where_words({&input.candidate, result.candidate}, result);
+      finding.where = describe_where({&input.candidate, result.candidate}, result);
       if (findings.size() < kMostWithRows) {
         const std::string rows = rows_of(input, result);
         if (!rows.empty()) finding.where += concat("; ", rows);
       }
-      finding.values = value_words({&input.reference, result.reference},
-                                   {&input.candidate, result.candidate}, result);
-      finding.parts = slices_words(result.comparison->slices, result.shape);
-      finding.merged = view_words(input.candidate, *result.candidate);
+      finding.values = describe_values({&input.reference, result.reference},
+                                       {&input.candidate, result.candidate}, result);
+      finding.parts = describe_slices(result.comparison->slices, result.shape);
+      finding.merged = describe_view(input.candidate, *result.candidate);
       finding.causes =
           causes_of(input, result,
                     axes_reduced_over(input.flow.depends_on[found.first], result, input.results));
     } else if (result.outcome == Outcome::kIncomparable) {
       finding.merged =
-          shapes_words(input.reference, *result.reference, input.candidate, *result.candidate);
+          describe_shapes(input.reference, *result.reference, input.candidate, *result.candidate);
     }
     findings.push_back(std::move(finding));
   }

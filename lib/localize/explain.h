@@ -15,7 +15,7 @@ namespace ttrace::localize {
 struct ExplainInput {
   const trace::Source& reference;
   const trace::Source& candidate;
-  const std::vector<comparison::Result>& results;  // node i is results[i]
+  const std::vector<comparison::TensorComparison>& results;  // node i is results[i]
   const std::vector<trace::Module>& modules;
   const Dataflow& flow;
   const measure::Backend& backend;

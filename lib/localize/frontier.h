@@ -1,4 +1,5 @@
-// Tensors that one trace lacks, told as one thing: a dropped layer is one finding, not forty.
+// Finds the first divergences, and reports tensors that are missing together as one: a dropped
+// layer is one finding, not forty.
 #pragma once
 
 #include <cstddef>
@@ -41,11 +42,9 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
                        const std::vector<judge::Outcome>& outcomes,
                        const std::vector<bool>& equal_bits = {});
 
-// Which of several first divergences is told first.
-
-// Step by step: parameters and inputs before the step, since another model or other data explain
-// everything; then copies that disagree, since which of them the rest was computed from is not
-// known; then all others. Within these the order stays. Source: lib/localize/README.md
+// Sorts findings step by step: parameters and inputs before the step, since another model or other
+// data explain everything; then copies that disagree, since which of them the rest was computed
+// from is not known; then all others. Within these the order stays. Source: lib/localize/README.md
 void order_findings(const std::vector<Node>& nodes, const std::vector<judge::Outcome>& outcomes,
                     std::vector<Finding>& findings);
 

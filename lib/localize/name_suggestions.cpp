@@ -18,9 +18,9 @@ constexpr std::size_t kMostLookedUp = 200;
 using Alike = std::pair<trace::Kind, tensor::Shape>;
 using NamesByAlike = std::map<Alike, std::vector<std::string>>;
 
-NamesByAlike names_with(Outcome outcome, const std::vector<comparison::Result>& results) {
+NamesByAlike names_with(Outcome outcome, const std::vector<comparison::TensorComparison>& results) {
   NamesByAlike names;
-  for (const comparison::Result& result : results) {
+  for (const comparison::TensorComparison& result : results) {
     if (result.outcome != outcome) continue;
     std::vector<std::string>& there = names[{result.key.kind, result.shape}];
     const bool known = std::find(there.begin(), there.end(), result.key.name) != there.end();
@@ -31,11 +31,11 @@ NamesByAlike names_with(Outcome outcome, const std::vector<comparison::Result>& 
 
 }  // namespace
 
-void find_nearest_names(std::vector<comparison::Result>& results) {
+void find_nearest_names(std::vector<comparison::TensorComparison>& results) {
   const NamesByAlike missing = names_with(Outcome::kMissing, results);
   const NamesByAlike extra = names_with(Outcome::kExtra, results);
   std::map<std::pair<Alike, std::string>, std::vector<std::string>> known;
-  for (comparison::Result& result : results) {
+  for (comparison::TensorComparison& result : results) {
     const bool is_missing = result.outcome == Outcome::kMissing;
     if (!is_missing && result.outcome != Outcome::kExtra) continue;
     const NamesByAlike& others = is_missing ? extra : missing;

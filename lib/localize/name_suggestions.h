@@ -9,6 +9,6 @@ namespace ttrace::localize {
 
 // Sets `nearest` of the missing and the extra tensors: names of the other side's unmatched tensors
 // of the same kind and shape, the most alike first.
-void find_nearest_names(std::vector<comparison::Result>& results);
+void find_nearest_names(std::vector<comparison::TensorComparison>& results);
 
 }  // namespace ttrace::localize

@@ -9,7 +9,7 @@
 
 namespace ttrace::localize {
 
-using comparison::Result;
+using comparison::TensorComparison;
 using judge::Outcome;
 
 std::string rank_group(const layout::View& view) {
@@ -26,10 +26,10 @@ std::string rank_group(const layout::View& view) {
   return text.empty() ? "" : base::concat(entry.mesh, "/", text);
 }
 
-std::vector<Node> nodes_of(const std::vector<Result>& results) {
+std::vector<Node> nodes_of(const std::vector<TensorComparison>& results) {
   std::vector<Node> nodes;
   nodes.reserve(results.size());
-  for (const Result& result : results) {
+  for (const TensorComparison& result : results) {
     const layout::View& view = result.reference != nullptr ? *result.reference : *result.candidate;
     // Replicas that differ follow from gradients whose replicas do, whatever the replay says.
     const bool replayed = result.comparison && result.comparison->replay &&
@@ -39,7 +39,8 @@ std::vector<Node> nodes_of(const std::vector<Result>& results) {
   return nodes;
 }
 
-void order_by_data_flow(std::vector<Result>& results, std::vector<Node>& nodes, Dataflow& flow) {
+void order_by_data_flow(std::vector<TensorComparison>& results, std::vector<Node>& nodes,
+                        Dataflow& flow) {
   const std::vector<std::size_t>& order = flow.topological_order;
   std::vector<std::size_t> position(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) position[order[i]] = i;
@@ -59,10 +60,10 @@ void order_by_data_flow(std::vector<Result>& results, std::vector<Node>& nodes, 
   std::iota(flow.topological_order.begin(), flow.topological_order.end(), std::size_t{0});
 }
 
-std::vector<bool> equal_bits(const std::vector<Result>& results) {
+std::vector<bool> equal_bits(const std::vector<TensorComparison>& results) {
   std::vector<bool> equal;
   equal.reserve(results.size());
-  for (const Result& result : results) {
+  for (const TensorComparison& result : results) {
     const bool sums_up =
         result.key.kind == trace::Kind::kLoss || result.key.kind == trace::Kind::kScalar;
     equal.push_back(result.outcome == Outcome::kMatch && result.comparison && !result.exact &&
@@ -73,10 +74,10 @@ std::vector<bool> equal_bits(const std::vector<Result>& results) {
   return equal;
 }
 
-UsedShares used_shares(const std::vector<Result>& results) {
+UsedShares used_shares(const std::vector<TensorComparison>& results) {
   UsedShares used(results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const Result& result = results[i];
+    const TensorComparison& result = results[i];
     const bool judged = result.outcome == Outcome::kMatch || result.outcome == Outcome::kDiverged ||
                         result.outcome == Outcome::kBelowNoiseFloor;
     if (!judged || !result.comparison || result.comparison->replay) continue;
@@ -93,13 +94,13 @@ UsedShares used_shares(const std::vector<Result>& results) {
 
 std::vector<comparison::Suspect> suspects_of(const std::vector<Node>& nodes, const Dataflow& flow,
                                              const Frontier& frontier,
-                                             const std::vector<Result>& results) {
+                                             const std::vector<TensorComparison>& results) {
   std::vector<bool> on_frontier(results.size(), false);
   for (const Finding& finding : frontier.findings) {
     for (const std::size_t member : finding.members) on_frontier[member] = true;
   }
   std::vector<Outcome> outcomes;
-  for (const Result& result : results) outcomes.push_back(result.outcome);
+  for (const TensorComparison& result : results) outcomes.push_back(result.outcome);
   std::vector<comparison::Suspect> suspects;
   for (const SecondSuspect& one :
        second_suspects(nodes, flow, outcomes, used_shares(results), on_frontier)) {

@@ -24,7 +24,7 @@ std::string_view phase_name(Phase phase) {
   return "";
 }
 
-std::string_view phase_words(Phase phase) {
+std::string_view describe_phase(Phase phase) {
   switch (phase) {
     case Phase::kParameter:
       return "before the step, parameters";

@@ -21,7 +21,7 @@ enum class Phase {
 // Name in the JSON report.
 std::string_view phase_name(Phase phase);
 // "backward, gradient synchronisation": for people.
-std::string_view phase_words(Phase phase);
+std::string_view describe_phase(Phase phase);
 
 Phase phase_of(const trace::TensorKey& key);
 

@@ -47,8 +47,8 @@ std::string describe_precisions(const comparison::CompareReport& report) {
     return concat("; the reference ran in ", of_reference, ", the candidate in ", of_candidate);
   }
   std::size_t tensors = 0;
-  const comparison::Result* first = nullptr;
-  for (const comparison::Result& result : report.results) {
+  const comparison::TensorComparison* first = nullptr;
+  for (const comparison::TensorComparison& result : report.results) {
     if (!result.candidate_dtype || !result.comparison) continue;
     if (first == nullptr) first = &result;
     ++tensors;
@@ -62,7 +62,7 @@ std::string describe_precisions(const comparison::CompareReport& report) {
 // Whether all values of the candidate equal those of the reference.
 bool all_equal(const comparison::CompareReport& report) {
   bool any = false;
-  for (const comparison::Result& result : report.results) {
+  for (const comparison::TensorComparison& result : report.results) {
     if (!result.comparison) continue;
     const comparison::Comparison& comparison = *result.comparison;
     const bool equal = comparison.replay ? comparison.replay->reference_difference_norm == 0
@@ -75,8 +75,8 @@ bool all_equal(const comparison::CompareReport& report) {
 
 std::string describe_closest(const comparison::CompareReport& report) {
   if (all_equal(report)) return "; all bits equal";
-  const comparison::Result* closest = nullptr;
-  for (const comparison::Result& result : report.results) {
+  const comparison::TensorComparison* closest = nullptr;
+  for (const comparison::TensorComparison& result : report.results) {
     if (result.outcome != Outcome::kMatch || !result.comparison || result.exact) continue;
     // In a large tensor, some element of a replayed update always reaches its bound.
     if (result.comparison->replay) continue;
@@ -109,7 +109,7 @@ std::string describe_first(const comparison::CompareReport& report, const Listed
                   " · step ", setting.step, ", which the optimizers were told differently");
   }
   const comparison::Finding& finding = report.findings[groups[first.group].findings.front()];
-  const comparison::Result& result = report.results[finding.result];
+  const comparison::TensorComparison& result = report.results[finding.result];
   std::string name = finding.members.size() > 1 ? finding.one_sided_group : to_string(result.key);
   if (result.outcome == Outcome::kExtra) return name + ", which the candidate alone has";
   return finding.members.size() > 1 ? name + ", which is missing" : name;
@@ -131,7 +131,7 @@ std::string format_finding_count(const comparison::CompareReport& report, std::s
 
 std::vector<Sharpness> sharpness_of(const comparison::CompareReport& report) {
   std::map<double, std::vector<double>, std::greater<>> allowed;  // by ε
-  for (const comparison::Result& result : report.results) {
+  for (const comparison::TensorComparison& result : report.results) {
     if (result.outcome != judge::Outcome::kMatch || !result.comparison || result.exact) continue;
     const comparison::Comparison& comparison = *result.comparison;
     const double norm = measure::reference_norm(comparison.measurement.total);

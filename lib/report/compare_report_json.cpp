@@ -42,7 +42,7 @@ class References {
     }
   }
 
-  bool in_full(const comparison::Result& result) const {
+  bool in_full(const comparison::TensorComparison& result) const {
     return in_full_.contains(static_cast<std::size_t>(&result - report_.results.data()));
   }
 
@@ -58,7 +58,7 @@ class References {
 
   json finding(std::size_t index) const {
     const comparison::Finding& finding = report_.findings[index];
-    const comparison::Result& result = report_.results[finding.result];
+    const comparison::TensorComparison& result = report_.results[finding.result];
     const auto to_id = [this](std::size_t i) { return id(i); };
     const FindingGroup& group = groups_[group_of_.at(index)];
     json out{{"id", id_of_finding(index)}};
@@ -195,7 +195,7 @@ std::string version_2(const comparison::CompareReport& report, bool all_slices) 
                  [&](const FindingGroup& group) { return references.group(group); });
   text.add_lines("suspects", report.suspects,
                  [&](const comparison::Suspect& suspect) { return references.suspect(suspect); });
-  text.add_lines("results", report.results, [&](const comparison::Result& result) {
+  text.add_lines("results", report.results, [&](const comparison::TensorComparison& result) {
     const std::size_t slices = all_slices ? std::numeric_limits<std::size_t>::max()
                                : references.in_full(result) ? kMostSlices
                                                             : 0;

@@ -33,7 +33,7 @@ std::string_view word_of(judge::Outcome outcome) {
 
 using GroupKey = std::tuple<std::uint64_t, trace::Kind, judge::Outcome, std::string, std::string>;
 
-GroupKey key_of(const comparison::Finding& finding, const comparison::Result& result) {
+GroupKey key_of(const comparison::Finding& finding, const comparison::TensorComparison& result) {
   std::string cause;
   std::string pattern;
   if (finding.causes.empty()) {
@@ -45,7 +45,7 @@ GroupKey key_of(const comparison::Finding& finding, const comparison::Result& re
 }
 
 // The error, or the distance of replicas, in units of what is allowed.
-double distance_of(const comparison::Result& result) {
+double distance_of(const comparison::TensorComparison& result) {
   if (!result.comparison) return 0;
   if (result.outcome != judge::Outcome::kReplicaConflict)
     return comparison::used_share(*result.comparison);
@@ -99,9 +99,10 @@ void describe(const comparison::CompareReport& report, FindingGroup& group) {
   std::vector<std::string> calls;
   std::vector<std::string> copies;
   double furthest = -1;
-  const comparison::Result& first = report.results[report.findings[group.findings.front()].result];
+  const comparison::TensorComparison& first =
+      report.results[report.findings[group.findings.front()].result];
   for (const std::size_t f : group.findings) {
-    const comparison::Result& result = report.results[report.findings[f].result];
+    const comparison::TensorComparison& result = report.results[report.findings[f].result];
     names.insert(result.key.name);
     classes.insert(report.findings[f].class_name);
     microbatches.push_back(result.key.microbatch ? std::to_string(*result.key.microbatch) : "-");
@@ -134,7 +135,7 @@ std::vector<FindingGroup> group_findings(const comparison::CompareReport& report
   std::map<GroupKey, std::size_t> known;
   for (std::size_t f = 0; f < report.findings.size(); ++f) {
     const comparison::Finding& finding = report.findings[f];
-    const comparison::Result& result = report.results[finding.result];
+    const comparison::TensorComparison& result = report.results[finding.result];
     if (finding.members.size() > 1) {
       groups.push_back({concat("group:", result.key.step, "/-/", word_of(result.outcome), "/",
                                finding.one_sided_group, "/0/0"),
@@ -163,7 +164,7 @@ std::vector<Listed> listed(const comparison::CompareReport& report,
                            const std::vector<FindingGroup>& groups) {
   std::vector<Listed> list;
   std::size_t setting = 0;
-  const auto add_settings_before = [&](const comparison::Result* finding) {
+  const auto add_settings_before = [&](const comparison::TensorComparison* finding) {
     for (; setting < report.settings.size(); ++setting) {
       const std::uint64_t step = report.settings[setting].step;
       const bool before = finding == nullptr || finding->key.step > step ||

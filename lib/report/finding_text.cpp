@@ -42,7 +42,8 @@ bool whole_is_within(const comparison::Comparison& comparison) {
 
 // The error and what is allowed. If the whole tensor is within its tolerance and only a slice is
 // not, begins with the slice.
-std::string describe_error(const comparison::Finding& finding, const comparison::Result& result) {
+std::string describe_error(const comparison::Finding& finding,
+                           const comparison::TensorComparison& result) {
   const comparison::Comparison& comparison = *result.comparison;
   const double error = comparison::relative_error(comparison.measurement);
   const double norm = measure::reference_norm(comparison.measurement.total);
@@ -73,7 +74,7 @@ std::string describe_error(const comparison::Finding& finding, const comparison:
   return text;
 }
 
-std::string describe_replay(const comparison::Result& result) {
+std::string describe_replay(const comparison::TensorComparison& result) {
   const auto& replay = result.comparison->replay;
   if (!replay) return "";
   if (replay->of == "grad_norm") {
@@ -101,7 +102,7 @@ std::string describe_replay(const comparison::Result& result) {
   return result.reason.empty() ? text : concat(text, "; ", result.reason);
 }
 
-std::string describe_replicas(const comparison::Result& result) {
+std::string describe_replicas(const comparison::TensorComparison& result) {
   const measure::Measurement& measurement = result.comparison->measurement;
   if (result.outcome != judge::Outcome::kReplicaConflict) return "";
   const double norm = measure::reference_norm(measurement.total);
@@ -138,7 +139,7 @@ std::string whole_number(double value) {
   return concat("about ", short_number(value));
 }
 
-std::string describe_largest(const comparison::Result& result) {
+std::string describe_largest(const comparison::TensorComparison& result) {
   const auto& largest = result.comparison->measurement.total.largest;
   if (!largest) return "";
   const auto value = [&result](double one) {
@@ -155,7 +156,7 @@ std::string describe_largest(const comparison::Result& result) {
   return text;
 }
 
-std::string describe_scale(const comparison::Result& result) {
+std::string describe_scale(const comparison::TensorComparison& result) {
   const measure::TileStats& stats = result.comparison->measurement.total;
   const auto fit = measure::fit_scale(stats);
   const auto cosine = measure::cosine(stats);
@@ -185,7 +186,8 @@ void write_one_sided(const comparison::CompareReport& report, const comparison::
   lines.add("why", report.results[finding.result].note);
 }
 
-std::string title_of(const comparison::Finding& finding, const comparison::Result& result) {
+std::string title_of(const comparison::Finding& finding,
+                     const comparison::TensorComparison& result) {
   if (finding.members.size() > 1) return finding.one_sided_group;
   return concat(kind_name(result.key.kind), "  ", result.key.name, "  ",
                 tensor::to_string(result.shape), " ", dtype_short_name(result.dtype));
@@ -195,7 +197,7 @@ void write_evidence(const comparison::CompareReport& report, std::size_t index, 
                     std::ostream& out) {
   Lines lines(out, width);
   const comparison::Finding& finding = report.findings[index];
-  const comparison::Result& result = report.results[finding.result];
+  const comparison::TensorComparison& result = report.results[finding.result];
   if (result.comparison) {
     lines.add("error", describe_error(finding, result));
     lines.add("values", finding.values);
@@ -228,9 +230,9 @@ void write_findings_of(const comparison::CompareReport& report, const FindingGro
   const auto title = [&](std::size_t f) {
     return printable(title_of(report.findings[f], report.results[report.findings[f].result]));
   };
-  const comparison::Result& shown = report.results[report.findings[group.shown].result];
+  const comparison::TensorComparison& shown = report.results[report.findings[group.shown].result];
   out << "  " << style.number << "  " << (several ? printable(group.title) : title(group.shown))
-      << "      " << localize::phase_words(localize::phase_of(shown.key)) << "\n";
+      << "      " << localize::describe_phase(localize::phase_of(shown.key)) << "\n";
   if (several && !style.all) {
     Lines(out, style.width)
         .add("shown", concat(to_string(shown.key), " ", tensor::to_string(shown.shape), " ",
@@ -247,7 +249,7 @@ void write_findings_of(const comparison::CompareReport& report, const FindingGro
 void write_line_of(const comparison::CompareReport& report, const FindingGroup& group,
                    std::size_t number, std::ostream& out) {
   const comparison::Finding& finding = report.findings[group.shown];
-  const comparison::Result& result = report.results[finding.result];
+  const comparison::TensorComparison& result = report.results[finding.result];
   out << "  " << number << "  ";
   if (finding.members.size() > 1) {
     out << (result.outcome == judge::Outcome::kExtra ? "in the candidate alone: " : "missing: ")

@@ -21,7 +21,7 @@ constexpr std::size_t kMostUnmatched = 5;
 
 }  // namespace
 
-std::string describe_tokens_left_out(const comparison::Result& result) {
+std::string describe_tokens_left_out(const comparison::TensorComparison& result) {
   if (result.tokens_left_out == 0) return "";
   return concat("without the rows of ", base::plural(result.tokens_left_out, "token"),
                 " that went to other experts");
@@ -36,7 +36,7 @@ void write_routing(const comparison::CompareReport& report, bool all, std::ostre
     unexplained += router.unexplained;
   }
   const auto without = static_cast<std::uint64_t>(std::count_if(
-      report.results.begin(), report.results.end(), [](const comparison::Result& result) {
+      report.results.begin(), report.results.end(), [](const comparison::TensorComparison& result) {
         return result.tokens_left_out > 0 && result.outcome == Outcome::kMatch;
       }));
   out << "  routing: " << base::plural(flipped, "token") << " went to other experts in "
@@ -92,7 +92,7 @@ std::string describe_truth(const comparison::TensorTruth& truth) {
 
 std::vector<const comparison::TensorTruth*> truths_of(const comparison::CompareReport& report) {
   std::vector<const comparison::TensorTruth*> truths;
-  for (const comparison::Result& result : report.results) {
+  for (const comparison::TensorComparison& result : report.results) {
     truths.push_back(result.truth ? &*result.truth : nullptr);
   }
   return truths;
@@ -123,8 +123,8 @@ void write_truth(const comparison::CompareReport& report, std::ostream& out) {
 
 void write_unmatched(const comparison::CompareReport& report, bool all, std::ostream& out) {
   // By name, because all kinds of a name have the same answer.
-  std::map<std::string, const comparison::Result*> unmatched;
-  for (const comparison::Result& result : report.results) {
+  std::map<std::string, const comparison::TensorComparison*> unmatched;
+  for (const comparison::TensorComparison& result : report.results) {
     if (result.outcome != Outcome::kMissing || result.nearest.empty()) continue;
     unmatched.emplace(result.key.name, &result);
   }

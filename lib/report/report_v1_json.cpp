@@ -11,14 +11,14 @@ namespace {
 using json = nlohmann::ordered_json;
 using judge::Outcome;
 
-Outcome outcome_of(const comparison::Result& result) {
+Outcome outcome_of(const comparison::TensorComparison& result) {
   if (result.outcome == Outcome::kNotRecorded) return Outcome::kSkippedByRule;
   if (result.outcome != Outcome::kNotJudged) return result.outcome;
   const bool compared = result.comparison && result.comparison->measurement.total.finite > 0;
   return compared ? Outcome::kBelowNoiseFloor : Outcome::kIncomparable;
 }
 
-json result_of(const comparison::Result& result) {
+json result_of(const comparison::TensorComparison& result) {
   json out = result_json(
       result, {outcome_name(outcome_of(result)), false, judge::SliceJudgement::kMostKept});
   out.erase("candidate_dtype");
@@ -26,14 +26,14 @@ json result_of(const comparison::Result& result) {
 }
 
 json keys_json(const std::vector<std::size_t>& indices,
-               const std::vector<comparison::Result>& results) {
+               const std::vector<comparison::TensorComparison>& results) {
   json keys = json::array();
   for (const std::size_t i : indices) keys.push_back(key_json(results[i].key));
   return keys;
 }
 
 json finding_json(const comparison::Finding& finding, const comparison::CompareReport& report) {
-  const comparison::Result& result = report.results[finding.result];
+  const comparison::TensorComparison& result = report.results[finding.result];
   json out = result_of(result);
   if (!finding.one_sided_group.empty()) {
     out[result.outcome == Outcome::kExtra ? "extra_group" : "missing_group"] =
@@ -61,7 +61,7 @@ json counts_json(const comparison::CompareReport& report) {
   for (const Outcome outcome : judge::kAllOutcomes) {
     if (outcome != Outcome::kNotJudged && outcome != Outcome::kNotRecorded) counts[outcome] = 0;
   }
-  for (const comparison::Result& result : report.results) ++counts[outcome_of(result)];
+  for (const comparison::TensorComparison& result : report.results) ++counts[outcome_of(result)];
   json out = json::object();
   for (const auto& [outcome, count] : counts) out[outcome_name(outcome)] = count;
   out["total"] = report.results.size();

@@ -189,7 +189,7 @@ json whole_number(double value) {
   return std::abs(value) <= kMost ? json(static_cast<std::int64_t>(value)) : number(value);
 }
 
-json max_abs_json(const comparison::Result& result) {
+json max_abs_json(const comparison::TensorComparison& result) {
   const auto& largest = result.comparison->measurement.total.largest;
   if (!largest) return nullptr;
   const auto value = [&result](double one) {
@@ -321,7 +321,7 @@ void add_slices(const judge::SliceJudgement& slices, const ResultStyle& style, j
 
 }  // namespace
 
-json result_json(const comparison::Result& result, const ResultStyle& style) {
+json result_json(const comparison::TensorComparison& result, const ResultStyle& style) {
   json out = json::object();
   if (style.version_2) out["id"] = id_of(result.key);
   out.update({{"key", key_json(result.key)},

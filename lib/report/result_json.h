@@ -71,7 +71,8 @@ struct ResultStyle {
 };
 
 // The result of one tensor.
-nlohmann::ordered_json result_json(const comparison::Result& result, const ResultStyle& style);
+nlohmann::ordered_json result_json(const comparison::TensorComparison& result,
+                                   const ResultStyle& style);
 
 // The report in version 1. Outcomes that version 1 does not have become the nearest one: not_judged
 // becomes below_noise_floor if values were compared and incomparable if not, not_recorded becomes

@@ -82,7 +82,7 @@ void write_findings(const comparison::CompareReport& report,
 
 void write_every_tensor(const comparison::CompareReport& report, std::ostream& out) {
   out << "\n  outcome            error      allowed    used    tensor\n";
-  for (const comparison::Result& result : report.results) {
+  for (const comparison::TensorComparison& result : report.results) {
     std::array<char, 96> row{};
     if (result.comparison) {
       const comparison::Comparison& comparison = *result.comparison;
@@ -143,8 +143,8 @@ void write_counts(const comparison::CompareReport& report, std::ostream& out) {
 
 // Writes the tensors that were not judged, by reason.
 void write_not_judged(const comparison::CompareReport& report, std::ostream& out) {
-  std::map<std::string, std::pair<std::size_t, const comparison::Result*>> reasons;
-  for (const comparison::Result& result : report.results) {
+  std::map<std::string, std::pair<std::size_t, const comparison::TensorComparison*>> reasons;
+  for (const comparison::TensorComparison& result : report.results) {
     if (result.outcome != Outcome::kNotJudged) continue;
     auto& [count, first] = reasons[result.reason];
     if (++count == 1) first = &result;
@@ -164,9 +164,9 @@ void write_not_judged(const comparison::CompareReport& report, std::ostream& out
 // Writes which replicas differ by less than the tolerance: no finding, but unexpected.
 void write_drift(const comparison::CompareReport& report, std::ostream& out) {
   std::size_t drifting = 0;
-  const comparison::Result* furthest = nullptr;
+  const comparison::TensorComparison* furthest = nullptr;
   double largest = 0;
-  for (const comparison::Result& result : report.results) {
+  for (const comparison::TensorComparison& result : report.results) {
     if (!result.comparison || result.outcome == Outcome::kReplicaConflict ||
         !result.comparison->measurement.replicas_differ) {
       continue;

@@ -52,7 +52,7 @@ void write_setting(const comparison::CompareReport& report,
                    std::ostream& out);
 
 // "without the rows of 3 tokens that went to other experts", or empty if there are none.
-std::string describe_tokens_left_out(const comparison::Result& result);
+std::string describe_tokens_left_out(const comparison::TensorComparison& result);
 
 // Writes which routers chose other experts, and how many tensors were not judged for that reason.
 // Writes nothing if no router did.

@@ -83,8 +83,8 @@ CompareReport compared(const Run& reference, const Run& candidate, bool noise = 
   return engine::compare_traces(r, c, {&n}, {});
 }
 
-const Result& result_of(const CompareReport& report, Kind kind) {
-  for (const Result& result : report.results) {
+const TensorComparison& result_of(const CompareReport& report, Kind kind) {
+  for (const TensorComparison& result : report.results) {
     if (result.key.kind == kind) return result;
   }
   throw std::logic_error("no such tensor");
@@ -98,7 +98,7 @@ TEST_CASE("what the reference lost in its own accumulator is allowed to the cand
   for (const bool noise : {false, true}) {
     const auto report = compared({}, candidate, noise);
     for (const Kind kind : {Kind::kParamGrad, Kind::kMainGrad}) {
-      const Result& result = result_of(report, kind);
+      const TensorComparison& result = result_of(report, kind);
       CHECK(relative_error(result.comparison->measurement) > 0.05);
       CHECK(result.outcome == Outcome::kMatch);
       CHECK(rule_text(result.comparison->tolerance) ==
@@ -121,7 +121,7 @@ TEST_CASE("a reference with a wide accumulator lost nothing") {
   reference.rounded = false;
   Run candidate = reference;
   candidate.wrong = 1.2;
-  const Result result = result_of(compared(reference, candidate), Kind::kParamGrad);
+  const TensorComparison result = result_of(compared(reference, candidate), Kind::kParamGrad);
   CHECK(result.outcome == Outcome::kDiverged);
   CHECK(result.comparison->tolerance.own_rounding <
         0x1p-7 * measure::reference_norm(result.comparison->measurement.total));
@@ -132,7 +132,7 @@ TEST_CASE("what is no sum of the recorded terms is judged as ever") {
   reference.wrong = 3;
   Run candidate;
   candidate.wrong = 3.5;
-  const Result result = result_of(compared(reference, candidate), Kind::kParamGrad);
+  const TensorComparison result = result_of(compared(reference, candidate), Kind::kParamGrad);
   CHECK(result.outcome == Outcome::kDiverged);
   CHECK(result.comparison->own_rounding.empty());
   CHECK(rule_text(result.comparison->tolerance) == "fallback");

@@ -135,7 +135,7 @@ TEST_CASE("property: lines of real measurements survive") {
     engine::test::RandomRuns runs(seed);
     std::vector<const trace::Source*> noise;
     if (runs.has_noise) noise.push_back(&runs.noise);
-    FinishedWork work(nullptr, true);
+    Checkpoint work(nullptr, true);
     engine::CompareOptions options;
     options.work = &work;
     engine::compare_traces(runs.reference, runs.candidate, noise, options);

@@ -9,8 +9,8 @@ namespace {
 
 using trace::Kind;
 
-Result measured(Kind kind, std::uint64_t step, double d2, double r2) {
-  Result result;
+TensorComparison measured(Kind kind, std::uint64_t step, double d2, double r2) {
+  TensorComparison result;
   result.key = test::make_key("w", kind, step);
   result.comparison.emplace();
   result.comparison->measurement.total.sum_d2 = d2;

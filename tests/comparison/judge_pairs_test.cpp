@@ -27,28 +27,28 @@ struct Measured {
   }
 
   // The record, with the entry on both sides.
-  Result record() const {
-    Result both = result;
+  TensorComparison record() const {
+    TensorComparison both = result;
     both.reference = layout::view_of(entry);
     both.candidate = both.reference;
     return both;
   }
 
   judge::Tolerance resolve() const {
-    std::vector<Result> results{record()};
+    std::vector<TensorComparison> results{record()};
     judge(results);
     return results[0].comparison->tolerance;
   }
 
-  void judge(std::vector<Result>& results) const {
+  void judge(std::vector<TensorComparison>& results) const {
     const test::MemoryTrace nothing;
     judge_results(Tolerances(manifest, rules, results),
-                  SummedGradients(nothing, results, measure::cpu_backend()), results);
+                  AccumulationError(nothing, results, measure::cpu_backend()), results);
   }
 
   trace::TensorEntry entry;
   trace::Manifest manifest;
-  Result result;
+  TensorComparison result;
   judge::Policy rules;
 };
 
@@ -116,14 +116,14 @@ TEST_CASE("integers do not make floating-point tensors of their kind look large"
   Measured integers(make_entry("ids", {4}, trace::Kind::kOutput, tensor::DType::kInt64));
   integers.result.exact = true;
   integers.result.comparison->measurement.total.sum_r2 = 1e20;
-  std::vector<Result> results{floats.record(), integers.record(), integers.record()};
+  std::vector<TensorComparison> results{floats.record(), integers.record(), integers.record()};
   floats.judge(results);
   CHECK(results[0].comparison->tolerance.allowed_norm() == floats.resolve().allowed_norm());
 }
 
 TEST_CASE("what was not measured gets no tolerance") {
   Measured measured(make_entry("a", {4}));
-  std::vector<Result> results{measured.record()};
+  std::vector<TensorComparison> results{measured.record()};
   results[0].comparison.reset();
   measured.judge(results);
   CHECK_FALSE(results[0].comparison.has_value());

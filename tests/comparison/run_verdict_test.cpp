@@ -19,7 +19,7 @@ CompareReport run_of(const std::vector<Outcome>& outcomes) {
   out.candidate.ranks = 8;
   for (const Outcome outcome : judge::kAllOutcomes) out.counts[outcome] = 0;
   for (const Outcome outcome : outcomes) {
-    Result result;
+    TensorComparison result;
     result.key = test::make_key(base::concat("t", out.results.size()));
     result.outcome = outcome;
     if (outcome == Outcome::kMatch || outcome == Outcome::kDiverged ||

@@ -49,7 +49,7 @@ void check_accounting(const RandomRuns& runs, const CompareReport& out) {
   std::map<Outcome, std::uint64_t> counts;
   for (const Outcome outcome : judge::kAllOutcomes) counts[outcome] = 0;
   std::size_t bad = 0;
-  for (const comparison::Result& result : out.results) {
+  for (const comparison::TensorComparison& result : out.results) {
     REQUIRE(seen.insert(result.key).second);
     ++counts[result.outcome];
     bad += judge::is_bad(result.outcome) ? 1 : 0;
@@ -62,7 +62,7 @@ void check_accounting(const RandomRuns& runs, const CompareReport& out) {
 }
 
 void check_selection(const comparison::Selection& selection, const CompareReport& out) {
-  for (const comparison::Result& result : out.results) {
+  for (const comparison::TensorComparison& result : out.results) {
     REQUIRE((result.outcome == Outcome::kSkippedByRule) == !selection.selects(result.key));
   }
 }
@@ -72,7 +72,7 @@ void check_verdict(const CompareReport& out) {
   bool unchecked = false;
   bool bad = false;
   std::size_t in_common = 0;
-  for (const comparison::Result& result : out.results) {
+  for (const comparison::TensorComparison& result : out.results) {
     const Outcome outcome = result.outcome;
     checked = checked ||
               (outcome == Outcome::kMatch && result.comparison->measurement.total.elements > 0);
@@ -128,7 +128,7 @@ TEST_CASE("property: every tensor is accounted for, whatever is wrong with the r
         compare_traces(runs.reference, runs.candidate, noise, {selection, 4});
     REQUIRE(json_without_environment(again) == json_without_environment(out));
     ++verdicts[out.verdict];
-    for (const comparison::Result& result : out.results) outcomes.insert(result.outcome);
+    for (const comparison::TensorComparison& result : out.results) outcomes.insert(result.outcome);
   }
   // The runs showed everything there is, but for what needs routers, an unknown optimizer, or a
   // collector that was told to leave things out.

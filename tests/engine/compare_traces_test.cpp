@@ -40,8 +40,8 @@ CompareReport compared(const MemoryTrace& reference, const MemoryTrace& candidat
   return compare_traces(reference, candidate, noise, {selection, 1});
 }
 
-const comparison::Result& result_of(const CompareReport& out, const std::string& name) {
-  for (const comparison::Result& result : out.results) {
+const comparison::TensorComparison& result_of(const CompareReport& out, const std::string& name) {
+  for (const comparison::TensorComparison& result : out.results) {
     if (result.key.name == name) return result;
   }
   throw base::internal_error("no result for ", name);
@@ -70,7 +70,7 @@ TEST_CASE("a changed element diverges and is found again on its rank") {
   CHECK(out.verdict == Verdict::kDiverged);
   REQUIRE(out.findings.size() == 1);
   CHECK(out.findings[0].ranks == std::vector<std::uint64_t>{1});
-  const comparison::Result& result = out.results[0];
+  const comparison::TensorComparison& result = out.results[0];
   CHECK(result.outcome == Outcome::kDiverged);
   CHECK(result.comparison->measurement.total.largest->at == tensor::Shape{3});
   CHECK(result.largest_rank == std::optional<std::uint64_t>(1));
@@ -96,7 +96,7 @@ TEST_CASE("a replica that one rank did not record is missing, and the rank is na
   CHECK(out.counts.at(Outcome::kMissing) == 1);
   CHECK(out.counts.at(Outcome::kMatch) == 1);
   REQUIRE(out.findings.size() == 1);
-  const comparison::Result& result = out.results[out.findings[0].result];
+  const comparison::TensorComparison& result = out.results[out.findings[0].result];
   CHECK(result.key.kind == trace::Kind::kParamAfterStep);
   CHECK(result.reason == "run: rank 1 of 2 recorded step 0 but lacks it");
   CHECK(result.note == "rank 1 of 2 recorded step 0 but lacks it");

@@ -37,8 +37,8 @@ CompareReport compared(const MemoryTrace& reference, const MemoryTrace& candidat
   return compare_traces(reference, candidate, noise, options);
 }
 
-const comparison::Result& result_of(const CompareReport& out, const std::string& name) {
-  for (const comparison::Result& result : out.results) {
+const comparison::TensorComparison& result_of(const CompareReport& out, const std::string& name) {
+  for (const comparison::TensorComparison& result : out.results) {
     if (result.key.name == name) return result;
   }
   throw base::internal_error("no result for ", name);
@@ -92,7 +92,7 @@ TEST_CASE("either side may be mapped, by joining or by splitting") {
       const CompareReport out = compared(reference, candidate, map);
       CHECK(out.verdict == Verdict::kMatch);
       CHECK(out.map_rules == "map.json");
-      for (const comparison::Result& result : out.results) {
+      for (const comparison::TensorComparison& result : out.results) {
         CHECK(result.comparison->measurement.total.sum_d2 == 0);
       }
     }
@@ -316,7 +316,7 @@ TEST_CASE("a wrong micro-batch is found where it went wrong, on its rank") {
     CHECK(out.verdict == Verdict::kDiverged);
     REQUIRE(first_names(out) == std::vector<std::string>{first});
     CHECK(out.findings[0].ranks == std::vector<std::uint64_t>{1});
-    const comparison::Result& result = out.results[out.findings[0].result];
+    const comparison::TensorComparison& result = out.results[out.findings[0].result];
     CHECK(result.largest_rank == std::optional<std::uint64_t>(1));
     CHECK(result.largest_local == tensor::Shape{0, 1});
     CHECK(result.comparison->measurement.total.largest->at == tensor::Shape{1, 1});

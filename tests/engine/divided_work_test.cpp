@@ -29,7 +29,7 @@ struct Runs {
     if (random.has_noise) noise.push_back(&random.noise);
   }
 
-  CompareReport compared(comparison::FinishedWork* work, comparison::WorkDivision division = {},
+  CompareReport compared(comparison::Checkpoint* work, comparison::WorkDivision division = {},
                          const std::atomic<bool>* stop = nullptr) const {
     CompareOptions options;
     options.execution.threads = threads;
@@ -42,7 +42,7 @@ struct Runs {
 };
 
 // Read by the part that it falls to, and not only known to be lost before.
-bool is_read(const comparison::Result& result) {
+bool is_read(const comparison::TensorComparison& result) {
   const bool lost = result.reason.find("which may have held it") != std::string::npos;
   return result.comparison || (result.outcome == Outcome::kUnreadable && !lost);
 }
@@ -53,25 +53,25 @@ TEST_CASE("property: the parts of a comparison make the report of the whole") {
     const std::string whole = comparable(runs.compared(nullptr));
     for (const std::uint64_t of : {1, 2, 3, 7}) {
       INFO("seed " << seed << ", " << of << " parts");
-      comparison::FinishedWork all;
+      comparison::Checkpoint all;
       std::vector<std::string> names;
       std::size_t measured = 0;
       for (std::uint64_t index = 1; index <= of; ++index) {
-        comparison::FinishedWork mine(nullptr, true);
+        comparison::Checkpoint mine(nullptr, true);
         const CompareReport part = runs.compared(&mine, {comparison::PartNumber{index, of}, {}});
-        for (const comparison::Result& result : part.results) {
+        for (const comparison::TensorComparison& result : part.results) {
           if (is_read(result)) ++measured;
         }
         // Whoever is first or last, every line is new.
         for (const std::string& line : mine.lines())
-          REQUIRE(all.know(comparison::parse_finished(line)));
+          REQUIRE(all.restore(comparison::parse_finished(line)));
         names.push_back(base::concat("part", index, ".json"));
       }
       const CompareReport merged = runs.compared(&all, {std::nullopt, names});
       REQUIRE(comparable(merged) == whole);
       all.require_all_taken();
       std::size_t in_whole = 0;
-      for (const comparison::Result& result : merged.results) {
+      for (const comparison::TensorComparison& result : merged.results) {
         if (is_read(result)) ++in_whole;
       }
       REQUIRE(measured == in_whole);
@@ -83,13 +83,13 @@ TEST_CASE("property: a comparison that goes on ends as one that was never stoppe
   for (std::uint32_t seed = 1; seed <= 100; ++seed) {
     const Runs runs(seed);
     std::vector<std::string> lines;
-    comparison::FinishedWork first([&lines](const std::string& line) { lines.push_back(line); });
+    comparison::Checkpoint first([&lines](const std::string& line) { lines.push_back(line); });
     const std::string whole = comparable(runs.compared(&first));
     for (std::size_t known = 0; known <= lines.size(); ++known) {
       INFO("seed " << seed << ", " << known << " lines");
       std::size_t anew = 0;
-      comparison::FinishedWork work([&anew](const std::string&) { ++anew; });
-      for (std::size_t i = 0; i < known; ++i) work.know(comparison::parse_finished(lines[i]));
+      comparison::Checkpoint work([&anew](const std::string&) { ++anew; });
+      for (std::size_t i = 0; i < known; ++i) work.restore(comparison::parse_finished(lines[i]));
       REQUIRE(comparable(runs.compared(&work)) == whole);
       REQUIRE(anew == lines.size() - known);
     }
@@ -101,19 +101,19 @@ TEST_CASE("property: an interrupted comparison says so, and accounts for every t
     const Runs runs(seed);
     const CompareReport whole = runs.compared(nullptr);
     std::size_t to_measure = 0;
-    for (const comparison::Result& result : whole.results) {
+    for (const comparison::TensorComparison& result : whole.results) {
       if (result.comparison || result.outcome == Outcome::kUnreadable) ++to_measure;
     }
     for (std::size_t after = 0; after <= to_measure + 1; ++after) {
       INFO("seed " << seed << ", after " << after);
       std::atomic<bool> stop{after == 0};
       std::size_t told = 0;
-      comparison::FinishedWork work([&](const std::string&) { stop = ++told >= after; });
+      comparison::Checkpoint work([&](const std::string&) { stop = ++told >= after; });
       const CompareReport out = runs.compared(&work, {}, &stop);
       REQUIRE(out.results.size() == whole.results.size());
       std::size_t left = 0;
       std::size_t measured = 0;
-      for (const comparison::Result& result : out.results) {
+      for (const comparison::TensorComparison& result : out.results) {
         if (result.reason == "interrupted") ++left;
         // Of updated parameters that were measured and not replayed, nothing is said.
         const bool updated = result.key.kind == trace::Kind::kParamAfterStep;
@@ -192,7 +192,7 @@ TEST_CASE("copies, terms and noise runs are bytes to read") {
 
 TEST_CASE("what is known and cannot be of the tensor is refused") {
   const MemoryTrace trace = with_tensors(1);
-  comparison::FinishedWork kept(nullptr, true);
+  comparison::Checkpoint kept(nullptr, true);
   CompareOptions options;
   options.work = &kept;
   const MemoryTrace other = with_tensors(1, 1);
@@ -201,8 +201,8 @@ TEST_CASE("what is known and cannot be of the tensor is refused") {
   const auto refused = [&](auto damage) {
     comparison::Finished finished = sound;
     damage(std::get<comparison::FinishedMeasurement>(finished.what));
-    comparison::FinishedWork work;
-    work.know(finished);
+    comparison::Checkpoint work;
+    work.restore(finished);
     options.work = &work;
     return refusal_of([&] { compare_traces(trace, other, {}, options); });
   };
@@ -249,15 +249,15 @@ TEST_CASE("property: a forged line is refused or believed, and never a crash") {
   int believed = 0;
   for (std::uint32_t seed = 1; seed <= 300; ++seed) {
     Runs runs(seed);
-    comparison::FinishedWork kept(nullptr, true);
+    comparison::Checkpoint kept(nullptr, true);
     runs.compared(&kept);
     const std::vector<std::string> lines = kept.lines();
     for (std::size_t changed = 0; changed < lines.size(); ++changed) {
       INFO("seed " << seed << ", line " << changed);
       const std::string reason = refusal_of([&] {
-        comparison::FinishedWork work;
+        comparison::Checkpoint work;
         for (std::size_t i = 0; i < lines.size(); ++i) {
-          work.know(
+          work.restore(
               comparison::parse_finished(i == changed ? forged(lines[i], runs.random) : lines[i]));
         }
         comparable(runs.compared(&work));
@@ -271,14 +271,14 @@ TEST_CASE("property: a forged line is refused or believed, and never a crash") {
 
 TEST_CASE("a merge does not measure what a part has not") {
   const MemoryTrace trace = with_tensors(2);
-  comparison::FinishedWork work;
+  comparison::Checkpoint work;
   CompareOptions options;
   options.work = &work;
   options.division.measured_by = {"a.json", "b.json"};
   CHECK(refusal_of([&] { compare_traces(trace, trace, {}, options); }) ==
         "a.json: lacks the measurement of t0 · output · step 0; run this part again to its end");
-  comparison::FinishedWork extra;
-  extra.know({ttrace::test::make_key("x"), comparison::FinishedMeasurement{}});
+  comparison::Checkpoint extra;
+  extra.restore({ttrace::test::make_key("x"), comparison::FinishedMeasurement{}});
   CHECK(refusal_of([&] { extra.require_all_taken(); }) ==
         "has x · output · step 0, which is not measured in this comparison");
 }

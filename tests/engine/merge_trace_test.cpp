@@ -191,7 +191,7 @@ TEST_CASE("a merged trace is clean and matches its source without any error") {
   CHECK(lint_trace(sink.trace(), {}).findings.empty());
   const auto report = compare_traces(sink.trace(), source, {}, {});
   CHECK(report.verdict == comparison::Verdict::kMatch);
-  for (const comparison::Result& compared : report.results) {
+  for (const comparison::TensorComparison& compared : report.results) {
     REQUIRE(compared.comparison.has_value());
     CHECK(compared.comparison->measurement.total.unequal == 0);
     CHECK(compared.comparison->measurement.total.sum_d2 == 0);

@@ -140,7 +140,7 @@ TEST_CASE("the reference's rules of a map are the truth's too, where they match"
                layout::parse_map_rules(text, "map.json"));
   REQUIRE(out.truth);
   CHECK(out.truth->without == 0);
-  for (const comparison::Result& result : out.results) {
+  for (const comparison::TensorComparison& result : out.results) {
     CHECK(result.truth.has_value() == (result.key.name == "a"));
   }
 }

@@ -27,8 +27,8 @@ class Scene {
   void hold(std::uint64_t rank, const std::vector<double>& values) {
     candidate_.put_shard(entry_, rank, values);
   }
-  comparison::Result result() const {
-    comparison::Result made;
+  comparison::TensorComparison result() const {
+    comparison::TensorComparison made;
     made.outcome = judge::Outcome::kDiverged;
     made.comparison.emplace();
     made.comparison->measurement = measure::measure(
@@ -38,7 +38,7 @@ class Scene {
     }
     return made;
   }
-  std::string where() const { return where_words(ref(), result()); }
+  std::string where() const { return describe_where(ref(), result()); }
   Ranks ranks() const { return ranks_with_error(result()); }
 
  private:
@@ -53,7 +53,7 @@ std::string merged(tensor::Shape shape, std::map<std::string, trace::Placement> 
   const MemoryTrace trace(make_mesh({{"pp", 1}, {"dp", 2}, {"tp", 3}}));
   trace::TensorEntry entry = make_entry("a", std::move(shape));
   entry.placements = std::move(placements);
-  return merged_words(trace, entry);
+  return describe_merging(trace, entry);
 }
 
 TEST_CASE("a layout in words names every axis that has more than one coordinate") {
@@ -100,13 +100,13 @@ TEST_CASE("of two shards each one's share is told") {
   candidate.put(entry, {1, 1, 1, 1});
   candidate.put_shard(entry, 0, {1, 1.5});
   candidate.put_shard(entry, 1, {2, 2});
-  comparison::Result result;
+  comparison::TensorComparison result;
   result.outcome = judge::Outcome::kDiverged;
   const measure::TensorRef ref{&candidate, &candidate.manifest().tensors[0]};
   result.comparison.emplace();
   result.comparison->measurement = measure::measure(
       measure::cpu_backend(), {&reference, &reference.manifest().tensors[0]}, ref, {});
-  CHECK(where_words(ref, result) ==
+  CHECK(describe_where(ref, result) ==
         "88.9 % of the squared error on rank 1 ([2:4]), 11.1 % on rank 0 ([0:2]); 2 of 2 shards "
         "differ, 3 of 4 elements differ");
 }
@@ -118,13 +118,13 @@ TEST_CASE("of many shards that differ alike the largest share is told") {
   reference.put(entry, std::vector<double>(8, 1.0));
   entry.placements["tp"] = trace::Shard{0, std::nullopt};
   candidate.put(entry, std::vector<double>(8, 2.0));
-  comparison::Result result;
+  comparison::TensorComparison result;
   const measure::TensorRef ref{&candidate, &candidate.manifest().tensors[0]};
   result.comparison.emplace();
   result.comparison->measurement = measure::measure(
       measure::cpu_backend(), {&reference, &reference.manifest().tensors[0]}, ref, {});
   CHECK(
-      where_words(ref, result) ==
+      describe_where(ref, result) ==
       "spread evenly: no shard has more than 12.5 % of the squared error; 8 of 8 shards differ, 8 "
       "of 8 elements differ");
 }

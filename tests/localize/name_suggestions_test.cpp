@@ -7,24 +7,24 @@
 namespace ttrace::localize {
 namespace {
 
-using comparison::Result;
+using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
 using Names = std::vector<std::string>;
 
-Result result_of(const std::string& name, Outcome outcome, tensor::Shape shape = {4},
-                 Kind kind = Kind::kParam) {
-  Result result;
+TensorComparison result_of(const std::string& name, Outcome outcome, tensor::Shape shape = {4},
+                           Kind kind = Kind::kParam) {
+  TensorComparison result;
   result.key = test::make_key(name, kind);
   result.outcome = outcome;
   result.shape = std::move(shape);
   return result;
 }
 
-std::vector<Names> nearest_of(std::vector<Result> results) {
+std::vector<Names> nearest_of(std::vector<TensorComparison> results) {
   find_nearest_names(results);
   std::vector<Names> nearest;
-  for (const Result& result : results) nearest.push_back(result.nearest);
+  for (const TensorComparison& result : results) nearest.push_back(result.nearest);
   return nearest;
 }
 
@@ -36,10 +36,10 @@ TEST_CASE("what only one side has is told what the other may call it, the most a
 }
 
 TEST_CASE("only tensors of the same shape and kind can be meant") {
-  const std::vector<Result> results{result_of("a", Outcome::kMissing, {4, 2}),
-                                    result_of("b", Outcome::kExtra, {2, 4}),
-                                    result_of("c", Outcome::kExtra, {4, 2}, Kind::kMainGrad),
-                                    result_of("d", Outcome::kExtra, {4, 2})};
+  const std::vector<TensorComparison> results{
+      result_of("a", Outcome::kMissing, {4, 2}), result_of("b", Outcome::kExtra, {2, 4}),
+      result_of("c", Outcome::kExtra, {4, 2}, Kind::kMainGrad),
+      result_of("d", Outcome::kExtra, {4, 2})};
   CHECK(nearest_of(results) == std::vector<Names>{{"d"}, {}, {}, {"a"}});
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("tensors that both sides have are nobody's other name") {
 }
 
 TEST_CASE("at most three names are given, each once") {
-  std::vector<Result> results{result_of("w", Outcome::kMissing)};
+  std::vector<TensorComparison> results{result_of("w", Outcome::kMissing)};
   for (const char* name : {"w1", "w2", "w3", "w4"}) {
     results.push_back(result_of(name, Outcome::kExtra));
     results.push_back(result_of(name, Outcome::kExtra));
@@ -63,14 +63,15 @@ TEST_CASE("at most three names are given, each once") {
 }
 
 TEST_CASE("a name of several steps and micro-batches has the same answer everywhere") {
-  std::vector<Result> results{result_of("a", Outcome::kMissing), result_of("a", Outcome::kMissing),
-                              result_of("b", Outcome::kExtra)};
+  std::vector<TensorComparison> results{result_of("a", Outcome::kMissing),
+                                        result_of("a", Outcome::kMissing),
+                                        result_of("b", Outcome::kExtra)};
   results[1].key.microbatch = 1;
   CHECK(nearest_of(results) == std::vector<Names>{{"b"}, {"b"}, {"a"}});
 }
 
 TEST_CASE("two whole models are not compared name by name") {
-  std::vector<Result> results;
+  std::vector<TensorComparison> results;
   for (int i = 0; i < 1000; ++i) {
     results.push_back(result_of(base::concat("model.layers.", i), Outcome::kMissing));
     results.push_back(result_of(base::concat("decoder.layers.", i), Outcome::kExtra));

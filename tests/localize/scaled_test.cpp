@@ -73,23 +73,23 @@ TEST_CASE("a factor is recognised in double precision too") {
 }
 
 TEST_CASE("a factor has the digits that are known of it, and the fraction that it is") {
-  CHECK(factor_words(32.0 / 31, 2e-5) == "1.03226 = 32/31");
-  CHECK(factor_words(1.0323, 5e-5) == "1.0323 = 32/31");
-  CHECK(factor_words(1.0323, 0.003) == "1.032");  // as well 33/32
-  CHECK(factor_words(0.75, 1e-3) == "0.75 = 3/4");
-  CHECK(factor_words(0.5, 0) == "0.5 = 1/2");
-  CHECK(factor_words(1 / 65536.0, 1e-12) == "1.525879e-05 = 1/65536");
-  CHECK(factor_words(1 / 65536.0, 1e-9) == "1.5259e-05");  // as well 1/65537
-  CHECK(factor_words(2, 1e-3) == "2");
-  CHECK(factor_words(3.14159, 1e-6) == "3.14159");
-  CHECK(factor_words(-0.5, 1e-6) == "-0.5 = -1/2");
-  CHECK(factor_words(0, 0) == "0");
+  CHECK(describe_factor(32.0 / 31, 2e-5) == "1.03226 = 32/31");
+  CHECK(describe_factor(1.0323, 5e-5) == "1.0323 = 32/31");
+  CHECK(describe_factor(1.0323, 0.003) == "1.032");  // as well 33/32
+  CHECK(describe_factor(0.75, 1e-3) == "0.75 = 3/4");
+  CHECK(describe_factor(0.5, 0) == "0.5 = 1/2");
+  CHECK(describe_factor(1 / 65536.0, 1e-12) == "1.525879e-05 = 1/65536");
+  CHECK(describe_factor(1 / 65536.0, 1e-9) == "1.5259e-05");  // as well 1/65537
+  CHECK(describe_factor(2, 1e-3) == "2");
+  CHECK(describe_factor(3.14159, 1e-6) == "3.14159");
+  CHECK(describe_factor(-0.5, 1e-6) == "-0.5 = -1/2");
+  CHECK(describe_factor(0, 0) == "0");
 }
 
 TEST_CASE("a factor that is not one is never printed as one") {
-  CHECK(factor_words(1.004, 0.1) == "1.004");
-  CHECK(factor_words(1 + 3e-9, 1e-3) == "1.000000003");
-  CHECK(factor_words(0.99996, 0.01) == "0.99996");
+  CHECK(describe_factor(1.004, 0.1) == "1.004");
+  CHECK(describe_factor(1 + 3e-9, 1e-3) == "1.000000003");
+  CHECK(describe_factor(0.99996, 0.01) == "0.99996");
 }
 
 // A gradient of bf16: the candidate's rounding is its own.

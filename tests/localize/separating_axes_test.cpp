@@ -15,7 +15,7 @@ class Replicas {
     trace_.put(test::make_entry("w", {1}), {1});
   }
   Axes axes(const Classes& classes) const { return separating_axes(ref(), {1, classes}); }
-  std::string words(const Classes& classes) const { return class_words(ref(), {1, classes}); }
+  std::string words(const Classes& classes) const { return describe_classes(ref(), {1, classes}); }
 
  private:
   measure::TensorRef ref() const { return {&trace_, &trace_.manifest().tensors[0]}; }

@@ -76,8 +76,8 @@ comparison::CompareReport compared(const Run& reference, const Run& candidate) {
   return engine::compare_traces(r, c, {}, {});
 }
 
-const comparison::Result& norm_of(const comparison::CompareReport& report) {
-  for (const comparison::Result& result : report.results) {
+const comparison::TensorComparison& norm_of(const comparison::CompareReport& report) {
+  for (const comparison::TensorComparison& result : report.results) {
     if (result.key.kind == Kind::kGradNorm) return result;
   }
   throw std::logic_error("no gradient norm");
@@ -96,7 +96,7 @@ TEST_CASE("a norm that lost digits in its sum matches, as the gradients do") {
   Run candidate;
   candidate.norm_factor = 1 - 4e-5;
   const comparison::CompareReport report = compared(reference, candidate);
-  const comparison::Result& norm = norm_of(report);
+  const comparison::TensorComparison& norm = norm_of(report);
   CHECK(report.verdict == comparison::Verdict::kMatch);
   CHECK(norm.outcome == Outcome::kMatch);
   REQUIRE(norm.comparison->replay);
@@ -175,7 +175,7 @@ TEST_CASE("a norm that its gradients were not clipped by diverges") {
   clipped.clipped = true;
   Run wrong = clipped;
   wrong.clipped_by = 1.04;
-  const comparison::Result norm = norm_of(compared(clipped, wrong));
+  const comparison::TensorComparison norm = norm_of(compared(clipped, wrong));
   CHECK(norm.outcome == Outcome::kDiverged);
   CHECK(norm.comparison->replay);
 }
@@ -194,7 +194,7 @@ TEST_CASE("a norm that does not follow from the reference's own gradients is com
 TEST_CASE("without all main gradients a norm is compared as it is") {
   Run without;
   without.with_gradient = false;
-  const comparison::Result& norm = norm_of(compared({}, without));
+  const comparison::TensorComparison& norm = norm_of(compared({}, without));
   CHECK(norm.outcome == Outcome::kMatch);
   CHECK_FALSE(norm.comparison->replay);
 }

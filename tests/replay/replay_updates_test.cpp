@@ -7,7 +7,7 @@
 namespace ttrace::replay {
 namespace {
 
-using comparison::Result;
+using comparison::TensorComparison;
 using test::make_entry;
 using test::MemoryTrace;
 using trace::Kind;
@@ -49,7 +49,7 @@ struct Run {
 };
 
 struct Judged {
-  Result result;
+  TensorComparison result;
   std::vector<std::string> warnings;
 };
 
@@ -57,7 +57,7 @@ Judged judged(const Run& run, unsigned threads = 1) {
   const MemoryTrace trace = run.made();
   const comparison::CompareReport report =
       engine::compare_traces(trace, trace, {}, {{}, {threads}});
-  for (const Result& result : report.results) {
+  for (const TensorComparison& result : report.results) {
     if (result.key.kind == Kind::kParamAfterStep) return {result, report.warnings};
   }
   throw std::logic_error("no updated parameter");
@@ -166,7 +166,7 @@ TEST_CASE("copies of a parameter that differ as those of its gradient do follow 
   const comparison::Finding& finding = report.findings.front();
   CHECK(report.results[finding.result].key.kind == Kind::kMainGrad);
   REQUIRE(finding.downstream.size() == 1);
-  const Result& after = report.results[finding.downstream.front()];
+  const TensorComparison& after = report.results[finding.downstream.front()];
   CHECK(after.key.kind == Kind::kParamAfterStep);
   CHECK(after.outcome == Outcome::kReplicaConflict);
   CHECK(after.comparison->replay);

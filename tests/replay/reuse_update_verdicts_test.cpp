@@ -48,7 +48,7 @@ struct Run {
 };
 
 Outcome outcome_of(const comparison::CompareReport& report, Kind kind, std::uint64_t step) {
-  for (const comparison::Result& result : report.results) {
+  for (const comparison::TensorComparison& result : report.results) {
     if (result.key.kind == kind && result.key.step == step) return result.outcome;
   }
   throw std::logic_error("no such tensor");

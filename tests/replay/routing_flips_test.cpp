@@ -75,7 +75,7 @@ CompareReport compared(const Run& candidate) {
 }
 
 Outcome outcome_of(const CompareReport& out, const std::string& name, Kind kind = Kind::kOutput) {
-  for (const comparison::Result& result : out.results) {
+  for (const comparison::TensorComparison& result : out.results) {
     if (result.key.name == name && result.key.kind == kind) return result.outcome;
   }
   throw std::out_of_range(name);
@@ -94,7 +94,7 @@ TEST_CASE("a flip near a tie is told and what follows is judged without it or no
   CHECK(outcome_of(out, "loss", Kind::kLoss) == Outcome::kAfterRoutingFlip);
   CHECK(out.verdict == comparison::Verdict::kInconclusive);
   CHECK(out.findings.empty());
-  for (const comparison::Result& result : out.results) {
+  for (const comparison::TensorComparison& result : out.results) {
     CHECK(result.tokens_left_out == (result.key.name == "layers.0" ? 1 : 0));
   }
 }
@@ -178,7 +178,7 @@ TEST_CASE("another token's rows are judged as ever") {
   CHECK(out.verdict == comparison::Verdict::kDiverged);
   CHECK(outcome_of(out, "layers.0") == Outcome::kDiverged);
   REQUIRE(out.findings.size() == 1);
-  const comparison::Result& result = out.results[out.findings[0].result];
+  const comparison::TensorComparison& result = out.results[out.findings[0].result];
   CHECK(result.key.name == "layers.0");
   CHECK(result.comparison->measurement.total.sum_d2 == 1);
 }

@@ -8,7 +8,7 @@ namespace ttrace::replay {
 namespace {
 
 using comparison::CompareReport;
-using comparison::Result;
+using comparison::TensorComparison;
 using comparison::Verdict;
 using judge::Outcome;
 using test::make_entry;
@@ -51,8 +51,8 @@ CompareReport compared(const Run& reference, const Run& candidate) {
   return engine::compare_traces(r, c, {}, {});
 }
 
-const Result& update_of(const CompareReport& report) {
-  for (const Result& result : report.results) {
+const TensorComparison& update_of(const CompareReport& report) {
+  for (const TensorComparison& result : report.results) {
     if (result.key.kind == Kind::kParamAfterStep) return result;
   }
   throw std::logic_error("no update");
@@ -82,7 +82,7 @@ TEST_CASE("the next step's parameter follows it") {
   reference.steps = candidate.steps = 2;
   const CompareReport report = compared(reference, candidate);
   CHECK(report.verdict == Verdict::kMatch);
-  for (const Result& result : report.results) {
+  for (const TensorComparison& result : report.results) {
     if (result.key.step == 1) CHECK(result.outcome == Outcome::kNotJudged);
   }
 }

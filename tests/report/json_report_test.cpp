@@ -193,7 +193,7 @@ TEST_CASE("replicas in conflict are told in classes, missing ones by their group
 
 TEST_CASE("numbers that are not finite are strings") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  std::vector<comparison::Result> results{
+  std::vector<comparison::TensorComparison> results{
       test::compared("zero", {0, 0}, {0, 1}, Outcome::kDiverged),
       test::compared("nan", {1, std::nan("")}, {1, 2}, Outcome::kDiverged),
       test::compared("equal", {0, 0}, {0, 0})};
@@ -283,8 +283,8 @@ TEST_CASE("what is missing as a whole has a group's id") {
 }
 
 // A divergence with everything that a result can have.
-comparison::Result with_slices(const std::string& name) {
-  comparison::Result result = test::compared(name, {3, 4}, {3, 4.5}, Outcome::kDiverged);
+comparison::TensorComparison with_slices(const std::string& name) {
+  comparison::TensorComparison result = test::compared(name, {3, 4}, {3, 4.5}, Outcome::kDiverged);
   result.largest_rank = 1;
   result.largest_local = {1};
   judge::Slice slice;
@@ -332,7 +332,7 @@ TEST_CASE("values that are not finite are counted where there are any") {
 }
 
 TEST_CASE("ten thousand diverged tensors take at most twelve megabytes") {
-  std::vector<comparison::Result> results;
+  std::vector<comparison::TensorComparison> results;
   for (std::size_t i = 0; i < 10'000; ++i) {
     results.push_back(with_slices(base::concat("model.layers.", i, ".self_attn.q_proj")));
   }

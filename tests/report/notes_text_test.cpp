@@ -149,13 +149,14 @@ TEST_CASE("a finding and the summary stand in the text report") {
 
 using judge::Outcome;
 
-comparison::Result missing(const std::string& name, std::vector<std::string> nearest) {
-  comparison::Result result = test::unmeasured(name, Outcome::kMissing, "in the reference only");
+comparison::TensorComparison missing(const std::string& name, std::vector<std::string> nearest) {
+  comparison::TensorComparison result =
+      test::unmeasured(name, Outcome::kMissing, "in the reference only");
   result.nearest = std::move(nearest);
   return result;
 }
 
-std::string text_of(std::vector<comparison::Result> results, bool all = false) {
+std::string text_of(std::vector<comparison::TensorComparison> results, bool all = false) {
   std::ostringstream out;
   write_unmatched(test::report_of(comparison::Verdict::kDiverged, std::move(results)), all, out);
   return out.str();
@@ -173,22 +174,23 @@ TEST_CASE("a line for each name, with its shape and what it may be called") {
 TEST_CASE("nothing is written where no other name is alike") {
   CHECK(text_of({}).empty());
   CHECK(text_of({missing("a", {})}).empty());
-  comparison::Result extra = test::unmeasured("a", Outcome::kExtra, "in the candidate only");
+  comparison::TensorComparison extra =
+      test::unmeasured("a", Outcome::kExtra, "in the candidate only");
   CHECK(text_of({extra}).empty());
   CHECK(text_of({test::compared("a", {1}, {1})}).empty());
 }
 
 TEST_CASE("kinds and steps of one name are one line") {
-  comparison::Result gradient = missing("a", {"x"});
+  comparison::TensorComparison gradient = missing("a", {"x"});
   gradient.key.kind = trace::Kind::kMainGrad;
-  comparison::Result later = missing("a", {"x"});
+  comparison::TensorComparison later = missing("a", {"x"});
   later.key.step = 1;
   CHECK(text_of({missing("a", {"x"}), gradient, later}) ==
         kHeading + "    reference a [4]  candidate x\n");
 }
 
 TEST_CASE("five lines, then how many there are beyond") {
-  std::vector<comparison::Result> results;
+  std::vector<comparison::TensorComparison> results;
   for (int i = 0; i < 5; ++i) results.push_back(missing(base::concat("a", i), {"x"}));
   const std::string five = text_of(results);
   CHECK(five.ends_with("    reference a4 [4]  candidate x\n"));

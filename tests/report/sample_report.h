@@ -14,11 +14,12 @@
 namespace ttrace::report::test {
 
 // A result of two tensors of these values, judged with the outcome given.
-inline comparison::Result compared(const std::string& name, const std::vector<double>& reference,
-                                   const std::vector<double>& candidate,
-                                   judge::Outcome outcome = judge::Outcome::kMatch,
-                                   trace::Kind kind = trace::Kind::kOutput) {
-  comparison::Result result;
+inline comparison::TensorComparison compared(const std::string& name,
+                                             const std::vector<double>& reference,
+                                             const std::vector<double>& candidate,
+                                             judge::Outcome outcome = judge::Outcome::kMatch,
+                                             trace::Kind kind = trace::Kind::kOutput) {
+  comparison::TensorComparison result;
   result.key = ttrace::test::make_key(name, kind);
   result.outcome = outcome;
   result.shape = {reference.size()};
@@ -34,9 +35,10 @@ inline comparison::Result compared(const std::string& name, const std::vector<do
   return result;
 }
 
-inline comparison::Result unmeasured(const std::string& name, judge::Outcome outcome,
-                                     std::string reason, trace::Kind kind = trace::Kind::kOutput) {
-  comparison::Result result;
+inline comparison::TensorComparison unmeasured(const std::string& name, judge::Outcome outcome,
+                                               std::string reason,
+                                               trace::Kind kind = trace::Kind::kOutput) {
+  comparison::TensorComparison result;
   result.key = ttrace::test::make_key(name, kind);
   result.outcome = outcome;
   result.reason = std::move(reason);
@@ -45,7 +47,7 @@ inline comparison::Result unmeasured(const std::string& name, judge::Outcome out
 }
 
 inline comparison::CompareReport report_of(comparison::Verdict verdict,
-                                           std::vector<comparison::Result> results) {
+                                           std::vector<comparison::TensorComparison> results) {
   comparison::CompareReport report;
   report.verdict = verdict;
   report.reference = {"ref.h5", 1, {}, {0}, "fp32"};
@@ -53,7 +55,7 @@ inline comparison::CompareReport report_of(comparison::Verdict verdict,
   report.from_modules = true;
   report.environment = {"cpu", "x86-64", 2, 0.12, 1900000000, "0.1.0"};
   for (const judge::Outcome outcome : judge::kAllOutcomes) report.counts[outcome] = 0;
-  for (const comparison::Result& result : results) ++report.counts[result.outcome];
+  for (const comparison::TensorComparison& result : results) ++report.counts[result.outcome];
   report.results = std::move(results);
   return report;
 }
@@ -89,7 +91,7 @@ inline comparison::CompareReport diverged_report() {
 
 // `count` findings, nothing downstream.
 inline comparison::CompareReport many_findings(std::size_t count) {
-  std::vector<comparison::Result> results;
+  std::vector<comparison::TensorComparison> results;
   for (std::size_t i = 0; i < count; ++i) {
     results.push_back(compared(base::concat("fc", i), {3, 4}, {3, 4.5}, judge::Outcome::kDiverged));
   }

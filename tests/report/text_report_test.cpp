@@ -27,8 +27,8 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 TEST_CASE("the first line of a match says how close it was") {
-  std::vector<comparison::Result> results{test::compared("fc", {3, 4}, {3, 4}),
-                                          test::compared("head", {3, 4}, {3, 4.5})};
+  std::vector<comparison::TensorComparison> results{test::compared("fc", {3, 4}, {3, 4}),
+                                                    test::compared("head", {3, 4}, {3, 4.5})};
   results[1].comparison->tolerance.unit_norm = 0.25;
   CHECK(first_line(test::report_of(comparison::Verdict::kMatch, results)) ==
         "MATCH  2 tensors agree (allowed error: median 0.8, widest 0.8); the closest to its limit "
@@ -39,7 +39,7 @@ TEST_CASE("the first line of a match says how close it was") {
 }
 
 TEST_CASE("the first line says how sharp the check was, by precision") {
-  std::vector<comparison::Result> results;
+  std::vector<comparison::TensorComparison> results;
   for (const double allowed : {1e-6, 3e-6, 2e-6}) {
     results.push_back(test::compared("fc", {3, 4}, {3, 4.5}));
     results.back().comparison->tolerance.multiplier = 0;
@@ -78,7 +78,7 @@ TEST_CASE("equal bits are told") {
 }
 
 TEST_CASE("a match of integers alone has no limit to be close to") {
-  comparison::Result ids = test::compared("ids", {1, 2}, {1, 2});
+  comparison::TensorComparison ids = test::compared("ids", {1, 2}, {1, 2});
   ids.exact = true;
   CHECK(first_line(test::report_of(comparison::Verdict::kMatch, {ids, ids})) ==
         "MATCH  2 tensors agree; all bits equal; the reference ran in fp32, the candidate in bf16");
@@ -216,7 +216,7 @@ TEST_CASE("the footer says what was compared, how and how fast") {
 }
 
 TEST_CASE("copies that drift apart within the tolerance are mentioned") {
-  comparison::Result drifting = test::compared("fc", {3, 4}, {3, 4});
+  comparison::TensorComparison drifting = test::compared("fc", {3, 4}, {3, 4});
   drifting.comparison->tolerance.unit_norm = 0.25;
   drifting.comparison->measurement.replicas_differ = true;
   drifting.comparison->measurement.replicas.distance_norm = 0.25;
@@ -268,7 +268,7 @@ TEST_CASE("nothing from a file moves the cursor or breaks a line") {
   report.reference.path = report.candidate.path = evil;
   report.reference.precision = evil;
   report.candidate.mesh = {{evil, 2}};
-  for (comparison::Result& result : report.results) {
+  for (comparison::TensorComparison& result : report.results) {
     result.key.name = evil;
     result.reason = evil;
   }

@@ -90,7 +90,8 @@ bool is_rounding(double residual, double scale, const Case& the_case,
   return residual <= kMostNoise * unit * std::max(1.0, std::abs(scale));
 }
 
-std::string axis_words(double factor, double uncertainty, const Case& the_case, std::string& axis) {
+std::string describe_axis(double factor, double uncertainty, const Case& the_case,
+                          std::string& axis) {
   std::string words;
   const trace::Manifest& manifest = the_case.candidate.source->manifest();
   for (const trace::TensorEntry* part : layout::stored_in(*the_case.candidate.view)) {
@@ -111,7 +112,7 @@ std::string axis_words(double factor, double uncertainty, const Case& the_case, 
 
 }  // namespace
 
-std::string factor_words(double factor, double uncertainty) {
+std::string describe_factor(double factor, double uncertainty) {
   std::string text = decimal(factor, uncertainty);
   constexpr double kReach = 2;
   constexpr double kMostByChance = 0.25;
@@ -144,9 +145,9 @@ std::vector<Cause> find_scaled(const Case& the_case) {
   if (!small && !(rounding && along >= fit->residual_norm)) return {};
   const double uncertainty = uncertainty_of(the_case, stats, fit->residual_norm);
   std::string axis;
-  const std::string of_axis = axis_words(fit->scale, uncertainty, the_case, axis);
+  const std::string of_axis = describe_axis(fit->scale, uncertainty, the_case, axis);
   std::string evidence = base::concat(
-      factor_words(fit->scale, uncertainty), " times the reference", of_axis,
+      describe_factor(fit->scale, uncertainty), " times the reference", of_axis,
       " (what is left: ", base::short_number(allowed > 0 ? fit->residual_norm / allowed : 0),
       " of the allowed)");
   const double left = fit->residual_norm / measure::reference_norm(stats);

@@ -16,6 +16,6 @@ std::vector<Cause> find_scaled(const Case& the_case);
 // "1.0323 = 32/31", "0.5 = 1/2", "3"; `uncertainty` ≥ 0 is how far off `factor` may be. Never "1":
 // digits are added until it differs. A fraction (n, 1/n, n/(n ± 1), or of numbers up to 16) is
 // named where a factor that is as uncertain would rarely come as near to one by chance.
-std::string factor_words(double factor, double uncertainty);
+std::string describe_factor(double factor, double uncertainty);
 
 }  // namespace ttrace::localize

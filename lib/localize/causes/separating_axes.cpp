@@ -97,8 +97,8 @@ std::vector<std::string> separating_axes(const measure::TensorRef& candidate,
   return axes;
 }
 
-std::string class_words(const measure::TensorRef& candidate,
-                        const measure::ReplicaDifference& replicas) {
+std::string describe_classes(const measure::TensorRef& candidate,
+                             const measure::ReplicaDifference& replicas) {
   const trace::Mesh& mesh = mesh_of(candidate, replicas);
   const auto coordinates = coordinates_by_rank(mesh);
   if (replicas.classes.size() > kMostClassesNamed) {

@@ -20,7 +20,7 @@ std::vector<std::string> separating_axes(const measure::TensorRef& candidate,
 
 // "tp 0 and tp 1", "rank 0 and ranks {2, 3}": the classes in words, by their coordinate where one
 // axis tells them apart.
-std::string class_words(const measure::TensorRef& candidate,
-                        const measure::ReplicaDifference& replicas);
+std::string describe_classes(const measure::TensorRef& candidate,
+                             const measure::ReplicaDifference& replicas);
 
 }  // namespace ttrace::localize

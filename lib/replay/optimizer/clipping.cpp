@@ -65,7 +65,8 @@ MainGradientNorm MainGradientNorms::made(std::uint64_t step) const {
 }
 
 std::map<trace::TensorKey, double> squares_of_main_gradients(
-    const std::vector<comparison::Result>& results, layout::ViewPtr comparison::Pair::*side) {
+    const std::vector<comparison::TensorComparison>& results,
+    layout::ViewPtr comparison::Pair::*side) {
   std::map<trace::TensorKey, double> squares;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].key.kind != trace::Kind::kMainGrad || !results[i].comparison) continue;

@@ -41,9 +41,10 @@ class MainGradientNorms {
 // ‖g‖² of the main gradients that the comparison has read whole, by the key of the stored tensor.
 // `side`: of which run.
 std::map<trace::TensorKey, double> squares_of_main_gradients(
-    const std::vector<comparison::Result>& results, layout::ViewPtr comparison::Pair::*side);
+    const std::vector<comparison::TensorComparison>& results,
+    layout::ViewPtr comparison::Pair::*side);
 
-// By how much clipping multiplied the main gradients, from the recorded norm, and whether they were
+// How much clipping multiplied the main gradients, from the recorded norm, and whether they were
 // recorded before or after it. A collector records them where it is told to, or when the optimizer
 // begins its step, which is after; their own norm tells which.
 

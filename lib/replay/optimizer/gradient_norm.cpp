@@ -13,7 +13,7 @@
 namespace ttrace::replay {
 namespace {
 
-using comparison::Result;
+using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
 
@@ -63,7 +63,7 @@ struct Norms {
 };
 
 // Puts the norm that the main gradients make in the place of the reference's.
-void adopt(const Norms& norms, Result& result) {
+void adopt(const Norms& norms, TensorComparison& result) {
   comparison::Comparison& comparison = *result.comparison;
   comparison::Replay replay;
   replay.of = "grad_norm";
@@ -90,7 +90,8 @@ void adopt(const Norms& norms, Result& result) {
 
 // Gradients that were clipped have the norm that they were clipped to, whatever it was before: the
 // recorded one stays compared with the reference's, and both may have lost digits.
-void allow_rounding(double lost, bool gradients_match, const Norms& norms, Result& result) {
+void allow_rounding(double lost, bool gradients_match, const Norms& norms,
+                    TensorComparison& result) {
   judge::Tolerance& judged_by = result.comparison->tolerance;
   const double apart = std::abs(norms.recorded - norms.reference);
   if (result.outcome != Outcome::kDiverged || !gradients_match) return;
@@ -103,7 +104,7 @@ void allow_rounding(double lost, bool gradients_match, const Norms& norms, Resul
 }  // namespace
 
 GradientNormJudge::GradientNormJudge(const trace::Source& reference, const trace::Source& candidate,
-                                     const std::vector<Result>& results) {
+                                     const std::vector<TensorComparison>& results) {
   std::set<std::uint64_t> recorded;
   std::set<std::uint64_t> incomplete;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -125,7 +126,7 @@ GradientNormJudge::GradientNormJudge(const trace::Source& reference, const trace
   }
 }
 
-void GradientNormJudge::judge(bool gradients_match, comparison::Result& result) const {
+void GradientNormJudge::judge(bool gradients_match, comparison::TensorComparison& result) const {
   if (result.key.kind != Kind::kGradNorm || !result.comparison || result.exact) return;
   measure::Measurement& measurement = result.comparison->measurement;
   const measure::TileStats& stats = measurement.total;
@@ -186,10 +187,10 @@ void GradientNormJudge::judge(bool gradients_match, comparison::Result& result) 
 }
 
 void judge_gradient_norms(const trace::Source& reference, const trace::Source& candidate,
-                          std::vector<Result>& results) {
+                          std::vector<TensorComparison>& results) {
   std::map<std::uint64_t, bool> gradients_match;
   bool any = false;
-  for (const Result& result : results) {
+  for (const TensorComparison& result : results) {
     any = any || (result.key.kind == Kind::kGradNorm && result.comparison);
     if (result.key.kind != Kind::kMainGrad) continue;
     bool& match = gradients_match.try_emplace(result.key.step, true).first->second;

@@ -20,7 +20,7 @@ class GradientNormJudge {
   // Every record has been measured. Reads main gradients that were
   // not measured.
   GradientNormJudge(const trace::Source& reference, const trace::Source& candidate,
-                    const std::vector<comparison::Result>& results);
+                    const std::vector<comparison::TensorComparison>& results);
 
   // Changes the result of a gradient norm that has been judged against the reference's. Where the
   // reference's own norm follows from its main gradients (so that this is how the job computes it)
@@ -36,7 +36,7 @@ class GradientNormJudge {
   // norm that they contradict diverges, and any other stays compared with the reference's, whose
   // sum and its own may have lost digits. All other
   // results stay as they are.
-  void judge(bool gradients_match, comparison::Result& result) const;
+  void judge(bool gradients_match, comparison::TensorComparison& result) const;
 
  private:
   struct Step {
@@ -52,6 +52,6 @@ class GradientNormJudge {
 
 // Judges every gradient norm among `results` after everything else has been judged.
 void judge_gradient_norms(const trace::Source& reference, const trace::Source& candidate,
-                          std::vector<comparison::Result>& results);
+                          std::vector<comparison::TensorComparison>& results);
 
 }  // namespace ttrace::replay

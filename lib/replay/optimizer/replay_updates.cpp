@@ -12,13 +12,13 @@
 namespace ttrace::replay {
 namespace {
 
-using comparison::Result;
+using comparison::TensorComparison;
 using measure::Algorithm;
 using measure::UpdateMeasurement;
 
 bool is_healthy(const UpdateMeasurement& measured) { return measured.total.unequal == 0; }
 
-std::string optimizer_words(Algorithm algorithm) {
+std::string describe_optimizer(Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::kNone:
       return "no update";
@@ -33,11 +33,11 @@ std::string optimizer_words(Algorithm algorithm) {
 }
 
 // Puts the replay in the place of the comparison with the reference.
-void adopt(const UpdatePlan& plan, UpdateMeasurement measured, Result& result) {
+void adopt(const UpdatePlan& plan, UpdateMeasurement measured, TensorComparison& result) {
   comparison::Comparison& comparison = *result.comparison;
   measure::Measurement& measurement = comparison.measurement;
   comparison::Replay replay;
-  replay.of = optimizer_words(plan.step.hyperparameters.algorithm);
+  replay.of = describe_optimizer(plan.step.hyperparameters.algorithm);
   replay.updates = plan.step.hyperparameters.updates;
   replay.outside = measured.total.unequal;
   replay.unmoved = measured.unmoved;
@@ -67,7 +67,7 @@ std::string listed(const std::map<std::string, std::uint64_t>& counts) {
   return text;
 }
 
-bool is_updated(const Result& result) {
+bool is_updated(const TensorComparison& result) {
   return result.key.kind == trace::Kind::kParamAfterStep && result.comparison && !result.exact;
 }
 
@@ -99,7 +99,7 @@ comparison::FinishedReplay replayed(const UpdatePlan& plan, const measure::Backe
 }
 
 // What is known of the pair's replay, where the gradients were clipped as they now turn out to be.
-std::optional<comparison::FinishedReplay> known_replay(comparison::FinishedWork& work,
+std::optional<comparison::FinishedReplay> known_replay(comparison::Checkpoint& work,
                                                        comparison::FinishedChecks& checks,
                                                        const comparison::Pair& pair,
                                                        const UpdatePlan& plan) {
@@ -111,21 +111,22 @@ std::optional<comparison::FinishedReplay> known_replay(comparison::FinishedWork&
 }
 
 std::string adopt_if_sound(const UpdatePlan& plan, comparison::FinishedReplay finished,
-                           Result& result) {
+                           TensorComparison& result) {
   if (finished.problem.empty()) adopt(plan, std::move(finished.measured), result);
   return finished.problem;
 }
 
 }  // namespace
 
-std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend, Result& result) {
+std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
+                       TensorComparison& result) {
   if (!plan.problem.empty()) return plan.problem;
   return adopt_if_sound(plan, replayed(plan, backend), result);
 }
 
 std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
                                                const trace::Source& candidate,
-                                               const std::vector<Result>& results) {
+                                               const std::vector<TensorComparison>& results) {
   MainGradientNorms gradients(candidate,
                               squares_of_main_gradients(results, &comparison::Pair::candidate));
   Clipping clipping(candidate, gradients);
@@ -140,9 +141,9 @@ std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
 std::vector<std::string> replay_updates(const trace::Source& reference,
                                         const trace::Source& candidate,
                                         const measure::ExecutionContext& execution,
-                                        comparison::FinishedWork& work,
+                                        comparison::Checkpoint& work,
                                         const comparison::WorkHooks& hooks,
-                                        std::vector<Result>& results) {
+                                        std::vector<TensorComparison>& results) {
   if (hooks.stopped()) {  // planning may read all gradients
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (is_updated(results[i])) comparison::mark_interrupted(results[i]);
@@ -163,7 +164,7 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
   }
   std::vector<std::string> problems(updated.size());
   execution.parallel_for(updated.size(), [&](std::size_t u) {
-    Result& result = results[updated[u]];
+    TensorComparison& result = results[updated[u]];
     if (!plans[u].problem.empty()) {
       problems[u] = plans[u].problem;
     } else if (!known[u] && hooks.stopped()) {
@@ -173,9 +174,9 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
       const bool again = known[u].has_value();
       comparison::FinishedReplay finished =
           again ? *std::move(known[u]) : replayed(plans[u], *execution.backend);
-      if (work.listens()) {
+      if (work.is_recorded()) {
         const comparison::Finished told{result.key, finished};
-        again ? work.tell_again(told) : work.tell(told);
+        again ? work.record_again(told) : work.record(told);
       }
       problems[u] = adopt_if_sound(plans[u], std::move(finished), result);
     }

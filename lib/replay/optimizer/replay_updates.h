@@ -17,18 +17,18 @@
 
 namespace ttrace::replay {
 
-// The replay of every updated parameter that was measured, by its index in `pairs`.
-std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
-                                               const trace::Source& candidate,
-                                               const std::vector<comparison::Result>& results);
+// The replay of every updated parameter that was measured, by its index in `results`.
+std::map<std::size_t, UpdatePlan> plan_replays(
+    const trace::Source& reference, const trace::Source& candidate,
+    const std::vector<comparison::TensorComparison>& results);
 
 // Puts the replay in the place of the comparison with the reference. Returns why the parameter is
 // left to the other rules instead, or nothing.
 std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
-                       comparison::Result& result);
+                       comparison::TensorComparison& result);
 
-// Every record has been measured against the reference. Those of updated
-// parameters that can be replayed get the measurement against the replayed values in its place;
+// Call it when every record has been measured against the reference. Updated parameters that can be
+// replayed get the measurement against the replayed values instead;
 // the others are left as they are. Where hyperparameters differ from the reference's, `reason` says
 // so. What `work` knows is not replayed again. If `hooks` stop the work, those that are left are
 // marked as interrupted: the other rules are not for them. Returns one sentence for the whole run
@@ -36,8 +36,8 @@ std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
 std::vector<std::string> replay_updates(const trace::Source& reference,
                                         const trace::Source& candidate,
                                         const measure::ExecutionContext& execution,
-                                        comparison::FinishedWork& work,
+                                        comparison::Checkpoint& work,
                                         const comparison::WorkHooks& hooks,
-                                        std::vector<comparison::Result>& results);
+                                        std::vector<comparison::TensorComparison>& results);
 
 }  // namespace ttrace::replay

@@ -11,7 +11,7 @@
 namespace ttrace::replay {
 namespace {
 
-using comparison::Result;
+using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
 using trace::TensorKey;
@@ -42,8 +42,9 @@ bool still_holds(const trace::Source& candidate, const comparison::Pair& now,
 
 }  // namespace
 
-void carry_parameters(const trace::Source& candidate, const measure::ExecutionContext& execution,
-                      std::vector<Result>& results) {
+void reuse_update_verdicts(const trace::Source& candidate,
+                           const measure::ExecutionContext& execution,
+                           std::vector<TensorComparison>& results) {
   std::map<TensorKey, std::size_t> updates;  // good ones, and those that were not judged
   for (std::size_t i = 0; i < results.size(); ++i) {
     const bool good = results[i].outcome == Outcome::kMatch && results[i].comparison;
@@ -52,13 +53,13 @@ void carry_parameters(const trace::Source& candidate, const measure::ExecutionCo
     if (good || open) updates.emplace(results[i].key, i);
   }
   execution.parallel_for(results.size(), [&](std::size_t i) {
-    Result& result = results[i];
+    TensorComparison& result = results[i];
     if (result.outcome != Outcome::kDiverged || result.exact) return;
     const auto before = update_before(result.key);
     const auto found = before ? updates.find(*before) : updates.end();
     if (found == updates.end()) return;
     if (!still_holds(candidate, results[i], results[found->second])) return;
-    const Result& update = results[found->second];
+    const TensorComparison& update = results[found->second];
     result.comparison = update.comparison;
     result.largest_rank = update.largest_rank;
     result.largest_local = update.largest_local;

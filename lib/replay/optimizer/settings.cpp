@@ -143,7 +143,7 @@ std::vector<SettingPair> setting_differences(const OptimizerGroup& reference,
 
 namespace {
 
-using comparison::Result;
+using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
 
@@ -168,7 +168,7 @@ struct Known {
 
 class Parameters {
  public:
-  explicit Parameters(const std::vector<comparison::Result>& results) {
+  explicit Parameters(const std::vector<comparison::TensorComparison>& results) {
     for (std::size_t i = 0; i < results.size(); ++i) {
       const comparison::Pair& pair = results[i];
       if (!is_of_a_parameter(pair.key.kind)) continue;
@@ -206,10 +206,9 @@ bool has_parameter(const OptimizerIndex& index, std::uint64_t step, const std::s
 
 }  // namespace
 
-std::vector<comparison::SettingDifference> compare_settings(const trace::Manifest& reference,
-                                                            const trace::Manifest& candidate,
-                                                            const comparison::Selection& selection,
-                                                            const std::vector<Result>& results) {
+std::vector<comparison::SettingDifference> compare_settings(
+    const trace::Manifest& reference, const trace::Manifest& candidate,
+    const comparison::Selection& selection, const std::vector<TensorComparison>& results) {
   const OptimizerIndex references(reference);
   const OptimizerIndex candidates(candidate);
   Parameters parameters(results);

@@ -1,4 +1,4 @@
-// What a manifest says of the optimizer, by step and parameter.
+// Compares the settings of both optimizers as data.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 
 namespace ttrace::replay {
 
+// Finds what a manifest says of the optimizer, by step and parameter.
 class OptimizerIndex {
  public:
   // `manifest` must outlive the index.
@@ -40,8 +41,7 @@ class OptimizerIndex {
   std::map<trace::TensorKey, const trace::TensorEntry*> tensors_;
 };
 
-// What two optimizers were told for one parameter in one step, held against each other as data.
-
+// One setting of one parameter in one step that differs.
 struct SettingPair {
   std::string name;       // "lr", "betas", "update", "optimizer", "clip_norm", "nesterov"
   std::string reference;  // in words, "none" where there is none
@@ -59,8 +59,6 @@ struct SettingPair {
 std::vector<SettingPair> setting_differences(const trace::OptimizerGroup& reference,
                                              const trace::OptimizerGroup& candidate);
 
-// The settings of both optimizers, compared as data.
-
 // Every setting of every selected parameter and step that differs, those alike together; by step
 // and name. A parameter that only one optimizer has in a group is a difference ("parameter group").
 // Steps that one of the manifests says nothing of are not compared. Parameters are paired as
@@ -69,6 +67,7 @@ std::vector<SettingPair> setting_differences(const trace::OptimizerGroup& refere
 // `updates` are indices of `results`.
 std::vector<comparison::SettingDifference> compare_settings(
     const trace::Manifest& reference, const trace::Manifest& candidate,
-    const comparison::Selection& selection, const std::vector<comparison::Result>& results);
+    const comparison::Selection& selection,
+    const std::vector<comparison::TensorComparison>& results);
 
 }  // namespace ttrace::replay

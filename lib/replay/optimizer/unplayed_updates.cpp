@@ -13,7 +13,7 @@
 namespace ttrace::replay {
 namespace {
 
-using comparison::Result;
+using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
 
@@ -23,8 +23,8 @@ constexpr double kShortestStep = 0.5;  // of the reference's
 // Whose step was bad from the start: the gradient norm or something of the parameter's own.
 class BadInputs {
  public:
-  explicit BadInputs(const std::vector<Result>& results) {
-    for (const Result& result : results) {
+  explicit BadInputs(const std::vector<TensorComparison>& results) {
+    for (const TensorComparison& result : results) {
       if (!judge::is_bad(result.outcome)) continue;
       switch (result.key.kind) {
         case Kind::kGradNorm:
@@ -71,7 +71,7 @@ std::optional<double> step_length(const measure::Backend& backend, const trace::
   return measure::difference_norm(moved.total);
 }
 
-bool is_unplayed(const Result& result) {
+bool is_unplayed(const TensorComparison& result) {
   return result.key.kind == Kind::kParamAfterStep && result.outcome == Outcome::kDiverged &&
          result.comparison && !result.comparison->replay && !result.exact &&
          result.comparison->measurement.total.nonfinite_different == 0;
@@ -81,7 +81,7 @@ bool is_unplayed(const Result& result) {
 
 void judge_unplayed_updates(const trace::Source& reference, const trace::Source& candidate,
                             const measure::ExecutionContext& execution,
-                            std::vector<Result>& results) {
+                            std::vector<TensorComparison>& results) {
   const BadInputs bad(results);
   std::vector<std::size_t> updates;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -92,7 +92,7 @@ void judge_unplayed_updates(const trace::Source& reference, const trace::Source&
   const OptimizerIndex candidates(candidate.manifest());
   execution.parallel_for(updates.size(), [&](std::size_t u) {
     const comparison::Pair& pair = results[updates[u]];
-    Result& result = results[updates[u]];
+    TensorComparison& result = results[updates[u]];
     std::optional<double> meant;
     std::optional<double> taken;
     try {

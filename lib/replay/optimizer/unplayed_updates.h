@@ -21,6 +21,6 @@ namespace ttrace::replay {
 // one that cannot be read keeps its outcome.
 void judge_unplayed_updates(const trace::Source& reference, const trace::Source& candidate,
                             const measure::ExecutionContext& execution,
-                            std::vector<comparison::Result>& results);
+                            std::vector<comparison::TensorComparison>& results);
 
 }  // namespace ttrace::replay

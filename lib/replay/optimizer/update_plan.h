@@ -1,4 +1,5 @@
-// The precisions of an update, from the types of what was recorded of it.
+// Plans the replay of an updated parameter: whether it is possible, from which tensors, and with
+// which precisions.
 #pragma once
 
 #include <optional>
@@ -29,8 +30,6 @@ struct UpdateEntries {
 // compute in: integers, fp8, and Adam in f16, whose second moments are under- and overflows.
 std::optional<measure::Rounding> update_rounding(const measure::Hyperparameters& hyperparameters,
                                                  const UpdateEntries& entries, bool clipped);
-
-// Whether an updated parameter can be judged by replaying its optimizer, and from which tensors.
 
 struct UpdatePlan {
   // Without a problem: what to replay. Everything comes from the candidate but the hyperparameters

@@ -45,8 +45,6 @@ struct Moved {
 std::optional<Moved> moved(std::span<const double> reference, std::span<const double> candidate,
                            Spelling spelling, std::uint64_t experts);
 
-// The choice of a router that recorded its scores but not what it chose.
-
 // In which order a token's experts stand.
 enum class Order {
   kByNumber,  // which they are is all that counts

@@ -85,7 +85,7 @@ double epsilon_of(const View& a, const View& b) { return judge::shared_epsilon(a
 }  // namespace
 
 Routers::Routers(const trace::Source& reference, const trace::Source& candidate,
-                 const std::vector<comparison::Result>& results)
+                 const std::vector<comparison::TensorComparison>& results)
     : reference_(reference), candidate_(candidate), results_(results) {
   for (std::size_t i = 0; i < results.size(); ++i) index_.emplace(results[i].key, i);
   any_bad_ = std::any_of(results.begin(), results.end(),

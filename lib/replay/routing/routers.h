@@ -30,7 +30,7 @@ class Routers {
  public:
   // All must outlive it.
   Routers(const trace::Source& reference, const trace::Source& candidate,
-          const std::vector<comparison::Result>& results);
+          const std::vector<comparison::TensorComparison>& results);
 
   // Pair i as the decision of a router that chose otherwise for some tokens. A decision is
   //  - an output of bools or integers: a column for every expert, or the experts' numbers;
@@ -76,7 +76,7 @@ class Routers {
 
   const trace::Source& reference_;
   const trace::Source& candidate_;
-  const std::vector<comparison::Result>& results_;
+  const std::vector<comparison::TensorComparison>& results_;
   std::map<trace::TensorKey, std::size_t> index_;
   bool any_bad_ = false;  // without a bad tensor there is nothing that a choice could explain
 };

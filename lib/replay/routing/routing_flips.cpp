@@ -16,7 +16,7 @@ namespace ttrace::replay {
 namespace {
 
 using base::concat;
-using comparison::Result;
+using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
 
@@ -95,7 +95,7 @@ class RoutingFlips {
       flips.why = explanation.first->why;
     }
     out_.environment.bytes_read += router.reference->bytes_read() + router.candidate->bytes_read();
-    Result& result = out_.results[i];
+    TensorComparison& result = out_.results[i];
     const std::string words = describe_flips(flips);
     const measure::TileStats& stats = result.comparison->measurement.total;
     result.reason =
@@ -149,7 +149,7 @@ class RoutingFlips {
   // The values of an expert that was given other tokens: as many rows as the choices say, on either
   // side, or none where no token went to it.
   bool excuse_dispatch(std::size_t i, std::string_view beside, const Counts& counts) {
-    Result& result = out_.results[i];
+    TensorComparison& result = out_.results[i];
     const bool rows_differ = result.outcome == Outcome::kIncomparable;
     if (!rows_differ && !judge::is_one_sided(result.outcome)) return false;
     const auto expert = number_of_expert(result.key, beside);
@@ -211,7 +211,7 @@ class RoutingFlips {
     return out_.results[i].exact && out_.results[i].outcome == Outcome::kAfterRoutingFlip;
   }
 
-  static bool is_excusable(const Result& result) {
+  static bool is_excusable(const TensorComparison& result) {
     // Another expert's output is another number, not NaN.
     return result.outcome == Outcome::kDiverged && result.comparison &&
            !result.comparison->replay &&
@@ -225,7 +225,7 @@ class RoutingFlips {
   }
 
   void excuse_one(std::size_t i, std::size_t router_node, const measure::LeftOutRows& rows) {
-    Result& result = out_.results[i];
+    TensorComparison& result = out_.results[i];
     if (is_passed_on(i, router_node)) {
       result.outcome = out_.results[router_node].outcome;
       result.reason = concat("the choice of ", to_string(out_.results[router_node].key));
@@ -235,7 +235,7 @@ class RoutingFlips {
     const trace::TensorKey& key = result.key;
     const bool in_rows = (key.kind == Kind::kInput || key.kind == Kind::kOutput) && !result.exact &&
                          measure::row_dimensions(result.shape, rows.rows());
-    std::optional<Result> again;
+    std::optional<TensorComparison> again;
     if (in_rows) again = without(i, rows);
     if (again && (again->outcome == Outcome::kMatch || !mixed_[i])) {
       result = *std::move(again);
@@ -247,9 +247,9 @@ class RoutingFlips {
   }
 
   // The pair judged without those rows; nothing if it cannot be read any more.
-  std::optional<Result> without(std::size_t i, const measure::LeftOutRows& rows) const {
+  std::optional<TensorComparison> without(std::size_t i, const measure::LeftOutRows& rows) const {
     const comparison::Pair& pair = out_.results[i];
-    Result result = out_.results[i];
+    TensorComparison result = out_.results[i];
     comparison::Comparison& comparison = *result.comparison;
     try {
       std::uint64_t noise_bytes = 0;

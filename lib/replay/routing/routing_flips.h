@@ -29,9 +29,9 @@ struct RoutingInput {
 // match and every flip is near a tie, the choice is a `routing_flip`, and what diverged and depends
 // on it is measured again without the rows of those tokens, if it has such rows: within its
 // tolerance it matches, beyond it stays diverged where tokens lie apart. What passes the choice on,
-// number by number, is judged as the choice is. What remains, other than
-// conflicts of replicas, replayed updates and values that are not finite on one side, is
-// `after_routing_flip`. Sets out.routers.
+// number by number, is judged as the choice is. What remains, other than conflicts of replicas,
+// replayed updates and values that are not finite on one side, is `after_routing_flip`. Sets
+// out.routers.
 void explain_routing(const RoutingInput& input, comparison::CompareReport& out);
 
 }  // namespace ttrace::replay

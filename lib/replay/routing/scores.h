@@ -1,4 +1,5 @@
-// Single rows of a tensor that has one for every token.
+// Reads the scores by which a router chooses: recorded, or computed again from its input and
+// weight.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace ttrace::replay {
 
-// Reads one row at a time and keeps the last. Not thread-safe.
+// Single rows of a tensor that has one for every token. Reads one row at a time and keeps the last.
+// Not thread-safe.
 class TokenRows {
  public:
   // The leading dimensions of the tensor must count `tokens` rows, as measure::row_dimensions
@@ -32,8 +34,6 @@ class TokenRows {
   std::vector<double> values_;
   std::uint64_t at_;  // tokens_: none yet
 };
-
-// The scores by which a router chooses: recorded, or made again from what it was given.
 
 struct Score {
   double value = 0;
