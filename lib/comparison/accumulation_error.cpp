@@ -1,11 +1,16 @@
 #include "comparison/accumulation_error.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
+#include <memory>
 
 #include "base/error.h"
 #include "judge/tolerance.h"
-#include "measure/row_sums.h"
+#include "measure/box_reader.h"
+#include "measure/sections.h"
+#include "tensor/codec.h"
 
 namespace ttrace::comparison {
 namespace {
@@ -22,7 +27,68 @@ bool is_vector(const layout::View* view) {
   return view != nullptr && view->shape.size() == 1 && tensor::is_floating(view->dtype);
 }
 
+// The default of PyTorch, the usual one of large models, and a negligible one. RMSNorm's own
+// default is the precision's epsilon.
+constexpr std::array kNormEpsilons{1e-5, 1e-6, 1e-12};
+constexpr double kMostOfStepwise = 2;
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double square = 0;
+  for (std::size_t j = 0; j < a.size(); ++j) square += (a[j] - b[j]) * (a[j] - b[j]);
+  return std::sqrt(square);
+}
+
 }  // namespace
+
+std::vector<measure::RowSums> sum_rows(const measure::Backend& backend,
+                                       const measure::TensorRef& gradient,
+                                       const measure::TensorRef* input, tensor::DType precision) {
+  const tensor::Shape& shape = gradient.view->shape;
+  if (shape.empty() || (input != nullptr && input->view->shape != shape)) {
+    throw base::internal_error("no rows to add up in ", tensor::to_string(shape));
+  }
+  std::vector<double> epsilons(kNormEpsilons.begin(), kNormEpsilons.end());
+  epsilons.push_back(tensor::epsilon(precision));
+  const std::uint64_t length = shape.back();
+  const std::vector<double> zeros(length, 0);
+  std::vector<measure::RowSums> sums(input != nullptr ? 1 + 2 * epsilons.size() : 1,
+                                     {zeros, zeros});
+  if (length == 0) return sums;
+  measure::BoxReader gradients(gradient.open(measure::Replicas::kFirstOnly));
+  std::optional<measure::BoxReader> inputs;
+  if (input != nullptr) inputs.emplace(input->open(measure::Replicas::kFirstOnly));
+  const std::unique_ptr<measure::Batch> batch = backend.new_batch();
+  // Boxes of at least a row consist of whole rows.
+  tensor::for_each_sub_box(
+      tensor::whole(shape), std::max(length, measure::kReadElements), [&](const tensor::Box& rows) {
+        measure::RowsRequest request{
+            gradients.read(rows), std::nullopt, length, precision, epsilons, sums.data()};
+        if (inputs) request.input = inputs->read(rows);
+        batch->add(request);
+      });
+  batch->finish();
+  return sums;
+}
+
+std::optional<std::vector<double>> accumulated_rounding(const std::vector<double>& recorded,
+                                                        const std::vector<measure::RowSums>& sums) {
+  const measure::RowSums* nearest = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  for (const measure::RowSums& one : sums) {
+    const double here = distance(recorded, one.exact);
+    if (here < least) {
+      least = here;
+      nearest = &one;
+    }
+  }
+  if (nearest == nullptr) return std::nullopt;  // also where nothing is finite
+  if (!(least <= kMostOfStepwise * distance(nearest->stepwise, nearest->exact))) {
+    return std::nullopt;
+  }
+  std::vector<double> rounding(recorded.size());
+  for (std::size_t j = 0; j < recorded.size(); ++j) rounding[j] = recorded[j] - nearest->exact[j];
+  return rounding;
+}
 
 AccumulationError::AccumulationError(const trace::Source& reference,
                                      const std::vector<TensorComparison>& results,
@@ -33,24 +99,24 @@ std::vector<double> AccumulationError::own_rounding(const TensorKey& key) const 
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
-    if (index_.empty()) {  // never changed again, so that it may be read without the lock
+    if (index_.empty()) {  // does not change afterwards, so that reads need no lock
       for (std::size_t i = 0; i < results_.size(); ++i) {
         if (results_[i].reference != nullptr) index_.emplace(results_[i].key, i);
       }
     }
   }
-  std::vector<double> rounding = made(key);
+  std::vector<double> rounding = compute(key);
   const std::lock_guard lock(mutex_);
   return known_.emplace(key, std::move(rounding)).first->second;
 }
 
-std::vector<double> AccumulationError::made(const TensorKey& key) const {
+std::vector<double> AccumulationError::compute(const TensorKey& key) const {
   try {
     if (!is_vector(find(key))) return {};
     if (key.kind == Kind::kParamGrad) return of_raw(key).value_or(std::vector<double>{});
     if (key.kind == Kind::kMainGrad) return of_main(key);
   } catch (const base::InputError&) {
-    // A shard that cannot be read tells nothing.
+    // Without a shard that cannot be read, the rounding is not known.
   }
   return {};
 }
@@ -64,9 +130,8 @@ std::optional<std::vector<double>> AccumulationError::of_raw(const TensorKey& ke
   if (!gradient || gradient->view->shape.back() != view->shape[0]) return std::nullopt;
   auto input = value(key, Kind::kInput, module);
   if (input && input->view->shape != gradient->view->shape) input.reset();
-  return measure::accumulated_rounding(
-      read(key),
-      measure::sum_rows(backend_, *gradient, input ? &*input : nullptr, precision_of(*view)));
+  return accumulated_rounding(
+      read(key), sum_rows(backend_, *gradient, input ? &*input : nullptr, precision_of(*view)));
 }
 
 std::vector<double> AccumulationError::of_main(const TensorKey& key) const {
@@ -77,8 +142,9 @@ std::vector<double> AccumulationError::of_main(const TensorKey& key) const {
   TensorKey first = key;
   first.kind = Kind::kParamGrad;
   for (const auto& [other, i] : index_) {
-    if (other.kind != Kind::kParamGrad || other.step != key.step || other.name != key.name)
+    if (other.kind != Kind::kParamGrad || other.step != key.step || other.name != key.name) {
       continue;
+    }
     const auto rounding = of_raw(other);
     if (!rounding || rounding->size() != main.size()) return {};
     const std::vector<double> values = read(other);
@@ -110,7 +176,7 @@ const layout::View* AccumulationError::find(const TensorKey& key) const {
   return found == index_.end() ? nullptr : results_[found->second].reference.get();
 }
 
-// Of the only call in its micro-batch, or nothing.
+// Returns the tensor of the only call in its micro-batch, or nothing.
 std::optional<measure::TensorRef> AccumulationError::value(const TensorKey& like, Kind kind,
                                                            const std::string& name) const {
   TensorKey key = like;

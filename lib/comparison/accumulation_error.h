@@ -1,6 +1,6 @@
-// Gradients of biases and norms are sums over all tokens. Where these were added up in a narrow
-// accumulator, the reference itself is off by more than any perturbed run shows: they all lose the
-// same small terms to the same large sum. What the reference lost can be told from its own trace.
+// Gradients of biases and norms are sums over all tokens. Where a narrow accumulator added them up,
+// the reference itself has a larger error than perturbed runs show: they all lose the same small
+// terms to the same large sum. Computes this error from the reference's own trace.
 #pragma once
 
 #include <map>
@@ -9,11 +9,28 @@
 #include <string>
 #include <vector>
 
-#include "comparison/pairing.h"
+#include "comparison/tensor_comparison.h"
 #include "measure/backend.h"
+#include "measure/tensor_reader.h"
 #include "trace/source.h"
 
 namespace ttrace::comparison {
+
+// Returns the sums over all rows of g (a bias), then of g·x̂ with x̂ the row of `input` normalised as
+// by LayerNorm, (x - mean)/√(variance + ε), for every ε that is in use, then as by RMSNorm,
+// x/√(mean square + ε). `gradient` and `input` have one shape, whose last dimension is a row.
+// `precision` is the accumulator's. Without `input` (null): the first sum alone. Source: the
+// definitions of torch.nn.LayerNorm and torch.nn.RMSNorm. Throws an input error if a shard cannot
+// be read.
+std::vector<measure::RowSums> sum_rows(const measure::Backend& backend,
+                                       const measure::TensorRef& gradient,
+                                       const measure::TensorRef* input, tensor::DType precision);
+
+// Returns what rounding in the accumulator added to `recorded`: recorded - exact of the nearest
+// sum. Nothing if that is more than twice what rounding after every term adds: `recorded` was then
+// made in another way.
+std::optional<std::vector<double>> accumulated_rounding(const std::vector<double>& recorded,
+                                                        const std::vector<measure::RowSums>& sums);
 
 class AccumulationError {
  public:
@@ -21,16 +38,16 @@ class AccumulationError {
   AccumulationError(const trace::Source& reference, const std::vector<TensorComparison>& results,
                     const measure::Backend& backend);
 
-  // What rounding in the accumulator added to every element of the reference's gradient: of a raw
-  // one of one dimension, whose module "m" (of "m.weight") was called once with an input and a
-  // gradient of its output recorded, in whose last dimension it lies; of a main gradient that is a
-  // multiple of the sum of such. Empty where there is nothing to tell by, or what is recorded was
-  // not made this way. Reads the reference, for each gradient once; may be called by several
-  // threads.
+  // Returns what rounding in the accumulator added to every element of the reference's gradient.
+  // This is known for a raw gradient of one dimension whose module "m" (of "m.weight") was called
+  // once and recorded its input and the gradient of its output, with this last dimension, and for a
+  // main gradient that is a multiple of the sum of such gradients. Empty if tensors are lacking, or
+  // if the gradient was made in another way. Reads the reference, for each gradient once; several
+  // threads may call it.
   std::vector<double> own_rounding(const trace::TensorKey& key) const;
 
  private:
-  std::vector<double> made(const trace::TensorKey& key) const;
+  std::vector<double> compute(const trace::TensorKey& key) const;
   std::optional<std::vector<double>> of_raw(const trace::TensorKey& key) const;
   std::vector<double> of_main(const trace::TensorKey& key) const;
   const layout::View* find(const trace::TensorKey& key) const;
@@ -42,7 +59,7 @@ class AccumulationError {
   const std::vector<TensorComparison>& results_;
   const measure::Backend& backend_;
   mutable std::mutex mutex_;
-  mutable std::map<trace::TensorKey, std::size_t> index_;  // from the first question on
+  mutable std::map<trace::TensorKey, std::size_t> index_;  // built by the first call
   mutable std::map<trace::TensorKey, std::vector<double>> known_;
 };
 

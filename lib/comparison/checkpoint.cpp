@@ -205,24 +205,19 @@ void restore_measurements(Checkpoint& work, const trace::Source& candidate,
                           std::vector<TensorComparison>& results) {
   if (work.empty()) return;
   FinishedChecks checks(candidate);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    TensorComparison& result = results[i];
+  for (TensorComparison& result : results) {
     if (!is_to_be_measured(result)) continue;
-    auto finished = work.take<FinishedMeasurement>(results[i].key);
+    auto finished = work.take<FinishedMeasurement>(result.key);
     if (!finished) continue;
-    checks.require_fits(*finished, results[i]);
+    checks.require_fits(*finished, result);
     if (!finished->unreadable.empty()) {
       result.outcome = judge::Outcome::kUnreadable;
       result.reason = finished->unreadable;
     } else {
-      Comparison comparison;
-      comparison.measurement = std::move(finished->measurement);
-      comparison.noise = std::move(finished->noise);
-      if (const auto& place = comparison.measurement.largest_place) {
-        result.largest_rank = place->rank;
-        result.largest_local = place->local;
-      }
-      result.comparison = std::move(comparison);
+      ComparedNumbers& numbers = result.comparison.emplace();
+      numbers.measurement = std::move(finished->measurement);
+      numbers.noise = std::move(finished->noise);
+      set_largest_place(numbers.measurement.largest_place, result);
     }
     work.record_again({result.key, measured_of(result)});
   }

@@ -5,15 +5,55 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
-#include "comparison/finished.h"
 #include "comparison/pairing.h"
-#include "comparison/result.h"
+#include "comparison/tensor_comparison.h"
 
 namespace ttrace::comparison {
+
+// What measuring a pair yielded, or why it cannot be measured.
+struct FinishedMeasurement {
+  std::string unreadable;  // or empty
+  measure::Measurement measurement;
+  std::optional<judge::NoiseEstimate> noise;
+};
+
+// An updated parameter replayed, or why it cannot be.
+struct FinishedReplay {
+  // The factor that clipping multiplied its gradient by, which depends on all gradients.
+  double clip = 1;
+  std::string problem;  // or empty
+  measure::UpdateMeasurement measured;
+};
+
+// What comparing with the high-precision run yielded, or why there is nothing.
+struct FinishedTruth {
+  std::string problem;  // or empty
+  TensorTruth truth;
+};
+
+// What the long part of a comparison yields for one tensor. Tolerances, outcomes, the frontier and
+// causes are computed anew from it.
+struct Finished {
+  trace::TensorKey key;
+  std::variant<FinishedMeasurement, FinishedReplay, FinishedTruth> what;
+};
+
+// Returns why there is no measurement, replay or truth; or empty.
+const std::string& problem_of(const Finished& finished);
+
+// Writes one line of printable ASCII without its end; exact to the bit, NaNs included.
+std::string finished_line(const Finished& finished);
+
+// Parses a line of finished_line(). Throws an input error, without a file's name, where it is not
+// complete and undamaged. FinishedChecks finds out whether boxes, ranks and counts fit the tensors.
+Finished parse_finished(std::string_view line);
 
 // Checks that a measurement read from a file fits its tensor: boxes and indices lie in the tensor,
 // ranks in its meshes, and there is one number for every cell of the grid. The numbers themselves

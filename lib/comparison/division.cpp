@@ -9,12 +9,73 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "comparison/checkpoint.h"
 #include "comparison/measure_pairs.h"
 
 namespace ttrace::comparison {
 namespace {
 
-// What opening a tensor's shards costs, in bytes that could be read meanwhile.
+using base::concat;
+
+std::string describe_value(bool value) { return value ? "given" : "not given"; }
+
+std::string describe_value(const std::string& value) {
+  return value.empty() ? "not given" : base::printable(value);
+}
+
+std::string describe_value(const std::vector<std::string>& values) {
+  std::string text;
+  for (const std::string& value : values) {
+    text += concat(text.empty() ? "" : ", ", value);
+  }
+  return describe_value(text);
+}
+
+std::string describe_value(const std::vector<std::uint64_t>& values) {
+  std::vector<std::string> texts;
+  for (const std::uint64_t value : values) texts.push_back(concat(value));
+  return describe_value(texts);
+}
+
+template <typename Value>
+std::string differing(const char* what, const Value& there, const Value& here) {
+  if (there == here) return "";
+  return concat(what, " is ", describe_value(there), " there and ", describe_value(here), " here");
+}
+
+}  // namespace
+
+std::string describe_difference(const ComparisonId& there, const ComparisonId& here) {
+  for (const std::string& difference :
+       {differing("the reference", there.reference, here.reference),
+        differing("the candidate", there.candidate, here.candidate),
+        differing("--noise", there.noise, here.noise),
+        differing("--tolerance", there.tolerance, here.tolerance),
+        differing("--layout", there.layout, here.layout), differing("--map", there.map, here.map),
+        differing("--truth", there.truth, here.truth), differing("--only", there.only, here.only),
+        differing("--skip", there.skip, here.skip), differing("--kind", there.kinds, here.kinds),
+        differing("--step", there.steps, here.steps),
+        differing("--common", there.common, here.common)}) {
+    if (!difference.empty()) return difference;
+  }
+  for (std::size_t i = 0; i < there.facts.size() || i < here.facts.size(); ++i) {
+    if (i >= there.facts.size() || i >= here.facts.size() ||
+        there.facts[i].first != here.facts[i].first) {
+      return "it was written by another version of ttrace";
+    }
+    const auto& [what, then] = there.facts[i];
+    const std::string& now = here.facts[i].second;
+    if (then != now) {
+      return concat(base::printable(what), " was ", base::printable(then), " there and is ",
+                    base::printable(now), " here");
+    }
+  }
+  return "";
+}
+
+namespace {
+
+// The cost of opening a tensor's shards, in bytes that could be read meanwhile.
 constexpr std::uint64_t kBytesPerTensor = std::uint64_t{1} << 16;
 // A tensor's bytes are far below 2^64, but a manifest may say anything.
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
@@ -31,7 +92,7 @@ std::uint64_t logical_bytes(const layout::View& view) {
   return tensor::byte_count(view.shape, view.dtype).value_or(kMost);
 }
 
-// Copies and terms are all read, shards once each.
+// Replicas and terms of sums are all read, shards once each.
 std::uint64_t stored_bytes(const trace::TensorEntry& entry, const trace::Mesh& mesh) {
   std::uint64_t bytes = tensor::byte_count(entry.shape, entry.dtype).value_or(kMost);
   for (const trace::MeshAxis& axis : mesh.axes) {
@@ -103,7 +164,7 @@ void leave_to_others(const PartNumber& mine, const std::vector<std::uint64_t>& p
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!is_to_be_measured(results[i]) || part[i] + 1 == mine.index) continue;
     results[i].outcome = judge::Outcome::kSkippedByRule;
-    results[i].reason = base::concat("in part ", part[i] + 1, " of ", mine.of);
+    results[i].reason = concat("in part ", part[i] + 1, " of ", mine.of);
   }
 }
 

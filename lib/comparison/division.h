@@ -1,27 +1,63 @@
-// Divides a comparison among processes.
+// Divides a comparison among processes: which share each measures, and what a report of one share
+// holds for the merge of all.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "comparison/checkpoint.h"
-#include "comparison/pairing.h"
-#include "comparison/part_of_work.h"
-#include "comparison/result.h"
+#include "comparison/tensor_comparison.h"
+#include "trace/source.h"
 
 namespace ttrace::comparison {
 
+class Checkpoint;
+
+// Which of how many shares of the tensors a process measures: 1 of 8 to 8 of 8.
+struct PartNumber {
+  std::uint64_t index = 1;
+  std::uint64_t of = 1;
+};
+
+// The arguments of a comparison, and facts about its files. Measurements may be reused where both
+// are equal.
+struct ComparisonId {
+  std::string reference;  // paths as given, or empty
+  std::string candidate;
+  std::vector<std::string> noise;
+  std::string tolerance;
+  std::string layout;
+  std::string map;
+  std::string truth;
+  std::vector<std::string> only;
+  std::vector<std::string> skip;
+  std::vector<std::string> kinds;
+  std::vector<std::uint64_t> steps;
+  bool common = false;
+  // Subject ("the files of ref.h5") and fact ("1 file, 3 bytes, ...").
+  std::vector<std::pair<std::string, std::string>> facts;
+};
+
+// Returns "the candidate is a/ there and b/ here", or nothing if they are the same.
+std::string describe_difference(const ComparisonId& there, const ComparisonId& here);
+
+// The member "part" of a report.
+struct PartOfWork {
+  PartNumber number;
+  bool interrupted = false;
+  ComparisonId comparison;
+  std::vector<std::string> measurements;  // lines of a Checkpoint
+};
+
 // Returns for every item the number (from 0) of the process that gets it, so that their sums of
 // weights are about equal: the heaviest item first, each to the process with the least so far.
-// Processes need not talk: all compute the same from the manifests.
+// Processes need not communicate: all compute the same from the manifests.
 std::vector<std::uint64_t> dealt_out(const std::vector<std::uint64_t>& weights,
                                      std::uint64_t parts);
 
-// Bytes that measuring the pair reads, about; both sides are there.
+// Estimates how many bytes measuring the pair reads; both sides must be present.
 std::uint64_t bytes_to_read(const Pair& pair, const trace::Manifest& candidate);
 
 // Returns for every record that is to be measured the number (from 0) of the process that measures
@@ -30,9 +66,9 @@ std::vector<std::uint64_t> parts_of(const std::vector<TensorComparison>& results
                                     const trace::Manifest& candidate, std::uint64_t parts);
 
 struct WorkDivision {
-  // Measures this share alone, and leaves the others' tensors skipped.
+  // This process measures this share alone; the other tensors are skipped.
   std::optional<PartNumber> part = std::nullopt;
-  // Not empty: parts 1, 2, ... have measured everything, and are called so in messages.
+  // Names, for messages, of parts 1, 2, ... that have measured everything; or empty.
   std::vector<std::string> measured_by = {};
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "comparison/accumulation_error.h"
 #include "judge/fallback_rule.h"
 #include "judge/noise_rule.h"
 #include "judge/replay_rule.h"
@@ -59,7 +60,7 @@ judge::NoiseConstants constants_of(const judge::PolicyRule* rule, const Pair& pa
   return constants;
 }
 
-// A rule's numbers where only the fallback judges: its multiplier, and floors on top.
+// Applies a rule's numbers where only the fallback judges: its multiplier, and additional floors.
 void apply(const judge::PolicyRule& rule, double norm, std::uint64_t elements,
            judge::Tolerance& tolerance) {
   tolerance.multiplier = rule.multiplier.value_or(tolerance.multiplier);
@@ -68,10 +69,9 @@ void apply(const judge::PolicyRule& rule, double norm, std::uint64_t elements,
 }
 
 void judge_parts_by(const judge::NoiseConstants& constants, double epsilon, std::size_t most_slices,
-                    Comparison& comparison) {
-  comparison.slices =
-      judge::judge_slices(comparison.measurement, *comparison.noise, epsilon, constants,
-                          comparison.own_rounding, comparison.coherence, most_slices);
+                    ComparedNumbers& numbers) {
+  numbers.slices = judge::judge_slices(numbers.measurement, *numbers.noise, epsilon, constants,
+                                       numbers.own_rounding, numbers.coherence, most_slices);
 }
 
 bool is_scalar(const TensorComparison& result) {
@@ -133,67 +133,67 @@ double Tolerances::noise_of_alike(const trace::TensorKey& key) const {
 }
 
 void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& result) const {
-  Comparison& comparison = *result.comparison;
-  const measure::TileStats& stats = comparison.measurement.total;
+  ComparedNumbers& numbers = *result.comparison;
+  const measure::TileStats& stats = numbers.measurement.total;
   const double epsilon = judge::shared_epsilon(*result.reference, *result.candidate);
-  if (const auto& replay = comparison.replay; replay && !result.exact) {
-    comparison.tolerance =
+  if (const auto& replay = numbers.replay; replay && !result.exact) {
+    numbers.tolerance =
         judge::replay_tolerance({measure::difference_norm(stats), replay->bound_norm,
                                  replay->worst ? replay->worst->ratio : 0, replay->of},
                                 epsilon);
     return;
   }
   if (result.exact || (rule != nullptr && rule->exact)) {
-    comparison.tolerance = judge::exact_tolerance();
-    comparison.tolerance.epsilon = result.exact ? 0 : epsilon;
+    numbers.tolerance = judge::exact_tolerance();
+    numbers.tolerance.epsilon = result.exact ? 0 : epsilon;
     return;
   }
   const double norm = measure::reference_norm(stats);
-  if (!comparison.noise) {
-    comparison.tolerance =
+  if (!numbers.noise) {
+    numbers.tolerance =
         fallback(result, epsilon, judge::shared_quantum(*result.reference, *result.candidate));
-    if (rule != nullptr) apply(*rule, norm, stats.finite, comparison.tolerance);
-    judge::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
+    if (rule != nullptr) apply(*rule, norm, stats.finite, numbers.tolerance);
+    judge::allow_own_rounding(norm_of(numbers.own_rounding), numbers.tolerance);
     return;
   }
-  comparison.coherence = coherence_.of(result.key, result.reference->shape.size());
+  numbers.coherence = coherence_.of(result.key, result.reference->shape.size());
   const judge::NoiseConstants constants = constants_of(rule, result);
-  const judge::SliceNoise noise = judge::noise_of_all(*comparison.noise);
-  judge::NoisySlice part{noise.norm, comparison.noise->norms.size(), norm, stats.finite,
+  const judge::SliceNoise noise = judge::noise_of_all(*numbers.noise);
+  judge::NoisySlice part{noise.norm, numbers.noise->norms.size(), norm, stats.finite,
                          judge::freedom(noise, stats.finite)};
   const double of_alike = is_scalar(result) ? noise_of_alike(result.key) * norm : 0;
   if (of_alike > 0 && part.runs >= judge::kFewestRunsForScalars) {
     part.noise = std::max(part.noise, of_alike);
     const double stored = std::max(tensor::epsilon(result.reference->dtype),
                                    tensor::epsilon(result.candidate->dtype));
-    comparison.tolerance = judge::scalar_tolerance(part, epsilon, stored, constants);
+    numbers.tolerance = judge::scalar_tolerance(part, epsilon, stored, constants);
   } else {
-    comparison.tolerance = judge::noise_tolerance(part, epsilon, constants);
+    numbers.tolerance = judge::noise_tolerance(part, epsilon, constants);
   }
-  judge::allow_own_rounding(norm_of(comparison.own_rounding), comparison.tolerance);
-  judge_parts_by(constants, epsilon, most_slices_, comparison);
+  judge::allow_own_rounding(norm_of(numbers.own_rounding), numbers.tolerance);
+  judge_parts_by(constants, epsilon, most_slices_, numbers);
 }
 
 void Tolerances::settle(TensorComparison& result) const {
   const auto number = rule_for(rules_, result.key);
   settle_by(number ? &rules_[*number] : nullptr, result);
-  Comparison& comparison = *result.comparison;
-  if (number && !result.exact && !comparison.replay) comparison.tolerance.policy = number;
+  ComparedNumbers& numbers = *result.comparison;
+  if (number && !result.exact && !numbers.replay) numbers.tolerance.policy = number;
 }
 
 judge::Judgement Tolerances::judge(const AccumulationError& sums, TensorComparison& result) const {
-  Comparison& comparison = *result.comparison;
+  ComparedNumbers& numbers = *result.comparison;
   const auto judged = [&] {
     settle(result);
-    return judge::judge(result.key.kind, comparison.measurement, comparison.tolerance, result.exact,
-                        comparison.slices);
+    return judge::judge(result.key.kind, numbers.measurement, numbers.tolerance, result.exact,
+                        numbers.slices);
   };
   judge::Judgement judgement = judged();
-  const bool by_estimate = comparison.tolerance.rule == judge::Rule::kNoise ||
-                           comparison.tolerance.rule == judge::Rule::kFallback;
+  const bool by_estimate = numbers.tolerance.rule == judge::Rule::kNoise ||
+                           numbers.tolerance.rule == judge::Rule::kFallback;
   if (judgement.outcome != judge::Outcome::kDiverged || !by_estimate) return judgement;
-  if (comparison.own_rounding.empty()) comparison.own_rounding = sums.own_rounding(result.key);
-  return comparison.own_rounding.empty() ? judgement : judged();
+  if (numbers.own_rounding.empty()) numbers.own_rounding = sums.own_rounding(result.key);
+  return numbers.own_rounding.empty() ? judgement : judged();
 }
 
 void judge_parts(const judge::Policy& rules, std::size_t most_slices, TensorComparison& result) {
@@ -206,17 +206,17 @@ void judge_parts(const judge::Policy& rules, std::size_t most_slices, TensorComp
 
 void judge_results(const Tolerances& tolerances, const AccumulationError& sums,
                    std::vector<TensorComparison>& results) {
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    if (!results[i].comparison) continue;
-    const judge::Judgement judgement = tolerances.judge(sums, results[i]);
-    results[i].outcome = judgement.outcome;
-    // A reason that is known already is that of a replay: the optimizer was told something else.
-    if (results[i].reason.empty() || judgement.outcome == judge::Outcome::kMatch) {
-      results[i].reason = judgement.reason;
+  for (TensorComparison& result : results) {
+    if (!result.comparison) continue;
+    const judge::Judgement judgement = tolerances.judge(sums, result);
+    result.outcome = judgement.outcome;
+    // A replay may have given the reason: the optimizers have different settings.
+    if (result.reason.empty() || judgement.outcome == judge::Outcome::kMatch) {
+      result.reason = judgement.reason;
     }
-    Comparison& comparison = *results[i].comparison;
-    comparison.measurement.cells = {};
-    if (comparison.noise) comparison.noise->cells = {};
+    ComparedNumbers& numbers = *result.comparison;
+    numbers.measurement.cells = {};
+    if (numbers.noise) numbers.noise->cells = {};
   }
 }
 

@@ -7,49 +7,49 @@
 #include <utility>
 #include <vector>
 
-#include "comparison/accumulation_error.h"
-#include "comparison/pairing.h"
-#include "comparison/result.h"
+#include "comparison/tensor_comparison.h"
 #include "judge/calibration.h"
 #include "judge/coherence.h"
 #include "judge/outcome.h"
 
 namespace ttrace::comparison {
 
-// Whether the manifest's words on the precision speak of fp8.
+class AccumulationError;
+
+// Whether the manifest's description of the precision mentions fp8.
 bool has_fp8(const std::string& precision);
 
-// By step, ‖C - R‖ / ‖R‖ of all parameters together that the step begins with; of steps after an
-// update only, since nothing has moved the parameters before. What is not finite is left out.
+// Returns by step ‖C - R‖ / ‖R‖ of all parameters together that the step begins with; for steps
+// after an update only, since nothing has moved the parameters before. Leaves out what is not
+// finite.
 std::map<std::uint64_t, double> parameters_apart(const std::vector<TensorComparison>& results);
 
 // Whether a tensor of this kind is computed from the step's parameters.
 bool inherits(trace::Kind kind);
 
-// How tensors of one run are judged: exactly for integers, by replay where the optimizer was
-// replayed, by noise where it is known, else by the fallback, which depends on all tensors.
+// Chooses the tolerance of each tensor of one run: exact for integers, by replay where the
+// optimizer was replayed, by noise where it is known, else the fallback, which depends on all
+// tensors. The policy's rules change the latter two.
 class Tolerances {
  public:
-  // `results`: all that were measured. `rules` must outlive this. `most_slices` are kept of those
-  // beyond their tolerance.
+  // `results`: all that were measured. `rules` must outlive this. At most `most_slices` slices
+  // beyond their tolerance are kept.
   Tolerances(const trace::Manifest& reference, const judge::Policy& rules,
              const std::vector<TensorComparison>& results,
              std::size_t most_slices = judge::SliceJudgement::kMostKept);
 
-  // Sets tolerance and slices of a record that has a comparison. Needs its sums by cell
-  // and its noise by cell.
-  void settle(TensorComparison& result) const;
-
-  // settle() and the verdict. Where that would be a divergence, the rounding of the reference's own
-  // sum is looked up in `sums` and allowed too.
+  // Sets tolerance and slices of a record that has a comparison, and returns its outcome. Needs its
+  // sums by cell and its noise by cell. Before it returns a divergence, it looks up the rounding of
+  // the reference's own sum in `sums` and allows that too.
   judge::Judgement judge(const AccumulationError& sums, TensorComparison& result) const;
 
  private:
   judge::Tolerance fallback(const TensorComparison& result, double epsilon, double quantum) const;
   void add_scalar(const trace::TensorKey& key, double noise, const measure::TileStats& stats);
-  // ‖R' - R‖ / ‖R‖ of the scalar of its kind and name pattern with the most, over steps and
+  // Returns the largest ‖R' - R‖ / ‖R‖ of scalars of the same kind and name pattern, over steps and
   // micro-batches: that of one alone may be small by chance.
   double noise_of_alike(const trace::TensorKey& key) const;
+  void settle(TensorComparison& result) const;
   void settle_by(const judge::PolicyRule* rule, TensorComparison& result) const;
 
   const judge::Policy& rules_;
@@ -62,13 +62,12 @@ class Tolerances {
   std::map<std::uint64_t, double> inherited_;  // by step, of those after an update
 };
 
-// Gives every measured record its tolerance (exact for integers, by
-// replay where the optimizer was replayed, by noise where it is known, else the fallback; the rules
-// change the latter two) and their outcome. The sums by cell and the noise by cell are let go of.
+// Gives every measured record its tolerance and outcome. Drops the sums by cell and the noise by
+// cell afterwards.
 void judge_results(const Tolerances& tolerances, const AccumulationError& sums,
                    std::vector<TensorComparison>& results);
 
-// Judges the parts of a tensor by its measurement and its noise, both with their cells.
+// Judges the slices of a tensor by its measurement and its noise, both with their cells.
 void judge_parts(const judge::Policy& rules, std::size_t most_slices, TensorComparison& result);
 
 }  // namespace ttrace::comparison

@@ -1,14 +1,154 @@
 #include "comparison/measure_pairs.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "measure/measure.h"
+#include "measure/noise.h"
 #include "measure/sections.h"
 
 namespace ttrace::comparison {
+
+const judge::CalibratedTensor* calibrated(const judge::Calibration& calibration,
+                                          const trace::TensorEntry& entry) {
+  const auto found = calibration.tensors.find(entry.key);
+  if (found == calibration.tensors.end()) return nullptr;
+  const judge::CalibratedTensor& tensor = found->second;
+  return tensor.shape == entry.shape && tensor.dtype == entry.dtype ? &tensor : nullptr;
+}
+
+std::optional<judge::NoiseEstimate> NoiseSource::of(const trace::Source& reference,
+                                                    const Pair& pair,
+                                                    std::uint64_t& bytes_read) const {
+  if (!tensor::is_floating(pair.reference->dtype)) return std::nullopt;
+  if (!pair.noise.empty()) {
+    const measure::Grid grid = grid_for(pair);
+    const measure::Noise noise =
+        measure::measure_noise(backend_, {&reference, pair.reference}, pair.noise, grid);
+    bytes_read += noise.bytes_read;
+    return judge::estimate_of(noise, grid);
+  }
+  const auto* stored = std::get_if<layout::Stored>(&pair.reference->how);
+  if (calibration_ == nullptr || stored == nullptr) return std::nullopt;
+  const judge::CalibratedTensor* tensor = calibrated(*calibration_, *stored->entry);
+  if (tensor == nullptr) return std::nullopt;
+  return tensor->noise;
+}
+
+bool is_to_be_measured(const TensorComparison& result) {
+  return result.outcome == judge::Outcome::kMatch && !result.comparison;
+}
+
 namespace {
+
+// One pair being measured, section by section if its tensors are so large that several threads
+// measure them.
+class PairWork {
+ public:
+  // All must outlive it.
+  PairWork(const MeasuredSides& sides, const measure::Backend& backend, const Pair& pair,
+           bool exact)
+      : sides_(sides),
+        backend_(backend),
+        pair_(pair),
+        sections_(measure::sections_of(pair.reference->shape)),
+        measured_(sections_.size()),
+        noise_left_(sections_.size()),
+        left_(sections_.size()) {
+    if (exact) return;
+    if (pair.noise.empty()) {
+      estimate_ = sides.noise.of(sides.reference, pair, noise_bytes_);
+    } else {
+      noise_.resize(sections_.size());
+    }
+  }
+
+  // Whether the noise runs of several sections are measured by measure_noise(), all before
+  // measure(): they decide by which cells the pair is summed. For a single section, measure() does
+  // both.
+  bool has_noise_sections() const { return !noise_.empty() && sections_.size() > 1; }
+
+  // Measures the noise runs in one section; each is measured once, by any thread.
+  void measure_noise(std::size_t section) {
+    const measure::Grid grid = sides_.noise.grid_for(pair_);
+    note_problem(section, noise_problems_, [&] {
+      noise_[section] = measure::measure_noise_section(
+          backend_, {&sides_.reference, pair_.reference}, pair_.noise, grid, sections_[section]);
+    });
+    const std::lock_guard lock(mutex_);
+    if (--noise_left_ > 0 || !noise_problems_.empty()) return;
+    const measure::Noise noise = measure::merge_sections(noise_, grid);
+    noise_bytes_ = noise.bytes_read;
+    estimate_ = judge::estimate_of(noise, grid);
+  }
+
+  // Measures one section; each is measured once, by any thread. Returns true for the last one to
+  // end: that thread may then call finish().
+  bool measure(std::size_t section) {
+    if (!noise_.empty() && sections_.size() == 1) measure_noise(section);
+    note_problem(section, problems_, [&] {
+      measured_[section] = measure::measure_section(
+          backend_, {&sides_.reference, pair_.reference}, {&sides_.candidate, pair_.candidate},
+          estimate_ ? &estimate_->grid : nullptr, sections_[section]);
+    });
+    const std::lock_guard lock(mutex_);
+    return --left_ == 0;
+  }
+
+  // The result is the same whichever thread measured what, and in what order.
+  void finish(TensorComparison& result) {
+    for (const auto* problems : {&noise_problems_, &problems_}) {
+      if (problems->empty()) continue;
+      result.outcome = judge::Outcome::kUnreadable;
+      result.reason = problems->begin()->second;
+      return;
+    }
+    ComparedNumbers& numbers = result.comparison.emplace();
+    numbers.measurement = measure::merge_sections(std::move(measured_));
+    numbers.measurement.bytes_read += noise_bytes_;
+    numbers.noise = std::move(estimate_);
+    set_largest_place(numbers.measurement.largest_place, result);
+  }
+
+ private:
+  // Does `work` unless a problem that counts more is known already: that of noise, or of an earlier
+  // section.
+  template <typename Work>
+  void note_problem(std::size_t section, std::map<std::size_t, std::string>& problems, Work work) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!noise_problems_.empty() && &problems != &noise_problems_) return;
+      if (!problems.empty() && problems.begin()->first < section) return;
+    }
+    try {
+      work();
+    } catch (const base::InputError& error) {
+      const std::lock_guard lock(mutex_);
+      problems.emplace(section, error.what());
+    }
+  }
+
+  const MeasuredSides& sides_;
+  const measure::Backend& backend_;
+  const Pair& pair_;
+  std::vector<tensor::Box> sections_;
+  std::optional<judge::NoiseEstimate> estimate_;
+  std::vector<measure::MeasuredSection> measured_;
+  std::vector<measure::NoiseSection> noise_;  // none without runs
+  std::uint64_t noise_bytes_ = 0;
+
+  std::mutex mutex_;
+  std::size_t noise_left_;
+  std::size_t left_;
+  // Why sections cannot be read; the first one is reported.
+  std::map<std::size_t, std::string> noise_problems_;
+  std::map<std::size_t, std::string> problems_;
+};
 
 struct Task {
   std::size_t pair = 0;
@@ -16,8 +156,8 @@ struct Task {
   std::uint64_t elements = 0;
 };
 
-// In the order in which the reference was written, as far as its manifest tells: what is read one
-// after the other then lies so in the files.
+// Sorts the pairs into the order in which the reference was written, as far as its manifest tells,
+// so that files are read from front to back.
 std::vector<std::size_t> in_order_of_files(const std::vector<TensorComparison>& results) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -32,7 +172,7 @@ std::vector<std::size_t> in_order_of_files(const std::vector<TensorComparison>& 
   return order;
 }
 
-// Of all that is read to measure a part of `elements` of the pair.
+// Bytes read to measure `elements` elements of the pair.
 std::uint64_t bytes_of(const Pair& pair, std::uint64_t elements) {
   const std::uint64_t reference = tensor::element_bytes(pair.reference->dtype);
   const std::uint64_t runs = pair.noise.size();
@@ -40,16 +180,12 @@ std::uint64_t bytes_of(const Pair& pair, std::uint64_t elements) {
                      tensor::element_bytes(pair.candidate->dtype));
 }
 
-void tell(base::Progress& progress, const TensorComparison& result) {
+void report_measured(base::Progress& progress, const TensorComparison& result) {
   if (!result.comparison) return;
   progress.measured(to_string(result.key), relative_error(result.comparison->measurement));
 }
 
 }  // namespace
-
-bool is_to_be_measured(const TensorComparison& result) {
-  return result.outcome == judge::Outcome::kMatch && !result.comparison;
-}
 
 void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& execution,
                    std::vector<TensorComparison>& results, const WorkHooks& hooks) {
@@ -80,111 +216,21 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
   execution.parallel_for(tasks.size(), [&](std::size_t t) {
     const auto [i, section, elements] = tasks[t];
     if (hooks.stopped()) return;
-    // Of one section, and so one thread's own.
+    // A pair of one section belongs to this thread alone.
     if (!works[i]) works[i] = work_of(i);
     const bool last = works[i]->measure(section);
     if (hooks.progress != nullptr) hooks.progress->advance(bytes_of(results[i], elements));
     if (!last) return;
     works[i]->finish(results[i]);
     works[i].reset();
-    if (hooks.progress != nullptr) tell(*hooks.progress, results[i]);
+    if (hooks.progress != nullptr) report_measured(*hooks.progress, results[i]);
     if (hooks.finished) hooks.finished(i);
   });
 }
 
 namespace {
 
-void settle(Comparison comparison, TensorComparison& result) {
-  if (const auto& place = comparison.measurement.largest_place) {
-    result.largest_rank = place->rank;
-    result.largest_local = place->local;
-  }
-  result.comparison = std::move(comparison);
-}
-
-void settle(const std::string& unreadable, TensorComparison& result) {
-  result.outcome = judge::Outcome::kUnreadable;
-  result.reason = unreadable;
-}
-
-}  // namespace
-
-PairWork::PairWork(const MeasuredSides& sides, const measure::Backend& backend, const Pair& pair,
-                   bool exact)
-    : sides_(sides),
-      backend_(backend),
-      pair_(pair),
-      sections_(measure::sections_of(pair.reference->shape)),
-      measured_(sections_.size()),
-      noise_left_(sections_.size()),
-      left_(sections_.size()) {
-  if (exact) return;
-  if (!pair.noise.empty()) {
-    noise_.resize(sections_.size());
-    return;
-  }
-  estimate_ = sides.noise.of(sides.reference, pair, noise_bytes_);
-}
-
-// The problem of a later section does not count, so it need not be looked for.
-template <typename Work>
-void PairWork::note_problem(std::size_t section, std::map<std::size_t, std::string>& problems,
-                            Work work) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!noise_problems_.empty() && &problems != &noise_problems_) return;
-    if (!problems.empty() && problems.begin()->first < section) return;
-  }
-  try {
-    work();
-  } catch (const base::InputError& error) {
-    const std::lock_guard lock(mutex_);
-    problems.emplace(section, error.what());
-  }
-}
-
-void PairWork::measure_noise(std::size_t section) {
-  const measure::Grid grid = sides_.noise.grid_for(pair_);
-  note_problem(section, noise_problems_, [&] {
-    noise_[section] = measure::measure_noise_section(backend_, {&sides_.reference, pair_.reference},
-                                                     pair_.noise, grid, sections_[section]);
-  });
-  const std::lock_guard lock(mutex_);
-  if (--noise_left_ > 0 || !noise_problems_.empty()) return;
-  const measure::Noise noise = measure::merge_sections(noise_, grid);
-  noise_bytes_ = noise.bytes_read;
-  estimate_ = judge::estimate_of(noise, grid);
-}
-
-bool PairWork::measure(std::size_t section) {
-  if (!noise_.empty() && sections() == 1) measure_noise(section);
-  note_problem(section, problems_, [&] {
-    measured_[section] = measure::measure_section(
-        backend_, {&sides_.reference, pair_.reference}, {&sides_.candidate, pair_.candidate},
-        estimate_ ? &estimate_->grid : nullptr, sections_[section]);
-  });
-  const std::lock_guard lock(mutex_);
-  return --left_ == 0;
-}
-
-void PairWork::finish(TensorComparison& result) {
-  for (const auto* problems : {&noise_problems_, &problems_}) {
-    if (!problems->empty()) return settle(problems->begin()->second, result);
-  }
-  Comparison comparison;
-  comparison.measurement = measure::merge_sections(std::move(measured_));
-  comparison.measurement.bytes_read += noise_bytes_;
-  comparison.noise = std::move(estimate_);
-  settle(std::move(comparison), result);
-}
-
-namespace {
-
 constexpr std::string_view kInterrupted = "interrupted";
-
-bool is_interrupted(const TensorComparison& result) {
-  return result.outcome == judge::Outcome::kSkippedByRule && result.reason == kInterrupted;
-}
 
 }  // namespace
 
@@ -192,8 +238,7 @@ void mark_interrupted(TensorComparison& result) {
   result.outcome = judge::Outcome::kSkippedByRule;
   result.reason = kInterrupted;
   result.comparison.reset();
-  result.largest_rank.reset();
-  result.largest_local.clear();
+  set_largest_place(std::nullopt, result);
 }
 
 void mark_unmeasured(std::vector<TensorComparison>& results) {
@@ -206,7 +251,8 @@ std::optional<Interruption> interruption_of(const std::vector<TensorComparison>&
   Interruption found;
   bool interrupted = false;
   for (const TensorComparison& result : results) {
-    const bool left = is_interrupted(result);
+    const bool left =
+        result.outcome == judge::Outcome::kSkippedByRule && result.reason == kInterrupted;
     const bool done = result.comparison || result.outcome == judge::Outcome::kUnreadable;
     interrupted = interrupted || left;
     if (done) ++found.measured;

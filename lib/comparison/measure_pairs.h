@@ -4,22 +4,47 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/log.h"
-#include "comparison/noise_source.h"
 #include "comparison/pairing.h"
 #include "comparison/result.h"
+#include "judge/calibration.h"
+#include "judge/noise_rule.h"
+#include "measure/backend.h"
 #include "measure/execution_context.h"
-#include "measure/measure.h"
-#include "measure/noise.h"
 #include "trace/source.h"
 
 namespace ttrace::comparison {
+
+// The calibration's entry for a tensor of the reference, or null if shape or type differ.
+const judge::CalibratedTensor* calibrated(const judge::Calibration& calibration,
+                                          const trace::TensorEntry& entry);
+
+// Gets the noise of a tensor from perturbed runs, or from a calibration made of such runs.
+class NoiseSource {
+ public:
+  // `calibration` may be null; it and the backend must outlive the source.
+  NoiseSource(const trace::Manifest& reference, const judge::Calibration* calibration,
+              const measure::Backend& backend)
+      : plan_(reference.tensors), calibration_(calibration), backend_(backend) {}
+
+  // Measures the pair's perturbed runs; without any, returns the calibration's noise of the
+  // reference's tensor. Returns nothing for integers, for a tensor that the calibration does not
+  // have in this shape and type, and for one that is composed of several stored tensors. Adds what
+  // was read to `bytes_read`. Throws an input error if a shard cannot be read.
+  std::optional<judge::NoiseEstimate> of(const trace::Source& reference, const Pair& pair,
+                                         std::uint64_t& bytes_read) const;
+
+  // The cells by which perturbed runs of the tensor are summed.
+  measure::Grid grid_for(const Pair& pair) const { return plan_.grid_for(pair.reference->shape); }
+
+ private:
+  judge::GridPlan plan_;
+  const judge::Calibration* calibration_;
+  const measure::Backend& backend_;
+};
 
 // Callbacks from, and cancellation of, a long-running pass.
 struct WorkHooks {
@@ -27,7 +52,7 @@ struct WorkHooks {
   std::function<void(std::size_t i)> finished = nullptr;
   // May be null.
   base::Progress* progress = nullptr;
-  // Once it is true nothing further is begun, of a large pair no further section. May be null.
+  // Once it is true, no further pair and no further section of a large pair begins. May be null.
   const std::atomic<bool>* stop = nullptr;
 
   bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
@@ -39,7 +64,7 @@ struct MeasuredSides {
   const NoiseSource& noise;
 };
 
-// Its outcome is kMatch, and it has no comparison yet.
+// Whether its outcome is kMatch and it has no comparison yet.
 bool is_to_be_measured(const TensorComparison& result);
 
 // Measures the records for which is_to_be_measured() holds: they get a comparison, become
@@ -47,53 +72,6 @@ bool is_to_be_measured(const TensorComparison& result);
 // the same for every execution context.
 void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& execution,
                    std::vector<TensorComparison>& results, const WorkHooks& hooks = {});
-
-// One pair being measured, section by section if its tensors are so large that several threads
-// measure them.
-
-class PairWork {
- public:
-  // All must outlive it.
-  PairWork(const MeasuredSides& sides, const measure::Backend& backend, const Pair& pair,
-           bool exact);
-
-  // At least one.
-  std::size_t sections() const { return sections_.size(); }
-  // Its noise runs are measured before it, and apart: by which cells the pair is summed depends on
-  // what they say. With one section alone, measure() does it.
-  bool has_noise_sections() const { return !noise_.empty() && sections() > 1; }
-
-  // Measures the noise runs in one section; each is measured once, by any thread, and all before
-  // measure().
-  void measure_noise(std::size_t section);
-
-  // Measures one section; each is measured once, by any thread. True for the last one to end:
-  // finish() may be called then, by that thread.
-  bool measure(std::size_t section);
-
-  // The same whichever thread measured what, and in what order.
-  void finish(TensorComparison& result);
-
- private:
-  template <typename Work>
-  void note_problem(std::size_t section, std::map<std::size_t, std::string>& problems, Work work);
-
-  const MeasuredSides& sides_;
-  const measure::Backend& backend_;
-  const Pair& pair_;
-  std::vector<tensor::Box> sections_;
-  std::optional<judge::NoiseEstimate> estimate_;
-  std::vector<measure::MeasuredSection> measured_;
-  std::vector<measure::NoiseSection> noise_;  // none without runs
-  std::uint64_t noise_bytes_ = 0;
-
-  std::mutex mutex_;
-  std::size_t noise_left_;
-  std::size_t left_;
-  // Why sections cannot be read, of which the first one counts.
-  std::map<std::size_t, std::string> noise_problems_;
-  std::map<std::size_t, std::string> problems_;
-};
 
 // Makes the record skipped, because the comparison was interrupted, and drops its measurement.
 void mark_interrupted(TensorComparison& result);

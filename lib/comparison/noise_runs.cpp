@@ -1,6 +1,7 @@
 #include "comparison/noise_runs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comparison/measure_pairs.h"
 #include "judge/coherence.h"
 #include "trace/recorded.h"
 
@@ -15,6 +17,7 @@ namespace ttrace::comparison {
 namespace {
 
 using base::concat;
+using base::printable;
 using trace::Kind;
 using trace::TensorKey;
 
@@ -27,7 +30,7 @@ void require_another_run(const trace::Source& run, const trace::Source& other,
   throw base::input_error(run.path(), ": is given as a noise run and is ", other_is, kWhatItIs);
 }
 
-// A value that exists only where its module ran.
+// Whether a tensor of this kind exists only where its module ran.
 bool needs_its_module_to_run(Kind kind) {
   return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradOutput ||
          kind == Kind::kGradInput || kind == Kind::kParamGrad || kind == Kind::kMainGrad;
@@ -55,7 +58,7 @@ class ModulesRun {
   }
 
   // Whether the module of `key` did not run though others that differ from it in a number did: an
-  // expert that no token went to.
+  // expert that no token was routed to.
   bool left_out(const TensorKey& key) const {
     const std::string module(module_of(key));
     const std::string pattern = judge::name_pattern(module);
@@ -77,7 +80,7 @@ class ModulesRun {
   std::set<Place> alike_;
 };
 
-// Whether the run has the tensor's micro-batches one by one.
+// Whether the run has each of the tensor's micro-batches as a tensor.
 bool has_parts(const std::set<TensorKey>& there, const trace::TensorEntry& entry) {
   if (!entry.microbatches) return false;
   const std::vector<std::uint64_t>& numbers = entry.microbatches->numbers;
@@ -109,7 +112,7 @@ LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Ma
     if (has_parts(there, entry)) continue;
     // A module's values have other names in another version.
     if (reference.version != run.version && is_value(entry.key.kind)) continue;
-    // Version 1 does not say what was recorded; that it has nothing of a kind does.
+    // Version 1 does not say what was recorded: a kind without tensors was not.
     const bool asked =
         trace::was_asked_for(run, entry.key).value_or(kinds.contains(entry.key.kind));
     if (!asked) {
@@ -130,17 +133,17 @@ void check_tensors(const trace::Source& reference, const trace::Source& run,
   const LackingTensors found = lacking_tensors(reference.manifest(), run.manifest());
   if (found.missing > 0) {
     throw base::input_error(run.path(), ": lacks ", base::plural(found.missing, "tensor"),
-                            " of the reference (first ", base::printable(found.first_missing),
+                            " of the reference (first ", printable(found.first_missing),
                             "), so it is a run of another model, or was cut short", kWhatItIs);
   }
-  const auto tell = [&](std::size_t count, const char* why) {
+  const auto warn = [&](std::size_t count, const char* why) {
     if (count == 0) return;
     warnings.push_back(concat(run.path(), ": ", base::plural(count, "tensor"), " of the reference ",
                               count == 1 ? "is" : "are", " not in this noise run, ", why,
                               ", so other runs or the fallback rule judge them"));
   };
-  tell(found.not_recorded, "which did not record them");
-  tell(found.not_run, "since their modules did not run in it");
+  warn(found.not_recorded, "which did not record them");
+  warn(found.not_run, "since their modules did not run in it");
   const auto& tensors = run.manifest().tensors;
   const bool has_parameters = std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) {
     return entry.key.kind == Kind::kParam;
@@ -218,8 +221,8 @@ void NoiseDifferences::add(const Pair& pair, const std::vector<double>& norms) {
   for (std::size_t i = 0; i < pair.noise.size() && i < norms.size(); ++i) {
     const trace::Source* run = pair.noise[i].source;
     if (is_parameter && norms[i] != 0) {
-      throw base::input_error(run->path(), ": ", base::printable(to_string(pair.key)),
-                              " differs by ", base::short_number(norms[i]),
+      throw base::input_error(run->path(), ": ", printable(to_string(pair.key)), " differs by ",
+                              base::short_number(norms[i]),
                               " (norm) from the reference's, and a noise run starts from the very "
                               "same parameters",
                               kWhatItIs);
@@ -243,15 +246,116 @@ void check_measured_noise(const trace::Source& reference,
                           const std::vector<TensorComparison>& results) {
   NoiseDifferences differences(reference.manifest());
   bool complete = true;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const auto& comparison = results[i].comparison;
-    if (comparison && comparison->noise) {
-      differences.add(results[i], comparison->noise->norms);
-    } else if (!results[i].noise.empty() && is_reached_by_noise(results[i].key.kind)) {
-      complete = complete && results[i].exact;
+  for (const TensorComparison& result : results) {
+    if (result.comparison && result.comparison->noise) {
+      differences.add(result, result.comparison->noise->norms);
+    } else if (!result.noise.empty() && is_reached_by_noise(result.key.kind)) {
+      complete = complete && result.exact;
     }
   }
   if (complete) differences.require_some();
+}
+
+namespace {
+
+using base::printable;
+
+constexpr const char* kWayOut =
+    "; it belongs to another model, step or precision: run `ttrace calibrate` on this reference";
+
+// Relative: a calibration keeps fewer digits than a sum has.
+constexpr double kSameNorm = 1e-6;
+
+// Returns the manifest of a run that has the calibrated tensors alone.
+trace::Manifest calibrated_tensors(const judge::Calibration& calibration, unsigned version) {
+  trace::Manifest manifest;
+  manifest.version = version;
+  for (const auto& [key, tensor] : calibration.tensors) {
+    trace::TensorEntry entry;
+    entry.key = key;
+    manifest.tensors.push_back(std::move(entry));
+  }
+  return manifest;
+}
+
+void require_same_shapes(const trace::Manifest& reference, const judge::Calibration& calibration,
+                         const std::string& file) {
+  for (const trace::TensorEntry& entry : reference.tensors) {
+    const auto found = calibration.tensors.find(entry.key);
+    if (found == calibration.tensors.end() || calibrated(calibration, entry) != nullptr) continue;
+    throw base::input_error(file, ": calibrates ", printable(to_string(entry.key)), " as ",
+                            tensor::to_string(found->second.shape), " ",
+                            dtype_short_name(found->second.dtype), ", and the reference has ",
+                            tensor::to_string(entry.shape), " ", dtype_short_name(entry.dtype),
+                            kWayOut);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
+                                              const judge::Calibration& calibration,
+                                              const std::string& file) {
+  if (calibration.tensors.empty()) return {};
+  trace::Manifest floating;
+  floating.version = reference.version;
+  std::set<std::uint64_t> steps;
+  for (const auto& [key, tensor] : calibration.tensors) steps.insert(key.step);
+  std::size_t other_steps = 0;
+  for (const trace::TensorEntry& entry : reference.tensors) {
+    if (!tensor::is_floating(entry.dtype)) continue;
+    if (!steps.contains(entry.key.step)) ++other_steps;
+    floating.tensors.push_back(entry);
+  }
+  if (other_steps == floating.tensors.size()) {
+    throw base::input_error(file, ": calibrates none of the reference's tensors", kWayOut);
+  }
+  std::erase_if(floating.tensors,
+                [&](const auto& entry) { return !steps.contains(entry.key.step); });
+  const LackingTensors lacking =
+      lacking_tensors(floating, calibrated_tensors(calibration, reference.version));
+  if (lacking.missing == floating.tensors.size()) {
+    throw base::input_error(file, ": calibrates none of the reference's tensors (first ",
+                            printable(lacking.first_missing), ")", kWayOut);
+  }
+  if (lacking.missing > 0) {
+    throw base::input_error(file, ": lacks ", base::plural(lacking.missing, "tensor"),
+                            " of the reference (first ", printable(lacking.first_missing), ")",
+                            kWayOut);
+  }
+  require_same_shapes(reference, calibration, file);
+  const std::size_t without = lacking.not_recorded + lacking.not_run + other_steps;
+  if (without == 0) return {};
+  return {
+      concat(file, " calibrates ", floating.tensors.size() + other_steps - without,
+             " of the reference's ", floating.tensors.size() + other_steps,
+             " floating-point tensors; the fallback rule judges the others: ", lacking.not_recorded,
+             " of kinds and ", other_steps, " of steps that it has nothing of, ", lacking.not_run,
+             " of modules that did not run")};
+}
+
+void check_calibrated_parameters(const trace::Manifest& reference,
+                                 const judge::Calibration& calibration, const std::string& file,
+                                 const std::vector<TensorComparison>& results) {
+  const std::uint64_t first_step = first_step_of(reference);
+  for (const TensorComparison& result : results) {
+    if (result.key.kind != trace::Kind::kParam || result.key.step != first_step) continue;
+    if (!result.comparison || !result.noise.empty()) continue;
+    const auto* stored = std::get_if<layout::Stored>(&result.reference->how);
+    const auto* known = stored != nullptr ? calibrated(calibration, *stored->entry) : nullptr;
+    if (known == nullptr) continue;
+    const std::string name = printable(to_string(result.key));
+    if (known->noise.norm() != 0) {
+      throw base::input_error(file, ": ", name, " differed between the runs that it was made of, ",
+                              "and all of them start from the same parameters", kWayOut);
+    }
+    const double norm = measure::reference_norm(result.comparison->measurement.total);
+    if (!(std::abs(norm - known->noise.reference_norm) <= kSameNorm * std::abs(norm))) {
+      throw base::input_error(
+          file, ": ", name, " had the norm ", base::short_number(known->noise.reference_norm),
+          " when it was made, and has ", base::short_number(norm), " in this reference", kWayOut);
+    }
+  }
 }
 
 }  // namespace ttrace::comparison

@@ -1,37 +1,38 @@
-// Noise runs are worth what they are runs of: this reference, its first activation perturbed by one
-// rounding, each with a seed of its own. What is not one is refused, not used as a tolerance.
+// Checks that noise runs are runs of this reference, its first activation perturbed by one
+// rounding, each with its own seed, and that a calibration was made from such runs. Anything else
+// is refused.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "comparison/pairing.h"
-#include "comparison/result.h"
+#include "comparison/tensor_comparison.h"
+#include "judge/calibration.h"
 #include "trace/source.h"
 
 namespace ttrace::comparison {
 
-// Whether both are the recording of one and the same run: the same files, or the same run id.
+// Whether both are recordings of the same run: the same files, or the same run id.
 bool is_same_run(const trace::Source& a, const trace::Source& b);
 
 struct NoiseRuns {
-  std::vector<const trace::Source*> runs;  // those that tell something of their own
+  std::vector<const trace::Source*> runs;  // without those that repeat another one
   std::vector<std::string> warnings;
 };
 
-// Looks at the manifests alone. Of runs with one seed the first is kept, with a warning; a run that
-// records no seed, or no parameters, is kept with a warning, and so is a perturbed run in the place
-// of the reference or the candidate. Throws an input error for a run that is the reference, the
-// candidate or another noise run, and for one that lacks tensors of the reference (other than those
-// that it was told to leave out, and those of a numbered module, such as an expert, that did not
-// run).
+// Checks the manifests alone. Of runs with the same seed it keeps the first, with a warning. It
+// also warns of a run that records no seed or no parameters, and of a perturbed run given as the
+// reference or the candidate. Throws an input error for a run that is the reference, the candidate
+// or another noise run, and for one that lacks tensors of the reference (other than those that it
+// was asked not to record, and those of a numbered module, such as an expert, that did not run).
 NoiseRuns check_noise_runs(const trace::Source& reference, const trace::Source& candidate,
                            const std::vector<const trace::Source*>& noise);
 
-// What of the reference's tensors a run lacks, by why.
+// Counts the reference's tensors that a run lacks, by reason.
 struct LackingTensors {
-  std::size_t not_recorded = 0;  // it was told to leave them out, or has none of the kind
-  std::size_t not_run = 0;       // of a numbered module that did not run, where its like did
+  std::size_t not_recorded = 0;  // it was asked not to record them, or has none of the kind
+  std::size_t not_run = 0;       // of a numbered module that did not run, where similar ones did
   std::size_t missing = 0;
   std::string first_missing;
 };
@@ -40,15 +41,15 @@ LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Ma
 // 0 without any tensors.
 std::uint64_t first_step_of(const trace::Manifest& manifest);
 
-// What measured noise says of the runs that it is of.
+// Checks noise runs by their measured differences from the reference.
 class NoiseDifferences {
  public:
   explicit NoiseDifferences(const trace::Manifest& reference);
 
-  // `norms[i]`: ‖R' - R‖ of pair.noise[i]. Throws an input error for a parameter at the reference's
-  // first step that is not the reference's bit for bit.
+  // `norms[i]`: ‖R' - R‖ of pair.noise[i]. Throws an input error if a parameter at the reference's
+  // first step differs.
   void add(const Pair& pair, const std::vector<double>& norms);
-  // Throws an input error for a run that differs nowhere among the tensors added that a
+  // Throws an input error for a run that equals the reference in all added tensors that a
   // perturbation can reach.
   void require_some() const;
 
@@ -61,12 +62,28 @@ class NoiseDifferences {
   bool& any_of(const trace::Source* run);
 
   std::uint64_t first_step_;
-  std::vector<OfRun> runs_;  // that have a tensor which a perturbation can reach
+  std::vector<OfRun> runs_;  // runs with a tensor that a perturbation can reach
 };
 
-// Both checks of what a comparison has measured; the second one where that is every tensor which a
-// perturbation can reach, since one that was not selected or not read may differ.
+// Makes both checks on the measured results of a comparison. The second one only if every tensor
+// that a perturbation can reach was measured: one that was not selected or not read may differ.
 void check_measured_noise(const trace::Source& reference,
                           const std::vector<TensorComparison>& results);
+
+// Warns, in a sentence or none, of the reference's floating-point tensors that the calibration
+// `file` cannot judge: those of kinds and steps that it lacks, and of numbered modules, such as
+// experts, that did not run in it. Throws an input error if it lacks another one of the reference's
+// tensors, or has one in another shape or type. Accepts a file without calibrated tensors (rules
+// alone).
+std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
+                                              const judge::Calibration& calibration,
+                                              const std::string& file);
+
+// Compares the calibration with the parameters that the reference's first step begins with. Throws
+// an input error if their norm differs from the norm at calibration by more than the rounding of a
+// sum, or if they differed between the calibration's runs.
+void check_calibrated_parameters(const trace::Manifest& reference,
+                                 const judge::Calibration& calibration, const std::string& file,
+                                 const std::vector<TensorComparison>& results);
 
 }  // namespace ttrace::comparison

@@ -34,7 +34,7 @@ namespace {
 using layout::ViewPtr;
 using ViewsByKey = std::map<trace::TensorKey, ViewPtr>;
 
-// The tensors of a side, under the names that the reference has for its modules' values.
+// Returns the tensors of a side, under the reference's names of module values.
 ViewsByKey by_key(const Side& side, const Side& reference) {
   const bool by_position = side.source->manifest().version == 1;
   const bool other_by_position = reference.source->manifest().version == 1;
@@ -51,7 +51,7 @@ ViewPtr find(const ViewsByKey& views, const trace::TensorKey& key) {
   return found == views.end() ? nullptr : found->second;
 }
 
-std::string described(const layout::View& view) {
+std::string describe_type(const layout::View& view) {
   return base::concat(tensor::to_string(view.shape), " ", tensor::dtype_short_name(view.dtype));
 }
 
@@ -70,13 +70,13 @@ std::string describe_microbatches(const layout::View& view) {
 void require_same_reference(const layout::View& reference, const layout::View& noise,
                             const trace::Source& run) {
   if (noise.shape == reference.shape && noise.dtype == reference.dtype) return;
-  throw base::input_error(run.path(), ": ", to_string(noise.key), ": ", described(noise),
-                          " in this noise run, ", described(reference),
+  throw base::input_error(run.path(), ": ", to_string(noise.key), ": ", describe_type(noise),
+                          " in this noise run, ", describe_type(reference),
                           " in the reference; a noise run is the reference itself, run again with "
-                          "its first activation disturbed");
+                          "its first activation perturbed");
 }
 
-// What `views` has of the micro-batches that `whole` stands for, put together.
+// Merges those of `views` that are the micro-batches of `whole`.
 layout::Composed composed_of(const ViewsByKey& views, const layout::View& whole) {
   std::vector<ViewPtr> parts;
   std::string lacking;
@@ -95,7 +95,8 @@ layout::Composed composed_of(const ViewsByKey& views, const layout::View& whole)
   return layout::compose_microbatches(whole, parts);
 }
 
-// Pairs the tensors of one side that stand for several micro-batches with the other's parts.
+// Pairs the tensors of one side that stand for several micro-batches with the other side's tensors
+// of single ones.
 class MicrobatchPairing {
  public:
   MicrobatchPairing(std::map<trace::TensorKey, Pair>& pairs, const ViewsByKey& wholes,
@@ -109,7 +110,7 @@ class MicrobatchPairing {
   void run() {
     for (const auto& [key, whole] : wholes_) {
       if (!whole->microbatches) continue;
-      Pair& pair = pairs_.at(key);  // not erased: it says no micro-batch, so it is nobody's part
+      Pair& pair = pairs_.at(key);  // not erased: its key has no micro-batch
       if (pair.*other_side_ == nullptr) {
         pair.note = compose(*whole, pair);
         pair.has_parts = !pair.note.empty();
@@ -124,14 +125,14 @@ class MicrobatchPairing {
   }
 
  private:
-  // Puts the other side's parts of `whole` together into `pair`, or says why it cannot.
+  // Merges the other side's micro-batches of `whole` into `pair`, or returns why it cannot.
   std::string compose(const layout::View& whole, Pair& pair) {
     layout::Composed composed = composed_of(others_, whole);
     if (composed.view) {
       pair.*other_side_ = std::move(composed.view);
       for (const trace::TensorKey& part : layout::part_keys(whole)) used_.insert(part);
     } else if (composed.problem.empty() && whole.key.copy != 0 && is_candidate()) {
-      // The reference has one copy of a tied parameter, for all of the candidate's.
+      // The reference has one copy of a tied parameter, the candidate several.
       layout::View first = whole;
       first.key.copy = 0;
       pair.*other_side_ = composed_of(others_, first).view;
@@ -139,7 +140,7 @@ class MicrobatchPairing {
     return composed.problem;
   }
 
-  // The candidate's parts of further copies of a tied parameter meet the reference's only whole.
+  // Pairs the candidate's further copies of a tied parameter with the reference's only copy.
   void pair_further_copies(const ViewPtr& whole) {
     if (is_candidate()) return;
     layout::View copy = *whole;
@@ -172,7 +173,7 @@ void add_noise(const Side& run, const ViewsByKey& views, Pair& pair) {
   pair.noise.emplace_back(run.source, std::move(view));
 }
 
-// What a module received, returned or was given back in one call.
+// Identifies the inputs, outputs or their gradients of one call of a module.
 using Call = std::tuple<trace::Kind, std::string, std::uint64_t, std::optional<std::uint64_t>,
                         std::uint64_t>;
 
@@ -187,7 +188,7 @@ Call call_of(const trace::TensorKey& key) {
           key.call};
 }
 
-// Notes of a value that one side lacks that the module ran there, with other values.
+// Adds a note to values that one side lacks although their module ran there.
 void note_other_values(std::map<trace::TensorKey, Pair>& pairs) {
   std::map<Call, std::pair<bool, bool>> ran;  // in the reference, in the candidate
   for (const auto& [key, pair] : pairs) {
@@ -260,7 +261,8 @@ std::string incomparable_reason(const Pair& pair) {
   const bool same_class =
       tensor::is_floating(reference.dtype) == tensor::is_floating(candidate.dtype);
   if (reference.shape != candidate.shape || !same_class) {
-    return base::concat("reference ", described(reference), ", candidate ", described(candidate));
+    return base::concat("reference ", describe_type(reference), ", candidate ",
+                        describe_type(candidate));
   }
   return "";
 }

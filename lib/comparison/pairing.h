@@ -1,4 +1,4 @@
-// Pairs the tensors of two traces: every tensor of their union once, with what each side has of it.
+// Pairs the tensors of two traces: every tensor of their union once, with its view on either side.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace ttrace::comparison {
 
-// All of them but the index tensors that a placement names: those are layout, and differ between
-// runs that are equal.
+// Returns all tensors but the index tensors that a placement names: those are layout, and differ
+// between equal runs.
 std::vector<layout::ViewPtr> tensors_of(const trace::Manifest& manifest);
 
 // The tensors of a trace that take part, each key once.
@@ -21,20 +21,20 @@ struct Side {
   std::vector<layout::ViewPtr> tensors;
 };
 
-// Sorted by key. A further copy of a tied parameter that the reference does not have is paired with
-// the reference's copy 0. A tensor that stands for several micro-batches is paired with the other
-// side's tensors of those, put together. Where the other trace names a module's values by position
-// (version 1), they meet the reference's in order, under its names. Throws an input error if a
-// noise run has another shape or dtype for a tensor of the reference: it is then not a run of this
-// reference.
+// Returns the pairs sorted by key. Pairs a further copy of a tied parameter that the reference
+// lacks with the reference's copy 0, and a tensor that stands for several micro-batches with the
+// other side's tensors of those, merged. If the other trace names a module's values by position
+// (version 1), they are paired with the reference's in order, under its names. Throws an input
+// error if a noise run has another shape or dtype for a tensor of the reference: it is no run of
+// this reference.
 std::vector<Pair> pair_traces(const Side& reference, const Side& candidate,
                               const std::vector<Side>& noise);
 
-// Why the pair is not of one shape and class of type ("reference [4, 8] f32, candidate [4, 16]
+// Returns why the sides differ in shape or class of type ("reference [4, 8] f32, candidate [4, 16]
 // f32"), or empty. Both sides must be present.
 std::string incomparable_reason(const Pair& pair);
 
-// Why one side stands for other micro-batches than the other, or empty. Both must be present.
+// Returns how the micro-batches differ that the sides stand for, or empty. Both must be present.
 std::string microbatches_apart(const Pair& pair);
 
 }  // namespace ttrace::comparison

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "comparison/part_of_work.h"
+#include "comparison/division.h"
 #include "comparison/tensor_comparison.h"
 #include "judge/noise_rule.h"
 #include "judge/outcome.h"
@@ -29,10 +29,10 @@ struct RouterFlips {
   std::uint64_t unexplained = 0;  // of them, those that rounding does not explain
   std::uint64_t first_unexplained = 0;
   std::string why;         // of the first unexplained one
-  std::string scores;      // where the scores are from, in words
+  std::string scores;      // describes where the scores are from
   double noise = 0;        // of the scores: root mean square of their difference
   double largest_gap = 0;  // between the scores of experts swapped, of those explained
-  bool follows = false;    // flips before it have reached its input
+  bool follows = false;    // earlier flips have reached its input
 };
 
 enum class Verdict { kMatch, kDiverged, kInconclusive };
@@ -49,12 +49,12 @@ struct TraceFacts {
   std::string precision;
 };
 
-// Why a tensor diverged, with the numbers that say so. A cause without evidence does not exist.
+// Why a tensor diverged, with the numbers that show it. Every cause has evidence.
 struct Cause {
   std::string name;        // as in the table of lib/localize/README.md, e.g. "missing_reduction"
-  std::string axis;        // mesh axis it is about, or empty
+  std::string axis;        // the mesh axis, or empty
   std::string evidence;    // one line, without the name
-  double unexplained = 0;  // ‖what the cause leaves over‖ / ‖R‖
+  double unexplained = 0;  // ‖error that the cause does not explain‖ / ‖R‖
 };
 
 struct Finding {
@@ -65,36 +65,36 @@ struct Finding {
   std::string called_at;
   std::vector<std::uint64_t> ranks;
   std::string where;                    // for people
-  std::string parts;                    // which parts are beyond their own tolerance
-  std::string values;                   // of a single number: both sides', and every replica's
-  std::string before;                   // what it was computed from and how that fared
+  std::string parts;                    // which slices are beyond their own tolerance
+  std::string values;                   // for a single number: both sides', and every replica's
+  std::string before;                   // what it was computed from, and its outcome
   std::vector<std::size_t> depends_on;  // results
   std::vector<std::size_t> downstream;  // results that are bad and follow from it
   std::string merged;                   // how the candidate's shards make up the tensor
   std::vector<Cause> causes;
 };
 
-// Something that the candidate's optimizer was told otherwise than the reference's: compared as
-// data, whatever the tensors say. A finding of its own, before the updates that it explains.
+// An optimizer setting that differs between the candidate and the reference, whatever the tensors
+// show. It is a finding of its own, before the updates that it explains.
 struct SettingDifference {
   std::uint64_t step = 0;
   std::string name;       // "lr", "weight_decay", "parameter group", "optimizer"
-  std::string reference;  // in words
+  std::string reference;  // described for people
   std::string candidate;
-  std::vector<std::string> parameters;  // whose setting it is, sorted
-  std::vector<std::size_t> updates;     // results: the updated parameters of these
+  std::vector<std::string> parameters;  // with this setting, sorted
+  std::vector<std::size_t> updates;     // results: their updated parameters
 };
 
-// A bad tensor that follows from a finding and may hide another bug: its error, in units of what is
-// allowed, is many times that of all it was directly computed from.
+// A bad tensor that follows from a finding and may hide another bug: its share of the allowed error
+// is many times that of everything it was directly computed from.
 struct Suspect {
   std::size_t result = 0;
-  double used = 0;                     // error / allowed; may be infinite
-  double used_before = 0;              // the largest of what it depends on directly; at least 1
-  std::optional<std::size_t> largest;  // which of these
+  double used = 0;         // error / allowed; may be infinite
+  double used_before = 0;  // the largest share of what it depends on directly; at least 1
+  std::optional<std::size_t> largest;  // the result with that share
 };
 
-// Of a comparison that was told to end before everything was measured.
+// How far a comparison came that was stopped before everything was measured.
 struct Interruption {
   std::uint64_t measured = 0;
   std::uint64_t of = 0;
@@ -116,7 +116,7 @@ struct DroppedTensors {
   std::uint64_t tensors = 0;
 };
 
-// What a comparison of what both sides have leaves out.
+// Tensors that a comparison with --common leaves out.
 struct LeftOut {
   std::uint64_t of_reference = 0;  // tensors that the reference alone has
   std::uint64_t of_candidate = 0;
@@ -124,11 +124,11 @@ struct LeftOut {
   std::uint64_t total() const { return of_reference + of_candidate; }
 };
 
-// The run in higher precision that gave a second opinion.
+// The high-precision run (--truth).
 struct TruthRun {
   TraceFacts facts;
   std::uint64_t without = 0;       // compared tensors of floating-point numbers that it lacks
-  std::uint64_t incomparable = 0;  // those that have another shape or class of type in it
+  std::uint64_t incomparable = 0;  // tensors that have another shape or class of type in it
   std::uint64_t unreadable = 0;
 };
 
@@ -137,15 +137,15 @@ struct CompareReport {
   std::string why;  // of an inconclusive verdict
   TraceFacts reference;
   TraceFacts candidate;
-  std::vector<std::string> noise_runs;  // also those that a calibration was made of
+  std::vector<std::string> noise_runs;  // also those that a calibration was made from
   std::string tolerance_file;           // or empty
   std::string layout_rules;             // file that overrode the candidate's layouts, or empty
   std::string map_rules;                // file that renamed tensors, or empty
   std::vector<DroppedTensors> dropped;  // in the order of the rules
   std::optional<LeftOut> left_out;      // with --common
   std::optional<TruthRun> truth;
-  std::vector<RouterFlips> routers;           // those that chose otherwise for some tokens
-  std::vector<trace::Kind> kinds_in_neither;  // of a training step, that no trace has
+  std::vector<RouterFlips> routers;           // those that chose other experts for some tokens
+  std::vector<trace::Kind> kinds_in_neither;  // kinds of a training step that neither trace has
   bool from_modules = false;  // the frontier follows the data flow, not the execution order
   std::map<judge::Outcome, std::uint64_t> counts;
   std::vector<TensorComparison> results;  // in the order of the data flow
@@ -155,8 +155,21 @@ struct CompareReport {
   std::size_t downstream = 0;
   std::vector<std::string> warnings;
   std::optional<Interruption> interrupted;
-  std::optional<PartOfWork> part;  // the others' tensors are skipped
+  std::optional<PartOfWork> part;  // tensors of other parts are skipped
   Environment environment;
 };
+
+// Facts about the two runs that the results do not hold.
+struct RunState {
+  std::size_t lost_reference_ranks = 0;  // whose files cannot be read
+  std::size_t lost_candidate_ranks = 0;
+  bool same_run = false;  // reference and candidate are recordings of the same run
+};
+
+// Sets `verdict` and `why` from counts and results. A run that was not really checked is
+// inconclusive, never a match: one against itself, one with ranks or tensors that could not be
+// read or judged, and one whose loss, gradient norm or at least a tenth of whose main gradients was
+// not judged (tensors that a selection or a rule leaves out do not count).
+void decide(const RunState& state, CompareReport& out);
 
 }  // namespace ttrace::comparison

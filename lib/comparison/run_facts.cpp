@@ -30,10 +30,10 @@ LostRanks lost_ranks_of(const trace::Source& source) {
     lost.problems.push_back(*std::move(problem));
   }
   if (!lost.unreadable.empty()) {
-    lost.words = base::concat(layout::describe_ranks(lost.unreadable), " cannot be read");
+    lost.text = base::concat(layout::describe_ranks(lost.unreadable), " cannot be read");
   } else if (const auto& open = source.manifest().run.unfinished; !open.empty()) {
-    lost.words = base::concat(layout::describe_ranks(open), " did not close ",
-                              open.size() == 1 ? "its file" : "their files");
+    lost.text = base::concat(layout::describe_ranks(open), " did not close ",
+                             open.size() == 1 ? "its file" : "their files");
   }
   return lost;
 }
@@ -66,7 +66,7 @@ TraceFacts facts_of(const trace::Source& source) {
 std::vector<std::string> plan_warnings(const trace::Source& reference,
                                        const trace::Source& candidate,
                                        const std::vector<const trace::Source*>& noise) {
-  const auto told = [](const trace::Source& run) {
+  const auto describe_plan = [](const trace::Source& run) {
     const auto& plan = run.manifest().run.plan;
     return base::concat(run.path(), plan ? " was rewritten by the plan " : " was not rewritten",
                         plan ? plan->digest.substr(0, 12) : "");
@@ -76,7 +76,7 @@ std::vector<std::string> plan_warnings(const trace::Source& reference,
   std::vector<std::string> warnings;
   for (const trace::Source* run : others) {
     if (run->manifest().run.plan == reference.manifest().run.plan) continue;
-    warnings.push_back(base::concat(told(reference), ", ", told(*run),
+    warnings.push_back(base::concat(describe_plan(reference), ", ", describe_plan(*run),
                                     "; run both with the same plan, or both without one"));
   }
   return warnings;

@@ -16,33 +16,33 @@ namespace ttrace::comparison {
 // are.
 void require_sound_layouts(const trace::Source& source);
 
-// Ranks of which nothing can be read, and those that did not close their files: what they lack may
-// have been lost.
+// Ranks that cannot be read, or did not close their files: tensors that they lack may be lost.
 struct LostRanks {
   std::vector<std::string> problems;  // a sentence for every rank whose file cannot be read
   std::vector<std::uint64_t> unreadable;
-  std::string words;  // "rank 3 cannot be read", "ranks {0, 2} did not close their files"; or empty
+  std::string text;  // "rank 3 cannot be read", "ranks {0, 2} did not close their files"; or empty
 };
 LostRanks lost_ranks_of(const trace::Source& source);
 
-// Of the tensors that fewer ranks recorded than hold them, which ranks lack them, in words. Ranks
-// that are lost do not count: their tensors cannot be read.
+// Describes which ranks lack their share of a tensor, by tensor. Ranks that are lost do not count:
+// their tensors cannot be read.
 using Absences = std::map<trace::TensorKey, std::string>;
 Absences absences_of(const trace::Source& source, const LostRanks& lost);
 
 TraceFacts facts_of(const trace::Source& source);
 
-// Runs that were not rewritten by one and the same plan have nothing to do with each other.
+// Warns of runs that were not rewritten by the same plan as the reference.
 std::vector<std::string> plan_warnings(const trace::Source& reference,
                                        const trace::Source& candidate,
                                        const std::vector<const trace::Source*>& noise);
 
-// Those, and one where a reference of many ranks and a candidate of one look swapped.
+// Returns plan_warnings(), and a warning if a reference of many ranks and a candidate of one look
+// swapped.
 std::vector<std::string> run_warnings(const trace::Source& reference,
                                       const trace::Source& candidate,
                                       const std::vector<const trace::Source*>& noise);
 
-// The kinds of a training step that neither run has: what they would show is not checked.
+// Returns the kinds of a training step that neither run has: nothing of them is checked.
 std::vector<trace::Kind> kinds_in_neither(const trace::Manifest& reference,
                                           const trace::Manifest& candidate);
 

@@ -5,9 +5,13 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "trace/recorded.h"
 
 namespace ttrace::comparison {
 namespace {
+
+using base::concat;
+using judge::Outcome;
 
 bool matches_any(const std::vector<std::string>& patterns, const std::string& name) {
   return std::any_of(patterns.begin(), patterns.end(),
@@ -56,6 +60,193 @@ void require_matches(const Selection& selection, const std::vector<trace::Tensor
   if (nothing && !keys.empty()) {
     throw base::usage_error("the selection flags together leave no tensor");
   }
+}
+
+namespace {
+
+const layout::DroppedBy* rule_of(const DroppedKeys& dropped, const layout::ViewPtr& view) {
+  if (view == nullptr) return nullptr;
+  const auto found = dropped.find(view->key);
+  return found == dropped.end() ? nullptr : &found->second;
+}
+
+// Counts the tensors that one rule drops.
+struct Tally {
+  DroppedTensors tensors;
+  std::uint64_t in_both = 0;
+};
+
+}  // namespace
+
+void mark_dropped(const DroppedKeys& of_reference, const DroppedKeys& of_candidate,
+                  std::vector<Pair>& pairs, CompareReport& out) {
+  if (of_reference.empty() && of_candidate.empty()) return;
+  std::map<std::pair<bool, std::size_t>, Tally> rules;  // the reference's first
+  const auto add = [&](bool candidates, const layout::DroppedBy* rule, Pair& pair) {
+    if (rule == nullptr) return;
+    pair.dropped = concat("map:", rule->pointer, ": ", rule->reason);
+    Tally& tally = rules[{candidates, rule->rule}];
+    tally.tensors.rule = rule->pointer;
+    tally.tensors.reason = rule->reason;
+    ++tally.tensors.tensors;
+    if (pair.reference != nullptr && pair.candidate != nullptr) ++tally.in_both;
+  };
+  for (Pair& pair : pairs) {
+    add(false, rule_of(of_reference, pair.reference), pair);
+    add(true, rule_of(of_candidate, pair.candidate), pair);
+  }
+  for (const auto& [rule, tally] : rules) {
+    out.dropped.push_back(tally.tensors);
+    if (tally.in_both == 0) continue;
+    out.warnings.push_back(concat(out.map_rules, ": ", tally.tensors.rule, " drops ",
+                                  base::plural(tally.in_both, "tensor"),
+                                  " that both traces have, and that are not compared now"));
+  }
+}
+
+std::vector<std::string> rule_warnings(const judge::Policy& rules, const std::string& file,
+                                       const std::vector<Pair>& pairs, const std::string& today) {
+  std::vector<std::size_t> used(rules.size(), 0);
+  for (const Pair& pair : pairs) {
+    if (const auto number = judge::rule_for(rules, pair.key)) ++used[*number];
+  }
+  std::vector<std::string> warnings;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const std::string rule = concat(file, ": /rules/", i, " (", rules[i].names.front(), ")");
+    if (used[i] == 0) {
+      warnings.push_back(concat(rule, " is the first match of no tensor"));
+    } else if (!rules[i].skip.empty() && !judge::skips(rules[i], today)) {
+      warnings.push_back(concat(rule, " ended on ", rules[i].until, ", so ",
+                                base::plural(used[i], "tensor"),
+                                " are judged again; renew it or take it out"));
+    }
+  }
+  return warnings;
+}
+
+LeftOut left_out_of(const std::vector<TensorComparison>& results) {
+  LeftOut left_out;
+  for (const TensorComparison& result : results) {
+    if (!result.left_out) continue;
+    ++(result.candidate == nullptr ? left_out.of_reference : left_out.of_candidate);
+  }
+  return left_out;
+}
+
+namespace {
+
+// Returns why a rule of the policy leaves the tensor unjudged, or empty.
+std::string skip_reason(const InitialResultsInput& input, const trace::TensorKey& key) {
+  const auto number = judge::rule_for(input.rules, key);
+  if (!number || !judge::skips(input.rules[*number], input.today)) return "";
+  const judge::PolicyRule& rule = input.rules[*number];
+  return concat("policy:", *number, ": ", rule.skip,
+                rule.until.empty() ? "" : concat(" (until ", rule.until, ")"));
+}
+
+struct Absence {
+  const trace::Source& lacking;  // the trace that has no such tensor
+  const char* present_in;
+  const std::string& lost;
+  Outcome outcome;
+  bool common;
+};
+
+bool has_step(const trace::Manifest& manifest, std::uint64_t step) {
+  const auto& recorded = manifest.run.recorded;
+  return !recorded ||
+         std::find(recorded->steps.begin(), recorded->steps.end(), step) != recorded->steps.end();
+}
+
+void mark_absence(const Absence& absence, TensorComparison& result) {
+  const trace::Manifest& lacking = absence.lacking.manifest();
+  // A step that ranks did not reach is lost, whatever they were asked to record.
+  const bool may_be_lost = !absence.lost.empty() && !has_step(lacking, result.key.step);
+  if (trace::was_asked_for(lacking, result.key) == false && !may_be_lost) {
+    result.outcome = Outcome::kNotRecorded;
+    result.reason = concat(absence.lacking.path(), " was told to leave it out");
+  } else if (!absence.lost.empty()) {
+    result.outcome = Outcome::kUnreadable;
+    result.reason = concat(absence.lacking.path(), ": ", absence.lost, ", which may have held it");
+  } else if (absence.common) {
+    result.outcome = Outcome::kSkippedByRule;
+    result.left_out = true;
+    result.reason = concat("in the ", absence.present_in, " only, and left out by --common");
+  } else {
+    result.outcome = absence.outcome;
+    result.reason = concat("in the ", absence.present_in, " only", result.note.empty() ? "" : "; ",
+                           result.note);
+  }
+}
+
+// Returns why not all ranks of a side that hold the tensor have recorded it, or empty.
+std::string describe_absence(const Absences& absences, const layout::ViewPtr& view) {
+  if (absences.empty()) return "";
+  for (const trace::TensorEntry* entry : layout::stored_in(*view)) {
+    const auto found = absences.find(entry->key);
+    if (found != absences.end()) return found->second;
+  }
+  return "";
+}
+
+// Marks a record of which some ranks lack their share; returns whether it is one.
+bool mark_missing_share(const InitialResultsInput& input, TensorComparison& result) {
+  std::string absence = describe_absence(input.absent_in_candidate, result.candidate);
+  const bool of_candidate = !absence.empty();
+  if (!of_candidate) absence = describe_absence(input.absent_in_reference, result.reference);
+  if (absence.empty()) return false;
+  result.outcome = Outcome::kMissing;
+  result.note = of_candidate ? absence : concat("in the reference, ", absence);
+  result.reason = concat((of_candidate ? input.candidate : input.reference).path(), ": ", absence);
+  return true;
+}
+
+TensorComparison initial_result(const InitialResultsInput& input, Pair pair) {
+  TensorComparison result;
+  static_cast<Pair&>(result) = std::move(pair);
+  const layout::View& view = result.reference != nullptr ? *result.reference : *result.candidate;
+  result.shape = view.shape;
+  result.dtype = view.dtype;
+  if (result.candidate != nullptr && result.candidate->dtype != view.dtype) {
+    result.candidate_dtype = result.candidate->dtype;
+  }
+  std::string skipped = result.dropped;
+  if (skipped.empty()) {
+    skipped = input.selection.selects(result.key) ? skip_reason(input, result.key) : "not selected";
+  }
+  const bool left_out = input.common && !result.has_parts;
+  if (!skipped.empty()) {
+    result.outcome = Outcome::kSkippedByRule;
+    result.reason = skipped;
+  } else if (result.candidate == nullptr) {
+    mark_absence(
+        {input.candidate, "reference", input.lost_in_candidate, Outcome::kMissing, left_out},
+        result);
+  } else if (result.reference == nullptr) {
+    mark_absence({input.reference, "candidate", input.lost_in_reference, Outcome::kExtra, left_out},
+                 result);
+  } else if (!mark_missing_share(input, result)) {
+    result.exact = !tensor::is_floating(result.reference->dtype) &&
+                   !tensor::is_floating(result.candidate->dtype);
+    result.reason = incomparable_reason(result);
+    if (!result.reason.empty()) {
+      result.outcome = Outcome::kIncomparable;
+    } else if (std::string apart = microbatches_apart(result); !apart.empty()) {
+      result.outcome = Outcome::kNotJudged;
+      result.reason = std::move(apart);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<TensorComparison> initial_results(const InitialResultsInput& input,
+                                              std::vector<Pair> pairs) {
+  std::vector<TensorComparison> results;
+  results.reserve(pairs.size());
+  for (Pair& pair : pairs) results.push_back(initial_result(input, std::move(pair)));
+  return results;
 }
 
 }  // namespace ttrace::comparison

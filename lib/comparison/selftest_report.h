@@ -18,7 +18,7 @@ enum class FaultKind {
   kScaled,      // all of it times 1 + δ
   kPartScaled,  // a sixteenth along one dimension times 1 + δ
   kSwapped,     // two shards of equal shape in each other's place
-  kDropped,     // one rank's part of a sum is missing
+  kDropped,     // one rank's term of a sum is missing
   kRowZeroed,   // one index along dimension 0
   kStale,       // the value of another micro-batch or step, or from before the update
   kRounded,     // one rounding to bf16
@@ -30,7 +30,7 @@ inline constexpr std::array kAllFaults{
 
 // "scaled", "part_scaled", ...: what the JSON calls it.
 std::string_view fault_name(FaultKind kind);
-// Whether it comes in sizes, of which the smallest caught is told.
+// Whether the fault has sizes; the report then names the smallest that is caught.
 bool has_sizes(FaultKind kind);
 
 enum class TrialState {
@@ -44,27 +44,27 @@ std::string_view state_name(TrialState state);
 
 struct Trial {
   TrialState state = TrialState::kImpossible;
-  double size = 0;   // of faults with sizes, where caught: the smallest δ
-  std::string what;  // "ranks 0 and 1"; of an impossible one: why
+  double size = 0;   // for caught faults with sizes: the smallest δ
+  std::string what;  // "ranks 0 and 1"; for an impossible one: why
 };
 
 struct SelftestTensor {
   trace::TensorKey key;
   tensor::DType dtype = tensor::DType::kFloat32;
   tensor::Shape shape;
-  std::string rule;      // that judges it, as in the report of compare; empty where none does
-  std::string unjudged;  // why none does
+  std::string rule;      // the rule that judges it, as in the report of compare, or empty
+  std::string unjudged;  // why no rule judges it, or empty
   std::array<Trial, kAllFaults.size()> trials;
 
   const Trial& trial(FaultKind kind) const { return trials[static_cast<std::size_t>(kind)]; }
   Trial& trial(FaultKind kind) { return trials[static_cast<std::size_t>(kind)]; }
 };
 
-// Not judged, or twice its value would pass.
+// Whether it is not judged, or twice its value would pass.
 bool checks_nothing(const SelftestTensor& tensor);
 
 struct SelftestReport {
-  Verdict pair = Verdict::kMatch;  // of the healthy pair; faults are tried on a match only
+  Verdict pair = Verdict::kMatch;  // of the healthy pair; faults are tried only after a match
   std::string why;                 // why there is no table, or empty
   TraceFacts reference;
   TraceFacts candidate;
@@ -76,11 +76,11 @@ struct SelftestReport {
   Environment environment;
 };
 
-// 0 the table, 1 the pair diverged, 3 it was inconclusive or nothing could be tried.
+// 0 for a table, 1 if the pair diverged, 3 if it was inconclusive or nothing could be tried.
 int exit_code(const SelftestReport& report);
 
 struct FaultSummary {
-  std::uint64_t tried = 0;  // where it changes a value: the caught and the missed
+  std::uint64_t tried = 0;  // tensors in which it changes a value: caught or missed
   std::uint64_t caught = 0;
   std::uint64_t unchanged = 0;
   // With sizes: the smallest δ that is caught in half, in nine of ten, in all of the tried tensors;

@@ -20,24 +20,24 @@
 
 namespace ttrace::comparison {
 
-// A tensor of the union of both traces, with what there is of it on either side.
+// A tensor of the union of both traces, with its view on either side.
 struct Pair {
   trace::TensorKey key;
   layout::ViewPtr reference;              // or null
   layout::ViewPtr candidate;              // or null
-  std::vector<measure::TensorRef> noise;  // of the runs that have the tensor
+  std::vector<measure::TensorRef> noise;  // the tensor in those noise runs that have it
   std::string dropped = "";               // why a rule of the map leaves it out, or empty
   std::string note = "";   // why a side, or a rank's share of it, is absent, or empty
-  bool has_parts = false;  // a side is absent and has parts of the tensor
+  bool has_parts = false;  // an absent side has some of its micro-batches
 };
 
-// Of one tensor.
+// Errors of both sides of one tensor against the high-precision run.
 struct TensorTruth {
-  tensor::DType dtype = tensor::DType::kFloat32;  // the truth's
+  tensor::DType dtype = tensor::DType::kFloat32;  // in the high-precision run
   measure::TruthErrors errors;
 };
 
-// What the ratios ‖C - T‖ / ‖R - T‖ of all tensors come to.
+// Statistics of the ratios ‖C - T‖ / ‖R - T‖ of all tensors.
 struct TruthRatios {
   std::uint64_t compared = 0;         // tensors with numbers
   std::uint64_t reference_exact = 0;  // of them, those whose reference has no error
@@ -47,61 +47,65 @@ struct TruthRatios {
   std::size_t worst_at = 0;      // ... and the index of its tensor
 };
 
-// `truths[i]` is tensor i's, null where it has none. Ties: the first.
+// `truths[i]` belongs to tensor i and is null where it has none. Of equal worst ratios, the first
+// counts.
 TruthRatios truth_ratios(const std::vector<const TensorTruth*>& truths);
 
-// Of a value that was judged by what it follows from in its own run: an updated parameter by
-// replaying its optimizer, a gradient norm by the main gradients.
+// A value that was judged by recomputing it from values of its own run: an updated parameter by
+// replaying its optimizer, a gradient norm from the main gradients.
 struct Replay {
-  std::string of;  // "adamw", "adam", "sgd", "no update", "grad_norm"; the rest is of updates alone
+  std::string of;  // "adamw", "adam", "sgd", "no update", "grad_norm"
+  // Counted for updates only, like `worst`.
   std::uint64_t updates = 0;
   std::uint64_t outside = 0;  // elements out of their bounds
   std::uint64_t unmoved = 0;  // of them, those that still have their old value
-  double bound_norm = 0;      // of a gradient norm too
+  double bound_norm = 0;
   std::optional<measure::WorstUpdate> worst;
-  // Of any: how far it is from the reference, which does not decide.
+  // The difference from the reference, which does not decide the outcome.
   double reference_difference_norm = 0;
   double reference_norm = 0;
 };
 
-// Present where numbers were compared. With `replay` the measurement's "reference" is the replayed
-// value, not the reference's; its replicas are as ever.
-struct Comparison {
+// The numbers that comparing both sides yielded, and the tolerances they are judged by. With
+// `replay` the measurement's "reference" is the replayed value, except for its replicas.
+struct ComparedNumbers {
   measure::Measurement measurement;
   judge::Tolerance tolerance;
   std::optional<Replay> replay = std::nullopt;
-  std::optional<judge::NoiseEstimate> noise = std::nullopt;  // what perturbed runs tell of it
-  judge::SliceJudgement slices = {};                         // nothing without noise
-  // Of every element, what the reference's own accumulator rounded away; or empty.
+  std::optional<judge::NoiseEstimate> noise = std::nullopt;  // from perturbed runs
+  judge::SliceJudgement slices = {};                         // empty without noise
+  // What the reference's own accumulator rounded away, by element; or empty.
   std::vector<double> own_rounding = {};
   std::vector<double> coherence = {};  // of its noise and of that of tensors like it
 };
 
-// The one record of a tensor: its two sides, and all that became of comparing them.
+// The one record of a tensor: its two sides, and the results of comparing them.
 struct TensorComparison : Pair {
   judge::Outcome outcome = judge::Outcome::kMatch;
   std::string reason;
-  bool left_out = false;  // one side alone has it, and both were asked for: skipped
+  bool left_out = false;  // skipped because of --common: one side alone has it
   tensor::Shape shape;    // the reference's, or the candidate's if that is all there is
   tensor::DType dtype = tensor::DType::kFloat32;
-  std::optional<tensor::DType> candidate_dtype;  // where it is another
-  bool exact = false;
-  std::optional<Comparison> comparison;
-  std::optional<TensorTruth> truth;   // only with a comparison
-  std::uint64_t tokens_left_out = 0;  // rows of tokens that a router sent elsewhere
-  // Of a missing or extra tensor: the other side's unmatched names of the same kind and shape.
+  std::optional<tensor::DType> candidate_dtype;  // where it differs from `dtype`
+  bool exact = false;                            // integers on both sides: every bit must agree
+  std::optional<ComparedNumbers> comparison;     // where numbers were compared
+  std::optional<TensorTruth> truth;              // only with a comparison
+  std::uint64_t tokens_left_out = 0;             // rows of tokens that a router sent elsewhere
+  // For a missing or extra tensor: the other side's unmatched names of the same kind and shape.
   std::vector<std::string> nearest;
-  // Where the largest difference lies in the candidate.
+  // The place of the largest difference in the candidate.
   std::optional<std::uint64_t> largest_rank;
   tensor::Shape largest_local;
 };
 
+// Sets the record's place of the largest difference, or clears it.
+void set_largest_place(const std::optional<measure::Place>& place, TensorComparison& result);
 // ‖C - R‖/‖R‖; infinite where the reference is zero and the candidate is not.
 double relative_error(const measure::Measurement& measurement);
-// Share of the allowed error that is used, by the tensor or by the worst of its parts; infinite
-// where nothing is allowed and something is there.
-double used_share(const Comparison& comparison);
-// The smallest multiplier with which the tensor and all of its parts would pass.
-double passing_multiplier(const Comparison& comparison);
+// Share of the allowed error that is used, by the tensor or by the worst of its slices; infinite
+// where no error is allowed and there is one.
+double used_share(const ComparedNumbers& numbers);
+// The smallest multiplier with which the tensor and all of its slices would pass.
+double passing_multiplier(const ComparedNumbers& numbers);
 
 }  // namespace ttrace::comparison

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comparison/measure_pairs.h"
 #include "comparison/noise_runs.h"
-#include "comparison/noise_source.h"
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
 #include "judge/coherence.h"
@@ -117,7 +117,7 @@ judge::Policy starter_rules(const comparison::CompareReport& report) {
     if (result.outcome != judge::Outcome::kDiverged || !result.comparison || result.exact) {
       continue;
     }
-    const comparison::Comparison& comparison = *result.comparison;
+    const comparison::ComparedNumbers& comparison = *result.comparison;
     const double multiplier = comparison::passing_multiplier(comparison);
     double& most = needed[{judge::name_pattern(result.key.name), result.key.kind}];
     most = std::max(most, multiplier);

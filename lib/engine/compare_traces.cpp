@@ -6,15 +6,14 @@
 #include <set>
 
 #include "base/error.h"
-#include "comparison/calibration_checks.h"
-#include "comparison/initial_results.h"
+#include "comparison/accumulation_error.h"
 #include "comparison/judge_pairs.h"
 #include "comparison/measure_pairs.h"
 #include "comparison/noise_runs.h"
-#include "comparison/noise_source.h"
 #include "comparison/pairing.h"
+#include "comparison/result.h"
 #include "comparison/run_facts.h"
-#include "comparison/run_verdict.h"
+#include "comparison/selection.h"
 #include "engine/truth_pass.h"
 #include "localize/explain.h"
 #include "localize/name_suggestions.h"
@@ -130,7 +129,7 @@ class CompareRun {
     }
     out_.results = comparison::initial_results(
         {reference_, candidate_, options_.selection, rules_, options_.today,
-         lost_in_reference_.words, lost_in_candidate_.words,
+         lost_in_reference_.text, lost_in_candidate_.text,
          comparison::absences_of(reference_, lost_in_reference_),
          comparison::absences_of(candidate_, lost_in_candidate_), options_.common},
         std::move(pairs_));

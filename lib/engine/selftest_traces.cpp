@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comparison/accumulation_error.h"
 #include "comparison/judge_pairs.h"
 #include "engine/fault_plan.h"
 #include "measure/in_memory_tensor.h"
@@ -74,7 +75,7 @@ class Bench {
     result.shape = healthy_.shape;
     result.dtype = healthy_.dtype;
     result.exact = healthy_.exact;
-    comparison::Comparison comparison;
+    comparison::ComparedNumbers comparison;
     comparison.noise = healthy_.comparison->noise;
     const measure::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
     comparison.own_rounding = healthy_.comparison->own_rounding;

@@ -161,7 +161,7 @@ std::string rows_of(const ExplainInput& input, const TensorComparison& result) {
 }
 
 StaleFacts stale_facts(const TensorComparison& result) {
-  const comparison::Comparison& comparison = *result.comparison;
+  const comparison::ComparedNumbers& comparison = *result.comparison;
   const double norm = measure::reference_norm(comparison.measurement.total);
   const double difference = measure::difference_norm(comparison.measurement.total);
   return {comparison.replay->outside, comparison.replay->unmoved,

@@ -64,7 +64,7 @@ bool all_equal(const comparison::CompareReport& report) {
   bool any = false;
   for (const comparison::TensorComparison& result : report.results) {
     if (!result.comparison) continue;
-    const comparison::Comparison& comparison = *result.comparison;
+    const comparison::ComparedNumbers& comparison = *result.comparison;
     const bool equal = comparison.replay ? comparison.replay->reference_difference_norm == 0
                                          : comparison.measurement.total.unequal == 0;
     if (!equal) return false;
@@ -133,7 +133,7 @@ std::vector<Sharpness> sharpness_of(const comparison::CompareReport& report) {
   std::map<double, std::vector<double>, std::greater<>> allowed;  // by ε
   for (const comparison::TensorComparison& result : report.results) {
     if (result.outcome != judge::Outcome::kMatch || !result.comparison || result.exact) continue;
-    const comparison::Comparison& comparison = *result.comparison;
+    const comparison::ComparedNumbers& comparison = *result.comparison;
     const double norm = measure::reference_norm(comparison.measurement.total);
     const judge::Rule rule = comparison.tolerance.rule;
     if (comparison.replay || rule == judge::Rule::kExact || !(norm > 0)) continue;

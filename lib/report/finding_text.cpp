@@ -35,7 +35,7 @@ class Lines {
   std::size_t width_;
 };
 
-bool whole_is_within(const comparison::Comparison& comparison) {
+bool whole_is_within(const comparison::ComparedNumbers& comparison) {
   const double difference = measure::difference_norm(comparison.measurement.total);
   return difference <= comparison.tolerance.allowed_norm();
 }
@@ -44,7 +44,7 @@ bool whole_is_within(const comparison::Comparison& comparison) {
 // not, begins with the slice.
 std::string describe_error(const comparison::Finding& finding,
                            const comparison::TensorComparison& result) {
-  const comparison::Comparison& comparison = *result.comparison;
+  const comparison::ComparedNumbers& comparison = *result.comparison;
   const double error = comparison::relative_error(comparison.measurement);
   const double norm = measure::reference_norm(comparison.measurement.total);
   const double epsilon = comparison.tolerance.epsilon;

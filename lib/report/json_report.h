@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/strict_json.h"
-#include "comparison/part_of_work.h"
+#include "comparison/division.h"
 #include "comparison/result.h"
 
 namespace ttrace::report {

@@ -333,7 +333,7 @@ json result_json(const comparison::TensorComparison& result, const ResultStyle& 
   if (!result.reason.empty()) out["reason"] = result.reason;
   if (!result.nearest.empty()) out["nearest"] = result.nearest;
   if (!result.comparison) return out;
-  const comparison::Comparison& comparison = *result.comparison;
+  const comparison::ComparedNumbers& comparison = *result.comparison;
   const measure::TileStats& stats = comparison.measurement.total;
   const double norm = measure::reference_norm(stats);
   const double difference = measure::difference_norm(stats);

@@ -85,7 +85,7 @@ void write_every_tensor(const comparison::CompareReport& report, std::ostream& o
   for (const comparison::TensorComparison& result : report.results) {
     std::array<char, 96> row{};
     if (result.comparison) {
-      const comparison::Comparison& comparison = *result.comparison;
+      const comparison::ComparedNumbers& comparison = *result.comparison;
       const double norm = measure::reference_norm(comparison.measurement.total);
       const double allowed = comparison.tolerance.allowed_norm();
       std::snprintf(row.data(), row.size(), "  %-18s %-10s %-10s %-7s",

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "comparison/accumulation_error.h"
 #include "judge/fallback_rule.h"
 #include "judge/noise_rule.h"
 #include "measure/cpu/cpu_backend.h"
@@ -13,6 +14,7 @@ namespace {
 
 using judge::Rule;
 using test::make_entry;
+using trace::Kind;
 
 // One pair of entries and what was measured of it.
 struct Measured {
@@ -127,6 +129,45 @@ TEST_CASE("what was not measured gets no tolerance") {
   results[0].comparison.reset();
   measured.judge(results);
   CHECK_FALSE(results[0].comparison.has_value());
+}
+
+TensorComparison measured_parameter(Kind kind, std::uint64_t step, double d2, double r2) {
+  TensorComparison result;
+  result.key = test::make_key("w", kind, step);
+  result.comparison.emplace();
+  result.comparison->measurement.total.sum_d2 = d2;
+  result.comparison->measurement.total.sum_r2 = r2;
+  return result;
+}
+
+TEST_CASE("parameters are apart from the first update on") {
+  const auto apart = parameters_apart(
+      {measured_parameter(Kind::kParam, 0, 4, 100),
+       measured_parameter(Kind::kParamAfterStep, 0, 9, 100),
+       measured_parameter(Kind::kParam, 1, 7, 60), measured_parameter(Kind::kParam, 1, 2, 40),
+       measured_parameter(Kind::kParam, 1, 1e300 * 1e300, 40),
+       measured_parameter(Kind::kOutput, 1, 50, 60), measured_parameter(Kind::kParam, 3, 4, 100)});
+  CHECK(apart == std::map<std::uint64_t, double>{{1, 0.3}});
+}
+
+TEST_CASE("parameters of no size are not apart") {
+  CHECK(parameters_apart({measured_parameter(Kind::kParamAfterStep, 0, 0, 0),
+                          measured_parameter(Kind::kParam, 1, 0, 0)})
+            .empty());
+}
+
+TEST_CASE("the precision tells whether fp8 is used") {
+  CHECK(has_fp8("fp8"));
+  CHECK(has_fp8("bf16, FP8 hybrid"));
+  CHECK_FALSE(has_fp8("bf16"));
+  CHECK_FALSE(has_fp8(""));
+}
+
+TEST_CASE("what a step begins with does not follow from its parameters") {
+  CHECK_FALSE(inherits(Kind::kParam));
+  CHECK_FALSE(inherits(Kind::kOptimizerState));
+  CHECK(inherits(Kind::kOutput));
+  CHECK(inherits(Kind::kMainGrad));
 }
 
 }  // namespace

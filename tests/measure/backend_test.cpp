@@ -6,13 +6,13 @@
 #include <map>
 #include <string>
 
+#include "comparison/accumulation_error.h"
 #include "measure/cpu/cpu_backend.h"
 #include "measure/execution_context.h"
 #include "measure/measure.h"
 #include "measure/measure_update.h"
 #include "measure/naive_backend.h"
 #include "measure/noise.h"
-#include "measure/row_sums.h"
 #include "measure/truth_errors.h"
 #include "property/random.h"
 #include "support/memory_trace.h"
@@ -230,8 +230,8 @@ TEST_CASE("rows are added up by the backend that is given") {
   const Made input(random_values(19));
   const NaiveBackend naive;
   const TensorRef x = input.ref();
-  const auto a = sum_rows(cpu_backend(), gradient.ref(), &x, DType::kBFloat16);
-  const auto b = sum_rows(naive, gradient.ref(), &x, DType::kBFloat16);
+  const auto a = comparison::sum_rows(cpu_backend(), gradient.ref(), &x, DType::kBFloat16);
+  const auto b = comparison::sum_rows(naive, gradient.ref(), &x, DType::kBFloat16);
   REQUIRE(a.size() == b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     CHECK(a[i].exact == b[i].exact);

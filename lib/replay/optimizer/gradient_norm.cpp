@@ -64,7 +64,7 @@ struct Norms {
 
 // Puts the norm that the main gradients make in the place of the reference's.
 void adopt(const Norms& norms, TensorComparison& result) {
-  comparison::Comparison& comparison = *result.comparison;
+  comparison::ComparedNumbers& comparison = *result.comparison;
   comparison::Replay replay;
   replay.of = "grad_norm";
   replay.bound_norm = norms.allowed;

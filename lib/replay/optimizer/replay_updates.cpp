@@ -34,7 +34,7 @@ std::string describe_optimizer(Algorithm algorithm) {
 
 // Puts the replay in the place of the comparison with the reference.
 void adopt(const UpdatePlan& plan, UpdateMeasurement measured, TensorComparison& result) {
-  comparison::Comparison& comparison = *result.comparison;
+  comparison::ComparedNumbers& comparison = *result.comparison;
   measure::Measurement& measurement = comparison.measurement;
   comparison::Replay replay;
   replay.of = describe_optimizer(plan.step.hyperparameters.algorithm);

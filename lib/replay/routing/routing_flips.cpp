@@ -250,7 +250,7 @@ class RoutingFlips {
   std::optional<TensorComparison> without(std::size_t i, const measure::LeftOutRows& rows) const {
     const comparison::Pair& pair = out_.results[i];
     TensorComparison result = out_.results[i];
-    comparison::Comparison& comparison = *result.comparison;
+    comparison::ComparedNumbers& comparison = *result.comparison;
     try {
       std::uint64_t noise_bytes = 0;
       comparison.noise = input_.noise.of(input_.reference, pair, noise_bytes);

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "comparison/noise_source.h"
+#include "comparison/measure_pairs.h"
 #include "comparison/pairing.h"
 #include "comparison/result.h"
 #include "judge/calibration.h"

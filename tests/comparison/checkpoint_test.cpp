@@ -1,4 +1,4 @@
-#include "comparison/finished.h"
+#include "comparison/checkpoint.h"
 
 #include <bit>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "comparison/run_verdict.h"
+#include "comparison/result.h"
 
 #include <algorithm>
 #include <set>
@@ -11,6 +11,15 @@ namespace ttrace::comparison {
 namespace {
 
 using judge::Outcome;
+
+TEST_CASE("verdicts have names and the exit codes of the contract") {
+  CHECK(verdict_name(Verdict::kMatch) == "match");
+  CHECK(verdict_name(Verdict::kDiverged) == "diverged");
+  CHECK(verdict_name(Verdict::kInconclusive) == "inconclusive");
+  CHECK(exit_code(Verdict::kMatch) == 0);
+  CHECK(exit_code(Verdict::kDiverged) == 1);
+  CHECK(exit_code(Verdict::kInconclusive) == 3);
+}
 
 // A run with the given outcomes; what matched was compared over four elements.
 CompareReport run_of(const std::vector<Outcome>& outcomes) {

@@ -1,11 +1,10 @@
-#include "comparison/finished.h"
-
 #include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "comparison/checkpoint.h"
 
 namespace ttrace::comparison {
 namespace {
