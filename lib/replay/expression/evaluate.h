@@ -1,0 +1,39 @@
+// Evaluates the expression of a tensor in binary64.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "measure/execution_context.h"
+#include "measure/tensor_reader.h"
+#include "replay/primitives/value.h"
+#include "replay/specification/expression.h"
+
+namespace ttrace::replay {
+
+// Rounding to simulate: every input and every rounded operation is off by up to its unit roundoff.
+struct Perturbation {
+  std::uint64_t seed = 0;
+};
+
+// Returns what the tensor should be. `leaves` are the values of Expression::leaves, of any size
+// where the specification leaves an extent open. The result is the same to the bit for any number
+// of threads. Operands are freed after their last use. Throws an input error if the values' shapes
+// do not fit the expression, or an index is out of range.
+Value evaluate(const Expression& expression, std::span<const Value> leaves,
+               const std::optional<Perturbation>& perturbation,
+               const measure::ExecutionContext& context);
+
+// The value of a leaf whose elements stand in the specification.
+Value constant_value(const SpecifiedTensor& tensor);
+
+// Reads a whole tensor of a trace. Throws an input error if a shard cannot be read.
+Value read_value(const measure::TensorRef& tensor);
+
+// An upper bound of the bytes that are alive at a time while `expression` is evaluated (twice at
+// once with `perturbation`), leaves included. An open extent counts as 1.
+std::uint64_t peak_bytes(const Expression& expression);
+
+}  // namespace ttrace::replay

@@ -1,0 +1,42 @@
+// Simulated roundings: multiplies elements by 1 + u·ξ, as a run that rounded them may have done.
+// How far the result of an expression moves says how much rounding explains.
+#pragma once
+
+#include <cstdint>
+
+#include "replay/primitives/value.h"
+#include "tensor/dtype.h"
+
+namespace ttrace::replay {
+
+// Random numbers by position: the same for any number of threads.
+class Noise {
+ public:
+  explicit Noise(std::uint64_t seed) : seed_(seed) {}
+
+  // Another, independent source.
+  Noise stream(std::uint64_t number) const;
+
+  // ξ of an element: uniform in [-1, 1), of 32 random bits.
+  double at(std::uint64_t index) const {
+    std::uint64_t bits = seed_ + (index + 1) * 0x9E3779B97F4A7C15ULL;
+    bits = (bits ^ (bits >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+    bits = (bits ^ (bits >> 27U)) * 0x94D049BB133111EBULL;
+    return static_cast<double>(static_cast<std::int32_t>(bits >> 32U)) * 0x1p-31;
+  }
+
+  // A sign of an element: +1 or -1.
+  double sign(std::uint64_t index) const { return at(index) < 0 ? -1.0 : 1.0; }
+
+ private:
+  std::uint64_t seed_;
+};
+
+// The unit roundoff u of a type: half its epsilon; of the 8-bit floats that of their own mantissas.
+// 0 for integers and bool.
+double unit_roundoff(tensor::DType dtype);
+// The unit roundoff of the type in which sums of products of `dtype` are accumulated: at least
+// binary32.
+double accumulation_roundoff(tensor::DType dtype);
+
+}  // namespace ttrace::replay
