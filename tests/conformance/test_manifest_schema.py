@@ -18,7 +18,9 @@ from .write_trace import manifest as script_manifest
 from .write_trace import sample_tensors
 
 EXAMPLES = sorted(
-    path for path in (REPOSITORY / "schemas" / "examples").glob("*.json") if path.stem != "plan"
+    path
+    for path in (REPOSITORY / "schemas" / "examples").glob("*.json")
+    if path.stem not in ("plan", "specification")
 )
 SCHEMA = json.loads((REPOSITORY / "schemas" / "manifest.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
