@@ -4,24 +4,29 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
-#include <string>
 #include <tuple>
 #include <utility>
 
-#include "localize/dataflow_rules.h"
+#include "base/text.h"
+#include "localize/dataflow_index.h"
 #include "localize/phase.h"
 
 namespace ttrace::localize {
 namespace {
 
-// Position of every node in the order of ties.
+using comparison::TensorComparison;
+using trace::Kind;
+
+constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
+
+// Returns the position of every node in the order of ties.
 std::vector<std::size_t> tie_ranks(const std::vector<Node>& nodes) {
   std::vector<std::size_t> sorted(nodes.size());
-  for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i] = i;
+  std::iota(sorted.begin(), sorted.end(), std::size_t{0});
   const auto place = [&nodes](std::size_t i) {
-    return std::tuple(nodes[i].key.step, phase_of(nodes[i].key),
-                      nodes[i].order.value_or(std::numeric_limits<std::uint64_t>::max()),
+    return std::tuple(nodes[i].key.step, phase_of(nodes[i].key), nodes[i].order.value_or(kLast),
                       nodes[i].key);
   };
   std::sort(sorted.begin(), sorted.end(),
@@ -51,9 +56,7 @@ void order_and_cut_cycles(const std::vector<Node>& nodes, Dataflow& flow) {
     from.erase(from.begin());
     auto& needs = flow.depends_on[node];
     if (unmet[node] > 0) {
-      needs.erase(std::remove_if(needs.begin(), needs.end(),
-                                 [&placed](std::size_t d) { return !placed[d]; }),
-                  needs.end());
+      std::erase_if(needs, [&placed](std::size_t d) { return !placed[d]; });
       unmet[node] = 0;
     }
     placed[node] = true;
@@ -66,7 +69,42 @@ void order_and_cut_cycles(const std::vector<Node>& nodes, Dataflow& flow) {
   }
 }
 
+bool runs_in_order(Kind kind) {
+  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kLoss ||
+         kind == Kind::kGradOutput || kind == Kind::kGradInput;
+}
+
+// Tensors whose orders compare; without a micro-batch, those of all micro-batches.
+using Place = std::tuple<std::uint64_t, std::string, std::optional<std::uint64_t>>;
+
 }  // namespace
+
+std::string rank_group(const layout::View& view) {
+  const trace::TensorEntry& entry = *layout::stored_in(view).front();
+  std::map<std::string, std::vector<std::uint64_t>> held_at = entry.held_at;
+  for (const auto& [axis, placement] : entry.placements) {
+    if (const auto* only = std::get_if<trace::Only>(&placement)) held_at[axis] = {only->coordinate};
+  }
+  std::string text;
+  for (const auto& [axis, coordinates] : held_at) {
+    text += base::concat(axis, ":");
+    for (const std::uint64_t coordinate : coordinates) text += base::concat(coordinate, ",");
+  }
+  return text.empty() ? "" : base::concat(entry.mesh, "/", text);
+}
+
+std::vector<Node> nodes_of(const std::vector<TensorComparison>& results) {
+  std::vector<Node> nodes;
+  nodes.reserve(results.size());
+  for (const TensorComparison& result : results) {
+    const layout::View& view = result.reference != nullptr ? *result.reference : *result.candidate;
+    // Replicas that differ follow from gradients whose replicas do, whatever the replay says.
+    const bool replayed = result.comparison && result.comparison->replay &&
+                          result.outcome != judge::Outcome::kReplicaConflict;
+    nodes.push_back({result.key, view.order, replayed, rank_group(view)});
+  }
+  return nodes;
+}
 
 Dataflow build_dataflow(const std::vector<Node>& nodes, const std::vector<trace::Module>& modules) {
   Dataflow flow;
@@ -84,25 +122,59 @@ Dataflow build_dataflow(const std::vector<Node>& nodes, const std::vector<trace:
     if (!chain.empty()) needs.insert(needs.end(), chain[i].begin(), chain[i].end());
     std::sort(needs.begin(), needs.end());
     needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
-    needs.erase(std::remove(needs.begin(), needs.end(), i), needs.end());
+    std::erase(needs, i);
   }
   order_and_cut_cycles(nodes, flow);
   return flow;
 }
 
-namespace {
-
-using trace::Kind;
-
-bool runs_in_order(Kind kind) {
-  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kLoss ||
-         kind == Kind::kGradOutput || kind == Kind::kGradInput;
+void order_by_data_flow(std::vector<TensorComparison>& results, std::vector<Node>& nodes,
+                        Dataflow& flow) {
+  const std::vector<std::size_t>& order = flow.topological_order;
+  std::vector<std::size_t> position(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) position[order[i]] = i;
+  for (std::vector<std::size_t>& depends_on : flow.depends_on) {
+    for (std::size_t& node : depends_on) node = position[node];
+  }
+  std::vector<std::size_t> goes_to = position;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    while (goes_to[i] != i) {
+      const std::size_t to = goes_to[i];
+      std::swap(results[i], results[to]);
+      std::swap(nodes[i], nodes[to]);
+      std::swap(flow.depends_on[i], flow.depends_on[to]);
+      std::swap(goes_to[i], goes_to[to]);
+    }
+  }
+  std::iota(flow.topological_order.begin(), flow.topological_order.end(), std::size_t{0});
 }
 
-// Where the order of execution means something; without a micro-batch, of all of them.
-using Place = std::tuple<std::uint64_t, std::string, std::optional<std::uint64_t>>;
-
-}  // namespace
+std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& nodes) {
+  std::map<std::pair<std::uint64_t, std::string>, std::vector<std::size_t>> steps;
+  std::map<std::uint64_t, std::vector<std::size_t>> params;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const trace::TensorKey& key = nodes[i].key;
+    if (runs_in_order(key.kind) || key.kind == Kind::kParamGrad) {
+      steps[{key.step, nodes[i].rank_group}].push_back(i);
+    }
+    if (key.kind == Kind::kParam) params[key.step].push_back(i);
+  }
+  std::vector<std::vector<std::size_t>> extra(nodes.size());
+  for (auto& [place_of, members] : steps) {
+    const auto place = [&nodes](std::size_t i) {
+      return std::tuple(nodes[i].order.value_or(kLast), phase_of(nodes[i].key), nodes[i].key);
+    };
+    std::sort(members.begin(), members.end(),
+              [&place](std::size_t a, std::size_t b) { return place(a) < place(b); });
+    std::vector<std::size_t> before = params[place_of.first];
+    for (const std::size_t i : members) {
+      extra[i] = before;
+      // A parameter's gradient depends on the chain, and nothing in the chain on it.
+      if (runs_in_order(nodes[i].key.kind)) before = {i};
+    }
+  }
+  return extra;
+}
 
 std::vector<std::optional<std::size_t>> last_before_scalars(const std::vector<Node>& nodes) {
   // By order; of equal ones the greatest key, so that the order of `nodes` does not matter.
@@ -114,14 +186,14 @@ std::vector<std::optional<std::size_t>> last_before_scalars(const std::vector<No
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const trace::TensorKey& key = nodes[i].key;
     if (!nodes[i].order || !runs_in_order(key.kind)) continue;
-    put({key.step, nodes[i].holders, key.microbatch}, i);
-    if (key.microbatch) put({key.step, nodes[i].holders, std::nullopt}, i);
+    put({key.step, nodes[i].rank_group, key.microbatch}, i);
+    if (key.microbatch) put({key.step, nodes[i].rank_group, std::nullopt}, i);
   }
   std::vector<std::optional<std::size_t>> before(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const trace::TensorKey& key = nodes[i].key;
     if (!nodes[i].order || key.kind != Kind::kScalar) continue;
-    const auto found = ordered.find({key.step, nodes[i].holders, key.microbatch});
+    const auto found = ordered.find({key.step, nodes[i].rank_group, key.microbatch});
     if (found == ordered.end()) continue;
     auto at = found->second.lower_bound(*nodes[i].order);
     if (at != found->second.begin()) before[i] = std::prev(at)->second;

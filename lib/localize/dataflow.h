@@ -1,6 +1,6 @@
-// Which recorded tensor was computed from which: the graph on which the frontier lives. Built from
-// the reference's data flow, whose names are canonical and so hold for every candidate. Source of
-// the rules: lib/localize/README.md.
+// Which recorded tensor was computed from which: the graph on which the frontier lives. It is built
+// from the reference's data flow, whose names are canonical and so hold for every candidate. The
+// rules and their evidence: lib/localize/README.md.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "comparison/result.h"
 #include "trace/manifest.h"
 
 namespace ttrace::localize {
@@ -16,8 +17,8 @@ namespace ttrace::localize {
 struct Node {
   trace::TensorKey key;
   std::optional<std::uint64_t> order;  // execution order in the trace that has it
-  bool replayed = false;               // judged by what its own inputs make of it
-  std::string holders = "";            // equal for tensors of the same ranks, whose orders compare
+  bool replayed = false;               // judged by a replay of its own inputs
+  std::string rank_group = "";         // `order` compares within one group of ranks
 };
 
 struct Dataflow {
@@ -29,13 +30,29 @@ struct Dataflow {
   bool from_modules = false;
 };
 
-// Edges that would close a cycle (a manifest may say anything) are dropped, the same ones always.
+// Returns a name for the ranks whose order of execution a tensor's `order` counts: mesh and
+// coordinates of the first stored tensor that it is made of; empty where every rank has it.
+std::string rank_group(const layout::View& view);
+
+// Returns one node per record, in the same order.
+std::vector<Node> nodes_of(const std::vector<comparison::TensorComparison>& results);
+
+// Edges that would close a cycle (a manifest may say anything) are dropped, always the same ones.
 Dataflow build_dataflow(const std::vector<Node>& nodes, const std::vector<trace::Module>& modules);
 
-// Scalars that a job records by hand are not in the data flow, so the order of execution stands in.
-// Returns for every `scalar` with an order, the last activation, gradient of one or loss before it
-// in the same step and micro-batch on the same ranks; nothing for all other nodes. A scalar without
-// a micro-batch comes after those of all.
+// Sorts records, nodes and flow by the data flow, in place since there may be a million. Node i is
+// results[i] before and after; afterwards every node depends on earlier ones only.
+void order_by_data_flow(std::vector<comparison::TensorComparison>& results,
+                        std::vector<Node>& nodes, Dataflow& flow);
+
+// Chains activations and their gradients in execution order within a step, for a trace without
+// modules, apart for every rank group. result[i] lists the dependencies of node i that the rules
+// (dataflow_index.h) do not give.
+std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& nodes);
+
+// Returns for every `scalar` with an order the last activation, gradient of one or loss before it
+// in the same step, micro-batch and rank group: scalars that a job records by hand are not in the
+// data flow. Nothing for all other nodes. A scalar without a micro-batch comes after those of all.
 std::vector<std::optional<std::size_t>> last_before_scalars(const std::vector<Node>& nodes);
 
 }  // namespace ttrace::localize

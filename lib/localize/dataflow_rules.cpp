@@ -1,11 +1,4 @@
-#include "localize/dataflow_rules.h"
-
-#include <algorithm>
-#include <limits>
-#include <map>
-#include <tuple>
-
-#include "localize/phase.h"
+#include "localize/dataflow_index.h"
 
 namespace ttrace::localize {
 namespace {
@@ -14,59 +7,55 @@ using trace::Kind;
 using trace::Module;
 using trace::TensorKey;
 
+// Collects what one node depends on; one member function per kind of tensor.
 class Collector {
  public:
   Collector(const NodeIndex& index, const ModuleGraph& graph, const Node& node)
       : index_(index), graph_(graph), key_(node.key), replayed_(node.replayed) {}
 
   std::vector<std::size_t> collect() {
-    switch (key_.kind) {
-      case Kind::kParam:
-        previous_step_parameter();
-        break;
-      case Kind::kInput:
-        input();
-        break;
-      case Kind::kOutput:
-        output();
-        break;
-      case Kind::kLoss:
-        loss();
-        break;
-      case Kind::kGradOutput:
-        grad_output();
-        break;
-      case Kind::kGradInput:
-        add_values(Kind::kGradOutput, trace::module_of_value(key_.name));
-        add_values(Kind::kInput, trace::module_of_value(key_.name));
-        break;
-      case Kind::kParamGrad:
-        add_gradient_sources(key_.name);
-        break;
-      case Kind::kMainGrad:
-        add(Kind::kParamGrad, key_.name);
-        if (found_.empty()) add_gradient_sources(key_.name);
-        break;
-      case Kind::kGradNorm:
-        if (!replayed_) add_kind(Kind::kMainGrad);
-        break;
-      case Kind::kOptimizerState:
-        optimizer_state();
-        break;
-      case Kind::kParamAfterStep:
-        updated_parameter();
-        break;
-      case Kind::kBuffer:
-        buffer();
-        break;
-      case Kind::kScalar:  // in the order of execution alone
-      case Kind::kIndex:
-        break;
-    }
+    add_all();
     return std::move(found_);
   }
 
  private:
+  void add_all() {
+    const std::string_view module = trace::module_of_value(key_.name);
+    switch (key_.kind) {
+      case Kind::kParam:
+        return previous_step_parameter();
+      case Kind::kInput:
+        return input();
+      case Kind::kOutput:
+        return output();
+      case Kind::kLoss:
+        return loss();
+      case Kind::kGradOutput:
+        return grad_output();
+      case Kind::kGradInput:
+        add_values(Kind::kGradOutput, module);
+        return add_values(Kind::kInput, module);
+      case Kind::kParamGrad:
+        return add_gradient_sources(key_.name);
+      case Kind::kMainGrad:
+        add(Kind::kParamGrad, key_.name);
+        if (found_.empty()) add_gradient_sources(key_.name);
+        return;
+      case Kind::kGradNorm:
+        if (!replayed_) add_kind(Kind::kMainGrad);
+        return;
+      case Kind::kOptimizerState:
+        return optimizer_state();
+      case Kind::kParamAfterStep:
+        return updated_parameter();
+      case Kind::kBuffer:
+        return buffer();
+      case Kind::kScalar:  // see last_before_scalars
+      case Kind::kIndex:
+        return;
+    }
+  }
+
   void append(const std::vector<std::size_t>& nodes) {
     found_.insert(found_.end(), nodes.begin(), nodes.end());
   }
@@ -85,8 +74,8 @@ class Collector {
     const Module* module = graph_.find(trace::module_of_value(key_.name));
     if (module == nullptr) return;
     for (const std::string& value : module->inputs) add(Kind::kOutput, value);
-    // Token numbers, masks and positions are handed down from the model's own inputs, of which the
-    // data flow, made of outputs, says nothing.
+    // Token numbers, masks and positions come from the model's own inputs. The data flow is made of
+    // outputs and does not have these edges.
     if (module->name != "(model)") add_values(Kind::kInput, "(model)");
   }
 
@@ -97,14 +86,14 @@ class Collector {
     if (module == nullptr) return;
     for (const std::string& value : ModuleGraph::sources_of(*module)) add(Kind::kOutput, value);
     for (const std::string& param : module->params) add(Kind::kParam, param);
-    append(index_.find_parts(key_.step, Kind::kBuffer, name));
+    append(index_.find_owned(key_.step, Kind::kBuffer, name));
   }
 
-  // A buffer that a step begins with was left by the module that owns it in the step before.
+  // The module that owns a buffer left it so in the step before.
   void buffer() {
     if (key_.step == 0) return;
     TensorKey step_before = key_;
-    step_before.step = key_.step - 1;
+    --step_before.step;
     append(index_.find_in_step(step_before.step, Kind::kBuffer, key_.name));
     const std::string_view owner = owner_of(key_.name);
     append(index_.find_values(step_before, Kind::kInput, owner));
@@ -124,7 +113,7 @@ class Collector {
     }
   }
 
-  // What comes back to the value of this key through `module`.
+  // Adds what comes back to this value through `module`.
   void add_backward_through(const Module& module) {
     add(Kind::kLoss, module.name);
     add_values(Kind::kGradOutput, module.name);
@@ -155,17 +144,16 @@ class Collector {
     if (!replayed_) add(Kind::kMainGrad, key_.name);
     add(Kind::kParam, key_.name);
     add_kind(Kind::kGradNorm);
-    append(index_.find_states(key_, key_.name));
+    append(index_.find_owned(key_.step, Kind::kOptimizerState, key_.name));
   }
 
   // The state that a step begins with was made by the step before. "layers.0.fc1.weight.exp_avg"
   // belongs to the parameter it begins with.
   void optimizer_state() {
     if (key_.step == 0) return;
-    const std::uint64_t before = key_.step - 1;
-    append(index_.find_in_step(before, Kind::kOptimizerState, key_.name));
     TensorKey step_before = key_;
-    step_before.step = before;
+    const std::uint64_t before = --step_before.step;
+    append(index_.find_in_step(before, Kind::kOptimizerState, key_.name));
     append(index_.find_kind(step_before, Kind::kGradNorm));
     for (std::size_t dot = key_.name.rfind('.'); dot != std::string::npos && dot > 0;
          dot = key_.name.rfind('.', dot - 1)) {
@@ -181,44 +169,11 @@ class Collector {
   std::vector<std::size_t> found_;
 };
 
-bool runs_in_order(Kind kind) {
-  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kLoss ||
-         kind == Kind::kGradOutput || kind == Kind::kGradInput;
-}
-
 }  // namespace
 
 std::vector<std::size_t> dependencies(const NodeIndex& index, const ModuleGraph& graph,
                                       std::size_t i) {
   return Collector(index, graph, index.nodes()[i]).collect();
-}
-
-std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& nodes) {
-  static constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
-  std::map<std::pair<std::uint64_t, std::string>, std::vector<std::size_t>> steps;
-  std::map<std::uint64_t, std::vector<std::size_t>> params;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const TensorKey& key = nodes[i].key;
-    if (runs_in_order(key.kind) || key.kind == Kind::kParamGrad) {
-      steps[{key.step, nodes[i].holders}].push_back(i);
-    }
-    if (key.kind == Kind::kParam) params[key.step].push_back(i);
-  }
-  std::vector<std::vector<std::size_t>> extra(nodes.size());
-  for (auto& [place_of, members] : steps) {
-    const auto place = [&nodes](std::size_t i) {
-      return std::tuple(nodes[i].order.value_or(kLast), phase_of(nodes[i].key), nodes[i].key);
-    };
-    std::sort(members.begin(), members.end(),
-              [&place](std::size_t a, std::size_t b) { return place(a) < place(b); });
-    std::vector<std::size_t> before = params[place_of.first];
-    for (const std::size_t i : members) {
-      extra[i] = before;
-      // A parameter's gradient hangs on the chain but nothing hangs on it.
-      if (runs_in_order(nodes[i].key.kind)) before = {i};
-    }
-  }
-  return extra;
 }
 
 }  // namespace ttrace::localize

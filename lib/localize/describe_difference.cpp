@@ -1,5 +1,3 @@
-#include "localize/describe_difference.h"
-
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -8,6 +6,7 @@
 #include "base/text.h"
 #include "layout/describe_merge.h"
 #include "layout/mesh_map.h"
+#include "localize/explain.h"
 #include "measure/box_stats.h"
 
 namespace ttrace::localize {
@@ -69,22 +68,20 @@ std::string describe_slices(const judge::SliceJudgement& slices, const tensor::S
 
 namespace {
 
-using base::concat;
-
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 27;
 constexpr std::uint64_t kFewestIndices = 4;
-constexpr double kMostOfIt = 0.9;
+constexpr double kMostOfError = 0.9;
 constexpr std::size_t kMostRangesNamed = 3;
 
-// The fewest indices that hold most of the error, ascending; empty if they are more than a quarter.
-std::vector<std::size_t> indices_that_hold_it(const std::vector<double>& errors, double all) {
+// Returns the fewest indices that hold most of the error, ascending; empty if more than a quarter.
+std::vector<std::size_t> indices_with_error(const std::vector<double>& errors, double all) {
   std::vector<std::size_t> order(errors.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return errors[a] > errors[b]; });
   double held = 0;
   std::size_t count = 0;
-  while (count < order.size() && held < kMostOfIt * all) held += errors[order[count++]];
+  while (count < order.size() && held < kMostOfError * all) held += errors[order[count++]];
   if (4 * count > order.size()) return {};
   order.resize(count);
   std::sort(order.begin(), order.end());
@@ -123,7 +120,7 @@ std::string rows_with_error(const measure::TensorRef& reference,
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
     const double all = std::accumulate(errors[dim].begin(), errors[dim].end(), 0.0);
     if (shape[dim] < kFewestIndices || !(all > 0)) continue;
-    const std::vector<std::size_t> held = indices_that_hold_it(errors[dim], all);
+    const std::vector<std::size_t> held = indices_with_error(errors[dim], all);
     if (held.empty()) continue;
     double share = 0;
     for (const std::size_t index : held) share += errors[dim][index];
@@ -134,8 +131,6 @@ std::string rows_with_error(const measure::TensorRef& reference,
 }
 
 namespace {
-
-using base::concat;
 
 std::string value_of(const measure::TensorRef& tensor, bool exact) {
   const auto reader = tensor.open(measure::Replicas::kFirstOnly);
@@ -150,7 +145,7 @@ std::string value_of(const measure::TensorRef& tensor, bool exact) {
   return base::nine_digits(value[0]);
 }
 
-// The tensor as `rank` alone has it, of axes that replicate it.
+// Returns the tensor as `rank` has it: along axes that replicate it, only that rank counts.
 measure::TensorRef as_on(const measure::TensorRef& tensor, std::uint64_t rank) {
   const trace::Manifest& manifest = tensor.source->manifest();
   const layout::ViewPtr view =

@@ -1,5 +1,3 @@
-#include "localize/describe_layout.h"
-
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -7,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "localize/causes/separating_axes.h"
+#include "localize/explain.h"
 #include "measure/shard_reader.h"
 
 namespace ttrace::localize {
@@ -181,8 +180,7 @@ std::string describe_shapes(const trace::Source& reference, const layout::View& 
 std::vector<std::uint64_t> ranks_with_error(const comparison::TensorComparison& result) {
   const measure::Measurement& measurement = result.comparison->measurement;
   std::set<std::uint64_t> ranks;
-  const bool conflict = result.outcome == judge::Outcome::kReplicaConflict;
-  if (conflict) {
+  if (result.outcome == judge::Outcome::kReplicaConflict) {
     for (const auto& members : measurement.replicas.classes) {
       ranks.insert(members.begin(), members.end());
     }

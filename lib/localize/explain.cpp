@@ -5,10 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "localize/causes/cause.h"
-#include "localize/causes/stale.h"
-#include "localize/describe_difference.h"
-#include "localize/describe_layout.h"
-#include "localize/module_graph.h"
+#include "localize/dataflow_index.h"
 #include "localize/phase.h"
 
 namespace ttrace::localize {
@@ -67,15 +64,14 @@ std::string describe_before(const std::vector<std::size_t>& depends_on,
                             const std::vector<TensorComparison>& results) {
   if (depends_on.empty()) return "nothing that was recorded comes before it";
   std::vector<std::size_t> named = depends_on;
-  // What did not match is worth more room than what did, and what is near more than the model's own
-  // inputs, on which all depends.
+  // First what did not match, then what is near, last the model's own inputs, on which all depends.
   const auto room = [&results](std::size_t i) {
     const bool far = phase_of(results[i].key) == Phase::kInput;
     return results[i].outcome != Outcome::kMatch ? 0 : far ? 2 : 1;
   };
   std::stable_sort(named.begin(), named.end(),
                    [&room](std::size_t a, std::size_t b) { return room(a) < room(b); });
-  // Micro-batches say the same, and are counted.
+  // Micro-batches have the same description, and are counted.
   std::vector<std::pair<std::string, std::size_t>> said;
   for (const std::size_t i : named) {
     std::string words = describe_dependency(results[i], finding);
@@ -103,48 +99,7 @@ std::string describe_before(const std::vector<std::size_t>& depends_on,
   return more > 0 ? concat(text, "; and ", more, " more") : text;
 }
 
-// Axes over which something was added up between what the pair was computed from and the pair: a
-// dependency is a partial sum over the axis, or cut over it, and the pair is neither.
-std::map<std::string, std::string> axes_reduced_over(
-    const std::vector<std::size_t>& depends_on, const comparison::Pair& pair,
-    const std::vector<comparison::TensorComparison>& results) {
-  const auto placed = [](const comparison::Pair& of,
-                         const std::string& axis) -> const trace::Placement* {
-    for (const auto* entry : layout::stored_in(*of.candidate)) {
-      const auto found = entry->placements.find(axis);
-      if (found != entry->placements.end()) return &found->second;
-    }
-    return nullptr;
-  };
-  const auto is_whole = [](const trace::Placement* placement) {
-    return placement == nullptr || std::holds_alternative<trace::Replicate>(*placement);
-  };
-  std::map<std::string, std::string> found;
-  for (const std::size_t node : depends_on) {
-    const trace::Kind kind = results[node].key.kind;
-    if (results[node].candidate == nullptr || kind == trace::Kind::kParam ||
-        kind == trace::Kind::kOptimizerState) {
-      continue;
-    }
-    for (const auto* entry : layout::stored_in(*results[node].candidate)) {
-      for (const auto& [axis, placement] : entry->placements) {
-        const auto* partial = std::get_if<trace::Partial>(&placement);
-        if ((partial == nullptr && !trace::cut_dimension(placement)) ||
-            !is_whole(placed(pair, axis))) {
-          continue;
-        }
-        found.emplace(axis, concat("its ", kind_name(kind), " is ",
-                                   partial != nullptr
-                                       ? concat("a partial ", reduction_name(partial->reduction))
-                                       : std::string("cut"),
-                                   " over ", axis));
-      }
-    }
-  }
-  return found;
-}
-
-// Findings that are read again for it, dimension by dimension.
+// Findings that rows_of reads again.
 constexpr std::size_t kMostWithRows = 16;
 
 std::string rows_of(const ExplainInput& input, const TensorComparison& result) {
@@ -171,7 +126,7 @@ StaleFacts stale_facts(const TensorComparison& result) {
 std::vector<Cause> causes_of(const ExplainInput& input, const TensorComparison& result,
                              std::map<std::string, std::string> reduced_over) {
   if (!result.comparison || result.exact) return {};
-  // The others hold a tensor against the reference, which did not judge this one.
+  // All other causes compare with the reference, which did not judge this tensor.
   if (result.comparison->replay) return find_stale(stale_facts(result));
   Case the_case;
   the_case.backend = &input.backend;
@@ -187,7 +142,7 @@ std::vector<Cause> causes_of(const ExplainInput& input, const TensorComparison& 
   try {
     return find_causes(the_case);
   } catch (const base::InputError&) {
-    return {};  // the tensor was readable a moment ago; without a cause the finding still stands
+    return {};  // readable a moment ago; the finding stands without a cause
   }
 }
 
@@ -196,44 +151,37 @@ std::vector<Cause> causes_of(const ExplainInput& input, const TensorComparison& 
 std::vector<comparison::Finding> explain_findings(const ExplainInput& input,
                                                   const Frontier& frontier) {
   const ModuleGraph graph(input.modules);
-  const auto sorted = [](std::vector<std::size_t> nodes) {
-    std::sort(nodes.begin(), nodes.end());
-    return nodes;
-  };
-
-  std::vector<comparison::Finding> findings;
-  for (const Finding& found : frontier.findings) {
-    const TensorComparison& result = input.results[found.first];
-    comparison::Finding finding;
-    finding.result = found.first;
-    finding.members = sorted(found.members);
-    finding.one_sided_group = found.one_sided_group;
+  std::vector<comparison::Finding> findings = frontier.findings;
+  for (std::size_t f = 0; f < findings.size(); ++f) {
+    comparison::Finding& finding = findings[f];
+    const TensorComparison& result = input.results[finding.result];
+    std::sort(finding.members.begin(), finding.members.end());
+    finding.depends_on = input.flow.depends_on[finding.result];
+    std::sort(finding.depends_on.begin(), finding.depends_on.end());
     if (const trace::Module* module = module_of(graph, result.key)) {
       finding.class_name = module->class_name;
       finding.called_at = module->called_at;
     }
-    finding.depends_on = sorted(input.flow.depends_on[found.first]);
-    finding.downstream = found.downstream;
     finding.before = describe_before(finding.depends_on, result, input.results);
-    if (result.comparison) {
-      finding.ranks = ranks_with_error(result);
-      finding.where = describe_where({&input.candidate, result.candidate}, result);
-      if (findings.size() < kMostWithRows) {
-        const std::string rows = rows_of(input, result);
-        if (!rows.empty()) finding.where += concat("; ", rows);
-      }
-      finding.values = describe_values({&input.reference, result.reference},
-                                       {&input.candidate, result.candidate}, result);
-      finding.parts = describe_slices(result.comparison->slices, result.shape);
-      finding.merged = describe_view(input.candidate, *result.candidate);
-      finding.causes =
-          causes_of(input, result,
-                    axes_reduced_over(input.flow.depends_on[found.first], result, input.results));
-    } else if (result.outcome == Outcome::kIncomparable) {
+    if (result.outcome == Outcome::kIncomparable) {
       finding.merged =
           describe_shapes(input.reference, *result.reference, input.candidate, *result.candidate);
     }
-    findings.push_back(std::move(finding));
+    if (!result.comparison) continue;
+    const measure::TensorRef reference{&input.reference, result.reference};
+    const measure::TensorRef candidate{&input.candidate, result.candidate};
+    finding.ranks = ranks_with_error(result);
+    finding.where = describe_where(candidate, result);
+    if (f < kMostWithRows) {
+      const std::string rows = rows_of(input, result);
+      if (!rows.empty()) finding.where += concat("; ", rows);
+    }
+    finding.values = describe_values(reference, candidate, result);
+    finding.parts = describe_slices(result.comparison->slices, result.shape);
+    finding.merged = describe_view(input.candidate, *result.candidate);
+    finding.causes =
+        causes_of(input, result,
+                  axes_reduced_over(input.flow.depends_on[finding.result], result, input.results));
   }
   return findings;
 }

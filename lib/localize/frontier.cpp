@@ -6,94 +6,19 @@
 #include <set>
 #include <utility>
 
-#include "base/text.h"
 #include "localize/phase.h"
 
 namespace ttrace::localize {
 namespace {
 
-// Tensors of one trace below a name, and how many of them the other lacks.
-struct Tally {
-  std::size_t all = 0;
-  std::size_t lacking = 0;
+using judge::Outcome;
 
-  void add(bool is_lacking) {
-    ++all;
-    lacking += is_lacking ? 1 : 0;
-  }
-  bool whole() const { return all == lacking; }
-};
-
-// Calls visit("a"), visit("a.b"), visit("a.b.c") for "a.b.c[1]".
-template <typename Visit>
-void for_each_prefix(std::string_view name, Visit visit) {
-  name = trace::module_of_value(name);
-  for (std::size_t dot = name.find('.'); dot != std::string_view::npos;
-       dot = name.find('.', dot + 1)) {
-    visit(name.substr(0, dot));
-  }
-  visit(name);
-}
-
-// Fills in the groups of nodes with `outcome`, in the trace that has them.
-void add_groups(const std::vector<Node>& nodes, const std::vector<judge::Outcome>& outcomes,
-                judge::Outcome outcome, std::vector<std::string>& groups) {
-  std::map<std::uint64_t, Tally> steps;
-  std::map<std::pair<std::uint64_t, trace::Kind>, Tally> kinds;
-  std::map<std::pair<std::uint64_t, std::string>, Tally, std::less<>> modules;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const bool lacking = outcomes[i] == outcome;
-    if (judge::is_one_sided(outcomes[i]) && !lacking) continue;  // of the other trace
-    const trace::TensorKey& key = nodes[i].key;
-    steps[key.step].add(lacking);
-    kinds[{key.step, key.kind}].add(lacking);
-    for_each_prefix(key.name, [&](std::string_view prefix) {
-      modules[{key.step, std::string(prefix)}].add(lacking);
-    });
-  }
-
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (outcomes[i] != outcome) continue;
-    const trace::TensorKey& key = nodes[i].key;
-    const Tally& kind = kinds[{key.step, key.kind}];
-    if (steps[key.step].whole()) {
-      groups[i] = base::concat("step ", key.step);
-    } else if (kind.whole() && kind.all > 1) {
-      groups[i] = base::concat("every ", kind_name(key.kind), " of step ", key.step);
-    } else {
-      groups[i] = to_string(key);
-      bool found = false;
-      for_each_prefix(key.name, [&](std::string_view prefix) {
-        const auto tally = modules.find(std::pair(key.step, std::string(prefix)));
-        if (found || !tally->second.whole()) return;
-        found = true;
-        groups[i] = base::concat(prefix, " (step ", key.step, ")");
-      });
-    }
-  }
-}
-
-}  // namespace
-
-std::vector<std::string> one_sided_groups(const std::vector<Node>& nodes,
-                                          const std::vector<judge::Outcome>& outcomes) {
-  std::vector<std::string> groups(nodes.size());
-  for (const judge::Outcome outcome : {judge::Outcome::kMissing, judge::Outcome::kExtra}) {
-    add_groups(nodes, outcomes, outcome, groups);
-  }
-  return groups;
-}
-
-namespace {
-
-// Whether what is computed from such a tensor may be bad because of it. What the candidate alone
-// recorded says nothing about what follows.
-bool spreads(judge::Outcome outcome) {
-  return judge::is_bad(outcome) && outcome != judge::Outcome::kExtra;
-}
+// Whether a tensor with this outcome may make bad what is computed from it. A tensor that only the
+// candidate recorded says nothing about what follows.
+bool spreads(Outcome outcome) { return judge::is_bad(outcome) && outcome != Outcome::kExtra; }
 
 std::vector<std::size_t> bad_downstream(const std::vector<std::vector<std::size_t>>& dependants,
-                                        const std::vector<judge::Outcome>& outcomes,
+                                        const std::vector<Outcome>& outcomes,
                                         const std::vector<std::size_t>& members) {
   std::set<std::size_t> seen(members.begin(), members.end());
   std::vector<std::size_t> pending = members;
@@ -111,8 +36,8 @@ std::vector<std::size_t> bad_downstream(const std::vector<std::vector<std::size_
   return found;
 }
 
-// What node depends on, without what reaches it only through inputs with equal bits: a plan may
-// have overwritten them, and data flow tells of the values before.
+// Returns what `node` depends on, without what reaches it only through inputs with equal bits: a
+// plan may have overwritten these inputs, and the data flow knows the values before.
 std::vector<std::size_t> open_dependencies(const std::vector<Node>& nodes, const Dataflow& flow,
                                            const std::vector<bool>& equal_bits, std::size_t node) {
   const std::vector<std::size_t>& all = flow.depends_on[node];
@@ -136,45 +61,43 @@ std::vector<std::size_t> open_dependencies(const std::vector<Node>& nodes, const
 }  // namespace
 
 Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
-                       const std::vector<judge::Outcome>& outcomes,
-                       const std::vector<bool>& equal_bits) {
+                       const std::vector<Outcome>& outcomes, const std::vector<bool>& equal_bits) {
   std::vector<std::vector<std::size_t>> dependants(nodes.size());
-  std::vector<bool> tainted(nodes.size(), false);  // something it depends on is bad
-  // Something it depends on may make its copies differ: wrong values alone are the same on all
-  // replicas.
+  std::vector<bool> downstream(nodes.size(), false);  // of something bad
+  // Downstream of something that may make replicas differ: a wrong value is the same on all.
   std::vector<bool> may_conflict(nodes.size(), false);
   for (const std::size_t node : flow.topological_order) {
     for (const std::size_t d : open_dependencies(nodes, flow, equal_bits, node)) {
       dependants[d].push_back(node);
-      if (tainted[d] || spreads(outcomes[d])) tainted[node] = true;
-      if (may_conflict[d] || (spreads(outcomes[d]) && outcomes[d] != judge::Outcome::kDiverged)) {
+      if (downstream[d] || spreads(outcomes[d])) downstream[node] = true;
+      if (may_conflict[d] || (spreads(outcomes[d]) && outcomes[d] != Outcome::kDiverged)) {
         may_conflict[node] = true;
       }
     }
   }
 
   const std::vector<std::string> group_of = one_sided_groups(nodes, outcomes);
-  using Group = std::pair<judge::Outcome, std::string>;
+  using Group = std::pair<Outcome, std::string>;
   std::map<Group, std::vector<std::size_t>> groups;
   for (const std::size_t node : flow.topological_order) {
-    if (judge::is_one_sided(outcomes[node]))
-      groups[{outcomes[node], group_of[node]}].push_back(node);
+    if (!judge::is_one_sided(outcomes[node])) continue;
+    groups[{outcomes[node], group_of[node]}].push_back(node);
   }
 
   const auto is_explained = [&](std::size_t node) {
-    return outcomes[node] == judge::Outcome::kReplicaConflict ? may_conflict[node] : tainted[node];
+    return outcomes[node] == Outcome::kReplicaConflict ? may_conflict[node] : downstream[node];
   };
   Frontier frontier;
-  std::set<Group> told;
+  std::set<Group> reported;
   std::vector<bool> in_finding(nodes.size(), false);
   for (const std::size_t node : flow.topological_order) {
     if (!judge::is_bad(outcomes[node]) || is_explained(node)) continue;
-    Finding finding;
-    finding.first = node;
+    comparison::Finding finding;
+    finding.result = node;
     finding.members = {node};
     if (judge::is_one_sided(outcomes[node])) {
       const Group group{outcomes[node], group_of[node]};
-      if (!told.insert(group).second) continue;
+      if (!reported.insert(group).second) continue;
       finding.members = groups[group];
       finding.one_sided_group = group.second;
     }
@@ -184,7 +107,7 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
     }
     frontier.findings.push_back(std::move(finding));
   }
-  for (Finding& finding : frontier.findings) {
+  for (comparison::Finding& finding : frontier.findings) {
     std::erase_if(finding.downstream, [&](std::size_t node) { return in_finding[node]; });
   }
   order_findings(nodes, outcomes, frontier.findings);
@@ -194,23 +117,37 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
   return frontier;
 }
 
-void order_findings(const std::vector<Node>& nodes, const std::vector<judge::Outcome>& outcomes,
-                    std::vector<Finding>& findings) {
-  const auto place = [&](const Finding& finding) {
-    const trace::TensorKey& key = nodes[finding.first].key;
+void order_findings(const std::vector<Node>& nodes, const std::vector<Outcome>& outcomes,
+                    std::vector<comparison::Finding>& findings) {
+  const auto place = [&](const comparison::Finding& finding) {
+    const trace::TensorKey& key = nodes[finding.result].key;
     const Phase phase = phase_of(key);
     int turn = 2;
-    if (outcomes[finding.first] == judge::Outcome::kExtra) {
+    if (outcomes[finding.result] == Outcome::kExtra) {
       turn = 3;
     } else if (phase == Phase::kParameter || phase == Phase::kInput) {
       turn = 0;
-    } else if (outcomes[finding.first] == judge::Outcome::kReplicaConflict) {
+    } else if (outcomes[finding.result] == Outcome::kReplicaConflict) {
       turn = 1;
     }
     return std::pair(key.step, turn);
   };
   std::stable_sort(findings.begin(), findings.end(),
-                   [&place](const Finding& a, const Finding& b) { return place(a) < place(b); });
+                   [&place](const auto& a, const auto& b) { return place(a) < place(b); });
+}
+
+std::vector<bool> equal_bits(const std::vector<comparison::TensorComparison>& results) {
+  std::vector<bool> equal;
+  equal.reserve(results.size());
+  for (const comparison::TensorComparison& result : results) {
+    const bool sums_up =
+        result.key.kind == trace::Kind::kLoss || result.key.kind == trace::Kind::kScalar;
+    equal.push_back(result.outcome == Outcome::kMatch && result.comparison && !result.exact &&
+                    !result.comparison->replay && !sums_up && result.tokens_left_out == 0 &&
+                    !result.comparison->measurement.replicas_differ &&
+                    result.comparison->measurement.total.unequal == 0);
+  }
+  return equal;
 }
 
 }  // namespace ttrace::localize

@@ -1,49 +1,35 @@
 #include "localize/phase.h"
 
+#include <iterator>
+
 namespace ttrace::localize {
 
-std::string_view phase_name(Phase phase) {
-  switch (phase) {
-    case Phase::kParameter:
-      return "parameter";
-    case Phase::kInput:
-      return "input";
-    case Phase::kForward:
-      return "forward";
-    case Phase::kLoss:
-      return "loss";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kSynchronisation:
-      return "synchronisation";
-    case Phase::kGradNorm:
-      return "grad_norm";
-    case Phase::kOptimizer:
-      return "optimizer";
-  }
-  return "";
-}
+namespace {
+
+struct PhaseText {
+  std::string_view name;
+  std::string_view description;
+};
+
+// In the order of Phase.
+constexpr PhaseText kTexts[] = {
+    {"parameter", "before the step, parameters"},
+    {"input", "before the step, input data"},
+    {"forward", "forward"},
+    {"loss", "loss"},
+    {"backward", "backward"},
+    {"synchronisation", "backward, gradient synchronisation"},
+    {"grad_norm", "gradient norm"},
+    {"optimizer", "optimizer"},
+};
+static_assert(std::size(kTexts) == static_cast<std::size_t>(Phase::kOptimizer) + 1);
+
+}  // namespace
+
+std::string_view phase_name(Phase phase) { return kTexts[static_cast<std::size_t>(phase)].name; }
 
 std::string_view describe_phase(Phase phase) {
-  switch (phase) {
-    case Phase::kParameter:
-      return "before the step, parameters";
-    case Phase::kInput:
-      return "before the step, input data";
-    case Phase::kForward:
-      return "forward";
-    case Phase::kLoss:
-      return "loss";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kSynchronisation:
-      return "backward, gradient synchronisation";
-    case Phase::kGradNorm:
-      return "gradient norm";
-    case Phase::kOptimizer:
-      return "optimizer";
-  }
-  return "";
+  return kTexts[static_cast<std::size_t>(phase)].description;
 }
 
 Phase phase_of(const trace::TensorKey& key) {

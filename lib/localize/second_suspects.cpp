@@ -1,16 +1,20 @@
-#include "localize/second_suspects.h"
-
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
-#include "localize/node_index.h"
+#include "localize/dataflow_index.h"
+#include "localize/frontier.h"
 
 namespace ttrace::localize {
 namespace {
 
+using comparison::Suspect;
+using comparison::TensorComparison;
+using judge::Outcome;
 using trace::Kind;
 
-// What the error of a node may have been carried from; empty if the data flow does not tell.
+// Finds the nodes that the error of a node may have been carried from; none if the data flow does
+// not say.
 class Sources {
  public:
   Sources(const std::vector<Node>& nodes, const Dataflow& flow)
@@ -21,25 +25,24 @@ class Sources {
     const bool by_loss_alone = std::all_of(found.begin(), found.end(), [this](std::size_t d) {
       return nodes_[d].key.kind == Kind::kLoss;
     });
-    if (by_loss_alone) return of_the_loss(node);
+    if (by_loss_alone) return behind_loss(node);
     if (nodes_[node].key.kind == Kind::kGradOutput) add_forward_values(node, found);
     return found;
   }
 
  private:
-  std::vector<std::size_t> of_the_loss(std::size_t node) const {
+  std::vector<std::size_t> behind_loss(std::size_t node) const {
     const trace::TensorKey& key = nodes_[node].key;
     const std::vector<std::size_t> own = index_.find(key, Kind::kOutput, key.name);
     std::vector<std::size_t> found = flow_.depends_on[node];
-    bool is_of_the_loss = false;
+    bool own_is_behind = false;
     for (const std::size_t loss : flow_.depends_on[node]) {
       const std::vector<std::size_t>& made_of = flow_.depends_on[loss];
       found.insert(found.end(), made_of.begin(), made_of.end());
-      is_of_the_loss = is_of_the_loss ||
-                       std::find_first_of(made_of.begin(), made_of.end(), own.begin(), own.end()) !=
-                           made_of.end();
+      own_is_behind = own_is_behind || std::find_first_of(made_of.begin(), made_of.end(),
+                                                          own.begin(), own.end()) != made_of.end();
     }
-    return is_of_the_loss ? found : std::vector<std::size_t>();
+    return own_is_behind ? found : std::vector<std::size_t>();
   }
 
   // A container's own operations use its inputs in backward as well: a mixture of experts returns
@@ -60,17 +63,34 @@ class Sources {
   NodeIndex index_;
 };
 
+UsedShares used_shares(const std::vector<TensorComparison>& results) {
+  UsedShares used(results.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const TensorComparison& result = results[i];
+    const bool judged = result.outcome == Outcome::kMatch || result.outcome == Outcome::kDiverged ||
+                        result.outcome == Outcome::kBelowNoiseFloor;
+    if (!judged || !result.comparison || result.comparison->replay) continue;
+    if (result.comparison->measurement.total.nonfinite_different > 0) continue;
+    if (result.exact) {
+      if (result.outcome == Outcome::kMatch) used[i] = 0;
+      continue;
+    }
+    const double share = comparison::used_share(*result.comparison);
+    if (std::isfinite(share)) used[i] = share;
+  }
+  return used;
+}
+
 }  // namespace
 
-std::vector<SecondSuspect> second_suspects(const std::vector<Node>& nodes, const Dataflow& flow,
-                                           const std::vector<judge::Outcome>& outcomes,
-                                           const UsedShares& used,
-                                           const std::vector<bool>& on_frontier) {
-  std::vector<SecondSuspect> suspects;
+std::vector<Suspect> second_suspects(const std::vector<Node>& nodes, const Dataflow& flow,
+                                     const std::vector<Outcome>& outcomes, const UsedShares& used,
+                                     const std::vector<bool>& on_frontier) {
+  std::vector<Suspect> suspects;
   const Sources sources(nodes, flow);
   for (const std::size_t node : flow.topological_order) {
-    if (outcomes[node] != judge::Outcome::kDiverged || on_frontier[node] || !used[node]) continue;
-    SecondSuspect suspect{node, *used[node], 1, std::nullopt};
+    if (outcomes[node] != Outcome::kDiverged || on_frontier[node] || !used[node]) continue;
+    Suspect suspect{node, *used[node], 1, std::nullopt};
     const std::vector<std::size_t> from = sources.of(node);
     bool all_known = !from.empty();
     double most = 0;
@@ -86,6 +106,18 @@ std::vector<SecondSuspect> second_suspects(const std::vector<Node>& nodes, const
     }
   }
   return suspects;
+}
+
+std::vector<Suspect> suspects_of(const std::vector<Node>& nodes, const Dataflow& flow,
+                                 const Frontier& frontier,
+                                 const std::vector<TensorComparison>& results) {
+  std::vector<bool> on_frontier(results.size(), false);
+  for (const comparison::Finding& finding : frontier.findings) {
+    for (const std::size_t member : finding.members) on_frontier[member] = true;
+  }
+  std::vector<Outcome> outcomes;
+  for (const TensorComparison& result : results) outcomes.push_back(result.outcome);
+  return second_suspects(nodes, flow, outcomes, used_shares(results), on_frontier);
 }
 
 }  // namespace ttrace::localize

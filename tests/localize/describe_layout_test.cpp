@@ -1,7 +1,6 @@
-#include "localize/describe_layout.h"
-
 #include <cmath>
 
+#include "localize/explain.h"
 #include "measure/cpu/cpu_backend.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"

@@ -11,6 +11,8 @@ namespace {
 
 using test::Labels;
 using trace::Kind;
+using Names = std::vector<std::string>;
+using test::make_node;
 
 // The tiny model with an outcome for every tensor.
 class Run {
@@ -55,8 +57,8 @@ class Run {
   Frontier frontier() const { return find_frontier(nodes_, flow_, outcomes_, equal_bits_); }
   std::vector<std::string> firsts() const {
     std::vector<std::string> names;
-    for (const Finding& finding : frontier().findings) {
-      names.push_back(test::label(nodes_[finding.first]));
+    for (const comparison::Finding& finding : frontier().findings) {
+      names.push_back(test::label(nodes_[finding.result]));
     }
     return names;
   }
@@ -73,8 +75,6 @@ class Run {
   std::vector<bool> equal_bits_;
 };
 
-using Names = std::vector<std::string>;
-
 TEST_CASE("a healthy run has no findings") {
   CHECK(Run().frontier().findings.empty());
   CHECK(Run().frontier().downstream == 0);
@@ -89,7 +89,7 @@ TEST_CASE("one bug is one finding, and all else that is bad is counted downstrea
   CHECK(frontier.findings[0].downstream.size() == run.bad() - 1);
   CHECK(std::is_sorted(frontier.findings[0].downstream.begin(),
                        frontier.findings[0].downstream.end()));
-  CHECK(frontier.findings[0].members == std::vector{frontier.findings[0].first});
+  CHECK(frontier.findings[0].members == std::vector{frontier.findings[0].result});
   CHECK(frontier.findings[0].one_sided_group.empty());
 }
 
@@ -263,18 +263,45 @@ TEST_CASE("property: every bad tensor is in a finding or downstream of one, cycl
     const Frontier frontier = run.frontier();
     std::set<std::size_t> told;
     std::size_t members = 0;
-    for (const Finding& finding : frontier.findings) {
+    for (const comparison::Finding& finding : frontier.findings) {
       members += finding.members.size();
       told.insert(finding.members.begin(), finding.members.end());
     }
     REQUIRE(told.size() == members);
     REQUIRE(frontier.downstream + members == run.bad());
-    for (const Finding& finding : frontier.findings) {
+    for (const comparison::Finding& finding : frontier.findings) {
       told.insert(finding.downstream.begin(), finding.downstream.end());
     }
     REQUIRE(told.size() == run.bad());
     REQUIRE(frontier.findings.empty() == (run.bad() == 0));
   }
+}
+
+TEST_CASE("parameters and inputs come first, then copies that disagree, step by step") {
+  const std::vector<Node> nodes{make_node(Kind::kOutput, "b", 0),
+                                make_node(Kind::kMainGrad, "w"),
+                                make_node(Kind::kInput, "(model)", 0),
+                                make_node(Kind::kParam, "w"),
+                                make_node(Kind::kOutput, "a", 0),
+                                make_node(Kind::kInput, "a", 0),
+                                make_node(Kind::kParam, "w", std::nullopt, 1)};
+  std::vector<judge::Outcome> outcomes(nodes.size(), judge::Outcome::kDiverged);
+  outcomes[1] = judge::Outcome::kReplicaConflict;
+  outcomes[3] = judge::Outcome::kReplicaConflict;
+  std::vector<comparison::Finding> findings;
+  for (const std::size_t first : {6, 0, 1, 2, 3, 4, 5}) {
+    findings.emplace_back().result = first;
+  }
+  order_findings(nodes, outcomes, findings);
+  std::vector<std::size_t> firsts;
+  for (const comparison::Finding& finding : findings) firsts.push_back(finding.result);
+  CHECK(firsts == std::vector<std::size_t>{2, 3, 1, 0, 4, 5, 6});
+}
+
+TEST_CASE("no findings stay none") {
+  std::vector<comparison::Finding> none;
+  order_findings({}, {}, none);
+  CHECK(none.empty());
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-#include "localize/causes/missing_reduction.h"
-
 #include "localize/case_for_test.h"
+#include "localize/causes/cause.h"
 #include "support/catch.h"
 
 namespace ttrace::localize {

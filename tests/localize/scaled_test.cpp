@@ -1,6 +1,5 @@
-#include "localize/causes/scaled.h"
-
 #include "localize/case_for_test.h"
+#include "localize/causes/cause.h"
 #include "support/catch.h"
 
 namespace ttrace::localize {

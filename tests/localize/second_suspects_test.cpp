@@ -1,5 +1,4 @@
-#include "localize/second_suspects.h"
-
+#include "localize/frontier.h"
 #include "support/catch.h"
 
 namespace ttrace::localize {
@@ -22,8 +21,9 @@ struct Chain {
 
   std::vector<std::size_t> suspects() const {
     std::vector<std::size_t> found;
-    for (const SecondSuspect& one : second_suspects(nodes, flow, outcomes, used, on_frontier)) {
-      found.push_back(one.node);
+    for (const comparison::Suspect& one :
+         second_suspects(nodes, flow, outcomes, used, on_frontier)) {
+      found.push_back(one.result);
     }
     return found;
   }
@@ -39,7 +39,7 @@ TEST_CASE("a jump is told with both numbers, once") {
   const auto found =
       second_suspects(chain.nodes, chain.flow, chain.outcomes, chain.used, chain.on_frontier);
   REQUIRE(found.size() == 1);
-  CHECK(found[0].node == 2);
+  CHECK(found[0].result == 2);
   CHECK(found[0].used == 5000);
   CHECK(found[0].used_before == 2);
   CHECK(found[0].largest == std::optional<std::size_t>(1));

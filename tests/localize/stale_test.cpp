@@ -1,5 +1,4 @@
-#include "localize/causes/stale.h"
-
+#include "localize/causes/cause.h"
 #include "support/catch.h"
 
 namespace ttrace::localize {

@@ -1,12 +1,10 @@
-#include "localize/causes/missing_reduction.h"
-
 #include <algorithm>
 
 #include "base/text.h"
+#include "localize/causes/cause.h"
 #include "localize/causes/separating_axes.h"
 
 namespace ttrace::localize {
-
 namespace {
 
 bool has_copies_over(const trace::TensorEntry& entry, const std::string& axis,

@@ -1,5 +1,3 @@
-#include "localize/causes/scaled.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "localize/causes/cause.h"
 
 namespace ttrace::localize {
 namespace {

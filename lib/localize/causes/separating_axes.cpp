@@ -5,13 +5,13 @@
 #include <set>
 
 #include "base/text.h"
+#include "layout/describe_merge.h"
 #include "layout/mesh_map.h"
 
 namespace ttrace::localize {
 namespace {
 
 constexpr std::size_t kMostClassesNamed = 4;
-constexpr std::size_t kMostRanksNamed = 8;
 
 using Coordinates = std::vector<std::uint64_t>;
 
@@ -35,17 +35,6 @@ std::string joined(const std::vector<std::string>& parts) {
     text += parts[i];
   }
   return text;
-}
-
-// "rank 3", "ranks {0, 7}"
-std::string rank_words(const std::vector<std::uint64_t>& ranks) {
-  if (ranks.size() == 1) return base::concat("rank ", ranks[0]);
-  std::string text = "ranks {";
-  for (std::size_t i = 0; i < ranks.size() && i < kMostRanksNamed; ++i) {
-    text += base::concat(i > 0 ? ", " : "", ranks[i]);
-  }
-  if (ranks.size() > kMostRanksNamed) text += base::concat(", ... ", ranks.size(), " in all");
-  return text + "}";
 }
 
 // The coordinates of every class along `axis`, if no coordinate occurs in two classes.
@@ -116,7 +105,7 @@ std::string describe_classes(const measure::TensorRef& candidate,
     if (!words.empty()) return joined(words);
   }
   std::vector<std::string> words;
-  for (const auto& ranks : replicas.classes) words.push_back(rank_words(ranks));
+  for (const auto& ranks : replicas.classes) words.push_back(layout::describe_ranks(ranks));
   return joined(words);
 }
 

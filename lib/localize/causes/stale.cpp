@@ -1,6 +1,5 @@
-#include "localize/causes/stale.h"
-
 #include "base/text.h"
+#include "localize/causes/cause.h"
 
 namespace ttrace::localize {
 
