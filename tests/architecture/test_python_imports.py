@@ -27,6 +27,7 @@ ORDER = (
     "optimizer",
     "write",
     "frameworks",
+    "specification",
     "config",
     "tracer",
     "inactive",

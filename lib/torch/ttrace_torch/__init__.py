@@ -10,7 +10,7 @@ with tracer.step(0):
 tracer.close()
 """
 
-from ttrace_torch.api import consistent_init, trace
+from ttrace_torch.api import consistent_init, specify, trace
 from ttrace_torch.errors import TraceError
 from ttrace_torch.init.consistent import consistent
 from ttrace_torch.layout.layouts import Layout
@@ -53,6 +53,7 @@ __all__ = [
     "__version__",
     "consistent",
     "consistent_init",
+    "specify",
     "trace",
     "write_manifest",
 ]

@@ -1,4 +1,4 @@
-"""The functions that a training job calls: `trace` and `consistent_init`."""
+"""The functions that a training job calls: `trace`, `consistent_init` and `specify`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.perturb.perturber import Disturb, Perturber
 from ttrace_torch.rewrite.plan import read_plan
 from ttrace_torch.rewrite.rewriter import Rewriter
+from ttrace_torch.specification.fake_run import StepRules, specified
 from ttrace_torch.tracer import TracedJob, Tracer
 from ttrace_torch.write.output import Output
 
@@ -144,6 +145,56 @@ def consistent_init(
     found = _resolve(model, where)
     parameters = {n: layout.of("param") for n, layout in found.assignment.parameters.items()}
     fill(found.names, parameters, found.meshes, found.rank, seed, std, skip, rename)
+
+
+def specify(
+    model: Any,
+    *args: Any,
+    loss: Callable[[Any], Any] | None = None,
+    file: str | Path | None = None,
+    loss_scale: float = 1.0,
+    combine: str = "sum",
+    factor: float = 1.0,
+    precision: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    framework: str = "auto",
+    rename: Callable[..., str] | None = None,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """Returns the specification of one step of a one-process model, and writes it to `file`.
+
+    Runs forward and backward on fake tensors, which have shapes and dtypes but no elements: it
+    needs no accelerator and no memory for the weights, and changes neither the model nor its
+    gradients. See docs/specification.md.
+
+    model: a module, also one on the device "meta", or a function without arguments that makes one.
+    args, kwargs: a micro-batch, as the model takes it. Only shapes and dtypes matter.
+    loss: maps the model's output to the loss; by default the output's member `loss`, or the output
+        itself if it is one number.
+    loss_scale: what the training loop multiplies the loss of a micro-batch by before its backward.
+    combine, factor: a main gradient is `factor` times the "sum" or "mean" over micro-batches of the
+        raw gradients, as the training loop makes it.
+    precision: the name of a dtype to which floating-point parameters are converted first.
+    data: name -> tensor that `loss` takes from elsewhere, such as labels. A trace records it
+        with `tracer.scalar(name, tensor)` inside `tracer.microbatch()`.
+    framework, rename: as for `trace`.
+
+    Throws TraceError if the model returns no loss.
+    """
+    if combine not in ("sum", "mean"):
+        raise TraceError(f'combine={combine!r} is neither "sum" nor "mean"')
+
+    def resolve(made: Any) -> tuple[naming.ModelNames, Assignment]:
+        found = _resolve(made, ModelConfig(framework=framework, rename=rename))
+        return found.names, found.assignment
+
+    return specified(
+        model,
+        (args, kwargs),
+        StepRules(loss, loss_scale, {"combine": combine, "factor": factor}, precision, data),
+        resolve,
+        file,
+    )
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,10 @@ class ForwardHooks:
             handle.remove()
         self._handles = []
 
+    def running(self) -> bool:
+        """Whether a module is running."""
+        return any(self._running.values())
+
     def before(self, hook: _ModuleHook, module: nn.Module, given: Any) -> Any:
         """Handles module `hook.name` before it runs on `given`, (args, kwargs). Returns its new
         arguments, or None to keep them."""

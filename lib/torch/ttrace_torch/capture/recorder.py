@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -19,6 +19,10 @@ from ttrace_torch.layout.placements import Flat, Placement, Placements
 from ttrace_torch.layout.placing import Placed, place
 from ttrace_torch.layout.shapes import check_local_shape
 
+# Takes a key, the tensor, whether it is added to an earlier one under the key, and whether it is of
+# several micro-batches.
+Observer = Callable[[Key, torch.Tensor, bool, bool], None]
+
 
 class Recorder:
     """The records of one step on one rank."""
@@ -32,11 +36,13 @@ class Recorder:
         sink: Sink,
         scales: Mapping[str, float] | None = None,
         writing: WritingRanks | None = None,
+        observer: Observer | None = None,
     ) -> None:
         """skipped: collects, over all steps, the tensors without a dtype in the format.
         sink: receives the values.
         scales: kind -> factor that its tensors must be multiplied by, for the manifest.
         writing: the ranks that record, all by default.
+        observer: is told of every tensor of all kinds, also of those that are not stored.
         """
         self.precision = StepPrecision()
         self.records: dict[Key, Record] = {}
@@ -48,14 +54,16 @@ class Recorder:
         self._kinds = frozenset([*kinds, "index"] if self._writing.takes(rank) else [])
         self._skipped = skipped
         self._scales = dict(scales or {})
+        self._observer = observer
+        self._observed: set[Key] = set()
 
     def wants(self, kind: str) -> bool:
-        """Whether tensors of that kind are recorded."""
-        return kind in self._kinds
+        """Whether tensors of that kind are recorded or observed."""
+        return kind in self._kinds or self._observer is not None
 
     def next_call(self, key: Key) -> Key:
         """`key` with the first free call number."""
-        while key in self.records:
+        while key in self.records or key in self._observed:
             key = key._replace(call=key.call + 1)
         return key
 
@@ -75,6 +83,9 @@ class Recorder:
         position: position of a module's value, if its name does not give it.
         Throws TraceError if the placements do not fit the tensor or the key is taken.
         """
+        if self._observer is not None:
+            self._observed.add(key)
+            self._observer(key, tensor, accumulate, microbatches is not None)
         if key.kind not in self._kinds:
             return
         what = f"{key} on rank {self._rank}"

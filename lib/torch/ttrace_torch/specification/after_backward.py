@@ -1,0 +1,136 @@
+"""What follows the backward: how main gradients follow from raw ones, and tied parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ttrace_torch.base.names import ROOT, ModelNames
+from ttrace_torch.specification.graph import Graph, Value, attribute
+from ttrace_torch.specification.marks import Marks
+
+_SAME_ELEMENTS = frozenset({"cast", "reshape", "permute", "expand", "quantize"})
+# The largest relative difference between factors that are one: they are computed in fp32.
+_SAME_FACTOR = 1e-6
+
+
+def tied_names(names: ModelNames) -> list[list[str]]:
+    """Lists of the names of each parameter that several modules hold."""
+    found = []
+    for owners in names.owners.values():
+        if len(owners) > 1:
+            all_names = [local if owner == ROOT else f"{owner}.{local}" for owner, local in owners]
+            found.append(list(dict.fromkeys(all_names)))
+    return [group for group in found if len(group) > 1]
+
+
+def after_backward(
+    names: ModelNames, main_grad: Mapping[str, Any] | None, clip_norm: float | None = None
+) -> dict[str, Any]:
+    """The specification's member `after_backward`, without what is not known."""
+    found: dict[str, Any] = {}
+    if main_grad is not None:
+        found["main_grad"] = dict(main_grad)
+    tied = tied_names(names)
+    if tied:
+        found["tied"] = tied
+    if clip_norm is not None:
+        found["clip_norm"] = clip_norm
+    return found
+
+
+class Combination:
+    """How a run made its main gradients, read off its operations."""
+
+    def __init__(self, graph: Graph, marks: Marks) -> None:
+        self._graph = graph
+        self.main_grad: dict[str, Any] | None = None
+        self.clipped = False
+        raw = marks.raw_grads
+        found = [
+            self._of(value, raw[name]) for name, value in marks.main_grads.items() if name in raw
+        ]
+        if not found or any(one is None for one in found):
+            return
+        factors = [factor for one in found if one is not None for factor in one[0]]
+        counts = {len(one[0]) for one in found if one is not None}
+        first = factors[0]
+        if len(counts) > 1 or any(abs(f - first) > _SAME_FACTOR * abs(first) for f in factors):
+            return
+        self.clipped = all(one is not None and one[1] for one in found)
+        count = counts.pop()
+        if count > 1 and abs(first * count - 1) < _SAME_FACTOR:
+            self.main_grad = {"combine": "mean", "factor": 1.0}
+        else:
+            self.main_grad = {"combine": "sum", "factor": first}
+
+    def _of(self, value: Value, raw: Sequence[Value]) -> tuple[list[float], bool] | None:
+        """The factor of each raw gradient in a main gradient, and whether the whole was scaled by a
+        number that depends on data, as clipping does; None if it is no such sum."""
+        terms = {one.id: 0.0 for one in raw}
+        if len(terms) < len(raw):
+            return None
+        clipped = False
+        stack = [(value.id, 1.0)]
+        while stack:
+            number, factor = stack.pop()
+            if number in terms:
+                terms[number] += factor
+                continue
+            node = self._graph.nodes[number]
+            if node.primitive in _SAME_ELEMENTS:
+                stack.append((node.arguments[0], factor))
+            elif node.primitive in ("add", "subtract"):
+                sign = -1.0 if node.primitive == "subtract" else 1.0
+                stack.append((node.arguments[0], factor))
+                stack.append((node.arguments[1], sign * factor))
+            elif node.primitive in ("multiply", "divide"):
+                one, two = node.arguments
+                if node.primitive == "multiply" and self._is_number(one):
+                    one, two = two, one
+                by = self._number(two)
+                if by is None and self._is_number(two):
+                    clipped, by = True, 1.0
+                if not by:
+                    return None
+                stack.append((one, factor * by if node.primitive == "multiply" else factor / by))
+            elif not self._is_zero(number):
+                return None
+        return list(terms.values()), clipped
+
+    def _is_number(self, number: int) -> bool:
+        return all(size == 1 for size in self._graph.nodes[number].shape)
+
+    def _is_zero(self, number: int) -> bool:
+        node = self._graph.nodes[number]
+        return node.primitive == "full" and attribute(node, "value") == 0
+
+    def _number(self, number: int) -> float | None:
+        """A constant of one element, computed; None if it depends on data."""
+        node = self._graph.nodes[number]
+        if not self._is_number(number):
+            return None
+        if node.primitive in ("full", "literal"):
+            value = attribute(node, "value")
+            if value is None:
+                value = attribute(node, "values")[0]
+            return None if isinstance(value, str) else float(value)
+        arguments = [self._number(argument) for argument in node.arguments]
+        if any(argument is None for argument in arguments):
+            return None
+        known = [argument for argument in arguments if argument is not None]
+        if node.primitive in _SAME_ELEMENTS or node.primitive in ("sum", "mean"):
+            return known[0]
+        if node.primitive == "reciprocal":
+            return 1 / known[0] if known[0] else None
+        if node.primitive not in _ARITHMETIC or (node.primitive == "divide" and not known[1]):
+            return None
+        return float(_ARITHMETIC[node.primitive](*known))
+
+
+_ARITHMETIC: dict[str, Any] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+}

@@ -1,0 +1,140 @@
+"""The specification as a document (schemas/specification-v1.md), and its file."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ttrace_torch.specification.expressions import FLOATS
+from ttrace_torch.specification.graph import Graph
+from ttrace_torch.specification.marks import Mark, Place
+from ttrace_torch.specification.slicing import Pattern, Slicer, Tensor
+from ttrace_torch.version import __version__
+
+SCHEMA = "ttrace.specification/1"
+
+
+def document(
+    graph: Graph,
+    marks: Mapping[Place, Mark],
+    how: str,
+    model: str,
+    after_backward: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The specification of what was recorded.
+
+    how: "fake tensors" or "reference run".
+    """
+    slicer = Slicer(graph)
+    slicer.cut(marks)
+    created = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    found: dict[str, Any] = {
+        "schema": SCHEMA,
+        "source": {
+            "made_by": f"ttrace_torch {__version__}",
+            "torch": torch.__version__,
+            "model": model,
+            "how": how,
+            "created": created,
+        },
+    }
+    precision = _precision(slicer.tensors)
+    if precision is not None:
+        found["precision"] = precision
+    found["patterns"] = [_pattern(pattern) for pattern in slicer.patterns]
+    found["tensors"] = [_tensor(tensor) for tensor in slicer.tensors]
+    if after_backward:
+        found["after_backward"] = dict(after_backward)
+    opaque = Counter(tensor.opaque for tensor in slicer.tensors if tensor.opaque is not None)
+    if opaque:
+        found["opaque"] = dict(sorted(opaque.items()))
+    return found
+
+
+def write(specification: Mapping[str, Any], path: str | Path) -> None:
+    """Writes the file, which appears under its name only when it is whole."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(_text(specification), encoding="utf-8")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _text(specification: Mapping[str, Any]) -> str:
+    """One pattern and one tensor on each line."""
+
+    def compact(value: Any) -> str:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+    members = []
+    for name, value in specification.items():
+        if isinstance(value, list):
+            text = "[\n" + ",\n".join(map(compact, value)) + "\n]"
+        else:
+            text = compact(value)
+        members.append(f"{json.dumps(name)}:{text}")
+    return "{\n" + ",\n".join(members) + "\n}\n"
+
+
+def _pattern(pattern: Pattern) -> dict[str, Any]:
+    inputs, nodes = pattern
+    return {
+        "inputs": inputs,
+        "nodes": [
+            [primitive, list(arguments), _attributes(attributes), dtype, list(shape)]
+            for primitive, arguments, attributes, dtype, shape in nodes
+        ],
+    }
+
+
+def _attributes(attributes: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in attributes}
+
+
+def _tensor(tensor: Tensor) -> dict[str, Any]:
+    kind, name, call = tensor.place
+    mark = tensor.mark
+    entry: dict[str, Any] = {"kind": kind, "name": name}
+    if call:
+        entry["call"] = call
+    entry["dtype"], entry["shape"] = mark.dtype, list(mark.shape)
+    if tensor.pattern is not None:
+        entry["pattern"] = tensor.pattern
+    if tensor.sources:
+        entry["from"] = tensor.sources
+    if tensor.same is not None:
+        entry["same"] = tensor.same
+    if tensor.opaque is not None:
+        entry["opaque"] = tensor.opaque
+    if mark.module is not None:
+        entry["module"] = mark.module
+    given = tensor.pattern is None and tensor.same is None
+    if kind == "buffer" and given and mark.elements is not None:
+        entry["values"] = [_number(value) for value in mark.elements]
+    return entry
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+def _precision(tensors: list[Tensor]) -> str | None:
+    counts = Counter(
+        tensor.mark.dtype
+        for tensor in tensors
+        if tensor.place[0] == "output" and tensor.mark.dtype in FLOATS
+    )
+    return counts.most_common(1)[0][0] if counts else None

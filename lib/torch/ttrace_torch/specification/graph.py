@@ -1,0 +1,107 @@
+"""The operations of a step as a graph of primitives (schemas/specification-v1.md).
+
+Equal operations on equal values are one value, so that what a checkpointed segment computes a
+second time is the value of the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+LEAF = "(leaf)"
+OPAQUE = "(opaque)"
+
+Attributes = tuple[tuple[str, Any], ...]
+
+
+class Value(NamedTuple):
+    """A value of the graph: its number, the name of its dtype, and its shape.
+
+    A size that depends on data is -1.
+    """
+
+    id: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Node(NamedTuple):
+    """What computes a value.
+
+    primitive: of the specification, or LEAF for what the step did not compute, or OPAQUE for an
+        operation that no primitive expresses; its attribute `operation` then names it.
+    """
+
+    primitive: str
+    arguments: tuple[int, ...]
+    attributes: Attributes
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Graph:
+    """All values of a step."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._known: dict[Node, int] = {}
+
+    def add(
+        self,
+        primitive: str,
+        arguments: Sequence[Value],
+        dtype: str,
+        shape: Sequence[int],
+        /,
+        **attributes: Any,
+    ) -> Value:
+        """The value of a primitive. Lists among the attributes are given as tuples."""
+        node = Node(
+            primitive,
+            tuple(argument.id for argument in arguments),
+            tuple(attributes.items()),
+            dtype,
+            tuple(shape),
+        )
+        number = self._known.get(node)
+        if number is None:
+            number = self._known[node] = len(self.nodes)
+            self.nodes.append(node)
+        return Value(number, dtype, node.shape)
+
+    def leaf(self, dtype: str, shape: Sequence[int]) -> Value:
+        """A new value that the step did not compute."""
+        return self._unique(LEAF, (), dtype, shape)
+
+    def opaque(
+        self, operation: str, arguments: Sequence[Value], dtype: str, shape: Sequence[int]
+    ) -> Value:
+        """A new value that an operation made which no primitive expresses."""
+        return self._unique(OPAQUE, arguments, dtype, shape, operation=operation)
+
+    def value(self, number: int) -> Value:
+        """The value with that number."""
+        node = self.nodes[number]
+        return Value(number, node.dtype, node.shape)
+
+    def arguments(self, number: int) -> list[Value]:
+        """The arguments of a value's node."""
+        return [self.value(argument) for argument in self.nodes[number].arguments]
+
+    def _unique(
+        self,
+        primitive: str,
+        arguments: Sequence[Value],
+        dtype: str,
+        shape: Sequence[int],
+        **attributes: Any,
+    ) -> Value:
+        numbers = tuple(argument.id for argument in arguments)
+        self.nodes.append(Node(primitive, numbers, tuple(attributes.items()), dtype, tuple(shape)))
+        return Value(len(self.nodes) - 1, dtype, tuple(shape))
+
+
+def attribute(node: Node, name: str) -> Any:
+    """An attribute of a node; None if it has none of that name."""
+    return next((value for key, value in node.attributes if key == name), None)

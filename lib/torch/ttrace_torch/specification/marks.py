@@ -1,0 +1,148 @@
+"""Which values the trace records, under which keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from ttrace_torch.base.names import ROOT, ModelNames
+from ttrace_torch.capture.operations import call_site
+from ttrace_torch.capture.records import Key
+from ttrace_torch.specification.graph import Value
+from ttrace_torch.specification.outside import MOST, constant_of, elements_of
+from ttrace_torch.specification.recorder import OperationRecorder
+from ttrace_torch.specification.storages import shape_of
+
+# The kinds of tensor that a specification lists.
+KINDS = frozenset(
+    {"param", "buffer", "input", "output", "loss", "grad_output", "param_grad", "scalar", "index"}
+)
+_OF_STEP = frozenset({"param", "buffer"})
+
+Place = tuple[str, str, int]  # kind, name, call
+
+
+class Mark(NamedTuple):
+    """A tensor that a trace records.
+
+    token: equal for two marks of the same bits.
+    """
+
+    value: Value
+    token: object
+    dtype: str
+    shape: tuple[int, ...]
+    module: dict[str, str] | None = None
+    elements: list[Any] | None = None
+
+
+class Marks:
+    """The marked tensors of one micro-batch, in the order in which they were met.
+
+    main_grads: parameter -> value of its final gradient.
+    raw_grads: parameter -> values of its gradients, one for each micro-batch of the step.
+    """
+
+    def __init__(
+        self,
+        recorder: OperationRecorder,
+        names: ModelNames,
+        originals: Mapping[int, torch.Tensor] | None = None,
+    ) -> None:
+        """originals: id of a fake tensor of the model -> the tensor with the elements."""
+        self.found: dict[Place, Mark] = {}
+        self.main_grads: dict[str, Value] = {}
+        self.raw_grads: dict[str, list[Value]] = {}
+        self.several_microbatches = False
+        self._recorder = recorder
+        self.names = names
+        self._originals = originals or {}
+        self._microbatch: int | None = None
+
+    def __call__(
+        self, key: Key, tensor: torch.Tensor, accumulate: bool, several: bool = False
+    ) -> None:
+        """Notes that the trace records `tensor` under `key`.
+
+        accumulate: a second tensor under the same key is added to the first.
+        several: the tensor is that of several micro-batches at once.
+        """
+        self.several_microbatches |= several
+        if self._recorder.paused and key.kind != "main_grad":
+            return
+        if key.kind == "main_grad":
+            self.main_grads[key.name] = self._recorder.value(tensor)
+            return
+        if key.kind == "param_grad":
+            self.raw_grads.setdefault(key.name, []).append(self._recorder.value(tensor))
+        if key.kind not in KINDS or not self._is_first(key):
+            return
+        place = (key.kind, key.name, key.call)
+        value = self._recorder.value(tensor)
+        module = self._module(key) if key.kind == "output" else None
+        mark = Mark(value, self._token(tensor), value.dtype, value.shape, module)
+        earlier = self.found.get(place)
+        if earlier is not None:
+            if not accumulate:
+                return
+            del self.found[place]
+            total = self._recorder.make.binary("add", earlier.value, value, value.dtype)
+            mark = mark._replace(value=total, token=object())
+        self.found[place] = mark
+
+    def buffers(self) -> None:
+        """Marks the model's buffers, and knows the elements of its other tensors."""
+        for name, module in self.names.modules.items():
+            for local, tensor in _tensors_of(module):
+                own = local if name == ROOT else f"{name}.{local}"
+                is_buffer = local in module._buffers
+                self._know(own, tensor, is_buffer)
+
+    def _know(self, name: str, tensor: torch.Tensor, is_buffer: bool) -> None:
+        recorder = self._recorder
+        known = recorder.storages.read(tensor) is not None
+        original = self._originals.get(id(tensor), tensor)
+        elements, value = None, None
+        with recorder.resting():
+            if not known:
+                elements = elements_of(original)
+                value = constant_of(original, recorder.make, 0 if is_buffer else MOST)
+        if value is not None:
+            recorder.storages.adopt(tensor, value)
+        if is_buffer:
+            value = recorder.value(tensor)
+            mark = Mark(value, self._token(tensor), value.dtype, shape_of(tensor))
+            self.found["buffer", name, 0] = mark._replace(elements=elements)
+
+    def _is_first(self, key: Key) -> bool:
+        if key.kind in _OF_STEP or key.microbatch is None:
+            return key.kind in _OF_STEP
+        if self._microbatch is None:
+            self._microbatch = key.microbatch
+        return key.microbatch == self._microbatch
+
+    def _token(self, tensor: torch.Tensor) -> object:
+        try:
+            return self._recorder.storages.token(tensor)
+        except (NotImplementedError, RuntimeError):
+            return object()
+
+    def _module(self, key: Key) -> dict[str, str] | None:
+        module = self.names.modules.get(key.name.split("[")[0])
+        if module is None:
+            return None
+        found = {"class": type(module).__name__}
+        site = call_site()
+        if site is not None:
+            found["called_at"] = site
+        return found
+
+
+def _tensors_of(module: nn.Module) -> Iterable[tuple[str, torch.Tensor]]:
+    """Buffers, and tensors that are plain attributes."""
+    for local, tensor in [*module._buffers.items(), *vars(module).items()]:
+        if isinstance(tensor, torch.Tensor) and not isinstance(tensor, nn.Parameter):
+            yield local, tensor

@@ -1,0 +1,14 @@
+"""From aten operations to primitives, one file for each family of operations."""
+
+from ttrace_torch.specification.operations import (  # noqa: F401
+    attention,
+    constants,
+    elementwise,
+    losses,
+    norms,
+    products,
+    reductions,
+    selection,
+    tables,
+    views,
+)

@@ -1,0 +1,359 @@
+"""Element-wise operations and their backwards."""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+from ttrace_torch.specification.expressions import FLOATS, Inexpressible
+from ttrace_torch.specification.graph import Value
+from ttrace_torch.specification.operations.table import TABLE, Call, operation
+
+Operand = Union[Value, int, float, bool]
+
+_UNARY = {
+    "neg": "negate",
+    "abs": "abs",
+    "sign": "sign",
+    "sgn": "sign",
+    "floor": "floor",
+    "exp": "exp",
+    "log": "log",
+    "sqrt": "sqrt",
+    "rsqrt": "rsqrt",
+    "reciprocal": "reciprocal",
+    "sin": "sin",
+    "cos": "cos",
+    "tanh": "tanh",
+    "erf": "erf",
+    "sigmoid": "sigmoid",
+    "relu": "relu",
+    "silu": "silu",
+    "logical_not": "logical_not",
+}
+_BINARY = {
+    "mul": "multiply",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "remainder": "remainder",
+    "floor_divide": "floor_divide",
+    "logical_and": "logical_and",
+    "logical_or": "logical_or",
+    "logical_xor": "logical_xor",
+}
+_COMPARISONS = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+
+
+def _register() -> None:
+    for name, primitive in _UNARY.items():
+
+        def unary(call: Call, x: Value, primitive: str = primitive) -> Value:
+            return call.make.unary(primitive, x, call.dtype)
+
+        TABLE[name] = unary
+    for name, primitive in _BINARY.items():
+
+        def binary(call: Call, x: Operand, other: Operand, primitive: str = primitive) -> Value:
+            return _binary(call, primitive, x, other)
+
+        TABLE[name] = binary
+    for name, primitive in _COMPARISONS.items():
+
+        def compared(call: Call, x: Operand, other: Operand, primitive: str = primitive) -> Value:
+            dtype = next(v.dtype for v in (x, other) if isinstance(v, Value))
+            one, two = call.make.of(x, dtype), call.make.of(other, dtype)
+            return call.make.binary(primitive, one, two, "bool")
+
+        TABLE[name] = compared
+
+
+_register()
+
+
+def _binary(call: Call, primitive: str, x: Operand, y: Operand) -> Value:
+    if not all(isinstance(v, (Value, int, float)) for v in (x, y)):
+        raise Inexpressible("a number that depends on data")
+    return call.make.binary(primitive, x, y, call.dtype)
+
+
+def _scaled(call: Call, x: Operand, factor: Any) -> Operand:
+    if isinstance(factor, (int, float)) and factor == 1:
+        return x
+    return _binary(call, "multiply", call.value(x), factor)
+
+
+@operation("add")
+def _add(call: Call, x: Operand, other: Operand, alpha: Any = 1) -> Value:
+    if call.dtype == "bool":
+        return _binary(call, "logical_or", x, other)
+    return _binary(call, "add", x, _scaled(call, other, alpha))
+
+
+@operation("sub", "subtract")
+def _sub(call: Call, x: Operand, other: Operand, alpha: Any = 1) -> Value:
+    return _binary(call, "subtract", x, _scaled(call, other, alpha))
+
+
+@operation("rsub")
+def _rsub(call: Call, x: Operand, other: Operand, alpha: Any = 1) -> Value:
+    return _binary(call, "subtract", other, _scaled(call, x, alpha))
+
+
+@operation("div", "divide", "true_divide")
+def _div(call: Call, x: Operand, other: Operand, rounding_mode: str | None = None) -> Value:
+    if rounding_mode == "trunc":
+        raise Inexpressible("a division that truncates")
+    return _binary(call, "divide" if rounding_mode is None else "floor_divide", x, other)
+
+
+@operation("pow")
+def _pow(call: Call, x: Operand, exponent: Operand) -> Value:
+    if isinstance(x, Value) and not isinstance(exponent, Value):
+        if exponent == 2:
+            return _binary(call, "multiply", x, x)
+        if exponent == 1:
+            return x
+        if exponent == 0.5 and call.dtype in FLOATS:
+            return call.make.unary("sqrt", x, call.dtype)
+        if exponent == -0.5 and call.dtype in FLOATS:
+            return call.make.unary("rsqrt", x, call.dtype)
+        if exponent == -1 and call.dtype in FLOATS:
+            return call.make.unary("reciprocal", x, call.dtype)
+    return _binary(call, "power", x, exponent)
+
+
+@operation("square")
+def _square(call: Call, x: Value) -> Value:
+    return _binary(call, "multiply", x, x)
+
+
+@operation("ceil")
+def _ceil(call: Call, x: Value) -> Value:
+    make = call.make
+    return make.unary("negate", make.unary("floor", make.unary("negate", x)))
+
+
+@operation("log1p")
+def _log1p(call: Call, x: Value) -> Value:
+    return call.make.unary("log", _binary(call, "add", x, 1.0), call.dtype)
+
+
+@operation("log2")
+def _log2(call: Call, x: Value) -> Value:
+    return _binary(call, "multiply", call.make.unary("log", x, call.dtype), 1.4426950408889634)
+
+
+@operation("exp2")
+def _exp2(call: Call, x: Value) -> Value:
+    return call.make.unary("exp", _binary(call, "multiply", x, 0.6931471805599453), call.dtype)
+
+
+@operation("isnan")
+def _isnan(call: Call, x: Value) -> Value:
+    return call.make.binary("not_equal", x, x, "bool")
+
+
+@operation("bitwise_not")
+def _bitwise_not(call: Call, x: Value) -> Value:
+    _only_bool(call)
+    return call.make.unary("logical_not", x, "bool")
+
+
+@operation("bitwise_and", "__and__")
+def _bitwise_and(call: Call, x: Operand, other: Operand) -> Value:
+    _only_bool(call)
+    return _binary(call, "logical_and", x, other)
+
+
+@operation("bitwise_or", "__or__")
+def _bitwise_or(call: Call, x: Operand, other: Operand) -> Value:
+    _only_bool(call)
+    return _binary(call, "logical_or", x, other)
+
+
+@operation("bitwise_xor", "__xor__")
+def _bitwise_xor(call: Call, x: Operand, other: Operand) -> Value:
+    _only_bool(call)
+    return _binary(call, "logical_xor", x, other)
+
+
+def _only_bool(call: Call) -> None:
+    if call.dtype != "bool":
+        raise Inexpressible("an operation on bits")
+
+
+@operation("where")
+def _where(
+    call: Call, condition: Value, x: Operand | None = None, other: Operand | None = None
+) -> Value:
+    if x is None or other is None:
+        raise Inexpressible("positions that depend on data")
+    return _chosen(call, condition, call.value(x), call.value(other))
+
+
+@operation("masked_fill")
+def _masked_fill(call: Call, x: Value, mask: Value, value: Operand) -> Value:
+    return _chosen(call, mask, call.value(value), x)
+
+
+def _chosen(call: Call, mask: Value, yes: Value, no: Value) -> Value:
+    return call.make.graph.add("where", (mask, yes, no), call.dtype, call.shape)
+
+
+@operation("clamp", "hardtanh", "clip")
+def _clamp(call: Call, x: Value, min: Any = None, max: Any = None, **bounds: Any) -> Value:
+    low, high = bounds.get("min_val", min), bounds.get("max_val", max)
+    for primitive, bound in (("maximum", low), ("minimum", high)):
+        if isinstance(bound, Value):
+            x = _binary(call, primitive, x, bound)
+    given = {
+        name: bound
+        for name, bound in (("low", low), ("high", high))
+        if isinstance(bound, (int, float))
+    }
+    return call.make.unary("clamp", x, call.dtype, **given) if given else x
+
+
+@operation("clamp_min")
+def _clamp_min(call: Call, x: Value, min: Any) -> Value:
+    return _clamp(call, x, min)
+
+
+@operation("clamp_max")
+def _clamp_max(call: Call, x: Value, max: Any) -> Value:
+    return _clamp(call, x, None, max)
+
+
+@operation("leaky_relu")
+def _leaky_relu(call: Call, x: Value, negative_slope: float = 0.01) -> Value:
+    positive = call.make.binary("greater", x, 0.0, "bool")
+    return _chosen(call, positive, x, _binary(call, "multiply", x, negative_slope))
+
+
+@operation("leaky_relu_backward")
+def _leaky_relu_backward(
+    call: Call, grad_output: Value, x: Value, negative_slope: float, self_is_result: bool
+) -> Value:
+    positive = call.make.binary("greater", x, 0.0, "bool")
+    lower = _binary(call, "multiply", grad_output, negative_slope)
+    return _chosen(call, positive, grad_output, lower)
+
+
+@operation("addcmul")
+def _addcmul(call: Call, x: Value, tensor1: Value, tensor2: Value, value: Any = 1) -> Value:
+    return _binary(
+        call, "add", x, _scaled(call, _binary(call, "multiply", tensor1, tensor2), value)
+    )
+
+
+@operation("addcdiv")
+def _addcdiv(call: Call, x: Value, tensor1: Value, tensor2: Value, value: Any = 1) -> Value:
+    return _binary(call, "add", x, _scaled(call, _binary(call, "divide", tensor1, tensor2), value))
+
+
+@operation("lerp")
+def _lerp(call: Call, x: Value, end: Value, weight: Operand) -> Value:
+    step = _binary(call, "multiply", _binary(call, "subtract", end, x), weight)
+    return _binary(call, "add", x, step)
+
+
+# Activations with a primitive of their own.
+
+
+@operation("gelu")
+def _gelu(call: Call, x: Value, approximate: str = "none") -> Value:
+    return call.make.unary("gelu", x, call.dtype, tanh=approximate == "tanh")
+
+
+@operation("gelu_backward")
+def _gelu_backward(call: Call, grad_output: Value, x: Value, approximate: str = "none") -> Value:
+    arguments = (grad_output, x)
+    return call.make.graph.add(
+        "gelu_grad", arguments, call.dtype, call.shape, tanh=approximate == "tanh"
+    )
+
+
+@operation("softplus")
+def _softplus(call: Call, x: Value, beta: float = 1, threshold: float = 20) -> Value:
+    if beta != 1 or threshold < 20:
+        raise Inexpressible("a softplus with beta")
+    return call.make.unary("softplus", x, call.dtype)
+
+
+@operation("log_sigmoid_forward")
+def _log_sigmoid(call: Call, x: Value) -> tuple[Value | None, ...]:
+    make = call.make
+    return make.unary("negate", make.unary("softplus", make.unary("negate", x))), None
+
+
+@operation("log_sigmoid_backward")
+def _log_sigmoid_backward(call: Call, grad_output: Value, x: Value, buffer: Value) -> Value:
+    other = call.make.unary("sigmoid", call.make.unary("negate", x))
+    return _binary(call, "multiply", grad_output, other)
+
+
+@operation("softplus_backward")
+def _softplus_backward(
+    call: Call, grad_output: Value, x: Value, beta: float, threshold: float
+) -> Value:
+    if beta != 1 or threshold < 20:
+        raise Inexpressible("a softplus with beta")
+    return _grad(call, "softplus_grad", grad_output, x)
+
+
+@operation("threshold_backward")
+def _threshold_backward(call: Call, grad_output: Value, x: Value, threshold: float) -> Value:
+    if threshold != 0:
+        raise Inexpressible("a threshold that is not 0")
+    return _grad(call, "relu_grad", grad_output, x)
+
+
+@operation("silu_backward")
+def _silu_backward(call: Call, grad_output: Value, x: Value) -> Value:
+    return _grad(call, "silu_grad", grad_output, x)
+
+
+@operation("sigmoid_backward")
+def _sigmoid_backward(call: Call, grad_output: Value, output: Value) -> Value:
+    return _grad(call, "sigmoid_grad", grad_output, output)
+
+
+@operation("tanh_backward")
+def _tanh_backward(call: Call, grad_output: Value, output: Value) -> Value:
+    return _grad(call, "tanh_grad", grad_output, output)
+
+
+@operation("hardtanh_backward")
+def _hardtanh_backward(
+    call: Call, grad_output: Value, x: Value, min_val: float, max_val: float
+) -> Value:
+    make = call.make
+    above = make.binary("greater", x, min_val, "bool")
+    below = make.binary("less", x, max_val, "bool")
+    inside = make.binary("logical_and", above, below, "bool")
+    return _chosen(call, inside, grad_output, make.full(0.0, call.dtype))
+
+
+def _grad(call: Call, primitive: str, gradient: Value, x: Value) -> Value:
+    return call.make.graph.add(primitive, (gradient, x), call.dtype, call.shape)
+
+
+@operation("native_dropout")
+def _native_dropout(call: Call, input: Value, p: float, train: bool | None) -> tuple[Value, Value]:
+    if p != 0 and train is not False:
+        raise Inexpressible("random numbers")
+    return input, call.make.full(True, "bool", call.shape)
+
+
+@operation("native_dropout_backward")
+def _native_dropout_backward(call: Call, grad_output: Value, mask: Value, scale: float) -> Value:
+    if call.make.is_constant(mask, True) and scale == 1:
+        return grad_output
+    kept = _binary(call, "multiply", grad_output, call.make.cast(mask, call.dtype))
+    return _binary(call, "multiply", kept, scale)

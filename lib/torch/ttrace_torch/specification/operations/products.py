@@ -1,0 +1,117 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttrace_torch.specification.expressions import Inexpressible
+from ttrace_torch.specification.graph import Value
+from ttrace_torch.specification.operations.table import Call, operation
+
+
+@operation("mm", "bmm")
+def _mm(call: Call, x: Value, mat2: Value, **_: Any) -> Value:
+    return call.make.matmul(x, mat2, call.dtype)
+
+
+@operation("matmul")
+def _matmul(call: Call, x: Value, other: Value) -> Value:
+    make = call.make
+    one = make.reshape(x, (1, *x.shape)) if len(x.shape) == 1 else x
+    two = make.reshape(other, (*other.shape, 1)) if len(other.shape) == 1 else other
+    return make.reshape(make.matmul(one, two, call.dtype), call.shape)
+
+
+@operation("mv")
+def _mv(call: Call, x: Value, vec: Value) -> Value:
+    return _matmul(call, x, vec)
+
+
+@operation("dot", "vdot")
+def _dot(call: Call, x: Value, tensor: Value | None = None, other: Value | None = None) -> Value:
+    return _matmul(call, x, tensor or other)  # type: ignore[arg-type]
+
+
+@operation("linear")
+def _linear(call: Call, input: Value, weight: Value, bias: Value | None = None) -> Value:
+    product = call.make.matmul(input, call.make.transpose(weight), call.dtype)
+    return product if bias is None else call.make.binary("add", product, bias, call.dtype)
+
+
+@operation("addmm", "_addmm_activation")
+def _addmm(
+    call: Call, x: Value, mat1: Value, mat2: Value, beta: Any = 1, alpha: Any = 1, **other: Any
+) -> Value:
+    if other.get("use_gelu"):
+        raise Inexpressible("a product with an activation")
+    return _added(call, x, call.make.matmul(mat1, mat2, call.dtype), beta, alpha)
+
+
+@operation("baddbmm")
+def _baddbmm(
+    call: Call, x: Value, batch1: Value, batch2: Value, beta: Any = 1, alpha: Any = 1, **_: Any
+) -> Value:
+    return _added(call, x, call.make.matmul(batch1, batch2, call.dtype), beta, alpha)
+
+
+@operation("addbmm")
+def _addbmm(
+    call: Call, x: Value, batch1: Value, batch2: Value, beta: Any = 1, alpha: Any = 1
+) -> Value:
+    product = call.make.matmul(batch1, batch2, call.dtype)
+    return _added(call, x, call.make.reduce("sum", product, 0), beta, alpha)
+
+
+@operation("addmv")
+def _addmv(call: Call, x: Value, mat: Value, vec: Value, beta: Any = 1, alpha: Any = 1) -> Value:
+    return _added(call, x, _matmul(call, mat, vec), beta, alpha)
+
+
+def _added(call: Call, x: Value, product: Value, beta: Any, alpha: Any) -> Value:
+    make = call.make
+    if alpha != 1:
+        product = make.binary("multiply", product, float(alpha), call.dtype)
+    if beta == 0:
+        # What x holds does not matter, not even where it is no number.
+        return product
+    if beta != 1:
+        x = make.binary("multiply", x, float(beta), call.dtype)
+    return make.binary("add", x, product, call.dtype)
+
+
+@operation("_grouped_mm")
+def _grouped_mm(
+    call: Call,
+    x: Value,
+    mat2: Value,
+    offs: Value | None = None,
+    bias: Value | None = None,
+    **_: Any,
+) -> Value:
+    """Products of the experts of a mixture: group e has the rows from offs[e − 1] to offs[e]."""
+    make = call.make
+    if offs is None or bias is not None or min((*x.shape, *mat2.shape)) < 0:
+        raise Inexpressible("groups of a size that depends on data")
+    if len(x.shape) == 2 and len(mat2.shape) == 3:
+        rows = _members(call, offs, x.shape[0])
+        rows = make.reshape(rows, (*rows.shape, 1))
+        apart = make.matmul(make.binary("multiply", make.cast(rows, x.dtype), x), mat2, call.dtype)
+        return make.reduce("sum", apart, 0)
+    if len(x.shape) == 2 and len(mat2.shape) == 2:
+        columns = _members(call, offs, x.shape[1])
+        columns = make.reshape(columns, (columns.shape[0], 1, columns.shape[1]))
+        chosen = make.binary("multiply", make.cast(columns, x.dtype), x)
+        return make.matmul(chosen, mat2, call.dtype)
+    raise Inexpressible("groups of this form")
+
+
+def _members(call: Call, offs: Value, count: int) -> Value:
+    """Which of `count` rows belong to which group, [groups, count]."""
+    make = call.make
+    groups = offs.shape[0]
+    number = make.arange(0, 1, count, offs.dtype)
+    ends = make.reshape(offs, (groups, 1))
+    starts = make.place(make.slice(offs, 0, 0, groups - 1), (groups,), 0, 1, groups)
+    after = make.binary("greater_equal", number, make.reshape(starts, (groups, 1)), "bool")
+    before = make.binary("less", number, ends, "bool")
+    return make.binary("logical_and", after, before, "bool")

@@ -1,0 +1,66 @@
+"""The largest elements, and sorting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttrace_torch.specification.expressions import Inexpressible
+from ttrace_torch.specification.graph import Value
+from ttrace_torch.specification.operations.table import Call, operation
+
+
+@operation("topk")
+def _topk(
+    call: Call, x: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> list[Value]:
+    facts = {"dim": dim % max(len(x.shape), 1), "k": k, "largest": bool(largest)}
+    return [
+        call.make.graph.add("top_values", (x,), x.dtype, call.shapes[0], **facts),
+        call.make.graph.add("top_indices", (x,), "int64", call.shapes[1], **facts),
+    ]
+
+
+@operation("sort")
+def _sort(
+    call: Call, x: Value, dim: int = -1, descending: bool = False, stable: Any = None
+) -> list[Value]:
+    facts = {"dim": dim % max(len(x.shape), 1), "descending": bool(descending)}
+    return [
+        call.make.graph.add("sort_values", (x,), x.dtype, x.shape, **facts),
+        call.make.graph.add("sort_indices", (x,), "int64", x.shape, **facts),
+    ]
+
+
+@operation("argsort")
+def _argsort(
+    call: Call, x: Value, dim: int = -1, descending: bool = False, stable: Any = None
+) -> Value:
+    return _sort(call, x, dim, descending)[1]
+
+
+@operation("histc")
+def _histc(call: Call, x: Value, bins: int = 100, min: Any = 0, max: Any = 0) -> Value:
+    """How many elements lie in each bin; exact where the bins are the whole numbers."""
+    make = call.make
+    if min != 0 or max != bins - 1:
+        raise Inexpressible("bins that are no whole numbers")
+    count = 1
+    for size in x.shape:
+        count *= size
+    numbers = make.arange(0, 1, bins, x.dtype)
+    # A bin is max / bins wide: element v lies in bin ⌊v · bins / max⌋, the largest in the last.
+    flat = make.reshape(x, (count, 1))
+    place = make.binary("divide", make.binary("multiply", flat, bins), max, "float64")
+    place = make.unary("clamp", make.unary("floor", place), high=bins - 1)
+    there = make.binary("equal", place, make.cast(numbers, "float64"), "bool")
+    return make.reduce("sum", make.cast(there, call.dtype), 0, False, call.dtype)
+
+
+@operation("bincount")
+def _bincount(call: Call, x: Value, weights: Value | None = None, minlength: int = 0) -> Value:
+    if weights is not None or -1 in call.shape:
+        raise Inexpressible("counts whose number depends on data")
+    make = call.make
+    numbers = make.arange(0, 1, call.shape[0], x.dtype)
+    there = make.binary("equal", make.reshape(x, (*x.shape, 1)), numbers, "bool")
+    return make.reduce("sum", make.cast(there, call.dtype), 0, False, call.dtype)

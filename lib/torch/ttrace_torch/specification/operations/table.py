@@ -1,0 +1,74 @@
+"""The tables of translations, and what a translation is given.
+
+A translation is a function with the arguments of the operation's schema (`self` is called `x`),
+tensors as values of the graph. Unless it names all of them, it takes the rest as `**_`. It returns
+a value for each result, None for one that no primitive expresses, and raises `Inexpressible` where
+that is so for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, TypeVar
+
+from ttrace_torch.specification.expressions import Expressions
+from ttrace_torch.specification.graph import Value
+from ttrace_torch.specification.storages import Step
+
+TABLE: dict[str, Callable[..., Any]] = {}
+# The results of a view are the same memory: a translation returns the steps to each.
+VIEWS: dict[str, Callable[..., Sequence[tuple[Step, ...]]]] = {}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an operation.
+
+    dtypes, shapes: of its results.
+    overload: of the operation, such as "Tensor".
+    """
+
+    make: Expressions
+    dtypes: Sequence[str]
+    shapes: Sequence[tuple[int, ...]]
+    overload: str = ""
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the first result."""
+        return self.dtypes[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first result."""
+        return self.shapes[0]
+
+    def value(self, x: Value | float) -> Value:
+        """An argument as a value in the dtype of the result."""
+        return self.make.of(x, self.dtype)
+
+
+Translation = TypeVar("Translation", bound=Callable[..., Any])
+
+
+def operation(*names: str) -> Callable[[Translation], Translation]:
+    """Registers a translation under the names of aten operations."""
+
+    def register(translation: Translation) -> Translation:
+        for name in names:
+            TABLE[name] = translation
+        return translation
+
+    return register
+
+
+def view(*names: str) -> Callable[[Translation], Translation]:
+    """Registers the translation of a view, also of its variant that copies."""
+
+    def register(translation: Translation) -> Translation:
+        for name in names:
+            VIEWS[name] = VIEWS[f"{name}_copy"] = translation
+        return translation
+
+    return register

@@ -1,0 +1,392 @@
+"""Records the operations of a step as they run, on real or on fake tensors.
+
+The recorder looks at operations below autograd, and changes none of them. An operation that it
+cannot translate becomes an opaque value with the operation's name, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ttrace_torch.specification import operations  # noqa: F401
+from ttrace_torch.specification.expressions import Expressions, Inexpressible
+from ttrace_torch.specification.graph import Graph, Value
+from ttrace_torch.specification.operations.table import TABLE, VIEWS, Call
+from ttrace_torch.specification.outside import constant_of
+from ttrace_torch.specification.storages import Storages, apply, dtype_name, shape_of
+
+# Collectives that change nothing where one process is the whole group.
+_KEEPING = frozenset({"c10d::allreduce_", "c10d::broadcast_", "c10d::barrier", "c10d::send"})
+_COPYING = frozenset({"c10d::_allgather_base_", "c10d::_reduce_scatter_base_"})
+_ALONE = frozenset({"all_reduce", "wait_tensor", "broadcast", "all_to_all_single"})
+
+
+class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A dispatch mode that follows every tensor's value into a graph."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.graph = Graph()
+        self.make = Expressions(self.graph)
+        self.storages = Storages(self.make)
+        self.paused = False
+        # Operation -> how often its translation failed by a mistake of this package.
+        self.mistakes: Counter[str] = Counter()
+        # Whether small tensors that are made from Python numbers are part of the model.
+        self.inside_model: Callable[[], bool] = lambda: False
+        self._signatures: dict[Any, _Signature] = {}
+
+    def value(self, tensor: torch.Tensor) -> Value:
+        """The value that `tensor` holds now; a new leaf for one that the step did not make."""
+        try:
+            found = self.storages.read(tensor)
+        except (NotImplementedError, RuntimeError):
+            # No storage: a sparse tensor, or a subclass that wraps others.
+            return self.graph.leaf(dtype_name(tensor.dtype), shape_of(tensor))
+        if found is None:
+            found = constant_of(tensor, self.make, most=1)
+            if found is None:
+                found = self.graph.leaf(dtype_name(tensor.dtype), shape_of(tensor))
+            self.storages.adopt(tensor, found)
+        return found
+
+    def know(self, tensor: torch.Tensor, value: Value) -> None:
+        """Gives `tensor` a value, unless it has one."""
+        if self.storages.read(tensor) is None:
+            self.storages.adopt(tensor, value)
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Does not record inside."""
+        before, self.paused = self.paused, True
+        try:
+            yield
+        finally:
+            self.paused = before
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.paused:
+            return func(*args, **kwargs)
+        signature = self._signatures.get(func)
+        if signature is None:
+            signature = self._signatures[func] = _Signature(func)
+        if signature.without_tensors:
+            return func(*args, **kwargs)
+        given = signature.bound(args, kwargs)
+        if signature.name == "aten::lift_fresh":
+            self._lift(given["x"])
+        # Before it runs: an operation in place changes what its arguments hold.
+        values = {name: self._valued(argument) for name, argument in given.items()}
+        out = func(*args, **kwargs)
+        results = [x for x in _listed(out) if isinstance(x, torch.Tensor)]
+        self._record(signature, given, values, results)
+        return out
+
+    def _lift(self, tensor: torch.Tensor) -> None:
+        """Takes over the elements of a tensor that the model makes of Python numbers."""
+        if self.inside_model() and self.storages.read(tensor) is None:
+            value = constant_of(tensor, self.make)
+            if value is not None:
+                self.storages.adopt(tensor, value)
+
+    def _valued(self, argument: Any) -> Any:
+        if isinstance(argument, torch.Tensor):
+            return self.value(argument)
+        if isinstance(argument, (list, tuple)):
+            return [self._valued(x) for x in argument]
+        if isinstance(argument, (torch.SymInt, torch.SymFloat)):
+            return _number(argument)
+        return argument
+
+    def _record(
+        self,
+        signature: _Signature,
+        given: Mapping[str, Any],
+        values: Mapping[str, Any],
+        results: Sequence[torch.Tensor],
+    ) -> None:
+        written = [x for name in signature.written for x in _tensors(given.get(name))]
+        if signature.name in _KEEPING:
+            return
+        if signature.name in _COPYING:
+            copied = self.value(_tensors(given[signature.names[1]])[0])
+            target = written[0]
+            self.storages.write(target, self.make.reshape(copied, shape_of(target)))
+            return
+        targets = written or results
+        if not targets:
+            return
+        try:
+            if signature.view is not None:
+                self._record_view(signature, given, values, results)
+                return
+            found = self._translated(signature, values, targets)
+        except Inexpressible:
+            found = [None] * len(targets)
+        except Exception as error:  # noqa: BLE001
+            # A mistake here must not end a training job; the value is opaque.
+            self.mistakes[f"{signature.operation}: {error!r}"] += 1
+            found = [None] * len(targets)
+        if all(value is None for value in found) and not written:
+            found = self._decomposed(signature, given, results) or found
+        self._settle(signature, given, values, targets, found)
+
+    def _settle(
+        self,
+        signature: _Signature,
+        given: Mapping[str, Any],
+        values: Mapping[str, Any],
+        targets: Sequence[torch.Tensor],
+        found: Sequence[Value | None],
+    ) -> None:
+        """Gives the tensors that an operation made or wrote their values."""
+        for turn, tensor in enumerate(targets):
+            value = found[turn] if turn < len(found) else None
+            dtype, shape = dtype_name(tensor.dtype), shape_of(tensor)
+            if value is not None and value.shape != shape:
+                self.mistakes[f"{signature.operation} has another shape"] += 1
+                value = None
+            if value is None:
+                value = self.graph.opaque(signature.operation, _values(values), dtype, shape)
+            value = self.make.cast(value, dtype)
+            source = given.get(signature.copied) if signature.copied else None
+            token = None
+            if isinstance(source, torch.Tensor) and self.storages.read(source) == value:
+                token = self.storages.token(source)
+            try:
+                if signature.written:
+                    self.storages.write(tensor, value, token)
+                elif any(self._shared(tensor, x) for x in given.values()):
+                    self.storages.note(tensor, value)
+                else:
+                    self.storages.adopt(tensor, value, token)
+            except (NotImplementedError, RuntimeError):
+                # A tensor without a storage: the next reader makes it a leaf.
+                continue
+
+    def _shared(self, tensor: torch.Tensor, argument: Any) -> bool:
+        return isinstance(argument, torch.Tensor) and self.storages.same_storage(tensor, argument)
+
+    def _record_view(
+        self,
+        signature: _Signature,
+        given: Mapping[str, Any],
+        values: Mapping[str, Any],
+        results: Sequence[torch.Tensor],
+    ) -> None:
+        source = given["x"]
+        call = self._call(signature, results)
+        used = {name: x for name, x in values.items() if name not in signature.unused}
+        translation: Any = signature.view
+        steps = translation(call, **used)
+        for tensor, chain in zip(results, steps):
+            if self.storages.same_storage(tensor, source):
+                self.storages.add_view(tensor, source, chain)
+            else:
+                self.storages.adopt(tensor, apply(self.make, chain, values["x"]))
+
+    def _translated(
+        self, signature: _Signature, values: Mapping[str, Any], targets: Sequence[torch.Tensor]
+    ) -> list[Value | None]:
+        if signature.for_each is not None:
+            return self._translated_each(signature, values, targets)
+        if signature.alone:
+            return [values[signature.names[0]]]
+        if signature.translation is None:
+            raise Inexpressible(signature.operation)
+        used = {name: x for name, x in values.items() if name not in signature.unused}
+        found = signature.translation(self._call(signature, targets), **used)
+        several = isinstance(found, (list, tuple)) and not isinstance(found, Value)
+        return list(found) if several else [found]
+
+    def _translated_each(
+        self, signature: _Signature, values: Mapping[str, Any], targets: Sequence[torch.Tensor]
+    ) -> list[Value | None]:
+        """Of an operation on lists of tensors: that on each."""
+        translation: Any = signature.for_each
+        count = len(targets)
+        found: list[Value | None] = []
+        for turn, target in enumerate(targets):
+            mine = {
+                _SINGULAR.get(name, name): value[turn]
+                if isinstance(value, list) and len(value) == count
+                else value
+                for name, value in values.items()
+                if name not in signature.unused
+            }
+            found.append(translation(self._call(signature, [target]), **mine))
+        return found
+
+    def _call(self, signature: _Signature, targets: Sequence[torch.Tensor]) -> Call:
+        return Call(
+            self.make,
+            [dtype_name(tensor.dtype) for tensor in targets],
+            [shape_of(tensor) for tensor in targets],
+            signature.overload,
+        )
+
+    def _decomposed(
+        self, signature: _Signature, given: Mapping[str, Any], results: Sequence[torch.Tensor]
+    ) -> list[Value | None] | None:
+        """The values by PyTorch's own decomposition of the operation, run on meta tensors."""
+        decomposition = signature.decomposition
+        if decomposition is None or any(-1 in shape_of(x) for x in results):
+            return None
+        made: list[torch.Tensor] = []
+
+        def stand_in(argument: Any) -> Any:
+            if isinstance(argument, torch.Tensor):
+                sizes, strides = argument.size(), argument.stride()
+                meta = torch.empty_strided(sizes, strides, dtype=argument.dtype, device="meta")
+                self.storages.adopt(meta, self.value(argument))
+                made.append(meta)
+                return meta
+            if isinstance(argument, (list, tuple)):
+                return [stand_in(x) for x in argument]
+            if isinstance(argument, torch.device):
+                return torch.device("meta")
+            return argument
+
+        from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+        try:
+            with unset_fake_temporarily(), torch.no_grad(), torch._C._DisableAutocast():
+                positional, named = signature.split(
+                    {name: stand_in(argument) for name, argument in given.items()}
+                )
+                with self:
+                    out = decomposition(*positional, **named)
+                found = [x for x in _listed(out) if isinstance(x, torch.Tensor)]
+        except Exception:  # noqa: BLE001
+            # Many decompositions need the elements, or take no meta tensors.
+            return None
+        if len(found) != len(results):
+            return None
+        values = [self.value(tensor) for tensor in found]
+        for tensor, value in zip(results, values):
+            if value.shape != shape_of(tensor):
+                return None
+        return list(values)
+
+
+_SINGULAR = {"tensors1": "other", "scalar": "other", "scalars": "other"}
+
+
+class _Signature:
+    """What is known about an operation before it runs."""
+
+    def __init__(self, func: Any) -> None:
+        schema = func._schema
+        self.name: str = schema.name
+        self.overload: str = schema.overload_name
+        space, _, name = self.name.partition("::")
+        self.operation = f"{space}.{name}"
+        self._arguments = [
+            (
+                _argument_name(a.name),
+                a.kwarg_only,
+                a.default_value if a.has_default_value() else None,
+            )
+            for a in schema.arguments
+        ]
+        self._own_names = {_argument_name(a.name): a.name for a in schema.arguments}
+        self.names = [name for name, _, _ in self._arguments]
+        self.written = [
+            _argument_name(a.name)
+            for a in schema.arguments
+            if a.alias_info is not None and a.alias_info.is_write
+        ]
+        mutates = bool(self.written)
+        base = name[:-1] if mutates and name.endswith("_") and not name.endswith("__") else name
+        each = base.startswith("_foreach_") and space == "aten"
+        self.for_each = TABLE.get(base[len("_foreach_") :]) if each else None
+        self.translation = TABLE.get(base) if space == "aten" else None
+        self.view = VIEWS.get(base) if space == "aten" and not mutates else None
+        self.alone = space == "_c10d_functional" and base in _ALONE
+        # The argument whose bits the result has, if no dtype changes.
+        self.copied = {"clone": "x", "_to_copy": "x", "lift_fresh_copy": "x", "copy": "src"}.get(
+            base
+        )
+        # An `out` argument is written, and no part of the formula.
+        self.unused = _WITHOUT_MEANING | {
+            _argument_name(a.name)
+            for a in schema.arguments
+            if a.kwarg_only and a.alias_info is not None and a.alias_info.is_write
+        }
+        self.without_tensors = self.name in _WITHOUT_TENSORS or (
+            not mutates and not any("Tensor" in str(r.type) for r in schema.returns)
+        )
+        self.decomposition = None
+        if self.translation is None and self.view is None and space == "aten" and not mutates:
+            from torch._decomp import decomposition_table
+
+            self.decomposition = decomposition_table.get(func)
+
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by name, those not given with their default."""
+        found = {}
+        for turn, (name, _, default) in enumerate(self._arguments):
+            if turn < len(args):
+                found[name] = args[turn]
+            else:
+                found[name] = kwargs.get(self._own_names[name], default)
+        return found
+
+    def split(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments from those by name."""
+        positional = [given[name] for name, keyword, _ in self._arguments if not keyword]
+        named = {
+            self._own_names[name]: given[name] for name, keyword, _ in self._arguments if keyword
+        }
+        return positional, named
+
+
+# The result's dtype is known; where and how it lies in memory is no matter of the formula.
+_WITHOUT_MEANING = frozenset(
+    {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "generator"}
+)
+_WITHOUT_TENSORS = frozenset(
+    {"aten::_local_scalar_dense", "aten::is_same_size", "prim::device", "aten::_assert_async"}
+)
+
+
+def _argument_name(name: str) -> str:
+    return "x" if name in ("self", "from") else name
+
+
+def _listed(out: Any) -> Sequence[Any]:
+    if isinstance(out, (list, tuple)):
+        return [x for item in out for x in _listed(item)]
+    return [out]
+
+
+def _tensors(argument: Any) -> list[torch.Tensor]:
+    return [x for x in _listed(argument) if isinstance(x, torch.Tensor)]
+
+
+def _values(values: Mapping[str, Any]) -> list[Value]:
+    found: list[Value] = []
+
+    def collect(value: Any) -> None:
+        if isinstance(value, Value):
+            found.append(value)
+        elif isinstance(value, list):
+            for one in value:
+                collect(one)
+
+    for value in values.values():
+        collect(value)
+    return found
+
+
+def _number(argument: Any) -> Any:
+    node = argument.node
+    hint = node.maybe_as_int() if isinstance(argument, torch.SymInt) else None
+    return argument if hint is None else hint

@@ -1,0 +1,176 @@
+"""Cuts the graph of a step at the tensors that a trace records.
+
+Each recorded tensor is an expression over tensors recorded before it. Expressions of equal form
+share a pattern, so that layers differ in the inputs only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ttrace_torch.specification.graph import LEAF, OPAQUE, Graph, Node, attribute
+from ttrace_torch.specification.marks import Mark, Place
+
+# What a tensor follows from that neither the model nor the trace has.
+OUTSIDE = "a tensor from outside"
+# Kinds that may come from the data of the run.
+_DATA = frozenset({"input", "scalar", "index"})
+
+PatternNode = tuple[str, tuple[int, ...], tuple[tuple[str, Any], ...], str, tuple[int, ...]]
+Pattern = tuple[int, tuple[PatternNode, ...]]
+
+
+@dataclass
+class Tensor:
+    """An entry of the specification's `tensors`; the numbers are those of other entries."""
+
+    place: Place
+    mark: Mark
+    sources: list[int] = field(default_factory=list)
+    pattern: int | None = None
+    same: int | None = None
+    opaque: str | None = None
+
+
+@dataclass
+class _Expression:
+    """What a tensor follows from: inputs are numbers of entries."""
+
+    inputs: list[int]
+    order: list[int]
+    opaque: str | None
+
+
+class Slicer:
+    """Makes the entries and patterns of one step."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.tensors: list[Tensor] = []
+        self.patterns: dict[Pattern, int] = {}
+        # Value -> number of the first entry that has it.
+        self._named: dict[int, int] = {}
+        # Value -> the same elements as a view of a named value.
+        self._seen_through: dict[int, int] = {}
+
+    def cut(self, marks: Mapping[Place, Mark]) -> None:
+        """Adds an entry for each mark, in their order."""
+        for place, mark in marks.items():
+            tensor = Tensor(place, mark)
+            self._resolve(tensor)
+            self._name(mark.value.id, len(self.tensors))
+            self.tensors.append(tensor)
+        self._leave_out_unused_buffers()
+
+    def _resolve(self, tensor: Tensor) -> None:
+        root = tensor.mark.value.id
+        earlier = self._named.get(root)
+        node = self._graph.nodes[root]
+        if earlier is not None:
+            same_bits = self.tensors[earlier].mark.token is tensor.mark.token
+            if same_bits or node.primitive in (LEAF, OPAQUE):
+                tensor.same = earlier
+                return
+        if node.primitive == LEAF:
+            return
+        found = self._expression(root)
+        if found.opaque is not None:
+            if not found.inputs and tensor.place[0] in _DATA:
+                return
+            tensor.opaque, tensor.sources = found.opaque, found.inputs
+            return
+        tensor.sources = found.inputs
+        tensor.pattern = self._pattern(found)
+
+    def _expression(self, root: int) -> _Expression:
+        """The values between `root` and named values, in an order of computation."""
+        graph = self._graph
+        inputs: dict[int, None] = {}
+        order: list[int] = []
+        done: set[int] = set()
+        opaque: str | None = None
+        stack: list[tuple[int, bool]] = [(root, False)]
+        while stack:
+            number, entered = stack.pop()
+            if entered:
+                order.append(number)
+                continue
+            number = self._at(number, root)
+            if number in done:
+                continue
+            done.add(number)
+            if number != root and number in self._named:
+                inputs.setdefault(number)
+                continue
+            node = graph.nodes[number]
+            if node.primitive == LEAF:
+                opaque = opaque or OUTSIDE
+                continue
+            if node.primitive == OPAQUE:
+                opaque = opaque or str(attribute(node, "operation"))
+            stack.append((number, True))
+            stack.extend((argument, False) for argument in reversed(node.arguments))
+        numbers = list(inputs)
+        if opaque is not None:
+            return _Expression(sorted({self._named[n] for n in numbers}), order, opaque)
+        self._inputs = numbers
+        return _Expression([self._named[n] for n in numbers], order, None)
+
+    def _at(self, number: int, root: int) -> int:
+        if number != root and number not in self._named:
+            return self._seen_through.get(number, number)
+        return number
+
+    def _pattern(self, found: _Expression) -> int:
+        local = {number: turn for turn, number in enumerate(self._inputs)}
+        nodes: list[PatternNode] = []
+        root = found.order[-1]
+        for number in found.order:
+            node = self._graph.nodes[number]
+            arguments = tuple(local[self._at(one, root)] for one in node.arguments)
+            local[number] = len(self._inputs) + len(nodes)
+            nodes.append((node.primitive, arguments, node.attributes, node.dtype, node.shape))
+        pattern = (len(self._inputs), tuple(nodes))
+        return self.patterns.setdefault(pattern, len(self.patterns))
+
+    def _name(self, value: int, number: int) -> None:
+        """Names a value, and through views that lose nothing those that it was made of."""
+        if value in self._named:
+            return
+        self._named[value] = number
+        # From now on, what the view shows can be read off the named value.
+        image = value
+        node = self._graph.nodes[value]
+        while node.primitive in ("reshape", "permute"):
+            source = node.arguments[0]
+            if source in self._named or source in self._seen_through:
+                return
+            image = self._back(node, image)
+            self._seen_through[source] = image
+            node = self._graph.nodes[source]
+
+    def _back(self, node: Node, image: int) -> int:
+        """The argument of a view, from its result."""
+        graph, source = self._graph, self._graph.nodes[node.arguments[0]]
+        result = graph.value(image)
+        if node.primitive == "reshape":
+            return graph.add("reshape", (result,), source.dtype, source.shape).id
+        dims = attribute(node, "dims")
+        back = tuple(sorted(range(len(dims)), key=dims.__getitem__))
+        return graph.add("permute", (result,), source.dtype, source.shape, dims=back).id
+
+    def _leave_out_unused_buffers(self) -> None:
+        used = {n for t in self.tensors for n in (*t.sources, t.same) if n is not None}
+        kept = [
+            number
+            for number, tensor in enumerate(self.tensors)
+            if tensor.place[0] != "buffer" or number in used
+        ]
+        new = {old: turn for turn, old in enumerate(kept)}
+        self.tensors = [self.tensors[number] for number in kept]
+        for tensor in self.tensors:
+            tensor.sources = [new[number] for number in tensor.sources]
+            if tensor.same is not None:
+                tensor.same = new[tensor.same]

@@ -1,0 +1,267 @@
+"""Which value each tensor holds, through views and operations in place.
+
+A tensor is known by its storage and its place in it (dtype, sizes, strides, offset), not by its
+Python object: autograd makes new objects of saved tensors. Every write into a storage is a new
+generation. A view of an older generation is cut anew from its base.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from ttrace_torch.base import dtypes
+from ttrace_torch.specification.expressions import Expressions
+from ttrace_torch.specification.graph import Value
+
+
+class Step(NamedTuple):
+    """One step of a view: reshape, permute, expand or slice.
+
+    shape: of the result. where: dims of a permutation; dim, start, stop and step of a slice.
+    """
+
+    primitive: str
+    shape: tuple[int, ...]
+    where: tuple[int, ...] = ()
+
+
+Geometry = tuple[Any, tuple[int, ...], tuple[int, ...], int]
+
+
+@dataclass
+class _View:
+    value: Value
+    generation: int
+    parent: Geometry | None = None
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass
+class _Storage:
+    """One storage; the reference keeps its address from being used again.
+
+    token: changes with the bits. Copies share it.
+    """
+
+    reference: StorageWeakRef
+    base: Geometry
+    token: object
+    generation: int = 0
+    views: dict[Geometry, _View] = field(default_factory=dict)
+
+
+def apply(make: Expressions, steps: tuple[Step, ...], value: Value) -> Value:
+    """The view of a value."""
+    for step in steps:
+        value = _applied(make, step, value)
+    return value
+
+
+class Storages:
+    """The values of all tensors."""
+
+    def __init__(self, make: Expressions) -> None:
+        self._make = make
+        self._known: dict[int, _Storage] = {}
+
+    def read(self, tensor: torch.Tensor) -> Value | None:
+        """The value that `tensor` holds now; None if nothing is known about it."""
+        storage = self._known.get(_address(tensor))
+        if storage is None:
+            return None
+        place = _geometry(tensor)
+        if place not in storage.views:
+            view = self._cut(storage, tensor, place)
+            if view is None:
+                return None
+            storage.views[place] = view
+        return self._current(storage, place)
+
+    def token(self, tensor: torch.Tensor) -> object:
+        """Equal for two tensors that hold the same bits because one is a copy or view of the
+        other."""
+        storage = self._known.get(_address(tensor))
+        return None if storage is None else storage.token
+
+    def same_storage(self, one: torch.Tensor, other: torch.Tensor) -> bool:
+        """Whether two tensors share their storage."""
+        return _address(one) == _address(other)
+
+    def adopt(self, tensor: torch.Tensor, value: Value, token: object = None) -> None:
+        """Notes that `tensor`, whose storage is new, holds `value`."""
+        place = _geometry(tensor)
+        reference = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        storage = _Storage(reference, place, token if token is not None else object())
+        storage.views[place] = _View(value, 0)
+        self._known[_address(tensor)] = storage
+
+    def add_view(
+        self, tensor: torch.Tensor, source: torch.Tensor, steps: tuple[Step, ...] | None
+    ) -> None:
+        """Notes that `tensor` is a view of `source`, which is known."""
+        storage = self._known[_address(source)]
+        place, parent = _geometry(tensor), _geometry(source)
+        if place in storage.views:
+            return
+        value = apply(self._make, steps or (), self._current(storage, parent))
+        storage.views[place] = _View(value, storage.generation, parent, steps or ())
+
+    def note(self, tensor: torch.Tensor, value: Value) -> None:
+        """Notes the value of a tensor that shares a known storage in a way that is not known."""
+        storage, place = self._known[_address(tensor)], _geometry(tensor)
+        storage.views.setdefault(place, _View(value, storage.generation))
+
+    def write(self, tensor: torch.Tensor, value: Value, token: object = None) -> None:
+        """Notes that `tensor` was overwritten with `value`."""
+        storage = self._known.get(_address(tensor))
+        if storage is None:
+            self.adopt(tensor, value, token)
+            return
+        place = _geometry(tensor)
+        if self.read(tensor) is None:
+            # A part of the storage of which nothing is known: all of it is unknown now.
+            self._forget(storage, value)
+            return
+        # From the view up to the base, each with the written part in its place.
+        chain = [(place, value)]
+        while storage.views[place].parent is not None:
+            view = storage.views[place]
+            parent: Geometry = view.parent  # type: ignore[assignment]
+            written = self._put_back(view.steps, self._current(storage, parent), value)
+            if written is None:
+                self._forget(storage, value)
+                storage.views[chain[0][0]].value = chain[0][1]
+                storage.views[chain[0][0]].generation = storage.generation
+                return
+            place, value = parent, written
+            chain.append((place, value))
+        storage.generation += 1
+        storage.token = token if token is not None and len(chain) == 1 else object()
+        for where, written in chain:
+            storage.views[where].value = written
+            storage.views[where].generation = storage.generation
+
+    def _forget(self, storage: _Storage, value: Value) -> None:
+        storage.generation += 1
+        storage.token = object()
+        for view in storage.views.values():
+            old = view.value
+            view.value = self._make.graph.opaque("write into a view", [value], *old[1:])
+            view.generation, view.parent = storage.generation, None
+
+    def _current(self, storage: _Storage, place: Geometry) -> Value:
+        view = storage.views[place]
+        if view.generation < storage.generation and view.parent is not None:
+            view.value = apply(self._make, view.steps, self._current(storage, view.parent))
+        view.generation = storage.generation
+        return view.value
+
+    def _put_back(self, steps: tuple[Step, ...], source: Value, value: Value) -> Value | None:
+        """`source` with its view by `steps` replaced by `value`."""
+        before = [source]
+        for step in steps:
+            before.append(_applied(self._make, step, before[-1]))
+        for step, whole in zip(reversed(steps), reversed(before[:-1])):
+            if step.primitive == "reshape":
+                value = self._make.reshape(value, whole.shape)
+            elif step.primitive == "permute":
+                back = sorted(range(len(step.where)), key=step.where.__getitem__)
+                value = self._make.permute(value, back)
+            elif step.primitive == "slice":
+                value = self._make.replace(whole, value, *step.where)
+            elif whole.shape != value.shape:
+                return None
+        return value
+
+    def _cut(self, storage: _Storage, tensor: torch.Tensor, place: Geometry) -> _View | None:
+        """A view of a known storage that no operation made: autograd cuts some itself."""
+        base = storage.base
+        if place[0] != base[0] or not _is_contiguous(base[1], base[2]):
+            return None
+        steps = strided_steps(base[1], place[1], place[2], place[3] - base[3])
+        if steps is None:
+            return None
+        value = apply(self._make, steps, self._current(storage, base))
+        return _View(value, storage.generation, base, steps)
+
+
+def strided_steps(
+    base: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], offset: int
+) -> tuple[Step, ...] | None:
+    """The steps from a contiguous tensor of shape `base` to a permutation of a contiguous range of
+    its elements; None if it is no such view."""
+    order = sorted(range(len(size)), key=lambda dim: (-stride[dim], size[dim] == 1))
+    sizes = tuple(size[dim] for dim in order)
+    if not _is_contiguous(sizes, tuple(stride[dim] for dim in order)):
+        return None
+    total, count = _product(base), _product(sizes)
+    if offset < 0 or offset + count > total:
+        return None
+    steps = []
+    if count != total:
+        steps.append(Step("reshape", (total,)))
+        steps.append(Step("slice", (count,), (0, offset, offset + count, 1)))
+    steps.append(Step("reshape", sizes))
+    back = tuple(order.index(dim) for dim in range(len(size)))
+    steps.append(Step("permute", size, back))
+    return tuple(steps)
+
+
+def _applied(make: Expressions, step: Step, value: Value) -> Value:
+    if step.primitive == "reshape":
+        return make.reshape(value, step.shape)
+    if step.primitive == "permute":
+        return make.permute(value, step.where)
+    if step.primitive == "expand":
+        return make.expand(value, step.shape)
+    return make.slice(value, *step.where)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Name of a dtype in the format; torch's own where the format has none."""
+    known = dtypes.DTYPES.get(dtype)
+    return str(dtype).rpartition(".")[2] if known is None else known.name
+
+
+def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The sizes of a tensor; -1 for one that depends on data."""
+    return tuple(map(_known_size, tensor.shape))
+
+
+def _known_size(size: Any) -> int:
+    if isinstance(size, int):
+        return size
+    node = getattr(size, "node", None)
+    hint = getattr(node, "hint", None) if node is not None else None
+    constant = node.maybe_as_int() if node is not None else None
+    found = constant if constant is not None else hint
+    return -1 if found is None else int(found)
+
+
+def _geometry(tensor: torch.Tensor) -> Geometry:
+    strides = tuple(map(_known_size, tensor.stride()))
+    return tensor.dtype, shape_of(tensor), strides, _known_size(tensor.storage_offset())
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _is_contiguous(size: tuple[int, ...], stride: tuple[int, ...]) -> bool:
+    expected = 1
+    for extent, step in zip(reversed(size), reversed(stride)):
+        if extent != 1 and step != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _product(sizes: tuple[int, ...]) -> int:
+    result = 1
+    for size in sizes:
+        result *= size
+    return result
