@@ -19,9 +19,7 @@
 #include "localize/frontier.h"
 #include "replay/optimizer/gradient_norm.h"
 #include "replay/optimizer/replay_updates.h"
-#include "replay/optimizer/reuse_update_verdicts.h"
 #include "replay/optimizer/settings.h"
-#include "replay/optimizer/unplayed_updates.h"
 #include "replay/routing/routing_flips.h"
 
 namespace ttrace::engine {

@@ -1,6 +1,5 @@
-#include "replay/routing/routing_reach.h"
-
 #include "localize/tiny_model.h"
+#include "replay/routing/routing_flips.h"
 #include "support/catch.h"
 
 namespace ttrace::replay {

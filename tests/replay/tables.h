@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "replay/routing/scores.h"
+#include "replay/routing/choices.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::replay::test {

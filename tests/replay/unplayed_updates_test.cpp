@@ -1,6 +1,5 @@
-#include "replay/optimizer/unplayed_updates.h"
-
 #include "engine/compare_traces.h"
+#include "replay/optimizer/replay_updates.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

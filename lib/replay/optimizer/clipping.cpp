@@ -1,14 +1,12 @@
-#include "replay/optimizer/clipping.h"
-
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/error.h"
 #include "judge/replay_rule.h"
 #include "measure/measure_update.h"
 #include "measure/optimizer/step.h"
 #include "measure/tensor_reader.h"
+#include "replay/optimizer/gradient_norm.h"
 
 namespace ttrace::replay {
 namespace {
@@ -23,19 +21,49 @@ double rounding_of(const trace::TensorEntry& entry) {
   return own > single ? summed + own : summed;
 }
 
+// ‖g‖² of the main gradients that the comparison has read whole, by the key of the stored tensor.
+std::map<trace::TensorKey, double> squares_of_main_gradients(
+    const std::vector<comparison::TensorComparison>& results,
+    layout::ViewPtr comparison::Pair::*side) {
+  std::map<trace::TensorKey, double> squares;
+  for (const comparison::TensorComparison& result : results) {
+    if (result.key.kind != trace::Kind::kMainGrad || !result.comparison) continue;
+    const auto* stored = std::get_if<layout::Stored>(&(result.*side)->how);
+    const measure::TileStats& stats = result.comparison->measurement.total;
+    if (stored == nullptr || stats.finite != stats.elements) continue;
+    squares.emplace(stored->entry->key,
+                    side == &comparison::Pair::reference ? stats.sum_r2 : stats.sum_c2);
+  }
+  return squares;
+}
+
+// Norms summed in other orders and precisions agree to much better than this.
+constexpr double kSameNorm = 0.01;
+
+bool near(double a, double b) { return std::abs(a - b) <= kSameNorm * b; }
+
+double scalar_value(const trace::Source& source, const trace::TensorEntry& entry) {
+  const layout::ViewPtr view = layout::view_of(entry);
+  const auto reader = measure::make_reader(source, *view, measure::Replicas::kFirstOnly);
+  double value = 0;
+  reader->read(tensor::whole(entry.shape), {&value, 1});
+  return value;
+}
+
 }  // namespace
 
 MainGradientNorms::MainGradientNorms(const trace::Source& run,
-                                     std::map<trace::TensorKey, double> squared_norms)
-    : run_(run), squared_norms_(std::move(squared_norms)) {}
+                                     const std::vector<comparison::TensorComparison>& results,
+                                     layout::ViewPtr comparison::Pair::*side)
+    : run_(run), squared_norms_(squares_of_main_gradients(results, side)) {}
 
 const MainGradientNorm& MainGradientNorms::of(std::uint64_t step) {
   const auto known = steps_.find(step);
   if (known != steps_.end()) return known->second;
-  return steps_.emplace(step, made(step)).first->second;
+  return steps_.emplace(step, norm_of(step)).first->second;
 }
 
-MainGradientNorm MainGradientNorms::made(std::uint64_t step) const {
+MainGradientNorm MainGradientNorms::norm_of(std::uint64_t step) const {
   double squares = 0;
   double rounding = 0;  // Σ ‖g‖²·rounding: a tensor counts by its share of the sum
   double coarsest = 0;
@@ -64,40 +92,9 @@ MainGradientNorm MainGradientNorms::made(std::uint64_t step) const {
   return {std::sqrt(squares), (squares > 0 ? rounding / squares : 0) + last, ""};
 }
 
-std::map<trace::TensorKey, double> squares_of_main_gradients(
-    const std::vector<comparison::TensorComparison>& results,
-    layout::ViewPtr comparison::Pair::*side) {
-  std::map<trace::TensorKey, double> squares;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i].key.kind != trace::Kind::kMainGrad || !results[i].comparison) continue;
-    const auto* stored = std::get_if<layout::Stored>(&(results[i].*side)->how);
-    const measure::TileStats& stats = results[i].comparison->measurement.total;
-    if (stored == nullptr || stats.finite != stats.elements) continue;
-    squares.emplace(stored->entry->key,
-                    side == &comparison::Pair::reference ? stats.sum_r2 : stats.sum_c2);
-  }
-  return squares;
-}
-
-namespace {
-
-// Norms summed in other orders and precisions agree to much better than this.
-constexpr double kSameNorm = 0.01;
-
-bool near(double a, double b) { return std::abs(a - b) <= kSameNorm * b; }
-
-double scalar_value(const trace::Source& source, const trace::TensorEntry& entry) {
-  const layout::ViewPtr view = layout::view_of(entry);
-  const auto reader = measure::make_reader(source, *view, measure::Replicas::kFirstOnly);
-  double value = 0;
-  reader->read(tensor::whole(entry.shape), {&value, 1});
-  return value;
-}
-
-}  // namespace
-
-Clipping::Clipping(const trace::Source& candidate, MainGradientNorms& gradients)
-    : candidate_(candidate), gradients_(gradients) {}
+Clipping::Clipping(const trace::Source& candidate,
+                   const std::vector<comparison::TensorComparison>& results)
+    : candidate_(candidate), gradients_(candidate, results, &comparison::Pair::candidate) {}
 
 const Clipping::Recorded& Clipping::recorded(std::uint64_t step) {
   const auto [known, fresh] = steps_.try_emplace(step);
@@ -129,20 +126,20 @@ const Clipping::Recorded& Clipping::recorded(std::uint64_t step) {
 }
 
 Clip Clipping::of(std::uint64_t step, double clip_norm) {
-  const Recorded& told = recorded(step);
-  if (!told.problem.empty()) return {1, told.problem};
-  const double factor = measure::clip_coefficient(clip_norm, told.norm);
+  const Recorded& known = recorded(step);
+  if (!known.problem.empty()) return {1, known.problem};
+  const double factor = measure::clip_coefficient(clip_norm, known.norm);
   if (factor >= 1) return {};
   const MainGradientNorm& own = gradients_.of(step);
   if (!own.problem.empty()) return {1, own.problem};
-  const double clipped = factor * told.norm;
-  // Where both fit, clipping changes next to nothing, and the nearer one is taken.
-  if (near(own.norm, told.norm)) {
-    const bool nearer_clipped = std::abs(own.norm - clipped) < std::abs(own.norm - told.norm);
+  const double clipped = factor * known.norm;
+  // Where both fit, clipping changes next to nothing; take the nearer one.
+  if (near(own.norm, known.norm)) {
+    const bool nearer_clipped = std::abs(own.norm - clipped) < std::abs(own.norm - known.norm);
     return nearer_clipped ? Clip{} : Clip{factor, ""};
   }
   if (near(own.norm, clipped)) return {};
-  // More than clipping leaves: it cannot have been clipped yet.
+  // Clipping leaves no more than `clipped`, so they were recorded before it.
   if (own.norm > clipped) return {factor, ""};
   return {1,
           "the norm of the main gradients is neither the recorded one nor the one they are clipped "

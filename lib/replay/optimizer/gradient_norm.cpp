@@ -17,7 +17,7 @@ using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
 
-// When main gradients were recorded: clipped ones make the norm that they had before.
+// When main gradients were recorded; clipped ones imply the norm that they had before.
 enum class Taken { kBeforeClipping, kAfterClipping };
 
 std::optional<double> clip_norm(const trace::Manifest& manifest, std::uint64_t step) {
@@ -29,7 +29,7 @@ std::optional<double> clip_norm(const trace::Manifest& manifest, std::uint64_t s
   return std::nullopt;
 }
 
-// What the gradient norm should be, by main gradients of norm `own`; nothing if `recorded` was not
+// Returns the gradient norm that main gradients of norm `own` imply; nothing if `recorded` was not
 // clipped to `clip`. Clipping multiplies by clip / (norm + 1e-6), as measure::clip_coefficient.
 std::optional<double> implied_norm(double own, double recorded, Taken taken,
                                    const std::optional<double>& clip) {
@@ -42,9 +42,9 @@ double allowed(double rounding, double norm) {
   return std::min(rounding, judge::kMostNormRounding) * norm;
 }
 
-// The manners in which the recorded norm follows from the run's main gradients.
-std::vector<Taken> manners(double recorded, const MainGradientNorm& own,
-                           const std::optional<double>& clip) {
+// Returns when the main gradients may have been recorded, given that they imply the recorded norm.
+std::vector<Taken> possible_times(double recorded, const MainGradientNorm& own,
+                                  const std::optional<double>& clip) {
   std::vector<Taken> found;
   for (const Taken taken : {Taken::kBeforeClipping, Taken::kAfterClipping}) {
     const auto implied = implied_norm(own.norm, recorded, taken, clip);
@@ -62,7 +62,7 @@ struct Norms {
   double allowed = 0;
 };
 
-// Puts the norm that the main gradients make in the place of the reference's.
+// Replaces the comparison with the reference by one with the norm that the main gradients imply.
 void adopt(const Norms& norms, TensorComparison& result) {
   comparison::ComparedNumbers& comparison = *result.comparison;
   comparison::Replay replay;
@@ -88,8 +88,8 @@ void adopt(const Norms& norms, TensorComparison& result) {
   judged_by.formula = "replay from the main gradients";
 }
 
-// Gradients that were clipped have the norm that they were clipped to, whatever it was before: the
-// recorded one stays compared with the reference's, and both may have lost digits.
+// Clipped gradients have the norm that they were clipped to, whatever it was before. So the
+// recorded norm stays compared with the reference's, and both may have lost digits.
 void allow_rounding(double lost, bool gradients_match, const Norms& norms,
                     TensorComparison& result) {
   judge::Tolerance& judged_by = result.comparison->tolerance;
@@ -107,17 +107,15 @@ GradientNormJudge::GradientNormJudge(const trace::Source& reference, const trace
                                      const std::vector<TensorComparison>& results) {
   std::set<std::uint64_t> recorded;
   std::set<std::uint64_t> incomplete;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const trace::TensorKey& key = results[i].key;
-    if (key.kind == Kind::kGradNorm && results[i].comparison) recorded.insert(key.step);
-    if (key.kind == Kind::kMainGrad && key.copy == 0 && results[i].candidate == nullptr) {
+  for (const TensorComparison& result : results) {
+    const trace::TensorKey& key = result.key;
+    if (key.kind == Kind::kGradNorm && result.comparison) recorded.insert(key.step);
+    if (key.kind == Kind::kMainGrad && key.copy == 0 && result.candidate == nullptr) {
       incomplete.insert(key.step);
     }
   }
-  MainGradientNorms references(reference,
-                               squares_of_main_gradients(results, &comparison::Pair::reference));
-  MainGradientNorms candidates(candidate,
-                               squares_of_main_gradients(results, &comparison::Pair::candidate));
+  MainGradientNorms references(reference, results, &comparison::Pair::reference);
+  MainGradientNorms candidates(candidate, results, &comparison::Pair::candidate);
   for (const std::uint64_t step : recorded) {
     if (incomplete.contains(step)) continue;
     const Step of{references.of(step), candidates.of(step), clip_norm(reference.manifest(), step),
@@ -138,7 +136,7 @@ void GradientNormJudge::judge(bool gradients_match, comparison::TensorComparison
   const MainGradientNorm& own = step.candidate;
   const double reference = std::sqrt(stats.sum_r2);
   const double recorded = std::sqrt(stats.sum_c2);
-  const std::vector<Taken> known = manners(reference, step.reference, step.reference_clip);
+  const std::vector<Taken> known = possible_times(reference, step.reference, step.reference_clip);
   Norms norms{0, recorded, reference, allowed(own.rounding, recorded)};
   double off = std::numeric_limits<double>::infinity();
   Taken taken = Taken::kBeforeClipping;
@@ -153,8 +151,8 @@ void GradientNormJudge::judge(bool gradients_match, comparison::TensorComparison
 
   const std::string implied_words =
       base::concat("the run's own main gradients make ", base::short_number(norms.implied));
-  // Every rank takes the norm of the same sums, so what adding them up loses is the same for all:
-  // the ordinary tolerance judges how far apart they may be.
+  // Every rank takes the norm of the same sums and loses the same digits, so the ordinary tolerance
+  // judges how far apart the ranks may be.
   const bool in_conflict = result.outcome == Outcome::kReplicaConflict ||
                            measurement.replicas.distance_norm > norms.allowed;
   if (measurement.replicas_differ && in_conflict) {
@@ -198,9 +196,7 @@ void judge_gradient_norms(const trace::Source& reference, const trace::Source& c
   }
   if (!any) return;
   const GradientNormJudge judge(reference, candidate, results);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    judge.judge(gradients_match[results[i].key.step], results[i]);
-  }
+  for (TensorComparison& result : results) judge.judge(gradients_match[result.key.step], result);
 }
 
 }  // namespace ttrace::replay

@@ -1,13 +1,10 @@
 #include "replay/optimizer/replay_updates.h"
 
 #include <cmath>
-#include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "comparison/checkpoint.h"
-#include "comparison/measure_pairs.h"
-#include "replay/optimizer/update_plan.h"
 
 namespace ttrace::replay {
 namespace {
@@ -32,7 +29,7 @@ std::string describe_optimizer(Algorithm algorithm) {
   return "";
 }
 
-// Puts the replay in the place of the comparison with the reference.
+// Replaces the comparison with the reference by the replay.
 void adopt(const UpdatePlan& plan, UpdateMeasurement measured, TensorComparison& result) {
   comparison::ComparedNumbers& comparison = *result.comparison;
   measure::Measurement& measurement = comparison.measurement;
@@ -48,7 +45,7 @@ void adopt(const UpdatePlan& plan, UpdateMeasurement measured, TensorComparison&
   comparison.replay = std::move(replay);
   measurement.total = std::move(measured.total);
   measurement.blocks = std::move(measured.blocks);
-  // The replayed value is not the reference, of which alone the noise is known.
+  // Noise is known of the reference only, not of the replayed value.
   comparison.noise.reset();
   measurement.bytes_read += measured.bytes_read;
   measurement.largest_place = measured.largest_place;
@@ -67,8 +64,10 @@ std::string listed(const std::map<std::string, std::uint64_t>& counts) {
   return text;
 }
 
-bool is_updated(const TensorComparison& result) {
-  return result.key.kind == trace::Kind::kParamAfterStep && result.comparison && !result.exact;
+std::uint64_t total(const std::map<std::string, std::uint64_t>& counts) {
+  std::uint64_t sum = 0;
+  for (const auto& [what, count] : counts) sum += count;
+  return sum;
 }
 
 // `plan` has no problem.
@@ -80,7 +79,7 @@ comparison::FinishedReplay replayed(const UpdatePlan& plan, const measure::Backe
     const Algorithm algorithm = plan.step.hyperparameters.algorithm;
     if (!is_healthy(measured) &&
         (algorithm == Algorithm::kAdam || algorithm == Algorithm::kAdamW)) {
-      // Fused implementations make their constants in single precision.
+      // Fused implementations compute their constants in single precision.
       measure::UpdateStep fused = plan.step;
       fused.rounding.single_constants = true;
       UpdateMeasurement again = measure::measure_update(backend, plan.tensors, fused);
@@ -98,7 +97,7 @@ comparison::FinishedReplay replayed(const UpdatePlan& plan, const measure::Backe
   return finished;
 }
 
-// What is known of the pair's replay, where the gradients were clipped as they now turn out to be.
+// Returns the finished replay of the pair, if the gradients were clipped by the same factor.
 std::optional<comparison::FinishedReplay> known_replay(comparison::Checkpoint& work,
                                                        comparison::FinishedChecks& checks,
                                                        const comparison::Pair& pair,
@@ -109,6 +108,13 @@ std::optional<comparison::FinishedReplay> known_replay(comparison::Checkpoint& w
   checks.require_fits(*known, pair);
   return known;
 }
+
+struct Update {
+  const UpdatePlan* plan = nullptr;
+  TensorComparison* result = nullptr;
+  std::optional<comparison::FinishedReplay> known;
+  std::string problem;
+};
 
 std::string adopt_if_sound(const UpdatePlan& plan, comparison::FinishedReplay finished,
                            TensorComparison& result) {
@@ -124,20 +130,6 @@ std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
   return adopt_if_sound(plan, replayed(plan, backend), result);
 }
 
-std::map<std::size_t, UpdatePlan> plan_replays(const trace::Source& reference,
-                                               const trace::Source& candidate,
-                                               const std::vector<TensorComparison>& results) {
-  MainGradientNorms gradients(candidate,
-                              squares_of_main_gradients(results, &comparison::Pair::candidate));
-  Clipping clipping(candidate, gradients);
-  const UpdatePlanner planner(reference, candidate, clipping);
-  std::map<std::size_t, UpdatePlan> plans;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    if (is_updated(results[i])) plans.emplace(i, planner.plan(results[i]));
-  }
-  return plans;
-}
-
 std::vector<std::string> replay_updates(const trace::Source& reference,
                                         const trace::Source& candidate,
                                         const measure::ExecutionContext& execution,
@@ -145,64 +137,55 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
                                         const comparison::WorkHooks& hooks,
                                         std::vector<TensorComparison>& results) {
   if (hooks.stopped()) {  // planning may read all gradients
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if (is_updated(results[i])) comparison::mark_interrupted(results[i]);
+    for (TensorComparison& result : results) {
+      if (is_measured_update(result)) comparison::mark_interrupted(result);
     }
     return {};
   }
-  std::vector<std::size_t> updated;
-  std::vector<UpdatePlan> plans;
-  for (const auto& [i, plan] : plan_replays(reference, candidate, results)) {
-    updated.push_back(i);
-    plans.push_back(plan);
-  }
-
+  const std::map<std::size_t, UpdatePlan> plans = plan_replays(reference, candidate, results);
   comparison::FinishedChecks checks(candidate);
-  std::vector<std::optional<comparison::FinishedReplay>> known(updated.size());
-  for (std::size_t u = 0; u < updated.size(); ++u) {
-    known[u] = known_replay(work, checks, results[updated[u]], plans[u]);
+  std::vector<Update> updates;
+  for (const auto& [i, plan] : plans) {
+    updates.push_back(
+        {&plan, &results[i], known_replay(work, checks, results[i], plan), plan.problem});
   }
-  std::vector<std::string> problems(updated.size());
-  execution.parallel_for(updated.size(), [&](std::size_t u) {
-    TensorComparison& result = results[updated[u]];
-    if (!plans[u].problem.empty()) {
-      problems[u] = plans[u].problem;
-    } else if (!known[u] && hooks.stopped()) {
-      comparison::mark_interrupted(result);
-      return;
-    } else {
-      const bool again = known[u].has_value();
-      comparison::FinishedReplay finished =
-          again ? *std::move(known[u]) : replayed(plans[u], *execution.backend);
-      if (work.is_recorded()) {
-        const comparison::Finished told{result.key, finished};
-        again ? work.record_again(told) : work.record(told);
+  execution.parallel_for(updates.size(), [&](std::size_t u) {
+    auto& [plan, result, known, problem] = updates[u];
+    if (problem.empty()) {
+      if (!known && hooks.stopped()) {
+        comparison::mark_interrupted(*result);
+        return;
       }
-      problems[u] = adopt_if_sound(plans[u], std::move(finished), result);
+      const bool again = known.has_value();
+      comparison::FinishedReplay finished =
+          again ? *std::move(known) : replayed(*plan, *execution.backend);
+      if (work.is_recorded()) {
+        const comparison::Finished entry{result->key, finished};
+        again ? work.record_again(entry) : work.record(entry);
+      }
+      problem = adopt_if_sound(*plan, std::move(finished), *result);
     }
-    if (!plans[u].difference.empty()) result.reason = plans[u].difference;
+    if (!plan->difference.empty()) result->reason = plan->difference;
   });
 
-  std::map<std::string, std::uint64_t> unplayed;
-  std::map<std::string, std::uint64_t> different;
-  std::uint64_t unplayed_count = 0;
-  std::uint64_t different_count = 0;
-  for (std::size_t u = 0; u < updated.size(); ++u) {
-    if (!problems[u].empty()) ++unplayed[problems[u]], ++unplayed_count;
-    if (!plans[u].difference.empty()) ++different[plans[u].difference], ++different_count;
+  std::map<std::string, std::uint64_t> problems;
+  std::map<std::string, std::uint64_t> differences;
+  for (const Update& update : updates) {
+    if (!update.problem.empty()) ++problems[update.problem];
+    if (!update.plan->difference.empty()) ++differences[update.plan->difference];
   }
   std::vector<std::string> warnings;
-  if (unplayed_count > 0) {
+  if (!problems.empty()) {
     warnings.push_back(base::concat(
-        unplayed_count, " of ", base::plural(updated.size(), "updated parameter"),
+        total(problems), " of ", base::plural(updates.size(), "updated parameter"),
         " could not be judged by replaying the optimizer, only by the tolerance of the others, "
         "which is wider: ",
-        listed(unplayed)));
+        listed(problems)));
   }
-  if (different_count > 0) {
-    warnings.push_back(
-        base::concat("the optimizer was told something else than in the reference for ",
-                     base::plural(different_count, "updated parameter"), ": ", listed(different)));
+  if (!differences.empty()) {
+    warnings.push_back(base::concat(
+        "the optimizer was told something else than in the reference for ",
+        base::plural(total(differences), "updated parameter"), ": ", listed(differences)));
   }
   return warnings;
 }

@@ -3,11 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <map>
 #include <optional>
-#include <set>
-#include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "base/text.h"
@@ -23,14 +19,10 @@ OptimizerIndex::OptimizerIndex(const trace::Manifest& manifest) {
     }
   }
   for (const trace::TensorEntry& entry : manifest.tensors) {
-    switch (entry.key.kind) {
-      case trace::Kind::kParam:
-      case trace::Kind::kMainGrad:
-      case trace::Kind::kOptimizerState:
-        tensors_.emplace(entry.key, &entry);
-        break;
-      default:
-        break;
+    const trace::Kind kind = entry.key.kind;
+    if (kind == trace::Kind::kParam || kind == trace::Kind::kMainGrad ||
+        kind == trace::Kind::kOptimizerState) {
+      tensors_.emplace(entry.key, &entry);
     }
   }
 }
@@ -57,7 +49,7 @@ namespace {
 
 using trace::OptimizerGroup;
 
-// As few digits as tell the value, at most nine.
+// As few digits as identify the value, at most nine.
 std::string digits(double value) {
   const std::string shorter = base::short_number(value);
   return std::strtod(shorter.c_str(), nullptr) == value ? shorter : base::nine_digits(value);
@@ -184,7 +176,7 @@ class Parameters {
     }
   }
 
-  // A parameter that no tensor tells of goes by its name.
+  // Adds a parameter that has no tensor, by its name.
   void add(std::uint64_t step, const std::string& name) {
     if (!renamed_.contains({step, name})) known_[{step, name, name}].name = name;
   }

@@ -1,4 +1,4 @@
-// Compares the settings of both optimizers as data.
+// Compares the settings of both runs' optimizers as data.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace ttrace::replay {
 
-// Finds what a manifest says of the optimizer, by step and parameter.
+// Finds optimizer entries of a manifest by step and parameter.
 class OptimizerIndex {
  public:
   // `manifest` must outlive the index.
@@ -53,17 +53,17 @@ struct SettingPair {
 // What differs and has an effect, by name: numbers by more than the rounding of a single-precision
 // copy, flags, the number of the update (one that was skipped or made twice), the optimizer. A
 // number that only one side has is compared if torch.optim has a default for it (0 for
-// weight_decay, momentum, dampening; no clipping), else not. Of different optimizers only that is
-// told, and only if both are known ("sgd", "adam", "adamw"); without weight decay Adam and AdamW
-// are one. Plain SGD without decay does not depend on the number of its update.
+// weight_decay, momentum, dampening; no clipping), else not. Different optimizers are the only
+// difference reported, and only if both are known ("sgd", "adam", "adamw"); without weight decay
+// Adam and AdamW are one. Plain SGD without decay does not depend on the number of its update.
 std::vector<SettingPair> setting_differences(const trace::OptimizerGroup& reference,
                                              const trace::OptimizerGroup& candidate);
 
-// Every setting of every selected parameter and step that differs, those alike together; by step
-// and name. A parameter that only one optimizer has in a group is a difference ("parameter group").
-// Steps that one of the manifests says nothing of are not compared. Parameters are paired as
-// their tensors are (a map may have renamed them), others by their names. What a rule skips is left
-// out, and so is a clipping that one manifest says nothing of where all of its updates match.
+// Returns every setting of every selected parameter and step that differs, equal ones together; by
+// step and name. A parameter that only one optimizer has in a group is a difference ("parameter
+// group"). Steps that one of the manifests does not mention are not compared. Parameters are paired
+// as their tensors are (a map may have renamed them), others by their names. What a rule skips is
+// left out, and so is a clipping that one manifest does not mention where all of its updates match.
 // `updates` are indices of `results`.
 std::vector<comparison::SettingDifference> compare_settings(
     const trace::Manifest& reference, const trace::Manifest& candidate,

@@ -1,13 +1,14 @@
-#include "replay/optimizer/unplayed_updates.h"
-
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "measure/fingerprints.h"
 #include "measure/measure.h"
+#include "replay/optimizer/replay_updates.h"
 #include "replay/optimizer/settings.h"
 
 namespace ttrace::replay {
@@ -16,11 +17,12 @@ namespace {
 using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
+using trace::TensorKey;
 
 constexpr double kMostSteps = 2;       // of the reference's, that matching inputs permit
 constexpr double kShortestStep = 0.5;  // of the reference's
 
-// Whose step was bad from the start: the gradient norm or something of the parameter's own.
+// Updates that were made from something bad: the gradient norm, or a tensor of the parameter.
 class BadInputs {
  public:
   explicit BadInputs(const std::vector<TensorComparison>& results) {
@@ -44,7 +46,7 @@ class BadInputs {
     }
   }
 
-  bool any_of(const trace::TensorKey& update) const {
+  bool any_of(const TensorKey& update) const {
     return norms_.contains(update.step) || parameters_.contains({update.step, update.name});
   }
 
@@ -58,7 +60,7 @@ std::optional<double> step_length(const measure::Backend& backend, const trace::
                                   const OptimizerIndex& index, const layout::ViewPtr& after) {
   bool complete = true;
   const layout::ViewPtr before = layout::with_entries(after, [&](const trace::TensorEntry& entry) {
-    trace::TensorKey key = entry.key;
+    TensorKey key = entry.key;
     key.kind = Kind::kParam;
     const trace::TensorEntry* parameter = index.tensor(key);
     complete = complete && parameter != nullptr && parameter->shape == entry.shape;
@@ -77,6 +79,30 @@ bool is_unplayed(const TensorComparison& result) {
          result.comparison->measurement.total.nonfinite_different == 0;
 }
 
+constexpr std::string_view kMainCopy = ".main_param";
+
+// Returns the update whose result `key` should be, or nothing.
+std::optional<TensorKey> update_before(const TensorKey& key) {
+  if (key.step == 0) return std::nullopt;
+  TensorKey update = key;
+  update.step = key.step - 1;
+  update.kind = Kind::kParamAfterStep;
+  if (key.kind == Kind::kParam) return update;
+  if (key.kind != Kind::kOptimizerState || !key.name.ends_with(kMainCopy)) return std::nullopt;
+  update.name.resize(key.name.size() - kMainCopy.size());
+  return update;
+}
+
+bool still_holds(const trace::Source& candidate, const comparison::Pair& now,
+                 const comparison::Pair& update) {
+  if (now.candidate->shape != update.candidate->shape) return false;
+  try {
+    return measure::same_values({&candidate, now.candidate}, {&candidate, update.candidate});
+  } catch (const base::InputError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 void judge_unplayed_updates(const trace::Source& reference, const trace::Source& candidate,
@@ -91,13 +117,12 @@ void judge_unplayed_updates(const trace::Source& reference, const trace::Source&
   const OptimizerIndex references(reference.manifest());
   const OptimizerIndex candidates(candidate.manifest());
   execution.parallel_for(updates.size(), [&](std::size_t u) {
-    const comparison::Pair& pair = results[updates[u]];
     TensorComparison& result = results[updates[u]];
     std::optional<double> meant;
     std::optional<double> taken;
     try {
-      meant = step_length(*execution.backend, reference, references, pair.reference);
-      taken = step_length(*execution.backend, candidate, candidates, pair.candidate);
+      meant = step_length(*execution.backend, reference, references, result.reference);
+      taken = step_length(*execution.backend, candidate, candidates, result.candidate);
     } catch (const base::InputError&) {
     }
     if (!meant || !taken) return;
@@ -116,6 +141,35 @@ void judge_unplayed_updates(const trace::Source& reference, const trace::Source&
     }
     result.outcome = Outcome::kNotJudged;
     result.reason = base::concat("may be rounding alone", words);
+  });
+}
+
+void reuse_update_verdicts(const trace::Source& candidate,
+                           const measure::ExecutionContext& execution,
+                           std::vector<TensorComparison>& results) {
+  std::map<TensorKey, std::size_t> updates;  // good ones, and those that were not judged
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Outcome outcome = results[i].outcome;
+    const bool usable = outcome == Outcome::kMatch || outcome == Outcome::kNotJudged;
+    if (results[i].key.kind == Kind::kParamAfterStep && usable && results[i].comparison) {
+      updates.emplace(results[i].key, i);
+    }
+  }
+  execution.parallel_for(results.size(), [&](std::size_t i) {
+    TensorComparison& result = results[i];
+    if (result.outcome != Outcome::kDiverged || result.exact) return;
+    const auto before = update_before(result.key);
+    const auto found = before ? updates.find(*before) : updates.end();
+    if (found == updates.end()) return;
+    const TensorComparison& update = results[found->second];
+    if (!still_holds(candidate, result, update)) return;
+    result.comparison = update.comparison;
+    result.largest_rank = update.largest_rank;
+    result.largest_local = update.largest_local;
+    result.outcome = update.outcome;
+    result.reason = base::concat(
+        "the candidate's ", to_string(*before),
+        update.outcome == Outcome::kMatch ? ", which matches" : ", which could not be judged");
   });
 }
 

@@ -1,21 +1,42 @@
-#include "replay/optimizer/update_plan.h"
-
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/text.h"
+#include "measure/optimizer/hyperparameters.h"
+#include "measure/optimizer/step.h"
+#include "replay/optimizer/gradient_norm.h"
+#include "replay/optimizer/replay_updates.h"
+#include "replay/optimizer/settings.h"
 
 namespace ttrace::replay {
+namespace {
 
+using measure::Algorithm;
+using measure::Hyperparameters;
 using measure::unit_roundoff;
 using tensor::DType;
+using trace::TensorEntry;
 
-std::optional<measure::Rounding> update_rounding(const measure::Hyperparameters& hyperparameters,
+struct UpdateEntries {
+  const TensorEntry* after = nullptr;
+  // What the optimizer updates: `main_param`, if any.
+  const TensorEntry* parameter = nullptr;
+  const TensorEntry* gradient = nullptr;  // or null
+  std::vector<const TensorEntry*> states;
+};
+
+// Returns the precisions of a replay. The arithmetic is that of the recorded `main_param`; without
+// one, the coarsest of parameter and states. States in a finer type than the parameter mean that
+// the parameter is a rounding of a finer copy that was not recorded. Nothing for types that
+// optimizers do not compute in: integers, fp8, and Adam in f16, whose second moments under- and
+// overflow.
+std::optional<measure::Rounding> update_rounding(const Hyperparameters& hyperparameters,
                                                  const UpdateEntries& entries, bool clipped) {
-  std::vector<const trace::TensorEntry*> all = entries.states;
+  std::vector<const TensorEntry*> all = entries.states;
   all.insert(all.end(), {entries.after, entries.parameter});
   if (entries.gradient != nullptr) all.push_back(entries.gradient);
-  for (const trace::TensorEntry* entry : all) {
+  for (const TensorEntry* entry : all) {
     if (!unit_roundoff(entry->dtype)) return std::nullopt;
     if (entry->computed_in && !unit_roundoff(*entry->computed_in)) return std::nullopt;
   }
@@ -29,7 +50,7 @@ std::optional<measure::Rounding> update_rounding(const measure::Hyperparameters&
   DType working = parameter;
   if (!is_main && !entries.states.empty()) {
     working = entries.states.front()->dtype;
-    for (const trace::TensorEntry* state : entries.states) working = coarser(working, state->dtype);
+    for (const TensorEntry* state : entries.states) working = coarser(working, state->dtype);
     if (*unit_roundoff(working) < *unit_roundoff(parameter)) {
       rounding.parameter = *unit_roundoff(parameter);
     } else {
@@ -38,15 +59,15 @@ std::optional<measure::Rounding> update_rounding(const measure::Hyperparameters&
   }
   const bool sixteen_bits = *unit_roundoff(parameter) > *unit_roundoff(DType::kFloat32);
   if (!is_main && entries.states.empty() && sixteen_bits && hyperparameters.updates > 1) {
-    // A finer copy may exist, and nothing tells of it.
+    // A finer copy may exist that the trace does not mention.
     rounding.parameter = *unit_roundoff(parameter);
   }
-  // A step in bf16 marks all that it makes as computed in bf16. Its optimizer works in the type of
-  // the parameters all the same, unless these are coarser than they are stored themselves.
+  // A step in bf16 marks everything that it makes as computed in bf16. Its optimizer still works in
+  // the type of the parameters, unless these are themselves coarser than they are stored.
   const auto& coarse = entries.parameter->computed_in;
   if (coarse && entries.after->computed_in) working = coarser(working, *coarse);
-  const bool adam = hyperparameters.algorithm == measure::Algorithm::kAdam ||
-                    hyperparameters.algorithm == measure::Algorithm::kAdamW;
+  const bool adam = hyperparameters.algorithm == Algorithm::kAdam ||
+                    hyperparameters.algorithm == Algorithm::kAdamW;
   if (adam && working == DType::kFloat16) return std::nullopt;
 
   // The replay itself rounds as binary64 does.
@@ -58,18 +79,12 @@ std::optional<measure::Rounding> update_rounding(const measure::Hyperparameters&
     rounding.stored = stored;
     rounding.stored_smallest = measure::smallest_rounding(entries.after->dtype);
   }
-  // Norm + 1e-6, the quotient and the product are rounded; one to spare for the recorded norm.
+  // Norm + 1e-6, the quotient and the product are rounded; one more for the recorded norm.
   if (clipped && entries.gradient != nullptr) {
     rounding.gradient = 4 * *unit_roundoff(entries.gradient->dtype);
   }
   return rounding;
 }
-
-namespace {
-
-using measure::Algorithm;
-using measure::Hyperparameters;
-using trace::TensorEntry;
 
 // Operands besides the updated parameter, in the order of Leaf::operands.
 enum Operand { kParameter, kGradient, kMomentumBuffer, kExpAvg, kExpAvgSq, kMaxExpAvgSq };
@@ -112,10 +127,8 @@ bool is_partial(const TensorEntry& entry, const trace::Manifest& manifest) {
   return false;
 }
 
-}  // namespace
-
 // How one stored tensor was updated.
-struct UpdatePlanner::Leaf {
+struct Leaf {
   std::array<const TensorEntry*, kOperands> operands{};
   measure::UpdateStep step;
   std::string difference;
@@ -133,128 +146,156 @@ struct UpdatePlanner::Leaf {
   }
 };
 
-UpdatePlanner::UpdatePlanner(const trace::Source& reference, const trace::Source& candidate,
-                             Clipping& clipping)
-    : candidate_(candidate),
-      references_(reference.manifest()),
-      candidates_(candidate.manifest()),
-      clipping_(clipping) {}
+class UpdatePlanner {
+ public:
+  // Both sources must outlive the planner.
+  UpdatePlanner(const trace::Source& reference, const trace::Source& candidate,
+                const std::vector<comparison::TensorComparison>& results)
+      : candidate_(candidate),
+        references_(reference.manifest()),
+        candidates_(candidate.manifest()),
+        clipping_(candidate, results) {}
 
-std::optional<Hyperparameters> UpdatePlanner::reference_of(const comparison::Pair& pair) const {
-  const trace::TensorKey& key = layout::stored_in(*pair.reference).front()->key;
-  const OptimizerIndex::Found found = references_.find(key.step, key.name);
-  if (found.group == nullptr || found.twice) return std::nullopt;
-  return measure::read_hyperparameters(*found.group).values;
-}
-
-UpdatePlanner::Leaf UpdatePlanner::leaf_of(const TensorEntry& after,
-                                           const std::optional<Hyperparameters>& reference) const {
-  Leaf leaf;
-  const auto fail = [&leaf](std::string why) {
-    leaf.problem = std::move(why);
-    return leaf;
-  };
-  trace::TensorKey key = after.key;
-  if (!candidates_.knows_step(key.step)) return fail("the manifest has no optimizer entry");
-  key.kind = trace::Kind::kParam;
-  const TensorEntry* parameter = candidates_.tensor(key);
-  if (parameter == nullptr) return fail("the parameter before the step was not recorded");
-  key.kind = trace::Kind::kMainGrad;
-  const TensorEntry* gradient = candidates_.tensor(key);
-  const OptimizerIndex::Found found = candidates_.find(key.step, key.name);
-  if (found.twice) return fail("the parameter is in two parameter groups");
-
-  Hyperparameters& h = leaf.step.hyperparameters;
-  if (found.group == nullptr) {
-    if (gradient != nullptr) return fail("no parameter group of the manifest has the parameter");
-    if (reference) return fail("only the reference has the parameter in a parameter group");
-  } else {
-    measure::ReadHyperparameters read = measure::read_hyperparameters(*found.group);
-    if (!read.values) return fail(std::move(read.problem));
-    if (gradient == nullptr) return fail("the main gradient was not recorded");
-    if (is_partial(*gradient, candidate_.manifest())) {
-      return fail("the main gradient was recorded before its reduction");
+  // `pair` is a `param_after_step`, made of any stored ones (a map may have renamed, joined or cut
+  // them).
+  UpdatePlan plan(const comparison::Pair& pair) {
+    UpdatePlan plan;
+    if (adds_up(*pair.candidate)) {
+      plan.problem = "it is the sum of several tensors";
+      return plan;
     }
-    h = *read.values;
-    if (reference) leaf.difference = measure::first_difference(h, *reference);
-    if (!leaf.difference.empty()) h = *reference;
-    leaf.operands[kGradient] = gradient;
-  }
-  leaf.operands[kParameter] = parameter;
-
-  const TensorEntry* main = candidates_.state(key, "main_param");
-  if (main != nullptr && h.algorithm != Algorithm::kNone) leaf.operands[kParameter] = main;
-  std::size_t wanted = 0;
-  std::size_t there = 0;
-  for (const StateRule& rule : states_of(h)) {
-    if (!rule.wanted) continue;
-    ++wanted;
-    leaf.operands[rule.operand] = candidates_.state(key, rule.name);
-    there += leaf.operands[rule.operand] != nullptr ? 1 : 0;
-  }
-  if (there != wanted && (there != 0 || h.updates > 1)) {
-    return fail("the optimizer's state was not recorded");
-  }
-  for (const TensorEntry* operand : leaf.operands) {
-    if (operand == nullptr) continue;
-    if (operand->shape != after.shape) return fail("its gradient or state has another shape");
-  }
-
-  double clip = 1;
-  if (h.clip_norm) {
-    Clip found_clip = clipping_.of(key.step, *h.clip_norm);
-    if (!found_clip.problem.empty()) return fail(std::move(found_clip.problem));
-    clip = found_clip.factor;
-  }
-  leaf.step.clip = clip;
-  std::vector<const TensorEntry*> states;
-  for (std::size_t i = kMomentumBuffer; i < kOperands; ++i) {
-    if (leaf.operands[i] != nullptr) states.push_back(leaf.operands[i]);
-  }
-  const auto rounding = update_rounding(
-      h, {&after, leaf.operands[kParameter], leaf.operands[kGradient], states}, clip < 1);
-  if (!rounding) return fail("its precision is none that an optimizer is replayed in");
-  leaf.step.rounding = *rounding;
-  return leaf;
-}
-
-UpdatePlan UpdatePlanner::plan(const comparison::Pair& pair) const {
-  UpdatePlan plan;
-  if (adds_up(*pair.candidate)) {
-    plan.problem = "it is the sum of several tensors";
+    const std::optional<Hyperparameters> reference = reference_of(pair);
+    std::map<const TensorEntry*, Leaf> leaves;
+    const std::vector<const TensorEntry*> stored = layout::stored_in(*pair.candidate);
+    for (const TensorEntry* after : stored) {
+      const Leaf& leaf = leaves.emplace(after, leaf_of(*after, reference)).first->second;
+      if (leaf.problem.empty() && !leaf.alike(leaves.at(stored.front()))) {
+        plan.problem = "its parts are updated in different ways";
+      } else {
+        plan.problem = leaf.problem;
+      }
+      if (!plan.problem.empty()) return plan;
+    }
+    const Leaf& first = leaves.at(stored.front());
+    plan.step = first.step;
+    plan.difference = first.difference;
+    plan.tensors.after = {&candidate_, pair.candidate};
+    // The same view over the parameters' gradients, over their states, ...
+    const auto over = [&](Operand operand) {
+      if (first.operands[operand] == nullptr) return measure::TensorRef{};
+      return measure::TensorRef(&candidate_,
+                                layout::with_entries(pair.candidate, [&](const TensorEntry& after) {
+                                  return *leaves.at(&after).operands[operand];
+                                }));
+    };
+    plan.tensors.parameter = over(kParameter);
+    plan.tensors.gradient = over(kGradient);
+    plan.tensors.momentum_buffer = over(kMomentumBuffer);
+    plan.tensors.exp_avg = over(kExpAvg);
+    plan.tensors.exp_avg_sq = over(kExpAvgSq);
+    plan.tensors.max_exp_avg_sq = over(kMaxExpAvgSq);
     return plan;
   }
-  const std::optional<Hyperparameters> reference = reference_of(pair);
-  std::map<const TensorEntry*, Leaf> leaves;
-  const std::vector<const TensorEntry*> stored = layout::stored_in(*pair.candidate);
-  for (const TensorEntry* after : stored) {
-    const Leaf& leaf = leaves.emplace(after, leaf_of(*after, reference)).first->second;
-    if (leaf.problem.empty() && !leaf.alike(leaves.at(stored.front()))) {
-      plan.problem = "its parts are updated in different ways";
-    } else {
-      plan.problem = leaf.problem;
-    }
-    if (!plan.problem.empty()) return plan;
+
+ private:
+  std::optional<Hyperparameters> reference_of(const comparison::Pair& pair) const {
+    const trace::TensorKey& key = layout::stored_in(*pair.reference).front()->key;
+    const OptimizerIndex::Found found = references_.find(key.step, key.name);
+    if (found.group == nullptr || found.twice) return std::nullopt;
+    return measure::read_hyperparameters(*found.group).values;
   }
-  const Leaf& first = leaves.at(stored.front());
-  plan.step = first.step;
-  plan.difference = first.difference;
-  plan.tensors.after = {&candidate_, pair.candidate};
-  // The same view over the parameters' gradients, over their states, ...
-  const auto over = [&](Operand operand) {
-    if (first.operands[operand] == nullptr) return measure::TensorRef{};
-    return measure::TensorRef(&candidate_,
-                              layout::with_entries(pair.candidate, [&](const TensorEntry& after) {
-                                return *leaves.at(&after).operands[operand];
-                              }));
-  };
-  plan.tensors.parameter = over(kParameter);
-  plan.tensors.gradient = over(kGradient);
-  plan.tensors.momentum_buffer = over(kMomentumBuffer);
-  plan.tensors.exp_avg = over(kExpAvg);
-  plan.tensors.exp_avg_sq = over(kExpAvgSq);
-  plan.tensors.max_exp_avg_sq = over(kMaxExpAvgSq);
-  return plan;
+
+  Leaf leaf_of(const TensorEntry& after, const std::optional<Hyperparameters>& reference) {
+    Leaf leaf;
+    const auto fail = [&leaf](std::string why) {
+      leaf.problem = std::move(why);
+      return leaf;
+    };
+    trace::TensorKey key = after.key;
+    if (!candidates_.knows_step(key.step)) return fail("the manifest has no optimizer entry");
+    key.kind = trace::Kind::kParam;
+    const TensorEntry* parameter = candidates_.tensor(key);
+    if (parameter == nullptr) return fail("the parameter before the step was not recorded");
+    key.kind = trace::Kind::kMainGrad;
+    const TensorEntry* gradient = candidates_.tensor(key);
+    const OptimizerIndex::Found found = candidates_.find(key.step, key.name);
+    if (found.twice) return fail("the parameter is in two parameter groups");
+
+    Hyperparameters& h = leaf.step.hyperparameters;
+    if (found.group == nullptr) {
+      if (gradient != nullptr) return fail("no parameter group of the manifest has the parameter");
+      if (reference) return fail("only the reference has the parameter in a parameter group");
+    } else {
+      measure::ReadHyperparameters read = measure::read_hyperparameters(*found.group);
+      if (!read.values) return fail(std::move(read.problem));
+      if (gradient == nullptr) return fail("the main gradient was not recorded");
+      if (is_partial(*gradient, candidate_.manifest())) {
+        return fail("the main gradient was recorded before its reduction");
+      }
+      h = *read.values;
+      if (reference) leaf.difference = measure::first_difference(h, *reference);
+      if (!leaf.difference.empty()) h = *reference;
+      leaf.operands[kGradient] = gradient;
+    }
+    leaf.operands[kParameter] = parameter;
+
+    const TensorEntry* main = candidates_.state(key, "main_param");
+    if (main != nullptr && h.algorithm != Algorithm::kNone) leaf.operands[kParameter] = main;
+    std::size_t wanted = 0;
+    std::size_t there = 0;
+    for (const StateRule& rule : states_of(h)) {
+      if (!rule.wanted) continue;
+      ++wanted;
+      leaf.operands[rule.operand] = candidates_.state(key, rule.name);
+      there += leaf.operands[rule.operand] != nullptr ? 1 : 0;
+    }
+    if (there != wanted && (there != 0 || h.updates > 1)) {
+      return fail("the optimizer's state was not recorded");
+    }
+    for (const TensorEntry* operand : leaf.operands) {
+      if (operand == nullptr) continue;
+      if (operand->shape != after.shape) return fail("its gradient or state has another shape");
+    }
+
+    double clip = 1;
+    if (h.clip_norm) {
+      Clip found_clip = clipping_.of(key.step, *h.clip_norm);
+      if (!found_clip.problem.empty()) return fail(std::move(found_clip.problem));
+      clip = found_clip.factor;
+    }
+    leaf.step.clip = clip;
+    std::vector<const TensorEntry*> states;
+    for (std::size_t i = kMomentumBuffer; i < kOperands; ++i) {
+      if (leaf.operands[i] != nullptr) states.push_back(leaf.operands[i]);
+    }
+    const auto rounding = update_rounding(
+        h, {&after, leaf.operands[kParameter], leaf.operands[kGradient], states}, clip < 1);
+    if (!rounding) return fail("its precision is none that an optimizer is replayed in");
+    leaf.step.rounding = *rounding;
+    return leaf;
+  }
+
+  const trace::Source& candidate_;
+  OptimizerIndex references_;
+  OptimizerIndex candidates_;
+  Clipping clipping_;
+};
+
+}  // namespace
+
+bool is_measured_update(const comparison::TensorComparison& result) {
+  return result.key.kind == trace::Kind::kParamAfterStep && result.comparison && !result.exact;
+}
+
+std::map<std::size_t, UpdatePlan> plan_replays(
+    const trace::Source& reference, const trace::Source& candidate,
+    const std::vector<comparison::TensorComparison>& results) {
+  UpdatePlanner planner(reference, candidate, results);
+  std::map<std::size_t, UpdatePlan> plans;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (is_measured_update(results[i])) plans.emplace(i, planner.plan(results[i]));
+  }
+  return plans;
 }
 
 }  // namespace ttrace::replay

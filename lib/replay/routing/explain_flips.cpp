@@ -21,7 +21,7 @@ struct Sample {
   double spread = 0;
 };
 
-// Over tokens and experts evenly spaced; a value that is not finite makes the noise infinite.
+// Samples evenly spaced tokens and experts; a value that is not finite makes the noise infinite.
 Sample sample_of(const Decision& decision, Scores& reference, Scores& candidate) {
   const std::uint64_t tokens = std::min(decision.tokens, kSampledTokens);
   const std::uint64_t experts = std::min(decision.experts, kSampledExperts);
@@ -46,8 +46,8 @@ Sample sample_of(const Decision& decision, Scores& reference, Scores& candidate)
   return {std::sqrt(squares / count), std::sqrt(deviations / count)};
 }
 
-// How far the worst of `better` stands above the best of `worse`, in one run's scores: negative
-// where the run prefers one of `worse`.
+// The score of the worst of `better` minus that of the best of `worse` in one run: negative where
+// the run prefers one of `worse`.
 struct Lead {
   double value = 0;
   double rounding = 0;
@@ -68,7 +68,7 @@ Lead lead(Scores& scores, std::uint64_t token, const std::vector<std::uint64_t>&
   return least.value_or(Lead{});
 }
 
-// How far the experts swapped are apart at most.
+// The largest distance between the scores of swapped experts.
 Lead gap(Scores& scores, std::uint64_t token, const Moved& moved) {
   Lead widest;
   for (const std::uint64_t l : moved.left) {
@@ -101,14 +101,14 @@ class Examiner {
 
   const Sample& sample() const { return sample_; }
 
-  // Why the flip is not explained, or nothing and `largest_gap` raised to the flip's.
+  // Returns why the flip is not explained; if it is, returns nothing and raises `largest_gap` to
+  // it.
   std::string examine(std::uint64_t token, double& largest_gap) {
     const auto change =
         moved(before_.row(token), after_.row(token), decision_.spelling, decision_.experts);
     if (!change) return "not as many experts as in the reference, or such as do not exist";
     const std::string swap = concat("expert ", list(change->joined), " for ", list(change->left));
-    // Experts merely out of order are each other's rivals: which of them leads is a matter of the
-    // gap alone.
+    // Of experts that are merely out of order, only the gap says which of them leads.
     const bool reordered = std::is_permutation(change->left.begin(), change->left.end(),
                                                change->joined.begin(), change->joined.end());
     if (!reordered) {

@@ -1,4 +1,4 @@
-// Are tokens that went to other experts near a tie, or is the routing wrong?
+// Whether tokens that went to other experts are near a tie, or the routing is wrong.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,16 @@
 
 #include "comparison/result.h"
 #include "replay/routing/choices.h"
-#include "replay/routing/scores.h"
 
 namespace ttrace::replay {
 
-// A token may have changed experts whose scores lie this many times the noise of the scores apart.
-// The gap closes by the difference of two scores' noise; over a hundred thousand tokens the
-// largest of these comes to 4.4·√2 = 6.2 times the rms of one where the noise is Gaussian.
+// A flip is near a tie if the scores of the swapped experts are at most this many times the noise
+// of the scores apart. The difference of two scores' noise closes the gap; over a hundred thousand
+// tokens the largest is 4.4·√2 = 6.2 times the rms of one score where the noise is Gaussian.
 inline constexpr double kMostNoise = 8;
 
-// Scores agree, whatever their tolerance, if their noise is at most this share of how far a token's
-// scores lie apart.
+// Scores agree, whatever their tolerance, if their noise is at most this share of the spread of a
+// token's scores.
 inline constexpr double kMostNoiseShare = 0.1;
 
 // Flips that are examined; a run with more than these is not taken for a healthy one.
@@ -33,15 +32,15 @@ struct Unexplained {
 struct Explanation {
   std::uint64_t unexplained = 0;
   std::optional<Unexplained> first;  // the first of those
-  double noise = 0;        // root mean square of how far both runs' scores are apart, over a sample
-  double spread = 0;       // and of how far the reference's are from their token's mean
+  double noise = 0;                  // rms of the difference of both runs' scores, over a sample
+  double spread = 0;                 // rms of the reference's scores around their token's mean
   double largest_gap = 0;  // between experts swapped, in the reference's scores, of those explained
   bool explained() const { return unexplained == 0; }
   bool scores_agree() const { return noise <= kMostNoiseShare * spread; }
 };
 
-// Whether the noise of the scores is rounding, of one size for all tokens, or flips before this
-// router have reached some tokens more than others.
+// Even where the noise of the scores is rounding, of one size for all tokens; uneven where flips
+// before this router have reached some tokens more than others.
 enum class Noise { kEven, kUneven };
 
 // A flip is explained where (1) as many experts were chosen as in the reference, (2) either run
@@ -52,11 +51,11 @@ Explanation explain_flips(const Decision& decision, const std::vector<std::uint6
                           Scores& reference, Scores& candidate, Noise noise = Noise::kEven);
 
 // Whether the reference chose what these scores of its own prefer, within their rounding, over a
-// sample of tokens: what has the shape of scores need not be any (hidden states have it too).
-// Throws an input error if a shard cannot be read.
+// sample of tokens: hidden states may have the shape of scores too. Throws an input error if a
+// shard cannot be read.
 bool choice_follows(const Decision& decision, Scores& reference);
 
-// Says in words why the decision of a router is judged as it is.
+// Describes why the decision of a router is judged as it is.
 std::string describe_flips(const comparison::RouterFlips& router);
 
 }  // namespace ttrace::replay

@@ -8,9 +8,6 @@
 #include "comparison/judge_pairs.h"
 #include "judge/fallback_rule.h"
 #include "replay/routing/explain_flips.h"
-#include "replay/routing/routers.h"
-#include "replay/routing/routing_reach.h"
-#include "replay/routing/scores.h"
 
 namespace ttrace::replay {
 namespace {
@@ -29,12 +26,12 @@ bool same_numbers(const measure::TensorRef& a, const measure::TensorRef& b) {
   std::vector<double> values_a;
   std::vector<double> values_b;
   tensor::for_each_sub_box(tensor::whole(a.view->shape), measure::kReadElements,
-                           [&](const tensor::Box& slab) {
+                           [&](const tensor::Box& box) {
                              if (!same) return;
-                             values_a.resize(tensor::volume(slab));
+                             values_a.resize(tensor::volume(box));
                              values_b.resize(values_a.size());
-                             reader_a->read(slab, values_a);
-                             reader_b->read(slab, values_b);
+                             reader_a->read(box, values_a);
+                             reader_b->read(box, values_b);
                              same = values_a == values_b;
                            });
   return same;
@@ -70,7 +67,7 @@ class RoutingFlips {
       } else if (outcome == Outcome::kBelowNoiseFloor) {
         checked = false;  // noise runs that flip many tokens make tolerances of any width
       } else if (outcome != Outcome::kMatch) {
-        return;  // what it was given is in question, not the choice
+        return;  // its input is in question, not its choice
       }
       follows = follows || mixed_[source];
     }
@@ -78,7 +75,7 @@ class RoutingFlips {
         explain_flips(router.decision, router.flipped, *router.reference, *router.candidate,
                       follows ? Noise::kUneven : Noise::kEven);
     if (!checked && !explanation.scores_agree()) return;
-    // What was not recorded may have been made otherwise (a bias, groups of experts).
+    // A choice that was not recorded may follow from more than the scores (a bias, groups).
     if (router.implied && !explanation.explained()) return;
     comparison::RouterFlips flips;
     flips.key = out_.results[i].key;
@@ -111,7 +108,7 @@ class RoutingFlips {
     excuse(i, router);
   }
 
-  // Everything that diverged and depends on the flipped tokens.
+  // Excuses everything that diverged and depends on the flipped tokens.
   void excuse(std::size_t router_node, const Router& router) {
     measure::LeftOutRows& rows = left_out(out_.results[router_node].key, router.decision.tokens);
     for (const std::uint64_t token : router.flipped) rows.add(token);
@@ -128,7 +125,7 @@ class RoutingFlips {
         affected.size(), [&](std::size_t k) { excuse_one(affected[k], router_node, rows); });
   }
 
-  // How many tokens each expert was given.
+  // How many tokens each expert got.
   struct Counts {
     std::vector<std::uint64_t> reference;
     std::vector<std::uint64_t> candidate;
@@ -146,8 +143,8 @@ class RoutingFlips {
     return {count(decision.reference), count(decision.candidate)};
   }
 
-  // The values of an expert that was given other tokens: as many rows as the choices say, on either
-  // side, or none where no token went to it.
+  // Excuses the values of an expert that got other tokens: they have as many rows as the choices
+  // say on either side, or none where no token went to it. Returns whether pair i is such a value.
   bool excuse_dispatch(std::size_t i, std::string_view beside, const Counts& counts) {
     TensorComparison& result = out_.results[i];
     const bool rows_differ = result.outcome == Outcome::kIncomparable;
@@ -191,7 +188,7 @@ class RoutingFlips {
     return judge::layer_number(std::string_view(key.name).substr(beside.size()));
   }
 
-  // The choice itself, as the experts were given it.
+  // Whether pair i is the choice itself, as the experts got it.
   bool is_passed_on(std::size_t i, std::size_t router_node) const {
     if (!out_.results[i].exact || !out_.results[router_node].exact) return false;
     const comparison::Pair& given = out_.results[i];
@@ -206,19 +203,19 @@ class RoutingFlips {
     }
   }
 
-  // A choice that a router before this one left unjudged may be this one's.
+  // Whether a router before this one left this choice unjudged: it may be this one's.
   bool follows_from_choice(std::size_t i) const {
     return out_.results[i].exact && out_.results[i].outcome == Outcome::kAfterRoutingFlip;
   }
 
   static bool is_excusable(const TensorComparison& result) {
-    // Another expert's output is another number, not NaN.
+    // Another expert gives another number, not NaN.
     return result.outcome == Outcome::kDiverged && result.comparison &&
            !result.comparison->replay &&
            result.comparison->measurement.total.nonfinite_different == 0;
   }
 
-  // Rows of the tokens of a micro-batch that went elsewhere in any router so far.
+  // Rows of the tokens of a micro-batch that any router so far sent elsewhere.
   measure::LeftOutRows& left_out(const trace::TensorKey& key, std::uint64_t tokens) {
     return left_out_.try_emplace({key.step, key.microbatch, tokens}, measure::LeftOutRows(tokens))
         .first->second;
@@ -246,7 +243,7 @@ class RoutingFlips {
                            "computed from tokens that went to other experts near a tie");
   }
 
-  // The pair judged without those rows; nothing if it cannot be read any more.
+  // Returns the pair judged without those rows; nothing if it can no longer be read.
   std::optional<TensorComparison> without(std::size_t i, const measure::LeftOutRows& rows) const {
     const comparison::Pair& pair = out_.results[i];
     TensorComparison result = out_.results[i];

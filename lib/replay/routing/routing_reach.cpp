@@ -1,12 +1,10 @@
-#include "replay/routing/routing_reach.h"
-
 #include <algorithm>
 #include <cctype>
 #include <map>
 #include <string>
 #include <string_view>
 
-#include "localize/phase.h"
+#include "replay/routing/routing_flips.h"
 
 namespace ttrace::replay {
 namespace {
@@ -108,7 +106,7 @@ class Reach {
     if (!is_forward(key)) return false;
     const std::string_view module = trace::module_of_value(key.name);
     if (module == module_) return key.kind == Kind::kOutput && key.call == router_.call;
-    // A router whose own outputs were not recorded: then what it was given stands for it.
+    // The input stands for a router whose outputs were not recorded.
     if (module == beside_ && router_.kind == Kind::kInput) return key.kind == Kind::kOutput;
     return module != beside_ && is_within(module, beside_) && !is_within(module, module_) &&
            !before_[i];
@@ -120,7 +118,7 @@ class Reach {
     if (!is_forward(key)) return false;
     if (module == module_) return true;
     if (!is_within(module, layer_)) return false;
-    // The layer itself may be called after attention; what it does has been looked at inside it.
+    // The layer's own name may say attention; the modules inside it decide.
     if (module == layer_) return true;
     const auto found = classes_.find(module);
     return !says_attention(module.substr(layer_.size())) &&
