@@ -7,8 +7,8 @@
 #include "command.h"
 #include "engine/calibrate_traces.h"
 #include "engine/compare_traces.h"
-#include "execution_flags.h"
 #include "inputs.h"
+#include "machine.h"
 #include "outputs.h"
 
 namespace ttrace::app {

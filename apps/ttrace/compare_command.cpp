@@ -10,8 +10,6 @@
 #include "mpi_ranks.h"
 #include "outputs.h"
 #include "report/json_report.h"
-#include "report_output.h"
-#include "shared_work.h"
 
 namespace ttrace::app {
 namespace {

@@ -9,12 +9,11 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "execution_flags.h"
 #include "layout/mesh_map.h"
+#include "machine.h"
 #include "mapping/map_starter.h"
 #include "outputs.h"
 #include "terminal.h"
-#include "version.h"
 
 namespace ttrace::app {
 namespace {

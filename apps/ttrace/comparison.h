@@ -1,7 +1,9 @@
-// A comparison as requested by flags, opened and ready to run. Shared by `compare` and `report
-// merge`.
+// A comparison as requested by flags: opened, run as a whole, divided among processes (--part,
+// mpirun), or continued where an earlier process stopped (--resume). Shared by `compare` and
+// `report merge`.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,5 +47,22 @@ class Comparison {
   JudgedPair pair_;
   std::unique_ptr<trace::Source> truth_;
 };
+
+struct SharedWorkFlags {
+  std::string resume;  // a file, or empty
+  std::string part;    // "2/8", or empty
+  std::string mpi = "auto";
+
+  void add_to(CLI::App& command);
+};
+
+// Runs the comparison, or the share that the flags select. SIGINT and SIGTERM end it early with a
+// report of what is known; a second signal ends the process at once. `for_merge`: with --part,
+// includes in the report what a merge needs.
+comparison::CompareReport run_comparison(const Comparison& comparison, const SharedWorkFlags& flags,
+                                         bool for_merge);
+
+// Appends to `why` of an interrupted comparison how to continue it.
+void add_resume_hint(const SharedWorkFlags& flags, comparison::CompareReport& report);
 
 }  // namespace ttrace::app

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "command.h"
-#include "version.h"
+#include "machine.h"
 
 namespace {
 

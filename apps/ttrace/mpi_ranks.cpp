@@ -9,8 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "mpi/gather.h"
-#include "version.h"
+#include "machine.h"
 
 namespace ttrace::app {
 namespace {

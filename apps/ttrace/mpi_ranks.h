@@ -1,11 +1,26 @@
 // Running as one of several processes that mpirun has started. Only a module that is loaded on
-// demand uses the MPI library (mpi/gather.h).
+// demand (mpi/gather.cpp) uses the MPI library.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+// The C interface of the module.
+extern "C" {
+
+// The version of ttrace that the module was built with. Other versions must not use it.
+const char* ttrace_mpi_version();
+
+// Sends the text of every rank to rank 0, which passes them to `take` in the order of the ranks.
+// Every rank must call it. Initializes and finalizes MPI, so it can be called only once. Returns 0,
+// or another number after writing the reason to `error` (of `error_bytes` ≥ 1).
+int ttrace_mpi_gather(const char* mine, unsigned long long bytes,
+                      void (*take)(void* context, int rank, const char* text,
+                                   unsigned long long bytes),
+                      void* context, char* error, unsigned long long error_bytes);
+}
 
 namespace ttrace::app {
 

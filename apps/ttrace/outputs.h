@@ -1,7 +1,8 @@
-// Files and folders that a command writes. They appear under their name only when they are
-// complete.
+// What a command writes: files and folders, which appear under their name only when they are
+// complete, and the report of a comparison.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "comparison/result.h"
 
 namespace ttrace::app {
 
@@ -60,6 +62,34 @@ class NewFolder {
 
  private:
   base::UnfinishedOutput output_;
+};
+
+struct ReportFlags {
+  std::string json;
+  std::string colour = "auto";
+  bool all = false;
+  int version = 2;  // of the JSON report
+  bool all_slices = false;
+
+  void add_to(CLI::App& command);
+};
+
+// Writes the report of a comparison: text to stdout (to stderr if the JSON goes to stdout), and the
+// requested files.
+class ReportOutput {
+ public:
+  // Opens the files. `flags` must outlive this.
+  explicit ReportOutput(const ReportFlags& flags) : flags_(flags), json_(flags.json) {}
+
+  // Writes all outputs and returns the exit code. If a file cannot be written, throws an input
+  // error after the answer has been printed.
+  int write(const comparison::CompareReport& report);
+
+ private:
+  void print_text(const comparison::CompareReport& report) const;
+
+  const ReportFlags& flags_;
+  OutputFile json_;
 };
 
 }  // namespace ttrace::app

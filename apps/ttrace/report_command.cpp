@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "command.h"
 #include "comparison.h"
+#include "outputs.h"
 #include "report/json_report.h"
-#include "report_output.h"
 
 namespace ttrace::app {
 namespace {

@@ -11,11 +11,11 @@
 #include "command.h"
 #include "engine/selftest_traces.h"
 #include "inputs.h"
+#include "machine.h"
 #include "outputs.h"
-#include "report/selftest_report.h"
-#include "report/terminal_text.h"
+#include "report/json_report.h"
+#include "report/text_report.h"
 #include "terminal.h"
-#include "version.h"
 
 namespace ttrace::app {
 namespace {

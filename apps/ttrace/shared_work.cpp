@@ -1,5 +1,3 @@
-#include "shared_work.h"
-
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -14,6 +12,7 @@
 #include "base/log.h"
 #include "base/strict_json.h"
 #include "base/text.h"
+#include "comparison.h"
 #include "comparison/checkpoint.h"
 #include "comparison/division.h"
 #include "process.h"

@@ -7,14 +7,13 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "command.h"
-#include "execution_flags.h"
+#include "machine.h"
 #include "outputs.h"
 #include "synth/make_trace.h"
 #include "synth/rank_layout.h"
 #include "synth/recipe.h"
 #include "trace/hdf5/reader.h"
 #include "trace/hdf5/writer.h"
-#include "version.h"
 
 namespace ttrace::app {
 namespace {

@@ -8,9 +8,8 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "command.h"
-#include "execution_flags.h"
+#include "machine.h"
 #include "process.h"
-#include "version.h"
 
 namespace ttrace::app {
 namespace {

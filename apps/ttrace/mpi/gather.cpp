@@ -1,5 +1,3 @@
-#include "mpi/gather.h"
-
 #include <mpi.h>
 
 #include <algorithm>
@@ -8,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "mpi_ranks.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "execution_flags.h"
+#include "machine.h"
 
 #include <unistd.h>
 
@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "measure/cpu/cpu_backend.h"
+#include "measure/cpu/kernel.h"
+#include "mpi_ranks.h"
 #include "trace/hdf5/reader.h"
 
 namespace ttrace::app {
@@ -16,7 +18,7 @@ namespace {
 constexpr std::uint64_t kMost = std::uint64_t{2} << 30;
 constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
 
-// What the flags before the command's own have set.
+// What --isa and --memory have set.
 measure::ExecutionContext& parsed() {
   static measure::ExecutionContext context;
   return context;
@@ -29,6 +31,24 @@ void share_out(std::uint64_t bytes) {
 }
 
 }  // namespace
+
+std::string version() { return TTRACE_VERSION; }
+
+std::string instruction_sets() {
+  std::string names;
+  for (const measure::Kernel* kernel : measure::usable_kernels()) {
+    names += (names.empty() ? "" : ", ") + std::string(kernel->isa);
+  }
+  return names;
+}
+
+std::string version_text() {
+  return base::concat("ttrace ", version(), "\n", "backends: cpu", "\n",
+                      "instruction sets: ", instruction_sets(), "\n", "cuda: ", TTRACE_CUDA_TOOLKIT,
+                      "\n", "mpi: ", describe_mpi_module(), "\n",
+                      "hdf5: ", trace::hdf5::library_version(), "\n",
+                      "formats: ttrace.manifest/2, ttrace.report/2");
+}
 
 measure::ExecutionContext execution_context(unsigned threads) {
   measure::ExecutionContext context = parsed();
