@@ -14,19 +14,47 @@ namespace ttrace::report {
 namespace {
 
 using json = nlohmann::ordered_json;
+using judge::Outcome;
 
 constexpr std::size_t kMostSlices = 4;
 constexpr std::size_t kMostListed = 100;  // ids of tensors downstream of one finding
 constexpr std::size_t kMostOfGroupInFull = 16;
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 template <typename Range, typename ToJson>
-json first_ones(const Range& items, ToJson to_json) {
+json first_ones(const Range& items, ToJson to_json, std::size_t most = kMostListed) {
   json out = json::array();
   for (const auto& item : items) {
-    if (out.size() == kMostListed) break;
+    if (out.size() == most) break;
     out.push_back(to_json(item));
   }
   return out;
+}
+
+// Adds the evidence of a finding. `refer` writes a reference to a result; `most` are written.
+template <typename Refer>
+void add_evidence(const comparison::Finding& finding, const comparison::TensorComparison& result,
+                  Refer refer, std::size_t most, bool version_2, json& out) {
+  if (!finding.one_sided_group.empty()) {
+    out[result.outcome == Outcome::kExtra ? "extra_group" : "missing_group"] =
+        finding.one_sided_group;
+  }
+  out["members"] = first_ones(finding.members, refer, kAll);
+  out["phase"] = phase_name(localize::phase_of(result.key));
+  out["source"] = {{"class", finding.class_name}, {"called_at", finding.called_at}};
+  out["ranks"] = finding.ranks;
+  out["where"] = finding.where;
+  if (!finding.parts.empty()) out["parts"] = finding.parts;
+  if (version_2 && !finding.values.empty()) out["values"] = finding.values;
+  out["merged"] = finding.merged;
+  out["replica_classes"] = json::array();
+  if (result.outcome == Outcome::kReplicaConflict) {
+    out["replica_classes"] = result.comparison->measurement.replicas.classes;
+  }
+  out["depends_on"] = first_ones(finding.depends_on, refer, most);
+  out["downstream"] = first_ones(finding.downstream, refer, most);
+  if (version_2) out["downstream_total"] = finding.downstream.size();
+  out["causes"] = causes_json(finding.causes);
 }
 
 // Writes the objects of a report that refer to others by id.
@@ -59,34 +87,13 @@ class References {
   json finding(std::size_t index) const {
     const comparison::Finding& finding = report_.findings[index];
     const comparison::TensorComparison& result = report_.results[finding.result];
-    const auto to_id = [this](std::size_t i) { return id(i); };
     const FindingGroup& group = groups_[group_of_.at(index)];
     json out{{"id", id_of_finding(index)}};
     if (group.findings.size() > 1) out["group"] = group.id;
     out["outcome"] = outcome_name(result.outcome);
     if (!is_in_full(index)) return out;
-    if (!finding.one_sided_group.empty()) {
-      out[result.outcome == judge::Outcome::kExtra ? "extra_group" : "missing_group"] =
-          finding.one_sided_group;
-    }
-    json members = json::array();
-    for (const std::size_t i : finding.members) members.push_back(id(i));
-    out["members"] = std::move(members);
-    out["phase"] = phase_name(localize::phase_of(result.key));
-    out["source"] = {{"class", finding.class_name}, {"called_at", finding.called_at}};
-    out["ranks"] = finding.ranks;
-    out["where"] = finding.where;
-    if (!finding.parts.empty()) out["parts"] = finding.parts;
-    if (!finding.values.empty()) out["values"] = finding.values;
-    out["merged"] = finding.merged;
-    out["replica_classes"] = json::array();
-    if (result.outcome == judge::Outcome::kReplicaConflict) {
-      out["replica_classes"] = result.comparison->measurement.replicas.classes;
-    }
-    out["depends_on"] = first_ones(finding.depends_on, to_id);
-    out["downstream"] = first_ones(finding.downstream, to_id);
-    out["downstream_total"] = finding.downstream.size();
-    out["causes"] = causes_json(finding.causes);
+    const auto refer = [this](std::size_t i) { return id(i); };
+    add_evidence(finding, result, refer, kMostListed, true, out);
     return out;
   }
 
@@ -147,6 +154,13 @@ class References {
   std::set<std::size_t> in_full_;  // results
 };
 
+// The members that both versions have after their counts and results.
+void add_end(const comparison::CompareReport& report, ReportText& text) {
+  text.add_lines("warnings", report.warnings, [](const std::string& w) { return json(w); });
+  if (report.part) text.add_share(*report.part);
+  add_environment(report, text);
+}
+
 json tolerance_with_sharpness(const comparison::CompareReport& report) {
   json tolerance = tolerance_json(report);
   json sharpness = json::array();
@@ -196,21 +210,70 @@ std::string version_2(const comparison::CompareReport& report, bool all_slices) 
   text.add_lines("suspects", report.suspects,
                  [&](const comparison::Suspect& suspect) { return references.suspect(suspect); });
   text.add_lines("results", report.results, [&](const comparison::TensorComparison& result) {
-    const std::size_t slices = all_slices ? std::numeric_limits<std::size_t>::max()
-                               : references.in_full(result) ? kMostSlices
-                                                            : 0;
+    const std::size_t slices = all_slices ? kAll : references.in_full(result) ? kMostSlices : 0;
     return nine_digits(result_json(result, {outcome_name(result.outcome), true, slices}));
   });
-  text.add_lines("warnings", report.warnings, [](const std::string& w) { return json(w); });
-  if (report.part) text.add_share(*report.part);
-  add_environment(report, text);
+  add_end(report, text);
+  return std::move(text).done();
+}
+
+// Version 1 does not have all outcomes. Returns the nearest that it has: not_judged becomes
+// below_noise_floor if values were compared and incomparable if not, not_recorded becomes
+// skipped_by_rule.
+Outcome outcome_v1(const comparison::TensorComparison& result) {
+  if (result.outcome == Outcome::kNotRecorded) return Outcome::kSkippedByRule;
+  if (result.outcome != Outcome::kNotJudged) return result.outcome;
+  const bool compared = result.comparison && result.comparison->measurement.total.finite > 0;
+  return compared ? Outcome::kBelowNoiseFloor : Outcome::kIncomparable;
+}
+
+json result_v1(const comparison::TensorComparison& result) {
+  json out = result_json(
+      result, {outcome_name(outcome_v1(result)), false, judge::SliceJudgement::kMostKept});
+  out.erase("candidate_dtype");
+  return out;
+}
+
+json finding_v1(const comparison::Finding& finding, const comparison::CompareReport& report) {
+  const comparison::TensorComparison& result = report.results[finding.result];
+  json out = result_v1(result);
+  const auto refer = [&](std::size_t i) { return key_json(report.results[i].key); };
+  add_evidence(finding, result, refer, kAll, false, out);
+  return out;
+}
+
+json counts_v1(const comparison::CompareReport& report) {
+  std::map<Outcome, std::uint64_t> counts;
+  for (const Outcome outcome : judge::kAllOutcomes) {
+    if (outcome != Outcome::kNotJudged && outcome != Outcome::kNotRecorded) counts[outcome] = 0;
+  }
+  for (const comparison::TensorComparison& result : report.results) ++counts[outcome_v1(result)];
+  json out = json::object();
+  for (const auto& [outcome, count] : counts) out[outcome_name(outcome)] = count;
+  out["total"] = report.results.size();
+  return out;
+}
+
+// Settings and second suspects are left out; differing settings are among the warnings in both
+// versions.
+std::string version_1(const comparison::CompareReport& report) {
+  ReportText text(kReportSchema1);
+  add_runs(report, tolerance_json(report), text);
+  if (report.truth) text.add("truth", truth_json(report));
+  if (!report.routers.empty()) text.add_lines("routing", report.routers, router_json);
+  text.add("frontier_from", report.from_modules ? "data_flow" : "execution_order");
+  text.add("counts", counts_v1(report));
+  text.add_lines("frontier", report.findings,
+                 [&](const comparison::Finding& finding) { return finding_v1(finding, report); });
+  text.add_lines("results", report.results, result_v1);
+  add_end(report, text);
   return std::move(text).done();
 }
 
 }  // namespace
 
 std::string json_text(const comparison::CompareReport& report, const JsonStyle& style) {
-  return style.version == 1 ? json_text_v1(report) : version_2(report, style.all_slices);
+  return style.version == 1 ? version_1(report) : version_2(report, style.all_slices);
 }
 
 }  // namespace ttrace::report

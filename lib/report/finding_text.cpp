@@ -4,7 +4,6 @@
 
 #include "base/text.h"
 #include "localize/phase.h"
-#include "report/terminal_text.h"
 #include "report/text_sections.h"
 
 namespace ttrace::report {

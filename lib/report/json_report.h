@@ -1,5 +1,5 @@
-// The JSON report: writes schemas/report-v2.md or the older schemas/report-v1.md, and reads the
-// report of one share of a divided comparison.
+// JSON reports: writes schemas/report-v2.md, the older schemas/report-v1.md and
+// schemas/selftest-v1.md, and reads the report of one share of a divided comparison.
 #pragma once
 
 #include <string>
@@ -8,11 +8,13 @@
 #include "base/strict_json.h"
 #include "comparison/division.h"
 #include "comparison/result.h"
+#include "comparison/selftest_report.h"
 
 namespace ttrace::report {
 
 inline constexpr std::string_view kReportSchema = "ttrace.report/2";
 inline constexpr std::string_view kReportSchema1 = "ttrace.report/1";
+inline constexpr std::string_view kSelftestSchema = "ttrace.selftest/1";
 
 struct JsonStyle {
   int version = 2;  // 1 or 2
@@ -24,6 +26,9 @@ struct JsonStyle {
 // The report as JSON, one result per line. Numbers that are not finite become the strings "nan",
 // "inf", "-inf".
 std::string json_text(const comparison::CompareReport& report, const JsonStyle& style = {});
+
+// The answer of `ttrace selftest` as JSON, one group or tensor per line.
+std::string selftest_json(const comparison::SelftestReport& report);
 
 // Compact JSON, and its inverse, which throws an input error with the JSON pointer for anything
 // else.

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "report/json_report.h"
+#include "report/result_json.h"
 
 namespace ttrace::report {
 namespace {
@@ -34,7 +35,7 @@ std::string comparison_id_text(const comparison::ComparisonId& id) {
                  {"truth", id.truth},         {"only", id.only},           {"skip", id.skip},
                  {"kind", id.kinds},          {"step", id.steps},          {"common", id.common},
                  {"facts", std::move(facts)}};
-  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+  return dumped(out);
 }
 
 comparison::ComparisonId comparison_id_from(const JsonCursor& json) {

@@ -14,14 +14,9 @@ namespace ttrace::report {
 
 using json = nlohmann::ordered_json;
 
-namespace {
-
-// Replaces invalid UTF-8, which a path may contain, so that a report can always be written.
 std::string dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
-
-}  // namespace
 
 json number(double value) {
   if (std::isnan(value)) return "nan";

@@ -23,6 +23,10 @@ nlohmann::ordered_json trace_json(const comparison::TraceFacts& facts);
 
 nlohmann::ordered_json causes_json(const std::vector<comparison::Cause>& causes);
 
+// `value` on one line. Replaces invalid UTF-8, which a path may contain, so that a report can
+// always be written.
+std::string dumped(const nlohmann::ordered_json& value);
+
 // Builds the text of a report member by member.
 class ReportText {
  public:
@@ -73,11 +77,5 @@ struct ResultStyle {
 // The result of one tensor.
 nlohmann::ordered_json result_json(const comparison::TensorComparison& result,
                                    const ResultStyle& style);
-
-// The report in version 1. Outcomes that version 1 does not have become the nearest one: not_judged
-// becomes below_noise_floor if values were compared and incomparable if not, not_recorded becomes
-// skipped_by_rule. Settings and second suspects are left out; differing settings are among the
-// warnings in both versions.
-std::string json_text_v1(const comparison::CompareReport& report);
 
 }  // namespace ttrace::report

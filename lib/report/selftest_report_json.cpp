@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include "report/json_report.h"
 #include "report/result_json.h"
-#include "report/selftest_report.h"
 
 namespace ttrace::report {
 namespace {
@@ -69,19 +69,6 @@ json tensor_json(const comparison::SelftestTensor& tensor) {
   return out;
 }
 
-std::string dumped(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-template <typename Values, typename Convert>
-std::string lines(const Values& values, Convert convert) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    text += (i == 0 ? "\n    " : ",\n    ") + dumped(convert(values[i]));
-  }
-  return text + (values.empty() ? "]" : "\n  ]");
-}
-
 }  // namespace
 
 std::string selftest_json(const comparison::SelftestReport& report) {
@@ -90,24 +77,23 @@ std::string selftest_json(const comparison::SelftestReport& report) {
       table ? comparison::groups_of(report.tensors) : std::vector<comparison::SelftestGroup>{};
   json tolerance{{"noise_runs", report.noise_runs}};
   if (!report.tolerance_file.empty()) tolerance["file"] = report.tolerance_file;
-  std::string text = "{\n  \"schema\": " + dumped(kSelftestSchema);
-  text += ",\n  \"pair\": " + dumped(comparison::verdict_name(report.pair));
-  if (!table) text += ",\n  \"why\": " + dumped(report.why);
-  text += ",\n  \"exit_code\": " + std::to_string(comparison::exit_code(report));
-  text += ",\n  \"reference\": " + dumped(report.reference.path);
-  text += ",\n  \"candidate\": " + dumped(report.candidate.path);
-  text += ",\n  \"tolerance\": " + dumped(tolerance);
-  text += ",\n  \"ladder\": " + dumped(report.ladder);
-  text += ",\n  \"groups\": " + lines(groups, [&report](const comparison::SelftestGroup& group) {
-            return group_json(group, report);
-          });
-  text += ",\n  \"tensors\": " + lines(report.tensors, tensor_json);
-  text +=
-      ",\n  \"warnings\": " + lines(report.warnings, [](const std::string& w) { return json(w); });
-  text += ",\n  \"environment\": " + dumped({{"threads", report.environment.threads},
-                                             {"seconds", report.environment.seconds},
-                                             {"version", report.environment.version}});
-  return text + "\n}\n";
+  ReportText text(kSelftestSchema);
+  text.add("pair", comparison::verdict_name(report.pair));
+  if (!table) text.add("why", report.why);
+  text.add("exit_code", comparison::exit_code(report));
+  text.add("reference", report.reference.path);
+  text.add("candidate", report.candidate.path);
+  text.add("tolerance", tolerance);
+  text.add("ladder", report.ladder);
+  text.add_lines("groups", groups, [&report](const comparison::SelftestGroup& group) {
+    return group_json(group, report);
+  });
+  text.add_lines("tensors", report.tensors, tensor_json);
+  text.add_lines("warnings", report.warnings, [](const std::string& w) { return json(w); });
+  text.add("environment", {{"threads", report.environment.threads},
+                           {"seconds", report.environment.seconds},
+                           {"version", report.environment.version}});
+  return std::move(text).done();
 }
 
 }  // namespace ttrace::report

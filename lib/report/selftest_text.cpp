@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "report/selftest_report.h"
+#include "report/text_report.h"
 
 namespace ttrace::report {
 namespace {

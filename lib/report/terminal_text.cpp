@@ -1,10 +1,9 @@
-#include "report/terminal_text.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "base/text.h"
+#include "report/text_report.h"
 
 namespace ttrace::report {
 namespace {
@@ -90,8 +89,9 @@ std::string progress_text(const ProgressState& state) {
     const double rate = static_cast<double>(state.done_bytes) / state.seconds;
     text += base::concat("  ", base::human_bytes(static_cast<std::uint64_t>(rate)), "/s");
   }
-  if (share > 0)
+  if (share > 0) {
     text += base::concat("  ", time_text(state.seconds * (1 - share) / share), " left");
+  }
   if (!state.largest_error.empty()) {
     text += base::concat("  largest error ", base::short_number(state.error), " in ",
                          base::printable(state.largest_error));

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "localize/phase.h"
 #include "report/finding_groups.h"
-#include "report/terminal_text.h"
 #include "report/text_sections.h"
 
 namespace ttrace::report {

@@ -1,9 +1,15 @@
-// The report for people: the answer first, then the evidence, then the notes.
+// Reports for people: the answer first, then the evidence, then the notes. Also text folded to the
+// width of a terminal, and the line that shows progress.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <ostream>
+#include <string>
+#include <string_view>
 
 #include "comparison/result.h"
+#include "comparison/selftest_report.h"
 
 namespace ttrace::report {
 
@@ -13,6 +19,32 @@ struct TextStyle {
   std::size_t width = 0;  // columns to fold to; 0: do not fold
 };
 
+// Writes the report of a comparison.
 void write_text(const comparison::CompareReport& report, const TextStyle& style, std::ostream& out);
+
+// Writes the answer of `ttrace selftest`: the detection limit, a table, and the tensors that check
+// nothing. `all`: lists every missed fault, not only the first few.
+void write_selftest(const comparison::SelftestReport& report, bool all, std::ostream& out);
+
+// Replaces spaces of `text` by line breaks so that no line is wider than `width` columns, unless a
+// word is. The first line is assumed to start at column `indent`; the others begin with `indent`
+// spaces. A width of 0 does not fold. Bytes that continue a UTF-8 character take no column.
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
+
+// Folds every line of `text` that is too wide; continuation lines are indented by two more columns
+// than the line. Colour codes take no column.
+std::string folded(std::string_view text, std::size_t width);
+
+// How far a comparison is.
+struct ProgressState {
+  std::uint64_t done_bytes = 0;
+  std::uint64_t expected_bytes = 0;
+  double seconds = 0;         // since the start
+  std::string largest_error;  // tensor with the largest relative error so far, or empty
+  double error = 0;
+};
+
+// "42 %  1.2 GB of 2.9 GB  8.1 GB/s  0:02 left  largest error 3.1e-3 in fc1 · output · step 0"
+std::string progress_text(const ProgressState& state);
 
 }  // namespace ttrace::report

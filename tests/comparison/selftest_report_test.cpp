@@ -2,7 +2,8 @@
 
 #include <sstream>
 
-#include "report/selftest_report.h"
+#include "report/json_report.h"
+#include "report/text_report.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

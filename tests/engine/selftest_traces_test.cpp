@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "report/selftest_report.h"
+#include "report/json_report.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

@@ -1,7 +1,6 @@
-#include "report/terminal_text.h"
-
 #include <limits>
 
+#include "report/text_report.h"
 #include "support/catch.h"
 
 namespace ttrace::report {
