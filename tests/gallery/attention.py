@@ -5,8 +5,10 @@ import math
 import torch
 from torch import Tensor, nn
 
+from gallery import bugs
+from gallery.collectives import enter_tensor_region
 from gallery.config import Config
-from gallery.layers import ColumnParallelLinear, RowParallelLinear
+from gallery.layers import ColumnParallelLinear, Linear, RowParallelLinear
 from gallery.parallel import ProcessMesh
 from gallery.ring import ring_attention
 
@@ -51,4 +53,29 @@ class Attention(nn.Module):
         # Rows of the qkv weight are [head][q, k, v][head_dim], so whole heads fall to each rank.
         qkv = self.qkv(x).unflatten(-1, (-1, 3, self.head_dim))
         q, k, v = qkv.unbind(dim=-2)
+        return self.proj(self.core(q, k, v))
+
+
+class MultiQueryAttention(nn.Module):
+    """q and kv -> core -> proj, from hidden layout to hidden layout.
+
+    All heads attend to one head of keys and values, which every rank computes whole.
+    """
+
+    def __init__(self, config: Config, mesh: ProcessMesh) -> None:
+        super().__init__()
+        self.tp = mesh["tp"]
+        self.head_dim = config.hidden // config.heads
+        self.q = ColumnParallelLinear(config, mesh, config.hidden, config.hidden)
+        self.kv = Linear(config, mesh, config.hidden, 2 * self.head_dim)
+        self.core = CoreAttention(mesh)
+        self.proj = RowParallelLinear(config, mesh, config.hidden, config.hidden)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q = self.q(x).unflatten(-1, (-1, self.head_dim))
+        kv = self.kv(x)
+        # Each rank's heads give a part of the gradient of keys and values.
+        if not bugs.active("G3"):
+            kv = enter_tensor_region(kv, self.tp, False)
+        k, v = (part.unsqueeze(2).expand_as(q) for part in kv.chunk(2, dim=-1))
         return self.proj(self.core(q, k, v))

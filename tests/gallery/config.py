@@ -14,6 +14,17 @@ PRECISIONS = {
 }
 
 OPTIMIZERS = ("sgd", "adamw")
+# Options that are features of a run by their own name.
+_SWITCHES = (
+    "sp",
+    "zero",
+    "recompute",
+    "multi_query",
+    "padding",
+    "packed",
+    "expert_tp",
+    "delayed_scaling",
+)
 
 
 class ConfigError(ValueError):
@@ -33,16 +44,23 @@ class Config:
     batch: int = 2
     experts: int = 0
     top_k: int = 1
+    multi_query: bool = False
+    dropout: float = 0.0
+    padding: bool = False
+    freeze: str = ""
 
     microbatches: int = 1
     pp: int = 1
+    vpp: int = 1
     dp: int = 1
     cp: int = 1
     tp: int = 1
     sp: bool = False
 
     ep: int = 1
+    expert_tp: bool = False
     zero: bool = False
+    packed: bool = False
     recompute: bool = False
 
     steps: int = 1
@@ -53,6 +71,7 @@ class Config:
     clip: float = 0.0
     precision: str = "fp32"
     loss_scale: float = 0.0
+    delayed_scaling: bool = False
     seed: int = 1234
 
     bug: tuple[str, ...] = ()
@@ -64,6 +83,8 @@ class Config:
             raise ConfigError(f"--precision {self.precision}: known are {', '.join(PRECISIONS)}")
         if self.loss_scale < 0:
             raise ConfigError(f"--loss-scale {self.loss_scale}: a scale is not negative")
+        if self.delayed_scaling and self.precision != "fp8":
+            raise ConfigError("--delayed-scaling is of FP8: it needs --precision fp8")
         if self.optimizer not in OPTIMIZERS:
             raise ConfigError(f"--optimizer {self.optimizer}: known are {', '.join(OPTIMIZERS)}")
         if self.zero and self.dp == 1:
@@ -81,6 +102,7 @@ class Config:
             _must_divide("--tp", self.tp, option, size)
         _must_divide("--dp", self.dp, "--microbatches", self.microbatches)
         self._check_experts()
+        self._check_model()
         if not 1 <= self.pp <= self.layers:
             raise ConfigError(f"--pp {self.pp}: each of the --layers {self.layers} has one stage")
         if self.cp != 1:
@@ -99,12 +121,28 @@ class Config:
         _must_divide("--ep", self.ep, "--dp times --cp times --tp", inner)
         if not 1 <= self.top_k <= self.experts:
             raise ConfigError(f"--top-k {self.top_k}: there are --experts {self.experts}")
-        if self.tp > 1 and not self.sp:
+        if self.expert_tp and (self.sp or self.ep > 1):
+            raise ConfigError(
+                "--expert-tp cuts every expert over tp: it goes without --sp and --ep"
+            )
+        if self.tp > 1 and not (self.sp or self.expert_tp or self.ep == self.tp):
             raise ConfigError("--experts with --tp needs --sp: each rank routes its own tokens")
         if self.zero:
             raise ConfigError("--zero with --experts: buckets of experts are not made")
         if self.precision == "fp8":
             raise ConfigError("--precision fp8 with --experts: their products are not emulated")
+
+    def _check_model(self) -> None:
+        if self.multi_query and (self.sp or self.precision == "fp8"):
+            raise ConfigError("--multi-query goes without --sp and --precision fp8")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"--dropout {self.dropout}: this is a probability less than 1")
+        if self.packed and (not self.zero or self.pp == 1 or self.steps > 1):
+            raise ConfigError("--packed needs --zero, --pp 2 or more, and --steps 1")
+        if self.vpp > 1:
+            if self.pp == 1 or self.recompute:
+                raise ConfigError("--vpp needs --pp 2 or more, and goes without --recompute")
+            _must_divide("--pp times --vpp", self.pp * self.vpp, "--layers", self.layers)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -153,8 +191,16 @@ class Config:
         """The axes and mechanisms this run uses, by the names that `bugs.py` asks for."""
         features = {
             **{axis: size > 1 for axis, size in self.mesh_sizes.items()},
-            **{option: getattr(self, option) for option in ("sp", "zero", "recompute")},
+            **{option: getattr(self, option) for option in _SWITCHES},
+            "vpp": self.vpp > 1,
+            "dropout": self.dropout > 0,
+            "clip": self.clip > 0,
+            "frozen parameters": self.freeze != "",
+            "several steps": self.steps > 1,
+            "tp without sp": self.tp > 1 and not self.sp,
+            "gathered products": self.sp and self.precision != "fp8",
             "experts": self.experts > 0,
+            "experts over tp": self.experts > 0 and self.tp > 1 and not self.sp and self.ep > 1,
             "all-reduce over dp": self.dp > 1 and not self.zero,
             "edp other than dp": self.experts > 0 and self.expert_mesh_sizes["edp"] != self.dp,
             "uneven stages": self.layers % self.pp > 0,
@@ -200,6 +246,13 @@ _HELP = {
     "batch": "samples of a micro-batch",
     "experts": "experts in the place of each MLP (0: none)",
     "top_k": "experts that each token goes to",
+    "multi_query": "all heads attend to one head of keys and values, whole on every rank",
+    "dropout": "drop each element of what attention and MLP return with this probability",
+    "padding": "some labels are padding, which the loss leaves out",
+    "freeze": "do not train the parameters whose names this glob matches",
+    "vpp": "chunks of layers on each pipeline stage",
+    "expert_tp": "cut every expert over tp, instead of the experts over ep",
+    "packed": "with ZeRO, let tied parameters share buckets, in which each stage cuts its own way",
     "ep": "expert-parallel size: the experts are cut over this many ranks of dp, cp and tp",
     "microbatches": "micro-batches of a step, over all data-parallel ranks",
     "pp": "pipeline stages",
@@ -218,6 +271,7 @@ _HELP = {
     "precision": "fp32; or bf16, fp16, fp8, with fp32 main gradients and main parameters. fp8 is "
     "bf16 with emulated FP8 products in the layers",
     "loss_scale": "multiply the loss by this before its backward (0: 1024 in fp16, else 1)",
+    "delayed_scaling": "with fp8, round output gradients too, by the scale of the step before",
     "seed": "seed of weights and data",
     "bug": "switch a bug of bugs.py on (may be repeated)",
     "trace": "write a trace: a folder, or a file ending in .h5 where there is one process",

@@ -1,4 +1,4 @@
-"""A mixture of experts in the place of the MLP: a router, and experts that are cut over ep.
+"""The parts of a mixture of experts: a router, and experts that are cut over ep.
 
 Every token goes to the experts that its router gives the largest probabilities; no expert is
 ever full. The ranks of ep lie over dp, cp and tp, the innermost first, and each has tokens of its
@@ -21,18 +21,6 @@ from gallery.parallel import ProcessMesh
 from gallery.parameters import parameter
 
 
-class Moe(nn.Module):
-    """router -> experts, from hidden layout to hidden layout."""
-
-    def __init__(self, config: Config, mesh: ProcessMesh) -> None:
-        super().__init__()
-        self.router = Router(config, mesh)
-        self.experts = Experts(config, mesh)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.experts(x, *self.router(x))
-
-
 class Router(nn.Module):
     """[s, b, h] -> the chosen experts' probabilities, fp32 [s, b, k], and their numbers, int64."""
 
@@ -49,13 +37,16 @@ class Router(nn.Module):
 
 
 class Expert(nn.Module):
-    """The weights of one expert, whole on the ranks that have it: fc1 -> gelu -> fc2."""
+    """The weights of one expert: fc1 -> gelu -> fc2. Whole on the ranks that have it, or with
+    --expert-tp cut over tp, as those of an MLP without biases."""
 
     def __init__(self, config: Config, mesh: ProcessMesh) -> None:
         super().__init__()
-        self.fc1 = parameter((config.ffn_hidden, config.hidden), config.dtype, mesh)
-        self.fc2 = parameter((config.hidden, config.ffn_hidden), config.dtype, mesh)
-        self.fc1.expert = self.fc2.expert = True
+        rows, columns = ({"tp": 0}, {"tp": 1}) if config.expert_tp else ({}, {})
+        self.fc1 = parameter((config.ffn_hidden, config.hidden), config.dtype, mesh, rows)
+        self.fc2 = parameter((config.hidden, config.ffn_hidden), config.dtype, mesh, columns)
+        if not config.expert_tp:
+            self.fc1.expert = self.fc2.expert = True
 
     # Not `forward`: how many tokens an expert gets depends on the layout, so what goes in and out
     # cannot be compared, and no hook must see it.

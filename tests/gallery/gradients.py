@@ -44,7 +44,8 @@ def finalize_gradients(
         if is_sequence_parallel(parameter):
             parameter.main_grad = all_reduce(parameter.main_grad, mesh["tp"])
         parameter.main_grad = all_reduce(parameter.main_grad, mesh["cp"])
-        if is_tied(parameter):
+        # Packed copies are summed in the buffer of the buckets, after the reduction over dp.
+        if is_tied(parameter) and not bugs.active("P5"):
             parameter.main_grad = sum_of_ends(parameter.main_grad, mesh["pp"])
         if buckets is None:
             parameter.main_grad = _mean(parameter.main_grad, mesh["dp"])
@@ -75,7 +76,7 @@ def gradient_norm(
                 squares += parameter.main_grad.square().sum()
             continue
         distributed = {*parameter.shards, *(() if is_tied(parameter) else ("pp",))}
-        if buckets is not None:
+        if buckets is not None and not buckets.has_whole_gradient(parameter):
             distributed.add("dp")
         if all(axis.name in distributed or axis.index == 0 for axis in mesh):
             squares += parameter.main_grad.square().sum()

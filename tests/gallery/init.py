@@ -6,6 +6,7 @@ layout starts from the same model.
 
 import hashlib
 import math
+from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,12 @@ def initialise(model: nn.Module, mesh: ProcessMesh, seed: int) -> None:
             part = part.chunk(mesh[axis].size, dimension)[mesh[axis].index]
         with torch.no_grad():
             parameter.copy_(part)
+
+
+def freeze(model: nn.Module, glob: str) -> None:
+    """Excludes the parameters whose canonical names match from training."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not fnmatchcase(canonical(name), glob))
 
 
 def _draw(name: str, shape: tuple[int, ...], seed: int) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from gallery import bugs, fp8
 from gallery.collectives import enter_tensor_region, leave_tensor_region
 from gallery.config import Config
+from gallery.gathered_linear import gathered_linear
 from gallery.parallel import ProcessMesh
 from gallery.parameters import parameter
 
@@ -20,12 +21,16 @@ class ColumnParallelLinear(nn.Module):
     def __init__(self, config: Config, mesh: ProcessMesh, inputs: int, outputs: int) -> None:
         super().__init__()
         self.tp, self.sp = mesh["tp"], config.sp
-        self.fp8 = fp8.Linear((mesh["cp"],), (self.tp,)) if config.precision == "fp8" else None
+        self.fp8 = fp8.linear(config, mesh, (mesh["cp"],), gathered=config.sp)
         self.weight = parameter((outputs, inputs), config.dtype, mesh, shards={"tp": 0})
         self.bias = parameter((outputs,), config.dtype, mesh, shards={"tp": 0})
 
     def forward(self, x: Tensor) -> Tensor:
-        x = enter_tensor_region(x, self.tp, self.sp)
+        if self.sp and self.fp8 is None:
+            return gathered_linear(x, self.weight, self.bias, self.tp)
+        # Megatron's product with a frozen weight is a function of its own, which has to sum too.
+        if not (bugs.active("G2") and not self.weight.requires_grad):
+            x = enter_tensor_region(x, self.tp, self.sp)
         if self.fp8 is not None:
             return self.fp8(x, self.weight) + self.bias
         return F.linear(x, self.weight, self.bias)
@@ -40,14 +45,27 @@ class RowParallelLinear(nn.Module):
     def __init__(self, config: Config, mesh: ProcessMesh, inputs: int, outputs: int) -> None:
         super().__init__()
         self.tp, self.sp = mesh["tp"], config.sp
-        cut_x = mesh["cp"], self.tp
-        self.fp8 = fp8.Linear(cut_x, (self.tp,)) if config.precision == "fp8" else None
+        self.fp8 = fp8.linear(config, mesh, (mesh["cp"], self.tp))
         self.weight = parameter((outputs, inputs), config.dtype, mesh, shards={"tp": 1})
         self.bias = parameter((outputs,), config.dtype, mesh, sequence_parallel=config.sp)
 
     def forward(self, x: Tensor) -> Tensor:
         multiply = F.linear if self.fp8 is None else self.fp8
+        if bugs.active("G4"):
+            return leave_tensor_region(multiply(x, self.weight) + self.bias, self.tp, self.sp)
         return leave_tensor_region(multiply(x, self.weight), self.tp, self.sp) + self.bias
+
+
+class Linear(nn.Module):
+    """Whole and equal on all ranks of tp; from hidden layout to hidden layout, not cut over tp."""
+
+    def __init__(self, config: Config, mesh: ProcessMesh, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = parameter((outputs, inputs), config.dtype, mesh)
+        self.bias = parameter((outputs,), config.dtype, mesh)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
 
 
 class VocabularyParallelEmbedding(nn.Module):
@@ -62,7 +80,12 @@ class VocabularyParallelEmbedding(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         row = ids - self.tp.index * self.weight.shape[0]
         elsewhere = (row < 0) | (row >= self.weight.shape[0])
-        found = F.embedding(row.masked_fill(elsewhere, 0), self.weight)
+        row = row.masked_fill(elsewhere, 0)
+        found = F.embedding(row, self.weight)
+        if bugs.active("P1"):
+            # A hook after the product computes the mask anew, from ids that one before it changed.
+            first = self.tp.index * self.weight.shape[0]
+            elsewhere = (row < first) | (row >= first + self.weight.shape[0])
         found = found.masked_fill(elsewhere.unsqueeze(-1), 0.0)
         return leave_tensor_region(found, self.tp, self.sp)
 
@@ -88,9 +111,14 @@ class LayerNorm(nn.Module):
         shape = (config.hidden,)
         self.weight = parameter(shape, config.dtype, mesh, sequence_parallel=flag)
         self.bias = parameter(shape, config.dtype, mesh, sequence_parallel=flag)
+        self.tp = mesh["tp"]
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias)
+        weight, bias = self.weight, self.bias
+        if bugs.active("P14"):
+            # Their gradients are summed in the backward, and with all others of this kind again.
+            weight, bias = (enter_tensor_region(p, self.tp, False) for p in (weight, bias))
+        return F.layer_norm(x, self.weight.shape, weight, bias)
 
 
 class VocabularyParallelHead(nn.Module):

@@ -64,16 +64,26 @@ def layouts(config: Config, stage: Stage) -> list[Layout]:
             layout("embedding.word", tokens, hidden, {"weight": ROWS}, tied),
             layout("embedding.position", parameters={"weight": {}}),
         ]
+    attention = column_parallel("layers.*.attn.qkv")
+    if config.multi_query:
+        attention = column_parallel("layers.*.attn.q")
+        attention.append(layout("layers.*.attn.kv", parameters={"weight": {}, "bias": {}}))
     found += [
         # A star crosses dots too: this first, for the lines below override it.
         layout("layers.*"),
         norm("layers.*.norm1"),
-        *column_parallel("layers.*.attn.qkv"),
+        *attention,
         layout("layers.*.attn.core", features, features),
         *row_parallel("layers.*.attn.proj"),
         norm("layers.*.norm2"),
     ]
-    if config.experts:
+    if config.expert_tp:
+        cut = {"fc1": ROWS, "fc2": COLUMNS}
+        found += [
+            layout("layers.*.mlp.router", parameters={"weight": {}}),
+            layout("layers.*.mlp.experts.*", parameters=cut),
+        ]
+    elif config.experts:
         replicated = {"*": OnMesh("expert", {})}
         summed = {"*": OnMesh("expert", {"edp": Partial("sum")})}
         found += [
@@ -95,6 +105,8 @@ def main_gradients(model: Gpt, buckets: Buckets | None) -> list[Layout]:
     """With ZeRO, main gradients and optimizer state are ranges of the flattened shards."""
     found = []
     for name, parameter in model.named_parameters() if buckets is not None else ():
+        if buckets.has_whole_gradient(parameter):
+            continue
         module, leaf = name.rsplit(".", 1)
         cut = {axis: Shard(dimension) for axis, dimension in parameter.shards.items()}
         flat = Flat(buckets.ranges(parameter), parameter.shape)

@@ -3,12 +3,16 @@
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from gallery import bugs
 from gallery.collectives import all_reduce, sum_over
 from gallery.parallel import ProcessMesh
 
 
 class VocabularyParallelCrossEntropy(nn.Module):
-    """Logits [s, b, v/tp] and labels [s, b] -> the loss of each token, fp32 [s, b]."""
+    """Logits [s, b, v/tp] and labels [s, b] -> the loss of each token, fp32 [s, b].
+
+    That of padding, whose label is negative, is 0.
+    """
 
     def __init__(self, mesh: ProcessMesh) -> None:
         super().__init__()
@@ -24,7 +28,7 @@ class VocabularyParallelCrossEntropy(nn.Module):
         elsewhere = (column < 0) | (column >= logits.shape[-1])
         target = logits.gather(-1, column.masked_fill(elsewhere, 0).unsqueeze(-1)).squeeze(-1)
         target = sum_over(target.masked_fill(elsewhere, 0.0), self.tp)
-        return normaliser.log() - target
+        return (normaliser.log() - target).masked_fill(labels < 0, 0.0)
 
 
 def mean_loss(token_losses: Tensor, ranks: int = 1) -> Tensor:
@@ -34,3 +38,16 @@ def mean_loss(token_losses: Tensor, ranks: int = 1) -> Tensor:
     """
     mean = token_losses.mean()
     return mean if ranks == 1 else mean / ranks
+
+
+def mean_loss_without_padding(
+    token_losses: Tensor, labels: Tensor, tokens: float, ranks: int
+) -> Tensor:
+    """The same where some labels are padding.
+
+    tokens: how many a micro-batch has on average, all those of the step. Each token then counts
+        alike, in whichever micro-batch and on whichever rank it is.
+    """
+    if bugs.active("G8"):
+        return token_losses.sum() / (labels >= 0).sum().clamp(min=1) / ranks
+    return token_losses.sum() / tokens

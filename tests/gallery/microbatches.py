@@ -5,8 +5,8 @@ from torch import Tensor
 
 from gallery import bugs
 from gallery.config import Config
-from gallery.data import local_tokens
-from gallery.loss import mean_loss
+from gallery.data import local_tokens, valid_tokens
+from gallery.loss import mean_loss, mean_loss_without_padding
 from gallery.model import Gpt
 from gallery.parallel import ProcessMesh
 from gallery.pipeline import Neighbours
@@ -36,14 +36,16 @@ class MicroBatches:
     def forward(self, turn: int) -> None:
         model, cp = self._model, self._mesh["cp"]
         ids, labels = local_tokens(self._config, cp, self._step, self.number(turn))
-        if not model.stage.first:
+        model.random.begin(self._step, self.number(turn))
+        virtual = model.virtual is not None
+        if not (model.stage.first or virtual):
             model.received = self._neighbours.receive_activation(turn)
         output = model(ids, labels)
         if model.stage.last:
-            output = mean_loss(output, cp.size)
+            output = self._mean(output, labels)
             self._tracer.loss(output, loss_placements(self._config))
             self.loss += output.detach() / self._config.microbatches
-        else:
+        elif not virtual:
             self._neighbours.send_activation(output, turn)
         self._under_way[turn] = model.received, output
 
@@ -53,6 +55,8 @@ class MicroBatches:
         if self._model.stage.last:
             scale = self._config.scale_of_loss * (self._config.cp if bugs.active("P3") else 1)
             (output * scale if scale != 1 else output).backward()
+        elif self._model.virtual is not None:
+            output.backward()
         else:
             count = self._config.microbatches_of_rank
             output.backward(self._neighbours.receive_gradient(turn, count))
@@ -62,3 +66,12 @@ class MicroBatches:
     def finish(self) -> None:
         """Waits until the neighbours have what they were sent."""
         self._neighbours.wait()
+        if self._model.virtual is not None:
+            self._model.virtual.wait()
+
+    def _mean(self, token_losses: Tensor, labels: Tensor) -> Tensor:
+        cp = self._mesh["cp"].size
+        if not self._config.padding:
+            return mean_loss(token_losses, cp)
+        tokens = valid_tokens(self._config, self._step) / self._config.microbatches
+        return mean_loss_without_padding(token_losses, labels, tokens, cp)

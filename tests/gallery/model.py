@@ -1,15 +1,17 @@
 """The GPT. Its module names are the canonical names of the trace."""
 
+from collections.abc import Iterable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gallery import bugs
-from gallery.attention import Attention
+from gallery.attention import Attention, MultiQueryAttention
 from gallery.collectives import local_sequence
 from gallery.config import Config
-from gallery.experts import Moe
+from gallery.dropout import Dropout, RandomState
 from gallery.layers import (
     ColumnParallelLinear,
     LayerNorm,
@@ -19,9 +21,11 @@ from gallery.layers import (
     VocabularyParallelHead,
 )
 from gallery.loss import VocabularyParallelCrossEntropy
+from gallery.moe import Moe
 from gallery.parallel import ProcessMesh
 from gallery.ring import zigzag
 from gallery.stages import canonical, stage_of
+from gallery.virtual_stages import VirtualStages
 
 
 class Embedding(nn.Module):
@@ -55,16 +59,22 @@ class Mlp(nn.Module):
 class Layer(nn.Module):
     """A pre-norm transformer layer, from hidden layout to hidden layout."""
 
-    def __init__(self, config: Config, mesh: ProcessMesh) -> None:
+    def __init__(self, config: Config, mesh: ProcessMesh, random: RandomState, name: str) -> None:
         super().__init__()
         self.norm1 = LayerNorm(config, mesh)
-        self.attn = Attention(config, mesh)
+        self.attn = (MultiQueryAttention if config.multi_query else Attention)(config, mesh)
         self.norm2 = LayerNorm(config, mesh)
         self.mlp = Moe(config, mesh) if config.experts else Mlp(config, mesh)
+        self.drop1 = self.drop2 = None
+        if config.dropout > 0:
+            self.drop1 = Dropout(config, mesh, random, f"{name}.drop1")
+            self.drop2 = Dropout(config, mesh, random, f"{name}.drop2")
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
+        attended = self.attn(self.norm1(x))
+        x = x + (attended if self.drop1 is None else self.drop1(attended))
+        returned = self.mlp(self.norm2(x))
+        return x + (returned if self.drop2 is None else self.drop2(returned))
 
 
 class Gpt(nn.Module):
@@ -78,12 +88,18 @@ class Gpt(nn.Module):
         super().__init__()
         self.stage = stage_of(config, mesh)
         self.recompute = config.recompute
+        self.random = RandomState()
         self.received: Tensor | None = None
+        self.virtual: VirtualStages | None = None
+        if config.vpp > 1:
+            self.virtual = VirtualStages(mesh["pp"], config.hidden_shape, config.dtype)
         if self.stage.first:
             self.embedding = Embedding(config, mesh)
         # Keyed by the layer's number in the whole model, so that its name stays the canonical
         # one wherever the layer is held.
-        self.layers = nn.ModuleDict({str(n): Layer(config, mesh) for n in self.stage.layers})
+        self.layers = nn.ModuleDict(
+            {str(n): Layer(config, mesh, self.random, f"layers.{n}") for n in self.stage.layers}
+        )
         if self.stage.last:
             self.final_norm = LayerNorm(config, mesh)
             weight = self.embedding.word.weight if self.stage.first else None
@@ -95,18 +111,21 @@ class Gpt(nn.Module):
 
     def forward(self, ids: Tensor, labels: Tensor) -> Tensor:
         x = self.embedding(ids) if self.stage.first else self.received
-        if self.recompute:
-            x = checkpoint(self._run_layers, x, use_reentrant=True, preserve_rng_state=False)
+        if self.virtual is not None:
+            x = self.virtual.run(x, self.stage.chunks, self._run_layers)
+        elif self.recompute:
+            run = self.random.same_again(self._run_layers)
+            x = checkpoint(run, x, use_reentrant=True, preserve_rng_state=False)
         else:
             x = self._run_layers(x)
         if not self.stage.last:
             return x
         return self.criterion(self.head(self.final_norm(x)), labels)
 
-    def _run_layers(self, received: Tensor) -> Tensor:
+    def _run_layers(self, received: Tensor, numbers: Iterable[int] | None = None) -> Tensor:
         # Under recomputation this runs twice for each micro-batch, the first time without a graph.
         stale = bugs.active("P2") and torch.is_grad_enabled()
         x = received
-        for layer in self.layers.values():
-            x = layer(received if stale else x)
+        for number in self.stage.layers if numbers is None else numbers:
+            x = self.layers[str(number)](received if stale else x)
         return x

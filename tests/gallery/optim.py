@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from gallery.config import Config
+from gallery.parameters import is_expert
 from gallery.zero import Buckets
 
 
@@ -33,7 +34,7 @@ class Optimizer:
     @torch.no_grad()
     def step(self) -> None:
         for parameter in self.parameters:
-            _main(parameter).grad = parameter.main_grad
+            _main(parameter).grad = self._own_gradient(parameter)
         self.inner.step()
         self.inner.zero_grad()  # an fp32 parameter is its own main one: autograd would add to this
         if self.buckets is not None:
@@ -42,6 +43,16 @@ class Optimizer:
         for parameter in self.parameters:
             if _main(parameter) is not parameter:
                 parameter.copy_(_main(parameter))
+
+    def by_expert(self) -> list[list[nn.Parameter]]:
+        """The parameters of the model without experts, and those of the experts."""
+        experts = [parameter for parameter in self.parameters if is_expert(parameter)]
+        return [[p for p in self.parameters if not is_expert(p)], experts]
+
+    def _own_gradient(self, parameter: nn.Parameter) -> torch.Tensor:
+        if self.buckets is not None and self.buckets.has_whole_gradient(parameter):
+            return self.buckets.own(parameter, parameter.main_grad)
+        return parameter.main_grad
 
 
 def _torch_optimizer(parameters: list[nn.Parameter], config: Config) -> torch.optim.Optimizer:

@@ -15,12 +15,13 @@ from gallery.parallel import Axis
 FORWARD, BACKWARD = "forward", "backward"
 
 
-def schedule(pp: Axis, count: int) -> Iterator[tuple[str, int]]:
+def schedule(pp: Axis, count: int, virtual: bool = False) -> Iterator[tuple[str, int]]:
     """What this stage does in which order: a direction, and the turn of the micro-batch.
 
-    Earlier stages run ahead by the number of stages that follow, so that all are busy.
+    Earlier stages run ahead by the number of stages that follow, so that all are busy. Virtual
+    stages do one micro-batch after the other.
     """
-    ahead = min(pp.size - 1 - pp.index, count)
+    ahead = 0 if virtual else min(pp.size - 1 - pp.index, count)
     for turn in range(count + ahead):
         if turn < count:
             yield FORWARD, turn

@@ -16,18 +16,34 @@ class Stage:
 
     first: bool
     last: bool
-    layers: range  # numbers in the whole model
+    chunks: tuple[range, ...]  # numbers of layers in the whole model; one chunk or virtual stages
+
+    @property
+    def layers(self) -> list[int]:
+        return [number for chunk in self.chunks for number in chunk]
 
 
 def stage_of(config: Config, mesh: ProcessMesh) -> Stage:
     """Layers that are left over by a division go to the first stages."""
     index, count = mesh["pp"].index, config.pp
+    first, last = index == 0, index == count - 1
+    if config.vpp > 1:
+        return Stage(first, last, _virtual(config.layers, config.vpp, count, index))
     size, more = divmod(config.layers, count)
     if bugs.active("P10"):
         more = 0
     begin = index * size + min(index, more)
-    layers = range(begin, begin + size + (index < more))
-    return Stage(first=index == 0, last=index == count - 1, layers=layers)
+    return Stage(first, last, (range(begin, begin + size + (index < more)),))
+
+
+def _virtual(layers: int, chunks: int, stages: int, index: int) -> tuple[range, ...]:
+    """The chunks of a stage. All stages have their first chunk before any has its second."""
+    size = layers // (chunks * stages)
+    step, begin = stages * size, index * size
+    if bugs.active("G11"):
+        step, begin = size, index * chunks * size
+    starts = (begin + chunk * step for chunk in range(chunks))
+    return tuple(range(start, start + size) for start in starts)
 
 
 def canonical(name: str) -> str:

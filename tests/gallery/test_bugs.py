@@ -25,7 +25,7 @@ def no_bug_stays_on() -> Iterator[None]:
 
 
 def test_an_unknown_bug_is_refused() -> None:
-    with pytest.raises(bugs.BugError, match="--bug P99: known are P12"):
+    with pytest.raises(bugs.BugError, match="--bug P99: known are P1, P2"):
         bugs.activate(("P99",), {"tp", "sp"})
 
 

@@ -43,6 +43,28 @@ from gallery.launch import launch
             {"experts": 2, "precision": "fp8"},
             "--precision fp8 with --experts: their products are not emulated",
         ),
+        (
+            {"experts": 2, "tp": 2, "sp": True, "expert_tp": True},
+            "--expert-tp cuts every expert over tp: it goes without --sp and --ep",
+        ),
+        (
+            {"multi_query": True, "precision": "fp8"},
+            "--multi-query goes without --sp and --precision fp8",
+        ),
+        ({"dropout": 1.0}, "--dropout 1.0: this is a probability less than 1"),
+        (
+            {"packed": True, "dp": 2, "microbatches": 2, "zero": True},
+            "--packed needs --zero, --pp 2 or more, and --steps 1",
+        ),
+        ({"vpp": 2}, "--vpp needs --pp 2 or more, and goes without --recompute"),
+        (
+            {"vpp": 2, "pp": 2, "layers": 6},
+            "--layers 6 is not divisible by --pp times --vpp 4",
+        ),
+        (
+            {"delayed_scaling": True},
+            "--delayed-scaling is of FP8: it needs --precision fp8",
+        ),
         ({"sp": True}, "--sp shards the sequence over tp: it needs --tp 2 or more"),
         ({"precision": "fp4"}, "--precision fp4: known are fp32, bf16, fp16, fp8"),
         ({"loss_scale": -1.0}, "--loss-scale -1.0: a scale is not negative"),
@@ -56,7 +78,7 @@ def test_refused(options: dict, message: str) -> None:
 
 
 def test_an_odd_sequence_needs_no_dividing_without_sequence_parallelism() -> None:
-    assert Config(tp=2, sequence=15).features == {"tp", "stage of several layers"}
+    assert Config(tp=2, sequence=15).features == {"tp", "tp without sp", "stage of several layers"}
 
 
 def test_options_become_fields() -> None:

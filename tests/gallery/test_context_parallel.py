@@ -25,18 +25,3 @@ def test_zigzag() -> None:
 
     assert part(0).tolist() == [0, 1, 6, 7]
     assert part(1).tolist() == [2, 3, 4, 5]
-
-
-def test_a_lost_step_of_the_ring(agreement: Agreement) -> None:
-    text = agreement.check_bug(Config(cp=2, microbatches=4, bug=("P13",)))
-    assert text.startswith("DIVERGED  first at layers.1.attn.qkv · grad_output · step 0 · mb 0")
-
-
-def test_a_loss_multiplied_by_cp(agreement: Agreement) -> None:
-    text = agreement.check_bug(Config(cp=2, microbatches=4, bug=("P3",)))
-    assert "cause    scaled" in text
-
-
-def test_labels_rolled_after_the_cut(agreement: Agreement) -> None:
-    text = agreement.check_bug(Config(cp=2, microbatches=4, bug=("G12",)))
-    assert text.startswith("DIVERGED  first at (model)[labels] · input · step 0 · mb 0")

@@ -6,6 +6,8 @@ import torch
 from gallery import bugs, fp8
 from gallery.agreement import Agreement
 from gallery.config import Config
+from gallery.delayed_scaling import GradientScale
+from gallery.parallel import ProcessMesh
 
 
 @pytest.mark.parametrize("precision", ["fp16", "fp8"])
@@ -33,11 +35,18 @@ def test_fp8_rounds_to_a_grid_of_the_whole_tensors_scale() -> None:
     assert linear(between, torch.eye(2)).tolist() == [[7.0, 0.5]]
 
 
+def test_gradients_are_rounded_by_the_scale_of_the_step_before() -> None:
+    bugs.activate((), ())
+    config = Config(precision="fp8", delayed_scaling=True)
+    scale = GradientScale(config, ProcessMesh(config.mesh_sizes))
+    gradient = torch.tensor([2**-20, 7 * 2**-10])
+    scale.forward()
+    assert scale.rounded(gradient).tolist() == [0.0, 7 * 2**-10]  # the smallest is 2**-16
+    scale.finish_step()
+    assert scale.rounded(gradient).tolist() == gradient.tolist()
+
+
 def test_the_loss_scale_is_1024_in_fp16() -> None:
     assert Config(precision="fp16").scale_of_loss == 1024
     assert Config(precision="fp16", loss_scale=8).scale_of_loss == 8
     assert Config().scale_of_loss == 1
-
-
-def test_ranks_with_scales_of_their_own(agreement: Agreement) -> None:
-    agreement.check_bug(Config(tp=2, precision="fp8", bug=("P8",)))

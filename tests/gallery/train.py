@@ -14,7 +14,7 @@ if __package__ in (None, ""):  # run as a script: the package's parent is what P
 
 import torch
 
-from gallery import bugs
+from gallery import bugs, fp8
 from gallery.collectives import all_reduce
 from gallery.config import Config, parse
 from gallery.gradients import (
@@ -24,7 +24,7 @@ from gallery.gradients import (
     finalize_gradients,
     gradient_norm,
 )
-from gallery.init import initialise
+from gallery.init import freeze, initialise
 from gallery.microbatches import MicroBatches
 from gallery.model import Gpt
 from gallery.optim import Optimizer
@@ -39,8 +39,9 @@ def train(config: Config) -> None:
     mesh = connect(config.mesh_sizes, config.expert_mesh_sizes)
     model = Gpt(config, mesh)
     initialise(model, mesh, config.seed)
-    parameters = list(model.parameters())
-    buckets = Buckets(parameters, mesh["dp"]) if config.zero else None
+    freeze(model, config.freeze)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    buckets = Buckets(parameters, mesh, config.packed) if config.zero else None
     optimizer = Optimizer(parameters, config, buckets)
     tracer = open_tracer(config, model, optimizer)
 
@@ -54,9 +55,13 @@ def train(config: Config) -> None:
             tracer.main_grads()
             norm = gradient_norm(parameters, mesh, buckets)
             tracer.grad_norm(norm, clip_norm=config.clip or None)
-            if config.clip > 0:
+            if config.clip > 0 and bugs.active("G10"):
+                for own in optimizer.by_expert():
+                    clip_gradients(own, gradient_norm(own, mesh, buckets), config.clip)
+            elif config.clip > 0:
                 clip_gradients(parameters, norm, config.clip)
             optimizer.step()
+            fp8.finish_step(model)
         if mesh.rank == 0:
             line = {"step": step, "loss": loss.item(), "grad_norm": norm.item()}
             print(json.dumps(line), flush=True)
@@ -71,7 +76,7 @@ def backward(
     """Runs the step's micro-batches into the main gradients, their mean; returns the loss."""
     count = config.microbatches_of_rank
     microbatches = MicroBatches(config, model, mesh, tracer, step)
-    for direction, turn in schedule(mesh["pp"], count):
+    for direction, turn in schedule(mesh["pp"], count, config.vpp > 1):
         with tracer.microbatch(microbatches.number(turn)):
             if direction == FORWARD:
                 microbatches.forward(turn)

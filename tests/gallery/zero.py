@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from gallery import bugs
-from gallery.collectives import gather_parts, reduce_scatter_parts
-from gallery.parallel import Axis
+from gallery.collectives import all_reduce, gather_parts, reduce_scatter_parts, sum_of_ends
+from gallery.parallel import Axis, ProcessMesh
 from gallery.parameters import is_tied
 
 CAPACITY = 2048  # elements of a bucket; a larger parameter has one of its own
@@ -20,11 +20,19 @@ Range = tuple[int, int]
 
 
 class Buckets:
-    """The parameters of a rank, dealt out over dp."""
+    """The parameters of a rank, dealt out over dp.
 
-    def __init__(self, parameters: Iterable[nn.Parameter], dp: Axis) -> None:
-        self._dp = dp
-        self._buckets = [_Bucket(bucket, dp) for bucket in _filled(parameters)]
+    packed: the two copies of a tied parameter share buckets with others, so that they are cut in
+        different places. Their main gradients are made whole again, for a trace has one layout of
+        both.
+    """
+
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], mesh: ProcessMesh, packed: bool = False
+    ) -> None:
+        self._dp, self._pp = mesh["dp"], mesh["pp"]
+        self._packed = packed
+        self._buckets = [_Bucket(bucket, self._dp) for bucket in _filled(parameters, packed)]
         large = (_is_full(bucket.parameters[0]) for bucket in self._buckets)
         if bugs.active("G16") and not any(large):
             raise bugs.BugError(f"--bug G16 cannot show: no parameter has {CAPACITY} elements")
@@ -41,15 +49,34 @@ class Buckets:
         start, stop = self._ranges[parameter][self._dp.index]
         return whole.reshape(-1)[start:stop]
 
+    def has_whole_gradient(self, parameter: nn.Parameter) -> bool:
+        return self._packed and is_tied(parameter)
+
     def reduce_gradients(self) -> None:
         """Makes of every whole main gradient this rank's range of the mean over dp."""
+        buffers = {}
         for bucket in self._buckets:
             if bugs.active("G16") and _is_full(bucket.parameters[0]):
                 parts = [self.own(p, p.main_grad) for p in bucket.parameters]
             else:
                 parts = bucket.reduce_scatter([p.main_grad for p in bucket.parameters])
             for parameter, part in zip(bucket.parameters, parts, strict=True):
+                if self.has_whole_gradient(parameter):
+                    buffers[parameter] = parameter.main_grad
                 parameter.main_grad = part / self._dp.size
+        for parameter, buffer in buffers.items():
+            if bugs.active("P5"):
+                # Each stage's buffer has the mean in this rank's range, and elsewhere this rank's
+                # own gradient; the ranges of the two stages differ.
+                self.own(parameter, buffer).copy_(parameter.main_grad)
+                parameter.main_grad = self.own(parameter, sum_of_ends(buffer, self._pp))
+            parameter.main_grad = self._whole(parameter, parameter.main_grad)
+
+    def _whole(self, parameter: nn.Parameter, own: Tensor) -> Tensor:
+        """A tensor of the parameter's shape, of all ranks' ranges."""
+        whole = torch.zeros_like(parameter, dtype=own.dtype)
+        self.own(parameter, whole).copy_(own)
+        return all_reduce(whole, self._dp)
 
     @torch.no_grad()
     def gather_parameters(self) -> None:
@@ -105,14 +132,15 @@ def _padded(tensors: list[Tensor], size: int) -> Tensor:
     return torch.cat([flat, flat.new_zeros(size - flat.numel())])
 
 
-def _filled(parameters: Iterable[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """A tied parameter has a bucket to itself: its two copies must be cut alike."""
+def _filled(parameters: Iterable[nn.Parameter], packed: bool) -> list[list[nn.Parameter]]:
+    """Unless packed, a tied parameter has a bucket to itself: its two copies must be cut alike."""
     buckets: list[list[nn.Parameter]] = []
     room = 0
     for parameter in parameters:
-        if is_tied(parameter) or parameter.numel() > room:
+        alone = is_tied(parameter) and not packed
+        if alone or parameter.numel() > room:
             buckets.append([])
             room = CAPACITY
         buckets[-1].append(parameter)
-        room = 0 if is_tied(parameter) else room - parameter.numel()
+        room = 0 if alone else room - parameter.numel()
     return buckets

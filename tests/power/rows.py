@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gallery.bugs import BUGS
 from gallery.config import parse
+from gallery.expected import EXPECTED
 
 from power.runs import Family, Fault, Model, Run
 
@@ -162,7 +163,7 @@ def _faults(name: str, precision: str, options: list[str]) -> Iterator[Fault]:
                 and ("experts" in facts.needs) == ("experts" in name)
             ):
                 case = {"options": [*base.case["options"], "--bug", bug]}
-                kind, names = facts.first_wrong.kind, FIRST.get(bug, facts.first_wrong.names)
+                kind, names = EXPECTED[bug].kind, FIRST.get(bug, EXPECTED[bug].names)
                 wrong = tuple(f"{kind} {pattern}" for pattern in names)
                 yield Fault(Run(bug, base.ranks, base.axes, case), wrong, wrong)
     if precision == "bf16" and name in MISCOUNTED:

@@ -11,13 +11,12 @@ import dataclasses
 import sys
 import tempfile
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from gallery.agreement import ALONE, SEEDS
-from gallery.bugs import BUGS
 from gallery.config import Config
+from gallery.expected import EXPECTED
 from gallery.together import traced
 from support.reports import by_id, findings, read_report
 from support.ttrace_cli import REPOSITORY, run_ttrace
@@ -59,14 +58,7 @@ class Named:
 
 
 def named(bug: str, report: dict[str, Any]) -> Named:
-    first_wrong = BUGS[bug].first_wrong
-
-    def is_it(key: dict[str, Any]) -> bool:
-        kinds = (first_wrong.kind, *first_wrong.also)
-        return key["kind"] in kinds and any(
-            fnmatchcase(key["name"], glob) for glob in first_wrong.names
-        )
-
+    is_it = EXPECTED[bug].covers
     if any(is_it(finding["key"]) for finding in findings(report) if "key" in finding):
         return Named(bug, "finding")
     results = by_id(report)
