@@ -14,7 +14,6 @@
 #include "comparison/result.h"
 #include "comparison/run_facts.h"
 #include "comparison/selection.h"
-#include "engine/truth_pass.h"
 #include "localize/explain.h"
 #include "localize/frontier.h"
 #include "replay/optimizer/gradient_norm.h"
@@ -208,13 +207,13 @@ class CompareRun {
 
   void sum_up() {
     for (const Outcome outcome : judge::kAllOutcomes) out_.counts[outcome] = 0;
-    std::set<std::string> told(out_.warnings.begin(), out_.warnings.end());
+    std::set<std::string> known(out_.warnings.begin(), out_.warnings.end());
     for (const TensorComparison& result : out_.results) {
       ++out_.counts[result.outcome];
       if (result.comparison) {
         out_.environment.bytes_read += result.comparison->measurement.bytes_read;
       }
-      if (result.outcome == Outcome::kUnreadable && told.insert(result.reason).second) {
+      if (result.outcome == Outcome::kUnreadable && known.insert(result.reason).second) {
         out_.warnings.push_back(result.reason);
       }
     }

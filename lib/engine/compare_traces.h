@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "comparison/checkpoint.h"
 #include "comparison/division.h"
+#include "comparison/measure_pairs.h"
 #include "comparison/pairing.h"
 #include "comparison/result.h"
 #include "comparison/selection.h"
@@ -27,20 +28,20 @@ struct CompareOptions {
   const judge::Calibration* calibration = nullptr;
   std::string calibration_file = "";  // what it was read from, for messages
   std::string today = "";             // "2026-11-21": rules that skip may end on a day
-  // Called once, if given: with what was measured, before tolerances are settled and the noise by
-  // cell is let go of.
+  // Called once, if given, with the measured records, before tolerances are settled and the noise
+  // by cell is released.
   std::function<void(const std::vector<comparison::TensorComparison>&)> on_measured = nullptr;
-  bool all_slices = false;  // keep every part that is beyond its tolerance, not the worst 16
-  const trace::Source* truth = nullptr;  // the reference in higher precision: a second opinion
+  bool all_slices = false;  // keep every slice that is beyond its tolerance, not the worst 16
+  const trace::Source* truth = nullptr;  // the reference in higher precision
   comparison::WorkDivision division = {};
-  // What need not be measured, and who is told what has been; or null.
+  // What is already measured, and where new measurements are recorded; or null.
   comparison::Checkpoint* work = nullptr;
   base::Progress* progress = nullptr;
-  const std::atomic<bool>* stop = nullptr;  // once true, the report is made of what is there
+  const std::atomic<bool>* stop = nullptr;  // once true, the report covers what is known
 };
 
-// `noise`: runs of the reference with its first activation perturbed; may be empty. Where it is,
-// the calibration tells the noise; its rules apply in any case. Throws a usage error if the
+// `noise`: runs of the reference with its first activation perturbed. If empty, the calibration
+// gives the noise; its rules apply in any case. Throws a usage error if the
 // selection matches nothing, an input error if a manifest contradicts itself or the map does not
 // fit. A tensor or rank that cannot be read is an outcome, not an error. Everything but
 // `environment` is the same for every number of threads.
@@ -48,5 +49,24 @@ comparison::CompareReport compare_traces(const trace::Source& reference,
                                          const trace::Source& candidate,
                                          const std::vector<const trace::Source*>& noise,
                                          const CompareOptions& options);
+
+// The tensors of a comparison and a run in higher precision, --truth.
+struct TruthInput {
+  const trace::Source& truth;
+  const comparison::Side& reference;
+  const comparison::Side& candidate;
+  // The reference's rules of a map: the truth is a run of the reference. Rules that match nothing
+  // in it are ignored.
+  const std::vector<layout::MapRule>& map;
+  const measure::ExecutionContext& execution;
+  comparison::Checkpoint& work;
+  const comparison::WorkHooks& hooks;
+};
+
+// The pass of `--truth` (truth_pass.cpp): compares every tensor with a run in higher precision.
+// Gives every record its `truth` where the truth has the tensor in the same shape, and sets
+// `out.truth`, warnings and the bytes read. Outcomes stay as they are. Throws an input error if the
+// truth's manifest contradicts itself; a tensor that cannot be read is counted and warned of.
+void add_truth(const TruthInput& input, comparison::CompareReport& out);
 
 }  // namespace ttrace::engine

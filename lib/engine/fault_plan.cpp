@@ -1,9 +1,8 @@
-#include "engine/fault_plan.h"
-
 #include <algorithm>
 #include <optional>
 
 #include "base/text.h"
+#include "engine/selftest_traces.h"
 #include "layout/axis_view.h"
 
 namespace ttrace::engine {
@@ -13,7 +12,7 @@ using comparison::FaultKind;
 using measure::Fault;
 using measure::RankBoxes;
 
-constexpr std::uint64_t kParts = 16;  // a fault in a part is in one of so many
+constexpr std::uint64_t kParts = 16;  // a fault in a part is in a sixteenth
 
 // FNV-1a: the same on every machine, so that a fault is always at the same place.
 std::uint64_t hash_of(const trace::TensorKey& key) {
@@ -24,7 +23,7 @@ std::uint64_t hash_of(const trace::TensorKey& key) {
   return hash;
 }
 
-// What a faulty run would have rounded to; nothing for what is put together of several tensors.
+// Sets what a faulty run would have rounded to; nothing for a tensor made of several.
 void set_storage(const layout::View& view, Fault& fault) {
   const auto* stored = std::get_if<layout::Stored>(&view.how);
   if (stored == nullptr) return;
@@ -56,7 +55,7 @@ void plan_part_scaled(const comparison::Pair& pair, PlannedFault& into) {
   const auto dim = static_cast<std::size_t>(longest - view.shape.begin());
   const std::uint64_t length = *longest / kParts;
   tensor::Box part = tensor::whole(view.shape);
-  // Anywhere, not where the parts lie that are judged on their own.
+  // Anywhere, so that it does not coincide with a slice.
   part.origin[dim] = hash_of(pair.key) % (*longest - length + 1);
   part.extent[dim] = length;
   into.what = base::concat(part.origin[dim], " to ", part.origin[dim] + length - 1, " of ",
@@ -69,8 +68,8 @@ bool same_extents(const RankBoxes& a, const RankBoxes& b) {
                     [](const auto& x, const auto& y) { return x.extent == y.extent; });
 }
 
-void swap_regions(const RankBoxes& a, const RankBoxes& b, const measure::TensorRef& tensor,
-                  PlannedFault& into) {
+void swap_shards(const RankBoxes& a, const RankBoxes& b, const measure::TensorRef& tensor,
+                 PlannedFault& into) {
   for (std::size_t i = 0; i < a.boxes.size(); ++i) {
     into.fault.moves.push_back({a.boxes[i], b.boxes[i].origin});
     into.fault.moves.push_back({b.boxes[i], a.boxes[i].origin});
@@ -80,15 +79,15 @@ void swap_regions(const RankBoxes& a, const RankBoxes& b, const measure::TensorR
 }
 
 void plan_swapped(const measure::TensorRef& tensor, PlannedFault& into) {
-  const std::vector<RankBoxes> regions = tensor.open(measure::Replicas::kFirstOnly)->rank_boxes();
-  for (std::size_t i = 0; i < regions.size(); ++i) {
-    for (std::size_t j = i + 1; j < regions.size(); ++j) {
-      if (regions[i].ranks.empty() || regions[j].ranks.empty()) continue;
-      if (!same_extents(regions[i], regions[j])) continue;
-      return swap_regions(regions[i], regions[j], tensor, into);
+  const std::vector<RankBoxes> shards = tensor.open(measure::Replicas::kFirstOnly)->rank_boxes();
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    for (std::size_t j = i + 1; j < shards.size(); ++j) {
+      if (shards[i].ranks.empty() || shards[j].ranks.empty()) continue;
+      if (!same_extents(shards[i], shards[j])) continue;
+      return swap_shards(shards[i], shards[j], tensor, into);
     }
   }
-  into.problem = regions.size() < 2 ? "not cut" : "no two shards of equal shape";
+  into.problem = shards.size() < 2 ? "not cut" : "no two shards of equal shape";
 }
 
 void plan_row(const layout::View& view, PlannedFault& into) {
@@ -113,8 +112,8 @@ void plan_rounded(const layout::View& view, PlannedFault& into) {
   }
 }
 
-// How good a stale value `other` would be for `key`: the last micro-batch before it, the last step
-// before it, any other; larger is better.
+// Ranks stale values for `key`: first the last micro-batch or step before it, then any other;
+// larger is better.
 std::tuple<int, std::uint64_t, std::uint64_t> closeness(const trace::TensorKey& key,
                                                         const trace::TensorKey& other) {
   const std::uint64_t batch = other.microbatch.value_or(0);

@@ -43,7 +43,7 @@ bool has(const std::vector<std::uint64_t>& ranks, std::uint64_t rank) {
   return std::binary_search(ranks.begin(), ranks.end(), rank);
 }
 
-// Tensors that not all ranks have recorded that hold them.
+// Reports tensors that some of their ranks did not record.
 void lint_absent_parts(const trace::Source& source, std::vector<std::string>& findings) {
   const std::uint64_t ranks = layout::ranks_of(source.manifest()).size();
   for (const layout::AbsentPart& part : layout::absent_parts(source.manifest())) {
@@ -59,7 +59,7 @@ void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& l
     try {
       plan = measure::resolved_plan(source, entry);
     } catch (const base::InputError& error) {
-      // Everything else is told by the layout check.
+      // The layout check reports everything else.
       if (placed_by_rows(entry)) result.findings.emplace_back(error.what());
       continue;
     }
@@ -93,7 +93,7 @@ LintResult lint_trace(const trace::Source& source, const LintOptions& options) {
     result.findings.push_back(base::concat(source.path(), ": ", problem));
   }
   lint_modules(source, result.findings);
-  // A layout that contradicts itself does not say who holds what.
+  // A layout that contradicts itself does not say which rank has what.
   if (result.findings.empty()) lint_absent_parts(source, result.findings);
   if (options.manifest_only) return result;
   std::set<std::uint64_t> lost;
@@ -129,12 +129,12 @@ RebuiltManifest rebuild_manifest(const std::string& run, const std::vector<std::
                             base::plural(ranks.size(), "rank file"), ": ", rebuilt.findings[0]);
   }
   try {
-    layout::MergedManifest united = all.finish();
-    rebuilt.ranks = layout::ranks_of(united.manifest).size();
-    for (const std::string& finding : united.findings) {
+    layout::MergedManifest merged = all.finish();
+    rebuilt.ranks = layout::ranks_of(merged.manifest).size();
+    for (const std::string& finding : merged.findings) {
       rebuilt.findings.push_back(base::concat(run, ": ", finding));
     }
-    rebuilt.text = trace::manifest_text(united.manifest);
+    rebuilt.text = trace::manifest_text(merged.manifest);
   } catch (const base::InputError& error) {
     throw error.in(run);
   }

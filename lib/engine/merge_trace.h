@@ -17,7 +17,7 @@ struct MergeResult {
   std::vector<std::string> left_out;  // tensors that could not be read, and why
 };
 
-// Writes every selected tensor of `source` whole into `sink`, slab by slab. Stored bits are kept
+// Writes every selected tensor of `source` whole into `sink`, box by box. Stored bits are kept
 // with their dtype and scale; a partial tensor, whose value is a sum, becomes float64 with the sum
 // and `computed_in` its former precision. Of replicas the first is taken.
 MergeResult merge_trace(const trace::Source& source, const comparison::Selection& selection,

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "comparison/accumulation_error.h"
 #include "comparison/judge_pairs.h"
-#include "engine/fault_plan.h"
 #include "measure/in_memory_tensor.h"
 #include "replay/optimizer/gradient_norm.h"
 #include "replay/optimizer/replay_updates.h"
@@ -140,7 +139,7 @@ SelftestTensor tested(const Bench& bench, const FaultPlanner& planner,
   SelftestTensor tensor = described(result);
   const TensorComparison healthy = bench.judged(bench.candidate());
   if (judge::is_bad(healthy.outcome)) {
-    // It matched with the update that it comes from (reuse_update_verdicts.h), which is tried
+    // It matched with the update that it comes from (reuse_update_verdicts), which is tried
     // itself.
     tensor.unjudged = "judged by the update of the step before";
     return tensor;

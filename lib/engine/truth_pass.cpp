@@ -1,11 +1,10 @@
-#include "engine/truth_pass.h"
-
 #include <map>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
+#include "engine/compare_traces.h"
 #include "judge/tolerance.h"
 #include "layout/map_rules.h"
 
@@ -17,7 +16,8 @@ using layout::ViewPtr;
 
 constexpr std::size_t kMostNamed = 4;
 
-// The truth may have fewer tensors than the reference, and a rule that matches nothing is an error.
+// Returns the rules that match a tensor of the truth, which may have fewer than the reference; a
+// rule that matches nothing would be an error.
 std::vector<layout::MapRule> rules_in_use(const std::vector<layout::MapRule>& rules,
                                           const std::vector<ViewPtr>& tensors) {
   std::vector<bool> used(rules.size(), false);
@@ -32,15 +32,15 @@ std::vector<layout::MapRule> rules_in_use(const std::vector<layout::MapRule>& ru
   return in_use;
 }
 
-// The truth's tensor for every key under which a pair may stand.
+// Finds the truth's tensor for the key of a pair.
 class TruthTensors {
  public:
   explicit TruthTensors(const TruthInput& input) {
     std::vector<ViewPtr> tensors = comparison::tensors_of(input.truth.manifest());
     const std::vector<layout::MapRule> rules = rules_in_use(input.map, tensors);
     const comparison::Side truth{&input.truth, layout::apply_map(rules, "--map", tensors).tensors};
-    // In the reference's place it meets further copies and whole batches of the candidate; what
-    // only the reference has whole, it must meet there.
+    // Paired as the reference, the truth has the keys of the candidate's further copies and whole
+    // batches; paired as the candidate, those that only the reference has whole.
     for (const comparison::Pair& pair : comparison::pair_traces(truth, input.candidate, {})) {
       if (pair.reference) views_.emplace(pair.key, pair.reference);
     }
@@ -150,8 +150,8 @@ void add_truth(const TruthInput& input, comparison::CompareReport& out) {
     if (finished->problem.empty()) out.results[i].truth = finished->truth;
     problems[i] = finished->problem;
     if (!input.work.is_recorded()) return;
-    const comparison::Finished told{out.results[i].key, *std::move(finished)};
-    again ? input.work.record_again(told) : input.work.record(told);
+    const comparison::Finished entry{out.results[i].key, *std::move(finished)};
+    again ? input.work.record_again(entry) : input.work.record(entry);
   });
 
   Names unreadable;

@@ -1,5 +1,3 @@
-#include "engine/truth_pass.h"
-
 #include "base/error.h"
 #include "engine/compare_traces.h"
 #include "support/catch.h"
