@@ -1,20 +1,52 @@
 #!/usr/bin/env bash
-# Format and lint, C++ and Python: clang-format-16, clang-tidy-16, ruff and mypy must be installed.
+# Format and lint of C++, Python and shell scripts: clang-format-16, clang-tidy-16, ruff, mypy, and
+# the tool shellcheck, each from PATH or the virtual environment of the tests.
+#
+#   scripts/lint.sh           all of them; every tool must be installed
+#   scripts/lint.sh --quick   without clang-tidy, which takes long; skips tools that are absent
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$root"
+export PATH=$PATH:$venv/bin
+quick=${1:-}
+
+tools=(clang-format-16 ruff mypy shellcheck)
+[ "$quick" = --quick ] || tools+=(clang-tidy-16)
+absent=()
+failed=false
+for tool in "${tools[@]}"; do
+  command -v "$tool" >/dev/null || absent+=("$tool")
+done
+if [ ${#absent[@]} -gt 0 ]; then
+  echo "lint: ${absent[*]} not installed"
+  [ "$quick" = --quick ] || exit 2
+fi
+
+# lint TOOL COMMAND...: runs the command if the tool is there.
+lint() {
+  local tool=$1
+  shift
+  [[ " ${absent[*]} " != *" $tool "* ]] || return 0
+  say "$tool"
+  "$@" || failed=true
+}
 
 mapfile -t sources < <(git ls-files 'apps/*.cpp' 'lib/*.cpp')
 mapfile -t all < <(git ls-files '*.cpp' '*.h')
-
-say "clang-format"
-clang-format-16 --dry-run -Werror "${all[@]}"
-say "clang-tidy"
+mapfile -t shell < <(git ls-files '*.sh' .ci/run)
+format() { clang-format-16 --dry-run -Werror "${all[@]}"; }
+types() { (cd lib/torch && mypy ttrace_torch); }
+scripts() { shellcheck --external-sources --exclude=SC2119 "${shell[@]}"; }
 # The compile commands may be GCC's, whose warning flags clang does not all know.
-printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 4 \
-  clang-tidy-16 -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option 2>/dev/null
-say "ruff"
-ruff check .
-ruff format --check .
-say "mypy"
-(cd lib/torch && mypy ttrace_torch)
+tidy() {
+  printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 4 \
+    clang-tidy-16 -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option 2>/dev/null
+}
+
+lint clang-format-16 format
+lint ruff ruff check .
+lint ruff ruff format --check .
+lint mypy types
+lint shellcheck scripts
+[ "$quick" = --quick ] || lint clang-tidy-16 tidy
+! $failed

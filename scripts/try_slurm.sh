@@ -68,7 +68,7 @@ done
 sinfo || { tail -n 5 "$work"/log/* >&2; exit 1; }
 
 cd "$work"
-export PATH=$(dirname "$ttrace"):$PATH
+PATH=$(dirname "$ttrace"):$PATH
 echo "+ sbatch --array=1-$parts --wrap 'ttrace compare REF RUN --part \$SLURM_ARRAY_TASK_ID/$parts ...'"
 job=$(sbatch --parsable --array="1-$parts" --wrap \
   "ttrace compare ${pair[*]} --part \$SLURM_ARRAY_TASK_ID/$parts --json part\$SLURM_ARRAY_TASK_ID.json")

@@ -1,5 +1,5 @@
-// Decides which tensors are compared: selects them by flags and rules, and makes the records. Records
-// that need no measuring get their outcome here.
+// Decides which tensors are compared: selects them by flags and rules, and makes the records.
+// Records that need no measuring get their outcome here.
 #pragma once
 
 #include <cstdint>

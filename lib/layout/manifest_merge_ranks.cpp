@@ -89,7 +89,8 @@ bool shard_is_empty(const trace::TensorEntry& entry, const trace::Mesh& mesh, co
   } catch (const base::InputError&) {
     return false;  // the layout contradicts itself; lint reports it
   }
-  return std::any_of(left.begin(), left.end(), [](const tensor::Ranges& held) { return held.empty(); });
+  return std::any_of(left.begin(), left.end(),
+                     [](const tensor::Ranges& held) { return held.empty(); });
 }
 
 base::InputError missing_shard(const trace::TensorEntry& entry, const Numbers& recorders,
