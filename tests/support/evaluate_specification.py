@@ -431,10 +431,7 @@ class Evaluation:
             others = [n for n in self._names[index] if n != index and n < index]
             other = next((self.recorded(n) for n in others if self.recorded(n) is not None), None)
             if other is not None:
-                equal = torch.equal(
-                    torch.nan_to_num(found.double()), torch.nan_to_num(other.double())
-                )
-                return Judgement(key, 0.0 if equal else math.inf)
+                return self._compared(key, tensor, other, found)
             index = self._names[index][0]
             if not {"pattern", "opaque"} & set(self._tensors[index]):
                 return Judgement(key, None, "given")
@@ -444,17 +441,18 @@ class Evaluation:
             wanted = self.computed(index)
         except NotComputable as why:
             return Judgement(key, None, str(why))
+        return self._compared(key, tensor, wanted, found)
+
+    def _compared(self, key, tensor, wanted, found):
         if tensor["dtype"] not in EPSILON:
             return Judgement(key, 0.0 if torch.equal(wanted.long(), found.long()) else math.inf)
-        epsilon = max(
-            EPSILON[tensor["dtype"]], EPSILON[self.specification.get("precision", "float64")]
-        )
+        precision = self.specification.get("precision", "float64")
+        epsilon = max(EPSILON[tensor["dtype"]], EPSILON[precision])
         finite = torch.isfinite(wanted) & torch.isfinite(found)
         if not torch.equal(torch.where(finite, 0.0, wanted), torch.where(finite, 0.0, found)):
             return Judgement(key, math.inf)
         wanted, found = torch.where(finite, wanted, 0.0), torch.where(finite, found, 0.0)
-        size = float(wanted.norm())
-        error = float((wanted - found).norm())
+        error, size = float((wanted - found).norm()), float(wanted.norm())
         if error == 0:
             return Judgement(key, 0.0)
         return Judgement(key, error / size / epsilon if size else math.inf)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Callable
 
 from ttrace_torch.base import names as naming
-from ttrace_torch.base.process import current_rank
+from ttrace_torch.base.process import current_rank, say
 from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingRanks
 from ttrace_torch.config import ModelConfig, TraceConfig, is_active, one_of_disturb_and_perturb
 from ttrace_torch.errors import TraceError
@@ -26,7 +26,9 @@ from ttrace_torch.perturb.perturber import Disturb, Perturber
 from ttrace_torch.rewrite.plan import read_plan
 from ttrace_torch.rewrite.rewriter import Rewriter
 from ttrace_torch.specification.fake_run import StepRules, specified
+from ttrace_torch.specification.reference_run import NoReference, ReferenceRun, refusal
 from ttrace_torch.tracer import TracedJob, Tracer
+from ttrace_torch.write.no_output import NoOutput
 from ttrace_torch.write.output import Output
 
 
@@ -51,13 +53,14 @@ def trace(
     ranks: str | int | Iterable[int] | None = None,
     memory: str | int | None = None,
     perturb: Disturb | None = None,
+    specification: str | Path | None = None,
 ) -> Tracer:
     """Returns a tracer for `model` that records what runs inside its `step()` contexts.
 
     Without `out` and without the environment variable TTRACE_OUT the tracer is inactive: all its
     calls do nothing, so the lines can stay in production code. Environment variables replace
     arguments that are None: TTRACE_STEPS, _RANKS, _KINDS, _MODULES (comma-separated), _NOISE (the
-    seed of `perturb`), _NOISE_AT, _COMPRESS, _MEMORY, _PLAN.
+    seed of `perturb`), _NOISE_AT, _COMPRESS, _MEMORY, _PLAN, _SPECIFICATION.
 
     model: a module; for Megatron-core also the list of its model chunks; for a pipeline of
         torch.distributed.pipelining its schedule; for DeepSpeed its engine.
@@ -94,16 +97,30 @@ def trace(
         some shards of a tensor.
     memory: the number of bytes that may wait to be written before a step waits, such as "4GiB".
 
+    specification: a file for the specification of the first traced step of a one-process run, see
+        docs/specification.md. Without `out` nothing else is written.
+
     Removes this rank's earlier file in `out`, and its manifest. Never communicates. Throws
     TraceError for whatever would make the trace wrong: a pattern without a match, an unknown axis.
     I/O errors are printed and do not stop the job, see `Tracer.failed`.
     """
-    if not is_active(out):
+    if not is_active(out, specification):
         return Inactive()
     perturb = one_of_disturb_and_perturb(disturb, perturb)
     where = ModelConfig(mesh, rank, tuple(layouts), meshes, tp_axis, framework, rename)
     given = TraceConfig(
-        out, where, perturb, kinds, modules, run, compress, plan, steps, ranks, memory
+        out,
+        where,
+        perturb,
+        kinds,
+        modules,
+        run,
+        compress,
+        plan,
+        steps,
+        ranks,
+        memory,
+        specification,
     )
     return _tracer(model, optimizer, given)
 
@@ -232,21 +249,15 @@ def _tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
     selection = _select(names, config.kinds, config.modules)
     if not writing.takes(rank):
         selection = Selection((), set(), set())
+    elif config.out is None:
+        selection = replace(selection, kinds=())
     optimizer = found.adapter.optimizer(optimizer)
     found.adapter.check(selection, optimizer)
     rewriter = _rewriter(config, names, meshes, rank)
     facts = {"framework": found.adapter.label, "model": found.adapter.model_class(names)}
-    output = Output(
-        str(config.out),
-        meshes,
-        rank,
-        {**facts, **(config.run or {})},
-        config.compress,
-        config.memory_bytes(),
-        selection.facts(),
-    )
+    output = _output(config, meshes, rank, {**facts, **(config.run or {})}, selection)
     if isinstance(steps, FirstStep):
-        steps.announces = rank == 0
+        steps.announces &= rank == 0
     perturber = None if config.perturb is None else Perturber(config.perturb, meshes, rank)
     return Tracer(
         TracedJob(
@@ -258,10 +269,41 @@ def _tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
             framework=found.adapter,
             perturber=perturber,
             rewriter=rewriter,
+            reference=_reference(config, names, meshes, rank, facts["model"]),
             steps=steps,
             writing=writing,
         )
     )
+
+
+def _output(
+    config: TraceConfig, meshes: Meshes, rank: int, run: Mapping[str, Any], selection: Selection
+) -> Output:
+    if config.out is None:
+        return NoOutput(meshes, rank)
+    return Output(
+        str(config.out),
+        meshes,
+        rank,
+        run,
+        config.compress,
+        config.memory_bytes(),
+        selection.facts(),
+    )
+
+
+def _reference(
+    config: TraceConfig, names: naming.ModelNames, meshes: Meshes, rank: int, model: str
+) -> ReferenceRun:
+    if config.specification is None:
+        return NoReference()
+    is_changed = config.perturb is not None or config.plan is not None
+    refused = refusal(len(meshes.ranks), is_changed)
+    if refused is None:
+        return ReferenceRun(config.specification, names, model)
+    if rank == 0:
+        say(f"no specification in {config.specification}: {refused}")
+    return NoReference()
 
 
 def _rewriter(

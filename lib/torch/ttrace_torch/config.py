@@ -26,6 +26,7 @@ NOISE_AT = "TTRACE_NOISE_AT"
 COMPRESS = "TTRACE_COMPRESS"
 MEMORY = "TTRACE_MEMORY"
 PLAN = "TTRACE_PLAN"
+SPECIFICATION = "TTRACE_SPECIFICATION"
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class TraceConfig:
     steps: str | int | Iterable[int] | None = None
     ranks: str | int | Iterable[int] | None = None
     memory: str | int | None = None
+    specification: str | Path | None = None
 
     def with_environment(self, variables: Mapping[str, str] | None = None) -> TraceConfig:
         """Returns a copy with environment variables in the place of fields that are None.
@@ -97,6 +99,7 @@ class TraceConfig:
             compress=self.compress if self.compress is not None else _integer(said, COMPRESS),
             memory=self.memory if self.memory is not None else said.get(MEMORY),
             plan=self.plan if self.plan is not None else variables.get(PLAN) or None,
+            specification=self.specification or variables.get(SPECIFICATION) or None,
         )
 
     def chosen_steps(self, path_given: bool) -> Steps:
@@ -107,6 +110,9 @@ class TraceConfig:
         """
         if self.steps is not None:
             return TheseSteps(int_ranges(self.steps, "steps="))
+        if self.out is None:
+            # For the specification alone.
+            return FirstStep(str(self.specification), announces=False)
         return Steps() if path_given else FirstStep(str(self.out))
 
     def chosen_ranks(self) -> list[int] | None:
@@ -118,9 +124,10 @@ class TraceConfig:
         return None if self.memory is None else parse_memory(self.memory, "memory=")
 
 
-def is_active(out: str | Path | None) -> bool:
-    """Whether anything is recorded: the script or TTRACE_OUT gives a path."""
-    return out is not None or bool(os.environ.get(OUT))
+def is_active(out: str | Path | None, specification: str | Path | None = None) -> bool:
+    """Whether anything is recorded: the script, TTRACE_OUT or TTRACE_SPECIFICATION gives a path."""
+    given = out is not None or specification is not None
+    return given or bool(os.environ.get(OUT) or os.environ.get(SPECIFICATION))
 
 
 def one_of_disturb_and_perturb(disturb: Disturb | None, perturb: Disturb | None) -> Disturb | None:

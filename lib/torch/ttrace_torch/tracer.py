@@ -26,6 +26,7 @@ from ttrace_torch.layout.placements import Placements
 from ttrace_torch.optimizer.state import record_states
 from ttrace_torch.perturb.perturber import Perturber
 from ttrace_torch.rewrite.rewriter import Rewriter
+from ttrace_torch.specification.reference_run import NoReference, ReferenceRun
 from ttrace_torch.write.output import Output
 
 
@@ -39,6 +40,7 @@ class TracedJob:
     output: this rank's file.
     optimizer: the optimizer whose steps are followed; None without one.
     perturber, rewriter: the changes of a noise run and of a rewritten run; None without one.
+    reference: records the specification of the first traced step.
     """
 
     names: ModelNames
@@ -49,6 +51,7 @@ class TracedJob:
     framework: Framework = field(default_factory=Framework)
     perturber: Perturber | None = None
     rewriter: Rewriter | None = None
+    reference: ReferenceRun = field(default_factory=NoReference)
     steps: Steps = field(default_factory=Steps)
     writing: WritingRanks = field(default_factory=lambda: WritingRanks(None))
 
@@ -107,7 +110,8 @@ class Tracer:
             with job.framework.watch_step(self) as watch:
                 step.gradients.backward_batch = watch.backward_batch
                 step.gradients.repeats_outputs = watch.repeats_outputs
-                yield self
+                with job.reference.recording(hooks.running):
+                    yield self
             if step.updated and not step.params_after_done:
                 self._record_parameters(step, "param_after_step")
             self._finish(step)
@@ -115,6 +119,7 @@ class Tracer:
         finally:
             if number not in self._finished:
                 self._output.drop()
+                job.reference.drop()
             hooks.remove()
             step.gradients.remove()
             if step.flow is not None:
@@ -132,6 +137,7 @@ class Tracer:
             output.put,
             scales,
             job.writing,
+            job.reference.observer(),
         )
         # The first finished step records the data flow of all steps.
         follows_flow = "modules" not in self._facts and job.writing.takes(output.rank)
@@ -158,6 +164,7 @@ class Tracer:
             self._facts["plan"] = rewriter.facts()
         if step.clip_norm is not None:
             step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
+        self._job.reference.finish(step.clip_norm)
         records, precision = step.recorder.records.values(), step.recorder.precision
         self._output.write(step.number, records, precision, step.optimizer, self._facts)
 
@@ -274,6 +281,7 @@ class Tracer:
             raise TraceError(f"step {step.number}: main gradients are recorded already")
         step.main_grads_done = True
         self._record_parameters(step, "main_grad")
+        self._job.reference.end_recording()
 
     def params_after_step(self) -> None:
         """Records the updated parameters. Without this call they are recorded at the end of the

@@ -73,10 +73,10 @@ class TheseSteps(Steps):
 class FirstStep(Steps):
     """Only the first step: a forgotten environment variable must not fill a disk."""
 
-    def __init__(self, out: str) -> None:
+    def __init__(self, out: str, announces: bool = True) -> None:
         self._out = out
         self._first: int | None = None
-        self.announces = True
+        self.announces = announces
 
     def takes(self, number: int) -> bool:
         """Whether step `number` is the first one. Announces it once."""

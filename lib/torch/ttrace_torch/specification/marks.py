@@ -81,7 +81,8 @@ class Marks:
         if key.kind not in KINDS or not self._is_first(key):
             return
         place = (key.kind, key.name, key.call)
-        value = self._recorder.value(tensor)
+        take = self._recorder.given if key.kind == "param" else self._recorder.value
+        value = take(tensor)
         module = self._module(key) if key.kind == "output" else None
         mark = Mark(value, self._token(tensor), value.dtype, value.shape, module)
         earlier = self.found.get(place)

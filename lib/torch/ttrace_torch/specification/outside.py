@@ -48,6 +48,15 @@ def constant_of(tensor: torch.Tensor, make: Expressions, most: int = MOST) -> Va
         return make.literal(flat.tolist(), dtype, shape)
 
 
+def is_zero(tensor: torch.Tensor) -> bool:
+    """Whether all elements are at hand and 0."""
+    real = _real(tensor)
+    if real is None or not real.dtype.is_floating_point:
+        return False
+    with unset_fake_temporarily(), torch.no_grad():
+        return not bool(real.detach().any())
+
+
 def _by_rule(real: torch.Tensor, make: Expressions, dtype: str) -> Value | None:
     """Whole numbers one after the other, or a triangle of one value."""
     if real.dtype == torch.int64 and int((real.flatten().diff() - 1).abs().max()) == 0:

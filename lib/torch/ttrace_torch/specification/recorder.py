@@ -14,17 +14,16 @@ from typing import Any, Callable
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ttrace_torch.specification import operations  # noqa: F401
 from ttrace_torch.specification.expressions import Expressions, Inexpressible
 from ttrace_torch.specification.graph import Graph, Value
-from ttrace_torch.specification.operations.table import TABLE, VIEWS, Call
-from ttrace_torch.specification.outside import constant_of
+from ttrace_torch.specification.operations.table import Call
+from ttrace_torch.specification.outside import constant_of, is_zero
+from ttrace_torch.specification.signature import Signature
 from ttrace_torch.specification.storages import Storages, apply, dtype_name, shape_of
 
 # Collectives that change nothing where one process is the whole group.
 _KEEPING = frozenset({"c10d::allreduce_", "c10d::broadcast_", "c10d::barrier", "c10d::send"})
 _COPYING = frozenset({"c10d::_allgather_base_", "c10d::_reduce_scatter_base_"})
-_ALONE = frozenset({"all_reduce", "wait_tensor", "broadcast", "all_to_all_single"})
 
 
 class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -40,7 +39,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.mistakes: Counter[str] = Counter()
         # Whether small tensors that are made from Python numbers are part of the model.
         self.inside_model: Callable[[], bool] = lambda: False
-        self._signatures: dict[Any, _Signature] = {}
+        self._signatures: dict[Any, Signature] = {}
 
     def value(self, tensor: torch.Tensor) -> Value:
         """The value that `tensor` holds now; a new leaf for one that the step did not make."""
@@ -53,13 +52,16 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found = constant_of(tensor, self.make, most=1)
             if found is None:
                 found = self.graph.leaf(dtype_name(tensor.dtype), shape_of(tensor))
-            self.storages.adopt(tensor, found)
+            self.storages.add_part(tensor, found)
         return found
 
-    def know(self, tensor: torch.Tensor, value: Value) -> None:
-        """Gives `tensor` a value, unless it has one."""
-        if self.storages.read(tensor) is None:
-            self.storages.adopt(tensor, value)
+    def given(self, tensor: torch.Tensor) -> Value:
+        """The value of a parameter: a leaf, whatever its elements are."""
+        found = self.storages.read(tensor)
+        if found is None:
+            found = self.graph.leaf(dtype_name(tensor.dtype), shape_of(tensor))
+            self.storages.add_part(tensor, found)
+        return found
 
     @contextmanager
     def resting(self) -> Iterator[None]:
@@ -76,12 +78,14 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         signature = self._signatures.get(func)
         if signature is None:
-            signature = self._signatures[func] = _Signature(func)
+            signature = self._signatures[func] = Signature(func)
         if signature.without_tensors:
             return func(*args, **kwargs)
         given = signature.bound(args, kwargs)
         if signature.name == "aten::lift_fresh":
             self._lift(given["x"])
+        for name in signature.written:
+            self._know_zeros(given[name])
         # Before it runs: an operation in place changes what its arguments hold.
         values = {name: self._valued(argument) for name, argument in given.items()}
         out = func(*args, **kwargs)
@@ -96,6 +100,16 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if value is not None:
                 self.storages.adopt(tensor, value)
 
+    def _know_zeros(self, target: Any) -> None:
+        """Notes that what is written for the first time holds zeros: a buffer of gradients."""
+        for tensor in _tensors(target):
+            try:
+                if self.storages.read(tensor) is None and is_zero(tensor):
+                    zeros = self.make.full(0.0, dtype_name(tensor.dtype), shape_of(tensor))
+                    self.storages.add_part(tensor, zeros)
+            except (NotImplementedError, RuntimeError):
+                continue
+
     def _valued(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):
             return self.value(argument)
@@ -107,7 +121,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _record(
         self,
-        signature: _Signature,
+        signature: Signature,
         given: Mapping[str, Any],
         values: Mapping[str, Any],
         results: Sequence[torch.Tensor],
@@ -140,7 +154,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _settle(
         self,
-        signature: _Signature,
+        signature: Signature,
         given: Mapping[str, Any],
         values: Mapping[str, Any],
         targets: Sequence[torch.Tensor],
@@ -176,7 +190,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _record_view(
         self,
-        signature: _Signature,
+        signature: Signature,
         given: Mapping[str, Any],
         values: Mapping[str, Any],
         results: Sequence[torch.Tensor],
@@ -193,7 +207,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.storages.adopt(tensor, apply(self.make, chain, values["x"]))
 
     def _translated(
-        self, signature: _Signature, values: Mapping[str, Any], targets: Sequence[torch.Tensor]
+        self, signature: Signature, values: Mapping[str, Any], targets: Sequence[torch.Tensor]
     ) -> list[Value | None]:
         if signature.for_each is not None:
             return self._translated_each(signature, values, targets)
@@ -207,7 +221,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return list(found) if several else [found]
 
     def _translated_each(
-        self, signature: _Signature, values: Mapping[str, Any], targets: Sequence[torch.Tensor]
+        self, signature: Signature, values: Mapping[str, Any], targets: Sequence[torch.Tensor]
     ) -> list[Value | None]:
         """Of an operation on lists of tensors: that on each."""
         translation: Any = signature.for_each
@@ -224,7 +238,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found.append(translation(self._call(signature, [target]), **mine))
         return found
 
-    def _call(self, signature: _Signature, targets: Sequence[torch.Tensor]) -> Call:
+    def _call(self, signature: Signature, targets: Sequence[torch.Tensor]) -> Call:
         return Call(
             self.make,
             [dtype_name(tensor.dtype) for tensor in targets],
@@ -233,7 +247,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
 
     def _decomposed(
-        self, signature: _Signature, given: Mapping[str, Any], results: Sequence[torch.Tensor]
+        self, signature: Signature, given: Mapping[str, Any], results: Sequence[torch.Tensor]
     ) -> list[Value | None] | None:
         """The values by PyTorch's own decomposition of the operation, run on meta tensors."""
         decomposition = signature.decomposition
@@ -277,88 +291,6 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 _SINGULAR = {"tensors1": "other", "scalar": "other", "scalars": "other"}
-
-
-class _Signature:
-    """What is known about an operation before it runs."""
-
-    def __init__(self, func: Any) -> None:
-        schema = func._schema
-        self.name: str = schema.name
-        self.overload: str = schema.overload_name
-        space, _, name = self.name.partition("::")
-        self.operation = f"{space}.{name}"
-        self._arguments = [
-            (
-                _argument_name(a.name),
-                a.kwarg_only,
-                a.default_value if a.has_default_value() else None,
-            )
-            for a in schema.arguments
-        ]
-        self._own_names = {_argument_name(a.name): a.name for a in schema.arguments}
-        self.names = [name for name, _, _ in self._arguments]
-        self.written = [
-            _argument_name(a.name)
-            for a in schema.arguments
-            if a.alias_info is not None and a.alias_info.is_write
-        ]
-        mutates = bool(self.written)
-        base = name[:-1] if mutates and name.endswith("_") and not name.endswith("__") else name
-        each = base.startswith("_foreach_") and space == "aten"
-        self.for_each = TABLE.get(base[len("_foreach_") :]) if each else None
-        self.translation = TABLE.get(base) if space == "aten" else None
-        self.view = VIEWS.get(base) if space == "aten" and not mutates else None
-        self.alone = space == "_c10d_functional" and base in _ALONE
-        # The argument whose bits the result has, if no dtype changes.
-        self.copied = {"clone": "x", "_to_copy": "x", "lift_fresh_copy": "x", "copy": "src"}.get(
-            base
-        )
-        # An `out` argument is written, and no part of the formula.
-        self.unused = _WITHOUT_MEANING | {
-            _argument_name(a.name)
-            for a in schema.arguments
-            if a.kwarg_only and a.alias_info is not None and a.alias_info.is_write
-        }
-        self.without_tensors = self.name in _WITHOUT_TENSORS or (
-            not mutates and not any("Tensor" in str(r.type) for r in schema.returns)
-        )
-        self.decomposition = None
-        if self.translation is None and self.view is None and space == "aten" and not mutates:
-            from torch._decomp import decomposition_table
-
-            self.decomposition = decomposition_table.get(func)
-
-    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments by name, those not given with their default."""
-        found = {}
-        for turn, (name, _, default) in enumerate(self._arguments):
-            if turn < len(args):
-                found[name] = args[turn]
-            else:
-                found[name] = kwargs.get(self._own_names[name], default)
-        return found
-
-    def split(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Positional and keyword arguments from those by name."""
-        positional = [given[name] for name, keyword, _ in self._arguments if not keyword]
-        named = {
-            self._own_names[name]: given[name] for name, keyword, _ in self._arguments if keyword
-        }
-        return positional, named
-
-
-# The result's dtype is known; where and how it lies in memory is no matter of the formula.
-_WITHOUT_MEANING = frozenset(
-    {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "generator"}
-)
-_WITHOUT_TENSORS = frozenset(
-    {"aten::_local_scalar_dense", "aten::is_same_size", "prim::device", "aten::_assert_async"}
-)
-
-
-def _argument_name(name: str) -> str:
-    return "x" if name in ("self", "from") else name
 
 
 def _listed(out: Any) -> Sequence[Any]:

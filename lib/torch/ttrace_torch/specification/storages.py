@@ -110,6 +110,46 @@ class Storages:
         value = apply(self._make, steps or (), self._current(storage, parent))
         storage.views[place] = _View(value, storage.generation, parent, steps or ())
 
+    def add_part(self, tensor: torch.Tensor, value: Value) -> None:
+        """Notes the value of a tensor of which nothing is known, though perhaps of its storage."""
+        storage = self._known.get(_address(tensor))
+        if storage is None:
+            self.adopt(tensor, value)
+            return
+        place = _geometry(tensor)
+        if self._make_whole(storage, tensor):
+            base = storage.views[storage.base]
+            steps = strided_steps(storage.base[1], place[1], place[2], place[3])
+            written = None if steps is None else self._put_back(steps, base.value, value)
+            if written is not None:
+                base.value = written
+                view = _View(value, storage.generation, storage.base, steps or ())
+                storage.views[place] = view
+                return
+        storage.views[place] = _View(value, storage.generation)
+
+    def _make_whole(self, storage: _Storage, tensor: torch.Tensor) -> bool:
+        """Makes the whole storage its base, in one dimension. False if it has no such form."""
+        dtype = tensor.dtype
+        count = int(tensor.untyped_storage().nbytes()) // tensor.element_size()
+        whole: Geometry = (dtype, (count,), (1,), 0)
+        if storage.base == whole:
+            return True
+        if storage.base[0] != dtype:
+            return False
+        old = storage.views[storage.base]
+        steps = strided_steps((count,), *storage.base[1:])
+        if steps is None:
+            return False
+        value = self._make.graph.leaf(old.value.dtype, (count,))
+        written = self._put_back(steps, value, self._current(storage, storage.base))
+        if written is None:
+            return False
+        storage.views[whole] = _View(written, storage.generation)
+        old.parent, old.steps = whole, steps
+        storage.base = whole
+        return True
+
     def note(self, tensor: torch.Tensor, value: Value) -> None:
         """Notes the value of a tensor that shares a known storage in a way that is not known."""
         storage, place = self._known[_address(tensor)], _geometry(tensor)

@@ -135,8 +135,10 @@ def _vector_norm(
 
 @operation("norm")
 def _norm(
-    call: Call, x: Value, p: Any = 2, dim: Dims = None, keepdim: bool = False, dtype: Any = None
+    call: Call, x: Value, p: Any = 2, dim: Dims = None, keepdim: bool = False, ord: Any = None
 ) -> Value:
+    # Norms of lists of tensors have `ord` for `p`.
+    p = p if ord is None else ord
     order = 2.0 if p is None else float(p)
     if order == float("inf"):
         return call.make.reduce("max", call.make.unary("abs", x), dim, keepdim, call.dtype)

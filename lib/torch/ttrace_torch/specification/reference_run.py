@@ -1,0 +1,120 @@
+"""The specification of a real run's first recorded step, made as the step runs.
+
+The run is the reference: one process, no perturbation. Its operations run as they are; only what
+they read and write is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Callable
+
+from ttrace_torch.base.names import ModelNames
+from ttrace_torch.base.process import say
+from ttrace_torch.capture.calls import in_backward
+from ttrace_torch.capture.recorder import Observer
+from ttrace_torch.specification.after_backward import Combination, after_backward
+from ttrace_torch.specification.document import document, write
+from ttrace_torch.specification.marks import Marks
+from ttrace_torch.specification.recorder import OperationRecorder
+
+
+class ReferenceRun:
+    """Records the specification of one step, and writes it to a file.
+
+    An error is printed and ends the recording, not the training.
+    """
+
+    def __init__(self, path: str | Path, names: ModelNames, model: str) -> None:
+        """model: name of its class."""
+        self._path = Path(path)
+        self._names = names
+        self._model = model
+        self._recorder = OperationRecorder()
+        self._marks = Marks(self._recorder, names)
+        # Whether the next traced step is the one to record.
+        self.waits = True
+
+    def observer(self) -> Observer | None:
+        """What is to be told of every tensor of the step that begins; None if it is not
+        recorded."""
+        return self._marks if self.waits else None
+
+    @contextmanager
+    def recording(self, running: Callable[[], bool]) -> Iterator[None]:
+        """Records the operations of the step inside.
+
+        running: whether a module of the model is running.
+        """
+        if not self.waits:
+            yield
+            return
+        self._recorder.inside_model = lambda: running() or in_backward()
+        self._marks.buffers()
+        with self._recorder:
+            yield
+
+    def end_recording(self) -> None:
+        """Notes that the gradients are final: nothing after that is specified."""
+        if self.waits:
+            self._recorder.paused = True
+
+    def finish(self, clip_norm: float | None) -> None:
+        """Writes the specification of the step, which has ended."""
+        if not self.waits:
+            return
+        self.waits = False
+        marks, recorder = self._marks, self._recorder
+        # Not needed any more, and large.
+        del self._marks, self._recorder
+        if marks.several_microbatches:
+            say(
+                f"no specification in {self._path}: the step ran several micro-batches at once; "
+                "run them one by one"
+            )
+            return
+        for operation, count in recorder.mistakes.items():
+            say(f"specification: {count} time(s) opaque by a mistake of the collector: {operation}")
+        combination = Combination(recorder.graph, marks)
+        found = document(
+            recorder.graph,
+            marks.found,
+            "reference run",
+            self._model,
+            after_backward(
+                self._names,
+                combination.main_grad,
+                clip_norm if combination.clipped else None,
+            ),
+        )
+        try:
+            write(found, self._path)
+        except OSError as error:
+            say(f"no specification in {self._path}: {error}")
+
+    def drop(self) -> None:
+        """Forgets a step that threw; the next one is recorded."""
+        if self.waits:
+            self._recorder = OperationRecorder()
+            self._marks = Marks(self._recorder, self._names)
+
+
+class NoReference(ReferenceRun):
+    """No specification is asked for."""
+
+    def __init__(self) -> None:
+        self.waits = False
+
+
+def refusal(ranks: int, is_changed: bool) -> str | None:
+    """Why a run is no reference of which a specification could be made; None if it is one.
+
+    ranks: of its meshes. is_changed: whether it is perturbed or rewritten.
+    """
+    if ranks != 1:
+        return f"the run has {ranks} ranks, and a specification is that of one process"
+    if is_changed:
+        return "the run is perturbed or rewritten"
+    return None

@@ -1,0 +1,92 @@
+"""What is known about an operation before it runs: its schema, and its translation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ttrace_torch.specification import operations  # noqa: F401
+from ttrace_torch.specification.operations.table import TABLE, VIEWS
+
+# Collectives that hand on their argument where one process is the whole group.
+_ALONE = frozenset({"all_reduce", "wait_tensor", "broadcast", "all_to_all_single"})
+# The result's dtype is known; where and how it lies in memory is no matter of the formula.
+_WITHOUT_MEANING = frozenset(
+    {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "generator"}
+)
+_WITHOUT_TENSORS = frozenset(
+    {"aten::_local_scalar_dense", "aten::is_same_size", "prim::device", "aten::_assert_async"}
+)
+
+
+class Signature:
+    """What is known about an operation before it runs."""
+
+    def __init__(self, func: Any) -> None:
+        schema = func._schema
+        self.name: str = schema.name
+        self.overload: str = schema.overload_name
+        space, _, name = self.name.partition("::")
+        self.operation = f"{space}.{name}"
+        self._arguments = [
+            (
+                _argument_name(a.name),
+                a.kwarg_only,
+                a.default_value if a.has_default_value() else None,
+            )
+            for a in schema.arguments
+        ]
+        self._own_names = {_argument_name(a.name): a.name for a in schema.arguments}
+        self.names = [name for name, _, _ in self._arguments]
+        self.written = [
+            _argument_name(a.name)
+            for a in schema.arguments
+            if a.alias_info is not None and a.alias_info.is_write
+        ]
+        mutates = bool(self.written)
+        base = name[:-1] if mutates and name.endswith("_") and not name.endswith("__") else name
+        each = base.startswith("_foreach_") and space == "aten"
+        self.for_each = TABLE.get(base[len("_foreach_") :]) if each else None
+        self.translation = TABLE.get(base) if space == "aten" else None
+        self.view = VIEWS.get(base) if space == "aten" and not mutates else None
+        self.alone = space == "_c10d_functional" and base in _ALONE
+        # The argument whose bits the result has, if no dtype changes.
+        self.copied = {"clone": "x", "_to_copy": "x", "lift_fresh_copy": "x", "copy": "src"}.get(
+            base
+        )
+        # An `out` argument is written, and no part of the formula.
+        self.unused = _WITHOUT_MEANING | {
+            _argument_name(a.name)
+            for a in schema.arguments
+            if a.kwarg_only and a.alias_info is not None and a.alias_info.is_write
+        }
+        self.without_tensors = self.name in _WITHOUT_TENSORS or (
+            not mutates and not any("Tensor" in str(r.type) for r in schema.returns)
+        )
+        self.decomposition = None
+        if self.translation is None and self.view is None and space == "aten" and not mutates:
+            from torch._decomp import decomposition_table
+
+            self.decomposition = decomposition_table.get(func)
+
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by name, those not given with their default."""
+        found = {}
+        for turn, (name, _, default) in enumerate(self._arguments):
+            if turn < len(args):
+                found[name] = args[turn]
+            else:
+                found[name] = kwargs.get(self._own_names[name], default)
+        return found
+
+    def split(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments from those by name."""
+        positional = [given[name] for name, keyword, _ in self._arguments if not keyword]
+        named = {
+            self._own_names[name]: given[name] for name, keyword, _ in self._arguments if keyword
+        }
+        return positional, named
+
+
+def _argument_name(name: str) -> str:
+    return "x" if name in ("self", "from") else name

@@ -1,0 +1,34 @@
+"""The output of a run of which only the specification is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttrace_torch.layout.meshes import Meshes
+from ttrace_torch.write.background import Failure
+from ttrace_torch.write.output import Output
+
+
+class NoOutput(Output):
+    """Writes nothing."""
+
+    def __init__(self, meshes: Meshes, rank: int) -> None:
+        self.meshes = meshes
+        self.rank = rank
+        self.skipped: set[str] = set()
+        self.failure = Failure(rank)
+
+    def put(self, *_: Any) -> None:
+        """Does nothing."""
+
+    def write(self, *_: Any) -> None:
+        """Does nothing."""
+
+    def drop(self) -> None:
+        """Does nothing."""
+
+    def finish(self) -> None:
+        """Does nothing."""
+
+    def discard(self) -> None:
+        """Does nothing."""

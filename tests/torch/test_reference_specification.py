@@ -1,0 +1,183 @@
+"""The specification of a real step, made while it runs."""
+
+from __future__ import annotations
+
+import json
+
+import h5py
+import jsonschema
+import numpy as np
+import pytest
+import torch
+from small_models import TiedGPT, batch, cross_entropy, seeded
+from support.evaluate_specification import Evaluation
+from trace_reading import SCHEMAS
+
+import ttrace_torch as tt
+
+VALIDATOR = jsonschema.Draft202012Validator(
+    json.loads((SCHEMAS / "specification.schema.json").read_text(encoding="utf-8"))
+)
+
+
+def train(out=None, steps=1, microbatches=2, clip=None, dtype=torch.float32, **arguments):
+    """A training of the tied GPT with accumulation; returns its parameters."""
+    model = seeded(TiedGPT).to(dtype)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    tracer = tt.trace(model, optimizer, out=out, **arguments)
+    for step in range(steps):
+        with tracer.step(step):
+            for number in range(microbatches):
+                with tracer.microbatch(number):
+                    ids, targets = batch(seed=10 * step + number)
+                    tracer.scalar("targets", targets)
+                    loss = tracer.loss(cross_entropy(model(ids), targets))
+                    (loss / microbatches).backward()
+            if clip is not None:
+                norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+                tracer.grad_norm(norm, clip_norm=clip)
+            optimizer.step()
+            optimizer.zero_grad()
+    tracer.close()
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def read(path):
+    found = json.loads(path.read_text())
+    VALIDATOR.validate(found)
+    return found
+
+
+def datasets(path):
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, item: (
+                found.setdefault(name, item[()]) if isinstance(item, h5py.Dataset) else None
+            )
+        )
+    found.pop("manifest")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("dtype", "limit"), [(torch.float32, 4.0), (torch.bfloat16, 1.1)], ids=["fp32", "bf16"]
+)
+def test_every_tensor_of_every_micro_batch_follows(tmp_path, dtype, limit):
+    out, path = tmp_path / "run.h5", tmp_path / "specification.json"
+    train(out, steps=2, dtype=dtype, specification=path)
+    specification = read(path)
+    assert specification["source"]["how"] == "reference run"
+    assert "opaque" not in specification
+    assert specification["after_backward"] == {
+        "main_grad": {"combine": "sum", "factor": 1.0},
+        "tied": [["embedding.weight", "head.weight"]],
+    }
+    for step in range(2):
+        for microbatch in range(2):
+            evaluation = Evaluation(specification, out, step, microbatch)
+            judgements = evaluation.judge_all()
+            assert evaluation.coverage(judgements) >= 0.95
+            assert max(one.error for one in judgements if one.error is not None) < limit
+
+
+def test_run_and_trace_do_not_change_by_a_bit(tmp_path, monkeypatch):
+    plain = train(tmp_path / "plain.h5", clip=0.5)
+    monkeypatch.setenv("TTRACE_SPECIFICATION", str(tmp_path / "specification.json"))
+    specified = train(tmp_path / "specified.h5", clip=0.5)
+    monkeypatch.delenv("TTRACE_SPECIFICATION")
+    untraced = train(clip=0.5)
+    for name, value in plain.items():
+        assert torch.equal(specified[name], value)
+        assert torch.equal(untraced[name], value)
+    one, other = datasets(tmp_path / "plain.h5"), datasets(tmp_path / "specified.h5")
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(other[name], value)
+
+
+def test_specification_alone(tmp_path, monkeypatch):
+    beside, alone = tmp_path / "beside.json", tmp_path / "alone.json"
+    train(tmp_path / "run.h5", specification=beside)
+    monkeypatch.setenv("TTRACE_SPECIFICATION", str(alone))
+    train(steps=2)
+    one, other = read(beside), read(alone)
+    assert (one["patterns"], one["tensors"]) == (other["patterns"], other["tensors"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["alone.json", "beside.json", "run.h5"]
+
+
+def test_trace_of_some_kinds_has_the_whole_specification(tmp_path):
+    whole, some = tmp_path / "whole.json", tmp_path / "some.json"
+    train(tmp_path / "whole.h5", specification=whole)
+    train(tmp_path / "some.h5", specification=some, kinds=["output"])
+    assert read(whole)["tensors"] == read(some)["tensors"]
+    with h5py.File(tmp_path / "some.h5") as file:
+        assert list(file["step_000000/mb_0000"]) == ["output"]
+
+
+def test_same_as_under_fake_tensors(tmp_path):
+    path = tmp_path / "specification.json"
+    train(microbatches=1, specification=path)
+    real = read(path)
+    ids, targets = batch()
+    fake = tt.specify(
+        seeded(TiedGPT),
+        ids,
+        loss=lambda out: cross_entropy(out, targets),
+        data={"targets": targets},
+    )
+
+    def expressions(specification):
+        return {
+            (t["kind"], t["name"]): specification["patterns"][t["pattern"]]
+            for t in specification["tensors"]
+            if "pattern" in t and t["name"] != "head"
+        }
+
+    # The loss of one micro-batch is divided by 1, which is no operation of `specify`.
+    assert expressions(fake) == expressions(real)
+
+
+@pytest.mark.parametrize("clip", [0.01, 1e6])
+def test_clipping_before_the_main_gradients(tmp_path, clip):
+    path = tmp_path / "specification.json"
+    train(tmp_path / "run.h5", specification=path, clip=clip)
+    after = read(path)["after_backward"]
+    assert after["clip_norm"] == clip
+    assert after["main_grad"] == {"combine": "sum", "factor": 1.0}
+
+
+def test_step_that_throws_is_not_specified(tmp_path):
+    model = seeded(TiedGPT)
+    path = tmp_path / "specification.json"
+    tracer = tt.trace(model, specification=path)
+    ids, _ = batch()
+    with pytest.raises(RuntimeError, match="twice"), tracer.step(0):
+        model(ids)
+        raise RuntimeError("twice")
+    assert not path.exists()
+    tracer.close()
+
+
+def test_perturbed_run_has_none(tmp_path, capfd):
+    path = tmp_path / "specification.json"
+    train(tmp_path / "run.h5", specification=path, perturb=tt.Disturb(1))
+    assert not path.exists()
+    assert "perturbed or rewritten" in capfd.readouterr().err
+
+
+def test_several_micro_batches_at_once_have_none(tmp_path, capfd):
+    path = tmp_path / "specification.json"
+    model = seeded(TiedGPT)
+    ids, _ = batch()
+    with tt.trace(model, specification=path) as tracer:
+        with tracer.step(0), tracer.microbatch([0, 1]):
+            model(ids).sum().backward()
+    assert not path.exists()
+    assert "one by one" in capfd.readouterr().err
+
+
+def test_file_that_cannot_be_written_does_not_stop_the_job(tmp_path, capfd):
+    (tmp_path / "file").write_text("")
+    train(specification=tmp_path / "file" / "specification.json")
+    assert "no specification" in capfd.readouterr().err
