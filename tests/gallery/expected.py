@@ -41,9 +41,15 @@ class Expected:
 
     def covers(self, key: Mapping[str, Any]) -> bool:
         """Whether the bug makes the tensor wrong first."""
-        return key["kind"] in (self.kind, *self.also) and self.names_module(key["name"])
+        return key["kind"] in (self.kind, *self.also) and self.names_tensor(key["name"])
 
     def names_module(self, name: str) -> bool:
+        """Whether `name` is that of a tensor that is wrong first, or of its module."""
+        modules = [pattern.rpartition(".")[0] for pattern in self.names]
+        modules += [pattern.partition("[")[0] for pattern in self.names]
+        return self.names_tensor(name) or any(fnmatchcase(name, pattern) for pattern in modules)
+
+    def names_tensor(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.names)
 
     def in_direction(self, kind: str) -> bool:

@@ -1,131 +1,137 @@
 """Pairs of bugs of the gallery in one run: how often is the second one named too?
 
-    scripts/two_bugs.sh            writes tests/power/TWO_BUGS.md
-
 A bug is named if a finding, or a second suspect, is one of the tensors that it makes wrong first.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import random
 import sys
-import tempfile
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from itertools import combinations
 from typing import Any
 
-from gallery.agreement import ALONE, SEEDS
-from gallery.config import Config
+from gallery.bugs import BUGS
+from gallery.config import Config, ConfigError
 from gallery.expected import EXPECTED
-from gallery.together import traced
-from support.reports import by_id, findings, read_report
-from support.ttrace_cli import REPOSITORY, run_ttrace
+from support.reports import by_id, findings
+from support.ttrace_cli import REPOSITORY
+
+from power.gallery_runs import Runs
+from power.tables import table
 
 TABLE = REPOSITORY / "tests" / "power" / "TWO_BUGS.md"
+COUNT = 40
+SEED = 30
+MOST_RANKS = 4
+# Options of two runs that are not the same: the larger one has room for both bugs.
+SIZES = ("layers", "microbatches", "steps", "top_k")
 
-TP_SP = Config(tp=2, sp=True, microbatches=4)
-CP = Config(cp=2, microbatches=4)
-PAIRS: list[tuple[str, str, Config]] = [
-    ("P12", "P3", dataclasses.replace(TP_SP, cp=2)),
-    ("P12", "P13", dataclasses.replace(TP_SP, cp=2)),
-    ("P12", "G12", dataclasses.replace(TP_SP, cp=2)),
-    ("P12", "P4", dataclasses.replace(TP_SP, dp=2)),
-    ("P12", "G9", dataclasses.replace(TP_SP, dp=2)),
-    ("P12", "G15", dataclasses.replace(TP_SP, dp=2)),
-    ("P12", "P9", dataclasses.replace(TP_SP, dp=2, zero=True)),
-    ("P12", "G16", dataclasses.replace(TP_SP, dp=2, zero=True, ffn_hidden=128)),
-    ("P12", "G6", dataclasses.replace(TP_SP, pp=2, layers=4)),
-    ("P12", "P2", dataclasses.replace(TP_SP, recompute=True)),
-    ("P12", "P6", dataclasses.replace(TP_SP, experts=4, seed=1)),
-    ("P3", "P13", CP),
-    ("P3", "G12", CP),
-    ("P13", "G12", CP),
-    ("P13", "P4", dataclasses.replace(CP, dp=2)),
-    ("G12", "G15", dataclasses.replace(CP, dp=2)),
-    ("P3", "G9", dataclasses.replace(CP, dp=2)),
-    ("G6", "P4", Config(pp=2, dp=2, layers=4, microbatches=4)),
-    ("G6", "P13", Config(pp=2, cp=2, layers=4, microbatches=4)),
-    ("P9", "G16", Config(dp=2, zero=True, microbatches=4)),
-]
+# What leaves nothing to tell of another bug.
+MASKING = {
+    "P7": "its NaN reach everything",
+    "P10": "the model is another one",
+    "G11": "all layers after the first have another input",
+    "G14": "its loss scale leaves gradients of 0 to the first step",
+}
+Pair = tuple[str, str, Config]
 
 
-@dataclass
-class Named:
-    """How the report names a bug: "finding", "suspect" or nothing."""
+def together(first: str, second: str) -> Config | None:
+    """A run in which both bugs show; None if there is none."""
+    options: dict[str, Any] = {}
+    one, other = EXPECTED[first].config, EXPECTED[second].config
+    for field in dataclasses.fields(Config):
+        values = {getattr(one, field.name), getattr(other, field.name)}
+        if len(values) > 1:
+            values.discard(field.default)
+        if len(values) > 1 and field.name not in SIZES:
+            return None
+        options[field.name] = max(values)
+    try:
+        config = Config(**options)
+    except ConfigError:
+        return None
+    if "G16" in (first, second):  # a part of a weight is as large as a bucket
+        config = dataclasses.replace(config, ffn_hidden=config.ffn_hidden * config.tp)
+    needs = BUGS[first].needs | BUGS[second].needs
+    return config if needs <= config.features and config.ranks <= MOST_RANKS else None
 
-    bug: str
-    how: str
+
+def mask(first: str, second: str) -> str:
+    """Why one of the bugs cannot be told from the other; nothing if both can be."""
+    for bug in (first, second):
+        if bug in MASKING:
+            return f"{bug}: {MASKING[bug]}"
+    one, other = EXPECTED[first], EXPECTED[second]
+    kinds = {one.kind, *one.also} & {other.kind, *other.also}
+    if kinds and any(
+        fnmatchcase(a, b) or fnmatchcase(b, a) for a in one.names for b in other.names
+    ):
+        return "both make the same tensors wrong first"
+    return ""
 
 
-def named(bug: str, report: dict[str, Any]) -> Named:
-    is_it = EXPECTED[bug].covers
-    if any(is_it(finding["key"]) for finding in findings(report) if "key" in finding):
-        return Named(bug, "finding")
+def possible_pairs() -> Iterator[Pair]:
+    for first, second in combinations(EXPECTED, 2):
+        config = together(first, second)
+        if config is not None:
+            yield first, second, config
+
+
+def pairs() -> list[Pair]:
+    """The pairs of the study, always the same."""
+    clear = [pair for pair in possible_pairs() if not mask(*pair[:2])]
+    chosen = random.Random(SEED).sample(range(len(clear)), min(COUNT, len(clear)))
+    return [clear[i] for i in sorted(chosen)]
+
+
+def named(bug: str, report: dict[str, Any]) -> str:
+    """How the report names a bug: "finding", "suspect", or not."""
+    expected = EXPECTED[bug]
+    if any(expected.covers(finding["key"]) for finding in findings(report)):
+        return "finding"
     results = by_id(report)
-    if any(is_it(results[suspect["id"]]["key"]) for suspect in report["suspects"]):
-        return Named(bug, "suspect")
-    return Named(bug, "")
+    if any(expected.covers(results[suspect["id"]]["key"]) for suspect in report["suspects"]):
+        return "suspect"
+    return "not named"
 
 
-class Study:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.references: dict[tuple[Config, int], Path] = {}
-
-    def reference(self, config: Config, seed: int) -> Path:
-        alone = dataclasses.replace(config, **ALONE, bug=())
-        if (alone, seed) not in self.references:
-            trace = self.folder / f"ref{len(self.references)}.h5"
-            perturbed = dataclasses.replace(alone, disturb=seed, trace=str(trace))
-            self.references[alone, seed] = traced(perturbed, trace)
-        return self.references[alone, seed]
-
-    def compared(self, config: Config) -> dict[str, Any]:
-        run = traced(config, Path(tempfile.mkdtemp(dir=self.folder)) / "run")
-        noise = [flag for seed in SEEDS for flag in ("--noise", self.reference(config, seed))]
-        out = run.parent / "report.json"
-        run_ttrace("compare", self.reference(config, 0), run, *noise, "--json", out, "--quiet")
-        return read_report(out)
-
-
-def row(first: str, second: str, config: Config, report: dict[str, Any]) -> str:
-    how = [named(bug, report) for bug in (first, second)]
-    axes = {name: size for name, size in config.mesh_sizes.items() if size > 1}
-    layout = " ".join(f"{name} {size}" for name, size in axes.items())
-    told = " | ".join(f"{one.bug}: {one.how or 'not named'}" for one in how)
-    return f"| {layout} | {told} | {len(report['frontier'])} | {len(report['suspects'])} |"
-
-
-def main() -> None:
+def pairs_table(runs: Runs, names: Sequence[str]) -> list[str]:
+    """The pairs of which both bugs are among `names`."""
     rows = []
-    both = 0
-    neither = 0
-    with tempfile.TemporaryDirectory() as folder:
-        study = Study(Path(folder))
-        for first, second, config in PAIRS:
-            report = study.compared(dataclasses.replace(config, bug=(first, second)))
-            how = [named(bug, report).how for bug in (first, second)]
-            both += all(how)
-            neither += not any(how)
-            rows.append(row(first, second, config, report))
-            print(rows[-1], flush=True)
-    lines = [
-        "# Two bugs in one run",
+    for first, second, config in pairs():
+        if not {first, second} <= set(names):
+            continue
+        run = runs.trace(dataclasses.replace(config, bug=(first, second)))
+        report, _ = runs.compare(config, run)
+        runs.drop(run)
+        how = [named(bug, report) for bug in (first, second)]
+        axes = " ".join(f"{axis} {size}" for axis, size in config.mesh_sizes.items() if size > 1)
+        rows.append([axes, first, how[0], second, how[1]])
+        rows[-1] += [len(report["frontier"]), len(report["suspects"])]
+        print(" | ".join(str(cell) for cell in rows[-1]), file=sys.stderr, flush=True)
+    both = sum("not named" not in (row[2], row[4]) for row in rows)
+    neither = sum(row[2] == row[4] == "not named" for row in rows)
+    masked: dict[str, list[str]] = {}
+    for first, second, _ in possible_pairs():
+        why = mask(first, second)
+        if why:
+            masked.setdefault(why, []).append(f"{first}+{second}")
+    head = ["layout", "one", "named", "the other", "named", "findings", "second suspects"]
+    return [
+        "By `scripts/gallery.sh --two`: pairs of bugs of tests/gallery in one run, compared with",
+        f"three noise runs. The {len(rows)} pairs are drawn by a seed from those whose options go",
+        "together and where neither bug masks the other. A bug is named if a finding or a second",
+        "suspect is among the tensors that it makes wrong first.",
         "",
-        "By scripts/two_bugs.sh: pairs of bugs of tests/gallery, compared with three noise runs. A",
-        "bug is named if a finding or a second suspect is among the tensors that it makes wrong",
-        "first.",
+        f"Both are named in {both} of {len(rows)} pairs, neither in {neither}.",
         "",
-        f"Both are named in {both} of {len(PAIRS)} pairs, neither in {neither}.",
+        table(head, rows),
         "",
-        "| layout | one | the other | findings | second suspects |",
-        "| --- | --- | --- | --- | --- |",
-        *rows,
+        "Left out, for one bug masks the other:",
+        "",
+        *(f"- {why}: {', '.join(found)}" for why, found in masked.items()),
     ]
-    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(lines[5])
-    sys.exit(0 if neither == 0 else 1)
-
-
-if __name__ == "__main__":
-    main()
