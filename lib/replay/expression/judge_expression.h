@@ -54,6 +54,7 @@ struct ExpressionJudgement {
   double scale = 1;           // k = ⟨C,E⟩ / ⟨E,E⟩
   double residual = 0;        // ‖C - k·E‖ / ‖E‖
   double scale_share = 0;     // of the allowed |k - 1|
+  double row_share = 0;       // error / bound of the worst row, of tensors with several rows
   bool equal_bits = false;    // every element of C is E's, rounded to the dtype
   bool by_probes = false;     // estimated; the error of a row is within 25 % of what is told
 

@@ -25,12 +25,25 @@ class Noise {
     return static_cast<double>(static_cast<std::int32_t>(bits >> 32U)) * 0x1p-31;
   }
 
+  std::uint64_t bits() const { return seed_; }
+
   // A sign of an element: +1 or -1.
   double sign(std::uint64_t index) const { return at(index) < 0 ? -1.0 : 1.0; }
 
  private:
   std::uint64_t seed_;
 };
+
+// The rounding of an accumulator, in units of u·‖x‖·‖y‖ for a sum Σ x·y, u its unit roundoff.
+inline constexpr double kAccumulation = 1;
+// Sums over dimensions keep parts of them in the type of the result, so that several roundings of
+// their size add up; products round their parts once, where ranks add them.
+inline constexpr double kRoundingsOfSum = 2;
+
+// The standard size of the rounding of one sum Σ x·y of n terms, beyond the rounding of its result:
+// parts of it may have been rounded to `dtype` before they were added (tensor parallelism), and the
+// accumulator rounds after every addition. `norms` is ‖x‖·‖y‖. Evidence: lib/judge/README.md.
+double sum_roundoff(tensor::DType dtype, double norms, std::uint64_t n, double roundings = 1);
 
 // The unit roundoff u of a type: half its epsilon; of the 8-bit floats that of their own mantissas.
 // 0 for integers and bool.

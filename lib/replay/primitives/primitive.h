@@ -84,6 +84,7 @@ struct ShapeProblem {
 struct EvaluationCall {
   const Attributes& attributes;
   std::span<const Value* const> arguments;  // by Primitive::arguments; absent ones are null
+  std::span<const tensor::DType> dtypes;    // of the arguments; of absent ones without meaning
   const tensor::Shape& shape;               // of the result; no kAnyExtent
   tensor::DType dtype;                      // of the result
   const measure::ExecutionContext& context;

@@ -22,6 +22,8 @@ class Value {
   Value();
   // Dense elements in row-major order, to be written through fresh().
   static Value uninitialised(tensor::Shape shape);
+  // Dense zeros, to be changed through fresh().
+  static Value zeros(tensor::Shape shape);
   // Dense. `elements` has as many as `shape` says.
   static Value of(tensor::Shape shape, std::vector<double> elements);
   // One element in memory, whatever the shape.
@@ -41,11 +43,15 @@ class Value {
   // The element with a row-major index; slow.
   double at(std::uint64_t index) const;
 
-  // The elements of a value made by uninitialised(), before anything else has a view of it.
+  // The elements of a value made by uninitialised(), zeros() or copy(), before anything else has a
+  // view of it.
   double* fresh() { return elements_.get() + offset_; }
 
   // The same elements, dense: this value itself if it is dense, else a copy.
   Value to_dense() const;
+
+  // The same elements, dense, in memory of their own.
+  Value copy() const;
 
   // Views. The arguments must fit the shape, as the rules of the primitives check.
   Value reshaped(tensor::Shape shape) const;  // a copy where strides cannot express it

@@ -19,8 +19,12 @@
 namespace ttrace::replay {
 
 inline constexpr std::string_view kSpecificationSchema = "ttrace.specification/1";
-inline constexpr std::uint64_t kMostNodes = 10'000'000;
-inline constexpr std::uint64_t kMostSpecifiedTensors = 1'000'000;
+
+// What a file may hold; checked before anything is made of it.
+struct SpecificationLimits {
+  std::uint64_t nodes = 10'000'000;  // of all patterns
+  std::uint64_t tensors = 1'000'000;
+};
 
 // One operation of a pattern.
 struct Node {
@@ -100,6 +104,7 @@ struct Specification {
 // a pattern, more nodes or tensors than the limits.
 Specification read_specification(const std::string& path);
 // The same of a text; `file` is used in messages only.
-Specification parse_specification(std::string_view text, const std::string& file);
+Specification parse_specification(std::string_view text, const std::string& file,
+                                  const SpecificationLimits& limits = {});
 
 }  // namespace ttrace::replay

@@ -1,0 +1,108 @@
+#include "replay/expression/bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "judge/noise_rule.h"
+#include "replay/primitives/noise.h"
+
+namespace ttrace::replay {
+namespace {
+
+double share_of(double error, double allowed) {
+  if (error == 0) return 0;
+  return allowed > 0 ? error / allowed : std::numeric_limits<double>::infinity();
+}
+
+double total(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum;
+}
+
+// The number of independent values in the spread.
+std::uint64_t freedom_of(const RowSums& sums, double spread) {
+  const std::uint64_t elements = sums.elements();
+  if (!(sums.spread_fourth > 0)) return elements;
+  const double effective = spread * spread / sums.spread_fourth;
+  return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(effective), 1,
+                                   std::max<std::uint64_t>(elements, 1));
+}
+
+}  // namespace
+
+RowSums::RowSums(const tensor::Shape& of) : shape(of) {
+  std::uint64_t rows = 1;
+  for (std::size_t d = 0; d + 1 < shape.size(); ++d) rows *= shape[d];
+  error.assign(rows, 0.0);
+  expected.assign(rows, 0.0);
+  spread.assign(rows, 0.0);
+}
+
+std::uint64_t RowSums::elements() const {
+  return error.size() * (shape.empty() ? 1 : shape.back());
+}
+
+void conclude(const RowSums& sums, const StorageRounding& storage, tensor::DType dtype,
+              std::size_t most_rows, ExpressionJudgement& judgement) {
+  const double row_count = static_cast<double>(std::max<std::size_t>(sums.error.size(), 1));
+  const auto elements = static_cast<double>(sums.elements());
+  const double error = total(sums.error);
+  const double expected = total(sums.expected);
+  // ξ is uniform: its variance is 1/3.
+  const double stored = storage.unit * storage.unit / 3;
+  const double smallest = storage.quantum * storage.quantum / 4;
+  const double drawn = total(sums.spread);
+  const double spread = drawn + stored * expected + smallest * elements;
+
+  const std::uint64_t freedom = freedom_of(sums, drawn);
+  const double widening = judge::small_sample_factor(freedom, static_cast<std::size_t>(sums.draws));
+  judgement.expected_norm = std::sqrt(expected);
+  judgement.error = std::sqrt(error);
+  judgement.bound = kSpreadMultiplier * widening * std::sqrt(spread);
+  judgement.norm_share = share_of(judgement.error, judgement.bound);
+  judgement.relative_error = error == 0 ? 0 : share_of(judgement.error, judgement.expected_norm);
+  judgement.epsilons = judgement.relative_error / tensor::epsilon(dtype);
+  judgement.share = std::max(judgement.share, judgement.norm_share);
+
+  if (expected > 0) {
+    judgement.scale = sums.product / expected;
+    const double apart = judgement.scale - 1;
+    judgement.residual = std::sqrt(std::max(0.0, error - apart * apart * expected) / expected);
+    if (sums.elements() >= kFewestToScale) {
+      const double allowed = kScaleOfBound * judgement.bound / judgement.expected_norm +
+                             kScaleOfSpread * sums.moved / expected +
+                             2 * accumulation_roundoff(dtype);
+      judgement.scale_share = share_of(std::abs(apart), allowed);
+      judgement.share = std::max(judgement.share, judgement.scale_share);
+    }
+  }
+
+  if (sums.error.size() < 2) return;
+  for (std::size_t r = 0; r < sums.error.size(); ++r) {
+    // A row is also allowed what rows have on average, and the tensor's relative spread.
+    const double row_spread = sums.spread[r] + stored * sums.expected[r] + spread / row_count +
+                              (expected > 0 ? spread / expected * sums.expected[r] : 0.0);
+    const double bound = kSpreadMultiplier * std::sqrt(row_spread);
+    const double row_error = std::sqrt(sums.error[r]);
+    const double share = share_of(row_error, bound);
+    judgement.row_share = std::max(judgement.row_share, share);
+    if (share <= kRowMultiplier) continue;
+    ++judgement.rows_beyond;
+    tensor::Shape leading(sums.shape.begin(), sums.shape.end() - 1);
+    judgement.rows.push_back(
+        {tensor::coordinates(tensor::whole(leading), r), row_error, bound, share});
+    const auto worse = [](const RowError& a, const RowError& b) { return a.share > b.share; };
+    if (judgement.rows.size() > 2 * most_rows + 64) {
+      std::stable_sort(judgement.rows.begin(), judgement.rows.end(), worse);
+      judgement.rows.resize(most_rows);
+    }
+  }
+  judgement.share = std::max(judgement.share, judgement.row_share / kRowMultiplier);
+  std::stable_sort(judgement.rows.begin(), judgement.rows.end(),
+                   [](const RowError& a, const RowError& b) { return a.share > b.share; });
+  if (judgement.rows.size() > most_rows) judgement.rows.resize(most_rows);
+}
+
+}  // namespace ttrace::replay

@@ -1,0 +1,229 @@
+#include "replay/expression/evaluate.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "replay/expression/evaluation.h"
+#include "replay/primitives/loops.h"
+#include "replay/primitives/shape_rules.h"
+#include "replay/specification/check_shapes.h"
+
+namespace ttrace::replay {
+namespace {
+
+// Streams of simulated roundings: of leaves by their tensor, so that a leaf is off by the same in
+// every expression of one seed; of steps after them.
+constexpr std::uint64_t kStepStreams = std::uint64_t{1} << 32U;
+
+// The steps that `wanted` needs, as one flag per step.
+std::vector<char> needed_steps(const Expression& expression,
+                               std::span<const std::uint32_t> wanted) {
+  const std::size_t leaves = expression.leaves.size();
+  std::vector<char> needed(expression.steps.size(), 0);
+  for (const std::uint32_t value : wanted) {
+    if (value >= leaves) needed[value - leaves] = 1;
+  }
+  for (std::size_t s = expression.steps.size(); s-- > 0;) {
+    if (needed[s] == 0) continue;
+    for (const std::uint32_t argument : expression.steps[s].arguments) {
+      if (argument >= leaves) needed[argument - leaves] = 1;
+    }
+  }
+  return needed;
+}
+
+class Evaluation {
+ public:
+  Evaluation(const Expression& expression, const std::optional<Perturbation>& perturbation,
+             const measure::ExecutionContext& context)
+      : expression_(expression), context_(context) {
+    if (perturbation) noise_.emplace(perturbation->seed);
+  }
+
+  std::vector<Value> run(std::span<const Value> leaves, std::span<const std::uint32_t> wanted) {
+    const std::size_t first = expression_.leaves.size();
+    const std::vector<char> needed = needed_steps(expression_, wanted);
+    values_.assign(first + expression_.steps.size(), {});
+    uses_.assign(values_.size(), 0);
+    for (const std::uint32_t value : wanted) ++uses_[value];
+    for (std::size_t s = 0; s < needed.size(); ++s) {
+      if (needed[s] == 0) continue;
+      for (const std::uint32_t argument : expression_.steps[s].arguments) ++uses_[argument];
+    }
+    for (std::size_t l = 0; l < first; ++l) {
+      if (uses_[l] > 0) values_[l] = leaf(l, leaves[l]);
+    }
+    for (std::size_t s = 0; s < needed.size(); ++s) {
+      if (needed[s] == 0) continue;
+      values_[first + s] = step(s);
+      for (const std::uint32_t argument : expression_.steps[s].arguments) {
+        if (--uses_[argument] == 0) values_[argument].reset();
+      }
+    }
+    std::vector<Value> found;
+    for (const std::uint32_t value : wanted) found.push_back(*values_[value]);
+    return found;
+  }
+
+ private:
+  Value leaf(std::size_t number, const Value& value) const {
+    const SpecifiedTensor& tensor =
+        expression_.specification->tensors[expression_.leaves[number].tensor];
+    if (!fits(value.shape(), tensor.shape)) {
+      throw base::input_error(trace::kind_name(tensor.kind), " of ", tensor.name, " is ",
+                              describe_shape(value.shape()), ", the specification says ",
+                              describe_shape(tensor.shape));
+    }
+    if (!noise_) return value;
+    return rounded(value, tensor.dtype, noise_->stream(expression_.leaves[number].tensor),
+                   context_);
+  }
+
+  Value step(std::size_t number) const {
+    const Step& step = expression_.steps[number];
+    const Node& node = *step.node;
+    const Primitive& primitive = *node.primitive;
+    try {
+      std::vector<const tensor::Shape*> shapes;
+      for (const std::uint32_t argument : step.arguments) {
+        shapes.push_back(&values_[argument]->shape());
+      }
+      const tensor::Shape shape = shape_of(node, shapes);
+      if (std::find(shape.begin(), shape.end(), kAnyExtent) != shape.end()) {
+        throw ShapeProblem{base::concat("the shape ", describe_shape(shape), " stays open")};
+      }
+      const auto slots = argument_slots(primitive, node.attributes, step.arguments.size());
+      const std::size_t count = primitive.variadic ? slots.size() : primitive.arguments.size();
+      std::vector<const Value*> arguments(count, nullptr);
+      std::vector<tensor::DType> dtypes(count, node.dtype);
+      for (std::size_t i = 0; i < slots.size(); ++i) {
+        arguments[slots[i]] = &*values_[step.arguments[i]];
+        dtypes[slots[i]] = dtype_of_value(expression_, step.arguments[i]);
+      }
+      std::optional<Noise> noise;
+      if (noise_) noise = noise_->stream(kStepStreams + number);
+      const EvaluationCall call{
+          node.attributes,          arguments, dtypes, shape, node.dtype, context_,
+          noise ? &*noise : nullptr};
+      const Value value = primitive.evaluate(call);
+      const bool narrower =
+          primitive.rounding == Rounding::kCast &&
+          unit_roundoff(node.dtype) > unit_roundoff(dtypes.empty() ? node.dtype : dtypes[0]);
+      if (noise && (primitive.rounding == Rounding::kOnce || narrower)) {
+        return rounded(value, node.dtype, *noise, context_);
+      }
+      return value;
+    } catch (const ShapeProblem& problem) {
+      throw base::input_error(primitive.name, ": ", problem.reason);
+    } catch (const base::InputError& error) {
+      throw error.in(primitive.name);
+    }
+  }
+
+  const Expression& expression_;
+  const measure::ExecutionContext& context_;
+  std::optional<Noise> noise_;
+  std::vector<std::optional<Value>> values_;
+  std::vector<std::uint32_t> uses_;
+};
+
+}  // namespace
+
+tensor::DType dtype_of_value(const Expression& expression, std::uint32_t value) {
+  const std::size_t leaves = expression.leaves.size();
+  if (value < leaves) {
+    return expression.specification->tensors[expression.leaves[value].tensor].dtype;
+  }
+  return expression.steps[value - leaves].node->dtype;
+}
+
+Value rounded(const Value& value, tensor::DType dtype, const Noise& noise,
+              const measure::ExecutionContext& context) {
+  const double unit = unit_roundoff(dtype);
+  if (unit == 0) return value;
+  const Value dense = value.to_dense();
+  Value result = Value::uninitialised(value.shape());
+  const double* in = dense.data();
+  double* out = result.fresh();
+  for_ranges(context, result.size(), kElementsPerCall, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t i = begin; i < end; ++i) out[i] = in[i] * (1 + unit * noise.at(i));
+  });
+  return result;
+}
+
+std::vector<Value> evaluate_values(const Expression& expression, std::span<const Value> leaves,
+                                   std::span<const std::uint32_t> wanted,
+                                   const std::optional<Perturbation>& perturbation,
+                                   const measure::ExecutionContext& context) {
+  if (leaves.size() != expression.leaves.size()) {
+    throw base::internal_error("an expression of ", expression.leaves.size(), " inputs got ",
+                               leaves.size());
+  }
+  return Evaluation(expression, perturbation, context).run(leaves, wanted);
+}
+
+Value evaluate(const Expression& expression, std::span<const Value> leaves,
+               const std::optional<Perturbation>& perturbation,
+               const measure::ExecutionContext& context) {
+  const std::uint32_t wanted[] = {expression.result};
+  return evaluate_values(expression, leaves, wanted, perturbation, context)[0];
+}
+
+Value constant_value(const SpecifiedTensor& tensor) {
+  return Value::of(tensor.shape, tensor.values);
+}
+
+Value read_value(const measure::TensorRef& tensor) {
+  const auto reader = tensor.open(measure::Replicas::kFirstOnly);
+  Value value = Value::uninitialised(tensor.view->shape);
+  const tensor::Box box = tensor::whole(tensor.view->shape);
+  const std::span<double> elements(value.fresh(), static_cast<std::size_t>(value.size()));
+  if (tensor::is_floating(tensor.view->dtype)) {
+    reader->read(box, elements);
+    return value;
+  }
+  std::vector<std::int64_t> integers(elements.size());
+  reader->read_integers(box, integers);
+  std::transform(integers.begin(), integers.end(), elements.begin(),
+                 [](std::int64_t integer) { return static_cast<double>(integer); });
+  return value;
+}
+
+std::uint64_t peak_bytes(const Expression& expression) {
+  const auto bytes = [](const tensor::Shape& shape) {
+    std::uint64_t count = sizeof(double);
+    for (const std::uint64_t extent : shape) {
+      if (extent != kAnyExtent && __builtin_mul_overflow(count, extent, &count)) {
+        return std::numeric_limits<std::uint64_t>::max() / 2;
+      }
+    }
+    return count;
+  };
+  const std::size_t leaves = expression.leaves.size();
+  std::vector<std::size_t> last(leaves + expression.steps.size(), 0);
+  for (std::size_t s = 0; s < expression.steps.size(); ++s) {
+    for (const std::uint32_t argument : expression.steps[s].arguments) last[argument] = s;
+  }
+  last[expression.result] = expression.steps.size();
+  std::uint64_t held = 0;
+  for (const Leaf& leaf : expression.leaves) {
+    held += bytes(expression.specification->tensors[leaf.tensor].shape);
+  }
+  std::uint64_t peak = held;
+  for (std::size_t s = 0; s < expression.steps.size(); ++s) {
+    held += bytes(expression.steps[s].node->shape);
+    peak = std::max(peak, held);
+    std::vector<std::uint32_t> arguments = expression.steps[s].arguments;
+    std::sort(arguments.begin(), arguments.end());
+    arguments.erase(std::unique(arguments.begin(), arguments.end()), arguments.end());
+    for (const std::uint32_t argument : arguments) {
+      if (argument >= leaves && last[argument] == s) {
+        held -= bytes(expression.steps[argument - leaves].node->shape);
+      }
+    }
+  }
+  return peak;
+}
+
+}  // namespace ttrace::replay

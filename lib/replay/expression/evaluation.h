@@ -1,0 +1,26 @@
+// Evaluates chosen values of an expression, for what evaluates and judges it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "replay/expression/evaluate.h"
+
+namespace ttrace::replay {
+
+// As evaluate(), of any values of the expression, in the order of `wanted`.
+std::vector<Value> evaluate_values(const Expression& expression, std::span<const Value> leaves,
+                                   std::span<const std::uint32_t> wanted,
+                                   const std::optional<Perturbation>& perturbation,
+                                   const measure::ExecutionContext& context);
+
+// The type to which a value is rounded.
+tensor::DType dtype_of_value(const Expression& expression, std::uint32_t value);
+
+// Value · (1 + u·ξ), u the unit roundoff of `dtype`.
+Value rounded(const Value& value, tensor::DType dtype, const Noise& noise,
+              const measure::ExecutionContext& context);
+
+}  // namespace ttrace::replay

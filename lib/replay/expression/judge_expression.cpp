@@ -1,0 +1,302 @@
+#include "replay/expression/judge_expression.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "replay/expression/bound.h"
+#include "replay/expression/evaluation.h"
+#include "replay/expression/probes.h"
+#include "replay/primitives/loops.h"
+#include "replay/primitives/shape_rules.h"
+#include "tensor/codec.h"
+
+namespace ttrace::replay {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Integers may differ in so many elements for each that simulated roundings change.
+constexpr double kUnequalPerFlip = 3;
+// Share of the allowed scale from which on the rounding of the storage is looked at too.
+constexpr double kSuspectedScale = 0.5;
+
+Perturbation draw(const ExpressionOptions& options, std::uint64_t number) {
+  return {Noise(options.seed).stream(1 + number).bits()};
+}
+
+// More draws for fewer elements: the size of one random number says little.
+std::uint64_t draws_for(std::uint64_t elements) {
+  return elements >= 4096 ? 1 : elements >= 256 ? 2 : 4;
+}
+
+// Whether a step rounds: an expression of integers alone is exact.
+bool has_rounding(const Expression& expression) {
+  for (std::uint32_t v = 0; v < expression.leaves.size() + expression.steps.size(); ++v) {
+    if (unit_roundoff(dtype_of_value(expression, v)) > 0) return true;
+  }
+  return false;
+}
+
+// What storing the result adds to the roundings of the expression.
+StorageRounding storage_of(const Expression& expression, tensor::DType dtype) {
+  StorageRounding storage{unit_roundoff(dtype), tensor::quantum(dtype)};
+  std::uint32_t value = expression.result;
+  while (value >= expression.leaves.size()) {
+    const Step& step = expression.steps[value - expression.leaves.size()];
+    const Rounding rounding = step.node->primitive->rounding;
+    const bool narrowing = rounding == Rounding::kCast &&
+                           unit_roundoff(step.node->dtype) >
+                               unit_roundoff(dtype_of_value(expression, step.arguments[0]));
+    if (rounding == Rounding::kOnce || narrowing) {
+      if (unit_roundoff(step.node->dtype) >= storage.unit) storage.unit = 0;
+      break;
+    }
+    if (step.arguments.size() != 1) break;
+    value = step.arguments[0];
+  }
+  return storage;
+}
+
+void require_same_shape(const Value& expected, const Value& recorded) {
+  if (expected.shape() == recorded.shape()) return;
+  throw base::input_error("the recorded tensor is ", describe_shape(recorded.shape()),
+                          ", its expression gives ", describe_shape(expected.shape()));
+}
+
+tensor::Shape place_of(const Value& value, std::uint64_t element) {
+  return tensor::coordinates(tensor::whole(value.shape()), element);
+}
+
+// Integers and booleans: equal, but for what simulated roundings change too.
+void judge_exactly(const Expression& expression, std::span<const Value> leaves,
+                   const Value& recorded, const ExpressionOptions& options,
+                   ExpressionJudgement& judgement) {
+  const Value expected = evaluate(expression, leaves, std::nullopt, options.context).to_dense();
+  require_same_shape(expected, recorded);
+  for (std::uint64_t i = 0; i < expected.size(); ++i) {
+    if (expected.data()[i] == recorded.data()[i]) continue;
+    if (judgement.unequal++ == 0) judgement.first_unequal = place_of(recorded, i);
+  }
+  judgement.equal_bits = judgement.unequal == 0;
+  if (judgement.equal_bits) return;
+  if (has_rounding(expression)) {
+    for (std::uint64_t d = 0; d < 2; ++d) {
+      const Value moved =
+          evaluate(expression, leaves, draw(options, d), options.context).to_dense();
+      std::uint64_t flips = 0;
+      for (std::uint64_t i = 0; i < expected.size(); ++i) {
+        if (moved.data()[i] != expected.data()[i]) ++flips;
+      }
+      judgement.undecided = std::max(judgement.undecided, flips);
+    }
+  }
+  judgement.share = judgement.undecided == 0
+                        ? kInfinite
+                        : static_cast<double>(judgement.unequal) /
+                              (kUnequalPerFlip * static_cast<double>(judgement.undecided));
+}
+
+// 0 for finite numbers, else which of the others it is.
+int class_of(double value) {
+  if (std::isfinite(value)) return 0;
+  return std::isnan(value) ? 1 : value > 0 ? 2 : 3;
+}
+
+// The largest number of a type, beyond which values become infinite when they are stored.
+double largest_of(tensor::DType dtype) {
+  switch (dtype) {
+    case tensor::DType::kFloat16:
+      return 65504;
+    case tensor::DType::kFloat8E4M3:
+      return 448;
+    case tensor::DType::kFloat8E5M2:
+      return 57344;
+    case tensor::DType::kFloat64:
+      return std::numeric_limits<double>::max();
+    default:
+      return 0x1.fep127;
+  }
+}
+
+// What one row adds, apart from spreads.
+struct RowPart {
+  double product = 0;
+  std::uint64_t non_finite = 0;
+  std::uint64_t first = 0;  // of those
+  bool equal = true;
+};
+
+class FullJudging {
+ public:
+  FullJudging(const Value& expected, const Value& recorded, tensor::DType dtype,
+              const ExpressionOptions& options)
+      : expected_(expected.to_dense()),
+        recorded_(recorded.to_dense()),
+        dtype_(dtype),
+        options_(options),
+        sums_(recorded.shape()),
+        columns_(recorded.shape().empty() ? 1 : recorded.shape().back()),
+        counts_(static_cast<std::size_t>(recorded.size()), 0) {}
+
+  void compare(ExpressionJudgement& judgement) {
+    std::vector<RowPart> parts(sums_.error.size());
+    const double largest = largest_of(dtype_);
+    for_rows(options_.context, parts.size(), columns_, [&](std::uint64_t begin, std::uint64_t end) {
+      for (std::uint64_t r = begin; r < end; ++r) parts[r] = compare_row(r, largest);
+    });
+    judgement.equal_bits = true;
+    for (const RowPart& part : parts) {
+      if (part.non_finite > 0 && judgement.non_finite == 0) {
+        judgement.first_unequal = place_of(recorded_, part.first);
+      }
+      judgement.non_finite += part.non_finite;
+      judgement.equal_bits = judgement.equal_bits && part.equal;
+      sums_.product += part.product;
+    }
+    if (judgement.non_finite > 0) judgement.share = kInfinite;
+  }
+
+  void add_draw(const Value& moved_value, std::uint64_t draws) {
+    const Value moved = moved_value.to_dense();
+    const auto weight = static_cast<double>(draws);
+    std::vector<double> drifts(sums_.error.size(), 0.0);
+    std::vector<double> fourths(sums_.error.size(), 0.0);
+    for_rows(options_.context, drifts.size(), columns_,
+             [&](std::uint64_t begin, std::uint64_t end) {
+               for (std::uint64_t r = begin; r < end; ++r) {
+                 for (std::uint64_t i = r * columns_; i < (r + 1) * columns_; ++i) {
+                   const double e = expected_.data()[i];
+                   const double apart = moved.data()[i] - e;
+                   if (counts_[i] == 0 || !std::isfinite(apart)) continue;
+                   const double square = apart * apart;
+                   sums_.spread[r] += square / weight;
+                   fourths[r] += square * square / weight;
+                   drifts[r] += apart * e;
+                 }
+               }
+             });
+    double drift = 0;
+    for (std::size_t r = 0; r < drifts.size(); ++r) {
+      drift += drifts[r];
+      sums_.spread_fourth += fourths[r];
+    }
+    sums_.moved = std::hypot(sums_.moved, drift / std::sqrt(weight));
+    sums_.draws = draws;
+  }
+
+  // Elements of equal size are all rounded in one direction when the result is stored, which
+  // changes its scale.
+  void add_drift_of_storage() {
+    double drift = 0;
+    for (std::uint64_t i = 0; i < expected_.size(); ++i) {
+      const double e = expected_.data()[i];
+      if (counts_[i] != 0) drift += (tensor::round_to(dtype_, e) - e) * e;
+    }
+    sums_.moved = std::hypot(sums_.moved, drift);
+  }
+
+  const RowSums& sums() const { return sums_; }
+
+ private:
+  RowPart compare_row(std::uint64_t r, double largest) {
+    RowPart part;
+    for (std::uint64_t i = r * columns_; i < (r + 1) * columns_; ++i) {
+      const double c = recorded_.data()[i];
+      double e = expected_.data()[i];
+      if (std::abs(e) > largest) e = tensor::round_to(dtype_, e);
+      const int kind = class_of(c);
+      if (kind != class_of(e)) {
+        if (part.non_finite++ == 0) part.first = i;
+        part.equal = false;
+        continue;
+      }
+      if (kind != 0) continue;
+      counts_[i] = 1;
+      const double apart = c - e;
+      sums_.error[r] += apart * apart;
+      sums_.expected[r] += e * e;
+      part.product += c * e;
+      if (part.equal && apart != 0) part.equal = tensor::round_to(dtype_, e) == c;
+    }
+    return part;
+  }
+
+  Value expected_;
+  Value recorded_;
+  tensor::DType dtype_;
+  const ExpressionOptions& options_;
+  RowSums sums_;
+  std::uint64_t columns_;
+  std::vector<char> counts_;  // elements that are finite on both sides
+};
+
+void judge_in_full(const Expression& expression, std::span<const Value> leaves,
+                   const Value& recorded, tensor::DType dtype, const ExpressionOptions& options,
+                   ExpressionJudgement& judgement) {
+  const Value expected = evaluate(expression, leaves, std::nullopt, options.context);
+  require_same_shape(expected, recorded);
+  FullJudging judging(expected, recorded, dtype, options);
+  judging.compare(judgement);
+  const std::uint64_t draws = draws_for(recorded.size());
+  for (std::uint64_t d = 0; d < draws; ++d) {
+    judging.add_draw(evaluate(expression, leaves, draw(options, d), options.context), draws);
+  }
+  const StorageRounding storage = storage_of(expression, dtype);
+  const ExpressionJudgement compared = judgement;
+  conclude(judging.sums(), storage, dtype, options.most_rows, judgement);
+  if (judgement.scale_share <= kSuspectedScale) return;
+  judgement = compared;
+  judging.add_drift_of_storage();
+  conclude(judging.sums(), storage, dtype, options.most_rows, judgement);
+}
+
+// By probes, or nothing where they cannot judge or object.
+std::optional<ExpressionJudgement> judge_by_probes(const Expression& expression,
+                                                   std::span<const Value> leaves,
+                                                   const Value& recorded, tensor::DType dtype,
+                                                   const ExpressionOptions& options) {
+  const std::uint64_t columns = recorded.shape().empty() ? 1 : recorded.shape().back();
+  if (columns < kProbes || recorded.size() / columns < kFewestRowsToProbe) return std::nullopt;
+  const auto plan = plan_of(expression);
+  if (!plan) return std::nullopt;
+  const std::size_t first = expression.leaves.size();
+  const tensor::Shape& shape = expression.steps[expression.result - first].node->shape;
+  if (shape != recorded.shape()) return std::nullopt;
+  const auto sums = probe(expression, *plan, leaves, recorded, options);
+  if (!sums) return std::nullopt;
+  ExpressionJudgement judgement;
+  judgement.by_probes = true;
+  conclude(*sums, storage_of(expression, dtype), dtype, options.most_rows, judgement);
+  if (judgement.norm_share > kProbedShare || judgement.scale_share > kProbedShare ||
+      judgement.row_share > kProbedRowShare) {
+    return std::nullopt;
+  }
+  return judgement;
+}
+
+}  // namespace
+
+std::uint64_t seed_of(const trace::TensorKey& key) {
+  return base::checksum(
+      base::concat(trace::kind_name(key.kind), '\n', key.name, '\n', key.call, '\n', key.copy));
+}
+
+ExpressionJudgement judge_expression(const Expression& expression, std::span<const Value> leaves,
+                                     const Value& recorded, tensor::DType dtype,
+                                     const ExpressionOptions& options) {
+  ExpressionJudgement judgement;
+  if (!tensor::is_floating(dtype)) {
+    judge_exactly(expression, leaves, recorded.to_dense(), options, judgement);
+    return judgement;
+  }
+  if (options.products == Products::kProbed) {
+    if (auto probed = judge_by_probes(expression, leaves, recorded, dtype, options)) return *probed;
+  }
+  judge_in_full(expression, leaves, recorded, dtype, options, judgement);
+  return judgement;
+}
+
+}  // namespace ttrace::replay

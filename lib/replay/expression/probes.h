@@ -1,0 +1,51 @@
+// Judges products of matrices by random probes (Freivalds): with R of k random signs per column,
+// ‖(C - X·W)·R‖ / √k estimates ‖C - X·W‖, row by row, for the cost of reading C, X and W.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "replay/expression/bound.h"
+#include "replay/specification/expression.h"
+
+namespace ttrace::replay {
+
+inline constexpr std::uint64_t kProbes = 8;  // signs per column
+// A matrix of fewer rows is not probed: the estimate of its norm would scatter.
+inline constexpr std::uint64_t kFewestRowsToProbe = 32;
+// Beyond these shares the product is made in full.
+inline constexpr double kProbedShare = 0.8;
+inline constexpr double kProbedRowShare = 2;
+
+// A sum of products and other values at the root of an expression, seen as a matrix whose columns
+// are the last dimension of the result.
+struct ProductPlan {
+  struct Product {
+    std::uint32_t left = 0;  // values of the expression
+    std::uint32_t right = 0;
+    bool transposed = false;  // the term is (left · right)ᵀ
+    double sign = 1;
+    tensor::DType dtype = tensor::DType::kFloat32;
+  };
+  struct Other {
+    std::uint32_t value = 0;
+    tensor::Shape shape;  // to which it is broadcast
+    bool transposed = false;
+    double sign = 1;
+  };
+  std::vector<Product> products;
+  std::vector<Other> others;
+  double rounding = 0;  // Σ u²/3 of the roundings after the products
+};
+
+// Returns nothing if the root is no such sum, or has an open extent.
+std::optional<ProductPlan> plan_of(const Expression& expression);
+
+// Estimates the sums by probes. Returns nothing if a value is not finite.
+std::optional<RowSums> probe(const Expression& expression, const ProductPlan& plan,
+                             std::span<const Value> leaves, const Value& recorded,
+                             const ExpressionOptions& options);
+
+}  // namespace ttrace::replay

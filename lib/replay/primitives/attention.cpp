@@ -1,0 +1,358 @@
+// Scaled dot-product attention and its derivatives, a block of rows of one head at a time: memory
+// does not grow with the square of the sequence.
+#include <cmath>
+
+#include "base/text.h"
+#include "replay/primitives/families.h"
+#include "replay/primitives/loops.h"
+#include "replay/primitives/products.h"
+#include "replay/primitives/shape_rules.h"
+#include "replay/primitives/softmax.h"
+
+namespace ttrace::replay {
+namespace {
+
+using tensor::Shape;
+
+constexpr std::uint64_t kBlock = 128;  // rows of a head at a time
+
+// Positions of the arguments: `first` is that of q.
+template <std::size_t first>
+void check(const ShapeCall& call) {
+  const Shape& q = argument(call, first);
+  const Shape& k = argument(call, first + 1);
+  const Shape& v = argument(call, first + 2);
+  const std::size_t dims = q.size();
+  if (dims < 3 || k.size() != dims || v.size() != dims) {
+    throw ShapeProblem{"q, k and v need three or more dimensions, as many each"};
+  }
+  Shape like_k = q;
+  like_k[dims - 3] = k[dims - 3];
+  like_k[dims - 2] = k[dims - 2];
+  require_fit("k", k, like_k);
+  Shape like_v = k;
+  like_v[dims - 1] = v[dims - 1];
+  require_fit("v", v, like_v);
+  const std::uint64_t heads = q[dims - 3];
+  const std::uint64_t groups = k[dims - 3];
+  if (heads != kAnyExtent && groups != kAnyExtent && (groups == 0 || heads % groups != 0)) {
+    throw ShapeProblem{base::concat(heads, " heads cannot share ", groups, " heads of k and v")};
+  }
+  if (call.arguments[first + 3] != nullptr) {
+    Shape scores = q;
+    scores[dims - 1] = k[dims - 2];
+    const Shape& mask = argument(call, first + 3);
+    if (mask.size() > dims) throw ShapeProblem{"the mask has too many dimensions"};
+    require_fit("the mask", broadcast(mask, scores), scores);
+  }
+}
+
+Shape result_shape(const ShapeCall& call) {
+  check<0>(call);
+  Shape shape = argument(call, 0);
+  shape.back() = argument(call, 2).back();
+  return shape;
+}
+
+enum class Grad { kQuery, kKey, kValue };
+
+template <Grad grad>
+Shape grad_shape(const ShapeCall& call) {
+  check<1>(call);
+  Shape output = argument(call, 1);
+  output.back() = argument(call, 3).back();
+  require_fit("g", argument(call, 0), output);
+  return argument(call, grad == Grad::kQuery ? 1 : grad == Grad::kKey ? 2 : 3);
+}
+
+// Everything of one head but its rows.
+struct Head {
+  MatrixView q, k, v, g, mask;
+  std::uint64_t number = 0;  // over all batches
+};
+
+// Attention over all heads of a call.
+class Attention {
+ public:
+  // `first` is the position of q; g stands before it in derivatives.
+  Attention(const EvaluationCall& call, std::size_t first)
+      : call_(call),
+        q_(call.arguments[first]->to_dense()),
+        k_(call.arguments[first + 1]->to_dense()),
+        v_(call.arguments[first + 2]->to_dense()),
+        scale_(call.attributes.number("scale")),
+        causal_(call.attributes.flag("causal")) {
+    const std::size_t dims = q_.dimensions();
+    heads_ = q_.shape()[dims - 3];
+    groups_ = k_.shape()[dims - 3];
+    rows_ = q_.shape()[dims - 2];
+    columns_ = k_.shape()[dims - 2];
+    depth_ = q_.shape().back();
+    width_ = v_.shape().back();
+    if (first == 1) g_ = call.arguments[0]->to_dense();
+    if (const Value* mask = call.arguments[first + 3]) {
+      Shape scores = q_.shape();
+      scores.back() = columns_;
+      mask_ = mask->expanded(scores);
+      keeps_ = call.dtypes[first + 3] == tensor::DType::kBool;
+    }
+    if (call.noise != nullptr) {
+      key_norms_ = row_norms(k_, call.context);
+      unit_ = unit_roundoff(call.dtype);
+      accumulator_ = kAccumulation * accumulation_roundoff(call.dtype);
+    }
+  }
+
+  std::uint64_t heads() const { return q_.size() == 0 ? 0 : q_.size() / (rows_ * depth_); }
+  std::uint64_t heads_per_group() const { return heads_ / groups_; }
+  std::uint64_t rows() const { return rows_; }
+  std::uint64_t columns() const { return columns_; }
+  std::uint64_t depth() const { return depth_; }
+  std::uint64_t width() const { return width_; }
+  double scale() const { return scale_; }
+  const Value& q() const { return q_; }
+  const Value& k() const { return k_; }
+  const Value& v() const { return v_; }
+  const Value& g() const { return g_; }
+
+  Head head(std::uint64_t number) const {
+    const std::uint64_t group = number / heads_per_group();
+    Head head;
+    head.number = number;
+    head.q = matrix_at(q_, number);
+    head.k = matrix_at(k_, group);
+    head.v = matrix_at(v_, group);
+    if (g_.dimensions() > 0) head.g = matrix_at(g_, number);
+    if (mask_) head.mask = matrix_at(*mask_, number);
+    return head;
+  }
+
+  // p of rows [begin, end), and z with `derivative`.
+  void block(const Head& head, std::uint64_t begin, std::uint64_t end, bool derivative,
+             std::vector<double>& p, std::vector<double>& z) const {
+    const std::uint64_t rows = end - begin;
+    p.resize(rows * columns_);
+    multiply(rows, columns_, depth_, at_row(head.q, begin), head.k.transposed(), p.data(),
+             static_cast<std::int64_t>(columns_), false);
+    for (std::uint64_t r = 0; r < rows; ++r)
+      probabilities(head, begin + r, p.data() + r * columns_);
+    if (!derivative) return;
+    z.resize(rows * columns_);
+    const MatrixView g = at_row(head.g, begin);
+    multiply(rows, columns_, width_, g, head.v.transposed(), z.data(),
+             static_cast<std::int64_t>(columns_), false);
+    std::vector<double> output;
+    if (call_.noise != nullptr) {
+      output.resize(rows * width_);
+      multiply(rows, width_, columns_, {p.data(), static_cast<std::int64_t>(columns_), 1}, head.v,
+               output.data(), static_cast<std::int64_t>(width_), false);
+    }
+    for (std::uint64_t r = 0; r < rows; ++r) {
+      double* line = z.data() + r * columns_;
+      const double* weights = p.data() + r * columns_;
+      double inner = 0;
+      for (std::uint64_t c = 0; c < columns_; ++c) inner += weights[c] * line[c];
+      const std::uint64_t row = head.number * rows_ + begin + r;
+      if (call_.noise != nullptr) inner += rounding_of_inner(g, r, output.data() + r * width_, row);
+      for (std::uint64_t c = 0; c < columns_; ++c) {
+        line[c] = weights[c] * (line[c] - inner);
+        if (call_.noise != nullptr) {
+          line[c] *= 1 + unit_ * call_.noise->stream(4).at(row * columns_ + c);
+        }
+      }
+    }
+  }
+
+  static MatrixView at_row(MatrixView matrix, std::uint64_t row) {
+    matrix.data += static_cast<std::int64_t>(row) * matrix.row_stride;
+    return matrix;
+  }
+
+ private:
+  // Turns a row of q·kᵀ into probabilities.
+  void probabilities(const Head& head, std::uint64_t row, double* scores) const {
+    const std::uint64_t number = head.number * rows_ + row;
+    double length = 0;
+    if (call_.noise != nullptr) {
+      for (std::uint64_t d = 0; d < depth_; ++d) {
+        const double x = q_.data()[number * depth_ + d];
+        length += x * x;
+      }
+      length = std::sqrt(length) * accumulator_;
+    }
+    const double* keys = call_.noise != nullptr
+                             ? key_norms_.data() + head.number / heads_per_group() * columns_
+                             : nullptr;
+    for (std::uint64_t c = 0; c < columns_; ++c) {
+      if (keys != nullptr) {
+        scores[c] += call_.noise->stream(2).at(number * columns_ + c) * length * keys[c];
+      }
+      scores[c] *= scale_;
+      if (mask_) {
+        const double mask = head.mask.data[static_cast<std::int64_t>(row) * head.mask.row_stride +
+                                           static_cast<std::int64_t>(c) * head.mask.column_stride];
+        scores[c] = !keeps_ ? scores[c] + mask : mask != 0 ? scores[c] : kNever;
+      }
+      if (causal_ && c > row) scores[c] = kNever;
+    }
+    softmax_row(scores, scores, columns_);
+    if (call_.noise == nullptr) return;
+    for (std::uint64_t c = 0; c < columns_; ++c) {
+      scores[c] *= 1 + unit_ * call_.noise->stream(3).at(number * columns_ + c);
+    }
+  }
+
+  // Kernels take Σ p·(g·vᵀ) as Σ g·o from the rounded output o.
+  double rounding_of_inner(const MatrixView& g, std::uint64_t r, const double* output,
+                           std::uint64_t row) const {
+    double square = 0;
+    for (std::uint64_t e = 0; e < width_; ++e) {
+      const double term = g.data[static_cast<std::int64_t>(r) * g.row_stride +
+                                 static_cast<std::int64_t>(e) * g.column_stride] *
+                          output[e];
+      square += term * term;
+    }
+    return call_.noise->stream(5).at(row) * unit_ * std::sqrt(square);
+  }
+
+  static constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+  const EvaluationCall& call_;
+  Value q_, k_, v_, g_;
+  std::optional<Value> mask_;
+  bool keeps_ = false;  // the mask is bool
+  double scale_;
+  bool causal_;
+  std::uint64_t heads_ = 0, groups_ = 0, rows_ = 0, columns_ = 0, depth_ = 0, width_ = 0;
+  Value key_norms_;
+  double unit_ = 0, accumulator_ = 0;
+};
+
+std::vector<double> column_norms_of(MatrixView matrix, std::uint64_t rows, std::uint64_t columns) {
+  std::vector<double> norms(columns, 0.0);
+  for (std::uint64_t r = 0; r < rows; ++r) {
+    for (std::uint64_t c = 0; c < columns; ++c) {
+      const double x = matrix.data[static_cast<std::int64_t>(r) * matrix.row_stride +
+                                   static_cast<std::int64_t>(c) * matrix.column_stride];
+      norms[c] += x * x;
+    }
+  }
+  for (double& norm : norms) norm = std::sqrt(norm);
+  return norms;
+}
+
+// Σ weights · values of rows, for the output and for dq.
+template <bool derivative>
+Value rows_of(const EvaluationCall& call) {
+  const Attention attention(call, derivative ? 1 : 0);
+  Value result = Value::uninitialised(call.shape);
+  const std::uint64_t width = call.shape.back();
+  const std::uint64_t blocks = (attention.rows() + kBlock - 1) / kBlock;
+  for_ranges(call.context, attention.heads() * blocks, 1, [&](std::uint64_t task, std::uint64_t) {
+    const Head head = attention.head(task / blocks);
+    const std::uint64_t begin = task % blocks * kBlock;
+    const std::uint64_t end = std::min(begin + kBlock, attention.rows());
+    std::vector<double> p;
+    std::vector<double> z;
+    attention.block(head, begin, end, derivative, p, z);
+    const std::vector<double>& weights = derivative ? z : p;
+    const MatrixView values = derivative ? head.k : head.v;
+    double* out = result.fresh() + (head.number * attention.rows() + begin) * width;
+    const std::uint64_t columns = attention.columns();
+    multiply(end - begin, width, columns, {weights.data(), static_cast<std::int64_t>(columns), 1},
+             values, out, static_cast<std::int64_t>(width), false);
+    std::vector<double> norms;
+    if (call.noise != nullptr) norms = column_norms_of(values, columns, width);
+    for (std::uint64_t r = 0; r < end - begin; ++r) {
+      double square = 0;
+      for (std::uint64_t c = 0; call.noise != nullptr && c < columns; ++c) {
+        square += weights[r * columns + c] * weights[r * columns + c];
+      }
+      const double size = std::sqrt(square);
+      for (std::uint64_t e = 0; e < width; ++e) {
+        double& element = out[r * width + e];
+        if (call.noise != nullptr) {
+          const auto index = static_cast<std::uint64_t>(&element - result.fresh());
+          element +=
+              call.noise->stream(1).at(index) * sum_roundoff(call.dtype, size * norms[e], columns);
+        }
+        if (derivative) element *= attention.scale();
+      }
+    }
+  });
+  return result;
+}
+
+// Σ weightsᵀ · values over the rows of all heads of a group: dk and dv.
+template <Grad grad>
+Value columns_of(const EvaluationCall& call) {
+  constexpr bool kKey = grad == Grad::kKey;
+  const Attention attention(call, 1);
+  Value result = Value::uninitialised(call.shape);
+  const std::uint64_t width = call.shape.back();
+  const std::uint64_t columns = attention.columns();
+  const std::uint64_t shared = attention.heads_per_group();
+  for_ranges(call.context, attention.heads() / shared, 1, [&](std::uint64_t group, std::uint64_t) {
+    double* out = result.fresh() + group * columns * width;
+    std::fill(out, out + columns * width, 0.0);
+    std::vector<double> p;
+    std::vector<double> z;
+    std::vector<double> weight_squares(columns, 0.0);
+    std::vector<double> value_squares(width, 0.0);
+    for (std::uint64_t h = group * shared; h < (group + 1) * shared; ++h) {
+      const Head head = attention.head(h);
+      const MatrixView values = kKey ? head.q : head.g;
+      for (std::uint64_t begin = 0; begin < attention.rows(); begin += kBlock) {
+        const std::uint64_t end = std::min(begin + kBlock, attention.rows());
+        attention.block(head, begin, end, kKey, p, z);
+        const std::vector<double>& weights = kKey ? z : p;
+        multiply(columns, width, end - begin,
+                 {weights.data(), 1, static_cast<std::int64_t>(columns)},
+                 Attention::at_row(values, begin), out, static_cast<std::int64_t>(width), true);
+        if (call.noise == nullptr) continue;
+        for (std::uint64_t i = 0; i < weights.size(); ++i) {
+          weight_squares[i % columns] += weights[i] * weights[i];
+        }
+      }
+      if (call.noise == nullptr) continue;
+      const auto norms = column_norms_of(values, attention.rows(), width);
+      for (std::uint64_t e = 0; e < width; ++e) value_squares[e] += norms[e] * norms[e];
+    }
+    for (std::uint64_t i = 0; i < columns * width; ++i) {
+      if (call.noise != nullptr) {
+        const double norms = std::sqrt(weight_squares[i / width] * value_squares[i % width]);
+        out[i] += call.noise->stream(1).at(group * columns * width + i) *
+                  sum_roundoff(call.dtype, norms, attention.rows() * shared);
+      }
+      if (kKey) out[i] *= attention.scale();
+    }
+  });
+  return result;
+}
+
+}  // namespace
+
+std::vector<Primitive> attention_primitives() {
+  using enum AttributeType;
+  using enum Rounding;
+  const std::vector<AttributeRule> attributes{{"scale", kNumber}, {"causal", kFlag}};
+  const std::vector<std::string_view> grad{"g", "q", "k", "v", "mask"};
+  return {
+      {"attention",
+       {"q", "k", "v", "mask"},
+       3,
+       false,
+       attributes,
+       kOnce,
+       result_shape,
+       rows_of<false>},
+      {"attention_grad_query", grad, 4, false, attributes, kOnce, grad_shape<Grad::kQuery>,
+       rows_of<true>},
+      {"attention_grad_key", grad, 4, false, attributes, kOnce, grad_shape<Grad::kKey>,
+       columns_of<Grad::kKey>},
+      {"attention_grad_value", grad, 4, false, attributes, kOnce, grad_shape<Grad::kValue>,
+       columns_of<Grad::kValue>},
+  };
+}
+
+}  // namespace ttrace::replay

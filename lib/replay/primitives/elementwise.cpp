@@ -1,0 +1,185 @@
+// Element-wise operations.
+#include <cmath>
+
+#include "replay/primitives/families.h"
+#include "replay/primitives/functions.h"
+#include "replay/primitives/loops.h"
+#include "replay/primitives/shape_rules.h"
+
+namespace ttrace::replay {
+namespace {
+
+// Evaluates F()(x, y, ...) for every element of the broadcast arguments.
+template <typename F, std::size_t... K>
+Value evaluate_each(const EvaluationCall& call, std::index_sequence<K...>) {
+  return map<sizeof...(K)>(call.context, {call.arguments[K]->expanded(call.shape)...}, F());
+}
+
+template <typename F, std::size_t N>
+Value each(const EvaluationCall& call) {
+  return evaluate_each<F>(call, std::make_index_sequence<N>());
+}
+
+template <auto function>
+struct Call {
+  template <typename... Numbers>
+  double operator()(Numbers... numbers) const {
+    return function(numbers...);
+  }
+};
+
+double sign(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
+// NaN wins, as in torch.
+double larger(double x, double y) { return x > y || std::isnan(x) ? x : y; }
+double smaller(double x, double y) { return x < y || std::isnan(x) ? x : y; }
+
+template <bool tanh>
+struct Gelu {
+  double operator()(double x) const { return tanh ? gelu_tanh(x) : gelu(x); }
+};
+template <bool tanh>
+struct GeluGrad {
+  double operator()(double g, double x) const {
+    return g * (tanh ? gelu_tanh_slope(x) : gelu_slope(x));
+  }
+};
+
+Value evaluate_gelu(const EvaluationCall& call) {
+  return call.attributes.flag("tanh") ? each<Gelu<true>, 1>(call) : each<Gelu<false>, 1>(call);
+}
+Value evaluate_gelu_grad(const EvaluationCall& call) {
+  return call.attributes.flag("tanh") ? each<GeluGrad<true>, 2>(call)
+                                      : each<GeluGrad<false>, 2>(call);
+}
+
+Value evaluate_clamp(const EvaluationCall& call) {
+  const bool has_low = call.attributes.has("low");
+  const bool has_high = call.attributes.has("high");
+  const double low = has_low ? call.attributes.number("low") : 0;
+  const double high = has_high ? call.attributes.number("high") : 0;
+  return map<1>(call.context, {*call.arguments[0]}, [=](double x) {
+    if (has_low && x < low) x = low;
+    if (has_high && x > high) x = high;
+    return x;
+  });
+}
+
+double truth(bool value) { return value ? 1.0 : 0.0; }
+
+#define TTRACE_FUNCTION(name, arguments, formula)         \
+  struct name {                                           \
+    double operator() arguments const { return formula; } \
+  }
+TTRACE_FUNCTION(Add, (double x, double y), x + y);
+TTRACE_FUNCTION(Subtract, (double x, double y), x - y);
+TTRACE_FUNCTION(Multiply, (double x, double y), x* y);
+TTRACE_FUNCTION(Divide, (double x, double y), x / y);
+TTRACE_FUNCTION(FloorDivide, (double x, double y), (x - floored_remainder(x, y)) / y);
+TTRACE_FUNCTION(Negate, (double x), -x);
+TTRACE_FUNCTION(Abs, (double x), std::abs(x));
+TTRACE_FUNCTION(Floor, (double x), std::floor(x));
+TTRACE_FUNCTION(Sqrt, (double x), std::sqrt(x));
+TTRACE_FUNCTION(Rsqrt, (double x), 1 / std::sqrt(x));
+TTRACE_FUNCTION(Reciprocal, (double x), 1 / x);
+TTRACE_FUNCTION(Relu, (double x), x <= 0 ? 0.0 : x);
+TTRACE_FUNCTION(SigmoidGrad, (double g, double y), g* y * (1 - y));
+TTRACE_FUNCTION(TanhGrad, (double g, double y), g * (1 - y * y));
+TTRACE_FUNCTION(ReluGrad, (double g, double x), x > 0 ? g : 0.0);
+TTRACE_FUNCTION(SiluGrad, (double g, double x), g* silu_slope(x));
+TTRACE_FUNCTION(SoftplusGrad, (double g, double x), g* sigmoid(x));
+TTRACE_FUNCTION(Equal, (double x, double y), truth(x == y));
+TTRACE_FUNCTION(NotEqual, (double x, double y), truth(x != y));
+TTRACE_FUNCTION(Less, (double x, double y), truth(x < y));
+TTRACE_FUNCTION(LessEqual, (double x, double y), truth(x <= y));
+TTRACE_FUNCTION(Greater, (double x, double y), truth(x > y));
+TTRACE_FUNCTION(GreaterEqual, (double x, double y), truth(x >= y));
+TTRACE_FUNCTION(And, (double x, double y), truth(x != 0 && y != 0));
+TTRACE_FUNCTION(Or, (double x, double y), truth(x != 0 || y != 0));
+TTRACE_FUNCTION(Xor, (double x, double y), truth((x != 0) != (y != 0)));
+TTRACE_FUNCTION(Not, (double x), truth(x == 0));
+TTRACE_FUNCTION(Where, (double x, double y, double z), x != 0 ? y : z);
+#undef TTRACE_FUNCTION
+
+template <typename F, std::size_t N>
+Primitive make(std::string_view name, std::vector<std::string_view> arguments, Rounding rounding) {
+  return Primitive{name, std::move(arguments), N, false, {}, rounding, broadcast_rule, each<F, N>};
+}
+
+template <typename F>
+Primitive of_x(std::string_view name, Rounding rounding = Rounding::kOnce) {
+  return make<F, 1>(name, {"x"}, rounding);
+}
+template <typename F>
+Primitive of_xy(std::string_view name, Rounding rounding = Rounding::kOnce) {
+  return make<F, 2>(name, {"x", "y"}, rounding);
+}
+
+}  // namespace
+
+std::vector<Primitive> elementwise_primitives() {
+  using enum Rounding;
+  using enum AttributeType;
+  return {
+      of_xy<Add>("add"),
+      of_xy<Subtract>("subtract"),
+      of_xy<Multiply>("multiply"),
+      of_xy<Divide>("divide"),
+      of_xy<Call<larger>>("maximum", kExact),
+      of_xy<Call<smaller>>("minimum", kExact),
+      of_xy<Call<power>>("power"),
+      of_xy<Call<floored_remainder>>("remainder"),
+      of_xy<FloorDivide>("floor_divide"),
+      of_x<Negate>("negate", kExact),
+      of_x<Abs>("abs", kExact),
+      of_x<Call<sign>>("sign", kExact),
+      of_x<Floor>("floor", kExact),
+      of_x<Call<exponential>>("exp"),
+      of_x<Call<logarithm>>("log"),
+      of_x<Sqrt>("sqrt"),
+      of_x<Rsqrt>("rsqrt"),
+      of_x<Reciprocal>("reciprocal"),
+      of_x<Call<sine>>("sin"),
+      of_x<Call<cosine>>("cos"),
+      of_x<Call<hyperbolic_tangent>>("tanh"),
+      of_x<Call<error_function>>("erf"),
+      of_x<Call<sigmoid>>("sigmoid"),
+      of_x<Relu>("relu", kExact),
+      of_x<Call<silu>>("silu"),
+      of_x<Call<softplus>>("softplus"),
+      {"gelu", {"x"}, 1, false, {{"tanh", kFlag}}, kOnce, broadcast_rule, evaluate_gelu},
+      make<SigmoidGrad, 2>("sigmoid_grad", {"g", "y"}, kOnce),
+      make<TanhGrad, 2>("tanh_grad", {"g", "y"}, kOnce),
+      make<ReluGrad, 2>("relu_grad", {"g", "x"}, kExact),
+      make<SiluGrad, 2>("silu_grad", {"g", "x"}, kOnce),
+      make<SoftplusGrad, 2>("softplus_grad", {"g", "x"}, kOnce),
+      {"gelu_grad",
+       {"g", "x"},
+       2,
+       false,
+       {{"tanh", kFlag}},
+       kOnce,
+       broadcast_rule,
+       evaluate_gelu_grad},
+      of_xy<Equal>("equal", kExact),
+      of_xy<NotEqual>("not_equal", kExact),
+      of_xy<Less>("less", kExact),
+      of_xy<LessEqual>("less_equal", kExact),
+      of_xy<Greater>("greater", kExact),
+      of_xy<GreaterEqual>("greater_equal", kExact),
+      of_xy<And>("logical_and", kExact),
+      of_xy<Or>("logical_or", kExact),
+      of_xy<Xor>("logical_xor", kExact),
+      of_x<Not>("logical_not", kExact),
+      make<Where, 3>("where", {"x", "y", "z"}, kExact),
+      {"clamp",
+       {"x"},
+       1,
+       false,
+       {{"low", kNumber, false}, {"high", kNumber, false}},
+       kExact,
+       broadcast_rule,
+       evaluate_clamp},
+  };
+}
+
+}  // namespace ttrace::replay

@@ -1,0 +1,57 @@
+// Functions of one number. All calls of exp, log, sin, cos, tanh, erf and pow of the primitives are
+// here: today the C library's, whose last bits differ between libraries and devices.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace ttrace::replay {
+
+inline double exponential(double x) { return std::exp(x); }
+inline double logarithm(double x) { return std::log(x); }
+inline double sine(double x) { return std::sin(x); }
+inline double cosine(double x) { return std::cos(x); }
+inline double hyperbolic_tangent(double x) { return std::tanh(x); }
+inline double error_function(double x) { return std::erf(x); }
+inline double power(double x, double y) { return std::pow(x, y); }
+inline double logarithm_of_1_plus(double x) { return std::log1p(x); }
+
+inline double sigmoid(double x) { return 1 / (1 + exponential(-x)); }
+inline double silu(double x) { return x * sigmoid(x); }
+inline double silu_slope(double x) {
+  const double s = sigmoid(x);
+  return s * (1 + x * (1 - s));
+}
+// log(1 + e^x), also where e^x overflows.
+inline double softplus(double x) {
+  return std::max(x, 0.0) + logarithm_of_1_plus(exponential(-std::abs(x)));
+}
+
+inline double gelu(double x) { return 0.5 * x * (1 + error_function(x * std::numbers::sqrt2 / 2)); }
+inline double gelu_slope(double x) {
+  const double density = std::numbers::inv_sqrtpi / std::numbers::sqrt2 * exponential(-0.5 * x * x);
+  return 0.5 * (1 + error_function(x * std::numbers::sqrt2 / 2)) + x * density;
+}
+
+inline constexpr double kGeluCubic = 0.044715;
+inline double gelu_tanh_argument(double x) {
+  return std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (x + kGeluCubic * x * x * x);
+}
+inline double gelu_tanh(double x) {
+  return 0.5 * x * (1 + hyperbolic_tangent(gelu_tanh_argument(x)));
+}
+inline double gelu_tanh_slope(double x) {
+  const double t = hyperbolic_tangent(gelu_tanh_argument(x));
+  const double inner =
+      std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (1 + 3 * kGeluCubic * x * x);
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner;
+}
+
+// x - y·⌊x/y⌋, exact.
+inline double floored_remainder(double x, double y) {
+  const double r = std::fmod(x, y);
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+}  // namespace ttrace::replay

@@ -1,0 +1,115 @@
+#include "replay/primitives/gemm.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "replay/primitives/gemm_kernel.h"
+
+namespace ttrace::replay {
+namespace {
+
+constexpr std::uint64_t kDepth = 256;  // of packed panels: both fit the second cache
+
+PanelKernel fastest() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")) {
+    return add_panels_x86_64_v4;
+  }
+  if (__builtin_cpu_supports("avx2")) return add_panels_x86_64_v3;
+#endif
+  return add_panels_baseline;
+}
+
+// Packs `lines` lines of `depth` elements into panels of `width` lines; missing lines are 0.
+void pack(const double* data, std::int64_t line_stride, std::int64_t depth_stride,
+          std::uint64_t lines, std::uint64_t depth, std::uint64_t width, std::vector<double>& out) {
+  const std::uint64_t panels = (lines + width - 1) / width;
+  out.resize(panels * width * depth);
+  for (std::uint64_t p = 0; p < panels; ++p) {
+    double* to = out.data() + p * width * depth;
+    const std::uint64_t held = std::min(width, lines - p * width);
+    const double* from = data + static_cast<std::int64_t>(p * width) * line_stride;
+    if (held < width) std::fill(to, to + width * depth, 0.0);
+    if (line_stride == 1) {
+      for (std::uint64_t d = 0; d < depth; ++d) {
+        const double* row = from + static_cast<std::int64_t>(d) * depth_stride;
+        for (std::uint64_t i = 0; i < held; ++i) to[d * width + i] = row[i];
+      }
+    } else {
+      for (std::uint64_t i = 0; i < held; ++i) {
+        const double* line = from + static_cast<std::int64_t>(i) * line_stride;
+        for (std::uint64_t d = 0; d < depth; ++d) {
+          to[d * width + i] = line[static_cast<std::int64_t>(d) * depth_stride];
+        }
+      }
+    }
+  }
+}
+
+// One block of the result, at most kRowsPerCall × kColumnsPerCall.
+class BlockProduct {
+ public:
+  void multiply(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, MatrixView b,
+                double* c, std::int64_t row_stride, bool add) {
+    if (!add || k == 0) {
+      for (std::uint64_t i = 0; !add && i < m; ++i) {
+        double* row = c + static_cast<std::int64_t>(i) * row_stride;
+        std::fill(row, row + n, 0.0);
+      }
+    }
+    for (std::uint64_t start = 0; start < k; start += kDepth) {
+      const std::uint64_t depth = std::min(kDepth, k - start);
+      const auto at = static_cast<std::int64_t>(start);
+      pack(a.data + at * a.column_stride, a.row_stride, a.column_stride, m, depth, kPanelRows,
+           left_);
+      pack(b.data + at * b.row_stride, b.column_stride, b.row_stride, n, depth, kPanelColumns,
+           right_);
+      for (std::uint64_t j = 0; j < n; j += kPanelColumns) {
+        for (std::uint64_t i = 0; i < m; i += kPanelRows) {
+          add_panel(i, j, std::min(kPanelRows, m - i), std::min(kPanelColumns, n - j), depth, c,
+                    row_stride);
+        }
+      }
+    }
+  }
+
+ private:
+  void add_panel(std::uint64_t i, std::uint64_t j, std::uint64_t rows, std::uint64_t columns,
+                 std::uint64_t depth, double* c, std::int64_t row_stride) {
+    static const PanelKernel kernel = fastest();
+    alignas(64) std::array<double, kPanelRows * kPanelColumns> sums{};
+    double* block = c + static_cast<std::int64_t>(i) * row_stride + j;
+    for (std::uint64_t r = 0; r < rows; ++r) {
+      const double* row = block + static_cast<std::int64_t>(r) * row_stride;
+      std::copy(row, row + columns, sums.begin() + static_cast<std::ptrdiff_t>(r * kPanelColumns));
+    }
+    kernel(depth, left_.data() + i * depth, right_.data() + j * depth, sums.data());
+    for (std::uint64_t r = 0; r < rows; ++r) {
+      const double* row = sums.data() + r * kPanelColumns;
+      std::copy(row, row + columns, block + static_cast<std::int64_t>(r) * row_stride);
+    }
+  }
+
+  std::vector<double> left_;
+  std::vector<double> right_;
+};
+
+}  // namespace
+
+void multiply(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, MatrixView b,
+              double* c, std::int64_t row_stride, bool add) {
+  BlockProduct block;
+  for (std::uint64_t i = 0; i < m; i += kRowsPerCall) {
+    for (std::uint64_t j = 0; j < n; j += kColumnsPerCall) {
+      const auto row = static_cast<std::int64_t>(i);
+      const auto column = static_cast<std::int64_t>(j);
+      block.multiply(std::min(kRowsPerCall, m - i), std::min(kColumnsPerCall, n - j), k,
+                     {a.data + row * a.row_stride, a.row_stride, a.column_stride},
+                     {b.data + column * b.column_stride, b.row_stride, b.column_stride},
+                     c + row * row_stride + column, row_stride, add);
+    }
+  }
+}
+
+}  // namespace ttrace::replay

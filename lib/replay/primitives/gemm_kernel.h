@@ -1,0 +1,20 @@
+// The inner loop of products. Compiled once per instruction set: the order of every sum is the
+// same.
+#pragma once
+
+#include <cstdint>
+
+namespace ttrace::replay {
+
+// Panels are packed: `a` holds kPanelRows rows, `b` kPanelColumns columns, step by step along k.
+inline constexpr std::uint64_t kPanelRows = 4;
+inline constexpr std::uint64_t kPanelColumns = 16;
+
+// Adds the product of two panels to `c`, a dense kPanelRows × kPanelColumns block.
+using PanelKernel = void (*)(std::uint64_t k, const double* a, const double* b, double* c);
+
+void add_panels_baseline(std::uint64_t k, const double* a, const double* b, double* c);
+void add_panels_x86_64_v3(std::uint64_t k, const double* a, const double* b, double* c);
+void add_panels_x86_64_v4(std::uint64_t k, const double* a, const double* b, double* c);
+
+}  // namespace ttrace::replay

@@ -1,0 +1,41 @@
+// Included by one file per instruction set.
+#pragma once
+
+#include <cstring>
+
+#include "replay/primitives/gemm_kernel.h"
+
+namespace ttrace::replay {
+namespace {
+
+// 64 bytes: one register of AVX-512, two of AVX2, four of SSE2.
+using Lanes = double __attribute__((vector_size(64)));
+constexpr std::uint64_t kLanes = 8;
+
+template <std::uint64_t Columns>
+inline __attribute__((always_inline)) void add_columns(std::uint64_t k, const double* a,
+                                                       const double* b, double* c) {
+  constexpr std::uint64_t kVectors = Columns / kLanes;
+  Lanes sums[kPanelRows][kVectors];
+  for (std::uint64_t i = 0; i < kPanelRows; ++i) {
+    for (std::uint64_t v = 0; v < kVectors; ++v) {
+      std::memcpy(&sums[i][v], c + i * kPanelColumns + v * kLanes, sizeof(Lanes));
+    }
+  }
+  for (std::uint64_t step = 0; step < k; ++step) {
+    Lanes row[kVectors];
+    std::memcpy(row, b + step * kPanelColumns, sizeof row);
+    for (std::uint64_t i = 0; i < kPanelRows; ++i) {
+      const double factor = a[step * kPanelRows + i];
+      for (std::uint64_t v = 0; v < kVectors; ++v) sums[i][v] += row[v] * factor;
+    }
+  }
+  for (std::uint64_t i = 0; i < kPanelRows; ++i) {
+    for (std::uint64_t v = 0; v < kVectors; ++v) {
+      std::memcpy(c + i * kPanelColumns + v * kLanes, &sums[i][v], sizeof(Lanes));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ttrace::replay

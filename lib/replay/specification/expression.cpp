@@ -1,0 +1,159 @@
+#include "replay/specification/expression.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/text.h"
+
+namespace ttrace::replay {
+namespace {
+
+std::string describe(const Specification& specification, std::size_t tensor) {
+  const SpecifiedTensor& found = specification.tensors[tensor];
+  std::string text = base::concat(trace::kind_name(found.kind), " of ", found.name);
+  if (found.call != 0) text += base::concat(", call ", found.call);
+  if (found.copy != 0) text += base::concat(", copy ", found.copy);
+  return text;
+}
+
+// Finds the tensors that must be computed, from the last to the first, and then lists the steps.
+class Builder {
+ public:
+  Builder(const Specification& specification, std::size_t tensor, const IsRecorded& recorded)
+      : specification_(specification), tensor_(tensor), recorded_(recorded) {}
+
+  std::variant<Expression, NoExpression> build() {
+    const std::size_t original = specification_.original(tensor_);
+    if (original != tensor_) {
+      if (const auto name = recorded_name(tensor_)) return identity(*name);
+    }
+    if (auto problem = require(original)) return *problem;
+    while (!open_.empty()) {
+      const std::uint32_t next = *open_.rbegin();
+      open_.erase(next);
+      for (const std::uint32_t input : specification_.tensors[next].from) {
+        const auto value = static_cast<std::uint32_t>(specification_.original(input));
+        if (leaf_of_.contains(value)) continue;
+        if (auto problem = need(input)) return *problem;
+      }
+    }
+    return listed(static_cast<std::uint32_t>(original));
+  }
+
+ private:
+  // A recorded tensor with the bits of `tensor`, other than the one that is judged.
+  std::optional<std::uint32_t> recorded_name(std::size_t tensor) const {
+    if (tensor != tensor_ && recorded_(tensor)) return static_cast<std::uint32_t>(tensor);
+    for (const std::uint32_t name : specification_.names_of_value(tensor)) {
+      if (name != tensor_ && recorded_(name)) return name;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<NoExpression> need(std::uint32_t tensor) {
+    const auto original = static_cast<std::uint32_t>(specification_.original(tensor));
+    if (const auto name = recorded_name(tensor)) {
+      leaf_of_[original] = {*name, false};
+      return std::nullopt;
+    }
+    if (!specification_.tensors[original].values.empty()) {
+      leaf_of_[original] = {original, true};
+      return std::nullopt;
+    }
+    return require(original);
+  }
+
+  // The tensor must be computed.
+  std::optional<NoExpression> require(std::size_t original) {
+    const auto number = static_cast<std::uint32_t>(original);
+    if (computed_.contains(number)) return std::nullopt;
+    const SpecifiedTensor& tensor = specification_.tensors[original];
+    const bool own = original == specification_.original(tensor_);
+    if (!tensor.opaque.empty()) {
+      return NoExpression{NoExpression::Why::kOpaque, number,
+                          base::concat(own ? "" : describe(specification_, original) + " is ",
+                                       own ? "computed" : "not recorded and computed", " by ",
+                                       tensor.opaque, ", which no primitive expresses")};
+    }
+    if (!tensor.pattern) {
+      if (own) return NoExpression{NoExpression::Why::kGiven, number, "it is given"};
+      return NoExpression{
+          NoExpression::Why::kNotRecorded, number,
+          base::concat("needs ", describe(specification_, original), ", which is not recorded")};
+    }
+    steps_ += specification_.patterns[*tensor.pattern].nodes.size();
+    if (steps_ > kMostSteps) {
+      return NoExpression{
+          NoExpression::Why::kTooLarge, number,
+          base::concat("needs more than ", kMostSteps, " operations from what is recorded")};
+    }
+    computed_.insert(number);
+    open_.insert(number);
+    return std::nullopt;
+  }
+
+  Expression identity(std::uint32_t leaf) const {
+    Expression expression;
+    expression.specification = &specification_;
+    expression.tensor = static_cast<std::uint32_t>(tensor_);
+    expression.leaves.push_back({leaf, false});
+    return expression;
+  }
+
+  Expression listed(std::uint32_t original) const {
+    Expression expression;
+    expression.specification = &specification_;
+    expression.tensor = static_cast<std::uint32_t>(tensor_);
+    std::map<std::uint32_t, std::uint32_t> leaf_values;  // leaf -> value
+    for (const auto& [value, leaf] : leaf_of_) leaf_values.emplace(leaf.tensor, 0);
+    for (auto& [leaf, value] : leaf_values) {
+      value = static_cast<std::uint32_t>(expression.leaves.size());
+      const auto constant = leaf_of_.find(leaf);
+      expression.leaves.push_back({leaf, constant != leaf_of_.end() &&
+                                             constant->second.tensor == leaf &&
+                                             constant->second.constant});
+    }
+    std::map<std::uint32_t, std::uint32_t> value_of;  // original -> value
+    for (const auto& [value, leaf] : leaf_of_) value_of[value] = leaf_values.at(leaf.tensor);
+    for (const std::uint32_t tensor : computed_) {
+      const SpecifiedTensor& computed = specification_.tensors[tensor];
+      const Pattern& pattern = specification_.patterns[*computed.pattern];
+      std::vector<std::uint32_t> values;
+      for (const std::uint32_t input : computed.from) {
+        values.push_back(value_of.at(static_cast<std::uint32_t>(specification_.original(input))));
+      }
+      for (const Node& node : pattern.nodes) {
+        Step step{&node, {}};
+        for (const std::uint32_t argument : node.arguments) {
+          step.arguments.push_back(values[argument]);
+        }
+        values.push_back(
+            static_cast<std::uint32_t>(expression.leaves.size() + expression.steps.size()));
+        expression.steps.push_back(std::move(step));
+      }
+      value_of[tensor] = values.back();
+    }
+    expression.result = value_of.at(original);
+    return expression;
+  }
+
+  const Specification& specification_;
+  const std::size_t tensor_;
+  const IsRecorded& recorded_;
+  std::map<std::uint32_t, Leaf> leaf_of_;  // original -> the leaf that has its bits
+  std::set<std::uint32_t> computed_;       // originals
+  std::set<std::uint32_t> open_;           // of them, whose inputs are not settled
+  std::size_t steps_ = 0;
+};
+
+}  // namespace
+
+std::variant<Expression, NoExpression> expression_of(const Specification& specification,
+                                                     std::size_t tensor,
+                                                     const IsRecorded& recorded) {
+  return Builder(specification, tensor, recorded).build();
+}
+
+}  // namespace ttrace::replay

@@ -1,0 +1,44 @@
+#include "replay/specification/specification.h"
+
+#include "base/files.h"
+
+namespace ttrace::replay {
+
+void Specification::index() {
+  by_key_.clear();
+  names_.clear();
+  originals_.resize(tensors.size());
+  for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+    const SpecifiedTensor& tensor = tensors[i];
+    by_key_.emplace(Key{tensor.kind, tensor.name, tensor.call, tensor.copy}, i);
+    originals_[i] = tensor.same ? originals_[*tensor.same] : i;  // `same` is an earlier one
+    names_[originals_[i]].push_back(i);
+  }
+}
+
+std::optional<std::size_t> Specification::find(const trace::TensorKey& key) const {
+  const auto found = by_key_.find(Key{key.kind, key.name, key.call, key.copy});
+  if (found == by_key_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::size_t Specification::original(std::size_t tensor) const { return originals_[tensor]; }
+
+const std::vector<std::uint32_t>& Specification::names_of_value(std::size_t tensor) const {
+  return names_.at(originals_[tensor]);
+}
+
+trace::TensorKey Specification::key_of(std::size_t tensor) const {
+  trace::TensorKey key;
+  key.kind = tensors[tensor].kind;
+  key.name = tensors[tensor].name;
+  key.call = tensors[tensor].call;
+  key.copy = tensors[tensor].copy;
+  return key;
+}
+
+Specification read_specification(const std::string& path) {
+  return parse_specification(base::read_text(path), path);
+}
+
+}  // namespace ttrace::replay
