@@ -387,7 +387,9 @@ class Evaluation:
                 kind = np.asarray(data).dtype.kind
                 data = np.asarray(data, np.float64 if kind not in "iub" else None)
                 value = torch.from_numpy(data.astype(np.int64) if kind in "iu" else data)
-                value = value * self.changed.get((tensor["kind"], tensor["name"]), 1)
+                value = value != 0 if tensor["dtype"] == "bool" else value
+                if (tensor["kind"], tensor["name"]) in self.changed:
+                    value = value * self.changed[tensor["kind"], tensor["name"]]
             elif "values" in tensor:
                 value = typed(tensor["values"], tensor["dtype"], tensor["shape"])
             self._read[index] = value

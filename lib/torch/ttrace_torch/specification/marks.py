@@ -78,9 +78,10 @@ class Marks:
             return
         if key.kind == "param_grad":
             self.raw_grads.setdefault(key.name, []).append(self._recorder.value(tensor))
-        if key.kind not in KINDS or not self._is_first(key):
-            return
         place = (key.kind, key.name, key.call)
+        if key.kind not in KINDS or not self._is_first(key):
+            self._compare_sizes(place, tensor)
+            return
         take = self._recorder.given if key.kind == "param" else self._recorder.value
         value = take(tensor)
         module = self._module(key) if key.kind == "output" else None
@@ -117,6 +118,14 @@ class Marks:
             value = recorder.value(tensor)
             mark = Mark(value, self._token(tensor), value.dtype, shape_of(tensor))
             self.found["buffer", name, 0] = mark._replace(elements=elements)
+
+    def _compare_sizes(self, place: Place, tensor: torch.Tensor) -> None:
+        """Notes the dimensions in which another micro-batch's tensor has another size."""
+        mark, shape = self.found.get(place), shape_of(tensor)
+        if mark is None or mark.shape == shape or len(mark.shape) != len(shape):
+            return
+        known = tuple(one if one == two else -1 for one, two in zip(mark.shape, shape))
+        self.found[place] = mark._replace(shape=known)
 
     def _is_first(self, key: Key) -> bool:
         if key.kind in _OF_STEP or key.microbatch is None:

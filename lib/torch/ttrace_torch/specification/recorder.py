@@ -22,6 +22,7 @@ from ttrace_torch.specification.signature import Signature
 from ttrace_torch.specification.storages import Storages, apply, dtype_name, shape_of
 
 # Collectives that change nothing where one process is the whole group.
+_READS_NUMBER = "aten::_local_scalar_dense"
 _KEEPING = frozenset({"c10d::allreduce_", "c10d::broadcast_", "c10d::barrier", "c10d::send"})
 _COPYING = frozenset({"c10d::_allgather_base_", "c10d::_reduce_scatter_base_"})
 
@@ -37,6 +38,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.paused = False
         # Operation -> how often its translation failed by a mistake of this package.
         self.mistakes: Counter[str] = Counter()
+        # How many Python numbers the model has read from tensors: constants from then on.
+        self.numbers_read = 0
         # Whether small tensors that are made from Python numbers are part of the model.
         self.inside_model: Callable[[], bool] = lambda: False
         self._signatures: dict[Any, Signature] = {}
@@ -80,6 +83,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if signature is None:
             signature = self._signatures[func] = Signature(func)
         if signature.without_tensors:
+            self.numbers_read += signature.name == _READS_NUMBER and self.inside_model()
             return func(*args, **kwargs)
         given = signature.bound(args, kwargs)
         if signature.name == "aten::lift_fresh":

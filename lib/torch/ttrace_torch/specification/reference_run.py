@@ -77,6 +77,11 @@ class ReferenceRun:
             return
         for operation, count in recorder.mistakes.items():
             say(f"specification: {count} time(s) opaque by a mistake of the collector: {operation}")
+        if recorder.numbers_read:
+            say(
+                f"specification: the model read {recorder.numbers_read} number(s) from tensors, as "
+                "item() does; they are constants in it, right for this micro-batch alone"
+            )
         combination = Combination(recorder.graph, marks)
         found = document(
             recorder.graph,

@@ -15,6 +15,8 @@ from ttrace_torch.specification.marks import Mark, Place
 
 # What a tensor follows from that neither the model nor the trace has.
 OUTSIDE = "a tensor from outside"
+# Sizes that differ between micro-batches: numbers in the operations are then those of one of them.
+VARYING = "sizes that depend on data"
 # Kinds that may come from the data of the run.
 _DATA = frozenset({"input", "scalar", "index"})
 
@@ -60,6 +62,7 @@ class Slicer:
         for place, mark in marks.items():
             tensor = Tensor(place, mark)
             self._resolve(tensor)
+            self._check_sizes(tensor)
             self._name(mark.value.id, len(self.tensors))
             self.tensors.append(tensor)
         self._leave_out_unused_buffers()
@@ -83,6 +86,13 @@ class Slicer:
             return
         tensor.sources = found.inputs
         tensor.pattern = self._pattern(found)
+
+    def _check_sizes(self, tensor: Tensor) -> None:
+        """Makes a tensor opaque whose own sizes, or those of its inputs, depend on data."""
+        varies = [-1 in self.tensors[number].mark.shape for number in tensor.sources]
+        if tensor.pattern is not None and (-1 in tensor.mark.shape or any(varies)):
+            tensor.pattern, tensor.opaque = None, VARYING
+            tensor.sources = sorted(set(tensor.sources))
 
     def _expression(self, root: int) -> _Expression:
         """The values between `root` and named values, in an order of computation."""

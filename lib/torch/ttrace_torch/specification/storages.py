@@ -67,6 +67,8 @@ class Storages:
     def __init__(self, make: Expressions) -> None:
         self._make = make
         self._known: dict[int, _Storage] = {}
+        # The leaves that stand for those parts of a storage that no tensor has shown yet.
+        self._rests: set[int] = set()
 
     def read(self, tensor: torch.Tensor) -> Value | None:
         """The value that `tensor` holds now; None if nothing is known about it."""
@@ -142,6 +144,7 @@ class Storages:
         if steps is None:
             return False
         value = self._make.graph.leaf(old.value.dtype, (count,))
+        self._rests.add(value.id)
         written = self._put_back(steps, value, self._current(storage, storage.base))
         if written is None:
             return False
@@ -226,7 +229,18 @@ class Storages:
         if steps is None:
             return None
         value = apply(self._make, steps, self._current(storage, base))
+        if self._is_rest(value):
+            return None
         return _View(value, storage.generation, base, steps)
+
+    def _is_rest(self, value: Value) -> bool:
+        number = value.id
+        while number not in self._rests:
+            node = self._make.graph.nodes[number]
+            if node.primitive not in ("reshape", "permute", "slice"):
+                return False
+            number = node.arguments[0]
+        return True
 
 
 def strided_steps(
