@@ -19,6 +19,8 @@ DIRECTIONS = {
     "update": ("main_grad", "grad_norm", "param_after_step"),
 }
 
+_OF_PARAMETERS = ("param", "main_grad", "param_grad", "param_after_step", "optimizer_state")
+
 
 @dataclass(frozen=True)
 class Expected:
@@ -45,8 +47,7 @@ class Expected:
 
     def names_module(self, name: str) -> bool:
         """Whether `name` is that of a tensor that is wrong first, or of its module."""
-        modules = [pattern.rpartition(".")[0] for pattern in self.names]
-        modules += [pattern.partition("[")[0] for pattern in self.names]
+        modules = [module_of(self.kind, pattern) for pattern in self.names]
         return self.names_tensor(name) or any(fnmatchcase(name, pattern) for pattern in modules)
 
     def names_tensor(self, name: str) -> bool:
@@ -55,6 +56,11 @@ class Expected:
     def in_direction(self, kind: str) -> bool:
         mine = (self.kind, *self.also)
         return any(kind in kinds and set(mine) & set(kinds) for kinds in DIRECTIONS.values())
+
+
+def module_of(kind: str, name: str) -> str:
+    """The module of a tensor, from its name or from a glob."""
+    return name.rpartition(".")[0] if kind in _OF_PARAMETERS else name.partition("[")[0]
 
 
 def named_cause(finding: Mapping[str, Any]) -> str:

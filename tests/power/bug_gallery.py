@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gallery.config import Config
-from gallery.expected import EXPECTED, Expected, named_cause
+from gallery.expected import EXPECTED, Expected, module_of, named_cause
 from support.reports import findings
 from support.ttrace_cli import REPOSITORY
 
@@ -30,7 +30,6 @@ from power.gallery_runs import Runs, Told
 from power.tables import table
 
 TABLE = REPOSITORY / "tests" / "power" / "GALLERY.md"
-LEAVES = ("param", "main_grad", "param_grad", "param_after_step", "optimizer_state")
 HEAD = (
     "bug",
     "layout",
@@ -75,11 +74,6 @@ def layout(config: Config) -> str:
     return " ".join(said)
 
 
-def module_of(key: dict[str, Any]) -> str:
-    name = key["name"]
-    return name.rpartition(".")[0] if key["kind"] in LEAVES else name.partition("[")[0]
-
-
 def measured(runs: Runs, bug: str, expected: Expected) -> Row:
     config = dataclasses.replace(expected.config, bug=(bug,))
     run = runs.trace(config)
@@ -94,7 +88,7 @@ def measured(runs: Runs, bug: str, expected: Expected) -> Row:
         key = found[0]["key"]
         first = f"{key['name']} · {key['kind']}"
         right = expected.names_tensor(key["name"]) and expected.in_direction(key["kind"])
-        window = len({module_of(finding["key"]) for finding in found})
+        window = len({module_of(one["key"]["kind"], one["key"]["name"]) for one in found})
         ranks = f"{len(found[0]['ranks'])} of {config.ranks}"
         cause = named_cause(found[0])
     cells = [bug, layout(config), _yes(diverged), first, _yes(right), len(found), window, ranks]

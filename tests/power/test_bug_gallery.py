@@ -1,9 +1,9 @@
 """What the study of the gallery is made of. Its runs are those of tests/gallery/test_found.py."""
 
 from gallery.bugs import BUGS
-from gallery.expected import EXPECTED
+from gallery.expected import EXPECTED, module_of
 
-from power.bug_gallery import layout, module_of
+from power.bug_gallery import layout
 from power.gallery_runs import Told, _first_of
 from power.two_bugs import COUNT, mask, pairs
 
@@ -24,8 +24,10 @@ def test_pairs_that_mask_each_other() -> None:
 
 
 def test_modules_and_layouts_in_words() -> None:
-    assert module_of({"name": "layers.0.mlp.fc1.weight", "kind": "main_grad"}) == "layers.0.mlp.fc1"
-    assert module_of({"name": "(model)[labels]", "kind": "input"}) == "(model)"
+    assert module_of("main_grad", "layers.0.mlp.fc1.weight") == "layers.0.mlp.fc1"
+    assert module_of("input", "(model)[labels]") == "(model)"
+    assert EXPECTED["G1"].names_module("layers.0.norm2")
+    assert not EXPECTED["G1"].names_module("layers.0.mlp")
     assert layout(EXPECTED["P6"].config) == "experts 4 tp 2 sp"
 
 
