@@ -174,6 +174,31 @@ def test_what_no_primitive_expresses_is_opaque():
     assert primitives(specification, one_tensor(specification, "output", "last"))[-1] == "add"
 
 
+class Ordered(nn.Module):
+    """Rows in the order of their classes."""
+
+    def __init__(self, stable):
+        super().__init__()
+        self.stable, self.last = stable, nn.Identity()
+
+    def forward(self, x):
+        order = x.argmax(-1).sort(stable=self.stable).indices
+        return self.last(x[order])
+
+
+def test_order_of_equal_numbers_is_opaque_unless_it_is_stable():
+    found = {
+        stable: one_tensor(
+            tt.specify(Ordered(stable), torch.zeros(5, 3, requires_grad=True), loss=torch.sum),
+            "input",
+            "last",
+        )
+        for stable in (True, False)
+    }
+    assert "pattern" in found[True]
+    assert found[False]["opaque"] == "aten.sort"
+
+
 class Repeated(nn.Module):
     """One module called twice, optional arguments, and tied outputs."""
 

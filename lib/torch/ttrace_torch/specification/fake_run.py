@@ -152,7 +152,8 @@ def _fake(
         if isinstance(value, FakeTensor):
             return value
         if id(value) not in made:
-            made[id(value)] = _fake_tensor(value, mode, recorder, value.dtype)
+            fake = _fake_tensor(value, mode, recorder, value.dtype)
+            made[id(value)] = fake.requires_grad_(value.requires_grad)
         return made[id(value)]
     if isinstance(value, Mapping) and type(value) is dict:
         return {key: _fake(child, mode, recorder, made) for key, child in value.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ttrace_torch.specification.expressions import Inexpressible
+from ttrace_torch.specification.expressions import FLOATS, Inexpressible
 from ttrace_torch.specification.graph import Value
 from ttrace_torch.specification.operations.table import Call, operation
 
@@ -22,20 +22,21 @@ def _topk(
 
 @operation("sort")
 def _sort(
-    call: Call, x: Value, dim: int = -1, descending: bool = False, stable: Any = None
-) -> list[Value]:
+    call: Call, x: Value, dim: int = -1, descending: bool = False, stable: bool | None = None
+) -> list[Value | None]:
     facts = {"dim": dim % max(len(x.shape), 1), "descending": bool(descending)}
-    return [
-        call.make.graph.add("sort_values", (x,), x.dtype, x.shape, **facts),
-        call.make.graph.add("sort_indices", (x,), "int64", x.shape, **facts),
-    ]
+    values = call.make.graph.add("sort_values", (x,), x.dtype, x.shape, **facts)
+    if not stable and x.dtype not in FLOATS:
+        # Whole numbers are often equal, and then any order of them is right.
+        return [values, None]
+    return [values, call.make.graph.add("sort_indices", (x,), "int64", x.shape, **facts)]
 
 
 @operation("argsort")
 def _argsort(
-    call: Call, x: Value, dim: int = -1, descending: bool = False, stable: Any = None
-) -> Value:
-    return _sort(call, x, dim, descending)[1]
+    call: Call, x: Value, dim: int = -1, descending: bool = False, stable: bool | None = None
+) -> Value | None:
+    return _sort(call, x, dim, descending, stable)[1]
 
 
 @operation("histc")
