@@ -14,10 +14,12 @@ void add_top_level_flags(CLI::App& app);
 // Parses the command line, runs the chosen action and returns the exit code; 2 for usage errors.
 int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv);
 
+void add_audit_command(CLI::App& app, Action& action);
 void add_calibrate_command(CLI::App& app, Action& action);
 void add_compare_command(CLI::App& app, Action& action);
 void add_inspect_command(CLI::App& app, Action& action);
 void add_lint_command(CLI::App& app, Action& action);
+void add_localize_command(CLI::App& app, Action& action);
 void add_merge_command(CLI::App& app, Action& action);
 void add_report_command(CLI::App& app, Action& action);
 void add_selftest_command(CLI::App& app, Action& action);

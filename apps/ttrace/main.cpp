@@ -54,9 +54,11 @@ int main(int argc, char** argv) {
     ttrace::app::Action action;
     ttrace::app::add_top_level_flags(app);
     ttrace::app::add_compare_command(app, action);
+    ttrace::app::add_audit_command(app, action);
     ttrace::app::add_calibrate_command(app, action);
     ttrace::app::add_inspect_command(app, action);
     ttrace::app::add_lint_command(app, action);
+    ttrace::app::add_localize_command(app, action);
     ttrace::app::add_merge_command(app, action);
     ttrace::app::add_report_command(app, action);
     ttrace::app::add_selftest_command(app, action);

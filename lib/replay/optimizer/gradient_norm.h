@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comparison/pairing.h"
@@ -28,6 +29,9 @@ class MainGradientNorms {
   MainGradientNorms(const trace::Source& run,
                     const std::vector<comparison::TensorComparison>& results,
                     layout::ViewPtr comparison::Pair::*side);
+  // Takes ‖g‖² of main gradients that have been measured, by the keys of stored tensors.
+  MainGradientNorms(const trace::Source& run, std::map<trace::TensorKey, double> squared_norms)
+      : run_(run), squared_norms_(std::move(squared_norms)) {}
 
   // Reads what it needs at the first call for a step; not thread-safe. A gradient that cannot be
   // read, or is not finite, is a problem and not an error; so is a step without any.

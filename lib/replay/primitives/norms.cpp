@@ -175,6 +175,7 @@ Value grad_weight(const EvaluationCall& call) {
   double* out = result.fresh();
   for_ranges(call.context, rows.length, 64, [&](std::uint64_t begin, std::uint64_t end) {
     std::vector<double> squares(end - begin, 0.0);
+    std::vector<double> partials(end - begin, 0.0);  // Σ s² over the partial sums s
     std::fill(out + begin, out + end, 0.0);
     for (std::uint64_t r = 0; r < rows.count; ++r) {
       const double* x = rows.x.data() + r * rows.length;
@@ -183,13 +184,16 @@ Value grad_weight(const EvaluationCall& call) {
         const double term = grad[i] * ((x[i] - statistics[r].mean) * statistics[r].scale);
         out[i] += term;
         squares[i - begin] += term * term;
+        partials[i - begin] += out[i] * out[i];
       }
     }
     if (call.noise == nullptr) return;
     for (std::uint64_t i = begin; i < end; ++i) {
       const double norms = std::sqrt(squares[i - begin] * static_cast<double>(rows.count));
+      // As in reductions.cpp: rows may have been added up one after the other.
+      const double stepwise = unit_roundoff(call.dtype) * std::sqrt(partials[i - begin]);
       out[i] += call.noise->stream(1).at(i) *
-                sum_roundoff(call.dtype, norms, rows.count, kRoundingsOfSum);
+                std::hypot(sum_roundoff(call.dtype, norms, rows.count, kRoundingsOfSum), stepwise);
     }
   });
   return result;

@@ -1,4 +1,5 @@
 // Reductions over dimensions.
+#include <algorithm>
 #include <cmath>
 
 #include "replay/primitives/families.h"
@@ -93,14 +94,35 @@ Value reduce(const EvaluationCall& call, const F& reduce) {
   return result;
 }
 
+// Whether the call adds up rows, as the gradient of a bias does. A kernel on a CPU may do that one
+// row after the other in the type of the result.
+bool adds_rows(const EvaluationCall& call) {
+  const auto& dims = call.attributes.dims("dims");
+  const std::size_t last = call.arguments[0]->dimensions() - 1;
+  return !dims.empty() && std::find(dims.begin(), dims.end(), last) == dims.end();
+}
+
+// What rounding after every addition loses: u·√(Σ s²) over the partial sums s.
+double stepwise_roundoff(const double* x, std::uint64_t n, tensor::DType dtype) {
+  double partial = 0;
+  double squares = 0;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    partial += x[i];
+    squares += partial * partial;
+  }
+  return unit_roundoff(dtype) * std::sqrt(squares);
+}
+
 // What the additions of a sum may have lost.
 double sum_noise(const EvaluationCall& call, const double* x, std::uint64_t n,
                  std::uint64_t index) {
   if (call.noise == nullptr || n < 2) return 0;
   const double square = sum_of(x, n, [](double value) { return value * value; });
   const double count = static_cast<double>(n);
-  return call.noise->stream(1).at(index) *
-         sum_roundoff(call.dtype, std::sqrt(square) * std::sqrt(count), n, kRoundingsOfSum);
+  const double lost =
+      sum_roundoff(call.dtype, std::sqrt(square) * std::sqrt(count), n, kRoundingsOfSum);
+  const double stepwise = adds_rows(call) ? stepwise_roundoff(x, n, call.dtype) : 0;
+  return call.noise->stream(1).at(index) * std::hypot(lost, stepwise);
 }
 
 Value sum(const EvaluationCall& call) {

@@ -115,29 +115,23 @@ Value embedding(const EvaluationCall& call) {
 class AddedTerms {
  public:
   AddedTerms(const EvaluationCall& call, Value& result)
-      : call_(call), out_(result.fresh()), squares_(call.noise == nullptr ? 0 : result.size()) {
-    counts_.resize(squares_.size());
-  }
+      : call_(call), out_(result.fresh()), squares_(call.noise == nullptr ? 0 : result.size()) {}
 
   void add(std::uint64_t element, double term) {
     out_[element] += term;
-    if (squares_.empty()) return;
-    squares_[element] += term * term;
-    ++counts_[element];
+    if (!squares_.empty()) squares_[element] += out_[element] * out_[element];
   }
 
   void finish() {
     for (std::uint64_t i = 0; i < squares_.size(); ++i) {
-      out_[i] += call_.noise->stream(1).at(i) * unit_roundoff(call_.dtype) *
-                 std::sqrt(squares_[i] * static_cast<double>(counts_[i]));
+      out_[i] += call_.noise->stream(1).at(i) * unit_roundoff(call_.dtype) * std::sqrt(squares_[i]);
     }
   }
 
  private:
   const EvaluationCall& call_;
   double* out_;
-  std::vector<double> squares_;
-  std::vector<std::uint32_t> counts_;
+  std::vector<double> squares_;  // of the partial sums
 };
 
 Value embedding_grad(const EvaluationCall& call) {

@@ -52,7 +52,9 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # No storage: a sparse tensor, or a subclass that wraps others.
             return self.graph.leaf(dtype_name(tensor.dtype), shape_of(tensor))
         if found is None:
-            found = constant_of(tensor, self.make, most=1)
+            # One float from outside may be the state of an earlier step, such as a scale of FP8.
+            if not tensor.is_floating_point():
+                found = constant_of(tensor, self.make, most=1)
             if found is None:
                 found = self.graph.leaf(dtype_name(tensor.dtype), shape_of(tensor))
             self.storages.add_part(tensor, found)

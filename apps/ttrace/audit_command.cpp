@@ -1,0 +1,112 @@
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "command.h"
+#include "engine/audit_trace.h"
+#include "inputs.h"
+#include "machine.h"
+#include "outputs.h"
+#include "replay/specification/specification.h"
+#include "report/audit_report.h"
+#include "terminal.h"
+
+namespace ttrace::app {
+namespace {
+
+struct Flags {
+  std::string run;
+  std::string specification;
+  std::string layout;
+  std::string json;
+  std::string colour = "auto";
+  unsigned threads = 0;
+  bool exact = false;
+  bool all = false;
+  SelectionFlags selection;
+};
+
+int run(const Flags& flags) {
+  require_not_of_trace(flags.json, flags.run);
+  if (!flags.specification.empty() && flags.json == flags.specification) {
+    throw base::usage_error("--json and --specification name the same file");
+  }
+  OutputFile json(flags.json);
+  const OpenedTrace trace(flags.run, flags.layout);
+  engine::AuditOptions options;
+  options.selection = flags.selection.selection();
+  options.execution = execution_context(flags.threads);
+  options.exact = flags.exact;
+  std::optional<replay::Specification> specification;
+  if (!flags.specification.empty()) {
+    specification = replay::read_specification(flags.specification);
+    options.specification = &*specification;
+    options.specification_file = flags.specification;
+  }
+  replay::AuditReport report = engine::audit_trace(*trace, options);
+  report.environment.version = version();
+
+  // If the disk is full, the answer is still printed.
+  std::optional<base::Error> unwritten;
+  try {
+    if (json.wanted()) json.store(report::audit_json(report));
+  } catch (const base::Error& error) {
+    unwritten = error;
+  }
+  for (const std::string& warning : report.warnings) base::warn(base::printable(warning));
+  const bool to_stderr = is_stdout(flags.json);
+  const int descriptor = to_stderr ? STDERR_FILENO : STDOUT_FILENO;
+  std::ostringstream text;
+  report::write_audit(
+      report, {wants_colour(descriptor, flags.colour), flags.all, text_width(descriptor)}, text);
+  if (!to_stderr) {
+    std::cout << text.view();
+    std::cout.flush();
+  } else if (!base::is_quiet() || replay::exit_code(report.verdict) != 0) {
+    std::cerr << text.view();
+  }
+  if (unwritten) throw *unwritten;
+  return replay::exit_code(report.verdict);
+}
+
+constexpr const char* kHowToRead =
+    "Without a specification only replicas, finite values, gradient norms and optimizer steps are\n"
+    "checked. `ttrace_torch.specify(...)` or TTRACE_SPECIFICATION=FILE in a one-process run of "
+    "the\n"
+    "same model and micro-batch makes one (schemas/specification-v1.md).\n"
+    "\n"
+    "Exit codes: 0 everything that could be checked holds, 1 something does not, 2 usage or\n"
+    "unreadable input, 3 too little could be checked.";
+
+}  // namespace
+
+void add_audit_command(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "audit",
+      "check every tensor of a run against what it was computed from, without a reference");
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("RUN", flags->run, "the trace to check")->required();
+  command->add_option("--specification", flags->specification,
+                      "from which tensors every other one follows, and how");
+  command->add_flag("--exact", flags->exact,
+                    "multiply out every matrix product, also where random probes find nothing");
+  add_layout_flag(*command, flags->layout);
+  flags->selection.add_to(*command);
+  command->add_option("--threads", flags->threads, "threads to use; 0: one per core");
+  command->add_option("--json", flags->json,
+                      "also write the answer as JSON to this file; - is standard output, and the "
+                      "text goes to stderr then");
+  command->add_flag("--all", flags->all, "print every finding in full and every tensor");
+  command->add_option("--color", flags->colour, "when to use colour")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  command->footer(kHowToRead);
+  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+}
+
+}  // namespace ttrace::app

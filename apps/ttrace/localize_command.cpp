@@ -1,0 +1,123 @@
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "command.h"
+#include "comparison.h"
+#include "engine/localize_trace.h"
+#include "inputs.h"
+#include "machine.h"
+#include "outputs.h"
+#include "replay/specification/specification.h"
+#include "report/json_report.h"
+#include "report/localize_report.h"
+#include "terminal.h"
+
+namespace ttrace::app {
+namespace {
+
+struct Flags {
+  ComparisonFlags comparison;
+  std::string specification;
+  std::vector<std::string> layers;
+  bool all_layers = false;
+  std::string report;
+  std::string json;
+  std::string colour = "auto";
+  bool all = false;
+};
+
+// What `ttrace compare` found: read from its report, or compared now. Both go through the same
+// JSON, so that both give the same answer.
+replay::ReportedComparison reported_comparison(const Flags& flags) {
+  if (!flags.report.empty()) {
+    return report::parse_reported(base::read_text(flags.report), flags.report);
+  }
+  const Comparison comparison(flags.comparison);
+  return report::parse_reported(report::json_text(comparison.run(nullptr, {}, nullptr)),
+                                "the comparison");
+}
+
+int run(const Flags& flags) {
+  flags.comparison.require_not_input(flags.json);
+  for (const std::string& input : {flags.specification, flags.report}) {
+    if (flags.json.empty() || flags.json != input) continue;
+    throw base::usage_error("--json and an input name the same file, ", input);
+  }
+  OutputFile json(flags.json);
+  engine::LocalizeOptions options;
+  options.execution = execution_context(flags.comparison.pair.threads);
+  options.layers = flags.layers;
+  options.all_layers = flags.all_layers;
+  options.run_argument = flags.comparison.pair.candidate;
+  std::optional<replay::Specification> specification;
+  if (!flags.specification.empty()) {
+    specification = replay::read_specification(flags.specification);
+    options.specification = &*specification;
+    options.specification_file = flags.specification;
+  }
+  const std::unique_ptr<trace::Source> reference = open_and_log(flags.comparison.pair.reference);
+  const OpenedTrace candidate(flags.comparison.pair.candidate, flags.comparison.pair.layout);
+  replay::LocalizeReport report =
+      engine::localize_trace(*reference, *candidate, reported_comparison(flags), options);
+  report.environment.version = version();
+
+  // If the disk is full, the answer is still printed.
+  std::optional<base::Error> unwritten;
+  try {
+    if (json.wanted()) json.store(report::localize_json(report));
+  } catch (const base::Error& error) {
+    unwritten = error;
+  }
+  for (const std::string& warning : report.warnings) base::warn(base::printable(warning));
+  const bool to_stderr = is_stdout(flags.json);
+  const int descriptor = to_stderr ? STDERR_FILENO : STDOUT_FILENO;
+  std::ostringstream text;
+  report::write_localize(
+      report, {wants_colour(descriptor, flags.colour), flags.all, text_width(descriptor)}, text);
+  if (!to_stderr) {
+    std::cout << text.view();
+    std::cout.flush();
+  } else if (!base::is_quiet() || report.exit_code() != 0) {
+    std::cerr << text.view();
+  }
+  if (unwritten) throw *unwritten;
+  return report.exit_code();
+}
+
+}  // namespace
+
+void add_localize_command(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "localize",
+      "explain what a comparison found: what follows from its own inputs, and what not");
+  const auto flags = std::make_shared<Flags>();
+  flags->comparison.pair.add_to(*command, "the trace to explain");
+  command->add_option("--specification", flags->specification,
+                      "from which tensors every other one follows, and how");
+  command->add_option("--layer", flags->layers,
+                      "also judge the modules that match this pattern, whatever was found");
+  command->add_flag("--all-layers", flags->all_layers, "also judge every module");
+  command->add_option("--report", flags->report,
+                      "the JSON report of comparing these two traces: they are not compared again");
+  command->add_option("--json", flags->json,
+                      "also write the answer as JSON to this file; - is standard output, and the "
+                      "text goes to stderr then");
+  command->add_flag("--all", flags->all, "print every finding and every module");
+  command->add_option("--color", flags->colour, "when to use colour")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  command->footer(
+      "Exit codes: 0 nothing to explain, 1 findings, 2 usage or unreadable input, 3 the "
+      "comparison\n"
+      "is inconclusive and found nothing.");
+  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+}
+
+}  // namespace ttrace::app

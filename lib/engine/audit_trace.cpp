@@ -1,0 +1,170 @@
+#include "engine/audit_trace.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <tuple>
+
+#include "comparison/run_facts.h"
+#include "localize/phase.h"
+#include "replay/audit/after_backward.h"
+#include "replay/audit/agreement.h"
+#include "replay/audit/expressions.h"
+
+namespace ttrace::engine {
+namespace {
+
+using replay::AuditedTensor;
+using trace::Kind;
+
+// One audit on its way: the passes below, each in terms of what the passes before it left.
+class AuditRun {
+ public:
+  AuditRun(const trace::Source& run, const AuditOptions& options)
+      : run_(run), options_(options), specification_(options.specification) {}
+
+  replay::AuditReport run() {
+    const auto started = std::chrono::steady_clock::now();
+    check_trace();
+    measure_itself();
+    check_expressions();
+    check_after_backward();
+    conclude();
+    out_.environment.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    return std::move(out_);
+  }
+
+ private:
+  void check_trace() {
+    comparison::require_sound_layouts(run_);
+    out_.run = comparison::facts_of(run_);
+    out_.specification = options_.specification_file;
+    lost_ = comparison::lost_ranks_of(run_);
+    out_.warnings = lost_.problems;
+    if (specification_ != nullptr) {
+      replay::require_fits(run_, *specification_, options_.specification_file);
+    }
+  }
+
+  // Replicas, finite values, and the replay of updates.
+  void measure_itself() {
+    const comparison::WorkHooks hooks{nullptr, nullptr, options_.stop};
+    const auto records =
+        replay::measure_itself(run_, options_.selection, options_.execution, hooks, out_.warnings);
+    for (const comparison::TensorComparison& record : records) {
+      if (record.outcome == judge::Outcome::kSkippedByRule) continue;
+      out_.tensors.push_back(replay::audited(record));
+      if (!record.comparison) continue;
+      const measure::Measurement& measured = record.comparison->measurement;
+      norms_.emplace(record.key, measure::candidate_norm(measured.total));
+      out_.environment.bytes_read += measured.bytes_read;
+    }
+    std::map<std::string, const trace::Module*> modules;
+    for (const trace::Module& module : run_.manifest().modules) {
+      modules.emplace(module.name, &module);
+    }
+    for (AuditedTensor& tensor : out_.tensors) {
+      const auto module = modules.find(tensor.key.name.substr(0, tensor.key.name.find('[')));
+      if (module == modules.end()) continue;
+      tensor.class_name = module->second->class_name;
+      tensor.called_at = module->second->called_at;
+    }
+    order_by_step();
+  }
+
+  // The order of the step: parameters and inputs, forward, backward, what follows. Within these,
+  // that of the specification, so that the first broken tensor is the first that went wrong.
+  void order_by_step() {
+    const auto place = [this](const AuditedTensor& tensor) {
+      const auto number = specification_ != nullptr ? specification_->find(tensor.key)
+                                                    : std::optional<std::size_t>();
+      return std::tuple(tensor.key.step, localize::phase_of(tensor.key),
+                        tensor.key.microbatch.value_or(0), !number, number.value_or(0), tensor.key);
+    };
+    std::vector<std::pair<decltype(place(std::declval<AuditedTensor>())), std::size_t>> places;
+    for (std::size_t i = 0; i < out_.tensors.size(); ++i) {
+      places.emplace_back(place(out_.tensors[i]), i);
+    }
+    std::sort(places.begin(), places.end());
+    std::vector<AuditedTensor> ordered;
+    for (const auto& [key, i] : places) ordered.push_back(std::move(out_.tensors[i]));
+    out_.tensors = std::move(ordered);
+  }
+
+  void check_expressions() {
+    if (specification_ == nullptr) {
+      mark_without_specification();
+      return;
+    }
+    const std::atomic<bool>* stop = options_.stop;
+    replay::check_expressions(
+        {run_, *specification_, options_.specification_file, options_.execution,
+         options_.exact ? replay::Products::kExact : replay::Products::kProbed,
+         [stop] { return stop != nullptr && stop->load(); }},
+        out_.tensors);
+  }
+
+  void mark_without_specification() {
+    for (AuditedTensor& tensor : out_.tensors) {
+      switch (tensor.key.kind) {
+        case Kind::kInput:
+        case Kind::kOutput:
+        case Kind::kLoss:
+        case Kind::kGradOutput:
+        case Kind::kGradInput:
+        case Kind::kParamGrad:
+          if (tensor.reason.empty()) {
+            tensor.reason = "only a specification says what it follows from (--specification)";
+          }
+          break;
+        case Kind::kMainGrad:
+        case Kind::kGradNorm:
+        case Kind::kParamAfterStep:
+          break;
+        default:
+          tensor.outcome = replay::AuditOutcome::kGiven;
+      }
+    }
+  }
+
+  void check_after_backward() {
+    std::optional<replay::GradientAccumulation> accumulation;
+    std::optional<std::set<std::string>> trained;
+    if (specification_ != nullptr) {
+      const replay::AfterBackward& after = specification_->after_backward;
+      if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied};
+      trained.emplace();
+      for (const replay::SpecifiedTensor& tensor : specification_->tensors) {
+        if (tensor.kind == Kind::kParamGrad) trained->insert(tensor.name);
+      }
+    }
+    const replay::MeasuredRun measured{run_, options_.execution, norms_, std::move(trained)};
+    replay::check_main_gradients(measured, accumulation, out_.tensors);
+    replay::check_gradient_norms(measured, out_.tensors);
+    replay::check_steps(measured, out_.tensors);
+  }
+
+  void conclude() {
+    const measure::ExecutionContext& execution = options_.execution;
+    out_.environment.backend = execution.backend->name();
+    out_.environment.instruction_set = execution.backend->instruction_set();
+    out_.environment.threads = execution.thread_count();
+    replay::conclude(lost_.problems.size(), run_.manifest().run, out_);
+  }
+
+  const trace::Source& run_;
+  const AuditOptions& options_;
+  const replay::Specification* specification_;
+  comparison::LostRanks lost_;
+  std::map<trace::TensorKey, double> norms_;  // of the tensors that could be read
+  replay::AuditReport out_;
+};
+
+}  // namespace
+
+replay::AuditReport audit_trace(const trace::Source& run, const AuditOptions& options) {
+  return AuditRun(run, options).run();
+}
+
+}  // namespace ttrace::engine

@@ -1,0 +1,29 @@
+// The story of `ttrace audit`: one run in, every tensor judged by what it was computed from.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "comparison/selection.h"
+#include "measure/execution_context.h"
+#include "replay/audit/record.h"
+#include "replay/specification/specification.h"
+#include "trace/source.h"
+
+namespace ttrace::engine {
+
+struct AuditOptions {
+  comparison::Selection selection;
+  measure::ExecutionContext execution;
+  const replay::Specification* specification = nullptr;
+  std::string specification_file = "";  // what it was read from, for messages
+  bool exact = false;                   // multiply out every product
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// Throws a usage error if the selection matches nothing, an input error if the manifest contradicts
+// itself or the specification is of another model. A tensor or rank that cannot be read is an
+// outcome, not an error. Everything but `environment` is the same for every number of threads.
+replay::AuditReport audit_trace(const trace::Source& run, const AuditOptions& options);
+
+}  // namespace ttrace::engine

@@ -1,0 +1,346 @@
+#include "engine/localize_trace.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "base/text.h"
+#include "comparison/run_facts.h"
+#include "replay/audit/after_backward.h"
+#include "replay/audit/agreement.h"
+#include "replay/audit/expressions.h"
+
+namespace ttrace::engine {
+namespace {
+
+using replay::AuditedTensor;
+using replay::AuditOutcome;
+using trace::Kind;
+
+// The tensors of some modules of a run, judged by what they were computed from.
+class LocalChecks {
+ public:
+  LocalChecks(const trace::Source& run, const LocalizeOptions& options)
+      : run_(run), options_(options) {}
+
+  // Judges all tensors of the modules.
+  void check(const std::set<std::string>& modules) {
+    comparison::Selection selection;
+    std::set<Kind> kinds;
+    for (const trace::TensorEntry& entry : run_.manifest().tensors) {
+      if (!modules.contains(replay::module_of(entry.key))) continue;
+      selection.only.push_back(entry.key.name);
+      kinds.insert(entry.key.kind);
+    }
+    if (selection.only.empty()) return;
+    std::sort(selection.only.begin(), selection.only.end());
+    selection.only.erase(std::unique(selection.only.begin(), selection.only.end()),
+                         selection.only.end());
+    // Finding the names by patterns takes longer than measuring a few tensors too many.
+    constexpr std::size_t kMostPatterns = 100;
+    if (selection.only.size() > kMostPatterns) selection.only.clear();
+    selection.kinds.assign(kinds.begin(), kinds.end());
+    std::map<trace::TensorKey, double> norms;
+    std::vector<std::string> warnings;
+    for (const comparison::TensorComparison& record :
+         replay::measure_itself(run_, selection, options_.execution, {}, warnings)) {
+      const std::string module = replay::module_of(record.key);
+      if (record.outcome == judge::Outcome::kSkippedByRule || !modules.contains(module)) continue;
+      tensors_.push_back(replay::audited(record));
+      if (record.comparison) {
+        norms.emplace(record.key, measure::candidate_norm(record.comparison->measurement.total));
+      }
+    }
+    judge_values(norms);
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      replay::settle_outcome(tensors_[i]);
+      by_module_[replay::module_of(tensors_[i].key)].push_back(i);
+    }
+    replay::mark_downstream(tensors_);
+  }
+
+  // The module's tensors; only those of `like`'s step and micro-batch if it is given.
+  std::vector<AuditedTensor> of(const std::string& module, const trace::TensorKey* like) const {
+    std::vector<AuditedTensor> tensors;
+    const auto found = by_module_.find(module);
+    if (found == by_module_.end()) return tensors;
+    for (const std::size_t i : found->second) {
+      if (like == nullptr || is_near(tensors_[i].key, *like)) tensors.push_back(tensors_[i]);
+    }
+    return tensors;
+  }
+
+ private:
+  static bool is_near(const trace::TensorKey& key, const trace::TensorKey& like) {
+    if (key.step != like.step) return false;
+    return !key.microbatch || !like.microbatch || key.microbatch == like.microbatch;
+  }
+
+  void judge_values(const std::map<trace::TensorKey, double>& norms) {
+    std::optional<replay::GradientAccumulation> accumulation;
+    if (const replay::Specification* specification = options_.specification) {
+      replay::check_expressions({run_, *specification, options_.specification_file,
+                                 options_.execution, replay::Products::kProbed},
+                                tensors_);
+      const replay::AfterBackward& after = specification->after_backward;
+      if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied};
+    }
+    const replay::MeasuredRun measured{run_, options_.execution, norms, std::nullopt};
+    replay::check_main_gradients(measured, accumulation, tensors_);
+    replay::check_gradient_norms(measured, tensors_);
+    replay::check_steps(measured, tensors_);
+  }
+
+  const trace::Source& run_;
+  const LocalizeOptions& options_;
+  std::vector<AuditedTensor> tensors_;
+  std::map<std::string, std::vector<std::size_t>> by_module_;
+};
+
+// A check that the reference breaks too says nothing of the candidate: the specification does not
+// hold for this implementation.
+void discount_what_the_reference_breaks(const std::vector<AuditedTensor>& reference,
+                                        std::vector<AuditedTensor>& candidate) {
+  std::map<std::tuple<Kind, std::string, std::uint64_t>, std::set<std::string>> broken;
+  for (const AuditedTensor& tensor : reference) {
+    for (const replay::AuditCheck& check : tensor.checks) {
+      if (check.result != replay::CheckResult::kInconsistent) continue;
+      broken[{tensor.key.kind, tensor.key.name, tensor.key.call}].insert(check.operation);
+    }
+  }
+  for (AuditedTensor& tensor : candidate) {
+    const auto found = broken.find({tensor.key.kind, tensor.key.name, tensor.key.call});
+    if (found == broken.end()) continue;
+    for (replay::AuditCheck& check : tensor.checks) {
+      if (!found->second.contains(check.operation)) continue;
+      check.result = replay::CheckResult::kNotReplayable;
+      check.reason = "the reference breaks it too";
+      tensor.reason = check.reason;
+    }
+    tensor.outcome = AuditOutcome::kNotJudged;
+    replay::settle_outcome(tensor);
+  }
+}
+
+class LocalizeRun {
+ public:
+  LocalizeRun(const trace::Source& reference, const trace::Source& candidate,
+              replay::ReportedComparison compared, const LocalizeOptions& options)
+      : options_(options),
+        reference_(reference),
+        candidate_(candidate),
+        reference_checks_(reference, options),
+        candidate_checks_(candidate, options) {
+    out_.comparison = std::move(compared);
+    out_.specification = options.specification_file;
+  }
+
+  replay::LocalizeReport run() {
+    const auto started = std::chrono::steady_clock::now();
+    require_same_traces(reference_, candidate_, out_.comparison);
+    if (options_.specification != nullptr) {
+      replay::require_fits(candidate_, *options_.specification, options_.specification_file);
+    }
+    for (const trace::Module& module : candidate_.manifest().modules) {
+      classes_.emplace(module.name, module.class_name);
+    }
+    for (const trace::Module& module : reference_.manifest().modules) {
+      classes_.emplace(module.name, module.class_name);
+    }
+    judge_modules();
+    explain_findings();
+    explain_suspects();
+    sum_up_layers();
+    const measure::ExecutionContext& execution = options_.execution;
+    out_.environment.backend = execution.backend->name();
+    out_.environment.instruction_set = execution.backend->instruction_set();
+    out_.environment.threads = execution.thread_count();
+    out_.environment.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    return std::move(out_);
+  }
+
+ private:
+  static void require_same_traces(const trace::Source& reference, const trace::Source& candidate,
+                                  const replay::ReportedComparison& compared) {
+    const auto require = [](const trace::Source& run, const comparison::TraceFacts& reported) {
+      const comparison::TraceFacts facts = comparison::facts_of(run);
+      if (facts.ranks == reported.ranks && facts.steps == reported.steps &&
+          facts.precision == reported.precision) {
+        return;
+      }
+      throw base::input_error("the report is of other traces: it compared ", reported.path,
+                              " with ", base::plural(reported.ranks, "rank"), ", ", run.path(),
+                              " has ", base::plural(facts.ranks, "rank"),
+                              "; leave --report out to compare again");
+    };
+    require(reference, compared.reference);
+    require(candidate, compared.candidate);
+  }
+
+  std::string class_of(const std::string& module) const {
+    const auto found = classes_.find(module);
+    return found == classes_.end() ? "" : found->second;
+  }
+
+  // Judges the modules of all findings and suspects, and those that the user asked for. Those that
+  // break something are judged in the reference too.
+  void judge_modules() {
+    std::set<std::string> modules = layers_to_check();
+    layers_ = modules;
+    for (const replay::ReportedFinding& finding : out_.comparison.findings) {
+      if (finding.shown) modules.insert(replay::module_of(*finding.shown));
+    }
+    for (const replay::ReportedSuspect& suspect : out_.comparison.suspects) {
+      modules.insert(replay::module_of(suspect.key));
+    }
+    candidate_checks_.check(modules);
+    std::set<std::string> broken;
+    for (const std::string& module : modules) {
+      if (is_broken(candidate_checks_.of(module, nullptr))) broken.insert(module);
+    }
+    reference_checks_.check(broken);
+  }
+
+  std::set<std::string> layers_to_check() const {
+    std::set<std::string> modules;
+    for (const trace::TensorEntry& entry : candidate_.manifest().tensors) {
+      modules.insert(replay::module_of(entry.key));
+    }
+    if (options_.all_layers) return modules;
+    std::set<std::string> wanted;
+    for (const std::string& pattern : options_.layers) {
+      const std::size_t before = wanted.size();
+      for (const std::string& module : modules) {
+        if (base::glob_match(pattern, module)) wanted.insert(module);
+      }
+      if (wanted.size() == before) {
+        throw base::usage_error("--layer ", pattern, " matches no module of ", candidate_.path(),
+                                base::nearest_hint(pattern, {modules.begin(), modules.end()}));
+      }
+    }
+    return wanted;
+  }
+
+  std::vector<AuditedTensor> local_of(const std::string& module, const trace::TensorKey* like) {
+    std::vector<AuditedTensor> local = candidate_checks_.of(module, like);
+    if (is_broken(local)) {
+      discount_what_the_reference_breaks(reference_checks_.of(module, like), local);
+    }
+    return local;
+  }
+
+  static bool is_broken(const std::vector<AuditedTensor>& local) {
+    return std::any_of(local.begin(), local.end(), [](const AuditedTensor& tensor) {
+      return tensor.outcome == AuditOutcome::kBroken;
+    });
+  }
+
+  void count_not_replayable(const std::string& module, const std::vector<AuditedTensor>& local) {
+    const std::string of_class = class_of(module);
+    for (const AuditedTensor& tensor : local) {
+      if (tensor.outcome == AuditOutcome::kNotJudged) {
+        ++out_.not_replayable[of_class.empty() ? module : of_class];
+      }
+    }
+  }
+
+  void explain_findings() {
+    for (const replay::ReportedFinding& reported : out_.comparison.findings) {
+      replay::LocalizedFinding finding;
+      finding.reported = reported;
+      if (reported.shown) {
+        finding.module = replay::module_of(*reported.shown);
+        finding.phase = localize::phase_of(*reported.shown);
+        finding.local = local_of(finding.module, &*reported.shown);
+        count_not_replayable(finding.module, finding.local);
+        finding.here = is_broken(finding.local);
+        finding.summary = replay::describe_local(finding.local);
+      }
+      finding.upstream = describe_upstream(reported);
+      finding.next = describe_next(finding);
+      out_.findings.push_back(std::move(finding));
+    }
+  }
+
+  std::string describe_upstream(const replay::ReportedFinding& reported) const {
+    if (reported.depends_on.empty()) return "nothing recorded";
+    std::uint64_t bad = 0;
+    for (const std::string& id : reported.depends_on) {
+      bad += out_.comparison.outcomes.contains(id) ? 1 : 0;
+    }
+    const std::string tensors = base::plural(reported.depends_on.size(), "tensor");
+    if (bad == 0) return base::concat("the ", tensors, " that it was computed from match");
+    return base::concat(bad, " of the ", tensors, " that it was computed from do not match");
+  }
+
+  std::string describe_next(const replay::LocalizedFinding& finding) const {
+    if (!finding.reported.shown) return "set the optimizer as in the reference";
+    const std::string inspect =
+        base::concat("ttrace inspect ", options_.run_argument, " '", finding.module, "*'");
+    if (options_.specification == nullptr) {
+      return base::concat("give --specification to judge the module by its own inputs; ", inspect);
+    }
+    return inspect;
+  }
+
+  void explain_suspects() {
+    for (const replay::ReportedSuspect& reported : out_.comparison.suspects) {
+      replay::LocalizedSuspect suspect;
+      suspect.reported = reported;
+      suspect.module = replay::module_of(reported.key);
+      const std::vector<AuditedTensor> local = local_of(suspect.module, &reported.key);
+      suspect.here = is_broken(local);
+      suspect.summary = replay::describe_local(local);
+      out_.suspects.push_back(std::move(suspect));
+    }
+  }
+
+  void sum_up_layers() {
+    for (const std::string& module : layers_) {
+      replay::LayerSummary layer;
+      layer.module = module;
+      layer.class_name = class_of(module);
+      for (AuditedTensor& tensor : local_of(module, nullptr)) {
+        if (tensor.outcome == AuditOutcome::kGiven) continue;
+        if (tensor.outcome == AuditOutcome::kNotJudged) {
+          ++layer.not_judged;
+          continue;
+        }
+        ++layer.judged;
+        if (tensor.outcome == AuditOutcome::kBroken) {
+          layer.broken.push_back(std::move(tensor));
+          continue;
+        }
+        for (const replay::AuditCheck& check : tensor.checks) {
+          layer.worst_share = std::max(layer.worst_share, check.share());
+        }
+      }
+      out_.layers.push_back(std::move(layer));
+    }
+  }
+
+  const LocalizeOptions& options_;
+  const trace::Source& reference_;
+  const trace::Source& candidate_;
+  std::map<std::string, std::string> classes_;  // by module
+  std::set<std::string> layers_;                // that the user asked for
+  LocalChecks reference_checks_;
+  LocalChecks candidate_checks_;
+  replay::LocalizeReport out_;
+};
+
+}  // namespace
+
+replay::LocalizeReport localize_trace(const trace::Source& reference,
+                                      const trace::Source& candidate,
+                                      replay::ReportedComparison compared,
+                                      const LocalizeOptions& options) {
+  return LocalizeRun(reference, candidate, std::move(compared), options).run();
+}
+
+}  // namespace ttrace::engine

@@ -1,0 +1,33 @@
+// The story of `ttrace localize`: the findings of a comparison, explained by what follows from its
+// own inputs around each of them.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "measure/execution_context.h"
+#include "replay/audit/localization.h"
+#include "replay/specification/specification.h"
+#include "trace/source.h"
+
+namespace ttrace::engine {
+
+struct LocalizeOptions {
+  measure::ExecutionContext execution;
+  const replay::Specification* specification = nullptr;
+  std::string specification_file = "";
+  std::vector<std::string> layers;  // globs over modules to check besides the findings'
+  bool all_layers = false;
+  std::string run_argument;  // the candidate as the user wrote it, for the next command
+};
+
+// `compared` is the report of comparing these two traces. Throws an input error if it is of others,
+// or the specification of another model; a usage error, with the nearest names, if a pattern
+// matches no module.
+replay::LocalizeReport localize_trace(const trace::Source& reference,
+                                      const trace::Source& candidate,
+                                      replay::ReportedComparison compared,
+                                      const LocalizeOptions& options);
+
+}  // namespace ttrace::engine

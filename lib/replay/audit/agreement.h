@@ -1,0 +1,28 @@
+// What must hold of every tensor of a run whatever it was computed from: its replicas agree, it is
+// finite, every rank that holds it recorded it. And what the optimizer must have made of it.
+#pragma once
+
+#include <vector>
+
+#include "comparison/measure_pairs.h"
+#include "comparison/result.h"
+#include "comparison/selection.h"
+#include "measure/execution_context.h"
+#include "replay/audit/record.h"
+#include "trace/source.h"
+
+namespace ttrace::replay {
+
+// Measures a run against itself: one record per selected tensor, in the order of the keys, with its
+// replicas, its non-finite elements, and the replay of updated parameters. Records that cannot be
+// read are unreadable, those that a rank lacks are missing. Warnings go to `warnings`.
+std::vector<comparison::TensorComparison> measure_itself(const trace::Source& run,
+                                                         const comparison::Selection& selection,
+                                                         const measure::ExecutionContext& execution,
+                                                         const comparison::WorkHooks& hooks,
+                                                         std::vector<std::string>& warnings);
+
+// The tensor of the record, with the checks that the record decides.
+AuditedTensor audited(const comparison::TensorComparison& record);
+
+}  // namespace ttrace::replay

@@ -1,0 +1,106 @@
+#include "replay/audit/blame.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "base/error.h"
+#include "layout/view.h"
+#include "localize/causes/cause.h"
+#include "measure/measure.h"
+
+namespace ttrace::replay {
+namespace {
+
+class ValueReader : public measure::TensorReader {
+ public:
+  explicit ValueReader(std::shared_ptr<const Value> value) : value_(std::move(value)) {}
+
+  void read(const tensor::Box& box, std::span<double> out) override {
+    tensor::copy_common(tensor::whole(value_->shape()), std::as_bytes(value_->elements()), box,
+                        std::as_writable_bytes(out), sizeof(double));
+  }
+  void read_integers(const tensor::Box& box, std::span<std::int64_t> out) override {
+    std::vector<double> numbers(out.size());
+    read(box, numbers);
+    std::transform(numbers.begin(), numbers.end(), out.begin(),
+                   [](double number) { return static_cast<std::int64_t>(number); });
+  }
+  std::vector<measure::RankBoxes> rank_boxes() const override {
+    return {{{tensor::whole(value_->shape())}, {}, ""}};
+  }
+  std::optional<measure::Place> locate(const tensor::Shape&) const override { return std::nullopt; }
+  void for_each_check(const measure::VisitCheck&) const override {}
+  std::uint64_t bytes_read() const override { return 0; }
+
+ private:
+  std::shared_ptr<const Value> value_;
+};
+
+// Ranks whose share of the squared error is more than half as large again as their share of the
+// elements; empty if those are all ranks.
+std::vector<std::uint64_t> ranks_that_stand_out(const measure::Measurement& measured) {
+  constexpr double kStandsOut = 1.5;
+  std::set<std::uint64_t> all;
+  std::set<std::uint64_t> found;
+  for (const measure::BlockStats& block : measured.blocks) {
+    all.insert(block.ranks.begin(), block.ranks.end());
+    const double elements =
+        static_cast<double>(block.stats.elements) /
+        static_cast<double>(std::max<std::uint64_t>(measured.total.elements, 1));
+    if (block.stats.sum_d2 > kStandsOut * elements * measured.total.sum_d2) {
+      found.insert(block.ranks.begin(), block.ranks.end());
+    }
+  }
+  if (found == all) return {};
+  return {found.begin(), found.end()};
+}
+
+// Causes speak of the reference, in whose place stands what the run itself says.
+void speak_of_expected(std::string& evidence) {
+  constexpr std::string_view kReference = "the reference";
+  for (std::size_t at = evidence.find(kReference); at != std::string::npos;
+       at = evidence.find(kReference, at)) {
+    evidence.replace(at, kReference.size(), "the expected value");
+  }
+}
+
+}  // namespace
+
+measure::TensorRef expected_tensor(const trace::Source& run, const trace::TensorEntry& entry,
+                                   Value value) {
+  const auto plain = std::make_shared<trace::TensorEntry>(entry);
+  plain->placements.clear();
+  plain->held_at.clear();
+  layout::View view = *layout::view_of(entry);
+  view.how = layout::Stored{plain};
+  measure::TensorRef tensor(&run, std::make_shared<const layout::View>(std::move(view)));
+  const auto dense = std::make_shared<const Value>(value.to_dense());
+  tensor.opener = [dense](measure::Replicas) { return std::make_unique<ValueReader>(dense); };
+  return tensor;
+}
+
+void blame(const trace::Source& run, const trace::TensorEntry& entry,
+           const measure::TensorRef& expected, double allowed, const measure::Backend& backend,
+           AuditCheck& check, AuditedTensor& tensor) {
+  try {
+    const measure::TensorRef recorded(&run, &entry);
+    const measure::Measurement measured = measure::measure(backend, expected, recorded, nullptr);
+    if (check.ranks.empty()) check.ranks = ranks_that_stand_out(measured);
+    localize::Case the_case;
+    the_case.backend = &backend;
+    the_case.reference = expected;
+    the_case.candidate = recorded;
+    the_case.measurement = &measured;
+    the_case.tolerance.rule = judge::Rule::kReplay;
+    the_case.tolerance.epsilon = judge::shared_epsilon(*expected.view, *recorded.view);
+    the_case.tolerance.multiplier = 1;
+    the_case.tolerance.unit_norm = allowed;
+    tensor.causes = localize::find_causes(the_case);
+    for (comparison::Cause& cause : tensor.causes) speak_of_expected(cause.evidence);
+  } catch (const base::InputError&) {
+    // It was readable a moment ago; the finding stands without a cause.
+  }
+}
+
+}  // namespace ttrace::replay

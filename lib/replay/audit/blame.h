@@ -1,0 +1,23 @@
+// Why a tensor is not what it was computed from: the ranks that stand out, and the causes that a
+// comparison with a reference would name too, with the expected value in the reference's place.
+#pragma once
+
+#include "measure/execution_context.h"
+#include "measure/tensor_reader.h"
+#include "replay/audit/record.h"
+#include "replay/primitives/value.h"
+#include "trace/source.h"
+
+namespace ttrace::replay {
+
+// `value`, of the entry's shape, as a tensor that can be measured. `entry` must outlive it.
+measure::TensorRef expected_tensor(const trace::Source& run, const trace::TensorEntry& entry,
+                                   Value value);
+
+// Adds ranks to `check` where the error sits in some of them, and causes to `tensor`. `allowed`:
+// the largest ‖recorded - expected‖ that is rounding.
+void blame(const trace::Source& run, const trace::TensorEntry& entry,
+           const measure::TensorRef& expected, double allowed, const measure::Backend& backend,
+           AuditCheck& check, AuditedTensor& tensor);
+
+}  // namespace ttrace::replay

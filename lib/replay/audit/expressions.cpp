@@ -1,0 +1,366 @@
+#include "replay/audit/expressions.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <list>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "layout/view.h"
+#include "replay/audit/blame.h"
+#include "replay/expression/evaluate.h"
+#include "replay/specification/expression.h"
+
+namespace ttrace::replay {
+namespace {
+
+using trace::Kind;
+using trace::TensorEntry;
+
+bool is_judged_elsewhere(Kind kind) {
+  return kind == Kind::kMainGrad || kind == Kind::kGradNorm || kind == Kind::kParamAfterStep;
+}
+
+bool is_given(Kind kind) {
+  return kind == Kind::kParam || kind == Kind::kBuffer || kind == Kind::kOptimizerState ||
+         kind == Kind::kIndex || kind == Kind::kScalar;
+}
+
+bool fits(const tensor::Shape& specified, const tensor::Shape& recorded) {
+  if (specified.size() != recorded.size()) return false;
+  for (std::size_t d = 0; d < specified.size(); ++d) {
+    if (specified[d] != kAnyExtent && specified[d] != recorded[d]) return false;
+  }
+  return true;
+}
+
+std::string describe(const tensor::Shape& shape) {
+  std::string text = "[";
+  for (const std::uint64_t extent : shape) {
+    if (text.size() > 1) text += ", ";
+    text += extent == kAnyExtent ? "?" : std::to_string(extent);
+  }
+  return text + "]";
+}
+
+// Values of recorded tensors, kept as long as there is room: the next expressions mostly need the
+// same ones.
+class ValueCache {
+ public:
+  ValueCache(const trace::Source& run, std::uint64_t most_bytes)
+      : run_(run), most_bytes_(most_bytes) {}
+
+  Value of(const TensorEntry& entry) {
+    const auto known = values_.find(&entry);
+    if (known != values_.end()) {
+      order_.splice(order_.end(), order_, known->second.place);
+      return known->second.value;
+    }
+    Value value = read_value({&run_, &entry});
+    const std::uint64_t bytes = value.size() * sizeof(double);
+    while (!order_.empty() && used_ + bytes > most_bytes_) {
+      const auto oldest = values_.find(order_.front());
+      used_ -= oldest->second.value.size() * sizeof(double);
+      values_.erase(oldest);
+      order_.pop_front();
+    }
+    if (bytes <= most_bytes_) {
+      order_.push_back(&entry);
+      values_.emplace(&entry, Kept{value, std::prev(order_.end())});
+      used_ += bytes;
+    }
+    return value;
+  }
+
+ private:
+  struct Kept {
+    Value value;
+    std::list<const TensorEntry*>::iterator place;
+  };
+
+  const trace::Source& run_;
+  std::uint64_t most_bytes_;
+  std::uint64_t used_ = 0;
+  std::map<const TensorEntry*, Kept> values_;
+  std::list<const TensorEntry*> order_;  // the least recently used first
+};
+
+std::string list_some(const std::vector<std::string>& items, std::size_t most,
+                      std::string_view between) {
+  std::string text;
+  for (std::size_t i = 0; i < items.size() && i < most; ++i) {
+    text += base::concat(i > 0 ? between : "", items[i]);
+  }
+  if (items.size() > most) text += base::concat(between, "and ", items.size() - most, " more");
+  return text;
+}
+
+// "matmul, add of output layers.0.norm1 and param layers.0.fc1.weight".
+std::string describe(const Expression& expression) {
+  constexpr std::size_t kMostNamed = 5;
+  static const std::set<std::string_view> kMoves{"reshape", "permute", "expand", "slice",  "concat",
+                                                 "cast",    "full",    "arange", "literal"};
+  std::vector<std::string> operations;
+  for (const Step& step : expression.steps) {
+    const std::string name(step.node->primitive->name);
+    if (kMoves.contains(name)) continue;
+    if (std::find(operations.begin(), operations.end(), name) == operations.end()) {
+      operations.push_back(name);
+    }
+  }
+  std::vector<std::string> leaves;
+  for (const Leaf& leaf : expression.leaves) {
+    const SpecifiedTensor& tensor = expression.specification->tensors[leaf.tensor];
+    leaves.push_back(base::concat(kind_name(tensor.kind), " ", tensor.name));
+  }
+  const std::string of = list_some(leaves, kMostNamed, ", ");
+  if (operations.empty()) return base::concat("the same values as ", of);
+  return base::concat(list_some(operations, kMostNamed, ", "), leaves.empty() ? "" : " of ", of);
+}
+
+// "512 to 1023, 1500" of ascending numbers.
+std::string describe_ranges(const std::vector<std::uint64_t>& numbers) {
+  constexpr std::size_t kMostRanges = 6;
+  std::vector<std::string> ranges;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    ranges.push_back(last == i ? std::to_string(numbers[i])
+                               : base::concat(numbers[i], " to ", numbers[last]));
+    i = last + 1;
+  }
+  return list_some(ranges, kMostRanges, ", ");
+}
+
+// The judging of one step and micro-batch.
+class Audit {
+ public:
+  explicit Audit(const ExpressionAudit& audit)
+      : audit_(audit),
+        values_(audit.run, std::min(audit.execution.memory_bytes, kMostCachedBytes)) {
+    for (const TensorEntry& entry : audit.run.manifest().tensors) {
+      if (!entry.microbatches) entries_.emplace(entry.key, &entry);
+    }
+  }
+
+  void check(AuditedTensor& tensor) {
+    const auto entry = entries_.find(tensor.key);
+    if (is_judged_elsewhere(tensor.key.kind)) return;
+    if (is_given(tensor.key.kind)) tensor.outcome = AuditOutcome::kGiven;
+    if (entry == entries_.end()) {
+      tensor.reason = "it stands for several micro-batches, the specification for one";
+      return;
+    }
+    const std::optional<std::size_t> number = audit_.specification.find(tensor.key);
+    if (!number) {
+      if (tensor.outcome != AuditOutcome::kGiven && tensor.reason.empty()) {
+        tensor.reason = "the specification does not have it";
+      }
+      return;
+    }
+    const SpecifiedTensor& specified = audit_.specification.tensors[*number];
+    if (tensor.class_name.empty()) tensor.class_name = specified.module_class;
+    if (tensor.called_at.empty()) tensor.called_at = specified.called_at;
+    const auto found = expression_of(audit_.specification, *number, [&](std::size_t other) {
+      return recorded(other, tensor.key) != nullptr;
+    });
+    if (const auto* none = std::get_if<NoExpression>(&found)) {
+      if (none->why == NoExpression::Why::kGiven) {
+        tensor.outcome = AuditOutcome::kGiven;
+      } else {
+        tensor.reason = none->reason;
+        if (none->why == NoExpression::Why::kNotRecorded) {
+          tensor.lacks = audit_.specification.key_of(none->tensor);
+        }
+      }
+      return;
+    }
+    try {
+      judge(std::get<Expression>(found), *entry->second, tensor);
+    } catch (const base::InputError& error) {
+      tensor.reason = error.what();
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kMostCachedBytes = std::uint64_t{1} << 30;
+
+  // The entry of a tensor of the specification in the step and micro-batch of `like`, or null.
+  const TensorEntry* recorded(std::size_t number, const trace::TensorKey& like) const {
+    trace::TensorKey key = audit_.specification.key_of(number);
+    key.step = like.step;
+    for (const std::optional<std::uint64_t> microbatch :
+         {like.microbatch, std::optional<std::uint64_t>()}) {
+      key.microbatch = microbatch;
+      const auto entry = entries_.find(key);
+      if (entry != entries_.end()) return entry->second;
+    }
+    return nullptr;
+  }
+
+  void judge(const Expression& expression, const TensorEntry& entry, AuditedTensor& tensor) {
+    const std::uint64_t needed = peak_bytes(expression);
+    if (needed / 2 > audit_.execution.memory_bytes) {
+      tensor.reason = base::concat("its expression needs up to ", base::human_bytes(needed),
+                                   " of memory; allow more with --memory");
+      return;
+    }
+    std::vector<Value> leaves;
+    for (const Leaf& leaf : expression.leaves) {
+      const TensorEntry* from = recorded(leaf.tensor, tensor.key);
+      if (from != nullptr) tensor.follows_from.push_back(from->key);
+      leaves.push_back(from != nullptr ? values_.of(*from)
+                                       : constant_value(audit_.specification.tensors[leaf.tensor]));
+    }
+    ExpressionOptions options;
+    options.products = audit_.products;
+    options.seed = seed_of(tensor.key);
+    options.most_rows = kMostRows;
+    options.context = audit_.execution;
+    const ExpressionJudgement judged =
+        judge_expression(expression, leaves, values_.of(entry), entry.dtype, options);
+    AuditCheck check;
+    check.operation = expression.steps.empty() ? "identity" : "expression";
+    check.expected = describe(expression);
+    check.error = judged.relative_error;
+    check.bound = judged.expected_norm > 0 ? judged.bound / judged.expected_norm : 0;
+    check.by_probes = judged.by_probes;
+    if (!judged.follows()) {
+      check.result = CheckResult::kInconsistent;
+      check.reason = reason_of(judged, tensor);
+      name_rows(judged, entry, check);
+      explain(expression, leaves, entry, judged.bound, check, tensor);
+    }
+    tensor.checks.push_back(std::move(check));
+  }
+
+  static std::string reason_of(const ExpressionJudgement& judged, const AuditedTensor& tensor) {
+    const std::string whole = "does not follow from what it was computed from";
+    if (judged.non_finite > 0) {
+      return base::concat(whole, ": ", judged.non_finite, " of ",
+                          base::plural(tensor::element_count(tensor.shape).value_or(0), "element"),
+                          " are not finite on one side only");
+    }
+    if (judged.unequal > judged.undecided) {
+      return base::concat(whole, ": ", judged.unequal, " integers differ");
+    }
+    if (judged.norm_share <= 1 && judged.rows_beyond > 0) {
+      return base::concat(whole, " in ", base::plural(judged.rows_beyond, "row"));
+    }
+    if (judged.norm_share <= 1 && judged.scale_share > 1) {
+      return base::concat(whole, " in its scale: ", base::nine_digits(judged.scale),
+                          " times what was expected");
+    }
+    return whole;
+  }
+
+  static constexpr std::size_t kMostRows = 4096;
+  static constexpr std::size_t kMostExplained = 100;  // broken tensors whose cause is sought
+
+  // Names the rows that stand out, and the ranks that hold them.
+  void name_rows(const ExpressionJudgement& judged, const TensorEntry& entry,
+                 AuditCheck& check) const {
+    if (judged.rows_beyond == 0 || entry.shape.empty()) return;
+    std::uint64_t all_rows = 1;
+    for (std::size_t d = 0; d + 1 < entry.shape.size(); ++d) all_rows *= entry.shape[d];
+    check.rows = describe_rows(judged, all_rows);
+    if (judged.rows_beyond < all_rows) check.ranks = ranks_of(judged, entry);
+  }
+
+  void explain(const Expression& expression, const std::vector<Value>& leaves,
+               const TensorEntry& entry, double allowed, AuditCheck& check, AuditedTensor& tensor) {
+    if (explained_++ >= kMostExplained) return;
+    const measure::TensorRef expected = expected_tensor(
+        audit_.run, entry, evaluate(expression, leaves, std::nullopt, audit_.execution));
+    blame(audit_.run, entry, expected, allowed, *audit_.execution.backend, check, tensor);
+  }
+
+  static std::string describe_rows(const ExpressionJudgement& judged, std::uint64_t all_rows) {
+    if (judged.rows_beyond >= all_rows) return base::concat("all ", all_rows, " rows");
+    std::string text =
+        base::concat(judged.rows_beyond, " of ", base::plural(all_rows, "row"), ": ");
+    std::map<tensor::Shape, std::vector<std::uint64_t>> last;  // by the leading indices
+    for (const RowError& row : judged.rows) {
+      if (row.row.empty()) continue;
+      last[tensor::Shape(row.row.begin(), row.row.end() - 1)].push_back(row.row.back());
+    }
+    std::vector<std::string> groups;
+    for (auto& [leading, numbers] : last) {
+      std::sort(numbers.begin(), numbers.end());
+      const std::string ranges = describe_ranges(numbers);
+      std::string prefix;
+      for (const std::uint64_t index : leading) prefix += base::concat(index, ", ");
+      groups.push_back(leading.empty() ? ranges : base::concat("[", prefix, ranges, "]"));
+    }
+    return text + list_some(groups, 4, "; ");
+  }
+
+  // The ranks that hold the rows that stand out; empty if every rank holds some.
+  std::vector<std::uint64_t> ranks_of(const ExpressionJudgement& judged,
+                                      const TensorEntry& entry) const {
+    const layout::ViewPtr view = layout::view_of(entry);
+    const auto reader = measure::make_reader(audit_.run, *view, measure::Replicas::kFirstOnly);
+    std::set<std::uint64_t> holding;
+    std::set<std::uint64_t> all;
+    for (const measure::RankBoxes& boxes : reader->rank_boxes()) {
+      all.insert(boxes.ranks.begin(), boxes.ranks.end());
+      const bool holds =
+          std::any_of(judged.rows.begin(), judged.rows.end(), [&](const RowError& row) {
+            tensor::Box box{row.row, tensor::Shape(row.row.size(), 1)};
+            box.origin.push_back(0);
+            box.extent.push_back(entry.shape.back());
+            return std::any_of(boxes.boxes.begin(), boxes.boxes.end(), [&](const tensor::Box& one) {
+              return tensor::intersect(one, box).has_value();
+            });
+          });
+      if (holds) holding.insert(boxes.ranks.begin(), boxes.ranks.end());
+    }
+    if (holding == all) return {};
+    return {holding.begin(), holding.end()};
+  }
+
+  const ExpressionAudit& audit_;
+  ValueCache values_;
+  std::size_t explained_ = 0;
+  std::map<trace::TensorKey, const TensorEntry*> entries_;
+};
+
+}  // namespace
+
+void require_fits(const trace::Source& run, const Specification& specification,
+                  const std::string& file) {
+  bool any = false;
+  for (const TensorEntry& entry : run.manifest().tensors) {
+    const auto number = specification.find(entry.key);
+    if (!number || entry.microbatches) continue;
+    any = true;
+    const SpecifiedTensor& specified = specification.tensors[*number];
+    if (fits(specified.shape, entry.shape) && specified.dtype == entry.dtype) continue;
+    throw base::input_error(file, ": is of another model, batch or precision than ", run.path(),
+                            ": ", to_string(entry.key), " is ", describe(specified.shape), " ",
+                            dtype_short_name(specified.dtype), " there and ",
+                            tensor::to_string(entry.shape), " ", dtype_short_name(entry.dtype),
+                            " in the run; make one with the run's model and micro-batch");
+  }
+  if (!any) {
+    throw base::input_error(file, ": has no tensor of ", run.path(),
+                            "; make one with the run's model");
+  }
+}
+
+void check_expressions(const ExpressionAudit& audit, std::vector<AuditedTensor>& tensors) {
+  Audit running(audit);
+  for (AuditedTensor& tensor : tensors) {
+    if (audit.stopped()) {
+      if (tensor.reason.empty()) tensor.reason = "interrupted";
+    } else {
+      running.check(tensor);
+    }
+  }
+}
+
+}  // namespace ttrace::replay

@@ -1,0 +1,37 @@
+// Judges the tensors of a run by the expressions of a specification, each from the recorded tensors
+// it follows from.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "measure/execution_context.h"
+#include "replay/audit/record.h"
+#include "replay/expression/judge_expression.h"
+#include "replay/specification/specification.h"
+#include "trace/source.h"
+
+namespace ttrace::replay {
+
+struct ExpressionAudit {
+  const trace::Source& run;
+  const Specification& specification;
+  std::string specification_file;  // for messages
+  const measure::ExecutionContext& execution;
+  Products products = Products::kProbed;
+  std::function<bool()> stopped = [] { return false; };
+};
+
+// Throws an input error, with the first difference, if the specification is of another model,
+// batch or precision: no tensor in common, or another shape or dtype under the same key.
+void require_fits(const trace::Source& run, const Specification& specification,
+                  const std::string& file);
+
+// Adds a check to every tensor with an expression over recorded tensors, or the reason why it
+// cannot be judged; marks those that follow from nothing as given. `tensors` are of the run. The
+// results are the same for every number of threads.
+void check_expressions(const ExpressionAudit& audit, std::vector<AuditedTensor>& tensors);
+
+}  // namespace ttrace::replay

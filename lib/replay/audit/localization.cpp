@@ -1,0 +1,81 @@
+#include "replay/audit/localization.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+
+namespace ttrace::replay {
+namespace {
+
+using trace::Kind;
+
+std::string list_of(const std::vector<std::string>& items) {
+  std::string text;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    text += base::concat(i == 0 ? "" : i + 1 == items.size() ? " and " : ", ", items[i]);
+  }
+  return text;
+}
+
+void add_once(std::string item, std::vector<std::string>& items) {
+  if (std::find(items.begin(), items.end(), item) == items.end()) items.push_back(std::move(item));
+}
+
+}  // namespace
+
+int LocalizeReport::exit_code() const {
+  const bool broken = std::any_of(layers.begin(), layers.end(),
+                                  [](const LayerSummary& layer) { return !layer.broken.empty(); });
+  if (!findings.empty() || broken) return 1;
+  return comparison.exit_code == 3 ? 3 : 0;
+}
+
+std::string_view LocalizeReport::verdict() const {
+  switch (exit_code()) {
+    case 0:
+      return "nothing to explain";
+    case 1:
+      return "findings";
+    default:
+      return "inconclusive";
+  }
+}
+
+std::string describe_local(const std::vector<AuditedTensor>& local) {
+  std::vector<std::string> holding;
+  std::map<std::string, std::size_t> broken;  // by kind and reason
+  std::vector<std::string> unknown;
+  double worst = 0;
+  for (const AuditedTensor& tensor : local) {
+    const std::string kind(kind_name(tensor.key.kind));
+    if (const AuditCheck* check = tensor.broken_check()) {
+      if (!tensor.downstream) ++broken[base::concat(kind, " ", check->reason)];
+      continue;
+    }
+    if (tensor.outcome == AuditOutcome::kGiven) continue;
+    if (tensor.outcome == AuditOutcome::kNotJudged) {
+      add_once(kind, unknown);
+      continue;
+    }
+    add_once(kind, holding);
+    for (const AuditCheck& check : tensor.checks) worst = std::max(worst, check.share());
+  }
+  std::string text;
+  if (!holding.empty()) {
+    text = base::concat(list_of(holding),
+                        holding.size() > 1 ? " follow from their own inputs (worst "
+                                           : " follows from its own inputs (worst ",
+                        base::short_number(worst), " of the bound)");
+  }
+  for (const auto& [what, tensors] : broken) {
+    text += base::concat(text.empty() ? "" : "; ", what);
+    if (tensors > 1) text += base::concat(" (", tensors, " tensors)");
+  }
+  if (!unknown.empty()) {
+    text += base::concat(text.empty() ? "" : "; ", list_of(unknown), " could not be replayed");
+  }
+  return text.empty() ? "nothing of this module could be replayed" : text;
+}
+
+}  // namespace ttrace::replay

@@ -1,0 +1,97 @@
+// The answer of `ttrace localize` as data: the findings of a comparison, each with what follows
+// from its own inputs in its module and what does not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comparison/result.h"
+#include "localize/phase.h"
+#include "replay/audit/record.h"
+#include "trace/key.h"
+
+namespace ttrace::replay {
+
+// A finding as the report of the comparison has it, alike ones together.
+struct ReportedFinding {
+  std::string id;
+  std::string title;    // "main_grad of 10 LayerNorm parameters (layers.*.norm1.*)"
+  std::string outcome;  // as in the report: "diverged", "missing", ...
+  std::optional<trace::TensorKey> shown;  // the tensor that stands for it; nothing of a setting
+  std::vector<std::string> members;       // ids of all tensors
+  std::string class_name;
+  std::string called_at;
+  std::string where;
+  std::vector<std::uint64_t> ranks;
+  std::vector<comparison::Cause> causes;
+  std::vector<std::string> depends_on;  // ids
+  std::uint64_t downstream = 0;         // tensors
+};
+
+struct ReportedSuspect {
+  trace::TensorKey key;
+  double used = 0;
+  double used_before = 0;
+};
+
+// What `ttrace localize` needs of a report.
+struct ReportedComparison {
+  std::string verdict;
+  int exit_code = 0;
+  std::string why;
+  comparison::TraceFacts reference;
+  comparison::TraceFacts candidate;
+  std::vector<ReportedFinding> findings;
+  std::vector<ReportedSuspect> suspects;
+  std::map<std::string, std::string> outcomes;  // by id, of tensors that are not a match
+};
+
+struct LocalizedFinding {
+  ReportedFinding reported;
+  std::string module;
+  localize::Phase phase = localize::Phase::kForward;
+  std::vector<AuditedTensor> local;  // the module's tensors in the candidate, with their checks
+  bool here = false;                 // one of them does not follow from its own inputs
+  std::string summary;               // of `local`, for people
+  std::string upstream;              // what it depends on, for people
+  std::string next;                  // what to do next
+};
+
+struct LocalizedSuspect {
+  ReportedSuspect reported;
+  std::string module;
+  bool here = false;
+  std::string summary;
+};
+
+// A module checked because of --layer or --all-layers.
+struct LayerSummary {
+  std::string module;
+  std::string class_name;
+  std::uint64_t judged = 0;
+  std::uint64_t not_judged = 0;
+  double worst_share = 0;  // of a tensor that holds
+  std::vector<AuditedTensor> broken;
+};
+
+struct LocalizeReport {
+  ReportedComparison comparison;
+  std::string specification;  // the file, or empty
+  std::vector<LocalizedFinding> findings;
+  std::vector<LocalizedSuspect> suspects;
+  std::vector<LayerSummary> layers;
+  std::map<std::string, std::uint64_t> not_replayable;  // by class of module, or reason
+  std::vector<std::string> warnings;
+  comparison::Environment environment;
+
+  // 0: nothing to explain, 1: findings, 3: the comparison is inconclusive and there is none.
+  int exit_code() const;
+  std::string_view verdict() const;  // "nothing to explain", "findings", "inconclusive"
+};
+
+// "input, output and param_grad follow from their own inputs (worst 0.4 of the bound); main_grad
+// does not follow from the sum of raw gradients".
+std::string describe_local(const std::vector<AuditedTensor>& local);
+
+}  // namespace ttrace::replay

@@ -1,0 +1,102 @@
+#include <nlohmann/json.hpp>
+
+#include "localize/phase.h"
+#include "report/audit_report.h"
+#include "report/finding_groups.h"
+#include "report/result_json.h"
+
+namespace ttrace::report {
+namespace {
+
+using json = nlohmann::ordered_json;
+using replay::AuditCheck;
+using replay::AuditedTensor;
+
+json check_json(const AuditCheck& check) {
+  json out{{"operation", check.operation},
+           {"result", check_result_name(check.result)},
+           {"error", number(check.error)},
+           {"bound", number(check.bound)}};
+  if (!check.expected.empty()) out["expected"] = check.expected;
+  if (!check.reason.empty()) out["reason"] = check.reason;
+  if (check.by_probes) out["by_probes"] = true;
+  if (!check.rows.empty()) out["rows"] = check.rows;
+  if (!check.ranks.empty()) out["ranks"] = check.ranks;
+  return out;
+}
+
+json checks_json(const AuditedTensor& tensor) {
+  json checks = json::array();
+  for (const AuditCheck& check : tensor.checks) checks.push_back(check_json(check));
+  return checks;
+}
+
+json result_json(const AuditedTensor& tensor) {
+  json out{{"id", id_of(tensor.key)},
+           {"key", key_json(tensor.key)},
+           {"outcome", audit_outcome_name(tensor.outcome)},
+           {"shape", tensor.shape},
+           {"dtype", tensor::dtype_name(tensor.dtype)}};
+  if (tensor.downstream) out["downstream"] = true;
+  if (!tensor.reason.empty()) out["reason"] = tensor.reason;
+  if (!tensor.checks.empty()) out["checks"] = checks_json(tensor);
+  return out;
+}
+
+json finding_json(const replay::AuditFinding& finding, const replay::AuditReport& report) {
+  const AuditedTensor& shown = report.tensors[finding.shown];
+  json keys = json::array();
+  for (const std::size_t member : finding.members) {
+    keys.push_back(id_of(report.tensors[member].key));
+  }
+  return {{"id", id_of(shown.key)},
+          {"title", finding.title},
+          {"keys", std::move(keys)},
+          {"module", shown.key.name},
+          {"class", shown.class_name},
+          {"called_at", shown.called_at},
+          {"phase", localize::phase_name(localize::phase_of(shown.key))},
+          {"ranks", shown.broken_check()->ranks},
+          {"local", {{"checks", checks_json(shown)}}},
+          {"causes", causes_json(shown.causes)}};
+}
+
+}  // namespace
+
+std::string audit_json(const replay::AuditReport& report) {
+  ReportText text(kAuditSchema);
+  text.add("verdict", audit_verdict_name(report.verdict));
+  if (!report.why.empty()) text.add("why", report.why);
+  text.add("exit_code", exit_code(report.verdict));
+  text.add("run", trace_json(report.run));
+  text.add("specification",
+           report.specification.empty() ? json(nullptr) : json(report.specification));
+  json coverage{{"judged", report.coverage.judged},
+                {"tensors", report.coverage.tensors},
+                {"not_judged", report.coverage.not_judged}};
+  if (!report.coverage.record_next.empty()) coverage["record_next"] = report.coverage.record_next;
+  text.add("coverage", coverage);
+  const replay::AuditSharpness& sharpness = report.sharpness;
+  text.add("sharpness",
+           {{"worst_share", number(sharpness.worst_share)},
+            {"worst",
+             sharpness.worst ? json(id_of(report.tensors[*sharpness.worst].key)) : json(nullptr)},
+            {"gradient", sharpness.gradient ? number(*sharpness.gradient) : json(nullptr)}});
+  text.add_lines("findings", report.findings, [&report](const replay::AuditFinding& finding) {
+    return nine_digits(finding_json(finding, report));
+  });
+  text.add_lines("results", report.tensors,
+                 [](const AuditedTensor& tensor) { return nine_digits(result_json(tensor)); });
+  text.add_lines("warnings", report.warnings,
+                 [](const std::string& warning) { return json(warning); });
+  const comparison::Environment& environment = report.environment;
+  text.add("environment", {{"backend", environment.backend},
+                           {"instruction_set", environment.instruction_set},
+                           {"threads", environment.threads},
+                           {"seconds", environment.seconds},
+                           {"bytes_read", environment.bytes_read},
+                           {"version", environment.version}});
+  return std::move(text).done();
+}
+
+}  // namespace ttrace::report

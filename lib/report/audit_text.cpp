@@ -1,0 +1,247 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "layout/describe_merge.h"
+#include "localize/phase.h"
+#include "report/audit_report.h"
+#include "report/text_report.h"
+#include "report/text_sections.h"
+
+namespace ttrace::report {
+namespace {
+
+using base::concat;
+using base::plural;
+using base::printable;
+using base::short_number;
+using replay::AuditCheck;
+using replay::AuditedTensor;
+using replay::AuditOutcome;
+using replay::AuditReport;
+using replay::AuditVerdict;
+
+constexpr std::size_t kFindingsInFull = 3;
+constexpr std::size_t kFindingsInLines = 12;
+constexpr std::size_t kReasonsInLines = 4;
+constexpr std::size_t kIndent = 11;
+
+std::string bold(const std::string& text, const char* colour, const TextStyle& style) {
+  return style.colour ? concat("\x1b[1;", colour, "m", text, "\x1b[0m") : text;
+}
+
+std::string describe_coverage(const AuditReport& report) {
+  const replay::AuditCoverage& coverage = report.coverage;
+  const std::uint64_t left = coverage.tensors - coverage.judged;
+  std::string text = concat(coverage.judged, " of ", plural(coverage.tensors, "tensor"),
+                            " follow from what they were computed from (",
+                            percent(coverage.tensors > 0 ? static_cast<double>(coverage.judged) /
+                                                               static_cast<double>(coverage.tensors)
+                                                         : 0),
+                            ")");
+  if (left > 0) text += concat(", ", left, " could not be judged");
+  return text;
+}
+
+std::string describe_gradient_sharpness(const AuditReport& report) {
+  if (!report.sharpness.gradient) return "";
+  std::array<char, 32> factor{};
+  const double bound = *report.sharpness.gradient;
+  // As many digits as tell the factor from 1.
+  const int digits =
+      bound > 0 ? std::clamp(static_cast<int>(std::ceil(-std::log10(bound))) + 1, 2, 9) : 9;
+  std::snprintf(factor.data(), factor.size(), "%.*f", digits, 1 + bound);
+  return concat("; a factor of ", factor.data(), " in 9 of 10 gradients would show");
+}
+
+void write_answer(const AuditReport& report, const TextStyle& style, std::ostream& out) {
+  std::string line;
+  switch (report.verdict) {
+    case AuditVerdict::kHolds:
+      line = concat(bold("HOLDS", "32", style), "  ", describe_coverage(report), "; worst ",
+                    short_number(report.sharpness.worst_share), " of its bound",
+                    describe_gradient_sharpness(report));
+      break;
+    case AuditVerdict::kInconclusive:
+      line = concat(bold("INCONCLUSIVE", "33", style), "  nothing is broken, but ",
+                    printable(report.why));
+      break;
+    case AuditVerdict::kBroken: {
+      const AuditedTensor& first = report.tensors[report.findings.front().shown];
+      line = concat(bold("BROKEN", "31", style), "  first at ", printable(to_string(first.key)),
+                    ": ", printable(first.broken_check()->reason), "      (",
+                    plural(report.findings.size(), "finding"),
+                    report.downstream > 0
+                        ? concat(", ", plural(report.downstream, "tensor"), " downstream")
+                        : std::string(),
+                    ")");
+      break;
+    }
+  }
+  out << folded(line, style.width) << "\n";
+}
+
+class Lines {
+ public:
+  Lines(const TextStyle& style, std::ostream& out) : style_(style), out_(out) {}
+
+  void write(const std::string& label, const std::string& text) {
+    std::string padded = concat("     ", label);
+    padded.resize(std::max(padded.size() + 1, kIndent + 3), ' ');
+    out_ << padded << wrapped(printable(text), style_.width, padded.size()) << "\n";
+  }
+
+ private:
+  const TextStyle& style_;
+  std::ostream& out_;
+};
+
+std::string describe_error(const AuditedTensor& tensor, const AuditCheck& check) {
+  std::string text = concat("error ", short_number(check.error));
+  const double epsilon = tensor::is_floating(tensor.dtype) ? tensor::epsilon(tensor.dtype) : 0;
+  if (epsilon > 0) text += concat(" = ", short_number(check.error / epsilon), " ε");
+  text += concat(", bound ", short_number(check.bound));
+  if (epsilon > 0) text += concat(" = ", short_number(check.bound / epsilon), " ε");
+  if (check.by_probes) text += ", by probes";
+  return text;
+}
+
+void write_finding(const AuditReport& report, std::size_t f, const TextStyle& style,
+                   std::ostream& out) {
+  const replay::AuditFinding& finding = report.findings[f];
+  const AuditedTensor& tensor = report.tensors[finding.shown];
+  const AuditCheck& check = *tensor.broken_check();
+  out << "\n  " << f + 1 << "  " << printable(finding.title) << "   "
+      << tensor::to_string(tensor.shape) << " " << dtype_short_name(tensor.dtype) << "   "
+      << localize::describe_phase(localize::phase_of(tensor.key)) << "\n";
+  Lines lines(style, out);
+  if (finding.members.size() > 1) lines.write("shown", to_string(tensor.key));
+  if (!check.expected.empty()) lines.write("expected", check.expected);
+  lines.write("broken", concat(check.operation, ": ", check.reason));
+  if (std::isfinite(check.error)) lines.write("error", describe_error(tensor, check));
+  if (!check.rows.empty()) lines.write("rows", check.rows);
+  if (!check.ranks.empty()) lines.write("ranks", layout::describe_ranks(check.ranks));
+  for (const comparison::Cause& cause : tensor.causes) {
+    lines.write("cause", concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis, ": ",
+                                cause.evidence));
+  }
+  std::string holds;
+  for (const AuditCheck& other : tensor.checks) {
+    if (other.result != replay::CheckResult::kConsistent) continue;
+    holds += concat(holds.empty() ? "" : ", ", other.operation);
+  }
+  if (!holds.empty()) lines.write("holds", holds);
+  if (!tensor.class_name.empty() || !tensor.called_at.empty()) {
+    lines.write("code", concat(tensor.class_name, tensor.called_at.empty() ? "" : ", called in ",
+                               tensor.called_at));
+  }
+}
+
+void write_findings(const AuditReport& report, const TextStyle& style, std::ostream& out) {
+  const std::size_t in_full =
+      std::min(report.findings.size(), style.all ? report.findings.size() : kFindingsInFull);
+  for (std::size_t f = 0; f < in_full; ++f) write_finding(report, f, style, out);
+  if (report.findings.size() > in_full) out << "\n";
+  const std::size_t stop = std::min(report.findings.size(), in_full + kFindingsInLines);
+  for (std::size_t f = in_full; f < stop; ++f) {
+    const AuditedTensor& tensor = report.tensors[report.findings[f].shown];
+    out << "  " << f + 1 << "  " << printable(report.findings[f].title) << ": "
+        << printable(tensor.broken_check()->reason) << "\n";
+  }
+  if (stop < report.findings.size()) {
+    out << "  and " << report.findings.size() - stop << " more (--all)\n";
+  }
+}
+
+void write_not_judged(const AuditReport& report, const TextStyle& style, std::ostream& out) {
+  using Reason = std::pair<std::string, std::uint64_t>;
+  std::vector<Reason> reasons(report.coverage.not_judged.begin(), report.coverage.not_judged.end());
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [](const Reason& a, const Reason& b) { return a.second > b.second; });
+  const std::size_t most = style.all ? reasons.size() : kReasonsInLines;
+  for (std::size_t i = 0; i < reasons.size() && i < most; ++i) {
+    out << folded(concat("  not judged: ", plural(reasons[i].second, "tensor"), ": ",
+                         printable(reasons[i].first)),
+                  style.width)
+        << "\n";
+  }
+  if (reasons.size() > most) {
+    out << "  and for " << reasons.size() - most << " more reasons (--all)\n";
+  }
+  if (!report.coverage.record_next.empty()) {
+    out << folded(
+               concat("  what they lack is recorded with ", printable(report.coverage.record_next)),
+               style.width)
+        << "\n";
+  }
+}
+
+void write_every_tensor(const AuditReport& report, std::ostream& out) {
+  out << "\n  outcome      error      bound      used    tensor\n";
+  for (const AuditedTensor& tensor : report.tensors) {
+    const AuditCheck* shown = tensor.broken_check();
+    for (const AuditCheck& check : tensor.checks) {
+      if (shown == nullptr && check.bound > 0) shown = &check;
+    }
+    std::array<char, 96> row{};
+    const bool numbers = shown != nullptr;
+    std::snprintf(row.data(), row.size(), "  %-12s %-10s %-10s %-7s",
+                  std::string(audit_outcome_name(tensor.outcome)).c_str(),
+                  numbers ? short_number(shown->error).c_str() : "-",
+                  numbers ? short_number(shown->bound).c_str() : "-",
+                  numbers && std::isfinite(shown->share()) ? percent(shown->share()).c_str() : "-");
+    out << row.data() << " " << printable(to_string(tensor.key));
+    if (!tensor.reason.empty()) out << "  (" << printable(tensor.reason) << ")";
+    out << "\n";
+  }
+}
+
+std::string describe_run(const comparison::TraceFacts& run) {
+  std::string mesh;
+  for (const trace::MeshAxis& axis : run.mesh) {
+    mesh += concat(mesh.empty() ? "" : " × ", axis.name, " ", axis.size);
+  }
+  return concat(run.path, " (", plural(run.ranks, "rank"), mesh.empty() ? "" : ": ", mesh,
+                run.precision.empty() ? "" : ", ", run.precision, ")");
+}
+
+void write_footer(const AuditReport& report, const TextStyle& style, std::ostream& out) {
+  std::uint64_t given = 0;
+  std::uint64_t broken = 0;
+  for (const AuditedTensor& tensor : report.tensors) {
+    given += tensor.outcome == AuditOutcome::kGiven ? 1 : 0;
+    broken += tensor.outcome == AuditOutcome::kBroken ? 1 : 0;
+  }
+  const replay::AuditCoverage& coverage = report.coverage;
+  out << "\n  " << plural(report.tensors.size(), "tensor") << ": " << coverage.judged - broken
+      << " hold, " << broken << " broken"
+      << (report.downstream > 0 ? concat(" (", report.downstream, " downstream)") : "") << ", "
+      << coverage.tensors - coverage.judged << " not judged, " << given << " given\n";
+  write_not_judged(report, style, out);
+  const comparison::Environment& environment = report.environment;
+  std::array<char, 32> seconds{};
+  std::snprintf(seconds.data(), seconds.size(), "%.2f", environment.seconds);
+  out << folded(concat("  ", printable(describe_run(report.run)), " · ",
+                       report.specification.empty()
+                           ? std::string("no specification")
+                           : concat("specification ", printable(report.specification)),
+                       " · ", environment.backend, " ", environment.instruction_set, ", ",
+                       plural(environment.threads, "thread"), " · ", seconds.data(), " s"),
+                style.width)
+      << "\n";
+}
+
+}  // namespace
+
+void write_audit(const AuditReport& report, const TextStyle& style, std::ostream& out) {
+  write_answer(report, style, out);
+  write_findings(report, style, out);
+  if (style.all) write_every_tensor(report, out);
+  write_footer(report, style, out);
+}
+
+}  // namespace ttrace::report

@@ -1,0 +1,106 @@
+#include <nlohmann/json.hpp>
+
+#include "report/finding_groups.h"
+#include "report/localize_report.h"
+#include "report/result_json.h"
+
+namespace ttrace::report {
+namespace {
+
+using json = nlohmann::ordered_json;
+using replay::AuditedTensor;
+
+json checks_json(const std::vector<AuditedTensor>& local) {
+  json checks = json::array();
+  for (const AuditedTensor& tensor : local) {
+    const std::string id = id_of(tensor.key);
+    for (const replay::AuditCheck& check : tensor.checks) {
+      json item{{"id", id},
+                {"operation", check.operation},
+                {"result", check_result_name(check.result)},
+                {"error", number(check.error)},
+                {"bound", number(check.bound)},
+                {"reason", check.reason}};
+      if (!check.expected.empty()) item["expected"] = check.expected;
+      if (!check.rows.empty()) item["rows"] = check.rows;
+      if (!check.ranks.empty()) item["ranks"] = check.ranks;
+      checks.push_back(std::move(item));
+    }
+    if (tensor.outcome == replay::AuditOutcome::kNotJudged) {
+      checks.push_back({{"id", id},
+                        {"operation", "expression"},
+                        {"result", "not_replayable"},
+                        {"error", nullptr},
+                        {"bound", nullptr},
+                        {"reason", tensor.reason}});
+    }
+  }
+  return checks;
+}
+
+json finding_json(const replay::LocalizedFinding& finding) {
+  const replay::ReportedFinding& reported = finding.reported;
+  return {{"id", reported.id},
+          {"title", reported.title},
+          {"keys", reported.members},
+          {"outcome", reported.outcome},
+          {"module", finding.module},
+          {"class", reported.class_name},
+          {"called_at", reported.called_at},
+          {"phase", reported.shown ? phase_name(finding.phase) : "optimizer"},
+          {"ranks", reported.ranks},
+          {"where", reported.where},
+          {"here", finding.here},
+          {"local", {{"summary", finding.summary}, {"checks", checks_json(finding.local)}}},
+          {"causes", causes_json(reported.causes)},
+          {"upstream", finding.upstream},
+          {"downstream", reported.downstream},
+          {"next", finding.next}};
+}
+
+json layer_json(const replay::LayerSummary& layer) {
+  return {{"module", layer.module},
+          {"class", layer.class_name},
+          {"judged", layer.judged},
+          {"not_judged", layer.not_judged},
+          {"worst_share", number(layer.worst_share)},
+          {"broken", checks_json(layer.broken)}};
+}
+
+}  // namespace
+
+std::string localize_json(const replay::LocalizeReport& report) {
+  ReportText text(kLocalizeSchema);
+  text.add("verdict", report.verdict());
+  text.add("exit_code", report.exit_code());
+  text.add("comparison", {{"verdict", report.comparison.verdict}, {"why", report.comparison.why}});
+  text.add("reference", trace_json(report.comparison.reference));
+  text.add("candidate", trace_json(report.comparison.candidate));
+  text.add("specification",
+           report.specification.empty() ? json(nullptr) : json(report.specification));
+  text.add_lines("findings", report.findings, [](const replay::LocalizedFinding& finding) {
+    return nine_digits(finding_json(finding));
+  });
+  text.add_lines("suspects", report.suspects, [](const replay::LocalizedSuspect& suspect) {
+    return nine_digits(json{{"id", id_of(suspect.reported.key)},
+                            {"module", suspect.module},
+                            {"used", number(suspect.reported.used)},
+                            {"used_before", number(suspect.reported.used_before)},
+                            {"here", suspect.here},
+                            {"local", suspect.summary}});
+  });
+  text.add_lines("layers", report.layers,
+                 [](const replay::LayerSummary& layer) { return nine_digits(layer_json(layer)); });
+  text.add("not_replayable", report.not_replayable);
+  text.add_lines("warnings", report.warnings,
+                 [](const std::string& warning) { return json(warning); });
+  const comparison::Environment& environment = report.environment;
+  text.add("environment", {{"backend", environment.backend},
+                           {"instruction_set", environment.instruction_set},
+                           {"threads", environment.threads},
+                           {"seconds", environment.seconds},
+                           {"version", environment.version}});
+  return std::move(text).done();
+}
+
+}  // namespace ttrace::report

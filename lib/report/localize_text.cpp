@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "base/text.h"
+#include "layout/describe_merge.h"
+#include "report/localize_report.h"
+#include "report/text_report.h"
+#include "report/text_sections.h"
+
+namespace ttrace::report {
+namespace {
+
+using base::concat;
+using base::plural;
+using base::printable;
+using base::short_number;
+
+constexpr std::size_t kFindingsInFull = 5;
+constexpr std::size_t kLayersInLines = 20;
+constexpr std::size_t kLabel = 12;
+
+void write_line(const std::string& label, const std::string& text, const TextStyle& style,
+                std::ostream& out) {
+  std::string padded = concat("   ", label);
+  padded.resize(std::max(padded.size() + 1, kLabel), ' ');
+  out << padded << wrapped(printable(text), style.width, padded.size()) << "\n";
+}
+
+std::string first_cause(const replay::ReportedFinding& reported) {
+  if (reported.outcome == "setting") return "optimizer setting";
+  if (reported.causes.empty()) return "cause unknown";
+  const comparison::Cause& cause = reported.causes.front();
+  return concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis);
+}
+
+void write_finding(const replay::LocalizedFinding& finding, std::size_t number,
+                   const TextStyle& style, std::ostream& out) {
+  const replay::ReportedFinding& reported = finding.reported;
+  out << "\n";
+  const std::string head = concat(number, "  ", printable(reported.title));
+  out << folded(concat(head, std::string(head.size() < 60 ? 60 - head.size() : 3, ' '),
+                       first_cause(reported)),
+                style.width)
+      << "\n";
+  if (!finding.module.empty()) {
+    write_line("module",
+               concat(finding.module, finding.here ? "  *** HERE ***" : "",
+                      reported.class_name.empty() ? "" : "  ", reported.class_name,
+                      reported.called_at.empty() ? "" : ", ", reported.called_at),
+               style, out);
+    write_line("local", finding.summary, style, out);
+  }
+  if (!reported.where.empty()) write_line("where", reported.where, style, out);
+  if (!reported.ranks.empty()) {
+    write_line("ranks", layout::describe_ranks(reported.ranks), style, out);
+  }
+  for (const comparison::Cause& cause : reported.causes) {
+    write_line(
+        "cause",
+        concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis, ": ", cause.evidence),
+        style, out);
+  }
+  if (reported.shown) {
+    write_line(
+        "upstream",
+        concat(finding.upstream, "      downstream  ", plural(reported.downstream, "tensor")),
+        style, out);
+  }
+  write_line("next", finding.next, style, out);
+}
+
+void write_layers(const replay::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
+  if (report.layers.empty()) return;
+  std::vector<const replay::LayerSummary*> layers;
+  for (const replay::LayerSummary& layer : report.layers) layers.push_back(&layer);
+  // Broken ones first, then by how close they are to their bound.
+  std::stable_sort(layers.begin(), layers.end(), [](const auto* a, const auto* b) {
+    if (a->broken.empty() != b->broken.empty()) return !a->broken.empty();
+    return a->worst_share > b->worst_share;
+  });
+  out << "\n  module: tensors that follow from their own inputs, the closest to its bound\n";
+  const std::size_t most = style.all ? layers.size() : kLayersInLines;
+  for (std::size_t i = 0; i < layers.size() && i < most; ++i) {
+    const replay::LayerSummary& layer = *layers[i];
+    const std::uint64_t all = layer.judged + layer.not_judged;
+    out << folded(
+               concat("  ", printable(layer.module), layer.class_name.empty() ? "" : "  ",
+                      printable(layer.class_name), ": ", layer.judged - layer.broken.size(), " of ",
+                      all,
+                      layer.judged > layer.broken.size() ? concat(", ", percent(layer.worst_share))
+                                                         : std::string()),
+               style.width)
+        << "\n";
+    for (const replay::AuditedTensor& tensor : layer.broken) {
+      out << folded(concat("    broken: ", printable(to_string(tensor.key)), ": ",
+                           printable(tensor.broken_check()->reason)),
+                    style.width)
+          << "\n";
+    }
+  }
+  if (layers.size() > most) out << "  and " << layers.size() - most << " more (--all)\n";
+}
+
+}  // namespace
+
+void write_localize(const replay::LocalizeReport& report, const TextStyle& style,
+                    std::ostream& out) {
+  std::string answer;
+  const auto bold = [&style](const char* text, const char* colour) {
+    return style.colour ? concat("\x1b[1;", colour, "m", text, "\x1b[0m") : std::string(text);
+  };
+  std::size_t here = 0;
+  for (const replay::LocalizedFinding& finding : report.findings) here += finding.here ? 1 : 0;
+  switch (report.exit_code()) {
+    case 0:
+      answer = concat(bold("NOTHING TO EXPLAIN", "32"), "  the comparison is a match");
+      if (!report.layers.empty()) {
+        answer += concat(", and ", plural(report.layers.size(), "module"),
+                         " follow from their own inputs");
+      }
+      break;
+    case 1:
+      answer =
+          concat(bold("FINDINGS", "31"), "  ", plural(report.findings.size(), "finding"),
+                 report.specification.empty() ? ", explained without a specification"
+                                              : concat(", ", here, " inside the module named"));
+      break;
+    default:
+      answer = concat(bold("INCONCLUSIVE", "33"), "  ", printable(report.comparison.why));
+  }
+  out << folded(answer, style.width) << "\n";
+  const std::size_t most = style.all ? report.findings.size() : kFindingsInFull;
+  for (std::size_t i = 0; i < report.findings.size() && i < most; ++i) {
+    write_finding(report.findings[i], i + 1, style, out);
+  }
+  if (report.findings.size() > most) {
+    out << "\n  and " << report.findings.size() - most << " more findings (--all)\n";
+  }
+  for (const replay::LocalizedSuspect& suspect : report.suspects) {
+    out << folded(concat("\nalso       ", printable(to_string(suspect.reported.key)), ": ",
+                         short_number(suspect.reported.used), " times its tolerance, before it ",
+                         short_number(suspect.reported.used_before), "; ",
+                         printable(suspect.summary), "      second suspect"),
+                  style.width)
+        << "\n";
+  }
+  write_layers(report, style, out);
+  std::array<char, 32> seconds{};
+  std::snprintf(seconds.data(), seconds.size(), "%.2f", report.environment.seconds);
+  out << folded(concat("\n  reference ", printable(report.comparison.reference.path),
+                       " · candidate ", printable(report.comparison.candidate.path), " · ",
+                       report.specification.empty()
+                           ? std::string("no specification: modules are not judged by their inputs")
+                           : concat("specification ", printable(report.specification)),
+                       " · ", seconds.data(), " s"),
+                style.width)
+      << "\n";
+}
+
+}  // namespace ttrace::report

@@ -1,0 +1,204 @@
+#include <charconv>
+#include <limits>
+#include <map>
+
+#include "base/strict_json.h"
+#include "base/text.h"
+#include "report/json_report.h"
+#include "report/localize_report.h"
+
+namespace ttrace::report {
+namespace {
+
+using base::JsonCursor;
+using replay::ReportedComparison;
+using replay::ReportedFinding;
+
+std::uint64_t number_of(std::string_view text, const JsonCursor& id) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw id.error("\"", base::printable(text), "\" is no number of an id");
+  }
+  return value;
+}
+
+// "0/-/main_grad/fc.weight/0/0"; nothing of a group or a setting.
+std::optional<trace::TensorKey> key_of(const JsonCursor& id) {
+  const std::string text = id.as_string();
+  if (text.starts_with("group:") || text.starts_with("setting:")) return std::nullopt;
+  std::vector<std::size_t> slashes;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '/') slashes.push_back(i);
+  }
+  constexpr std::size_t kFields = 6;
+  if (slashes.size() + 1 < kFields) {
+    throw id.error("\"", base::printable(text), "\" is no id of a tensor");
+  }
+  // The name may hold slashes, the other fields do not.
+  const std::size_t copy = slashes[slashes.size() - 1];
+  const std::size_t call = slashes[slashes.size() - 2];
+  const std::string_view view = text;
+  trace::TensorKey key;
+  key.step = number_of(view.substr(0, slashes[0]), id);
+  const std::string_view microbatch = view.substr(slashes[0] + 1, slashes[1] - slashes[0] - 1);
+  if (microbatch != "-") key.microbatch = number_of(microbatch, id);
+  const std::string_view kind = view.substr(slashes[1] + 1, slashes[2] - slashes[1] - 1);
+  const auto parsed = trace::parse_kind(kind);
+  if (!parsed) throw id.error("\"", base::printable(kind), "\" is no kind");
+  key.kind = *parsed;
+  key.name = text.substr(slashes[2] + 1, call - slashes[2] - 1);
+  key.call = number_of(view.substr(call + 1, copy - call - 1), id);
+  key.copy = number_of(view.substr(copy + 1), id);
+  return key;
+}
+
+comparison::TraceFacts facts_from(const JsonCursor& json) {
+  comparison::TraceFacts facts;
+  facts.path = json.require("path").as_string();
+  facts.ranks = json.require("ranks").as_count();
+  for (const JsonCursor& step : json.require("steps").items())
+    facts.steps.push_back(step.as_count());
+  facts.precision = json.require("precision").as_string();
+  return facts;
+}
+
+double number_from(const JsonCursor& json) {
+  if (!json.is_string()) return json.as_number();
+  const std::string text = json.as_string();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "inf" || text == "-inf") {
+    return (text == "inf" ? 1 : -1) * std::numeric_limits<double>::infinity();
+  }
+  throw json.error("\"", base::printable(text), "\" is no number");
+}
+
+std::vector<comparison::Cause> causes_from(const JsonCursor& json) {
+  std::vector<comparison::Cause> causes;
+  for (const JsonCursor& item : json.items()) {
+    comparison::Cause cause;
+    cause.name = item.require("name").as_string();
+    const JsonCursor axis = item.require("axis");
+    if (!axis.is_null()) cause.axis = axis.as_string();
+    cause.evidence = item.require("evidence").as_string();
+    cause.unexplained = number_from(item.require("unexplained"));
+    causes.push_back(std::move(cause));
+  }
+  return causes;
+}
+
+std::vector<std::string> strings_from(const JsonCursor& json) {
+  std::vector<std::string> strings;
+  for (const JsonCursor& item : json.items()) strings.push_back(item.as_string());
+  return strings;
+}
+
+ReportedFinding finding_from(const JsonCursor& json) {
+  ReportedFinding finding;
+  const JsonCursor id = json.require("id");
+  finding.id = id.as_string();
+  finding.members = {finding.id};
+  if (const auto setting = json.find("setting")) {
+    finding.outcome = "setting";
+    finding.title = base::concat(
+        setting->require("name").as_string(), " of ", json.require("parameters_total").as_count(),
+        " parameters: reference ", setting->require("reference").as_string(), ", candidate ",
+        setting->require("candidate").as_string());
+    return finding;
+  }
+  finding.outcome = json.require("outcome").as_string();
+  finding.shown = key_of(id);
+  finding.title = finding.shown
+                      ? base::concat(kind_name(finding.shown->kind), " of ", finding.shown->name)
+                      : finding.id;
+  for (const char* group : {"missing_group", "extra_group"}) {
+    if (const auto what = json.find(group)) {
+      finding.title = base::concat(finding.outcome, ": ", what->as_string());
+    }
+  }
+  if (const auto members = json.find("members")) finding.members = strings_from(*members);
+  if (const auto source = json.find("source")) {
+    finding.class_name = source->require("class").as_string();
+    finding.called_at = source->require("called_at").as_string();
+  }
+  if (const auto ranks = json.find("ranks")) {
+    for (const JsonCursor& rank : ranks->items()) finding.ranks.push_back(rank.as_count());
+  }
+  if (const auto where = json.find("where")) finding.where = where->as_string();
+  if (const auto depends = json.find("depends_on")) finding.depends_on = strings_from(*depends);
+  if (const auto total = json.find("downstream_total")) finding.downstream = total->as_count();
+  if (const auto causes = json.find("causes")) finding.causes = causes_from(*causes);
+  return finding;
+}
+
+// One finding of each group, the one that the report shows, in the place of the first.
+std::vector<ReportedFinding> grouped(std::vector<ReportedFinding> findings,
+                                     const JsonCursor& groups) {
+  struct Group {
+    std::string title;
+    std::string shown;
+    std::vector<std::string> ids;
+  };
+  std::vector<Group> all;
+  std::map<std::string, std::size_t> group_of;
+  for (const JsonCursor& group : groups.items()) {
+    all.push_back({group.require("title").as_string(), group.require("shown").as_string(),
+                   strings_from(group.require("findings"))});
+    for (const std::string& id : all.back().ids) group_of.emplace(id, all.size() - 1);
+  }
+  std::map<std::string, const ReportedFinding*> by_id;
+  for (const ReportedFinding& finding : findings) by_id.emplace(finding.id, &finding);
+  std::vector<ReportedFinding> out;
+  std::vector<bool> done(all.size(), false);
+  for (const ReportedFinding& finding : findings) {
+    const auto in = group_of.find(finding.id);
+    if (in == group_of.end()) {
+      out.push_back(finding);
+      continue;
+    }
+    if (done[in->second]) continue;
+    done[in->second] = true;
+    const Group& group = all[in->second];
+    const auto shown = by_id.find(group.shown);
+    out.push_back(shown == by_id.end() ? finding : *shown->second);
+    out.back().title = group.title;
+    out.back().members = group.ids;
+  }
+  return out;
+}
+
+}  // namespace
+
+ReportedComparison parse_reported(std::string_view text, const std::string& file) {
+  const base::JsonDocument document(text, file);
+  const JsonCursor root = document.root();
+  const JsonCursor schema = root.require("schema");
+  if (schema.as_string() != kReportSchema) {
+    throw schema.error("\"", base::printable(schema.as_string()), "\" is not \"", kReportSchema,
+                       "\"; make it with `ttrace compare --json`");
+  }
+  ReportedComparison reported;
+  reported.verdict = root.require("verdict").as_string();
+  reported.exit_code = static_cast<int>(root.require("exit_code").as_count());
+  if (const auto why = root.find("why")) reported.why = why->as_string();
+  reported.reference = facts_from(root.require("reference"));
+  reported.candidate = facts_from(root.require("candidate"));
+  std::vector<ReportedFinding> findings;
+  for (const JsonCursor& item : root.require("frontier").items()) {
+    findings.push_back(finding_from(item));
+  }
+  reported.findings = grouped(std::move(findings), root.require("groups"));
+  for (const JsonCursor& item : root.require("suspects").items()) {
+    const auto key = key_of(item.require("id"));
+    if (!key) throw item.error("a suspect is a tensor");
+    reported.suspects.push_back(
+        {*key, number_from(item.require("used")), number_from(item.require("used_before"))});
+  }
+  for (const JsonCursor& item : root.require("results").items()) {
+    const std::string outcome = item.require("outcome").as_string();
+    if (outcome != "match") reported.outcomes.emplace(item.require("id").as_string(), outcome);
+  }
+  return reported;
+}
+
+}  // namespace ttrace::report
