@@ -33,7 +33,7 @@ two_processes() {
     tests/gallery/train.py "${model[@]}" --tp 2 --sp "$@"
 }
 
-one_process --trace "$fresh/ref.h5"
+TTRACE_SPECIFICATION="$fresh/specification.json" one_process --trace "$fresh/ref.h5"
 for seed in 1 2 3; do
   one_process --trace "$fresh/noise$seed.h5" --disturb "$seed"
 done

@@ -16,6 +16,8 @@ Json = dict[str, Any]
 SCHEMA_FILES = {
     "ttrace.report/1": "report.schema.json",
     "ttrace.report/2": "report-v2.schema.json",
+    "ttrace.audit/1": "audit.schema.json",
+    "ttrace.localize/1": "localize.schema.json",
 }
 
 
@@ -42,7 +44,7 @@ def read_report(path: Path) -> Json:
 
 def check_report(report: Json) -> None:
     validator(report["schema"]).validate(report)
-    if report["schema"] != "ttrace.report/1":
+    if report["schema"] == "ttrace.report/2":
         _check_ids(report)
 
 

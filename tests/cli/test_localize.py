@@ -1,0 +1,107 @@
+"""ttrace localize: the findings of a comparison, explained by what follows from its own inputs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from support.reports import read_report
+from support.ttrace_cli import DIVERGED, MATCH, TESTDATA, UNUSABLE
+
+from .conftest import Run
+from .small_traces import check_refused
+
+SPECIFICATION = ["--specification", TESTDATA / "specification.json"]
+HEALTHY = [TESTDATA / "ref.h5", TESTDATA / "tp2sp"]
+FAULTY = [TESTDATA / "ref.h5", TESTDATA / "tp2sp_p12"]
+
+
+def localized(ttrace: Run, tmp_path: Path, *arguments: str | Path) -> tuple[Any, dict[str, Any]]:
+    out = tmp_path / "localize.json"
+    done = ttrace("localize", *arguments, "--json", out)
+    report = read_report(out)
+    assert report["exit_code"] == done.returncode
+    return done, report
+
+
+def test_a_finding_is_inside_the_module_that_breaks_it(ttrace: Run, tmp_path: Path) -> None:
+    done, report = localized(ttrace, tmp_path, *FAULTY, *SPECIFICATION)
+    assert done.returncode == DIVERGED
+    assert done.stdout.startswith("FINDINGS  1 finding, 1 inside the module named")
+    assert "*** HERE ***" in done.stdout
+    (finding,) = report["findings"]
+    assert finding["here"]
+    assert finding["module"].endswith(("norm", "norm1", "norm2"))
+    assert finding["class"] == "LayerNorm"
+    assert finding["phase"] == "synchronisation"
+    assert finding["ranks"] == [0, 1]
+    assert len(finding["keys"]) == 10
+    assert finding["causes"][0]["name"] == "missing_reduction"
+    results = {(check["id"].split("/")[2], check["result"]) for check in finding["local"]["checks"]}
+    assert ("main_grad", "inconsistent") in results
+    for kind in ("output", "grad_output", "param_grad"):
+        assert (kind, "consistent") in results
+        assert (kind, "inconsistent") not in results
+
+
+def test_a_report_in_hand_gives_the_same_answer(ttrace: Run, tmp_path: Path) -> None:
+    compared = tmp_path / "compare.json"
+    assert ttrace("compare", *FAULTY, "--json", compared).returncode == DIVERGED
+    _, now = localized(ttrace, tmp_path, *FAULTY, *SPECIFICATION)
+    _, later = localized(ttrace, tmp_path, *FAULTY, *SPECIFICATION, "--report", compared)
+    for report in (now, later):
+        del report["environment"]
+    assert now == later
+
+
+def test_without_a_specification_replicas_still_tell(ttrace: Run, tmp_path: Path) -> None:
+    done, report = localized(ttrace, tmp_path, *FAULTY)
+    assert done.returncode == DIVERGED
+    assert report["specification"] is None
+    assert report["findings"][0]["here"]
+    assert "--specification" in report["findings"][0]["next"]
+
+
+def test_every_layer_of_a_healthy_run_holds(ttrace: Run, tmp_path: Path) -> None:
+    done, report = localized(ttrace, tmp_path, *HEALTHY, *SPECIFICATION, "--all-layers")
+    assert done.returncode == MATCH
+    assert done.stdout.startswith("NOTHING TO EXPLAIN")
+    assert len(report["layers"]) > 25
+    assert all(layer["broken"] == [] for layer in report["layers"])
+    assert max(layer["worst_share"] for layer in report["layers"]) <= 0.7
+
+
+def test_one_layer_is_judged_on_request(ttrace: Run, tmp_path: Path) -> None:
+    _, report = localized(ttrace, tmp_path, *HEALTHY, *SPECIFICATION, "--layer", "layers.1.mlp*")
+    modules = [layer["module"] for layer in report["layers"]]
+    assert modules == sorted(modules)
+    assert "layers.1.mlp.fc1" in modules
+    assert all(module.startswith("layers.1.mlp") for module in modules)
+
+
+def test_a_layer_that_is_not_there_is_refused_with_the_nearest(ttrace: Run) -> None:
+    done = ttrace("localize", *HEALTHY, *SPECIFICATION, "--layer", "layers.7.mlp")
+    assert done.returncode == UNUSABLE
+    check_refused(done, "layers.1.mlp")
+
+
+def test_reports_of_others_are_refused(ttrace: Run, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    ttrace("compare", TESTDATA / "ref.h5", TESTDATA / "noise1.h5", "--json", other)
+    done = ttrace("localize", *FAULTY, "--report", other)
+    assert done.returncode == UNUSABLE
+    check_refused(done, "the report is of other traces")
+    text = json.loads(other.read_text())
+    for damage, reason in (
+        ({"schema": "ttrace.report/1"}, "ttrace.report/2"),
+        ({"frontier": 3}, "/frontier"),
+        ({"frontier": [{"id": "0/x/output/a/0/0", "outcome": "diverged"}]}, "/frontier/0/id"),
+        ({"results": [{}]}, "/results/0"),
+    ):
+        other.write_text(json.dumps({**text, **damage}))
+        done = ttrace("localize", *FAULTY, "--report", other)
+        assert done.returncode == UNUSABLE
+        check_refused(done, reason)
+    other.write_text("{")
+    assert ttrace("localize", *FAULTY, "--report", other).returncode == UNUSABLE
