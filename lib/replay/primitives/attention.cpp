@@ -273,8 +273,9 @@ Value rows_of(const EvaluationCall& call) {
         double& element = out[r * width + e];
         if (call.noise != nullptr) {
           const auto index = static_cast<std::uint64_t>(&element - result.fresh());
-          element +=
-              call.noise->stream(1).at(index) * sum_roundoff(call.dtype, size * norms[e], columns);
+          const double lost = std::hypot(sum_roundoff(call.dtype, size * norms[e], columns),
+                                         coherent_roundoff(call.dtype, columns) * element);
+          element += call.noise->stream(1).at(index) * lost;
         }
         if (derivative) element *= attention.scale();
       }
@@ -321,8 +322,10 @@ Value columns_of(const EvaluationCall& call) {
     for (std::uint64_t i = 0; i < columns * width; ++i) {
       if (call.noise != nullptr) {
         const double norms = std::sqrt(weight_squares[i / width] * value_squares[i % width]);
+        const std::uint64_t terms = attention.rows() * shared;
         out[i] += call.noise->stream(1).at(group * columns * width + i) *
-                  sum_roundoff(call.dtype, norms, attention.rows() * shared);
+                  std::hypot(sum_roundoff(call.dtype, norms, terms),
+                             coherent_roundoff(call.dtype, terms) * out[i]);
       }
       if (kKey) out[i] *= attention.scale();
     }

@@ -19,6 +19,10 @@ double sum_roundoff(tensor::DType dtype, double norms, std::uint64_t n, double r
   return std::hypot(parts, accumulator);
 }
 
+double coherent_roundoff(tensor::DType dtype, std::uint64_t n) {
+  return accumulation_roundoff(dtype) * std::sqrt(static_cast<double>(n) / 3);
+}
+
 double unit_roundoff(tensor::DType dtype) {
   if (dtype == tensor::DType::kFloat8E4M3) return 0x1p-4;
   if (dtype == tensor::DType::kFloat8E5M2) return 0x1p-3;

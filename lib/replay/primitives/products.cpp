@@ -45,6 +45,7 @@ Value matmul(const EvaluationCall& call) {
   const std::uint64_t m = call.shape[call.shape.size() - 2];
   const std::uint64_t n = call.shape.back();
   const double unit = sum_roundoff(call.dtype, 1, x.shape().back());
+  const double coherent = coherent_roundoff(call.dtype, x.shape().back());
   const Noise noise = call.noise->stream(1);
   double* out = result.fresh();
   if (n == 0) return result;
@@ -52,7 +53,12 @@ Value matmul(const EvaluationCall& call) {
     for (std::uint64_t r = begin; r < end; ++r) {
       const double* column = right.data() + r / m * n;
       const double row = unit * left.data()[r];
-      for (std::uint64_t j = 0; j < n; ++j) out[r * n + j] += noise.at(r * n + j) * row * column[j];
+      for (std::uint64_t j = 0; j < n; ++j) {
+        double& element = out[r * n + j];
+        const double norms = row * column[j];
+        const double sum = coherent * element;
+        element += noise.at(r * n + j) * std::sqrt(norms * norms + sum * sum);
+      }
     }
   });
   return result;
