@@ -150,7 +150,7 @@ class AuditRun {
     out_.environment.backend = execution.backend->name();
     out_.environment.instruction_set = execution.backend->instruction_set();
     out_.environment.threads = execution.thread_count();
-    replay::conclude(lost_.problems.size(), run_.manifest().run, out_);
+    replay::conclude(lost_.problems.size(), run_.manifest(), out_);
   }
 
   const trace::Source& run_;

@@ -101,7 +101,7 @@ class Lines {
 };
 
 std::string describe_error(const AuditedTensor& tensor, const AuditCheck& check) {
-  std::string text = concat("error ", short_number(check.error));
+  std::string text = short_number(check.error);
   const double epsilon = tensor::is_floating(tensor.dtype) ? tensor::epsilon(tensor.dtype) : 0;
   if (epsilon > 0) text += concat(" = ", short_number(check.error / epsilon), " ε");
   text += concat(", bound ", short_number(check.bound));

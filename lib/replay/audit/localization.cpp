@@ -50,7 +50,7 @@ std::string describe_local(const std::vector<AuditedTensor>& local) {
   for (const AuditedTensor& tensor : local) {
     const std::string kind(kind_name(tensor.key.kind));
     if (const AuditCheck* check = tensor.broken_check()) {
-      if (!tensor.downstream) ++broken[base::concat(kind, " ", check->reason)];
+      if (!tensor.downstream) ++broken[base::concat(kind, ": ", check->reason)];
       continue;
     }
     if (tensor.outcome == AuditOutcome::kGiven) continue;

@@ -239,22 +239,22 @@ void mark_downstream(std::vector<AuditedTensor>& tensors) {
 
 void settle_outcome(AuditedTensor& tensor) { tensor.outcome = outcome_of(tensor); }
 
-std::string recording_line(const trace::RunFacts& run,
+std::string recording_line(const trace::Manifest& manifest,
                            const std::vector<trace::TensorKey>& lacking) {
-  if (lacking.empty()) return "";
   std::set<std::string> kinds;
   std::set<std::string> modules;
-  if (run.recorded) {
-    for (const auto& kind : run.recorded->kinds) kinds.insert(std::string(kind_name(kind)));
-    if (run.recorded->modules) {
-      modules.insert(run.recorded->modules->begin(), run.recorded->modules->end());
-    }
+  for (const trace::TensorEntry& entry : manifest.tensors) {
+    kinds.insert(std::string(kind_name(entry.key.kind)));
   }
-  const bool some_modules = !modules.empty();
+  const std::optional<trace::Recorded>& recorded = manifest.run.recorded;
+  const bool some_modules = recorded && recorded->modules;
+  if (some_modules) modules.insert(recorded->modules->begin(), recorded->modules->end());
+  const std::size_t before = kinds.size() + modules.size();
   for (const trace::TensorKey& key : lacking) {
     kinds.insert(std::string(kind_name(key.kind)));
     if (some_modules) modules.insert(module_of(key));
   }
+  if (kinds.size() + modules.size() == before) return "";
   const auto joined = [](const std::set<std::string>& items) {
     std::string text;
     for (const std::string& item : items) text += base::concat(text.empty() ? "" : ",", item);
@@ -265,7 +265,7 @@ std::string recording_line(const trace::RunFacts& run,
       some_modules ? base::concat(" TTRACE_MODULES=", joined(modules)) : std::string());
 }
 
-void conclude(std::size_t lost_ranks, const trace::RunFacts& run, AuditReport& report) {
+void conclude(std::size_t lost_ranks, const trace::Manifest& manifest, AuditReport& report) {
   std::vector<trace::TensorKey> lacking;
   std::vector<double> gradient_bounds;
   AuditCoverage& coverage = report.coverage;
@@ -293,7 +293,7 @@ void conclude(std::size_t lost_ranks, const trace::RunFacts& run, AuditReport& r
       }
     }
   }
-  coverage.record_next = recording_line(run, lacking);
+  coverage.record_next = recording_line(manifest, lacking);
   if (!gradient_bounds.empty()) {
     std::sort(gradient_bounds.begin(), gradient_bounds.end());
     sharpness.gradient = gradient_bounds[(gradient_bounds.size() * 9 + 9) / 10 - 1];

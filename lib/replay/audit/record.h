@@ -125,14 +125,14 @@ struct AuditReport {
 };
 
 // "TTRACE_KINDS=input,output,param TTRACE_MODULES=layers.0,layers.0.fc1": the settings of the
-// collector that record, beside what `recorded` says was recorded, the tensors `lacking`. Empty if
-// there are none.
-std::string recording_line(const trace::RunFacts& run,
+// collector that record what the trace holds and the tensors that it is `lacking`. Empty where
+// other settings would not record more.
+std::string recording_line(const trace::Manifest& manifest,
                            const std::vector<trace::TensorKey>& lacking);
 
 // Sets outcomes, findings, coverage, sharpness and the verdict from the checks. A run of which less
 // than half could be judged is inconclusive, and so is one whose recorded loss, gradient norm or a
 // main gradient could not. `lost_ranks`: ranks whose files cannot be read.
-void conclude(std::size_t lost_ranks, const trace::RunFacts& run, AuditReport& report);
+void conclude(std::size_t lost_ranks, const trace::Manifest& manifest, AuditReport& report);
 
 }  // namespace ttrace::replay
