@@ -57,6 +57,12 @@ struct Cause {
   double unexplained = 0;  // ‖error that the cause does not explain‖ / ‖R‖
 };
 
+// A cause that was tried and does not fit.
+struct RejectedCause {
+  std::string name;
+  double unexplained = 0;  // as of a cause: the least that it leaves
+};
+
 struct Finding {
   std::size_t result = 0;  // index into results
   std::vector<std::size_t> members;
@@ -72,6 +78,7 @@ struct Finding {
   std::vector<std::size_t> downstream;  // results that are bad and follow from it
   std::string merged;                   // how the candidate's shards make up the tensor
   std::vector<Cause> causes;
+  std::vector<RejectedCause> rejected;  // by what they leave unexplained; not part of a report
 };
 
 // An optimizer setting that differs between the candidate and the reference, whatever the tensors

@@ -1,6 +1,9 @@
 #include "localize/explain.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -12,6 +15,7 @@ namespace ttrace::localize {
 namespace {
 
 using base::concat;
+using comparison::RejectedCause;
 using comparison::TensorComparison;
 using judge::Outcome;
 
@@ -123,24 +127,57 @@ StaleFacts stale_facts(const TensorComparison& result) {
           norm > 0 ? difference / norm : difference};
 }
 
+// Findings whose causes are looked for by reading other tensors too.
+constexpr std::size_t kMostRelated = 256;
+// Elements of all findings together that are read once more for their causes.
+constexpr std::uint64_t kMostElementsRead = std::uint64_t{1} << 30;
+
+struct Surroundings {
+  const Related* related = nullptr;  // null: only the tensor itself is looked at
+  std::map<std::string, std::string> reduced_over;
+  bool spreads = true;
+  bool may_read = true;
+};
+
 std::vector<Cause> causes_of(const ExplainInput& input, const TensorComparison& result,
-                             std::map<std::string, std::string> reduced_over) {
-  if (!result.comparison || result.exact) return {};
-  // All other causes compare with the reference, which did not judge this tensor.
-  if (result.comparison->replay) return find_stale(stale_facts(result));
-  Case the_case;
-  the_case.backend = &input.backend;
-  the_case.reference = {&input.reference, result.reference};
-  the_case.candidate = {&input.candidate, result.candidate};
-  the_case.measurement = &result.comparison->measurement;
-  the_case.tolerance = result.comparison->tolerance;
-  if (result.comparison->noise) the_case.noise_norm = result.comparison->noise->norm();
-  if (const auto& coherence = result.comparison->coherence; !coherence.empty()) {
-    the_case.coherence = coherence.front();
-  }
-  the_case.reduced_over = std::move(reduced_over);
+                             Surroundings around, std::vector<RejectedCause>& rejected) {
+  const measure::TensorRef reference{&input.reference, result.reference};
+  const measure::TensorRef candidate{&input.candidate, result.candidate};
   try {
-    return find_causes(the_case);
+    if (result.outcome == Outcome::kIncomparable) {
+      return find_layout_for_shape(input.backend, reference, candidate);
+    }
+    if (!result.comparison) return {};
+    Case the_case;
+    the_case.backend = &input.backend;
+    the_case.reference = reference;
+    the_case.candidate = candidate;
+    the_case.measurement = &result.comparison->measurement;
+    the_case.tolerance = result.comparison->tolerance;
+    if (result.comparison->noise) the_case.noise_norm = result.comparison->noise->norm();
+    if (const auto& coherence = result.comparison->coherence; !coherence.empty()) {
+      the_case.coherence = coherence.front();
+    }
+    the_case.reduced_over = std::move(around.reduced_over);
+    the_case.exact = result.exact;
+    the_case.conflict = result.outcome == Outcome::kReplicaConflict;
+    the_case.spreads = around.spreads;
+    the_case.may_read = around.may_read;
+    the_case.related = around.related;
+    the_case.result = &result;
+    the_case.rejected = &rejected;
+    std::vector<Cause> causes = result.comparison->replay
+                                    ? find_causes_of_replay(the_case, stale_facts(result))
+                                    : find_causes(the_case);
+    std::erase_if(rejected, [&](const RejectedCause& one) {
+      return std::any_of(causes.begin(), causes.end(),
+                         [&](const Cause& cause) { return cause.name == one.name; });
+    });
+    std::stable_sort(rejected.begin(), rejected.end(),
+                     [](const RejectedCause& a, const RejectedCause& b) {
+                       return a.unexplained < b.unexplained;
+                     });
+    return causes;
   } catch (const base::InputError&) {
     return {};  // readable a moment ago; the finding stands without a cause
   }
@@ -152,6 +189,9 @@ std::vector<comparison::Finding> explain_findings(const ExplainInput& input,
                                                   const Frontier& frontier) {
   const ModuleGraph graph(input.modules);
   std::vector<comparison::Finding> findings = frontier.findings;
+  std::optional<Related> related;
+  if (!findings.empty()) related.emplace(input.results, input.reference, input.candidate);
+  std::uint64_t elements_read = 0;
   for (std::size_t f = 0; f < findings.size(); ++f) {
     comparison::Finding& finding = findings[f];
     const TensorComparison& result = input.results[finding.result];
@@ -167,6 +207,17 @@ std::vector<comparison::Finding> explain_findings(const ExplainInput& input,
       finding.merged =
           describe_shapes(input.reference, *result.reference, input.candidate, *result.candidate);
     }
+    if (result.outcome == Outcome::kMissing) {
+      finding.causes = find_missing_layer(finding.one_sided_group, input.candidate);
+    } else {
+      Surroundings around;
+      around.related = f < kMostRelated ? &*related : nullptr;
+      around.reduced_over = axes_reduced_over(finding.depends_on, result, input.results);
+      around.spreads = !finding.downstream.empty();
+      around.may_read = elements_read < kMostElementsRead;
+      finding.causes = causes_of(input, result, std::move(around), finding.rejected);
+      elements_read += tensor::element_count(result.shape).value_or(kMostElementsRead);
+    }
     if (!result.comparison) continue;
     const measure::TensorRef reference{&input.reference, result.reference};
     const measure::TensorRef candidate{&input.candidate, result.candidate};
@@ -179,9 +230,6 @@ std::vector<comparison::Finding> explain_findings(const ExplainInput& input,
     finding.values = describe_values(reference, candidate, result);
     finding.parts = describe_slices(result.comparison->slices, result.shape);
     finding.merged = describe_view(input.candidate, *result.candidate);
-    finding.causes =
-        causes_of(input, result,
-                  axes_reduced_over(input.flow.depends_on[finding.result], result, input.results));
   }
   return findings;
 }

@@ -211,6 +211,9 @@ void write_evidence(const comparison::CompareReport& report, std::size_t index, 
   } else {
     write_one_sided(report, finding, lines);
   }
+  if (!result.comparison && !finding.causes.empty()) {
+    lines.add("cause", describe_causes(finding));
+  }
   lines.add("before", finding.before);
   lines.add("after", describe_downstream(report, finding));
   if (result.comparison) {

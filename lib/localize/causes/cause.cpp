@@ -1,20 +1,78 @@
 #include "localize/causes/cause.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 
 #include "base/text.h"
 
 namespace ttrace::localize {
 
-std::vector<Cause> find_causes(const Case& the_case) {
-  std::vector<Cause> causes;
-  for (const auto& finder : {find_missing_reduction, find_scaled}) {
+namespace {
+
+using Finder = std::vector<Cause> (*)(const Case&);
+
+void ask(std::initializer_list<Finder> finders, const Case& the_case, std::vector<Cause>& causes) {
+  for (const Finder finder : finders) {
     std::vector<Cause> found = finder(the_case);
     std::move(found.begin(), found.end(), std::back_inserter(causes));
   }
+}
+
+// One order of blocks is a bug of the run or of its manifest alone: if nothing that follows is
+// wrong, then of the manifest.
+void order_by_evidence(const Case& the_case, std::vector<Cause>& causes) {
   std::stable_sort(causes.begin(), causes.end(),
                    [](const Cause& a, const Cause& b) { return a.unexplained < b.unexplained; });
+  const auto is_layout = [](const Cause& cause) { return cause.name == "wrong_layout_declared"; };
+  const bool first = !the_case.spreads;
+  std::stable_partition(causes.begin(), causes.end(),
+                        [&](const Cause& cause) { return is_layout(cause) == first; });
+}
+
+}  // namespace
+
+std::vector<Cause> find_causes(const Case& the_case) {
+  std::vector<Cause> causes;
+  ask({find_non_finite}, the_case, causes);
+  if (!causes.empty()) return causes;
+  // Nought times the reference is what find_zeroed names, and says where.
+  const bool zero = !the_case.exact && the_case.measurement->total.sum_c2 == 0;
+  if (!the_case.exact) ask({find_missing_reduction}, the_case, causes);
+  if (!the_case.exact && !zero) ask({find_scaled, find_double_reduction}, the_case, causes);
+  if (the_case.conflict) {
+    std::vector<Cause> of_sum;
+    ask({find_wrong_sum}, the_case, of_sum);
+    // Which raw gradients a copy has says more than that the mean of all copies is right.
+    if (!of_sum.empty() && of_sum.front().name == "replica_conflict") causes.clear();
+    if (causes.empty()) causes = std::move(of_sum);
+    if (causes.empty()) ask({find_earlier_value}, the_case, causes);
+    if (causes.empty()) ask({find_replica_conflict}, the_case, causes);
+  } else if (causes.empty()) {
+    ask({find_scaled_by_rank, find_lower_precision, find_earlier_value, find_other_layer,
+         find_wrong_sum, find_operand_order, find_local_norm},
+        the_case, causes);
+    if (zero) {
+      ask({find_zeroed}, the_case, causes);
+    } else if (the_case.may_read && causes.empty()) {
+      ask({find_zeroed, find_wrong_order, find_duplicated_shard, find_wrong_slice, find_shifted,
+           find_offset, find_wrong_layout},
+          the_case, causes);
+      if (causes.empty()) ask({find_mask_or_rows}, the_case, causes);
+    }
+  }
+  order_by_evidence(the_case, causes);
+  return causes;
+}
+
+std::vector<Cause> find_causes_of_replay(const Case& the_case, const StaleFacts& facts) {
+  std::vector<Cause> causes = find_stale(facts);
+  if (causes.empty() && the_case.conflict) {
+    ask({find_earlier_value}, the_case, causes);
+    if (causes.empty()) ask({find_replica_conflict}, the_case, causes);
+  }
+  if (causes.empty()) ask({find_scaled_update, find_local_norm}, the_case, causes);
+  order_by_evidence(the_case, causes);
   return causes;
 }
 

@@ -4,17 +4,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "comparison/result.h"
 #include "judge/tolerance.h"
+#include "localize/causes/profile.h"
+#include "localize/causes/related.h"
 #include "measure/measure.h"
 
 namespace ttrace::localize {
 
 using comparison::Cause;
+using comparison::RejectedCause;
 
 // What the finder of a cause may look at.
 struct Case {
@@ -27,11 +31,27 @@ struct Case {
   std::optional<double> noise_norm = std::nullopt;
   std::optional<double> coherence = std::nullopt;
   std::map<std::string, std::string> reduced_over = {};  // axes_reduced_over()
+  bool exact = false;     // integers, of which every one must be equal
+  bool conflict = false;  // the outcome is a replica conflict
+  bool spreads = true;    // something bad follows from the tensor
+  bool may_read = true;   // the whole tensor once more, and not just samples of it
+  // Other tensors of both runs, and the record of this one; null where there are none to look at.
+  const Related* related = nullptr;
+  const comparison::TensorComparison* result = nullptr;
+  // Causes that were tried in vain are added here; may be null.
+  std::vector<RejectedCause>* rejected = nullptr;
+  // Made when a finder first asks for it (profile_of).
+  mutable std::shared_ptr<const Profile> profile = nullptr;
 };
 
 // Returns all causes that the evidence supports, the one that leaves least unexplained first. Reads
-// the tensor again; throws an input error if that fails.
+// the tensor again; throws an input error if that fails. The sums of the measurement are asked
+// first, then samples of the tensor, and the whole of it only where these explain nothing. Of the
+// two causes that say only where the error is (mask_or_rows, replica_conflict) nothing is said
+// where another one fits.
 std::vector<Cause> find_causes(const Case& the_case);
+
+// Finders. Each returns what the evidence supports, and notes what it tried in vain.
 
 // The value was never summed (or averaged) over an axis: replicas differ, and their sum is the
 // reference.
@@ -42,6 +62,80 @@ std::vector<Cause> find_missing_reduction(const Case& the_case);
 // one stands out, and a mesh axis where the factor is its size or the inverse and a sum was made
 // over it (Case::reduced_over): many things have the size 2.
 std::vector<Cause> find_scaled(const Case& the_case);
+
+// Every shard of the candidate is the reference's times a factor of its own.
+std::vector<Cause> find_scaled_by_rank(const Case& the_case);
+
+// The value was summed once more although each rank's copy was the sum already: the merged value is
+// as many times the reference as the axis has ranks, and the copies, or what the tensor was made
+// from, are whole on each of them.
+std::vector<Cause> find_double_reduction(const Case& the_case);
+
+// The copies of different ranks differ: how far each class is from the reference.
+std::vector<Cause> find_replica_conflict(const Case& the_case);
+
+// NaN or Inf on one side alone, with the place of the first.
+std::vector<Cause> find_non_finite(const Case& the_case);
+
+// Blocks of the reference along one dimension, in another order (block_mapping.h).
+std::vector<Cause> find_wrong_order(const Case& the_case);
+
+// A block holds what another one holds, too, instead of its own (block_mapping.h).
+std::vector<Cause> find_duplicated_shard(const Case& the_case);
+
+// A rank's shard is the reference's at another offset, which is no other rank's shard.
+std::vector<Cause> find_wrong_slice(const Case& the_case);
+
+// Rows are moved by a few places: everywhere, within chunks, or rolled after the cut over ranks.
+std::vector<Cause> find_shifted(const Case& the_case);
+
+// Elements, rows (`zeroed`) or a tail (`truncated`) are zero.
+std::vector<Cause> find_zeroed(const Case& the_case);
+
+// The value is that of an earlier step, of another micro-batch or of another call; or the copies of
+// some ranks are the parameter before the step.
+std::vector<Cause> find_earlier_value(const Case& the_case);
+
+// The value is that of the same tensor of another layer of the reference; or an input is the run's
+// own output of a module that it should not come from.
+std::vector<Cause> find_other_layer(const Case& the_case);
+
+// The candidate's values lie on the grid of a narrower type, the reference's do not, and the error
+// is a rounding to it.
+std::vector<Cause> find_lower_precision(const Case& the_case);
+
+// The same row was added to all rows: C - R is one vector, perhaps a multiple of a bias.
+std::vector<Cause> find_offset(const Case& the_case);
+
+// Another placement of the same shards makes the candidate match: the manifest may be wrong.
+std::vector<Cause> find_wrong_layout(const Case& the_case);
+
+// The error lies in certain elements, rows or tokens alone.
+std::vector<Cause> find_mask_or_rows(const Case& the_case);
+
+// A recorded gradient norm is the norm of some ranks' or some tensors' gradients alone. The
+// measurement may be that of a replay.
+std::vector<Cause> find_local_norm(const Case& the_case);
+
+// An updated parameter moved by a multiple of the reference's step.
+std::vector<Cause> find_scaled_update(const Case& the_case);
+
+// A main gradient is a sum of raw gradients in which some are lacking or count another number of
+// times: a reduction that some ranks' terms never reached (missing_reduction), one that took some
+// of them only (replica_conflict, where the ranks' copies differ), or a wrong sum on all ranks.
+std::vector<Cause> find_wrong_sum(const Case& the_case);
+
+// A weight's gradient is the product of the recorded operands with the chunks of one of them in
+// another order (wrong_order).
+std::vector<Cause> find_operand_order(const Case& the_case);
+
+// A placement for a candidate whose shape is not the reference's.
+std::vector<Cause> find_layout_for_shape(const measure::Backend& backend,
+                                         const measure::TensorRef& reference,
+                                         const measure::TensorRef& candidate);
+
+// A layer that no rank has: where the others are.
+std::vector<Cause> find_missing_layer(const std::string& group, const trace::Source& candidate);
 
 // "1.0323 = 32/31", "0.5 = 1/2", "3"; `uncertainty` ≥ 0 is how far off `factor` may be. Never "1":
 // digits are added until it differs. A fraction (n, 1/n, n/(n ± 1), or of numbers up to 16) is
@@ -57,6 +151,10 @@ struct StaleFacts {
 // An updated parameter, or part of it, still has its old value. Named where most of the wrong
 // elements did not move.
 std::vector<Cause> find_stale(const StaleFacts& facts);
+
+// Returns the causes of a value that a replay judged: the measurement compares with what the replay
+// made.
+std::vector<Cause> find_causes_of_replay(const Case& the_case, const StaleFacts& facts);
 
 // Returns the mesh axes over which something was added up between what the pair was computed from
 // (results[i] for i in `depends_on`) and the pair, each with a description: {"dp", "its param_grad

@@ -3,9 +3,13 @@
 #include "base/text.h"
 #include "localize/causes/cause.h"
 #include "localize/causes/separating_axes.h"
+#include "localize/causes/trial.h"
 
 namespace ttrace::localize {
 namespace {
+
+// What may be left of the distance between the copies.
+constexpr double kMostLeft = 0.25;
 
 bool has_copies_over(const trace::TensorEntry& entry, const std::string& axis,
                      const trace::Manifest& manifest) {
@@ -45,7 +49,12 @@ std::vector<Cause> find_missing_reduction(const Case& the_case) {
       const double left = measure::difference_norm(measured.total);
       const double allowed = the_case.tolerance.allowed_norm();
       const double norm = measure::reference_norm(measured.total);
-      if (!(left <= allowed) || !(norm > 0) || measured.total.nonfinite_different > 0) continue;
+      if (!(norm > 0) || measured.total.nonfinite_different > 0) continue;
+      // Copies that are all near the reference have a mean that is near it, too.
+      if (!(left <= allowed) || !(left <= kMostLeft * replicas.distance_norm)) {
+        reject(the_case, "missing_reduction", left);
+        continue;
+      }
       causes.push_back(
           {"missing_reduction", axis,
            base::concat("the ", reduction_name(reduction),

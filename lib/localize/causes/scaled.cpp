@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "localize/causes/cause.h"
+#include "localize/causes/trial.h"
 
 namespace ttrace::localize {
 namespace {
@@ -136,12 +137,19 @@ std::vector<Cause> find_scaled(const Case& the_case) {
   }
   const auto fit = measure::fit_scale(stats);
   const double allowed = the_case.tolerance.allowed_norm();
-  if (!fit || !(fit->residual_norm <= allowed * std::max(1.0, std::abs(fit->scale)))) return {};
+  if (!fit) return {};
+  if (!(fit->residual_norm <= allowed * std::max(1.0, std::abs(fit->scale)))) {
+    reject(the_case, "scaled", fit->residual_norm);
+    return {};
+  }
   // A residual within the tolerance says nothing if the whole error nearly is.
   const double along = std::abs(fit->scale - 1) * measure::reference_norm(stats);
   const bool small = fit->residual_norm <= kSmallPart * measure::difference_norm(stats);
   const bool rounding = is_rounding(fit->residual_norm, fit->scale, the_case, stats);
-  if (!small && !(rounding && along >= fit->residual_norm)) return {};
+  if (!small && !(rounding && along >= fit->residual_norm)) {
+    reject(the_case, "scaled", fit->residual_norm);
+    return {};
+  }
   const double uncertainty = uncertainty_of(the_case, stats, fit->residual_norm);
   std::string axis;
   const std::string of_axis = describe_axis(fit->scale, uncertainty, the_case, axis);

@@ -1,0 +1,96 @@
+#include "localize/causes/gradient_parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/text.h"
+#include "layout/mesh_map.h"
+
+namespace ttrace::localize {
+namespace {
+
+constexpr std::uint64_t kMostCoordinates = 64;
+
+// A main gradient as the candidate's ranks hold it.
+struct Gradient {
+  std::string mesh;
+  const std::vector<measure::BlockStats>* shards = nullptr;
+};
+
+std::vector<Gradient> gradients_of(const Related& related, std::uint64_t step) {
+  std::vector<Gradient> found;
+  for (const auto* record : related.of_kind(trace::Kind::kMainGrad)) {
+    if (record->key.step != step) continue;
+    if (!record->comparison || record->candidate == nullptr) return {};
+    found.push_back({layout::stored_in(*record->candidate).front()->mesh,
+                     &record->comparison->measurement.blocks});
+  }
+  return found;
+}
+
+// √Σ C² over the shards that `counts` says how often to count.
+template <typename Counts>
+double norm(const std::vector<Gradient>& gradients, Counts counts) {
+  double sum = 0;
+  for (const Gradient& one : gradients) {
+    for (const measure::BlockStats& shard : *one.shards) {
+      sum += static_cast<double>(counts(one, shard)) * shard.stats.sum_c2;
+    }
+  }
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+std::vector<PartNorm> norms_of_parts(const Related& related, std::uint64_t step) {
+  const std::vector<Gradient> gradients = gradients_of(related, step);
+  if (gradients.empty()) return {};
+  const auto& meshes = related.candidate_run().manifest().meshes;
+  std::vector<PartNorm> parts;
+  for (const auto& [name, mesh] : meshes) {
+    for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+      const std::uint64_t size = mesh.axes[a].size;
+      if (size < 2 || size > kMostCoordinates) continue;
+      for (std::uint64_t c = 0; c < size; ++c) {
+        std::set<std::uint64_t> ranks;
+        for (std::uint64_t i = 0; i < layout::mesh_size(mesh); ++i) {
+          if (layout::coordinates_at(mesh, i)[a] == c) ranks.insert(layout::rank_at(mesh, i));
+        }
+        parts.push_back({base::concat("the gradients of ", mesh.axes[a].name, " ", c),
+                         norm(gradients, [&](const Gradient&, const measure::BlockStats& shard) {
+                           return std::any_of(
+                               shard.ranks.begin(), shard.ranks.end(),
+                               [&](std::uint64_t rank) { return ranks.count(rank) > 0; });
+                         })});
+      }
+    }
+  }
+  std::set<std::string> used;
+  for (const Gradient& one : gradients) used.insert(one.mesh);
+  for (const std::string& mesh : used) {
+    if (used.size() < 2) break;
+    parts.push_back({base::concat("the gradients of mesh ", mesh),
+                     norm(gradients, [&](const Gradient& one, const measure::BlockStats&) {
+                       return one.mesh == mesh;
+                     })});
+    if (used.size() == 2) continue;  // the others are those of the other mesh
+    parts.push_back({base::concat("the gradients of all meshes but ", mesh),
+                     norm(gradients, [&](const Gradient& one, const measure::BlockStats&) {
+                       return one.mesh != mesh;
+                     })});
+  }
+  parts.push_back({"all gradients, each copy of a replica counted",
+                   norm(gradients, [](const Gradient&, const measure::BlockStats& shard) {
+                     return shard.ranks.size();
+                   })});
+  return parts;
+}
+
+std::optional<double> norm_of_all(const Related& related, std::uint64_t step) {
+  const std::vector<Gradient> gradients = gradients_of(related, step);
+  if (gradients.empty()) return std::nullopt;
+  return norm(gradients, [](const Gradient&, const measure::BlockStats&) { return 1; });
+}
+
+}  // namespace ttrace::localize

@@ -1,0 +1,44 @@
+#include <array>
+#include <cmath>
+
+#include "base/text.h"
+#include "localize/causes/gradient_parts.h"
+#include "localize/causes/trial.h"
+
+namespace ttrace::localize {
+namespace {
+
+// Relative, of a norm that was added up in single precision.
+constexpr double kMostOff = 1e-4;
+
+}  // namespace
+
+std::vector<Cause> find_local_norm(const Case& the_case) {
+  if (the_case.related == nullptr || the_case.result == nullptr || the_case.exact) return {};
+  const trace::TensorKey& key = the_case.result->key;
+  const auto elements = tensor::element_count(the_case.candidate.view->shape);
+  if (key.kind != trace::Kind::kGradNorm || elements != 1) return {};
+  std::array<double, 1> recorded{};
+  the_case.candidate.open(measure::Replicas::kFirstOnly)
+      ->read(tensor::whole(the_case.candidate.view->shape), recorded);
+  const auto all = norm_of_all(*the_case.related, key.step);
+  if (!all || !std::isfinite(recorded[0])) return {};
+  std::optional<PartNorm> best;
+  for (PartNorm& part : norms_of_parts(*the_case.related, key.step)) {
+    const double off = std::abs(part.norm - recorded[0]);
+    if (!best || off < std::abs(best->norm - recorded[0])) best = std::move(part);
+  }
+  if (!best) return {};
+  const double left = std::abs(best->norm - recorded[0]);
+  const double error = std::abs(*all - recorded[0]);
+  if (left > kMostOff * recorded[0] || left > 0.1 * error) {
+    reject(the_case, "local_norm", left);
+    return {};
+  }
+  return {{"local_norm", "",
+           base::concat("it is the norm of ", best->words, ", ", base::nine_digits(best->norm),
+                        ", and not of all, ", base::nine_digits(*all)),
+           left / *all}};
+}
+
+}  // namespace ttrace::localize

@@ -1,0 +1,100 @@
+#include <array>
+#include <cmath>
+
+#include "base/text.h"
+#include "localize/causes/trial.h"
+#include "measure/sections.h"
+#include "tensor/codec.h"
+
+namespace ttrace::localize {
+namespace {
+
+constexpr std::uint64_t kMostSampled = std::uint64_t{1} << 20;
+constexpr std::uint64_t kFewestSampled = 8;
+constexpr double kMostOffGrid = 0.001;
+constexpr double kMostOfReference = 0.5;  // of the reference's elements on the grid
+// The error in units of ε·‖R‖: one rounding makes 0.3, a sum of several ranks some more.
+constexpr double kMostError = 4;
+
+struct Grid {
+  tensor::DType dtype;
+  std::uint64_t of_candidate = 0;
+  std::uint64_t of_reference = 0;
+};
+
+bool on_grid(tensor::DType dtype, double value) { return tensor::round_to(dtype, value) == value; }
+
+// The spacing that one number of the type has relative to its size.
+double relative_spacing(tensor::DType dtype) {
+  switch (dtype) {
+    case tensor::DType::kFloat8E4M3:
+      return 0x1p-3;
+    case tensor::DType::kFloat8E5M2:
+      return 0x1p-2;
+    default:
+      return tensor::epsilon(dtype);
+  }
+}
+
+}  // namespace
+
+std::vector<Cause> find_lower_precision(const Case& the_case) {
+  const auto elements = tensor::element_count(the_case.reference.view->shape);
+  const measure::TileStats& total = the_case.measurement->total;
+  if (the_case.exact || !elements || *elements < kFewestSampled) return {};
+  if (total.nonfinite_different > 0) return {};
+  const tensor::DType stored = the_case.candidate.view->dtype;
+  std::vector<Grid> grids;
+  for (const tensor::DType dtype :
+       {tensor::DType::kFloat32, tensor::DType::kFloat16, tensor::DType::kBFloat16,
+        tensor::DType::kFloat8E4M3, tensor::DType::kFloat8E5M2}) {
+    if (relative_spacing(dtype) > relative_spacing(stored)) grids.push_back({dtype});
+  }
+  const auto of_reference = the_case.reference.open(measure::Replicas::kFirstOnly);
+  const auto of_candidate = the_case.candidate.open(measure::Replicas::kFirstOnly);
+  std::vector<double> r;
+  std::vector<double> c;
+  std::uint64_t sampled = 0;
+  std::uint64_t nonzero = 0;
+  tensor::for_each_sub_box(tensor::whole(the_case.reference.view->shape), measure::kReadElements,
+                           [&](const tensor::Box& box) {
+                             if (sampled >= kMostSampled || grids.empty()) return;
+                             r.resize(tensor::volume(box));
+                             c.resize(r.size());
+                             of_reference->read(box, r);
+                             of_candidate->read(box, c);
+                             sampled += r.size();
+                             for (std::size_t i = 0; i < r.size(); ++i) {
+                               if (c[i] == 0 || r[i] == 0 || !std::isfinite(c[i])) continue;
+                               ++nonzero;
+                               for (Grid& grid : grids) {
+                                 grid.of_candidate += on_grid(grid.dtype, c[i]) ? 1 : 0;
+                                 grid.of_reference += on_grid(grid.dtype, r[i]) ? 1 : 0;
+                               }
+                             }
+                             std::erase_if(grids, [&](const Grid& grid) {
+                               return static_cast<double>(nonzero - grid.of_candidate) >
+                                      kMostOffGrid * static_cast<double>(nonzero);
+                             });
+                           });
+  if (nonzero < kFewestSampled) return {};
+  const double error = measure::difference_norm(total);
+  const double norm = measure::reference_norm(total);
+  std::vector<Cause> causes;
+  for (const Grid& grid : grids) {
+    const double share = static_cast<double>(grid.of_reference) / static_cast<double>(nonzero);
+    const double unit = relative_spacing(grid.dtype) * norm;
+    if (share > kMostOfReference || !(error <= kMostError * unit)) continue;
+    const double left = std::max(0.0, error - unit);
+    // Of nested grids the coarsest that holds all values.
+    causes.assign(1, {"lower_precision", "",
+                      base::concat("all values are numbers of ", dtype_short_name(grid.dtype), ", ",
+                                   base::short_number(100 * share),
+                                   " % of the reference's are, and the error is ",
+                                   base::short_number(error / unit), " of its ε"),
+                      relative_to_reference(the_case, left)});
+  }
+  return causes;
+}
+
+}  // namespace ttrace::localize

@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/text.h"
+#include "layout/describe_merge.h"
+#include "localize/causes/trial.h"
+
+namespace ttrace::localize {
+namespace {
+
+constexpr double kMostOfError = 0.99;
+constexpr double kMostIndices = 0.75;  // the share of indices that may be wrong
+constexpr std::size_t kFewestIndices = 4;
+// How large an index without error may be beside one with error, as root mean square.
+constexpr double kMostElsewhere = 0.05;
+constexpr std::size_t kMostRangesNamed = 4;
+
+struct Wrong {
+  std::vector<std::uint64_t> indices;  // ascending
+  double share = 0;                    // of the squared error that they hold
+  double elsewhere2 = 0;               // Σ (C - R)² of all others
+};
+
+// The indices that are wrong beside others that are not; nothing if there is no such gap.
+std::optional<Wrong> wrong_indices(const std::vector<double>& d2) {
+  if (d2.size() < kFewestIndices) return std::nullopt;
+  const double all = std::accumulate(d2.begin(), d2.end(), 0.0);
+  const double largest = *std::max_element(d2.begin(), d2.end());
+  if (!(all > 0)) return std::nullopt;
+  // Of indices with error some have little of it; those without have what rounding makes.
+  const double least = kMostElsewhere * kMostElsewhere * largest;
+  Wrong wrong;
+  double smallest = largest;
+  double elsewhere = 0;
+  for (std::size_t i = 0; i < d2.size(); ++i) {
+    if (d2[i] > least) {
+      wrong.indices.push_back(i);
+      smallest = std::min(smallest, d2[i]);
+    } else {
+      wrong.elsewhere2 += d2[i];
+      elsewhere = std::max(elsewhere, d2[i]);
+    }
+  }
+  wrong.share = 1 - wrong.elsewhere2 / all;
+  const bool few =
+      static_cast<double>(wrong.indices.size()) <= kMostIndices * static_cast<double>(d2.size());
+  const bool gap = elsewhere <= kMostElsewhere * kMostElsewhere * smallest;
+  if (!few || !gap || wrong.share < kMostOfError) return std::nullopt;
+  return wrong;
+}
+
+std::string describe(const Wrong& wrong, std::size_t of, const std::string& what) {
+  std::string text;
+  std::size_t ranges = 0;
+  for (std::size_t i = 0; i < wrong.indices.size(); ++ranges) {
+    const std::uint64_t first = wrong.indices[i];
+    while (i + 1 < wrong.indices.size() && wrong.indices[i + 1] == wrong.indices[i] + 1) ++i;
+    const std::uint64_t last = wrong.indices[i++];
+    if (ranges >= kMostRangesNamed) continue;
+    text +=
+        base::concat(ranges > 0 ? ", " : "", first, last > first ? base::concat(" to ", last) : "");
+  }
+  if (ranges > kMostRangesNamed) text += ", ...";
+  return base::concat(base::short_number(100 * wrong.share), " % of the squared error is in ",
+                      wrong.indices.size(), " of ", of, " ", what, " (", text,
+                      "), and the others are right");
+}
+
+std::optional<Cause> other_mask(const Case& the_case, const Profile& profile) {
+  const double masked = profile.vanished_d2 + profile.appeared_d2;
+  if (profile.vanished == 0 || profile.appeared == 0) return std::nullopt;
+  const double left = std::sqrt(profile.other_d2);
+  if (!(masked >= kMostOfError * profile.d2) || !explains(the_case, left)) {
+    reject(the_case, "mask_or_rows", left);
+    return std::nullopt;
+  }
+  return Cause{"mask_or_rows", "",
+               base::concat("another mask: ", profile.vanished,
+                            " elements are zero that are not in the reference, and ",
+                            profile.appeared, " are not that are zero there; all others agree ",
+                            describe_left(the_case, left)),
+               relative_to_reference(the_case, left)};
+}
+
+}  // namespace
+
+std::vector<Cause> find_mask_or_rows(const Case& the_case) {
+  const Profile* profile = profile_of(the_case);
+  if (profile == nullptr) return {};
+  if (const auto mask = other_mask(the_case, *profile)) return {*mask};
+  const tensor::Shape& shape = the_case.reference.view->shape;
+  std::optional<Cause> best;
+  double fewest = 1;
+  const auto consider = [&](const std::vector<double>& d2, const std::string& what) {
+    const auto wrong = wrong_indices(d2);
+    if (!wrong) return;
+    const double left = std::sqrt(wrong->elsewhere2);
+    if (!explains(the_case, left)) return reject(the_case, "mask_or_rows", left);
+    const double part = static_cast<double>(wrong->indices.size()) / static_cast<double>(d2.size());
+    if (part >= fewest) return;
+    fewest = part;
+    best = Cause{"mask_or_rows", "", describe(*wrong, d2.size(), what),
+                 relative_to_reference(the_case, left)};
+  };
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    std::vector<double> d2;
+    for (const SliceSums& slice : profile->slices[dim]) d2.push_back(slice.d2);
+    consider(d2, shape.size() == 1 ? std::string("elements")
+                                   : base::concat("indices along dimension ", dim));
+  }
+  consider(profile->rows, "rows of the last dimension");
+  if (!best) return {};
+  return {*best};
+}
+
+}  // namespace ttrace::localize

@@ -1,0 +1,82 @@
+#include <cmath>
+
+#include "base/text.h"
+#include "localize/causes/trial.h"
+
+namespace ttrace::localize {
+namespace {
+
+constexpr std::uint64_t kFewestRows = 4;
+// A parameter is named if the offset is a multiple of it up to so large a part of the offset.
+constexpr double kMostOfOffset = 0.05;
+
+struct Multiple {
+  std::string name;
+  double factor = 0;
+};
+
+// The parameter of the tensor's module of which the offset is a multiple.
+std::optional<Multiple> parameter_of(const Case& the_case, const std::vector<double>& offset) {
+  if (the_case.related == nullptr || the_case.result == nullptr) return std::nullopt;
+  const trace::TensorKey& key = the_case.result->key;
+  const std::string module = std::string(trace::module_of_value(key.name)) + ".";
+  for (const auto* record : the_case.related->alike(trace::Kind::kParam, {offset.size()})) {
+    const bool own = record->key.step == key.step && record->key.name.starts_with(module);
+    if (!own || record->reference == nullptr) continue;
+    std::vector<double> values(offset.size());
+    the_case.related->reference(*record)
+        .open(measure::Replicas::kFirstOnly)
+        ->read(tensor::whole({offset.size()}), values);
+    double dot = 0;
+    double of_values = 0;
+    double of_offset = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      dot += values[i] * offset[i];
+      of_values += values[i] * values[i];
+      of_offset += offset[i] * offset[i];
+    }
+    if (!(of_values > 0)) continue;
+    const double left2 = of_offset - dot * dot / of_values;
+    if (left2 <= kMostOfOffset * kMostOfOffset * of_offset) {
+      return Multiple{record->key.name, dot / of_values};
+    }
+  }
+  return std::nullopt;
+}
+
+// A whole number where it is one: a bias is added so many times.
+std::string describe_multiple(double factor) {
+  constexpr double kMostOff = 1e-3;
+  const double whole = std::round(factor);
+  const bool is_whole = std::abs(factor - whole) <= kMostOff && whole != 0;
+  return base::short_number(is_whole ? whole : factor);
+}
+
+}  // namespace
+
+std::vector<Cause> find_offset(const Case& the_case) {
+  const Profile* profile = the_case.exact ? nullptr : profile_of(the_case);
+  if (profile == nullptr || profile->column_sums.empty()) return {};
+  const std::uint64_t rows = the_case.measurement->total.elements / profile->column_sums.size();
+  if (rows < kFewestRows) return {};
+  std::vector<double> offset = profile->column_sums;
+  double norm2 = 0;
+  for (double& value : offset) {
+    value /= static_cast<double>(rows);
+    norm2 += value * value;
+  }
+  const double left = std::sqrt(std::max(0.0, profile->d2 - static_cast<double>(rows) * norm2));
+  if (!explains(the_case, left)) {
+    reject(the_case, "offset", left);
+    return {};
+  }
+  const auto of = parameter_of(the_case, offset);
+  return {{"offset", "",
+           base::concat("the same row is added to all ", rows, " rows",
+                        of ? base::concat(": ", describe_multiple(of->factor), " times ", of->name)
+                           : std::string(),
+                        " ", describe_left(the_case, left)),
+           relative_to_reference(the_case, left)}};
+}
+
+}  // namespace ttrace::localize

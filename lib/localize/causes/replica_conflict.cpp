@@ -1,0 +1,41 @@
+#include <algorithm>
+#include <limits>
+
+#include "base/text.h"
+#include "localize/causes/replicas_along_axis.h"
+#include "localize/causes/trial.h"
+
+namespace ttrace::localize {
+
+std::vector<Cause> find_replica_conflict(const Case& the_case) {
+  constexpr std::size_t kMostNamed = 4;
+  if (!the_case.conflict) return {};
+  const std::vector<CopyOfAxis> copies = copies_that_differ(the_case);
+  const double allowed = the_case.exact ? 0 : the_case.tolerance.allowed_norm();
+  const auto& record = the_case.result;
+  // What a replay judges has the replayed value in place of the reference's.
+  const bool replayed = record != nullptr && record->comparison && record->comparison->replay;
+  std::string text;
+  double least = std::numeric_limits<double>::infinity();
+  std::size_t named = 0;
+  for (const CopyOfAxis& copy : copies) {
+    if (named == kMostNamed) break;
+    const auto distance = distance_from(the_case, the_case.reference, copy.tensor);
+    if (!distance) return {};
+    least = std::min(least, *distance);
+    ++named;
+    text += base::concat(named > 1 ? ", " : "", copy.words(), " is ");
+    if (!replayed && *distance <= allowed) {
+      text += "within the tolerance of the reference";
+    } else {
+      text += base::concat(base::short_number(relative_to_reference(the_case, *distance)),
+                           " of its norm from the reference");
+    }
+  }
+  if (named == 0) return {};
+  if (copies.size() > named) text += base::concat(" and ", copies.size() - named, " more");
+  return {{"replica_conflict", copies.front().axis, std::move(text),
+           relative_to_reference(the_case, least)}};
+}
+
+}  // namespace ttrace::localize

@@ -1,0 +1,67 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "layout/describe_merge.h"
+#include "localize/causes/trial.h"
+
+namespace ttrace::localize {
+namespace {
+
+constexpr std::size_t kMostNamed = 4;
+constexpr double kSmallPart = 0.1;  // of the difference, that may be left
+// Factors that are nearer to each other are one.
+constexpr double kSameFactor = 1e-3;
+
+struct Scaled {
+  const measure::BlockStats* block;
+  measure::ScaleFit fit;
+};
+
+}  // namespace
+
+std::vector<Cause> find_scaled_by_rank(const Case& the_case) {
+  const measure::Measurement& measurement = *the_case.measurement;
+  if (the_case.exact || measurement.total.nonfinite_different > 0) return {};
+  std::vector<Scaled> shards;
+  double left2 = 0;
+  for (const measure::BlockStats& block : measurement.blocks) {
+    if (block.stats.finite == 0) continue;
+    const auto fit = measure::fit_scale(block.stats);
+    if (!fit) {
+      left2 += block.stats.sum_d2;  // the reference is zero there
+      continue;
+    }
+    // One element is always a multiple of another.
+    if (block.stats.finite < 2) return {};
+    shards.push_back({&block, *fit});
+    left2 += fit->residual_norm * fit->residual_norm;
+  }
+  if (shards.size() < 2) return {};
+  const auto [least, most] = std::minmax_element(
+      shards.begin(), shards.end(),
+      [](const Scaled& a, const Scaled& b) { return a.fit.scale < b.fit.scale; });
+  const double size = std::max(std::abs(least->fit.scale), std::abs(most->fit.scale));
+  if (most->fit.scale - least->fit.scale <= kSameFactor * size) return {};
+  const double left = std::sqrt(left2);
+  if (!explains(the_case, left) || left > kSmallPart * difference_of(the_case)) {
+    reject(the_case, "scaled_by_rank", left);
+    return {};
+  }
+  std::string text;
+  for (std::size_t i = 0; i < shards.size() && i < kMostNamed; ++i) {
+    const double norm = measure::reference_norm(shards[i].block->stats);
+    text += base::concat(
+        i > 0 ? ", " : "",
+        describe_factor(shards[i].fit.scale, std::max(1e-6, shards[i].fit.residual_norm / norm)),
+        " on ", layout::describe_ranks(shards[i].block->ranks));
+  }
+  if (shards.size() > kMostNamed)
+    text += base::concat(" and ", shards.size() - kMostNamed, " more");
+  return {{"scaled_by_rank", "",
+           base::concat("every shard is a multiple of the reference: ", text, " ",
+                        describe_left(the_case, left)),
+           relative_to_reference(the_case, left)}};
+}
+
+}  // namespace ttrace::localize

@@ -1,0 +1,101 @@
+#include <cmath>
+
+#include "base/text.h"
+#include "localize/causes/gradient_parts.h"
+#include "localize/causes/trial.h"
+#include "measure/sections.h"
+
+namespace ttrace::localize {
+namespace {
+
+constexpr double kMostLeft = 0.1;      // of the difference, that a factor may leave
+constexpr double kMostOffNorm = 1e-3;  // relative, of a ratio of norms
+
+// Sums over the steps U = P' - P of both runs.
+struct Steps {
+  double rr = 0;
+  double cc = 0;
+  double rc = 0;
+};
+
+Steps steps_of(const Case& the_case, const comparison::TensorComparison& before) {
+  const auto open = [](const measure::TensorRef& tensor) {
+    return tensor.open(measure::Replicas::kFirstOnly);
+  };
+  const auto r1 = open(the_case.reference);
+  const auto c1 = open(the_case.candidate);
+  const auto r0 = open(the_case.related->reference(before));
+  const auto c0 = open(the_case.related->candidate(before));
+  Steps sums;
+  std::vector<double> after_r;
+  std::vector<double> after_c;
+  std::vector<double> before_r;
+  std::vector<double> before_c;
+  tensor::for_each_sub_box(tensor::whole(the_case.reference.view->shape), measure::kReadElements,
+                           [&](const tensor::Box& box) {
+                             const auto read = [&](measure::TensorReader& from,
+                                                   std::vector<double>& to) {
+                               to.resize(tensor::volume(box));
+                               from.read(box, to);
+                             };
+                             read(*r1, after_r);
+                             read(*c1, after_c);
+                             read(*r0, before_r);
+                             read(*c0, before_c);
+                             for (std::size_t i = 0; i < after_r.size(); ++i) {
+                               const double u = after_r[i] - before_r[i];
+                               const double v = after_c[i] - before_c[i];
+                               sums.rr += u * u;
+                               sums.cc += v * v;
+                               sums.rc += u * v;
+                             }
+                           });
+  return sums;
+}
+
+// The part of the gradients by whose norm the update would have been clipped.
+std::string clipped_by(const Case& the_case, double factor) {
+  const std::uint64_t step = the_case.result->key.step;
+  const auto all = norm_of_all(*the_case.related, step);
+  if (!all) return "";
+  for (const PartNorm& part : norms_of_parts(*the_case.related, step)) {
+    if (part.norm > 0 && std::abs(factor * part.norm / *all - 1) <= kMostOffNorm) {
+      return base::concat(", as if clipped by the norm of ", part.words, " and not of all");
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<Cause> find_scaled_update(const Case& the_case) {
+  if (the_case.related == nullptr || the_case.result == nullptr || the_case.exact) return {};
+  const trace::TensorKey& key = the_case.result->key;
+  const auto elements = tensor::element_count(the_case.result->shape);
+  if (key.kind != trace::Kind::kParamAfterStep || the_case.conflict) return {};
+  if (!elements || *elements < 2 || *elements > kMostElementsForCauses) return {};
+  for (const auto* record : the_case.related->alike(trace::Kind::kParam, the_case.result->shape)) {
+    const bool before = record->key.name == key.name && record->key.step == key.step;
+    if (!before || record->candidate == nullptr || record->reference == nullptr) continue;
+    const Steps sums = steps_of(the_case, *record);
+    if (!(sums.rr > 0) || !std::isfinite(sums.cc)) return {};
+    const double factor = sums.rc / sums.rr;
+    const double left = std::sqrt(std::max(0.0, sums.cc - factor * sums.rc));
+    const double error = std::sqrt(std::max(0.0, sums.cc - 2 * sums.rc + sums.rr));
+    if (!(left <= kMostLeft * error)) {
+      reject(the_case, "scaled", left);
+      return {};
+    }
+    // An update of zero is what find_stale names.
+    if (std::abs(factor) < kMostLeft * kMostLeft) return {};
+    return {
+        {"scaled", "",
+         base::concat("its update is ", describe_factor(factor, left / std::sqrt(sums.rr)),
+                      " times the reference's", clipped_by(the_case, factor),
+                      " (what is left: ", base::short_number(left / error), " of the difference)"),
+         relative_to_reference(the_case, left)}};
+  }
+  return {};
+}
+
+}  // namespace ttrace::localize

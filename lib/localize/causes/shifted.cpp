@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/text.h"
+#include "localize/causes/trial.h"
+
+namespace ttrace::localize {
+namespace {
+
+constexpr std::int64_t kMostPlaces = 8;
+constexpr std::int64_t kMostRolled = 2;
+constexpr double kEstimateSlack = 3;
+
+struct Shift {
+  SliceMap source;
+  std::string how;
+};
+
+double estimate2(const std::vector<SliceSums>& slices, const SliceMap& source) {
+  double left2 = 0;
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    if (source[i] == kUnknown) continue;
+    const auto from = static_cast<std::size_t>(source[i]);
+    left2 += squared_distance(slices[i].candidate, slices[from].reference);
+  }
+  return left2;
+}
+
+std::string plural_places(std::int64_t by) {
+  const std::int64_t places = std::abs(by);
+  return base::concat(places, places == 1 ? " place" : " places");
+}
+
+// Slice i of every chunk takes slice i + `by` of the same chunk; at the border it is wrapped, or
+// (`wraps` is false) unknown.
+SliceMap moved_in_chunks(std::size_t extent, std::size_t length, std::int64_t by, bool wraps) {
+  SliceMap source(extent, kUnknown);
+  const auto n = static_cast<std::int64_t>(length);
+  for (std::size_t i = 0; i < extent; ++i) {
+    const auto within = static_cast<std::int64_t>(i % length);
+    const std::int64_t from = within + by;
+    const bool inside = from >= 0 && from < n;
+    if (!inside && !wraps) continue;
+    source[i] = static_cast<std::int64_t>(i) - within + (from % n + n) % n;
+  }
+  return source;
+}
+
+// The indices along `dim` that each group of ranks has, in their order there.
+std::vector<std::vector<std::int64_t>> local_orders(const Case& the_case, std::size_t dim) {
+  std::set<std::vector<std::int64_t>> orders;
+  for (const measure::BlockStats& block : the_case.measurement->blocks) {
+    std::vector<std::int64_t> order;
+    std::set<std::uint64_t> starts;
+    for (const tensor::Box& box : block.boxes) {
+      if (!starts.insert(box.origin[dim]).second) continue;
+      for (std::uint64_t i = 0; i < box.extent[dim]; ++i) {
+        order.push_back(static_cast<std::int64_t>(box.origin[dim] + i));
+      }
+    }
+    orders.insert(std::move(order));
+  }
+  return {orders.begin(), orders.end()};
+}
+
+// What a sequence that is cut over ranks and then rolled by `by` on each of them holds, if the
+// reference was rolled before the cut. Unknown where the roll takes in what the reference has not.
+SliceMap rolled_after_cut(const std::vector<std::vector<std::int64_t>>& orders, std::size_t extent,
+                          std::int64_t by) {
+  SliceMap source(extent, kUnknown);
+  for (const std::vector<std::int64_t>& order : orders) {
+    const auto n = static_cast<std::int64_t>(order.size());
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t from = order[static_cast<std::size_t>(((i + by) % n + n) % n)] - by;
+      const bool known = from >= 0 && from < static_cast<std::int64_t>(extent);
+      source[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] =
+          known ? from : kUnknown;
+    }
+  }
+  return source;
+}
+
+struct Changed {
+  std::size_t moved = 0;
+  std::size_t unknown = 0;
+};
+
+Changed changed_by(const SliceMap& source) {
+  Changed changed;
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    changed.unknown += source[i] == kUnknown ? 1 : 0;
+    changed.moved += source[i] != kUnknown && source[i] != static_cast<std::int64_t>(i) ? 1 : 0;
+  }
+  return changed;
+}
+
+std::vector<Shift> shifts_along(const Case& the_case, std::size_t dim, std::uint64_t extent) {
+  std::vector<Shift> shifts;
+  std::set<std::uint64_t> chunks{1};
+  for (const std::uint64_t size : axis_sizes(the_case)) chunks.insert({size, 2 * size});
+  for (const std::uint64_t count : chunks) {
+    if (extent % count != 0 || extent / count < 4) continue;
+    const auto length = static_cast<std::int64_t>(extent / count);
+    for (std::int64_t by = -kMostPlaces; by <= kMostPlaces; ++by) {
+      if (by == 0 || 4 * std::abs(by) > length) continue;
+      for (const bool wraps : {true, false}) {
+        shifts.push_back(
+            {moved_in_chunks(extent, extent / count, by, wraps),
+             base::concat(count == 1 ? "all slices are" : "the slices of each chunk are", " moved ",
+                          by > 0 ? "down" : "up", " by ", plural_places(by),
+                          count == 1 ? "" : base::concat(" within ", count, " chunks"),
+                          wraps ? ", around the end" : "")});
+      }
+    }
+  }
+  const auto orders = local_orders(the_case, dim);
+  for (std::int64_t by = -kMostRolled; by <= kMostRolled && orders.size() > 1; ++by) {
+    if (by == 0) continue;
+    SliceMap source = rolled_after_cut(orders, extent, by);
+    const Changed changed = changed_by(source);
+    if (changed.moved == 0 || changed.unknown > changed.moved) continue;
+    shifts.push_back({std::move(source),
+                      base::concat("rolled by ", plural_places(by),
+                                   " after the cut into the ranks' shards, not before: ",
+                                   changed.moved, " slices at the shards' borders hold another")});
+  }
+  return shifts;
+}
+
+}  // namespace
+
+std::vector<Cause> find_shifted(const Case& the_case) {
+  const Profile* profile = profile_of(the_case);
+  if (profile == nullptr) return {};
+  const tensor::Shape& shape = the_case.reference.view->shape;
+  const double most = the_case.exact ? 0 : kEstimateSlack * the_case.tolerance.allowed_norm();
+  const double most2 = std::max(most * most, profile->d2 * 1e-12);
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    const std::vector<SliceSums>& slices = profile->slices[dim];
+    if (slices.size() < 4) continue;
+    for (const Shift& shift : shifts_along(the_case, dim, shape[dim])) {
+      const double left2 = estimate2(slices, shift.source);
+      const Changed changed = changed_by(shift.source);
+      if (left2 > most2) {
+        if (changed.unknown == 0) reject(the_case, "shifted", std::sqrt(left2));
+        continue;
+      }
+      const MappedDistance found = distance_when_mapped(the_case, dim, shift.source);
+      if (!explains(the_case, found.left)) {
+        reject(the_case, "shifted", found.left);
+        continue;
+      }
+      // Slices of which the hypothesis says nothing must not be most of the difference.
+      const double whole = difference_of(the_case);
+      if (found.unknown * found.unknown > whole * whole / 2) continue;
+      const double left = std::hypot(found.left, found.unknown);
+      return {{"shifted", "",
+               base::concat("along dimension ", dim, " ", shift.how,
+                            changed.unknown > 0
+                                ? base::concat(", and of ", changed.unknown, " nothing is known")
+                                : std::string(),
+                            " ", describe_left(the_case, found.left)),
+               relative_to_reference(the_case, left)}};
+    }
+  }
+  return {};
+}
+
+}  // namespace ttrace::localize

@@ -1,0 +1,182 @@
+#include "localize/causes/trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/text.h"
+#include "measure/sections.h"
+
+namespace ttrace::localize {
+namespace {
+
+// A hypothesis that leaves more of the difference explains too little of it.
+constexpr double kMostLeft = 0.25;
+constexpr std::uint64_t kSampleElements = std::uint64_t{1} << 14;
+
+double squared(const Case& the_case, const tensor::Box& box, measure::TensorReader& a,
+               measure::TensorReader& b, const tensor::Box& of_b) {
+  double sum = 0;
+  if (the_case.exact) {
+    std::vector<std::int64_t> x(tensor::volume(box));
+    std::vector<std::int64_t> y(x.size());
+    a.read_integers(box, x);
+    b.read_integers(of_b, y);
+    for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] == y[i] ? 0 : 1;
+    return sum;
+  }
+  std::vector<double> x(tensor::volume(box));
+  std::vector<double> y(x.size());
+  a.read(box, x);
+  b.read(of_b, y);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double d = x[i] - y[i];
+    // Both infinite, or both NaN, are equal.
+    if (std::isfinite(x[i]) || std::isfinite(y[i])) sum += d * d;
+  }
+  return sum;
+}
+
+// A box of at most kSampleElements around `at`.
+tensor::Box sample_around(const tensor::Shape& shape, const tensor::Shape& at) {
+  tensor::Box box{tensor::Shape(shape.size(), 0), tensor::Shape(shape.size(), 1)};
+  std::uint64_t room = kSampleElements;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    box.extent[d] = std::clamp<std::uint64_t>(room, 1, shape[d]);
+    const std::uint64_t before = std::min(at[d], box.extent[d] / 2);
+    box.origin[d] = std::min(at[d] - before, shape[d] - box.extent[d]);
+    room /= box.extent[d];
+  }
+  return box;
+}
+
+}  // namespace
+
+const Profile* profile_of(const Case& the_case) {
+  const auto elements = tensor::element_count(the_case.reference.view->shape);
+  if (!elements || *elements > kMostElementsForCauses || *elements == 0) return nullptr;
+  if (the_case.measurement->total.nonfinite_different > 0) return nullptr;
+  if (the_case.profile == nullptr) {
+    the_case.profile =
+        std::make_shared<const Profile>(make_profile(the_case.reference, the_case.candidate));
+  }
+  return the_case.profile.get();
+}
+
+double difference_of(const Case& the_case) {
+  const measure::TileStats& total = the_case.measurement->total;
+  return the_case.exact ? std::sqrt(static_cast<double>(total.unequal))
+                        : measure::difference_norm(total);
+}
+
+bool explains(const Case& the_case, double left) {
+  if (the_case.exact) return left == 0;
+  return left <= the_case.tolerance.allowed_norm() && left <= kMostLeft * difference_of(the_case);
+}
+
+double relative_to_reference(const Case& the_case, double norm) {
+  const measure::TileStats& total = the_case.measurement->total;
+  const double whole = the_case.exact ? std::sqrt(static_cast<double>(total.elements))
+                                      : measure::reference_norm(total);
+  return whole > 0 ? norm / whole : norm;
+}
+
+std::string describe_left(const Case& the_case, double left) {
+  if (the_case.exact) return "(nothing is left)";
+  const double allowed = the_case.tolerance.allowed_norm();
+  return base::concat("(what is left: ", base::short_number(allowed > 0 ? left / allowed : 0),
+                      " of the allowed)");
+}
+
+void reject(const Case& the_case, std::string_view name, double left) {
+  if (the_case.rejected == nullptr || !std::isfinite(left)) return;
+  const double unexplained = relative_to_reference(the_case, left);
+  for (RejectedCause& one : *the_case.rejected) {
+    if (one.name != name) continue;
+    one.unexplained = std::min(one.unexplained, unexplained);
+    return;
+  }
+  the_case.rejected->push_back({std::string(name), unexplained});
+}
+
+std::optional<double> distance_from(const Case& the_case, const measure::TensorRef& other,
+                                    const measure::TensorRef& candidate) {
+  if (other.source == nullptr || candidate.source == nullptr) return std::nullopt;
+  if (other.view->shape != candidate.view->shape) return std::nullopt;
+  const measure::Measurement measured = measure::measure(*the_case.backend, other, candidate, {});
+  if (measured.total.nonfinite_different > 0) return std::nullopt;
+  return the_case.exact ? std::sqrt(static_cast<double>(measured.total.unequal))
+                        : measure::difference_norm(measured.total);
+}
+
+bool looks_like(const Case& the_case, const measure::TensorRef& other) {
+  if (other.source == nullptr) return false;
+  const tensor::Shape& shape = the_case.reference.view->shape;
+  if (other.view->shape != shape || tensor::element_count(shape).value_or(0) == 0) return false;
+  if (tensor::is_floating(other.view->dtype) == the_case.exact) return false;
+  const auto& largest = the_case.measurement->total.largest;
+  const tensor::Box box =
+      sample_around(shape, largest ? largest->at : tensor::Shape(shape.size(), 0));
+  const auto c = the_case.candidate.open(measure::Replicas::kFirstOnly);
+  const auto r = the_case.reference.open(measure::Replicas::kFirstOnly);
+  const auto o = other.open(measure::Replicas::kFirstOnly);
+  const double error = squared(the_case, box, *c, *r, box);
+  return error > 0 && squared(the_case, box, *c, *o, box) <= kMostLeft * kMostLeft * error;
+}
+
+MappedDistance distance_when_mapped(const Case& the_case, std::size_t dim, const SliceMap& source) {
+  const tensor::Shape& shape = the_case.reference.view->shape;
+  const auto c = the_case.candidate.open(measure::Replicas::kFirstOnly);
+  const auto r = the_case.reference.open(measure::Replicas::kFirstOnly);
+  double left = 0;
+  double unknown = 0;
+  for (std::size_t i = 0; i < source.size();) {
+    // A run of slices that come from slices one after the other.
+    std::size_t stop = i + 1;
+    const bool known = source[i] != kUnknown;
+    while (stop < source.size() && (source[stop] != kUnknown) == known &&
+           (!known || source[stop] == source[stop - 1] + 1)) {
+      ++stop;
+    }
+    const std::uint64_t from = known ? static_cast<std::uint64_t>(source[i]) : i;
+    tensor::for_each_sub_box(slab(shape, dim, i, stop - i), measure::kReadElements,
+                             [&](const tensor::Box& box) {
+                               tensor::Box other = box;
+                               other.origin[dim] = box.origin[dim] - i + from;
+                               (known ? left : unknown) += squared(the_case, box, *c, *r, other);
+                             });
+    i = stop;
+  }
+  return {std::sqrt(left), std::sqrt(unknown)};
+}
+
+std::vector<std::uint64_t> ranks_in(const Case& the_case, const tensor::Box& box) {
+  std::set<std::uint64_t> ranks;
+  for (const measure::BlockStats& block : the_case.measurement->blocks) {
+    const bool touches = std::any_of(
+        block.boxes.begin(), block.boxes.end(),
+        [&](const tensor::Box& one) { return tensor::intersect(one, box).has_value(); });
+    if (touches) ranks.insert(block.ranks.begin(), block.ranks.end());
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+tensor::Box slab(const tensor::Shape& shape, std::size_t dim, std::uint64_t first,
+                 std::uint64_t count) {
+  tensor::Box box = tensor::whole(shape);
+  box.origin[dim] = first;
+  box.extent[dim] = count;
+  return box;
+}
+
+std::vector<std::uint64_t> axis_sizes(const Case& the_case) {
+  std::set<std::uint64_t> sizes;
+  for (const auto& [name, mesh] : the_case.candidate.source->manifest().meshes) {
+    for (const trace::MeshAxis& axis : mesh.axes) {
+      if (axis.size > 1) sizes.insert(axis.size);
+    }
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
+}  // namespace ttrace::localize

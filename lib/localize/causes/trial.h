@@ -1,0 +1,67 @@
+// Tries a hypothesis: what a cause would have made of the reference, against the candidate.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "localize/causes/cause.h"
+
+namespace ttrace::localize {
+
+// Reads the tensor once if no finder has done so before. Null for tensors that are too large, and
+// where values are not finite on one side.
+const Profile* profile_of(const Case& the_case);
+
+// ‖C - R‖; of integers the root of the number that differ.
+double difference_of(const Case& the_case);
+
+// Whether a hypothesis that leaves an error of this norm explains the difference: the rest is
+// within the tolerance (of integers: nothing), and a small part of the difference.
+bool explains(const Case& the_case, double left);
+
+// The norm in units of the reference's, as Cause::unexplained is.
+double relative_to_reference(const Case& the_case, double norm);
+
+// "(what is left: 0.02 of the allowed)"; of integers "(nothing is left)".
+std::string describe_left(const Case& the_case, double left);
+
+// Adds a hypothesis that left an error of this norm to the causes tried in vain; of several with
+// one name the best counts.
+void reject(const Case& the_case, std::string_view name, double left);
+
+// ‖C - other‖, as difference_of; nothing if the shapes differ or a value is finite on one side
+// alone.
+std::optional<double> distance_from(const Case& the_case, const measure::TensorRef& other,
+                                    const measure::TensorRef& candidate);
+
+// Whether the candidate is nearer to `other` than to the reference in some thousand elements around
+// the largest difference: a cheap test before distance_from.
+bool looks_like(const Case& the_case, const measure::TensorRef& other);
+
+// source[i]: the index along `dim` of the reference's slice that slice i of the candidate should
+// be, or kUnknown.
+inline constexpr std::int64_t kUnknown = -1;
+using SliceMap = std::vector<std::int64_t>;
+
+struct MappedDistance {
+  double left = 0;     // of the slices that are known
+  double unknown = 0;  // ‖C - R‖ of the others
+};
+
+// Reads both tensors once.
+MappedDistance distance_when_mapped(const Case& the_case, std::size_t dim, const SliceMap& source);
+
+// The ranks of the candidate that hold anything of `box`, ascending.
+std::vector<std::uint64_t> ranks_in(const Case& the_case, const tensor::Box& box);
+
+// The box of slices [first, first + count) along `dim`.
+tensor::Box slab(const tensor::Shape& shape, std::size_t dim, std::uint64_t first,
+                 std::uint64_t count);
+
+// Sizes greater than one of all axes of the candidate's meshes, ascending.
+std::vector<std::uint64_t> axis_sizes(const Case& the_case);
+
+}  // namespace ttrace::localize

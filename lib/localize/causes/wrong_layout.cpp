@@ -1,0 +1,163 @@
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "localize/causes/trial.h"
+
+namespace ttrace::localize {
+namespace {
+
+// Nothing judged a pair of two shapes; the relative error up to which a layout makes them match.
+constexpr double kMostOfShapes = 1e-3;
+constexpr double kMostEpsilons = 16;
+
+struct Alternative {
+  std::string axis;
+  trace::Placement placement;
+};
+
+// Placements that give a rank as many elements of the same shape.
+std::vector<trace::Placement> others_like(const trace::Placement& declared, std::uint64_t extent,
+                                          std::uint64_t ranks, bool goes_on) {
+  std::vector<trace::Placement> others;
+  if (const auto dim = trace::cut_dimension(declared)) {
+    const bool plain = extent % ranks == 0;
+    const auto* shard = std::get_if<trace::Shard>(&declared);
+    if (plain && (shard == nullptr || shard->sizes)) others.push_back(trace::Shard{*dim, {}});
+    if (extent % (2 * ranks) == 0 && !std::holds_alternative<trace::Zigzag>(declared)) {
+      others.push_back(trace::Zigzag{*dim});
+    }
+    for (const std::uint64_t count : {2, 3}) {
+      if (extent % (count * ranks) != 0) continue;
+      const trace::Segments segments{
+          *dim, std::vector<std::uint64_t>(count, extent / count), 1, {}};
+      if (declared == trace::Placement{segments}) continue;
+      others.push_back(segments);
+    }
+  }
+  // A sum that is wrong because of the manifest alone does no harm.
+  if (const auto* partial = std::get_if<trace::Partial>(&declared); partial != nullptr && goes_on) {
+    others.push_back(trace::Replicate{});
+    const bool sum = partial->reduction == trace::Reduction::kSum;
+    others.push_back(trace::Partial{sum ? trace::Reduction::kMean : trace::Reduction::kSum});
+  }
+  return others;
+}
+
+std::string rule_of(const trace::TensorEntry& entry, const Alternative& other,
+                    const tensor::Shape* shape) {
+  return base::concat(
+      R"({"name": ")", entry.key.name, R"(", "kind": ")", kind_name(entry.key.kind),
+      R"(", "placements": {")", other.axis, R"(": )", json_text(other.placement), "}",
+      shape != nullptr ? base::concat(R"(, "shape": )", tensor::to_string(*shape)) : std::string(),
+      "}");
+}
+
+measure::TensorRef with_placement(const measure::TensorRef& tensor, const Alternative& other,
+                                  const tensor::Shape& shape) {
+  layout::View view = *tensor.view;
+  trace::TensorEntry entry = *std::get<layout::Stored>(view.how).entry;
+  entry.placements[other.axis] = other.placement;
+  entry.shape = shape;
+  view.shape = shape;
+  view.how = layout::Stored{std::make_shared<const trace::TensorEntry>(std::move(entry))};
+  return {tensor.source, std::make_shared<const layout::View>(std::move(view))};
+}
+
+// The placement that makes a candidate of another shape one of the reference's.
+std::vector<Alternative> for_shape(const trace::TensorEntry& entry, const trace::Mesh& mesh,
+                                   const tensor::Shape& shape) {
+  std::vector<Alternative> others;
+  if (entry.shape.size() != shape.size()) return others;
+  std::optional<std::size_t> dim;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == entry.shape[d]) continue;
+    if (dim) return others;
+    dim = d;
+  }
+  if (!dim) return others;
+  for (const trace::MeshAxis& axis : mesh.axes) {
+    const auto placed = entry.placements.find(axis.name);
+    const trace::Placement declared =
+        placed == entry.placements.end() ? trace::Placement{} : placed->second;
+    if (axis.size < 2) continue;
+    const bool whole = std::holds_alternative<trace::Replicate>(declared);
+    if (whole && shape[*dim] == axis.size * entry.shape[*dim]) {
+      others.push_back({axis.name, trace::Shard{*dim, {}}});
+      others.push_back({axis.name, trace::Zigzag{*dim}});
+    }
+    if (trace::cut_dimension(declared) == *dim && entry.shape[*dim] == axis.size * shape[*dim]) {
+      others.push_back({axis.name, trace::Replicate{}});
+    }
+  }
+  return others;
+}
+
+}  // namespace
+
+std::vector<Cause> find_wrong_layout(const Case& the_case) {
+  const auto* stored = std::get_if<layout::Stored>(&the_case.candidate.view->how);
+  if (stored == nullptr || the_case.conflict) return {};
+  const trace::TensorEntry& entry = *stored->entry;
+  const trace::Mesh& mesh = the_case.candidate.source->manifest().meshes.at(entry.mesh);
+  for (const trace::MeshAxis& axis : mesh.axes) {
+    const auto placed = entry.placements.find(axis.name);
+    if (axis.size < 2 || placed == entry.placements.end()) continue;
+    const auto dim = trace::cut_dimension(placed->second);
+    const std::uint64_t extent = dim ? entry.shape[*dim] : 0;
+    for (const trace::Placement& other :
+         others_like(placed->second, extent, axis.size, !the_case.spreads)) {
+      const Alternative alternative{axis.name, other};
+      std::optional<double> left;
+      try {
+        left = distance_from(the_case, the_case.reference,
+                             with_placement(the_case.candidate, alternative, entry.shape));
+      } catch (const base::InputError&) {
+        continue;  // the shards do not fit this placement
+      }
+      if (!left) continue;
+      if (!explains(the_case, *left)) {
+        reject(the_case, "wrong_layout_declared", *left);
+        continue;
+      }
+      return {{"wrong_layout_declared", axis.name,
+               base::concat("it matches if declared as ", rule_of(entry, alternative, nullptr), " ",
+                            describe_left(the_case, *left)),
+               relative_to_reference(the_case, *left)}};
+    }
+  }
+  return {};
+}
+
+std::vector<Cause> find_layout_for_shape(const measure::Backend& backend,
+                                         const measure::TensorRef& reference,
+                                         const measure::TensorRef& candidate) {
+  const auto* stored = std::get_if<layout::Stored>(&candidate.view->how);
+  const bool exact = !tensor::is_floating(reference.view->dtype);
+  if (stored == nullptr || exact == tensor::is_floating(candidate.view->dtype)) return {};
+  const trace::TensorEntry& entry = *stored->entry;
+  const trace::Mesh& mesh = candidate.source->manifest().meshes.at(entry.mesh);
+  const tensor::Shape& shape = reference.view->shape;
+  const auto elements = tensor::element_count(shape);
+  if (!elements || *elements > kMostElementsForCauses) return {};
+  for (const Alternative& other : for_shape(entry, mesh, shape)) {
+    measure::Measurement measured;
+    try {
+      measured = measure::measure(backend, reference, with_placement(candidate, other, shape), {});
+    } catch (const base::InputError&) {
+      continue;
+    }
+    const double norm = measure::reference_norm(measured.total);
+    const double left = measure::difference_norm(measured.total);
+    const double allowed = std::max(
+        kMostOfShapes, kMostEpsilons * judge::shared_epsilon(*reference.view, *candidate.view));
+    if (exact ? measured.total.unequal > 0 : !(left <= allowed * norm)) continue;
+    if (measured.total.nonfinite_different > 0 || measured.replicas_differ) continue;
+    return {{"wrong_layout_declared", other.axis,
+             base::concat("it matches if declared as ", rule_of(entry, other, &shape)),
+             norm > 0 && !exact ? left / norm : 0}};
+  }
+  return {};
+}
+
+}  // namespace ttrace::localize

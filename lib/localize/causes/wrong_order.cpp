@@ -1,0 +1,30 @@
+#include "base/text.h"
+#include "localize/causes/block_mapping.h"
+
+namespace ttrace::localize {
+namespace {
+
+// All single slices moved by a few places is what find_shifted names.
+bool is_shift(const BlockMapping& mapping, std::uint64_t extent) {
+  constexpr std::size_t kMostShift = 8;
+  const std::size_t n = mapping.blocks();
+  if (n != extent || n <= 4) return false;
+  const std::size_t by = mapping.source[0];
+  for (std::size_t i = 0; i < n; ++i) {
+    if (mapping.source[i] != (i + by) % n) return false;
+  }
+  return by <= kMostShift || n - by <= kMostShift;
+}
+
+}  // namespace
+
+std::vector<Cause> find_wrong_order(const Case& the_case) {
+  const auto mapping = find_block_mapping(the_case, true);
+  if (!mapping || is_shift(*mapping, the_case.reference.view->shape[mapping->dim])) return {};
+  return {{"wrong_order", "",
+           base::concat("along dimension ", mapping->dim, " ", describe_permutation(*mapping), " ",
+                        describe_left(the_case, mapping->left)),
+           relative_to_reference(the_case, mapping->left)}};
+}
+
+}  // namespace ttrace::localize

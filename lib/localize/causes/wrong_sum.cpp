@@ -1,0 +1,241 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/text.h"
+#include "layout/describe_merge.h"
+#include "localize/causes/linear_fit.h"
+#include "localize/causes/replicas_along_axis.h"
+#include "localize/causes/trial.h"
+#include "measure/sections.h"
+
+namespace ttrace::localize {
+namespace {
+
+constexpr std::size_t kMostTerms = 16;
+constexpr std::uint64_t kMostRead = std::uint64_t{1} << 17;  // elements of a shard
+// How near a weight must be to 0 to be none, and to its due to be right.
+constexpr double kNone = 0.02;
+// A fit of an n-th of its elements is no fit.
+constexpr std::uint64_t kElementsPerTerm = 8;
+
+// A raw gradient that goes into a main gradient.
+struct Term {
+  measure::TensorRef tensor;
+  std::string words;              // "micro-batch 1", "tp 0"
+  std::string axis;               // the axis at whose coordinates the terms are, or empty
+  std::set<std::uint64_t> ranks;  // that have it
+};
+
+std::set<std::uint64_t> ranks_of(const measure::TensorRef& tensor) {
+  std::set<std::uint64_t> ranks;
+  for (const auto& owner : tensor.open(measure::Replicas::kFirstOnly)->rank_boxes()) {
+    ranks.insert(owner.ranks.begin(), owner.ranks.end());
+  }
+  return ranks;
+}
+
+// The axis of more than one coordinate of which the tensor is at one alone.
+std::string axis_of(const trace::TensorEntry& entry, const trace::Mesh& mesh) {
+  for (const trace::MeshAxis& axis : mesh.axes) {
+    const auto held = entry.held_at.find(axis.name);
+    if (axis.size > 1 && held != entry.held_at.end() && held->second.size() == 1) return axis.name;
+    const auto placed = entry.placements.find(axis.name);
+    if (axis.size > 1 && placed != entry.placements.end() &&
+        std::holds_alternative<trace::Only>(placed->second)) {
+      return axis.name;
+    }
+  }
+  return "";
+}
+
+// The raw gradients of the same parameter: one per micro-batch, and per coordinate of an axis over
+// which it is a sum.
+std::vector<Term> terms_of(const Case& the_case) {
+  std::vector<Term> terms;
+  const trace::TensorKey& key = the_case.result->key;
+  for (const auto* record :
+       the_case.related->alike(trace::Kind::kParamGrad, the_case.result->shape)) {
+    if (record->key.name != key.name || record->key.step != key.step) continue;
+    if (record->candidate == nullptr) return {};
+    const measure::TensorRef whole = the_case.related->candidate(*record);
+    const trace::TensorEntry& entry = *layout::stored_in(*record->candidate).front();
+    const trace::Mesh& mesh = whole.source->manifest().meshes.at(entry.mesh);
+    const std::string microbatch =
+        record->key.microbatch ? base::concat("micro-batch ", *record->key.microbatch) : "";
+    bool split = false;
+    for (const trace::MeshAxis& axis : mesh.axes) {
+      const auto placed = entry.placements.find(axis.name);
+      if (split || axis.size < 2 || axis.size > kMostTerms) continue;
+      if (placed == entry.placements.end()) continue;
+      if (!std::holds_alternative<trace::Partial>(placed->second)) continue;
+      split = true;
+      for (std::uint64_t c = 0; c < axis.size; ++c) {
+        Term term{at_coordinate(whole, axis.name, c), "", axis.name, {}};
+        term.words = base::concat(microbatch, microbatch.empty() ? "" : " of ", axis.name, " ", c);
+        terms.push_back(std::move(term));
+      }
+    }
+    if (!split) terms.push_back({whole, microbatch, axis_of(entry, mesh), {}});
+  }
+  if (terms.size() < 2 || terms.size() > kMostTerms) return {};
+  for (Term& term : terms) term.ranks = ranks_of(term.tensor);
+  return terms;
+}
+
+// Over the first elements of `boxes`; the residual is that of all of them, if they are alike.
+std::optional<LinearFit> fit_in(const std::vector<Term>& terms, const measure::TensorRef& tensor,
+                                const std::vector<tensor::Box>& boxes) {
+  FitSums sums(terms.size());
+  std::vector<std::unique_ptr<measure::TensorReader>> readers;
+  for (const Term& term : terms) readers.push_back(term.tensor.open(measure::Replicas::kFirstOnly));
+  const auto of_tensor = tensor.open(measure::Replicas::kFirstOnly);
+  std::vector<std::vector<double>> values(terms.size());
+  std::vector<double> y;
+  std::vector<double> x(terms.size());
+  std::uint64_t read = 0;
+  std::uint64_t elements = 0;
+  for (const tensor::Box& whole : boxes) {
+    elements += tensor::volume(whole);
+    tensor::for_each_sub_box(whole, measure::kReadElements, [&](const tensor::Box& box) {
+      if (read >= kMostRead) return;
+      y.resize(tensor::volume(box));
+      read += y.size();
+      of_tensor->read(box, y);
+      for (std::size_t t = 0; t < terms.size(); ++t) {
+        values[t].resize(y.size());
+        readers[t]->read(box, values[t]);
+      }
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        for (std::size_t t = 0; t < terms.size(); ++t) x[t] = values[t][i];
+        sums.add(x, y[i]);
+      }
+    });
+  }
+  if (read < kElementsPerTerm * terms.size() || !std::isfinite(sums.yy)) return std::nullopt;
+  auto found = fit(sums);
+  if (found) found->residual2 *= static_cast<double>(elements) / static_cast<double>(read);
+  return found;
+}
+
+struct Shard {
+  std::string words;
+  measure::TensorRef tensor;
+  std::vector<tensor::Box> boxes;
+  std::set<std::uint64_t> ranks;
+};
+
+std::vector<Shard> shards_of(const Case& the_case) {
+  std::vector<Shard> shards;
+  const tensor::Box whole = tensor::whole(the_case.reference.view->shape);
+  if (the_case.conflict) {
+    for (const CopyOfAxis& copy : copies_that_differ(the_case)) {
+      shards.push_back({copy.words(), copy.tensor, {whole}, ranks_of(copy.tensor)});
+    }
+    return shards;
+  }
+  constexpr std::size_t kMostShards = 16;
+  for (const measure::BlockStats& block : the_case.measurement->blocks) {
+    if (shards.size() == kMostShards) break;
+    shards.push_back({layout::describe_ranks(block.ranks),
+                      the_case.candidate,
+                      block.boxes,
+                      {block.ranks.begin(), block.ranks.end()}});
+  }
+  return shards;
+}
+
+struct Weights {
+  std::vector<std::size_t> lacking;   // terms
+  std::vector<std::size_t> too_much;  // with another weight than is due, and not none
+};
+
+Weights compared(const std::vector<double>& weights, const std::vector<double>& due) {
+  Weights found;
+  // What is due may be as many times another, for a mean over the wrong number: only terms against
+  // each other.
+  double common = 0;
+  for (std::size_t i = 0; i < due.size(); ++i) common = std::max(common, weights[i] / due[i]);
+  for (std::size_t i = 0; i < due.size(); ++i) {
+    const double share = weights[i] / due[i];
+    if (std::abs(share) <= kNone * common) {
+      found.lacking.push_back(i);
+    } else if (std::abs(share - 1) > kNone) {
+      found.too_much.push_back(i);
+    }
+  }
+  return found;
+}
+
+std::string named(const std::vector<Term>& terms, const std::vector<std::size_t>& which) {
+  constexpr std::size_t kMostNamed = 4;
+  std::string text;
+  for (std::size_t i = 0; i < which.size() && i < kMostNamed; ++i) {
+    text += base::concat(i > 0 ? ", " : "", terms[which[i]].words);
+  }
+  return which.size() > kMostNamed ? text + " ..." : text;
+}
+
+bool shares(const std::set<std::uint64_t>& a, const std::set<std::uint64_t>& b) {
+  return std::any_of(a.begin(), a.end(), [&](std::uint64_t rank) { return b.count(rank) > 0; });
+}
+
+}  // namespace
+
+std::vector<Cause> find_wrong_sum(const Case& the_case) {
+  if (the_case.related == nullptr || the_case.result == nullptr || the_case.exact) return {};
+  if (the_case.result->key.kind != trace::Kind::kMainGrad) return {};
+  if (the_case.measurement->total.nonfinite_different > 0) return {};
+  const std::vector<Term> terms = terms_of(the_case);
+  if (terms.empty()) return {};
+  const tensor::Box whole = tensor::whole(the_case.reference.view->shape);
+  const auto healthy = fit_in(terms, the_case.reference, {whole});
+  const double allowed2 = the_case.tolerance.allowed_norm() * the_case.tolerance.allowed_norm();
+  if (!healthy || healthy->residual2 > allowed2) return {};
+  if (std::any_of(healthy->weights.begin(), healthy->weights.end(),
+                  [](double weight) { return std::abs(weight) < 1e-12; })) {
+    return {};
+  }
+  double left2 = 0;
+  std::string text;
+  bool others_lack = false;  // a shard has all of its rank's own terms and none of the others
+  bool mixed = false;        // something else
+  std::string axis;
+  for (const Shard& shard : shards_of(the_case)) {
+    const auto found = fit_in(terms, shard.tensor, shard.boxes);
+    if (!found) return {};
+    left2 += found->residual2;
+    const Weights weights = compared(found->weights, healthy->weights);
+    if (weights.lacking.empty() && weights.too_much.empty()) continue;
+    bool own_alone = !weights.lacking.empty();
+    for (std::size_t t = 0; t < terms.size(); ++t) {
+      const bool lacks = std::count(weights.lacking.begin(), weights.lacking.end(), t) > 0;
+      const bool own = shares(terms[t].ranks, shard.ranks);
+      own_alone = own_alone && lacks != own;
+      if (lacks && axis.empty()) axis = terms[t].axis;
+    }
+    (own_alone ? others_lack : mixed) = true;
+    if (!text.empty()) text += "; ";
+    text += base::concat("on ", shard.words);
+    if (!weights.lacking.empty()) text += base::concat(" it lacks ", named(terms, weights.lacking));
+    if (!weights.too_much.empty()) {
+      const std::size_t first = weights.too_much.front();
+      text += base::concat(weights.lacking.empty() ? " it has " : " and has ",
+                           base::short_number(found->weights[first] / healthy->weights[first]),
+                           " times ", named(terms, weights.too_much));
+    }
+  }
+  const double left = std::sqrt(left2);
+  if (text.empty() || !explains(the_case, left)) {
+    reject(the_case, "missing_reduction", left);
+    return {};
+  }
+  const char* name = others_lack && !mixed ? "missing_reduction"
+                     : the_case.conflict   ? "replica_conflict"
+                                           : "wrong_sum";
+  return {{name, axis,
+           base::concat("a sum of raw gradients: ", text, " ", describe_left(the_case, left)),
+           relative_to_reference(the_case, left)}};
+}
+
+}  // namespace ttrace::localize

@@ -1,0 +1,65 @@
+// A reference and a candidate in memory, compared as `ttrace compare` does: what causes it names.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/compare_traces.h"
+#include "localize/case_for_test.h"
+#include "support/memory_trace.h"
+
+namespace ttrace::localize::test {
+
+using ttrace::test::make_key;
+using Values = std::vector<double>;
+using Placements = std::map<std::string, trace::Placement>;
+
+class TwoRuns {
+ public:
+  explicit TwoRuns(trace::Mesh mesh = {}) : reference_({}, "ref"), candidate_(mesh, "run") {}
+
+  void put(trace::TensorEntry entry, const Values& reference, const Values& candidate,
+           const Placements& placements = {}) {
+    reference_.put(entry, reference);
+    entry.placements = placements;
+    candidate_.put(entry, candidate);
+  }
+  void put(trace::TensorEntry entry, const Values& both) { put(std::move(entry), both, both); }
+  MemoryTrace& reference() { return reference_; }
+  MemoryTrace& candidate() { return candidate_; }
+
+  comparison::CompareReport compared() const {
+    return engine::compare_traces(reference_, candidate_, {}, {{}, 1});
+  }
+  // Of the first finding; none if there is none.
+  std::vector<Cause> causes() const {
+    const comparison::CompareReport report = compared();
+    return report.findings.empty() ? std::vector<Cause>{} : report.findings[0].causes;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const Cause& cause : causes()) found.push_back(cause.name);
+    return found;
+  }
+
+ private:
+  MemoryTrace reference_;
+  MemoryTrace candidate_;
+};
+
+using Names = std::vector<std::string>;
+
+// Slice i along the first dimension of `values` ([rows, width]) is slice order[i].
+inline Values rows_in_order(const Values& values, std::size_t width,
+                            const std::vector<std::size_t>& order) {
+  Values made;
+  for (const std::size_t row : order) {
+    made.insert(made.end(), values.begin() + static_cast<std::ptrdiff_t>(row * width),
+                values.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
+  }
+  return made;
+}
+
+}  // namespace ttrace::localize::test

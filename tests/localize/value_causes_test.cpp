@@ -1,0 +1,236 @@
+// Causes by which values are wrong in their place: scales, sums, offsets, zeros, precision.
+#include <cmath>
+
+#include "localize/two_runs.h"
+#include "support/catch.h"
+#include "tensor/codec.h"
+
+namespace ttrace::localize {
+namespace {
+
+using test::make_entry;
+using test::make_mesh;
+using test::minus;
+using test::Names;
+using test::random_values;
+using test::times;
+using test::TwoRuns;
+using test::Values;
+using trace::Kind;
+
+const Values kWhole = random_values(64, 1);  // [16, 4]
+
+Names names_of(const Values& candidate) {
+  TwoRuns runs;
+  runs.put(make_entry("fc", {16, 4}), kWhole, candidate);
+  return runs.names();
+}
+
+TEST_CASE("a tail of zeros is truncated, zeros elsewhere are zeroed") {
+  Values tail = kWhole;
+  std::fill(tail.begin() + 48, tail.end(), 0.0);
+  CHECK(names_of(tail) == Names{"truncated"});
+  Values rows = kWhole;
+  std::fill(rows.begin() + 8, rows.begin() + 16, 0.0);
+  CHECK(names_of(rows) == Names{"zeroed"});
+  CHECK(names_of(Values(64, 0.0)) == Names{"zeroed"});
+  Values elements = kWhole;
+  elements[5] = elements[22] = elements[47] = 0;
+  CHECK(names_of(elements) == Names{"zeroed"});
+}
+
+TEST_CASE("an error in some rows alone is named by them, other errors are not") {
+  Values rows = kWhole;
+  for (std::size_t i = 8; i < 16; ++i) rows[i] = kWhole[i + 20] - 0.3;
+  TwoRuns runs;
+  runs.put(make_entry("fc", {16, 4}), kWhole, rows);
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "mask_or_rows");
+  CHECK(causes[0].evidence.find("2 of 16 indices along dimension 0 (2 to 3)") != std::string::npos);
+  CHECK(names_of(random_values(64, 9)).empty());
+}
+
+TEST_CASE("elements that are zero on one side alone, on both sides, are another mask") {
+  Values reference = kWhole;
+  Values candidate = kWhole;
+  for (const std::size_t i : {3, 17, 30, 44}) reference[i] = 0;
+  for (const std::size_t i : {5, 18, 33, 60}) candidate[i] = 0;
+  TwoRuns runs;
+  runs.put(make_entry("fc", {16, 4}), reference, candidate);
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "mask_or_rows");
+  CHECK(causes[0].evidence.find("another mask: 4 elements are zero") == 0);
+}
+
+TEST_CASE("a bias that was added once more is an offset, and named") {
+  TwoRuns runs(make_mesh({{"tp", 2}}));
+  const Values bias = random_values(4, 2);
+  runs.put(make_entry("fc.bias", {4}, Kind::kParam), bias);
+  Values candidate = kWhole;
+  for (std::size_t i = 0; i < candidate.size(); ++i) candidate[i] += bias[i % 4];
+  runs.put(make_entry("fc", {16, 4}), kWhole, candidate);
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "offset");
+  CHECK(causes[0].evidence.find("the same row is added to all 16 rows: 1 times fc.bias") == 0);
+}
+
+TEST_CASE("values on the grid of a narrower type are of a lower precision") {
+  Values rounded = kWhole;
+  for (double& value : rounded) value = tensor::round_to(tensor::DType::kBFloat16, value);
+  TwoRuns runs;
+  runs.put(make_entry("fc", {16, 4}), kWhole, rounded);
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "lower_precision");
+  CHECK(causes[0].evidence.find("all values are numbers of bf16") == 0);
+}
+
+TEST_CASE("values that are on the grid and elsewhere are not of a lower precision") {
+  Values other = random_values(64, 12);
+  for (double& value : other) value = tensor::round_to(tensor::DType::kBFloat16, value);
+  CHECK(names_of(times(30, other)).empty());
+}
+
+TEST_CASE("shards with factors of their own are scaled by rank") {
+  TwoRuns runs(make_mesh({{"tp", 2}}));
+  Values candidate = kWhole;
+  for (std::size_t i = 0; i < 64; ++i) candidate[i] *= i < 32 ? 0.5 : 3;
+  runs.put(make_entry("fc", {16, 4}), kWhole, candidate, {{"tp", trace::Shard{0, {}}}});
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "scaled_by_rank");
+  CHECK(causes[0].evidence.find("0.5 = 1/2 on rank 0, 3 on rank 1") != std::string::npos);
+}
+
+TEST_CASE("terms that are the sum already are reduced twice") {
+  TwoRuns runs(make_mesh({{"tp", 2}}));
+  const trace::TensorEntry entry = make_entry("fc", {16, 4}, Kind::kParamGrad);
+  runs.put(entry, kWhole, kWhole, {{"tp", trace::Partial{}}});
+  for (const std::uint64_t rank : {0, 1}) {
+    runs.candidate().put_shard(runs.candidate().manifest().tensors[0], rank, kWhole);
+  }
+  const Names names = runs.names();
+  CHECK(std::count(names.begin(), names.end(), "double_reduction") == 1);
+  CHECK(std::count(names.begin(), names.end(), "scaled") == 1);
+}
+
+TEST_CASE("half of a sum is no double reduction") {
+  TwoRuns runs(make_mesh({{"tp", 2}}));
+  runs.put(make_entry("fc", {16, 4}, Kind::kParamGrad), kWhole, times(0.5, kWhole),
+           {{"tp", trace::Partial{}}});
+  CHECK(runs.names() == Names{"scaled"});
+}
+
+TEST_CASE("copies that differ say how far each is from the reference") {
+  TwoRuns runs(make_mesh({{"dp", 2}}));
+  runs.put(make_entry("fc", {16, 4}), kWhole, kWhole);
+  runs.candidate().put_shard(runs.candidate().manifest().tensors[0], 1, random_values(64, 4));
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "replica_conflict");
+  CHECK(causes[0].axis == "dp");
+  CHECK(causes[0].evidence.find("dp 0 is within the tolerance of the reference, dp 1 is ") == 0);
+}
+
+TEST_CASE("the first NaN is named with its place") {
+  Values broken = kWhole;
+  broken[9] = std::nan("");
+  TwoRuns runs;
+  runs.put(make_entry("fc", {16, 4}), kWhole, broken);
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "non_finite");
+  CHECK(causes[0].evidence.find("first that differs at [2, 1] on rank 0") != std::string::npos);
+}
+
+// Raw gradients of two micro-batches, each on one rank of dp, and the main gradient.
+struct Gradients {
+  TwoRuns runs{make_mesh({{"dp", 2}})};
+  Values first = random_values(64, 20);
+  Values second = random_values(64, 21);
+  Values sum = minus(first, times(-1, second));
+
+  Gradients() {
+    for (const std::uint64_t mb : {0, 1}) {
+      trace::TensorEntry entry = make_entry("w", {16, 4}, Kind::kParamGrad);
+      entry.key.microbatch = mb;
+      runs.reference().put(entry, mb == 0 ? first : second);
+      entry.held_at["dp"] = {mb};
+      runs.candidate().put(entry, mb == 0 ? first : second);
+    }
+  }
+};
+
+TEST_CASE("shards of a sum that have their own rank's terms alone were never reduced") {
+  Gradients made;
+  Values candidate = made.first;
+  std::copy(made.second.begin() + 32, made.second.end(), candidate.begin() + 32);
+  made.runs.put(make_entry("w", {16, 4}, Kind::kMainGrad), made.sum, candidate,
+                {{"dp", trace::Shard{0, {}}}});
+  const std::vector<Cause> causes = made.runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "missing_reduction");
+  CHECK(causes[0].axis == "dp");
+  CHECK(causes[0].evidence.find("on rank 0 it lacks micro-batch 1; on rank 1 it lacks "
+                                "micro-batch 0") != std::string::npos);
+}
+
+TEST_CASE("a sum that lacks a term on all ranks is a wrong sum") {
+  Gradients made;
+  made.runs.put(make_entry("w", {16, 4}, Kind::kMainGrad), made.sum, made.first);
+  CHECK(made.runs.names() == Names{"wrong_sum"});
+}
+
+TEST_CASE("a gradient norm of one rank's gradients alone is a local norm") {
+  TwoRuns runs(make_mesh({{"tp", 2}}));
+  runs.put(make_entry("w", {16, 4}, Kind::kMainGrad), kWhole, kWhole,
+           {{"tp", trace::Shard{0, {}}}});
+  double half = 0;
+  double all = 0;
+  for (std::size_t i = 0; i < 64; ++i) {
+    all += kWhole[i] * kWhole[i];
+    half += i < 32 ? kWhole[i] * kWhole[i] : 0;
+  }
+  runs.put(make_entry("grad_norm", {}, Kind::kGradNorm), {std::sqrt(all)}, {std::sqrt(half)});
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "local_norm");
+  CHECK(causes[0].evidence.find("the norm of the gradients of tp 0") != std::string::npos);
+}
+
+TEST_CASE("a layer that no rank has is missing, and the others' stages are named") {
+  TwoRuns runs(make_mesh({{"pp", 2}}));
+  for (const std::string layer : {"layers.0", "layers.1", "layers.2"}) {
+    for (const std::string leaf : {".norm", ".fc"}) {
+      trace::TensorEntry entry = make_entry(layer + leaf, {16, 4});
+      runs.reference().put(entry, kWhole);
+      if (layer == "layers.2") continue;
+      entry.held_at["pp"] = {layer == "layers.0" ? 0U : 1U};
+      runs.candidate().put(entry, kWhole);
+    }
+  }
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "missing_layer");
+  CHECK(causes[0].evidence == "no rank has layers.2; there are layers.0 on pp 0, layers.1 on pp 1");
+}
+
+TEST_CASE("causes that were tried in vain are kept with what they leave") {
+  TwoRuns runs;
+  runs.put(make_entry("fc", {16, 4}), kWhole, random_values(64, 9));
+  const comparison::CompareReport report = runs.compared();
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].causes.empty());
+  const auto& rejected = report.findings[0].rejected;
+  REQUIRE(!rejected.empty());
+  CHECK(std::is_sorted(rejected.begin(), rejected.end(),
+                       [](const auto& a, const auto& b) { return a.unexplained < b.unexplained; }));
+  CHECK(std::any_of(rejected.begin(), rejected.end(),
+                    [](const auto& one) { return one.name == "scaled"; }));
+}
+
+}  // namespace
+}  // namespace ttrace::localize
