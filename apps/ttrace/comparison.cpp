@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "layout/mesh_map.h"
+#include "layout/mesh.h"
 #include "machine.h"
 #include "mapping/map_starter.h"
 #include "outputs.h"
@@ -45,7 +45,7 @@ std::string describe_files(const trace::Source& source) {
                         facts.st_mtim.tv_nsec, "\n");
   }
   return base::concat(base::plural(present, "file"), " of ", bytes, " bytes, with sizes and times ",
-                      base::checksum(all));
+                      base::fnv1a(all));
 }
 
 void add_trace(const trace::Source& source, Facts& facts) {
@@ -56,7 +56,7 @@ void add_text(const std::string& file, Facts& facts) {
   if (file.empty()) return;
   const std::string text = base::read_text(file);
   facts.emplace_back(base::concat("the file ", file),
-                     base::concat(text.size(), " bytes, with checksum ", base::checksum(text)));
+                     base::concat(text.size(), " bytes, with checksum ", base::fnv1a(text)));
 }
 
 // Records which rules skip today: the only effect of the current date on a comparison.

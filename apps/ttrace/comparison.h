@@ -11,7 +11,7 @@
 #include "comparison/division.h"
 #include "engine/compare_traces.h"
 #include "inputs.h"
-#include "layout/map_file.h"
+#include "layout/map_rules.h"
 
 namespace ttrace::app {
 

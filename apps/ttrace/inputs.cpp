@@ -6,14 +6,13 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "base/names.h"
 #include "base/text.h"
-#include "layout/layout_rules.h"
-#include "layout/mesh_map.h"
+#include "layout/manifest_layouts.h"
+#include "layout/mesh.h"
 #include "machine.h"
 #include "outputs.h"
-#include "trace/hdf5/reader.h"
-#include "trace/with_manifest.h"
+#include "trace/hdf5/trace_files.h"
+#include "trace/source.h"
 
 namespace ttrace::app {
 

@@ -12,11 +12,11 @@
 #include "command.h"
 #include "engine/lint_trace.h"
 #include "inputs.h"
-#include "layout/mesh_map.h"
+#include "layout/mesh.h"
 #include "outputs.h"
 #include "report/text_report.h"
 #include "terminal.h"
-#include "trace/hdf5/reader.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::app {
 namespace {
@@ -84,7 +84,7 @@ Written write_manifest(const Flags& flags) {
   if (!flags.why_not_written.empty()) throw base::input_error(flags.why_not_written);
   const engine::RebuiltManifest rebuilt = engine::rebuild_manifest(
       flags.trace, trace::hdf5::ranks_with_files(flags.trace),
-      [&flags](std::uint64_t rank) { return trace::hdf5::read_rank_part(flags.trace, rank); });
+      [&flags](std::uint64_t rank) { return trace::hdf5::read_rank_manifest(flags.trace, rank); });
   const std::string path = manifest_path(flags.trace);
   // Opened only now, so that a crash of HDF5 leaves nothing behind.
   OutputFile(path).store(rebuilt.text);

@@ -10,7 +10,7 @@
 #include "measure/cpu/cpu_backend.h"
 #include "measure/cpu/kernel.h"
 #include "mpi_ranks.h"
-#include "trace/hdf5/reader.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::app {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 
 namespace ttrace::app {
 

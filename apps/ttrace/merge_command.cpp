@@ -10,7 +10,7 @@
 #include "engine/merge_trace.h"
 #include "inputs.h"
 #include "outputs.h"
-#include "trace/hdf5/writer.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::app {
 namespace {

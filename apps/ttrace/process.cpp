@@ -13,7 +13,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "mpi_ranks.h"
-#include "trace/hdf5/library/reading_note.h"
+#include "trace/hdf5/trace_files.h"
 
 #ifdef __linux__
 #include <sys/prctl.h>

@@ -4,16 +4,14 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/names.h"
 #include "base/text.h"
 #include "command.h"
 #include "machine.h"
 #include "outputs.h"
+#include "synth/dataset.h"
 #include "synth/make_trace.h"
-#include "synth/rank_layout.h"
 #include "synth/recipe.h"
-#include "trace/hdf5/reader.h"
-#include "trace/hdf5/writer.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::app {
 namespace {

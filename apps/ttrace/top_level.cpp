@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/names.h"
 #include "base/text.h"
 #include "command.h"
 #include "machine.h"

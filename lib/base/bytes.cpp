@@ -135,7 +135,7 @@ std::string from_base64(std::string_view text) {
   return bytes;
 }
 
-std::uint64_t checksum(std::string_view bytes) {
+std::uint64_t fnv1a(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
   return hash;

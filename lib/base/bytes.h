@@ -63,7 +63,8 @@ std::string base64(std::string_view bytes);
 // The inverse. Throws an input error for text that base64() cannot have produced.
 std::string from_base64(std::string_view text);
 
-// FNV-1a, 64 bits. Detects damage, not forgery.
-std::uint64_t checksum(std::string_view bytes);
+// The 64-bit FNV-1a hash (Fowler, Noll, Vo; RFC 9923). As a checksum it detects damage, not
+// forgery.
+std::uint64_t fnv1a(std::string_view bytes);
 
 }  // namespace ttrace::base

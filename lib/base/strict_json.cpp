@@ -186,6 +186,12 @@ std::vector<JsonCursor> JsonCursor::items() const {
   return found;
 }
 
+std::vector<std::uint64_t> JsonCursor::as_counts() const {
+  std::vector<std::uint64_t> values;
+  for (const JsonCursor& item : items()) values.push_back(item.as_count());
+  return values;
+}
+
 std::vector<std::pair<std::string, JsonCursor>> JsonCursor::members() const {
   if (!is_object()) throw error("expected an object, found ", value_of(value_).type_name());
   std::vector<std::pair<std::string, JsonCursor>> found;

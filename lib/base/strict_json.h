@@ -39,6 +39,7 @@ class JsonCursor {
   double as_number() const;
   bool as_bool() const;
   std::vector<JsonCursor> items() const;
+  std::vector<std::uint64_t> as_counts() const;
   std::vector<std::pair<std::string, JsonCursor>> members() const;
 
   // Throws an input error if the object has a key that is not listed.

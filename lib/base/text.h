@@ -1,5 +1,6 @@
-// Formats text: joins values, formats numbers and sizes for people, makes untrusted text printable,
-// and limits its length. g++ 12 has no <format>, and messages are not worth a dependency.
+// Text: joins values, formats numbers and sizes for people, makes untrusted text printable, limits
+// its length, and finds names by a pattern or by similarity. g++ 12 has no <format>, and messages
+// are not worth a dependency.
 #pragma once
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace ttrace::base {
 
@@ -58,6 +60,9 @@ std::string short_number(double value);
 // Nine significant digits, enough to tell any two single-precision numbers apart: "7.97502041".
 std::string nine_digits(double value);
 
+// The fewest digits that identify the number, so that the texts of different numbers differ.
+std::string exact_number(double value);
+
 // "412 B", "1.9 GB": powers of 1000, as `ls --si` prints.
 std::string human_bytes(std::uint64_t bytes);
 
@@ -78,5 +83,23 @@ inline constexpr std::size_t kLongestMessage = 2000;  // bytes; names and reason
 // left out between them, because a message begins with the file and ends with the advice. Does not
 // cut inside a character.
 std::string shortened(std::string_view text, std::size_t most = kLongestMessage);
+
+// Whether all of `text` matches the shell-like `pattern`: `*` matches any characters (dots
+// included), `?` one. Brackets are literal, because `name[1]` is an ordinary tensor name. The worst
+// case takes time proportional to the product of the lengths.
+bool glob_match(std::string_view pattern, std::string_view text);
+
+// Returns up to `count` candidates most similar to `wanted`, best first: those that contain it,
+// then by edit distance; ties keep the candidates' order. Ignores candidates longer than 512 bytes.
+std::vector<std::string> nearest_names(std::string_view wanted,
+                                       const std::vector<std::string>& candidates,
+                                       std::size_t count = 3);
+
+// Returns "; did you mean "compare"?" for a mistyped word, or "" if no candidate is similar.
+std::string did_you_mean(std::string_view wanted, const std::vector<std::string>& candidates);
+
+// Returns "; the nearest names are a, b and c" to end an error message with, or "" without
+// candidates.
+std::string nearest_hint(std::string_view wanted, const std::vector<std::string>& candidates);
 
 }  // namespace ttrace::base

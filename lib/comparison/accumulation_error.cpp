@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "judge/tolerance.h"
-#include "measure/box_reader.h"
 #include "measure/sections.h"
 #include "tensor/codec.h"
 

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/measure_pairs.h"
-#include "layout/mesh_map.h"
+#include "layout/mesh.h"
 
 namespace ttrace::comparison {
 namespace {

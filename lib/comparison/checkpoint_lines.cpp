@@ -185,7 +185,7 @@ std::string finished_line(const Finished& finished) {
   out(std::uint64_t{finished.what.index()}, finished.key);
   std::visit([&out](const auto& what) { out(what); }, finished.what);
   base::ByteWriter sum;
-  sum.count(base::checksum(out.bytes()));
+  sum.count(base::fnv1a(out.bytes()));
   return base::concat(base::base64(out.bytes()), " ", base::base64(sum.bytes()));
 }
 
@@ -195,7 +195,7 @@ Finished parse_finished(std::string_view line) {
   const std::string bytes = base::from_base64(line.substr(0, space));
   const std::string sum_bytes = base::from_base64(line.substr(space + 1));
   base::ByteReader sum(sum_bytes);
-  if (sum.count() != base::checksum(bytes)) throw base::input_error("is damaged");
+  if (sum.count() != base::fnv1a(bytes)) throw base::input_error("is damaged");
   sum.finish();
   Reader in(bytes);
   std::uint64_t index = 0;

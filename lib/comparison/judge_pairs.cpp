@@ -7,7 +7,7 @@
 #include "comparison/accumulation_error.h"
 #include "judge/fallback_rule.h"
 #include "judge/noise_rule.h"
-#include "judge/replay_rule.h"
+#include "judge/tolerance.h"
 
 namespace ttrace::comparison {
 

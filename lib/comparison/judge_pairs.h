@@ -9,8 +9,8 @@
 
 #include "comparison/tensor_comparison.h"
 #include "judge/calibration.h"
-#include "judge/coherence.h"
 #include "judge/outcome.h"
+#include "judge/slices.h"
 
 namespace ttrace::comparison {
 

@@ -13,7 +13,6 @@
 #include "judge/calibration.h"
 #include "judge/noise_rule.h"
 #include "measure/backend.h"
-#include "measure/execution_context.h"
 #include "trace/source.h"
 
 namespace ttrace::comparison {

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/measure_pairs.h"
-#include "judge/coherence.h"
-#include "trace/recorded.h"
+#include "judge/slices.h"
+#include "trace/manifest.h"
 
 namespace ttrace::comparison {
 namespace {
@@ -96,7 +96,13 @@ bool is_value(Kind kind) {
          kind == Kind::kGradInput;
 }
 
-}  // namespace
+// Counts the reference's tensors that a run lacks, by reason.
+struct LackingTensors {
+  std::size_t not_recorded = 0;  // it was asked not to record them, or has none of the kind
+  std::size_t not_run = 0;       // of a numbered module that did not run, where similar ones did
+  std::size_t missing = 0;
+  std::string first_missing;
+};
 
 LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Manifest& run) {
   std::set<TensorKey> there;
@@ -125,8 +131,6 @@ LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Ma
   }
   return found;
 }
-
-namespace {
 
 void check_tensors(const trace::Source& reference, const trace::Source& run,
                    std::vector<std::string>& warnings) {
@@ -157,6 +161,14 @@ void check_tensors(const trace::Source& reference, const trace::Source& run,
 bool is_reached_by_noise(Kind kind) {
   return kind != Kind::kParam && kind != Kind::kBuffer && kind != Kind::kOptimizerState &&
          kind != Kind::kInput && kind != Kind::kIndex;
+}
+
+// Returns 0 without any tensors.
+std::uint64_t first_step_of(const trace::Manifest& manifest) {
+  const auto first =
+      std::min_element(manifest.tensors.begin(), manifest.tensors.end(),
+                       [](const auto& a, const auto& b) { return a.key.step < b.key.step; });
+  return first == manifest.tensors.end() ? 0 : first->key.step;
 }
 
 }  // namespace
@@ -198,13 +210,6 @@ NoiseRuns check_noise_runs(const trace::Source& reference, const trace::Source& 
     found.runs.push_back(run);
   }
   return found;
-}
-
-std::uint64_t first_step_of(const trace::Manifest& manifest) {
-  const auto first =
-      std::min_element(manifest.tensors.begin(), manifest.tensors.end(),
-                       [](const auto& a, const auto& b) { return a.key.step < b.key.step; });
-  return first == manifest.tensors.end() ? 0 : first->key.step;
 }
 
 NoiseDifferences::NoiseDifferences(const trace::Manifest& reference)

@@ -29,18 +29,6 @@ struct NoiseRuns {
 NoiseRuns check_noise_runs(const trace::Source& reference, const trace::Source& candidate,
                            const std::vector<const trace::Source*>& noise);
 
-// Counts the reference's tensors that a run lacks, by reason.
-struct LackingTensors {
-  std::size_t not_recorded = 0;  // it was asked not to record them, or has none of the kind
-  std::size_t not_run = 0;       // of a numbered module that did not run, where similar ones did
-  std::size_t missing = 0;
-  std::string first_missing;
-};
-LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Manifest& run);
-
-// 0 without any tensors.
-std::uint64_t first_step_of(const trace::Manifest& manifest);
-
 // Checks noise runs by their measured differences from the reference.
 class NoiseDifferences {
  public:

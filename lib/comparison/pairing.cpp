@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "layout/microbatches.h"
-#include "layout/positional_names.h"
+#include "layout/map_rules.h"
+#include "layout/view.h"
 #include "trace/placement.h"
 
 namespace ttrace::comparison {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/names.h"
 #include "base/text.h"
 
 namespace ttrace::comparison {

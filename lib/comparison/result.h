@@ -1,4 +1,4 @@
-// The answer of `ttrace compare` as data. Writers turn it into text and JSON.
+// The report of `ttrace compare` as data, which report/ writes as text and JSON, and its verdict.
 #pragma once
 
 #include <cstdint>

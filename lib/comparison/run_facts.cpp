@@ -5,9 +5,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "layout/absent_parts.h"
-#include "layout/describe_merge.h"
-#include "layout/mesh_map.h"
+#include "layout/manifest_layouts.h"
+#include "layout/mesh.h"
 #include "layout/plan.h"
 
 namespace ttrace::comparison {
@@ -41,11 +40,12 @@ LostRanks lost_ranks_of(const trace::Source& source) {
 Absences absences_of(const trace::Source& source, const LostRanks& lost) {
   const std::uint64_t ranks = layout::ranks_of(source.manifest()).size();
   Absences absences;
-  for (layout::AbsentPart& part : layout::absent_parts(source.manifest())) {
-    std::erase_if(part.ranks, [&lost](std::uint64_t rank) {
+  for (layout::AbsentShards& absent : layout::absent_shards(source.manifest())) {
+    std::erase_if(absent.ranks, [&lost](std::uint64_t rank) {
       return std::binary_search(lost.unreadable.begin(), lost.unreadable.end(), rank);
     });
-    if (!part.ranks.empty()) absences.emplace(part.key, layout::describe_absence(part, ranks));
+    if (!absent.ranks.empty())
+      absences.emplace(absent.key, layout::describe_absence(absent, ranks));
   }
   return absences;
 }

@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/names.h"
 #include "base/text.h"
-#include "trace/recorded.h"
+#include "trace/manifest.h"
 
 namespace ttrace::comparison {
 namespace {

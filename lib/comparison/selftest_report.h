@@ -1,4 +1,4 @@
-// The answer of `ttrace selftest` as data: which faults a comparison of this pair would catch.
+// The report of `ttrace selftest` as data: which faults a comparison of this pair would catch.
 #pragma once
 
 #include <array>

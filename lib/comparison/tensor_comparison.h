@@ -14,7 +14,7 @@
 #include "layout/view.h"
 #include "measure/measure.h"
 #include "measure/measure_update.h"
-#include "measure/truth_errors.h"
+#include "measure/noise.h"
 #include "tensor/dtype.h"
 #include "trace/key.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "comparison/selection.h"
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "replay/audit/record.h"
 #include "replay/specification/specification.h"
 #include "trace/source.h"

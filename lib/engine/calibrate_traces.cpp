@@ -11,7 +11,7 @@
 #include "comparison/noise_runs.h"
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
-#include "judge/coherence.h"
+#include "judge/slices.h"
 
 namespace ttrace::engine {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "comparison/result.h"
 #include "judge/calibration.h"
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {

@@ -15,7 +15,7 @@
 #include "comparison/selection.h"
 #include "judge/calibration.h"
 #include "layout/map_rules.h"
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {

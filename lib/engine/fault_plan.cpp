@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "engine/selftest_traces.h"
-#include "layout/axis_view.h"
+#include "layout/mesh.h"
 
 namespace ttrace::engine {
 namespace {

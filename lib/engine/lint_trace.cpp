@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
-#include "layout/absent_parts.h"
+#include "layout/manifest_layouts.h"
 #include "layout/manifest_merge.h"
-#include "layout/mesh_map.h"
+#include "layout/mesh.h"
 #include "layout/plan.h"
 #include "localize/phase.h"
 #include "measure/shard_reader.h"
@@ -44,11 +44,11 @@ bool has(const std::vector<std::uint64_t>& ranks, std::uint64_t rank) {
 }
 
 // Reports tensors that some of their ranks did not record.
-void lint_absent_parts(const trace::Source& source, std::vector<std::string>& findings) {
+void lint_absent_shards(const trace::Source& source, std::vector<std::string>& findings) {
   const std::uint64_t ranks = layout::ranks_of(source.manifest()).size();
-  for (const layout::AbsentPart& part : layout::absent_parts(source.manifest())) {
-    findings.push_back(base::concat(source.path(), ": ", to_string(part.key), ": ",
-                                    layout::describe_absence(part, ranks)));
+  for (const layout::AbsentShards& absent : layout::absent_shards(source.manifest())) {
+    findings.push_back(base::concat(source.path(), ": ", to_string(absent.key), ": ",
+                                    layout::describe_absence(absent, ranks)));
   }
 }
 
@@ -94,7 +94,7 @@ LintResult lint_trace(const trace::Source& source, const LintOptions& options) {
   }
   lint_modules(source, result.findings);
   // A layout that contradicts itself does not say which rank has what.
-  if (result.findings.empty()) lint_absent_parts(source, result.findings);
+  if (result.findings.empty()) lint_absent_shards(source, result.findings);
   if (options.manifest_only) return result;
   std::set<std::uint64_t> lost;
   for (const std::uint64_t rank : ranks) {

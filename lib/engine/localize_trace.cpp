@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/names.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
 #include "replay/audit/after_backward.h"

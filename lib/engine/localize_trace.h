@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "replay/audit/localization.h"
 #include "replay/specification/specification.h"
 #include "trace/source.h"

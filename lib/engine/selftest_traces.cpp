@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "comparison/accumulation_error.h"
 #include "comparison/judge_pairs.h"
-#include "measure/in_memory_tensor.h"
+#include "measure/fault.h"
 #include "replay/optimizer/gradient_norm.h"
 #include "replay/optimizer/replay_updates.h"
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/bytes.h"
-#include "base/names.h"
+#include "base/text.h"
 #include "layout/map_rules.h"
 
 namespace ttrace::judge {

@@ -16,14 +16,15 @@ namespace ttrace::judge {
 
 // The multipliers k. Products of narrow types are summed in f32, so their errors come from single
 // roundings; f32 and f64 are summed in their own precision. fp8 recipes round to ε = 2^-3, which is
-// 16 times the ε of bf16, the precision of their results. In 366 healthy runs of 2 to 16 layers
-// (tests/power), bf16 and fp16 reach 0.85 of the limit, f32 0.91, fp8 0.85.
+// 16 times the ε of bf16, the precision of their results. In 366 healthy runs
+// (tests/power/RESULTS.md, "Closest to the limit") fp16 reaches 0.69 of the limit, f32 0.91, fp8
+// 0.80; bf16 exceeds it only in mixtures of experts after routing flips, where the run is
+// inconclusive.
 inline constexpr double kFallbackMultiplierNarrow = 6;
 inline constexpr double kFallbackMultiplierFp8 = 16;
 inline constexpr double kFallbackMultiplierWide = 24;
 // The multiplier of the difference between the parameters that a step begins with, after the first
-// step: Adam turns gradients that are pure noise into full steps. Healthy runs reach 0.5 of the
-// limit.
+// step: Adam turns gradients that are pure noise into full steps.
 inline constexpr double kInheritedMultiplier = 4;
 inline constexpr double kGrowthPerLayer = 1.03;  // C
 

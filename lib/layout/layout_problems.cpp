@@ -6,8 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "layout/axis_view.h"
-#include "layout/coverage.h"
+#include "layout/manifest_layouts.h"
 #include "layout/plan.h"
 #include "trace/placement.h"
 
@@ -18,7 +17,7 @@ using base::concat;
 
 constexpr std::size_t kMostShapes = 100'000;
 
-// What a rank has after some of the axes. There is one example for every different shape.
+// The local layout of one rank after some of the axes. There is one for every different shape.
 struct Example {
   std::vector<Ranges> held;
   std::vector<std::uint64_t> position;  // within each axis' held coordinates
@@ -152,8 +151,8 @@ class EntryCheck {
     }
   }
 
-  // A box of a rank's array in coordinates of the tensor; where it is several boxes there, the
-  // first.
+  // Describes a box of a rank's array in coordinates of the tensor, or the first box if it is
+  // several there.
   static std::string place(const std::vector<Ranges>& held, const tensor::Box& local,
                            const tensor::Shape& shape) {
     const LocalLayout whole = make_local_layout(held, std::nullopt);
@@ -186,7 +185,7 @@ class EntryCheck {
 
 using EntriesByKey = std::map<trace::TensorKey, const trace::TensorEntry*>;
 
-// Checks that a rank's shard of the index can say which rows of the tensor the rank has.
+// Checks that a rank's shard of the index names the rows of the tensor that the rank has.
 void check_index(const trace::TensorEntry& entry, const trace::Mesh& mesh, const std::string& axis,
                  const trace::Rows& rows, const EntriesByKey& indices) {
   const auto found = indices.find(index_key(entry.key, rows.index));

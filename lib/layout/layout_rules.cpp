@@ -1,12 +1,9 @@
-#include "layout/layout_rules.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "base/bytes.h"
-#include "base/names.h"
 #include "base/text.h"
-#include "layout/axis_view.h"
+#include "layout/manifest_layouts.h"
 #include "layout/map_rules.h"
 #include "layout/plan.h"
 #include "trace/layout_json.h"
@@ -108,7 +105,7 @@ class RuleApplication {
     if (const auto mesh = rule_.find("mesh")) {
       entry.mesh = mesh->as_string();
       if (entry.mesh != old.mesh) {
-        // Axes of another mesh are others, whatever their names.
+        // The axes of another mesh are different ones, even if they have the same names.
         entry.placements.clear();
         entry.held_at.clear();
       }
@@ -164,16 +161,7 @@ class RuleApplication {
   bool read_shape(TensorEntry& entry) const {
     const auto shape = rule_.find("shape");
     if (!shape) return false;
-    entry.shape.clear();
-    for (const JsonCursor& item : shape->items()) entry.shape.push_back(item.as_count());
-    if (entry.shape.size() > tensor::kMostDimensions) {
-      throw shape->error(entry.shape.size(), " dimensions, at most ", tensor::kMostDimensions,
-                         " are possible");
-    }
-    if (!tensor::byte_count(entry.shape, entry.dtype)) {
-      throw shape->error("the size in bytes of ", tensor::to_string(entry.shape),
-                         " overflows 64 bits");
-    }
+    entry.shape = trace::shape_from(*shape, entry.dtype);
     return true;
   }
 

@@ -1,5 +1,5 @@
 // The local layout of a rank: which boxes of a logical tensor it has, and where they lie in its
-// dataset.
+// dataset. Also checks that boxes cover a tensor once.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "tensor/box.h"
-#include "tensor/ranges.h"
 
 namespace ttrace::layout {
 
@@ -37,8 +36,21 @@ struct LocalLayout {
   bool operator==(const LocalLayout&) const = default;
 };
 
-// `held`: what the rank has of every dimension; `range`: of the array they make. Throws an input
-// error if the range ends beyond the array, or if there are more than a million boxes.
+// Returns the layout of a rank that has the indices `held` of every dimension. With `range`, its
+// dataset has this range of that array, flattened. Throws an input error if the range ends beyond
+// the array, or if there are more than a million boxes.
 LocalLayout make_local_layout(const std::vector<Ranges>& held, std::optional<Range> range);
+
+// A part of the tensor that no box covers (no owners), or that two boxes cover.
+struct CoverageDefect {
+  tensor::Box where;
+  std::vector<std::size_t> owners;  // indices of boxes; none or two
+};
+
+// Returns nothing exactly if every element of `shape` lies in one of `boxes`, which must lie within
+// `shape`. Else overlaps, and a gap if the overlaps do not hide it; at most `most` defects.
+std::vector<CoverageDefect> coverage_defects(const tensor::Shape& shape,
+                                             const std::vector<tensor::Box>& boxes,
+                                             std::size_t most = 4);
 
 }  // namespace ttrace::layout

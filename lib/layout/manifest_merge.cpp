@@ -3,17 +3,61 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "base/error.h"
-#include "layout/manifest_merge_ranks.h"
-#include "layout/mesh_map.h"
+#include "layout/mesh.h"
 
 namespace ttrace::layout {
 namespace {
 
 using Numbers = std::vector<std::uint64_t>;
+using base::concat;
+using base::exact_number;
+
+std::string describe_microbatches(const std::optional<trace::Microbatches>& whole) {
+  using How = trace::Microbatches::How;
+  if (!whole) return "none";
+  const std::string of = trace::describe_list(whole->numbers);
+  if (whole->how == How::kShard) return concat("shard ", whole->dim, " of ", of);
+  return concat(whole->how == How::kSum ? "sum " : "mean ", of);
+}
+
+const Numbers* find(const std::map<std::string, Numbers>& values, const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? nullptr : &found->second;
+}
+
+// The first axis, by name, of which the entries do not say the same.
+std::optional<EntryDifference> layout_difference(const trace::TensorEntry& first,
+                                                 const trace::TensorEntry& second) {
+  std::set<std::string_view> axes;
+  for (const trace::TensorEntry* entry : {&first, &second}) {
+    for (const auto& [axis, placement] : entry->placements) axes.insert(axis);
+    for (const auto& [axis, held] : entry->held_at) axes.insert(axis);
+  }
+  for (const std::string_view name : axes) {
+    const std::string axis(name);
+    const Numbers* held = find(first.held_at, axis);
+    const Numbers* other_held = find(second.held_at, axis);
+    if ((held == nullptr) != (other_held == nullptr) || (held != nullptr && *held != *other_held)) {
+      const auto describe = [](const Numbers* list) {
+        return list == nullptr ? "not given" : trace::describe_list(*list);
+      };
+      return EntryDifference{concat("held_at/", axis), describe(held), describe(other_held)};
+    }
+    const trace::Placement& placement = placement_on(first, axis);
+    const trace::Placement& other = placement_on(second, axis);
+    if (placement != other) {
+      return EntryDifference{concat("placements/", axis), trace::describe_exactly(placement),
+                             trace::describe_exactly(other)};
+    }
+  }
+  return std::nullopt;
+}
 
 bool same_mesh(const trace::Mesh& first, const trace::Mesh& second) {
   const auto same_axis = [](const trace::MeshAxis& a, const trace::MeshAxis& b) {
@@ -69,6 +113,29 @@ Numbers without(const Numbers& from, const Numbers& taken) {
 }
 
 }  // namespace
+
+std::optional<EntryDifference> entry_difference(const trace::TensorEntry& first,
+                                                const trace::TensorEntry& second) {
+  if (first.dtype != second.dtype) {
+    return EntryDifference{"dtype", std::string(tensor::dtype_name(first.dtype)),
+                           std::string(tensor::dtype_name(second.dtype))};
+  }
+  if (first.shape != second.shape) {
+    return EntryDifference{"shape", tensor::to_string(first.shape),
+                           tensor::to_string(second.shape)};
+  }
+  if (first.microbatches != second.microbatches) {
+    return EntryDifference{"microbatches", describe_microbatches(first.microbatches),
+                           describe_microbatches(second.microbatches)};
+  }
+  if (first.mesh != second.mesh) {
+    return EntryDifference{"mesh", concat("\"", first.mesh, "\""), concat("\"", second.mesh, "\"")};
+  }
+  if (first.scale != second.scale) {
+    return EntryDifference{"scale", exact_number(first.scale), exact_number(second.scale)};
+  }
+  return layout_difference(first, second);
+}
 
 void ManifestMerge::add(std::uint64_t rank, trace::Manifest part) {
   if (!ranks_.empty() && rank <= ranks_.back()) {

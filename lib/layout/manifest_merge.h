@@ -1,5 +1,5 @@
 // Merges the manifests that the ranks embed in their files into the manifest of the run. The rules
-// are in schemas/trace-v2.md, "Merging".
+// are in schemas/trace-v2.md, "Merging". Other rooms use ManifestMerge.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,115 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
-#include "layout/describe_merge.h"
-#include "layout/manifest_merge_run.h"
 #include "trace/manifest.h"
 
 namespace ttrace::layout {
+
+// The facts of a run.
+class RunMerge {
+ public:
+  // Adds the facts of the manifest of `rank`. Ranks ascend.
+  void add(std::uint64_t rank, trace::RunFacts facts);
+
+  // Whether the rank's manifest says what was asked for (`run.recorded`); version 1 does not.
+  bool knows(std::uint64_t rank) const { return recorded_.contains(rank); }
+
+  // Whether the rank was asked to record its shard of the tensor, ran the step to its end and
+  // closed its trace. False for tensors placed by rows: only the index knows whether the rank has
+  // any.
+  bool asked(std::uint64_t rank, const trace::TensorEntry& entry) const;
+
+  // Those of the lowest rank, with `recorded` (the kinds and the finished steps that all ranks that
+  // record anything have in common, and the modules of any; absent where a rank lacks it) and
+  // `unfinished` of all ranks.
+  trace::RunFacts facts() const;
+
+ private:
+  trace::RunFacts first_;
+  std::size_t ranks_ = 0;
+  std::map<std::uint64_t, trace::Recorded> recorded_;
+  std::set<std::uint64_t> unfinished_;
+};
+
+// The optimizer's parameter groups: the stages of a pipeline have parts of each group.
+class OptimizerMerge {
+ public:
+  void add(std::uint64_t rank, const trace::OptimizerGroup& group);
+
+  // Groups with the same facts as one, by step. Throws an input error if a parameter is in two
+  // groups of a step.
+  std::vector<trace::OptimizerGroup> groups() const;
+
+ private:
+  struct Group {
+    trace::OptimizerGroup facts;  // params in the order they were met
+    std::set<std::string> params;
+    std::vector<std::uint64_t> ranks;
+  };
+  // Everything but the parameters.
+  using Facts = std::tuple<std::uint64_t, std::string, std::map<std::string, double>,
+                           std::map<std::string, bool>, std::vector<double>>;
+
+  std::vector<Group> groups_;
+  std::map<Facts, std::size_t> known_;
+};
+
+// The ranks of one mesh that have a manifest, and their coordinates. The others are lost: what they
+// had is unknown.
+class PresentRanks {
+ public:
+  // `ranks` ascending; those that do not lie on the mesh are left out. `mesh` must outlive this.
+  PresentRanks(const trace::Mesh& mesh, const std::vector<std::uint64_t>& ranks);
+
+  const trace::Mesh& mesh() const { return *mesh_; }
+  // Rank -> coordinates.
+  const std::map<std::uint64_t, std::vector<std::uint64_t>>& coordinates() const {
+    return coordinates_;
+  }
+  // Whether any rank at this coordinate of the axis is present.
+  bool any_at(std::size_t axis, std::uint64_t coordinate) const { return any_[axis][coordinate]; }
+
+ private:
+  const trace::Mesh* mesh_;
+  std::map<std::uint64_t, std::vector<std::uint64_t>> coordinates_;
+  std::vector<std::vector<bool>> any_;
+};
+
+// Sets the entry's `held_at` and `absent_on` from the ranks that recorded it, `recorders`,
+// ascending.
+//
+// held_at names the axes of which not all coordinates have the tensor. The entry's own held_at is
+// kept, and so is "only". All coordinates of an axis that cuts have the tensor. Coordinates of a
+// partial axis of which every rank is lost count as having it: without their terms the value is
+// unknown. Those of a replicating axis do not count: nothing is known of lost replicas.
+//
+// absent_on names the ranks that should have recorded a shard by this (unless it is known to be
+// empty) and by what they were asked. Throws an input error naming key and ranks if a rank has no
+// shard and its manifest does not say what it was asked, if a rank has a shard that it should not,
+// or if it does not lie on the mesh.
+void set_ranks(trace::TensorEntry& entry, const std::vector<std::uint64_t>& recorders,
+               const PresentRanks& present, const RunMerge& run);
 
 struct MergedManifest {
   trace::Manifest manifest;
   std::vector<std::uint64_t> lost_ranks;  // of the meshes, without a manifest
   std::vector<std::string> findings;      // what is unknown for lack of them
 };
+
+// A member of a tensor's entry about which two ranks disagree, and the value of each.
+struct EntryDifference {
+  std::string member;
+  std::string first;
+  std::string second;
+};
+
+// Returns nothing if the entries describe one tensor alike. `order`, `position` and `computed_in`
+// may differ: a stage may compute in a wider type. An axis without a placement replicates.
+std::optional<EntryDifference> entry_difference(const trace::TensorEntry& first,
+                                                const trace::TensorEntry& second);
 
 // Takes the ranks' manifests one after the other, so that those of thousands of ranks need not be
 // in memory together.

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "layout/map_file.h"
+#include "layout/map_rules.h"
 
 namespace ttrace::layout {
 namespace {

@@ -1,14 +1,235 @@
 #include "layout/map_rules.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "base/error.h"
-#include "base/names.h"
 #include "base/text.h"
-#include "layout/view.h"
 
 namespace ttrace::layout {
+namespace {
+
+constexpr std::size_t kMostCaptures = 8;
+constexpr std::string_view kAnything = "...";
+constexpr const char* kValue = "[]";
+
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+using base::JsonCursor;
+
+std::vector<NamePattern> patterns(const JsonCursor& rule, std::string_view key) {
+  std::vector<NamePattern> found;
+  for (const std::string& text : one_or_more(rule, key)) {
+    try {
+      found.emplace_back(text);
+    } catch (const base::InputError& error) {
+      throw rule.require(key).error(error.what());
+    }
+  }
+  return found;
+}
+
+Resize resize_from(const JsonCursor& object) {
+  object.allow_keys({"dim", "size"});
+  return {object.require("dim").as_count(), object.require("size").as_count()};
+}
+
+// The captures of a match must determine every name that the rule makes, and to which whole each of
+// several tensors belongs.
+void check_captures(const JsonCursor& json, const MapRule& rule) {
+  const std::set<std::string>& known = rule.from[0].captures();
+  for (const NamePattern& from : rule.from) {
+    if (from.captures() == known) continue;
+    throw json.error("the patterns of \"from\" have different captures: ",
+                     base::printable(rule.from[0].text()), " and ", base::printable(from.text()));
+  }
+  for (const NamePattern& to : rule.to) {
+    for (const std::string& capture : to.captures()) {
+      if (known.contains(capture)) continue;
+      throw json.error("{", base::printable(capture), "} of \"to\" is not captured by \"from\"");
+    }
+  }
+}
+
+constexpr std::string_view kVersion1 = "ttrace.map/1";
+constexpr std::string_view kVersion2 = "ttrace.map/2";
+
+MapRule dropping_rule(const JsonCursor& json) {
+  json.allow_keys({"drop", "reason", "kind"});
+  MapRule rule;
+  rule.pointer = json.pointer();
+  rule.from = patterns(json, "drop");
+  rule.kinds = kinds_of(json);
+  const JsonCursor reason = json.require("reason");
+  rule.drop_reason = reason.as_string();
+  if (rule.drop_reason.empty()) {
+    throw reason.error("is empty; say why the tensors are left out, so that a reader can judge it");
+  }
+  return rule;
+}
+
+// One tensor that the other side has under several names.
+void check_same(const JsonCursor& json, const MapRule& rule) {
+  if (rule.from.size() > 1) {
+    throw json.error(
+        "\"same\" is for one tensor under several names; where this side has the several names, "
+        "give the rule in the other side's list, from its one name to these");
+  }
+  if (rule.to.size() < 2) throw json.error("\"same\" needs several names in \"to\"");
+  for (const std::string_view other : {"concat", "split"}) {
+    if (json.find(other)) throw json.error("\"same\" and \"", other, "\" exclude each other");
+  }
+}
+
+MapRule rule_from(const JsonCursor& json, std::string_view version) {
+  if (version != kVersion1) {
+    if (json.find("drop")) return dropping_rule(json);
+    json.allow_keys({"from", "to", "kind", "concat", "split", "same", "trim", "pad", "transpose"});
+  } else {
+    for (const std::string_view later : {"drop", "same"}) {
+      if (const auto member = json.find(later)) {
+        throw member->error("is of \"", kVersion2, "\"; change the file's \"schema\" to that");
+      }
+    }
+    json.allow_keys({"from", "to", "kind", "concat", "split", "trim", "pad", "transpose"});
+  }
+  MapRule rule;
+  rule.pointer = json.pointer();
+  rule.from = patterns(json, "from");
+  rule.to = patterns(json, "to");
+  rule.kinds = kinds_of(json);
+  const auto concat = json.find("concat");
+  const auto split = json.find("split");
+  if (const auto same = json.find("same")) {
+    if (!same->as_bool()) throw same->error("expected true, or no such member");
+    rule.same = true;
+    check_same(json, rule);
+  }
+  if (rule.from.size() > 1 && rule.to.size() > 1) {
+    throw json.error("several tensors to several; one side must be one");
+  }
+  if (concat.has_value() != (rule.from.size() > 1)) {
+    throw json.error(concat ? "\"concat\" needs several patterns in \"from\""
+                            : "several tensors become one by \"concat\": {\"dim\": ...}");
+  }
+  if (split.has_value() != (rule.to.size() > 1 && !rule.same)) {
+    throw json.error(split ? "\"split\" needs several names in \"to\""
+                           : "one tensor becomes several by \"split\": {\"dim\": ...}, or stands "
+                             "for each of them by \"same\": true");
+  }
+  if (const auto& cut = concat ? concat : split) {
+    if (concat) {
+      cut->allow_keys({"dim", "groups"});
+    } else {
+      cut->allow_keys({"dim", "groups", "sizes"});
+    }
+    rule.dim = cut->require("dim").as_count();
+    if (const auto groups = cut->find("groups")) {
+      rule.groups = groups->as_count();
+      if (rule.groups == 0) throw groups->error("0 groups");
+    }
+    if (const auto sizes = cut->find("sizes")) {
+      rule.sizes = sizes->as_counts();
+      if (rule.sizes.size() != rule.to.size()) {
+        throw sizes->error(rule.sizes.size(), " sizes for ", rule.to.size(), " tensors");
+      }
+    }
+  }
+  if (const auto trim = json.find("trim")) rule.trim = resize_from(*trim);
+  if (const auto pad = json.find("pad")) rule.pad = resize_from(*pad);
+  if (const auto axes = json.find("transpose")) rule.transpose = axes->as_counts();
+  check_captures(json, rule);
+  return rule;
+}
+
+std::vector<MapRule> rules_from(const JsonCursor& root, std::string_view side,
+                                std::string_view version) {
+  std::vector<MapRule> rules;
+  if (const auto list = root.find(side)) {
+    for (const JsonCursor& json : list->items()) rules.push_back(rule_from(json, version));
+  }
+  return rules;
+}
+
+}  // namespace
+
+NamePattern::NamePattern(const std::string& text) : text_(text) {
+  const auto refuse = [&text](const auto&... why) {
+    return base::input_error("the pattern ", base::printable(text), " ", why...);
+  };
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t open = text.find_first_of("{}", at);
+    if (open != at) {
+      pieces_.push_back({text.substr(at, open == std::string::npos ? open : open - at), "", false});
+      if (open == std::string::npos) break;
+    }
+    const std::size_t close = text.find_first_of("{}", open + 1);
+    if (text[open] == '}' || close == std::string::npos || text[close] == '{') {
+      throw refuse("has a brace without its partner");
+    }
+    std::string name = text.substr(open + 1, close - open - 1);
+    const bool dots = name.ends_with(kAnything);
+    if (dots) name.resize(name.size() - kAnything.size());
+    if (name.empty() || !std::all_of(name.begin(), name.end(), is_word)) {
+      throw refuse("has a capture whose name is not of letters, digits and underscores");
+    }
+    if (!names_.insert(name).second) {
+      throw refuse("has two captures {", base::printable(name), "}");
+    }
+    pieces_.push_back({"", std::move(name), dots});
+    at = close + 1;
+  }
+  if (names_.size() > kMostCaptures) throw refuse("has more than ", kMostCaptures, " captures");
+  if (pieces_.empty()) throw base::input_error("an empty pattern");
+}
+
+bool NamePattern::match_from(std::size_t piece, std::string_view rest, Captures& captures,
+                             Failures& failures) const {
+  if (piece == pieces_.size()) return rest.empty();
+  if (failures.contains({piece, rest.size()})) return false;
+  const Piece& here = pieces_[piece];
+  if (here.capture.empty()) {
+    return rest.starts_with(here.literal) &&
+           match_from(piece + 1, rest.substr(here.literal.size()), captures, failures);
+  }
+  for (std::size_t length = 1; length <= rest.size(); ++length) {
+    if (!here.dots && rest[length - 1] == '.') break;
+    if (match_from(piece + 1, rest.substr(length), captures, failures)) {
+      captures[here.capture] = rest.substr(0, length);
+      return true;
+    }
+  }
+  failures.emplace(piece, rest.size());
+  return false;
+}
+
+std::optional<NamePattern::Captures> NamePattern::match(std::string_view name) const {
+  const auto matched = [this](std::string_view text) -> std::optional<Captures> {
+    Captures captures;
+    Failures failures;
+    if (!match_from(0, text, captures, failures)) return std::nullopt;
+    return captures;
+  };
+  const std::string_view module = trace::module_of_value(name);
+  if (module.size() < name.size()) {
+    if (auto captures = matched(module)) {
+      captures->emplace(kValue, name.substr(module.size()));
+      return captures;
+    }
+  }
+  return matched(name);
+}
+
+std::string NamePattern::filled(const Captures& captures) const {
+  std::string name;
+  for (const Piece& piece : pieces_) {
+    name += piece.capture.empty() ? piece.literal : captures.at(piece.capture);
+  }
+  const auto value = captures.find(kValue);
+  return value == captures.end() ? name : name + value->second;
+}
 
 std::vector<std::string> one_or_more(const base::JsonCursor& rule, std::string_view key) {
   const base::JsonCursor value = rule.require(key);
@@ -55,168 +276,26 @@ std::optional<RuleMatch> match_of(const std::vector<MapRule>& rules, std::string
   return std::nullopt;
 }
 
-namespace {
-
-using Captures = NamePattern::Captures;
-using Match = RuleMatch;
-
-ViewPtr named(const ViewPtr& view, std::string name) {
-  if (const auto problem = trace::name_problem(name)) {
-    throw base::input_error(base::printable(name), ": ", *problem);
+MapRules parse_map_rules(std::string_view text, const std::string& file) {
+  const base::JsonDocument document(text, file);
+  const JsonCursor root = document.root();
+  const JsonCursor schema = root.require("schema");
+  const std::string version = schema.as_string();
+  if (version != kVersion1 && version != kVersion2) {
+    throw schema.error("this is \"", base::printable(version), "\", expected \"", kVersion2, "\"");
   }
-  View renamed = *view;
-  renamed.key.name = std::move(name);
-  return std::make_shared<View>(std::move(renamed));
-}
-
-ViewPtr resized(const MapRule& rule, ViewPtr view) {
-  if (rule.trim) view = trimmed(view, rule.trim->dim, rule.trim->size);
-  if (rule.pad) view = padded(view, rule.pad->dim, rule.pad->size);
-  if (!rule.transpose.empty()) view = transposed(view, rule.transpose);
-  return view;
-}
-
-// The tensors of one concatenation, in the order of the rule's patterns.
-struct Gathered {
-  Captures captures;
-  std::vector<ViewPtr> parts;  // null: not there
-};
-using GatheredKey = std::tuple<std::size_t, Captures, trace::TensorKey>;
-
-class Mapping {
- public:
-  Mapping(const std::vector<MapRule>& rules, const std::string& file)
-      : rules_(rules), file_(file), used_(rules.size(), false) {}
-
-  void add(const ViewPtr& view) {
-    const auto match = match_of(rules_, view->key.name, {view->key.kind});
-    if (!match) return put_unchanged(view);
-    used_[match->rule] = true;
-    const MapRule& rule = rules_[match->rule];
-    if (rule.drops()) {
-      mark_used_by(view, match->rule + 1);
-      mapped_.dropped.emplace(view->key, DroppedBy{match->rule, rule.pointer, rule.drop_reason});
-      return put_unchanged(view);
-    }
-    if (rule.from.size() > 1) return gather(view, *match);
-    in_rule(rule, [&] {
-      const ViewPtr one = resized(rule, view);
-      if (rule.to.size() == 1 || rule.same) {
-        for (const NamePattern& to : rule.to) put(named(one, to.filled(match->captures)));
-        return;
-      }
-      const std::vector<ViewPtr> parts =
-          split(one, rule.dim, rule.to.size(), rule.sizes, rule.groups);
-      for (std::size_t i = 0; i < parts.size(); ++i) {
-        put(named(parts[i], rule.to[i].filled(match->captures)));
-      }
-    });
+  if (version == kVersion1) {
+    root.allow_keys({"schema", "reference", "candidate"});
+  } else {
+    // `--map-starter` writes the last three for people.
+    root.allow_keys({"schema", "reference", "candidate", "unmatched", "ambiguous", "notes"});
   }
-
-  Mapped finish(const std::vector<ViewPtr>& tensors) {
-    for (const auto& [key, gathered] : gathered_) join(rules_[std::get<0>(key)], gathered);
-    for (std::size_t r = 0; r < rules_.size(); ++r) {
-      if (used_[r]) continue;
-      std::vector<std::string> names;
-      for (const ViewPtr& view : tensors) names.push_back(view->key.name);
-      const std::string& text = rules_[r].from[0].text();
-      throw base::input_error(file_, ": ", rules_[r].pointer, rules_[r].drops() ? "/drop" : "/from",
-                              ": no tensor that an earlier rule leaves matches ",
-                              base::printable(text), base::nearest_hint(text, names));
-    }
-    return std::move(mapped_);
+  MapRules rules{file, rules_from(root, "reference", version),
+                 rules_from(root, "candidate", version)};
+  if (rules.reference.empty() && rules.candidate.empty()) {
+    throw root.error("no rules; expected a list \"candidate\" or \"reference\"");
   }
-
- private:
-  // A rule whose tensors are all dropped is no typing error.
-  void mark_used_by(const ViewPtr& view, std::size_t first) {
-    for (std::size_t r = first; r < rules_.size(); ++r) {
-      if (used_[r] || !is_of(rules_[r].kinds, view->key.kind)) continue;
-      used_[r] = std::any_of(
-          rules_[r].from.begin(), rules_[r].from.end(),
-          [&](const NamePattern& pattern) { return pattern.match(view->key.name).has_value(); });
-    }
-  }
-
-  template <typename Work>
-  void in_rule(const MapRule& rule, Work work) const {
-    try {
-      work();
-    } catch (const base::InputError& error) {
-      throw error.in(base::concat(file_, ": ", rule.pointer));
-    }
-  }
-
-  void put(ViewPtr view) {
-    const auto [earlier, fresh] = made_.emplace(view->key, view);
-    if (!fresh) {
-      throw base::input_error("two tensors would be ", to_string(view->key), ": ",
-                              origin(*earlier->second), " and ", origin(*view));
-    }
-    mapped_.tensors.push_back(std::move(view));
-  }
-
-  void put_unchanged(const ViewPtr& view) {
-    try {
-      put(view);
-    } catch (const base::InputError& error) {
-      throw error.in(file_);
-    }
-  }
-
-  static std::string origin(const View& view) { return stored_in(view).front()->key.name; }
-
-  void gather(const ViewPtr& view, const Match& match) {
-    trace::TensorKey rest = view->key;
-    rest.name.clear();
-    Gathered& gathered = gathered_[{match.rule, match.captures, rest}];
-    gathered.captures = match.captures;
-    gathered.parts.resize(rules_[match.rule].from.size());
-    if (gathered.parts[match.pattern] != nullptr) {
-      throw base::input_error(file_, ": ", rules_[match.rule].pointer, ": ", to_string(view->key),
-                              " and ", to_string(gathered.parts[match.pattern]->key),
-                              " would be the same part");
-    }
-    gathered.parts[match.pattern] = view;
-  }
-
-  void join(const MapRule& rule, const Gathered& gathered) {
-    std::string lacking;
-    for (std::size_t i = 0; i < gathered.parts.size(); ++i) {
-      if (gathered.parts[i] == nullptr) lacking = rule.from[i].filled(gathered.captures);
-    }
-    if (lacking.empty()) {
-      in_rule(rule, [&] {
-        put(named(resized(rule, concatenated(gathered.parts, rule.dim, rule.groups)),
-                  rule.to[0].filled(gathered.captures)));
-      });
-      return;
-    }
-    for (const ViewPtr& part : gathered.parts) {
-      if (part == nullptr) continue;
-      mapped_.warnings.push_back(base::concat(file_, ": ", rule.pointer, ": ", to_string(part->key),
-                                              " is left as it is: there is no ", lacking,
-                                              " to join it with"));
-      put_unchanged(part);
-    }
-  }
-
-  const std::vector<MapRule>& rules_;
-  const std::string& file_;
-  std::vector<bool> used_;
-  std::map<GatheredKey, Gathered> gathered_;
-  std::map<trace::TensorKey, ViewPtr> made_;
-  Mapped mapped_;
-};
-
-}  // namespace
-
-Mapped apply_map(const std::vector<MapRule>& rules, const std::string& file,
-                 const std::vector<ViewPtr>& tensors) {
-  if (rules.empty()) return {tensors, {}, {}};
-  Mapping mapping(rules, file);
-  for (const ViewPtr& view : tensors) mapping.add(view);
-  return mapping.finish(tensors);
+  return rules;
 }
 
 }  // namespace ttrace::layout

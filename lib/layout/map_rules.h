@@ -4,24 +4,57 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/strict_json.h"
-#include "layout/name_pattern.h"
 #include "layout/view.h"
 #include "trace/key.h"
 
 namespace ttrace::layout {
 
-// The member `key` of `rule`, a string or a list of them; at least one.
-std::vector<std::string> one_or_more(const base::JsonCursor& rule, std::string_view key);
+// "model.layers.{i}.{rest...}": `{x}` stands for one or more characters without a dot, `{x...}` for
+// one or more of any. Everything else is literal.
+class NamePattern {
+ public:
+  using Captures = std::map<std::string, std::string>;
 
-// The member "kind" of `rule`, a kind or a list of them; empty (any kind) if it is absent.
-std::vector<trace::Kind> kinds_of(const base::JsonCursor& rule);
+  // Throws an input error on braces that do not pair, more than 8 captures, and a capture without a
+  // name of its own of letters, digits and underscores.
+  explicit NamePattern(const std::string& text);
 
-bool is_of(const std::vector<trace::Kind>& kinds, trace::Kind kind);
+  const std::string& text() const { return text_; }
+  const std::set<std::string>& captures() const { return names_; }
+
+  // What the captures stand for if the whole of `name` matches, the earlier ones as short as
+  // possible. A module's further tensors ("attn[1]", "attn[mask]") are matched as the module, and
+  // what is in brackets is kept as the capture "[]".
+  std::optional<Captures> match(std::string_view name) const;
+
+  // The name that the captures make of this pattern, which must be among them.
+  std::string filled(const Captures& captures) const;
+
+ private:
+  struct Piece {
+    std::string literal;  // or, if `capture` is not empty, what it is called
+    std::string capture;
+    bool dots = false;
+  };
+
+  // Pieces and characters that were left when a match failed. Every way to them fails again, so
+  // each is tried once.
+  using Failures = std::set<std::pair<std::size_t, std::size_t>>;
+
+  bool match_from(std::size_t piece, std::string_view rest, Captures& captures,
+                  Failures& failures) const;
+
+  std::string text_;
+  std::vector<Piece> pieces_;
+  std::set<std::string> names_;  // of the captures
+};
 
 struct Resize {
   std::uint64_t dim = 0;
@@ -57,6 +90,39 @@ struct MapRules {
 // Throws an input error with the JSON pointer for everything that is not as the schema says.
 MapRules parse_map_rules(std::string_view text, const std::string& file);
 
+// The rule that matches a name, which of its patterns, and what that captured.
+struct RuleMatch {
+  std::size_t rule = 0;
+  std::size_t pattern = 0;
+  NamePattern::Captures captures;
+};
+
+// Returns the first rule that applies to one of `kinds` and has a pattern that matches.
+std::optional<RuleMatch> match_of(const std::vector<MapRule>& rules, std::string_view name,
+                                  const std::vector<trace::Kind>& kinds);
+
+// For other files of rules: the member `key` of `rule`, a string or a list of them; at least one.
+std::vector<std::string> one_or_more(const base::JsonCursor& rule, std::string_view key);
+
+// The member "kind" of `rule`, a kind or a list of them; empty (any kind) if it is absent.
+std::vector<trace::Kind> kinds_of(const base::JsonCursor& rule);
+
+bool is_of(const std::vector<trace::Kind>& kinds, trace::Kind kind);
+
+struct MapFile {
+  std::vector<MapRule> reference;
+  std::vector<MapRule> candidate;
+  // Names that no rule pairs, as rules that would drop them once somebody gives the reason.
+  std::vector<MapRule> unmatched_reference;
+  std::vector<MapRule> unmatched_candidate;
+  // Names of the reference, with those of the candidate that may be meant.
+  std::map<std::string, std::vector<std::string>> ambiguous;
+  std::vector<std::string> notes;
+};
+
+// JSON, one rule a line, that `parse_map_rules` reads.
+std::string map_file_text(const MapFile& file);
+
 // Why a tensor is not compared.
 struct DroppedBy {
   std::size_t rule = 0;
@@ -80,15 +146,14 @@ Mapped apply_map(const std::vector<MapRule>& rules, const std::string& file,
 std::vector<trace::Module> mapped_modules(const std::vector<MapRule>& rules,
                                           const std::vector<trace::Module>& modules);
 
-// The rule that matches a name, which of its patterns, and what that captured.
-struct RuleMatch {
-  std::size_t rule = 0;
-  std::size_t pattern = 0;
-  NamePattern::Captures captures;
-};
-
-// Returns the first rule that applies to one of `kinds` and has a pattern that matches.
-std::optional<RuleMatch> match_of(const std::vector<MapRule>& rules, std::string_view name,
-                                  const std::vector<trace::Kind>& kinds);
+// Pairs the names of a module's values across versions of the trace format: version 1 numbers them
+// ("attn[1]"), version 2 names them after the arguments ("attn[mask]"). Gives `tensors` the names
+// of `reference`, where one of the two names a module's values by position and the other by
+// argument. Values of one module and call are paired by position if both sides have as many; else
+// in order, by shape and class of type, so that an extra argument shifts nothing. The rest keep
+// their names, unless the reference has another value of that name.
+std::vector<ViewPtr> renamed_values(const std::vector<ViewPtr>& tensors, bool by_position,
+                                    const std::vector<ViewPtr>& reference,
+                                    bool reference_by_position);
 
 }  // namespace ttrace::layout

@@ -4,8 +4,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "layout/axis_view.h"
-#include "layout/coverage.h"
 #include "trace/placement.h"
 
 namespace ttrace::layout {
@@ -35,7 +33,7 @@ const trace::Rows* rows_of(const std::vector<AxisView>& views) {
   return nullptr;
 }
 
-// What the ranks of a tensor have, position by position.
+// Computes the local layouts of a tensor's ranks.
 class RankLayouts {
  public:
   RankLayouts(const trace::TensorEntry& entry, const trace::Mesh& mesh,
@@ -89,7 +87,7 @@ bool all_but(std::uint64_t dim, const tensor::Shape& numbers, Holds holds) {
   return true;
 }
 
-// Only the index says which rank has which row, so that is checked here.
+// Checks that the ranks have every row once: only the index says which rank has which row.
 void check_rows(const std::vector<AxisView>& views, const trace::TensorEntry& entry,
                 const std::vector<Block>& blocks, const std::vector<std::uint64_t>& other_cuts) {
   const trace::Rows& rows = *rows_of(views);
@@ -123,6 +121,28 @@ void check_rows(const std::vector<AxisView>& views, const trace::TensorEntry& en
 }
 
 }  // namespace
+
+Combination combination_of(const std::vector<AxisView>& views) {
+  Combination combination;
+  bool sums = false;
+  for (const AxisView& view : views) {
+    const auto* partial = std::get_if<trace::Partial>(view.placement);
+    if (partial == nullptr) continue;
+    if (partial->reduction == trace::Reduction::kMax) {
+      combination.maximum = true;
+    } else {
+      sums = true;
+    }
+    if (partial->reduction == trace::Reduction::kMean) {
+      combination.factor /= static_cast<double>(view.held.size());
+    }
+  }
+  if (combination.maximum && sums) {
+    throw base::input_error("placements: a maximum over one axis and a sum or mean over another ",
+                            "cannot be combined");
+  }
+  return combination;
+}
 
 std::optional<LocalLayout> local_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh,
                                         const std::vector<std::uint64_t>& coordinates,

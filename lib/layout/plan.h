@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "layout/local_layout.h"
+#include "layout/mesh.h"
 #include "trace/manifest.h"
 
 namespace ttrace::layout {
@@ -32,6 +33,10 @@ struct Combination {
   double factor = 1;
 };
 
+// Returns how the terms of a partial tensor become its value. Throws an input error if the axes'
+// reductions cannot be combined.
+Combination combination_of(const std::vector<AxisView>& views);
+
 struct Plan {
   // Together they have every element of the tensor once; blocks without elements are left out.
   std::vector<Block> blocks;
@@ -44,7 +49,7 @@ using RowNumbers = std::function<std::vector<std::int64_t>(std::uint64_t rank)>;
 
 // Throws an input error with a JSON pointer relative to the entry ("placements/tp: ...") if the
 // placements contradict each other or the shape, and if no coordinate or more than one has a row.
-// Boxes and flat ranges are not checked here: call layout_problems first.
+// Boxes and flat ranges are not checked here: call layout_problems() first.
 Plan plan_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh,
                  const RowNumbers& rows = {});
 
@@ -53,9 +58,5 @@ Plan plan_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh,
 std::optional<LocalLayout> local_layout(const trace::TensorEntry& entry, const trace::Mesh& mesh,
                                         const std::vector<std::uint64_t>& coordinates,
                                         const RowNumbers& rows = {});
-
-// Every contradiction in the manifest's layouts, one sentence each with a JSON pointer. Of index
-// tensors only the entries are read, not the rows.
-std::vector<std::string> layout_problems(const trace::Manifest& manifest);
 
 }  // namespace ttrace::layout

@@ -1,5 +1,3 @@
-#include "layout/positional_names.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
@@ -10,11 +8,12 @@
 #include <utility>
 
 #include "base/text.h"
+#include "layout/map_rules.h"
 
 namespace ttrace::layout {
 namespace {
 
-// More values than any module has: beyond, they meet by position alone.
+// More values than any module has. If there are more, they are paired by position.
 constexpr std::size_t kMostAligned = 1'000;
 
 // What a module received or returned in one call.
@@ -27,13 +26,7 @@ struct Value {
 };
 using Calls = std::map<Call, std::vector<Value>>;
 
-bool is_value(trace::Kind kind) {
-  using trace::Kind;
-  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradOutput ||
-         kind == Kind::kGradInput;
-}
-
-// Of "attn[2]" 2, of any other name 0.
+// Returns 2 for "attn[2]", and 0 for any other name.
 std::uint64_t named_position(std::string_view name, std::string_view module) {
   std::uint64_t position = 0;
   if (name.size() < module.size() + 3) return 0;
@@ -43,7 +36,7 @@ std::uint64_t named_position(std::string_view name, std::string_view module) {
   return error == std::errc() && stop == end ? position : 0;
 }
 
-// The position that the collector gave; a tensor that rules made of others has none.
+// The position that the collector recorded; a tensor that rules made of others has none.
 std::optional<std::uint64_t> given_position(const View& view) {
   const auto* stored = std::get_if<Stored>(&view.how);
   return stored == nullptr ? std::nullopt : stored->entry->position;
@@ -54,7 +47,7 @@ Calls calls_of(const std::vector<ViewPtr>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const View& view = *tensors[i];
     const trace::TensorKey& key = view.key;
-    if (!is_value(key.kind)) continue;
+    if (!is_module_value(key.kind)) continue;
     const std::string_view module = trace::module_of_value(key.name);
     const std::uint64_t position = given_position(view).value_or(named_position(key.name, module));
     calls[{key.kind, std::string(module), key.step, key.microbatch, key.call}].push_back(
@@ -117,7 +110,7 @@ class Renaming {
     for (std::size_t i = 0; i < ours.size(); ++i) {
       const std::string& name = tensors_[ours[i].tensor]->key.name;
       if (met.contains(i) || !known.contains(name)) continue;
-      // It must not meet a tensor that only happens to have its name.
+      // It must not be paired with another tensor that happens to have its name.
       names_[ours[i].tensor] = base::concat(module, "[position ", ours[i].position, "]");
     }
   }

@@ -30,6 +30,66 @@ void collect(const View& view, std::vector<const trace::TensorEntry*>& entries) 
   for (const ViewPtr& source : sources_of(view)) collect(*source, entries);
 }
 
+// Limits the tiles of a view. Only a damaged rules file asks for more.
+constexpr std::uint64_t kMostGroups = std::uint64_t{1} << 16;
+
+base::InputError refusal(const ViewPtr& view, const std::string& why) {
+  return base::input_error(to_string(view->key), " is ", tensor::to_string(view->shape), ", ", why);
+}
+
+void require_dimension(const ViewPtr& view, std::uint64_t dim) {
+  if (dim < view->shape.size()) return;
+  throw refusal(view, base::concat("so it has no dimension ", dim));
+}
+
+std::uint64_t per_group(const ViewPtr& view, std::uint64_t extent, std::uint64_t groups) {
+  if (groups == 0 || groups > kMostGroups) {
+    throw base::input_error(groups, " groups; expected 1 to ", kMostGroups);
+  }
+  if (extent % groups != 0) {
+    throw refusal(view, base::concat(extent, " elements cannot be dealt to ", groups, " groups"));
+  }
+  return extent / groups;
+}
+
+// `extent` elements of `dim`, from `from` in the source to `to` in the target.
+Mosaic::Tile tile_along(const ViewPtr& source, std::uint64_t dim, std::uint64_t from,
+                        std::uint64_t to, std::uint64_t extent) {
+  Mosaic::Tile tile{tensor::whole(source->shape), source, tensor::Shape(source->shape.size(), 0)};
+  tile.target.origin[dim] = to;
+  tile.target.extent[dim] = extent;
+  tile.origin[dim] = from;
+  return tile;
+}
+
+ViewPtr made(View view, tensor::Shape shape, Mosaic mosaic) {
+  view.shape = std::move(shape);
+  view.how = std::move(mosaic);
+  return std::make_shared<View>(std::move(view));
+}
+
+// Unlike concatenated(), joins types of any class, and returns why it cannot.
+Composed joined(const View& whole, View view, const std::vector<ViewPtr>& parts) {
+  const std::uint64_t dim = whole.microbatches->dim;
+  Mosaic mosaic;
+  std::uint64_t at = 0;
+  for (const ViewPtr& part : parts) {
+    tensor::Shape expected = part->shape;
+    if (dim < expected.size()) expected[dim] = parts[0]->shape[dim];
+    if (dim >= part->shape.size() || expected != parts[0]->shape) {
+      return {nullptr,
+              base::concat(to_string(part->key), " is ", tensor::to_string(part->shape), ", ",
+                           to_string(parts[0]->key), " is ", tensor::to_string(parts[0]->shape),
+                           "; they cannot be joined along dimension ", dim)};
+    }
+    mosaic.tiles.push_back(tile_along(part, dim, 0, at, part->shape[dim]));
+    at += part->shape[dim];
+  }
+  tensor::Shape shape = parts[0]->shape;
+  shape[dim] = at;
+  return {made(std::move(view), std::move(shape), std::move(mosaic)), ""};
+}
+
 }  // namespace
 
 ViewPtr view_of(const trace::TensorEntry& entry) {
@@ -78,48 +138,6 @@ ViewPtr with_entries(const ViewPtr& view,
   }
   return changed;
 }
-
-namespace {
-
-// Limits the tiles of a view. Only a damaged rules file asks for more.
-constexpr std::uint64_t kMostGroups = std::uint64_t{1} << 16;
-
-base::InputError refusal(const ViewPtr& view, const std::string& why) {
-  return base::input_error(to_string(view->key), " is ", tensor::to_string(view->shape), ", ", why);
-}
-
-void require_dimension(const ViewPtr& view, std::uint64_t dim) {
-  if (dim < view->shape.size()) return;
-  throw refusal(view, base::concat("so it has no dimension ", dim));
-}
-
-std::uint64_t per_group(const ViewPtr& view, std::uint64_t extent, std::uint64_t groups) {
-  if (groups == 0 || groups > kMostGroups) {
-    throw base::input_error(groups, " groups; expected 1 to ", kMostGroups);
-  }
-  if (extent % groups != 0) {
-    throw refusal(view, base::concat(extent, " elements cannot be dealt to ", groups, " groups"));
-  }
-  return extent / groups;
-}
-
-// `extent` elements of `dim`, from `from` in the source to `to` in the target.
-Mosaic::Tile tile_along(const ViewPtr& source, std::uint64_t dim, std::uint64_t from,
-                        std::uint64_t to, std::uint64_t extent) {
-  Mosaic::Tile tile{tensor::whole(source->shape), source, tensor::Shape(source->shape.size(), 0)};
-  tile.target.origin[dim] = to;
-  tile.target.extent[dim] = extent;
-  tile.origin[dim] = from;
-  return tile;
-}
-
-ViewPtr made(View view, tensor::Shape shape, Mosaic mosaic) {
-  view.shape = std::move(shape);
-  view.how = std::move(mosaic);
-  return std::make_shared<View>(std::move(view));
-}
-
-}  // namespace
 
 ViewPtr concatenated(const std::vector<ViewPtr>& parts, std::uint64_t dim, std::uint64_t groups) {
   View view = made_of(parts);
@@ -222,6 +240,32 @@ ViewPtr transposed(const ViewPtr& view, const std::vector<std::size_t>& axes) {
   for (std::size_t i = 0; i < axes.size(); ++i) turned.shape[i] = view->shape[axes[i]];
   turned.how = Transposed{view, axes};
   return std::make_shared<View>(std::move(turned));
+}
+
+std::vector<trace::TensorKey> part_keys(const View& whole) {
+  std::vector<trace::TensorKey> keys;
+  for (const std::uint64_t number : whole.microbatches->numbers) {
+    keys.push_back(whole.key);
+    keys.back().microbatch = number;
+  }
+  return keys;
+}
+
+Composed compose_microbatches(const View& whole, const std::vector<ViewPtr>& parts) {
+  using How = trace::Microbatches::How;
+  View view = made_of(parts);
+  view.key = whole.key;
+  view.microbatches = whole.microbatches;
+  if (whole.microbatches->how == How::kShard) return joined(whole, std::move(view), parts);
+  for (const ViewPtr& part : parts) {
+    if (part->shape == view.shape) continue;
+    return {nullptr, base::concat(to_string(part->key), " is ", tensor::to_string(part->shape),
+                                  ", ", to_string(parts[0]->key), " is ",
+                                  tensor::to_string(view.shape), "; they cannot be added")};
+  }
+  const bool mean = whole.microbatches->how == How::kMean;
+  view.how = Sum{parts, mean ? 1 / static_cast<double>(parts.size()) : 1};
+  return {std::make_shared<View>(std::move(view)), ""};
 }
 
 }  // namespace ttrace::layout

@@ -62,14 +62,14 @@ ViewPtr view_of(const trace::TensorEntry& entry);
 // part, computed in the coarsest precision of any.
 View made_of(const std::vector<ViewPtr>& parts);
 
-// `part` in words, by what its key has that the key of the whole has not: "mb 1",
+// Returns what distinguishes the key of a part from that of the whole: "mb 1",
 // "layers.0.q.weight", or nothing.
 std::string describe_part(const trace::TensorKey& part, const trace::TensorKey& whole);
 
-// The stored tensors it is made of, in order; at least one.
+// Returns the stored tensors that the view is made of, in order; at least one.
 std::vector<const trace::TensorEntry*> stored_in(const View& view);
 
-// The same view over changed entries.
+// Returns the same view over changed entries.
 ViewPtr with_entries(const ViewPtr& view,
                      const std::function<trace::TensorEntry(const trace::TensorEntry&)>& change);
 
@@ -93,5 +93,18 @@ ViewPtr padded(const ViewPtr& view, std::uint64_t dim, std::uint64_t size);
 
 // Dimension i is dimension axes[i] of `view`.
 ViewPtr transposed(const ViewPtr& view, const std::vector<std::size_t>& axes);
+
+// Tensors of single micro-batches joined into one, so that a run with one big batch is compared
+// with a run with many small ones.
+struct Composed {
+  ViewPtr view;         // or null
+  std::string problem;  // why it is
+};
+
+// The keys of the tensors that `whole`, which must name its micro-batches, is made of, in order.
+std::vector<trace::TensorKey> part_keys(const View& whole);
+
+// The tensor that `whole` would be if it were made of `parts`, which have the keys of part_keys.
+Composed compose_microbatches(const View& whole, const std::vector<ViewPtr>& parts);
 
 }  // namespace ttrace::layout

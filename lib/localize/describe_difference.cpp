@@ -4,10 +4,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "layout/describe_merge.h"
-#include "layout/mesh_map.h"
+#include "layout/mesh.h"
 #include "localize/explain.h"
-#include "measure/box_stats.h"
+#include "measure/measure.h"
 
 namespace ttrace::localize {
 namespace {

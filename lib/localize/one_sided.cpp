@@ -2,7 +2,6 @@
 #include <map>
 #include <utility>
 
-#include "base/names.h"
 #include "base/text.h"
 #include "localize/frontier.h"
 

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
-#include "mapping/name_match.h"
 
 namespace ttrace::mapping {
 namespace {
@@ -31,11 +30,6 @@ struct IndexedTrace {
 bool is_of_parameter(Kind kind) {
   return kind == Kind::kParam || kind == Kind::kParamGrad || kind == Kind::kMainGrad ||
          kind == Kind::kParamAfterStep;
-}
-
-bool is_value(Kind kind) {
-  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradInput ||
-         kind == Kind::kGradOutput;
 }
 
 IndexedTrace index_trace(const trace::Source& source) {
@@ -107,7 +101,7 @@ ModuleValues values_of(const IndexedTrace& indexed) {
   ModuleValues values;
   for (const ViewPtr& view : indexed.tensors) {
     const trace::TensorKey& key = view->key;
-    if (!is_value(key.kind)) continue;
+    if (!is_module_value(key.kind)) continue;
     const std::string module(trace::module_of_value(key.name));
     const std::pair which(key.kind, key.name.substr(module.size()));
     const auto [at, fresh] = values[module].emplace(which, TensorRef(indexed.source, view));
@@ -217,7 +211,7 @@ void add_unmatched(const IndexedTrace& reference, const IndexedTrace& candidate,
   for (const comparison::Pair& pair : pairs) {
     const bool both = pair.reference != nullptr && pair.candidate != nullptr;
     // Two different arguments of a module may have the same position.
-    if (both && !(is_value(pair.key.kind) && !comparison::incomparable_reason(pair).empty()))
+    if (both && !(is_module_value(pair.key.kind) && !comparison::incomparable_reason(pair).empty()))
       continue;
     if (pair.reference != nullptr) add(pair.reference, of_reference);
     if (pair.candidate != nullptr) add(pair.candidate, of_candidate);

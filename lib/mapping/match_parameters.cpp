@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "mapping/name_match.h"
+#include "mapping/map_starter.h"
 #include "measure/fingerprints.h"
 
 namespace ttrace::mapping {

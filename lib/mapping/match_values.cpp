@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "mapping/name_match.h"
+#include "mapping/map_starter.h"
 #include "measure/fingerprints.h"
 
 namespace ttrace::mapping {
@@ -45,12 +45,11 @@ std::vector<Relation> relations_of(const std::vector<NameMatch>& parameters) {
   for (const NameMatch& match : parameters) {
     Relation relation{owners_of(match.reference), owners_of(match.candidate), match.groups,
                       match.sizes};
-    const auto known = [](const std::set<std::string>& names, const std::string& name) {
-      return names.contains(name);
-    };
     bool fresh = !relation.reference.empty() && !relation.candidate.empty();
-    for (const std::string& name : relation.reference) fresh = fresh && !known(of_reference, name);
-    for (const std::string& name : relation.candidate) fresh = fresh && !known(of_candidate, name);
+    for (const std::string& name : relation.reference)
+      fresh = fresh && !of_reference.contains(name);
+    for (const std::string& name : relation.candidate)
+      fresh = fresh && !of_candidate.contains(name);
     if (!fresh) continue;
     of_reference.insert(relation.reference.begin(), relation.reference.end());
     of_candidate.insert(relation.candidate.begin(), relation.candidate.end());
@@ -263,8 +262,6 @@ double share_in_common(const std::set<std::size_t>& a, const std::set<std::size_
   return either == 0 ? 0 : static_cast<double>(common) / static_cast<double>(either);
 }
 
-std::string parent_of(const std::string& name) { return owner_of(name); }
-
 }  // namespace
 
 ValueMatches match_values(const ModuleValues& reference, const ModuleValues& candidate,
@@ -341,12 +338,12 @@ ValueMatches match_values(const ModuleValues& reference, const ModuleValues& can
   std::map<std::string, std::vector<std::size_t>> below;
   for (std::size_t r = 0; r < references.size(); ++r) {
     if (references[r].matched || !references[r].relations.empty()) continue;
-    below[parent_of(references[r].name)].push_back(r);
+    below[owner_of(references[r].name)].push_back(r);
   }
   std::vector<Likely> leaves;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     if (candidates[c].matched || !candidates[c].relations.empty()) continue;
-    const std::string parent = parent_of(candidates[c].name);
+    const std::string parent = owner_of(candidates[c].name);
     const auto known = counterpart.find(parent);
     const auto there = below.find(known == counterpart.end() ? parent : known->second);
     if (there == below.end()) continue;

@@ -1,11 +1,10 @@
-#include "mapping/name_match.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include "base/text.h"
+#include "mapping/map_starter.h"
 
 namespace ttrace::mapping {
 namespace {
@@ -90,16 +89,6 @@ bool is_writable(const Concrete& rule) {
          std::all_of(rule.to.begin(), rule.to.end(), plain);
 }
 
-bool is_of(const std::vector<trace::Kind>& kinds, trace::Kind kind) {
-  return kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
-std::vector<std::string> sorted_captures(const NamePattern& pattern) {
-  std::vector<std::string> captures = pattern.captures();
-  std::sort(captures.begin(), captures.end());
-  return captures;
-}
-
 // Rules that differ only in numbers.
 struct Group {
   std::vector<std::string> from;  // templates
@@ -113,9 +102,9 @@ bool is_sound(const Group& group, const std::vector<KnownName>& names) {
   for (const Concrete& rule : group.rules) own.insert(rule.from.begin(), rule.from.end());
   const std::vector<NamePattern> patterns = patterns_of(group.from);
   for (const NamePattern& pattern : patterns) {
-    if (sorted_captures(pattern) != sorted_captures(patterns.front())) return false;
+    if (pattern.captures() != patterns.front().captures()) return false;
     for (const KnownName& known : names) {
-      if (!is_of(group.rules.front().form.kinds, known.kind)) continue;
+      if (!layout::is_of(group.rules.front().form.kinds, known.kind)) continue;
       if (own.contains(known.name) || own.contains(trace::module_of_value(known.name))) continue;
       if (pattern.match(known.name)) return false;
     }

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,16 +37,16 @@ struct InputBox {
 };
 
 // Statistics of a pair of tensors over `box`, which lies within both inputs. The box is cut into
-// tiles of kTileElements consecutive elements. A tile's sums are made in 32 lanes: element i goes
-// to lane i mod 32, and lanes that are 16, 8, 4, 2 and 1 apart are added in turn. Tiles are added
-// up in order. Non-finite values are classified by position before any arithmetic and left out of
+// tiles of kTileElements consecutive elements. A tile is summed in 32 lanes: element i goes to lane
+// i mod 32, and lanes that are 16, 8, 4, 2 and 1 apart are added in turn. Tiles are added in
+// order. Non-finite values are classified by position before any arithmetic and left out of
 // the sums. Where both inputs are integers, `unequal` and `largest` are exact.
 struct PairRequest {
   InputBox reference;
   InputBox candidate;
   tensor::Box box;
-  // Where given, the box is cut by its cells: every part is summed on its own and then added to its
-  // cell and to `stats`. Null for integers.
+  // If given, cuts the box by its cells: every part is summed on its own and then added to its cell
+  // and to `stats`. Null for integers.
   const Grid* grid = nullptr;
   CellSums* cells = nullptr;  // one per cell of the grid
   TileStats* stats = nullptr;
@@ -74,7 +76,7 @@ struct TripleSums {
   std::uint64_t left_out = 0;
 };
 
-// The inputs have one box. Its statistics are made on their own and then merged into `sums`.
+// The inputs have the same box, which is summed on its own and then merged into `sums`.
 struct TripleRequest {
   InputBox truth;
   InputBox reference;
@@ -99,7 +101,7 @@ struct RowsRequest {
   RowSums* sums = nullptr;  // 1, or 1 + 2·epsilons with an input
 };
 
-// How far replicas of a shard are from the first one. All have its type and size.
+// Distances of a shard's replicas from the first one. All have its type and size.
 struct ReplicasRequest {
   StoredValues first;
   std::vector<std::span<const std::byte>> others;
@@ -109,11 +111,11 @@ struct ReplicasRequest {
   double* squared_distances = nullptr;
 };
 
-// The element that is furthest out in units of its own bound.
+// The element with the largest error in units of its own bound.
 struct WorstUpdate {
-  double ratio = 0;  // |C - Q| / bound; infinite where nothing is allowed
+  double ratio = 0;  // |C - Q| / bound; infinite if the bound is 0
   tensor::Shape at;
-  std::optional<Place> place;  // a backend leaves it out
+  std::optional<Place> place;  // not set by a backend
   double replayed = 0;
   double candidate = 0;
   double bound = 0;
@@ -126,8 +128,8 @@ struct UpdateSums {
   std::optional<WorstUpdate> worst;  // nothing while all elements are exactly as replayed
 };
 
-// An updated parameter C against Q, which the optimizer's formula makes of the candidate's own
-// inputs. All have one box; those that do not exist are absent.
+// An updated parameter C against Q, which the optimizer's formula computes from the candidate's own
+// inputs. All have the same box; inputs that do not exist are absent.
 struct UpdateRequest {
   InputBox updated;
   InputBox parameter;
@@ -137,15 +139,16 @@ struct UpdateRequest {
   std::optional<InputBox> exp_avg_sq;
   std::optional<InputBox> max_exp_avg_sq;
   UpdateStep step;
-  // Of the box, Q as the reference, merged into `stats`; `unequal` counts what is out of bounds.
+  // Merged with the statistics of the box, with Q as the reference; `unequal` counts the elements
+  // out of bounds.
   TileStats* stats = nullptr;
   UpdateSums* sums = nullptr;
 };
 
 // Requests of one thread. A backend may compute when a request is added or later, many in one
-// launch; results stand where the requests point once finish() has returned. Until then the results
-// must not move. Inputs are read before add() returns, so their memory may be used again. Requests
-// that point at the same result are applied in the order in which they were added.
+// launch; it has written the results where the requests point once finish() returns. Until then the
+// results must not move. Inputs are read before add() returns, so their memory may be reused.
+// Requests that point at the same result are applied in the order in which they were added.
 class Batch {
  public:
   virtual ~Batch() = default;
@@ -167,6 +170,23 @@ class Backend {
   virtual std::string name() const = 0;             // "cpu", as reports say it
   virtual std::string instruction_set() const = 0;  // "x86-64-v4"
   virtual std::unique_ptr<Batch> new_batch() const = 0;
+};
+
+// The CPU with its fastest instruction set (cpu/cpu_backend.h).
+const Backend& cpu_backend();
+
+// What a command may use to do its work: threads, memory and a backend.
+struct ExecutionContext {
+  unsigned threads = 0;  // 0: one per core
+  // For the data that threads read and decode; fewer threads run if it is not enough for all.
+  std::uint64_t memory_bytes = std::numeric_limits<std::uint64_t>::max();
+  const Backend* backend = &cpu_backend();
+
+  // Returns at least 1.
+  unsigned thread_count() const;
+
+  // Calls base::parallel_for on thread_count() threads.
+  void parallel_for(std::size_t count, const std::function<void(std::size_t)>& work) const;
 };
 
 }  // namespace ttrace::measure

@@ -1,4 +1,5 @@
-// Plants a fault in a tensor while it is read, as a bug would have left it there.
+// Plants a fault in a tensor while it is read, as a bug would have left it there, and keeps tensors
+// in memory so that many faults can be tried.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "measure/measure.h"
+#include "measure/tensor_reader.h"
 #include "tensor/box.h"
 #include "tensor/dtype.h"
 
@@ -39,5 +41,12 @@ void apply_in_place(const Fault& fault, const tensor::Box& box, std::span<double
 // tensor: all replicas have the fault. Readers increase `changed`, which must outlive them, by the
 // number of elements read whose value changed (NaN equals NaN). Integers are only moved and zeroed.
 TensorRef with_fault(const TensorRef& tensor, Fault fault, std::uint64_t& changed);
+
+// Reads all of `tensor`, into at most 16 bytes of memory per element, and returns a reference to
+// the same tensor that reads from memory. Values, boxes of ranks, places and replica checks are
+// those that `tensor` gives with `replicas`, whatever the result is opened with. `exact`: keeps
+// integers instead of numbers. Throws an input error if a shard cannot be read. The readers share
+// the memory and belong to one thread.
+TensorRef keep_in_memory(const TensorRef& tensor, Replicas replicas, bool exact);
 
 }  // namespace ttrace::measure

@@ -10,17 +10,16 @@
 
 namespace ttrace::measure {
 
-// The hashes of rows tell which rows belong where if one framework has three tensors and another
-// one has them joined.
+// The hashes of rows show where rows belong if one framework has three tensors that another one
+// joins.
 struct SliceHashes {
   std::uint64_t whole = 0;  // of shape and all values
-  // by_dim[d][i]: of the values with index i in dimension d and their places in the others. Covers
-  // all dimensions if there are at most two, else the first alone.
+  // by_dim[d][i]: hash of the values with index i in dimension d and their places in the other
+  // dimensions. Covers all dimensions if there are at most two, else only the first.
   std::vector<std::vector<std::uint64_t>> by_dim;
 };
 
-// Hashes values rounded to `precision`. Throws an input error if a shard cannot be
-// read.
+// Hashes values rounded to `precision`. Throws an input error if a shard cannot be read.
 SliceHashes slice_hashes(const TensorRef& tensor, tensor::DType precision);
 
 // Returns a hash of `hashes` in their order.

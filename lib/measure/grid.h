@@ -1,5 +1,5 @@
-// A coarse grid of cells over a tensor. From sums by cell, those of any box of the tensor can be
-// estimated afterwards: a candidate's shard, a block of rows.
+// A coarse grid of cells over a tensor. The sums of any box of the tensor, such as a candidate's
+// shard or a block of rows, can be estimated from the sums by cell.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace ttrace::measure {
 class Grid {
  public:
   static constexpr std::uint64_t kMostParts = 16;     // of a dimension
-  static constexpr std::uint64_t kSmallestCell = 64;  // elements; fewer say little of their noise
+  static constexpr std::uint64_t kSmallestCell = 64;  // elements; fewer show little of their noise
 
   // Cuts dimension d into `parts[d]` parts, as even as possible. Throws an input error if that is 0
   // or more than the dimension has elements (an empty dimension has one part).
@@ -54,8 +54,8 @@ class Grid {
 
 // Sums over one cell of two tensors.
 struct CellSums {
-  double d2 = 0;  // Σ (B - A)²; infinite where one of a pair is not finite, or two differently so
-  double a2 = 0;  // Σ A² of the finite pairs
+  double d2 = 0;     // Σ (B - A)²; infinite if non-finite values of a pair differ
+  double a2 = 0;     // Σ A² of the finite pairs
   double along = 0;  // Σ (B - A)·A of the finite pairs
 
   // `stats`: of elements of the cell, with A as the reference.

@@ -11,7 +11,7 @@
 
 namespace ttrace::measure {
 
-// Finds the parts of a plan that a box touches without looking at all parts.
+// Finds the parts of a plan that share elements with a box, without visiting all parts.
 class PartIndex {
  public:
   // `plan` must outlive the index.
@@ -30,7 +30,7 @@ class PartIndex {
     const layout::Part* part = nullptr;
   };
 
-  std::size_t dim_ = 0;  // the one along which parts start at the most places
+  std::size_t dim_ = 0;  // the dimension along which parts start at the most places
   std::uint64_t longest_ = 0;
   std::vector<Located> parts_;  // by start
 };

@@ -5,9 +5,49 @@
 #include <memory>
 #include <utility>
 
-#include "measure/sections.h"
-
 namespace ttrace::measure {
+
+std::optional<std::size_t> row_dimensions(const tensor::Shape& shape, std::uint64_t rows) {
+  std::uint64_t count = 1;
+  for (std::size_t d = 0; d <= shape.size(); ++d) {
+    if (d > 0) {
+      if (count != 0 && shape[d - 1] > rows / count) return std::nullopt;  // more rows than asked
+      count *= shape[d - 1];
+    }
+    if (count == rows && d > 0) return d;
+  }
+  return std::nullopt;
+}
+
+void LeftOutRows::add(const LeftOutRows& other) {
+  for (std::size_t i = 0; i < out_.size(); ++i) {
+    if (other.out_[i]) out_[i] = true;
+  }
+}
+
+std::uint64_t LeftOutRows::count() const {
+  return static_cast<std::uint64_t>(std::count(out_.begin(), out_.end(), true));
+}
+
+void LeftOutRows::apply(const tensor::Shape& shape, const tensor::Box& box,
+                        std::span<const double> reference, std::span<double> candidate) const {
+  const auto dims = row_dimensions(shape, rows());
+  if (!dims) return;
+  const auto lead = static_cast<std::ptrdiff_t>(*dims);
+  const tensor::Shape counted(shape.begin(), shape.begin() + lead);
+  const tensor::Box leading{{box.origin.begin(), box.origin.begin() + lead},
+                            {box.extent.begin(), box.extent.begin() + lead}};
+  std::uint64_t length = 1;
+  for (std::size_t d = *dims; d < shape.size(); ++d) length *= box.extent[d];
+  const std::uint64_t here = tensor::volume(leading);
+  for (std::uint64_t i = 0; i < here; ++i) {
+    if (!out_[tensor::position(counted, tensor::coordinates(leading, i))]) continue;
+    const auto from = reference.subspan(i * length, length);
+    std::copy(from.begin(), from.end(),
+              candidate.begin() + static_cast<std::ptrdiff_t>(i * length));
+  }
+}
+
 namespace {
 
 bool is_exact(const layout::View& view) { return !tensor::is_floating(view.dtype); }
@@ -171,6 +211,35 @@ Measurement measure(const Backend& backend, const TensorRef& reference, const Te
     measured.push_back(measure_section(backend, reference, candidate, grid, section, left_out));
   }
   return merge_sections(std::move(measured));
+}
+
+std::vector<std::vector<double>> squared_errors_by_index(const TensorRef& reference,
+                                                         const TensorRef& candidate) {
+  const tensor::Shape& shape = reference.view->shape;
+  std::vector<std::vector<double>> errors;
+  for (const std::uint64_t extent : shape) errors.emplace_back(extent, 0.0);
+  const auto of_reference = reference.open(Replicas::kFirstOnly);
+  const auto of_candidate = candidate.open(Replicas::kFirstOnly);
+  std::vector<double> r;
+  std::vector<double> c;
+  tensor::for_each_sub_box(tensor::whole(shape), kReadElements, [&](const tensor::Box& box) {
+    r.resize(tensor::volume(box));
+    c.resize(r.size());
+    of_reference->read(box, r);
+    of_candidate->read(box, c);
+    tensor::Shape at = box.origin;
+    for (std::size_t i = 0; i < r.size(); ++i) {
+      const double square = (c[i] - r[i]) * (c[i] - r[i]);
+      if (square > 0 && std::isfinite(square)) {
+        for (std::size_t d = 0; d < at.size(); ++d) errors[d][at[d]] += square;
+      }
+      for (std::size_t d = at.size(); d-- > 0;) {
+        if (++at[d] < box.origin[d] + box.extent[d]) break;
+        at[d] = box.origin[d];
+      }
+    }
+  });
+  return errors;
 }
 
 }  // namespace ttrace::measure

@@ -1,22 +1,48 @@
-// Measures the difference of one tensor of the candidate from the reference's, in one pass. Whether
-// it is too large is for judge/ to say.
+// Measures the difference of one tensor of the candidate from the reference's, in one pass. judge/
+// decides whether it is too large.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "measure/backend.h"
-#include "measure/box_reader.h"
 #include "measure/grid.h"
-#include "measure/left_out_rows.h"
 #include "measure/sections.h"
 #include "measure/tensor_reader.h"
 #include "measure/tile_stats.h"
+#include "tensor/box.h"
 
 namespace ttrace::measure {
+
+// Returns the smallest number of leading dimensions of `shape` that have `rows` rows in all;
+// nothing if there is none.
+std::optional<std::size_t> row_dimensions(const tensor::Shape& shape, std::uint64_t rows);
+
+// Rows of tensors that a comparison leaves out: those of tokens that are known to differ.
+class LeftOutRows {
+ public:
+  explicit LeftOutRows(std::uint64_t rows) : out_(rows, false) {}
+
+  void add(std::uint64_t row) { out_[row] = true; }
+  // Adds another set over the same rows.
+  void add(const LeftOutRows& other);
+
+  std::uint64_t rows() const { return out_.size(); }
+  std::uint64_t count() const;
+  bool contains(std::uint64_t row) const { return out_[row]; }
+
+  // Copies the reference's values to the candidate in every row left out. Both have the values of
+  // `box`, row-major, of a tensor of `shape`, whose leading dimensions must have as many rows.
+  void apply(const tensor::Shape& shape, const tensor::Box& box, std::span<const double> reference,
+             std::span<double> candidate) const;
+
+ private:
+  std::vector<bool> out_;
+};
 
 // The difference in the boxes that the same ranks of the candidate hold (RankBoxes).
 struct BlockStats {
@@ -29,14 +55,14 @@ struct BlockStats {
 // Replicas of the candidate that should be equal and are not.
 struct ReplicaDifference {
   double distance_norm = 0;  // largest over replicas: ‖replica - first replica‖, whole tensor
-  std::vector<std::vector<std::uint64_t>> classes;  // of the block where they are furthest apart
-  CheckPath path = {};                              // of that block
+  std::vector<std::vector<std::uint64_t>> classes;  // in the block where they are furthest apart
+  CheckPath path = {};                              // that block
 };
 
 struct Measurement {
   TileStats total;
   std::vector<BlockStats> blocks;  // one per shard of the candidate, replicas together
-  std::vector<CellSums> cells;     // by the grid asked for: a the reference, b the candidate
+  std::vector<CellSums> cells;     // by the grid: a is the reference, b the candidate
   bool has_replicas = false;       // the candidate's layout has replicas, which were checked
   bool replicas_differ = false;
   ReplicaDifference replicas;
@@ -46,7 +72,7 @@ struct Measurement {
 
 // The measurement of one section (sections.h).
 struct MeasuredSection {
-  Measurement sums;  // without `total`, and of the replicas only that there are some
+  Measurement sums;  // without `total` and `replicas`
   std::map<CheckPath, ReplicaCheck> checks;
 };
 
@@ -65,7 +91,7 @@ class SectionMeasuring {
   // input error if a shard cannot be read. This must live until the batch is finished.
   void add_to(Batch& batch, const tensor::Box& section);
 
-  // Once, after the batch is finished.
+  // Returns the measurement. Call it once, after the batch is finished.
   MeasuredSection take();
 
  private:
@@ -92,5 +118,11 @@ Measurement merge_sections(std::vector<MeasuredSection> sections);
 // Measures all sections in turn.
 Measurement measure(const Backend& backend, const TensorRef& reference, const TensorRef& candidate,
                     const Grid* grid, const LeftOutRows* left_out = nullptr);
+
+// Returns errors[d][i]: Σ (C - R)² over the elements whose index along dimension d is i. Pairs with
+// a non-finite value do not count. Reads both, of one shape, once and in bounded memory. Throws an
+// input error if a shard cannot be read.
+std::vector<std::vector<double>> squared_errors_by_index(const TensorRef& reference,
+                                                         const TensorRef& candidate);
 
 }  // namespace ttrace::measure

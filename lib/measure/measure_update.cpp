@@ -3,7 +3,7 @@
 #include <cmath>
 #include <memory>
 
-#include "measure/box_reader.h"
+#include "measure/sections.h"
 
 namespace ttrace::measure {
 namespace {

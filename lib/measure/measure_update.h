@@ -1,5 +1,6 @@
-// Measures how far an updated parameter C is from Q, which its optimizer makes of the candidate's
-// own parameter, gradient and state. Element by element, in one pass and bounded memory.
+// Measures how far an updated parameter C is from Q, which its optimizer computes from the
+// candidate's own parameter, gradient and state: element by element, in one pass and bounded
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct UpdateMeasurement {
   // With Q as the reference; `unequal` counts the elements that are out of bounds.
   TileStats total;
   std::vector<BlockStats> blocks;
-  std::uint64_t unmoved = 0;           // of those elements: still have the old value
+  std::uint64_t unmoved = 0;           // elements out of bounds that still have the old value
   std::uint64_t unjudged = 0;          // finite elements whose bound is not
   double sum_bound2 = 0;               // Σ bound², over the judged elements
   std::optional<Place> largest_place;  // of total.largest

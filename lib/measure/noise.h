@@ -1,8 +1,10 @@
-// Measures how far perturbed runs of the reference are from it, tensor by tensor. Tolerances are
-// made of this.
+// Measures other runs of the reference, tensor by tensor: perturbed runs, whose distances from the
+// reference tolerances are made of, and a high-precision run, which shows whether the reference's
+// or the candidate's rounding is the better one.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "measure/backend.h"
@@ -15,11 +17,11 @@ struct Noise {
   double reference_norm = 0;    // ‖R‖ over the finite elements
   std::vector<double> norms;    // ‖R' - R‖ of every run R', infinite if it is not finite
   std::vector<double> largest;  // max |R' - R| of every run
-  std::vector<double> cells;    // of every cell of the grid, the largest ‖R' - R‖ over the runs
+  std::vector<double> cells;  // the largest ‖R' - R‖ over the runs, for every cell of the grid
   std::uint64_t bytes_read = 0;
   // |⟨R' - R, R⟩| / (‖R' - R‖·‖R‖) as a root mean square over the runs: first of the whole tensor,
-  // then per dimension over the parts into which the grid cuts it (0 where it does not). Runs and
-  // parts that equal R or are not finite do not count; empty where no run counts.
+  // then per dimension over the parts into which the grid cuts it (0 if it does not). Runs and
+  // parts that equal R or are not finite do not count; empty if no run counts.
   std::vector<double> coherence = {};
 };
 
@@ -39,5 +41,24 @@ Noise merge_sections(const std::vector<NoiseSection>& sections, const Grid& grid
 // not on how a candidate is sharded. Throws an input error if a shard cannot be read.
 Noise measure_noise(const Backend& backend, const TensorRef& reference,
                     const std::vector<TensorRef>& runs, const Grid& grid);
+
+struct TruthErrors {
+  // Frobenius norms over the elements that are finite in all three tensors.
+  double candidate_error_norm = 0;  // ‖C - T‖
+  double reference_error_norm = 0;  // ‖R - T‖
+  double truth_norm = 0;            // ‖T‖
+  std::uint64_t elements = 0;       // finite in all three
+  std::uint64_t left_out = 0;       // the others
+  std::uint64_t bytes_read = 0;
+};
+
+// Returns ‖C - T‖ / ‖R - T‖: infinite where only the candidate has an error; nothing where neither
+// has one, where no element is finite, or where squares overflow.
+std::optional<double> error_ratio(const TruthErrors& errors);
+
+// All three must have the same shape. Reads them box by box in bounded memory, of replicas the
+// first. Throws an input error if a shard cannot be read.
+TruthErrors measure_truth(const Backend& backend, const TensorRef& truth,
+                          const TensorRef& reference, const TensorRef& candidate);
 
 }  // namespace ttrace::measure

@@ -1,19 +1,23 @@
-// How a large tensor is divided: into sections that threads measure apart from each other, and
-// these into boxes that are read at once.
+// How the measuring loops read large tensors: in sections, which threads measure apart from each
+// other, and these in boxes that are read at once and are the inputs of a backend.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "measure/backend.h"
 #include "measure/tensor_reader.h"
 #include "tensor/box.h"
 
 namespace ttrace::measure {
 
-// Large enough that opening the shards once more per section costs nothing. Sums are made by
-// section and then merged, whatever the number of threads: changing this number changes rounding in
-// the last bits.
+// Large enough that opening the shards once more per section costs nothing. Every section is summed
+// on its own, whatever the number of threads: changing this number changes rounding in the last
+// bits.
 inline constexpr std::uint64_t kSectionElements = std::uint64_t{1} << 24;
 
 // A tensor that would have more sections has larger ones.
@@ -46,5 +50,33 @@ void for_each_read(
     const tensor::Shape& shape, const tensor::Box& within, const std::vector<RankBoxes>& owners,
     std::uint64_t limit,
     const std::function<void(const tensor::Box& box, const std::vector<OwnedBox>& parts)>& visit);
+
+// Reads boxes of one tensor as inputs of a backend.
+class BoxReader {
+ public:
+  // `is_u64`: how integers are to be read, which keep their bits in an int64.
+  explicit BoxReader(std::unique_ptr<TensorReader> tensor, bool is_u64 = false)
+      : tensor_(std::move(tensor)), is_u64_(is_u64) {}
+
+  TensorReader& tensor() { return *tensor_; }
+  const TensorReader& tensor() const { return *tensor_; }
+
+  // Reads numbers: as stored where one shard makes up the box, else decoded. Valid until the next
+  // read.
+  const InputBox& read(const tensor::Box& box);
+  // Reads exact integers.
+  const InputBox& read_integers(const tensor::Box& box);
+
+  // Decodes the last input and returns its numbers, which the caller may change.
+  std::span<double> decode_input();
+  const InputBox& input() const { return input_; }
+
+ private:
+  std::unique_ptr<TensorReader> tensor_;
+  bool is_u64_;
+  InputBox input_;
+  std::vector<double> numbers_;
+  std::vector<std::int64_t> integers_;
+};
 
 }  // namespace ttrace::measure

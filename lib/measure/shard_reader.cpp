@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "layout/mesh_map.h"
+#include "layout/mesh.h"
 #include "tensor/codec.h"
 #include "trace/placement.h"
 #include "trace/placements/flat.h"

@@ -10,8 +10,8 @@
 #include "layout/local_layout.h"
 #include "layout/plan.h"
 #include "measure/backend.h"
+#include "tensor/box.h"
 #include "tensor/dtype.h"
-#include "tensor/ranges.h"
 #include "trace/source.h"
 
 namespace ttrace::measure {
@@ -31,20 +31,21 @@ std::uint64_t read_flat_box(const trace::Dataset& dataset, const tensor::Shape& 
                             const layout::Range& range, const tensor::Box& box,
                             std::span<std::byte> out);
 
-enum class Between { kKeepOpen, kClose };  // what is done with the dataset between two reads
+// Whether a reader closes its dataset between two reads.
+enum class Between { kKeepOpen, kClose };
 
 class ShardReader {
  public:
-  // Opens the dataset of `entry` on `rank` and throws an input error with file, path and both
-  // shapes if it is not what `held` says, of the entry's dtype.
+  // Opens the dataset of `entry` on `rank`. Throws an input error with file, path and both shapes
+  // if it has not the shape of `held` and the entry's dtype.
   ShardReader(const trace::Source& source, const trace::TensorEntry& entry, std::uint64_t rank,
               const layout::LocalLayout& held, Between between = Between::kKeepOpen);
 
   std::uint64_t rank() const { return rank_; }
   std::uint64_t bytes_read() const { return bytes_read_; }
 
-  // Reads the stored bits of `box`, in coordinates of the rank's array and within what it holds,
-  // into the caller's buffer: a block of many replicas has many readers and needs few buffers.
+  // Reads the stored bits of `box`, in coordinates of the rank's array and within its part of it.
+  // The buffer is the caller's: a block of many replicas has many readers and needs few buffers.
   void read_bits(const tensor::Box& box, std::vector<std::byte>& bits);
 
   // Decodes bits into logical values: stored value × scale.

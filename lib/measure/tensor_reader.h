@@ -1,4 +1,4 @@
-// A logical tensor that can be read by boxes of its own coordinates, whatever it is made of.
+// A logical tensor that can be read by boxes of its own coordinates, however it is composed.
 #pragma once
 
 #include <cstdint>
@@ -20,37 +20,38 @@ namespace ttrace::measure {
 // Boxes of a tensor that the same ranks hold.
 struct RankBoxes {
   std::vector<tensor::Box> boxes;
-  std::vector<std::uint64_t> ranks;  // ascending; empty for what no rank holds (padding)
-  // Of a tensor that is made of several: which of them ("mb 1", "layers.0.q"); else empty.
+  std::vector<std::uint64_t> ranks;  // ascending; empty for padding, which no rank holds
+  // Which one of the tensors that a tensor is composed of ("mb 1", "layers.0.q"), or empty.
   std::string part;
 };
 
-// Names a block of one of the tensors that a tensor is made of; the same in every reader of a view.
+// Identifies a block of one of the tensors that a tensor is composed of; the same in every reader
+// of a view.
 using CheckPath = std::vector<std::size_t>;
 using VisitCheck = std::function<void(const CheckPath& path, const ReplicaCheck& check)>;
 
-// For one thread; cheap to make.
+// Belongs to one thread; cheap to create.
 class TensorReader {
  public:
   virtual ~TensorReader() = default;
 
-  // Logical values of `box`, row-major. Throws an input error if a shard is missing or wrong.
+  // Reads the logical values of `box`, row-major. Throws an input error if a shard is missing or
+  // wrong.
   virtual void read(const tensor::Box& box, std::span<double> out) = 0;
-  // The same as stored, where a single shard makes up the box and its values are floating-point
-  // numbers to which nothing is done but scaling; else nothing: call read. Valid until the next
-  // read of any kind.
+  // Returns the values as stored if the box lies in a single shard, whose values are floating-point
+  // numbers that are only scaled; else nothing: call read. Valid until the next read of any kind.
   virtual std::optional<StoredValues> read_stored(const tensor::Box&) { return std::nullopt; }
-  // The same with exact integers, for tensors of an integer type or bool; a uint64 keeps its bits.
+  // Reads exact integers, for tensors of an integer type or bool; a uint64 keeps its bits.
   virtual void read_integers(const tensor::Box& box, std::span<std::int64_t> out) = 0;
 
   // Disjoint; together the whole tensor.
   virtual std::vector<RankBoxes> rank_boxes() const = 0;
 
-  // The rank that holds the element at `point`: the first replica of the first term. Nothing for
-  // padding and for sums of several tensors.
+  // Returns the rank that holds the element at `point`: the first replica of the first term.
+  // Nothing for padding and for sums of several tensors.
   virtual std::optional<Place> locate(const tensor::Shape& point) const = 0;
 
-  // Visits the replica check of each block that was read so far; a path may come more than once.
+  // Visits the replica check of each block read so far; a path may be visited more than once.
   virtual void for_each_check(const VisitCheck& visit) const = 0;
   virtual std::uint64_t bytes_read() const = 0;
 };
@@ -65,8 +66,8 @@ std::unique_ptr<TensorReader> make_reader(const trace::Source& source, const lay
 
 // A tensor of a trace.
 struct TensorRef {
-  // Opens the tensor in another way than make_reader: from memory, or with a planted fault. The
-  // reader has the view's shape.
+  // Opens the tensor in another way than make_reader does: from memory, or with a planted fault.
+  // The reader has the view's shape.
   using Opener = std::function<std::unique_ptr<TensorReader>(Replicas)>;
 
   const trace::Source* source = nullptr;

@@ -1,5 +1,5 @@
-// Statistics of the difference between a reference and a candidate over a set of elements. They can
-// be merged: the same parts in the same order give the same bits.
+// Statistics of the difference between a reference and a candidate over a set of elements. Merging
+// the same parts in the same order gives the same bits.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Extreme {
   tensor::Shape at;
 };
 
-// An element as a rank has it.
+// The place of an element on a rank.
 struct Place {
   std::uint64_t rank = 0;
   tensor::Shape local;  // in the rank's dataset
@@ -49,7 +49,7 @@ double difference_norm(const TileStats& stats);
 double reference_norm(const TileStats& stats);
 double candidate_norm(const TileStats& stats);
 
-// k of the least-squares fit C ≈ k·R, and ‖C - k·R‖; nothing if the reference is zero.
+// The least-squares fit C ≈ k·R: k and ‖C - k·R‖. Nothing if the reference is zero.
 struct ScaleFit {
   double scale = 0;
   double residual_norm = 0;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "layout/describe_merge.h"
+#include "layout/mesh.h"
 #include "localize/phase.h"
 #include "report/audit_report.h"
 #include "report/text_report.h"

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "judge/coherence.h"
+#include "judge/slices.h"
 #include "localize/phase.h"
 
 namespace ttrace::report {

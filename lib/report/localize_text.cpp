@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "base/text.h"
-#include "layout/describe_merge.h"
+#include "layout/mesh.h"
 #include "report/localize_report.h"
 #include "report/text_report.h"
 #include "report/text_sections.h"

@@ -1,52 +1,55 @@
 #include "synth/dataset.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
-#include "layout/axis_view.h"
-#include "synth/random.h"
+#include "layout/mesh.h"
 #include "tensor/codec.h"
-#include "trace/placements/flat.h"
+#include "trace/placement.h"
 
 namespace ttrace::synth {
 namespace {
 
-using tensor::DType;
-
-struct Precision {
-  int digits = 0;    // of the significand
-  int smallest = 0;  // exponent of the smallest normal number
-};
-
-Precision precision_of(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-      return {53, -1022};
-    case DType::kFloat32:
-      return {24, -126};
-    case DType::kFloat16:
-      return {11, -14};
-    case DType::kBFloat16:
-      return {8, -126};
-    case DType::kFloat8E4M3:
-      return {4, -6};
-    case DType::kFloat8E5M2:
-      return {3, -14};
-    default:
-      throw base::internal_error("terms of ", tensor::dtype_name(dtype));
+const std::string* index_of(const trace::TensorEntry& entry) {
+  for (const auto& [axis, placement] : entry.placements) {
+    if (const auto* rows = std::get_if<trace::Rows>(&placement)) return &rows->index;
   }
+  return nullptr;
 }
 
-// Uniform in [-2^k, 2^k) with k = digits - 3, at most 21.
-std::int64_t share(std::uint32_t word, int digits) {
-  const auto number = static_cast<std::int64_t>(static_cast<std::int32_t>(word));
-  return number >> (31 - std::min(digits - 3, 21));
+// The entry as if every coordinate of the stage axis held it.
+trace::TensorEntry without_stages(const Group& group) {
+  trace::TensorEntry entry = group.entry_of(0);
+  if (!group.stages.empty()) entry.held_at.erase(group.stages);
+  return entry;
 }
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) {
-  return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+std::vector<std::int64_t> index_numbers(const Recipe& recipe, const trace::TensorKey& key,
+                                        const std::vector<std::uint64_t>& coordinates) {
+  for (const Group& group : recipe.groups) {
+    if (group.count != 1 || group.entry_of(0).key != key) continue;
+    const trace::TensorEntry entry = group.entry_of(0);
+    const auto held = layout::local_layout(entry, recipe.meshes.at(entry.mesh), coordinates);
+    std::vector<std::int64_t> numbers;
+    const IndexRows rows(recipe.seed, dataset_path(key), entry.shape[0]);
+    for (const layout::Part& part : held.value_or(layout::LocalLayout{}).parts) {
+      for (std::uint64_t i = 0; i < part.global.extent[0]; ++i) {
+        numbers.push_back(rows.at(part.global.origin[0] + i));
+      }
+    }
+    return numbers;
+  }
+  throw base::input_error(trace::to_string(key), ": the index is not one tensor of the recipe");
+}
+
+bool same_extents(const layout::LocalLayout& a, const layout::LocalLayout& b) {
+  return a.dataset_shape() == b.dataset_shape() &&
+         std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(),
+                    [](const layout::Part& x, const layout::Part& y) {
+                      return x.local == y.local && x.global.extent == y.global.extent;
+                    });
 }
 
 constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;
@@ -69,58 +72,65 @@ tensor::Shape automatic_chunk(const tensor::Shape& shape, tensor::DType dtype) {
 
 }  // namespace
 
-Terms::Terms(std::uint64_t seed, const trace::TensorEntry& entry, const trace::Mesh& mesh,
-             const std::vector<std::uint64_t>& coordinates, const std::string& path)
-    : shape_(entry.shape), dtype_(entry.dtype) {
+std::optional<layout::LocalLayout> local_layout_of(const Recipe& recipe, const Group& group,
+                                                   const std::vector<std::uint64_t>& coordinates) {
+  const trace::TensorEntry entry = without_stages(group);
+  layout::RowNumbers rows;
+  if (const std::string* name = index_of(entry)) {
+    const trace::TensorKey key = trace::index_key(entry.key, *name);
+    rows = [&, key](std::uint64_t) { return index_numbers(recipe, key, coordinates); };
+  }
+  return layout::local_layout(entry, recipe.meshes.at(entry.mesh), coordinates, rows);
+}
+
+std::optional<std::pair<layout::LocalLayout, layout::LocalLayout>> shards_to_swap(
+    const Recipe& recipe, const Group& group) {
+  const trace::Mesh& mesh = recipe.meshes.at(group.entry.mesh);
+  std::vector<layout::LocalLayout> seen;
+  for (std::uint64_t i = 0; i < layout::mesh_size(mesh); ++i) {
+    auto held = local_layout_of(recipe, group, layout::coordinates_at(mesh, i));
+    if (!held || held->parts.empty()) continue;
+    for (const layout::LocalLayout& other : seen) {
+      if (other != *held && same_extents(other, *held)) return std::pair{other, *std::move(held)};
+    }
+    if (std::find(seen.begin(), seen.end(), *held) == seen.end()) seen.push_back(*std::move(held));
+  }
+  return std::nullopt;
+}
+
+std::optional<DroppedTerm> dropped_term(const trace::Mesh& mesh, const trace::TensorEntry& entry) {
   const std::vector<layout::AxisView> views = layout::axis_views(entry, mesh);
   for (std::size_t a = 0; a < views.size(); ++a) {
     const auto* partial = std::get_if<trace::Partial>(views[a].placement);
-    if (partial == nullptr) continue;
-    const auto& held = views[a].held;
-    const auto at = std::lower_bound(held.begin(), held.end(), coordinates[a]) - held.begin();
-    count_ *= held.size();
-    number_ = number_ * held.size() + static_cast<std::uint64_t>(at);
-    if (partial->reduction == trace::Reduction::kSum) summed_ *= held.size();
-    maximum_ = maximum_ || partial->reduction == trace::Reduction::kMax;
+    if (partial == nullptr || partial->reduction == trace::Reduction::kMax) continue;
+    if (views[a].held.size() > 1) return DroppedTerm{a, views[a].held.back()};
   }
-  const auto stream = [&](std::uint64_t term) {
-    return Stream::of_synthetic(seed, base::concat("synth_part ", term), path);
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> stored_bytes(const Recipe& recipe) {
+  std::optional<std::uint64_t> sum = 0;
+  const auto add = [&sum](std::uint64_t bytes, std::uint64_t times) {
+    const auto product = base::checked_mul(bytes, times);
+    sum = sum && product ? base::checked_add(*sum, *product) : std::nullopt;
   };
-  here_ = stream(number_);
-  next_ = maximum_ ? stream(count_) : stream((number_ + 1) % count_);
-}
-
-double Terms::term(double whole, std::int64_t here, std::int64_t next) const {
-  if (!std::isfinite(whole)) return whole;
-  const Precision precision = precision_of(dtype_);
-  const int exponent =
-      whole == 0 ? precision.smallest : std::max(std::ilogb(whole), precision.smallest);
-  const int unit = exponent - (precision.digits - 1);
-  const auto multiple = static_cast<std::int64_t>(std::ldexp(whole, -unit));
-  if (maximum_) {
-    const double lower = std::ldexp(static_cast<double>(multiple - std::abs(here)), unit);
-    const double rounded = tensor::round_to(dtype_, lower);
-    return std::isfinite(rounded) ? rounded : whole;
+  for (const Group& group : recipe.groups) {
+    const trace::Mesh& mesh = recipe.meshes.at(group.entry.mesh);
+    for (std::uint64_t i = 0; i < layout::mesh_size(mesh) && sum; ++i) {
+      const std::vector<std::uint64_t> at = layout::coordinates_at(mesh, i);
+      std::uint64_t tensors = group.count;
+      for (std::size_t a = 0; a < at.size(); ++a) {
+        if (mesh.axes[a].name == group.stages) {
+          tensors = group.first_at(at[a] + 1) - group.first_at(at[a]);
+        }
+      }
+      const auto held = tensors == 0 ? std::nullopt : local_layout_of(recipe, group, at);
+      if (!held) continue;
+      const auto bytes = tensor::byte_count(held->dataset_shape(), group.entry.dtype);
+      bytes ? add(*bytes, tensors) : sum.reset();
+    }
   }
-  const auto summed = static_cast<std::int64_t>(summed_);
-  std::int64_t term = floor_div(multiple + static_cast<std::int64_t>(number_ % summed_), summed);
-  const std::int64_t most = std::int64_t{3} << (precision.digits - 2);
-  if (summed_ > 1 || std::abs(multiple) <= most) term += here - next;
-  return std::ldexp(static_cast<double>(term), unit);
-}
-
-void Terms::split(const tensor::Box& box, std::span<double> values) const {
-  thread_local std::vector<std::uint32_t> here;
-  thread_local std::vector<std::uint32_t> next;
-  here.resize(values.size());
-  next.resize(values.size());
-  fill_words(here_, shape_, box, here);
-  fill_words(next_, shape_, box, next);
-  const int digits = precision_of(dtype_).digits;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (maximum_ && next[i] % count_ == number_) continue;
-    values[i] = term(values[i], share(here[i], digits), share(next[i], digits));
-  }
+  return sum;
 }
 
 RankDataset::RankDataset(const layout::LocalLayout& held, const trace::TensorEntry& entry,

@@ -1,55 +1,43 @@
-// The dataset of one rank: computes its values for any box, and chooses the boxes in which it is
-// written.
+// What each rank holds of a recipe's tensors: the local layout, which all tensors of a group share;
+// the stored values of any box; and the boxes in which a dataset is written.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "layout/local_layout.h"
-#include "synth/random.h"
+#include "layout/plan.h"
 #include "synth/values.h"
-#include "tensor/box.h"
-#include "tensor/dtype.h"
-#include "trace/manifest.h"
 #include "trace/sink.h"
 
 namespace ttrace::synth {
 
-// One rank's term of a tensor that is a sum, mean or maximum over ranks. The stored value of the
-// whole is an integer multiple m of the spacing of its dtype, and so is every term, so that sums
-// are exact:
-//   term t of T over S summed coordinates = ⌊(m + t mod S) / S⌋ + r(t) - r(t+1 mod T)
-// with r random and small enough for every term to be a number of the dtype (0 for a mean whose
-// value is near the end of its binade). For a maximum, one random term is the value itself, and the
-// others are not larger.
-class Terms {
- public:
-  // `coordinates` of the rank in the mesh, `path` of the dataset.
-  Terms(std::uint64_t seed, const trace::TensorEntry& entry, const trace::Mesh& mesh,
-        const std::vector<std::uint64_t>& coordinates, const std::string& path);
+// The local layout of the group's tensors on the rank at `coordinates` of the group's mesh, or
+// nothing if the rank holds none of them. Ignores `stages`, which determine the tensors, not their
+// layout.
+std::optional<layout::LocalLayout> local_layout_of(const Recipe& recipe, const Group& group,
+                                                   const std::vector<std::uint64_t>& coordinates);
 
-  // Whether the tensor has more than one term.
-  bool any() const { return count_ > 1; }
+// The first two different local layouts of equal shape, in the order of the coordinates; nothing if
+// there are no two.
+std::optional<std::pair<layout::LocalLayout, layout::LocalLayout>> shards_to_swap(
+    const Recipe& recipe, const Group& group);
 
-  // Replaces the values of `box`, which must be numbers of the dtype, by this rank's terms.
-  void split(const tensor::Box& box, std::span<double> values) const;
-
- private:
-  double term(double whole, std::int64_t here, std::int64_t next) const;
-
-  tensor::Shape shape_;
-  tensor::DType dtype_;
-  std::uint64_t count_ = 1;   // T
-  std::uint64_t summed_ = 1;  // S
-  std::uint64_t number_ = 0;  // t
-  bool maximum_ = false;
-  Stream here_{0};
-  Stream next_{0};
+// The axis over which the tensor is a sum or mean of several ranks, and its last coordinate that
+// holds a term.
+struct DroppedTerm {
+  std::size_t axis = 0;
+  std::uint64_t coordinate = 0;
 };
+std::optional<DroppedTerm> dropped_term(const trace::Mesh& mesh, const trace::TensorEntry& entry);
+
+// The bytes of all datasets of all ranks, or nothing if they overflow 64 bits.
+std::optional<std::uint64_t> stored_bytes(const Recipe& recipe);
 
 // Computes the stored bits of one rank's dataset: logical values, divided by the scale, rounded to
 // the dtype, and split into terms if the tensor is partial. Thread-safe. `held` must outlive it.

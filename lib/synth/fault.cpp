@@ -1,5 +1,3 @@
-#include "synth/fault.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -7,10 +5,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/names.h"
 #include "base/text.h"
-#include "layout/mesh_map.h"
-#include "synth/rank_layout.h"
+#include "layout/mesh.h"
+#include "synth/dataset.h"
 
 namespace ttrace::synth {
 namespace {

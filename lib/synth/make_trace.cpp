@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "base/parallel.h"
-#include "layout/mesh_map.h"
+#include "layout/mesh.h"
 #include "synth/dataset.h"
-#include "synth/rank_layout.h"
 
 namespace ttrace::synth {
 namespace {

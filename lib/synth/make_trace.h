@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "synth/fault.h"
 #include "synth/recipe.h"
 #include "synth/values.h"
 #include "trace/sink.h"

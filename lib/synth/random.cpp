@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace ttrace::synth {
@@ -26,7 +27,7 @@ std::uint64_t key_of(std::initializer_list<std::string_view> fields) {
     if (!text.empty()) text += '\0';
     text += field;
   }
-  return fnv1a(text);
+  return base::fnv1a(text);
 }
 
 Words block(std::uint64_t key, std::uint64_t number) {
@@ -88,15 +89,6 @@ Words philox4x32(Counter counter, std::uint64_t key) {
     k1 += kWeyl[1];
   }
   return counter;
-}
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (const char character : text) {
-    hash ^= static_cast<unsigned char>(character);
-    hash *= 0x100000001B3;
-  }
-  return hash;
 }
 
 Stream Stream::of_tensor(std::uint64_t seed, std::string_view name) {

@@ -20,9 +20,6 @@ using Words = std::array<std::uint32_t, 4>;
 // of `key`.
 Words philox4x32(Counter counter, std::uint64_t key);
 
-// The 64-bit FNV-1a hash of `text` (Fowler, Noll, Vo; RFC 9923).
-std::uint64_t fnv1a(std::string_view text);
-
 // A stream of 32-bit words, one for each purpose, seed and name. Any word can be computed without
 // the others. schemas/consistent-v1.md defines the streams; ttrace_torch computes the same bits.
 class Stream {

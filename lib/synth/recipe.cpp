@@ -9,8 +9,9 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "layout/manifest_layouts.h"
 #include "layout/plan.h"
-#include "trace/limits.h"
+#include "trace/manifest.h"
 #include "trace/placement.h"
 
 namespace ttrace::synth {
@@ -194,6 +195,11 @@ std::optional<std::uint64_t> count_from(std::string_view digits) {
   return value;
 }
 
+template <typename... Parts>
+base::Error refusal(std::string_view word, const Parts&... parts) {
+  return base::usage_error("\"", base::printable(word), "\": ", parts...);
+}
+
 struct Assignment {
   std::string axis;
   std::string_view value;
@@ -202,17 +208,9 @@ struct Assignment {
 Assignment split(std::string_view word, std::string_view example) {
   const std::size_t equals = word.find('=');
   if (equals == std::string_view::npos || equals == 0) {
-    throw base::usage_error("\"", base::printable(word), "\": expected something like ", example);
+    throw refusal(word, "expected something like ", example);
   }
   return {std::string(word.substr(0, equals)), word.substr(equals + 1)};
-}
-
-[[noreturn]] void refuse_placement(std::string_view word) {
-  throw base::usage_error(
-      "\"", base::printable(word),
-      "\": expected replicate, shard:DIM, zigzag:DIM, strided:DIM:STRIDE, flat, "
-      "partial[:sum|mean|max], only:COORDINATE or stages; a --spec file has the "
-      "other placements");
 }
 
 trace::Placement placement_from_word(std::string_view word, std::string_view value) {
@@ -239,25 +237,20 @@ trace::Placement placement_from_word(std::string_view word, std::string_view val
     if (name == "zigzag") return trace::Zigzag{*number};
     if (name == "only") return trace::Only{*number};
   }
-  refuse_placement(word);
+  throw refusal(word,
+                "expected replicate, shard:DIM, zigzag:DIM, strided:DIM:STRIDE, flat, "
+                "partial[:sum|mean|max], only:COORDINATE or stages; a --spec file has the "
+                "other placements");
 }
 
 void check_fits(const trace::Placement& placement, const trace::MeshAxis& axis,
                 std::string_view word, const Group& group) {
   const tensor::Shape& shape = group.entry.shape;
   if (const auto dim = trace::cut_dimension(placement); dim && *dim >= shape.size()) {
-    throw base::usage_error("\"", base::printable(word), "\": there is no dimension ", *dim, " in ",
-                            tensor::to_string(shape));
+    throw refusal(word, "there is no dimension ", *dim, " in ", tensor::to_string(shape));
   }
-  const auto* only = std::get_if<trace::Only>(&placement);
-  if (only != nullptr && only->coordinate >= axis.size) {
-    throw base::usage_error("\"", base::printable(word), "\": the axis has size ", axis.size);
-  }
-  if (std::holds_alternative<trace::Partial>(placement) &&
-      !tensor::is_floating(group.entry.dtype)) {
-    throw base::usage_error("\"", base::printable(word),
-                            "\": only floating-point tensors are "
-                            "reduced");
+  if (const auto why = misfit(placement, {shape, group.entry.dtype, axis.size})) {
+    throw refusal(word, *why);
   }
 }
 
@@ -292,14 +285,14 @@ tensor::Shape parse_shape(std::string_view word) {
     const std::size_t x = word.find('x');
     const auto extent = count_from(word.substr(0, x));
     if (!extent || (x != std::string_view::npos && x + 1 == word.size())) {
-      throw base::usage_error("\"", base::printable(all), "\": expected extents as in 4096x1024");
+      throw refusal(all, "expected extents as in 4096x1024");
     }
     shape.push_back(*extent);
     word = x == std::string_view::npos ? std::string_view() : word.substr(x + 1);
   }
   if (shape.size() > tensor::kMostDimensions) {
-    throw base::usage_error("\"", base::printable(all), "\": ", shape.size(),
-                            " dimensions, at most ", tensor::kMostDimensions, " are possible");
+    throw refusal(all, shape.size(), " dimensions, at most ", tensor::kMostDimensions,
+                  " are possible");
   }
   return shape;
 }
@@ -314,7 +307,7 @@ trace::Mesh parse_mesh(const std::vector<std::string>& words) {
     const Assignment given = split(word, "tp=8");
     const auto size = count_from(given.value);
     if (!size || *size == 0 || trace::name_problem(given.axis)) {
-      throw base::usage_error("\"", base::printable(word), "\": expected something like tp=8");
+      throw refusal(word, "expected something like tp=8");
     }
     for (const trace::MeshAxis& axis : mesh.axes) {
       if (axis.name == given.axis) {
@@ -340,7 +333,7 @@ void parse_placements(const std::vector<std::string>& words, const trace::Mesh& 
         std::find_if(mesh.axes.begin(), mesh.axes.end(),
                      [&given](const trace::MeshAxis& one) { return one.name == given.axis; });
     if (axis == mesh.axes.end()) {
-      throw base::usage_error("\"", base::printable(word), "\": --mesh has no such axis");
+      throw refusal(word, "--mesh has no such axis");
     }
     if (group.entry.placements.contains(axis->name) || group.stages == axis->name) {
       throw base::usage_error("--place: the axis \"", axis->name, "\" stands twice");

@@ -11,19 +11,6 @@ namespace {
 
 using base::JsonCursor;
 
-std::vector<std::uint64_t> counts(const JsonCursor& list) {
-  std::vector<std::uint64_t> values;
-  for (const JsonCursor& item : list.items()) values.push_back(item.as_count());
-  return values;
-}
-
-tensor::DType dtype_from(const JsonCursor& value) {
-  const std::string name = value.as_string();
-  const auto dtype = tensor::parse_dtype(name);
-  if (!dtype) throw value.error("unknown dtype \"", base::printable(name), "\"");
-  return *dtype;
-}
-
 double finite_from(const JsonCursor& value) {
   const double number = value.as_number();
   if (!std::isfinite(number)) throw value.error("expected a finite number");
@@ -32,10 +19,7 @@ double finite_from(const JsonCursor& value) {
 
 void read_key(const JsonCursor& object, trace::TensorKey& key) {
   key.name = object.require("name").as_string();
-  const JsonCursor kind = object.require("kind");
-  const auto parsed = trace::parse_kind(kind.as_string());
-  if (!parsed) throw kind.error("unknown kind \"", base::printable(kind.as_string()), "\"");
-  key.kind = *parsed;
+  key.kind = trace::kind_from(object.require("kind"));
   if (const auto step = object.find("step")) key.step = step->as_count();
   const auto microbatch = object.find("microbatch");
   if (microbatch && !microbatch->is_null()) key.microbatch = microbatch->as_count();
@@ -43,31 +27,8 @@ void read_key(const JsonCursor& object, trace::TensorKey& key) {
   if (const auto copy = object.find("copy")) key.copy = copy->as_count();
 }
 
-const trace::Mesh& read_mesh(const JsonCursor& object, const Recipe& recipe,
-                             trace::TensorEntry& entry) {
-  const auto name = object.find("mesh");
-  if (name) entry.mesh = name->as_string();
-  const auto mesh = recipe.meshes.find(entry.mesh);
-  if (mesh == recipe.meshes.end()) {
-    throw name.value_or(object).error("there is no mesh \"", base::printable(entry.mesh), "\"");
-  }
-  return mesh->second;
-}
-
 void read_layout(const JsonCursor& object, const trace::Mesh& mesh, Group& group) {
-  trace::TensorEntry& entry = group.entry;
-  if (const auto held_at = object.find("held_at")) {
-    for (const auto& [axis, list] : held_at->members()) {
-      entry.held_at.emplace(axis, trace::held_coordinates_from(list, axis, mesh));
-    }
-  }
-  if (const auto placements = object.find("placements")) {
-    for (const auto& [axis, value] : placements->members()) {
-      trace::Placement placement = trace::placement_from(value);
-      trace::check_placement(placement, axis, entry, mesh, value);
-      entry.placements.emplace(axis, std::move(placement));
-    }
-  }
+  trace::read_layout(object, mesh, group.entry);
   if (const auto stages = object.find("stages")) {
     group.stages = stages->as_string();
     group.stage_count = 0;
@@ -96,13 +57,13 @@ void read_values(const JsonCursor& object, Group& group) {
     }
   }
   if (const auto computed_in = object.find("computed_in")) {
-    entry.computed_in = dtype_from(*computed_in);
+    entry.computed_in = trace::dtype_from(*computed_in);
   }
 }
 
 void read_storage(const JsonCursor& object, trace::Storage& storage) {
   if (const auto chunk = object.find("chunk")) {
-    storage.chunk = counts(*chunk);
+    storage.chunk = chunk->as_counts();
     for (const std::uint64_t extent : storage.chunk) {
       if (extent == 0) throw chunk->error("a chunk without elements");
     }
@@ -127,15 +88,9 @@ Group group_from(const JsonCursor& object, const Recipe& recipe) {
     if (group.count == 0) throw count->error("no tensors");
     if (group.count > kMostTensors) throw count->error("more than ", kMostTensors, " tensors");
   }
-  group.entry.dtype = dtype_from(object.require("dtype"));
-  const JsonCursor shape = object.require("shape");
-  group.entry.shape = counts(shape);
-  if (group.entry.shape.size() > tensor::kMostDimensions) {
-    throw shape.error(group.entry.shape.size(), " dimensions, at most ", tensor::kMostDimensions,
-                      " are possible");
-  }
-  const trace::Mesh& mesh = read_mesh(object, recipe, group.entry);
-  read_layout(object, mesh, group);
+  group.entry.dtype = trace::dtype_from(object.require("dtype"));
+  group.entry.shape = trace::shape_from(object.require("shape"), group.entry.dtype);
+  read_layout(object, trace::find_mesh(object, recipe.meshes, group.entry.mesh), group);
   read_values(object, group);
   read_storage(object, group.storage);
   return group;

@@ -2,23 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "synth/random.h"
+#include "base/error.h"
+#include "layout/mesh.h"
 #include "tensor/codec.h"
 
 namespace ttrace::synth {
-
-IndexRows::IndexRows(std::uint64_t seed, std::string_view path, std::uint64_t count)
-    : count_(std::max<std::uint64_t>(count, 1)) {
-  std::array<std::uint32_t, 2> words{};
-  Stream::of_synthetic(seed, "synth_index", path).words(0, words);
-  factor_ = std::max<std::uint64_t>(words[0] % count_, 1);
-  while (std::gcd(factor_, count_) != 1) ++factor_;
-  offset_ = words[1] % count_;
-}
-
 namespace {
 
 constexpr std::uint64_t kIntegers = 100;
@@ -54,7 +46,26 @@ tensor::Shape middle_of(const tensor::Shape& shape) {
   return middle;
 }
 
+// Uniform in [-2^k, 2^k) with k = digits - 3, at most 21.
+std::int64_t share(std::uint32_t word, int digits) {
+  const auto number = static_cast<std::int64_t>(static_cast<std::int32_t>(word));
+  return number >> (31 - std::min(digits - 3, 21));
+}
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+}
+
 }  // namespace
+
+IndexRows::IndexRows(std::uint64_t seed, std::string_view path, std::uint64_t count)
+    : count_(std::max<std::uint64_t>(count, 1)) {
+  std::array<std::uint32_t, 2> words{};
+  Stream::of_synthetic(seed, "synth_index", path).words(0, words);
+  factor_ = std::max<std::uint64_t>(words[0] % count_, 1);
+  while (std::gcd(factor_, count_) != 1) ++factor_;
+  offset_ = words[1] % count_;
+}
 
 Values::Values(std::uint64_t seed, const Group& group, const trace::TensorEntry& entry,
                const Noise& noise, TensorFaults faults)
@@ -119,6 +130,60 @@ void Values::fill_integers(const tensor::Box& box, std::span<std::int64_t> out) 
     out[i] = static_cast<std::int64_t>((words[i] * numbers) >> 32);
   }
   for (const std::uint64_t row : faults_.zeroed_rows) zero_row(box, row, out);
+}
+
+Terms::Terms(std::uint64_t seed, const trace::TensorEntry& entry, const trace::Mesh& mesh,
+             const std::vector<std::uint64_t>& coordinates, const std::string& path)
+    : shape_(entry.shape), dtype_(entry.dtype) {
+  const std::vector<layout::AxisView> views = layout::axis_views(entry, mesh);
+  for (std::size_t a = 0; a < views.size(); ++a) {
+    const auto* partial = std::get_if<trace::Partial>(views[a].placement);
+    if (partial == nullptr) continue;
+    const auto& held = views[a].held;
+    const auto at = std::lower_bound(held.begin(), held.end(), coordinates[a]) - held.begin();
+    count_ *= held.size();
+    number_ = number_ * held.size() + static_cast<std::uint64_t>(at);
+    if (partial->reduction == trace::Reduction::kSum) summed_ *= held.size();
+    maximum_ = maximum_ || partial->reduction == trace::Reduction::kMax;
+  }
+  const auto stream = [&](std::uint64_t term) {
+    return Stream::of_synthetic(seed, base::concat("synth_part ", term), path);
+  };
+  here_ = stream(number_);
+  next_ = maximum_ ? stream(count_) : stream((number_ + 1) % count_);
+}
+
+double Terms::term(double whole, std::int64_t here, std::int64_t next) const {
+  if (!std::isfinite(whole)) return whole;
+  const tensor::FloatFormat precision = tensor::float_format(dtype_);
+  const int exponent =
+      whole == 0 ? precision.smallest : std::max(std::ilogb(whole), precision.smallest);
+  const int unit = exponent - (precision.digits - 1);
+  const auto multiple = static_cast<std::int64_t>(std::ldexp(whole, -unit));
+  if (maximum_) {
+    const double lower = std::ldexp(static_cast<double>(multiple - std::abs(here)), unit);
+    const double rounded = tensor::round_to(dtype_, lower);
+    return std::isfinite(rounded) ? rounded : whole;
+  }
+  const auto summed = static_cast<std::int64_t>(summed_);
+  std::int64_t term = floor_div(multiple + static_cast<std::int64_t>(number_ % summed_), summed);
+  const std::int64_t most = std::int64_t{3} << (precision.digits - 2);
+  if (summed_ > 1 || std::abs(multiple) <= most) term += here - next;
+  return std::ldexp(static_cast<double>(term), unit);
+}
+
+void Terms::split(const tensor::Box& box, std::span<double> values) const {
+  thread_local std::vector<std::uint32_t> here;
+  thread_local std::vector<std::uint32_t> next;
+  here.resize(values.size());
+  next.resize(values.size());
+  fill_words(here_, shape_, box, here);
+  fill_words(next_, shape_, box, next);
+  const int digits = tensor::float_format(dtype_).digits;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (maximum_ && next[i] % count_ == number_) continue;
+    values[i] = term(values[i], share(here[i], digits), share(next[i], digits));
+  }
 }
 
 }  // namespace ttrace::synth

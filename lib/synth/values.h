@@ -1,4 +1,5 @@
-// The logical values of synthetic tensors, computed for any box, with noise and planted faults.
+// The values of synthetic tensors, computed for any box: logical ones, with noise and planted
+// faults, and the terms that ranks have of them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "synth/fault.h"
 #include "synth/random.h"
 #include "synth/recipe.h"
 
@@ -64,6 +64,38 @@ class Values {
   Stream noise_stream_;
   TensorFaults faults_;
   std::optional<IndexRows> index_;
+};
+
+// One rank's term of a tensor that is a sum, mean or maximum over ranks. The stored value of the
+// whole is an integer multiple m of the spacing of its dtype, and so is every term, so that sums
+// are exact:
+//   term t of T over S summed coordinates = ⌊(m + t mod S) / S⌋ + r(t) - r(t+1 mod T)
+// with r random and small enough for every term to be a number of the dtype (0 for a mean whose
+// value is near the end of its binade). For a maximum, one random term is the value itself, and the
+// others are not larger.
+class Terms {
+ public:
+  // `coordinates` of the rank in the mesh, `path` of the dataset.
+  Terms(std::uint64_t seed, const trace::TensorEntry& entry, const trace::Mesh& mesh,
+        const std::vector<std::uint64_t>& coordinates, const std::string& path);
+
+  // Whether the tensor has more than one term.
+  bool any() const { return count_ > 1; }
+
+  // Replaces the values of `box`, which must be numbers of the dtype, by this rank's terms.
+  void split(const tensor::Box& box, std::span<double> values) const;
+
+ private:
+  double term(double whole, std::int64_t here, std::int64_t next) const;
+
+  tensor::Shape shape_;
+  tensor::DType dtype_;
+  std::uint64_t count_ = 1;   // T
+  std::uint64_t summed_ = 1;  // S
+  std::uint64_t number_ = 0;  // t
+  bool maximum_ = false;
+  Stream here_{0};
+  Stream next_{0};
 };
 
 }  // namespace ttrace::synth

@@ -10,17 +10,13 @@
 #include "base/error.h"
 
 namespace ttrace::tensor {
-namespace {
 
-struct Format {
-  int digits = 0;           // of the significand, with the leading one
-  int smallest = 0;         // exponent of the smallest normal number
-  double largest = 0;       // finite number
-  bool infinities = false;  // E4M3 has none
-};
-
-Format format_of(DType dtype) {
+FloatFormat float_format(DType dtype) {
   switch (dtype) {
+    case DType::kFloat64:
+      return {53, -1022, std::numeric_limits<double>::max(), true};
+    case DType::kFloat32:
+      return {24, -126, std::numeric_limits<float>::max(), true};
     case DType::kFloat16:
       return {11, -14, 65504, true};
     case DType::kBFloat16:
@@ -30,12 +26,15 @@ Format format_of(DType dtype) {
     case DType::kFloat8E5M2:
       return {3, -14, 57344, true};
     default:
-      throw base::internal_error("rounding to ", dtype_name(dtype));
+      throw base::internal_error(dtype_name(dtype), " is no floating-point type");
   }
 }
 
-double round_to(const Format& format, double value) {
+double round_to(DType dtype, double value) {
+  if (dtype == DType::kFloat64) return value;
+  if (dtype == DType::kFloat32) return static_cast<double>(static_cast<float>(value));
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const FloatFormat format = float_format(dtype);
   if (!std::isfinite(value)) return format.infinities ? value : kNan;
   if (value == 0) return value;
   const int exponent = std::max(std::ilogb(value), format.smallest);
@@ -43,14 +42,6 @@ double round_to(const Format& format, double value) {
   const double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -last)), last);
   if (std::abs(rounded) <= format.largest) return rounded;
   return format.infinities ? std::copysign(std::numeric_limits<double>::infinity(), value) : kNan;
-}
-
-}  // namespace
-
-double round_to(DType dtype, double value) {
-  if (dtype == DType::kFloat64) return value;
-  if (dtype == DType::kFloat32) return static_cast<double>(static_cast<float>(value));
-  return round_to(format_of(dtype), value);
 }
 
 namespace {

@@ -9,6 +9,17 @@
 
 namespace ttrace::tensor {
 
+// The numbers of a floating-point type.
+struct FloatFormat {
+  int digits = 0;           // of the significand, with the leading one
+  int smallest = 0;         // exponent of the smallest normal number
+  double largest = 0;       // finite number
+  bool infinities = false;  // E4M3 has none
+};
+
+// Throws an internal error for integer types.
+FloatFormat float_format(DType dtype);
+
 // Returns `value` rounded to the nearest number of the floating-point type, ties to even,
 // subnormals included (IEEE 754 and the OCP 8-bit formats). Values beyond the largest number become
 // infinite, or NaN in E4M3, which has no infinities. NaN and infinities are kept (in E4M3 both are

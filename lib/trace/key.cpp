@@ -57,6 +57,11 @@ std::optional<Kind> parse_kind(std::string_view name) {
   return std::nullopt;
 }
 
+bool is_module_value(Kind kind) {
+  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradOutput ||
+         kind == Kind::kGradInput;
+}
+
 std::string to_string(const TensorKey& key) {
   std::string text = base::concat(key.name, " · ", kind_name(key.kind), " · step ", key.step);
   if (key.microbatch) text += base::concat(" · mb ", *key.microbatch);

@@ -35,6 +35,8 @@ inline constexpr std::array kAllKinds{
 
 std::string_view kind_name(Kind kind);
 std::optional<Kind> parse_kind(std::string_view name);
+// Whether it is an input or output of a module, or the gradient of one.
+bool is_module_value(Kind kind);
 
 struct TensorKey {
   std::uint64_t step = 0;

@@ -1,8 +1,9 @@
-// Meshes and placements in JSON documents: the manifest's, and those of layout rules and synthetic
-// traces.
+// Meshes, placements and other parts of a tensor's entry in JSON documents: the manifest's, and
+// those of layout rules and synthetic traces. All functions throw an input error at the value.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,16 @@
 #include "trace/manifest.h"
 
 namespace ttrace::trace {
+
+tensor::DType dtype_from(const base::JsonCursor& value);
+Kind kind_from(const base::JsonCursor& value);
+// Throws if no tensor can have the shape.
+tensor::Shape shape_from(const base::JsonCursor& value, tensor::DType dtype);
+
+// Returns the mesh that the member "mesh" of `object` names, and sets `name` to that; without the
+// member, the mesh called `name`.
+const Mesh& find_mesh(const base::JsonCursor& object, const std::map<std::string, Mesh>& meshes,
+                      std::string& name);
 
 // Throws on an axis of no size or that stands twice, and on ranks that are not one for each
 // coordinate.
@@ -28,5 +39,8 @@ void check_placement(const Placement& placement, const std::string& axis, const 
 // The coordinates of `axis` at which a tensor is held, ascending; throws if they are not.
 std::vector<std::uint64_t> held_coordinates_from(const base::JsonCursor& list,
                                                  const std::string& axis, const Mesh& mesh);
+
+// Reads the members "held_at" and "placements" of `object`. The entry has its type and shape.
+void read_layout(const base::JsonCursor& object, const Mesh& mesh, TensorEntry& entry);
 
 }  // namespace ttrace::trace

@@ -5,14 +5,13 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "trace/layout_json.h"
-#include "trace/limits.h"
 
 namespace ttrace::trace {
 namespace {
 
 using base::JsonCursor;
 
-// `expected "replicate" or an object with shard, partial or only`, of all kinds.
+// Returns `expected "replicate" or an object with shard, partial or only`, with all kinds.
 std::string known_placements() {
   std::vector<std::string_view> keywords;
   PlacementKinds::for_each([&keywords]<typename Kind>(std::type_identity<Kind>) {
@@ -33,6 +32,44 @@ std::uint64_t axis_size(const Mesh& mesh, const std::string& axis, const JsonCur
 }
 
 }  // namespace
+
+tensor::DType dtype_from(const JsonCursor& value) {
+  const std::string name = value.as_string();
+  const auto dtype = tensor::parse_dtype(name);
+  if (!dtype) throw value.error("unknown dtype \"", base::printable(name), "\"");
+  return *dtype;
+}
+
+Kind kind_from(const JsonCursor& value) {
+  const std::string name = value.as_string();
+  const auto kind = parse_kind(name);
+  if (!kind) throw value.error("unknown kind \"", base::printable(name), "\"");
+  return *kind;
+}
+
+tensor::Shape shape_from(const JsonCursor& value, tensor::DType dtype) {
+  tensor::Shape shape = value.as_counts();
+  if (shape.size() > tensor::kMostDimensions) {
+    throw value.error(shape.size(), " dimensions, at most ", tensor::kMostDimensions,
+                      " are possible");
+  }
+  if (!tensor::byte_count(shape, dtype)) {
+    throw value.error("the size in bytes of ", tensor::to_string(shape), " ",
+                      tensor::dtype_name(dtype), " overflows 64 bits");
+  }
+  return shape;
+}
+
+const Mesh& find_mesh(const JsonCursor& object, const std::map<std::string, Mesh>& meshes,
+                      std::string& name) {
+  const auto member = object.find("mesh");
+  if (member) name = member->as_string();
+  const auto mesh = meshes.find(name);
+  if (mesh == meshes.end()) {
+    throw member.value_or(object).error("there is no mesh \"", base::printable(name), "\"");
+  }
+  return mesh->second;
+}
 
 Mesh mesh_from(const JsonCursor& object) {
   object.allow_keys({"axes", "ranks"});
@@ -68,12 +105,11 @@ Mesh mesh_from(const JsonCursor& object) {
     }
     return mesh;
   }
-  const std::vector<JsonCursor> listed = ranks->items();
-  if (listed.size() != coordinates) {
-    throw ranks->error("the axes have ", coordinates, " coordinates, the list has ", listed.size(),
-                       " ranks");
+  mesh.ranks = ranks->as_counts();
+  if (mesh.ranks.size() != coordinates) {
+    throw ranks->error("the axes have ", coordinates, " coordinates, the list has ",
+                       mesh.ranks.size(), " ranks");
   }
-  for (const JsonCursor& item : listed) mesh.ranks.push_back(item.as_count());
   std::vector<std::uint64_t> sorted = mesh.ranks;
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
@@ -101,7 +137,7 @@ Placement placement_from(const JsonCursor& value) {
 std::vector<std::uint64_t> held_coordinates_from(const JsonCursor& list, const std::string& axis,
                                                  const Mesh& mesh) {
   const std::uint64_t size = axis_size(mesh, axis, list);
-  std::vector<std::uint64_t> held = counts_from(list);
+  std::vector<std::uint64_t> held = list.as_counts();
   if (held.empty()) throw list.error("held at no coordinate");
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (held[i] >= size) {
@@ -124,6 +160,21 @@ void check_placement(const Placement& placement, const std::string& axis, const 
   const bool has_held_at = entry.held_at.contains(axis);
   if (const auto why = misfit(placement, {entry.shape, entry.dtype, size, has_held_at})) {
     throw value.error(*why);
+  }
+}
+
+void read_layout(const JsonCursor& object, const Mesh& mesh, TensorEntry& entry) {
+  if (const auto held_at = object.find("held_at")) {
+    for (const auto& [axis, list] : held_at->members()) {
+      entry.held_at.emplace(axis, held_coordinates_from(list, axis, mesh));
+    }
+  }
+  if (const auto placements = object.find("placements")) {
+    for (const auto& [axis, value] : placements->members()) {
+      Placement placement = placement_from(value);
+      check_placement(placement, axis, entry, mesh, value);
+      entry.placements.emplace(axis, std::move(placement));
+    }
   }
 }
 

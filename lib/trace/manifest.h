@@ -16,6 +16,11 @@
 
 namespace ttrace::trace {
 
+// Limits that real runs never reach. Larger numbers are a mistake or an attack and are refused
+// before memory is taken for them. base/files.h has the limit of texts.
+inline constexpr std::uint64_t kMostRanks = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t kMostAxes = 64;  // of a mesh
+
 inline constexpr unsigned kManifestVersion = 2;  // the one that is written; older ones are read
 // "ttrace.manifest/2"
 std::string manifest_schema(unsigned version);
@@ -140,5 +145,10 @@ Manifest parse_manifest(std::string_view text, const std::string& file);
 
 // The inverse of parse_manifest: deterministic, one tensor and one module per line.
 std::string manifest_text(const Manifest& manifest);
+
+// Whether the collector was asked to record a tensor of this key, by `run.recorded`: its kind, its
+// step, and its module (the one that a value is named after, the one that owns a parameter).
+// Nothing where the manifest has no `run.recorded`.
+std::optional<bool> was_asked_for(const Manifest& manifest, const TensorKey& key);
 
 }  // namespace ttrace::trace

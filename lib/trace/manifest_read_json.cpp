@@ -43,20 +43,6 @@ std::optional<std::vector<std::string>> names_if_present(const JsonCursor& objec
   return names(*found);
 }
 
-tensor::DType dtype_from(const JsonCursor& value) {
-  const std::string name = value.as_string();
-  const auto dtype = tensor::parse_dtype(name);
-  if (!dtype) throw value.error("unknown dtype \"", base::printable(name), "\"");
-  return *dtype;
-}
-
-Kind kind_from(const JsonCursor& value) {
-  const std::string name = value.as_string();
-  const auto kind = parse_kind(name);
-  if (!kind) throw value.error("unknown kind \"", base::printable(name), "\"");
-  return *kind;
-}
-
 PlanFacts plan_from(const JsonCursor& object) {
   object.allow_keys({"digest", "modules"});
   const JsonCursor digest = object.require("digest");
@@ -70,7 +56,7 @@ PlanFacts plan_from(const JsonCursor& object) {
 
 // Throws if the numbers do not ascend, for instance if one stands twice.
 std::vector<std::uint64_t> ascending(const JsonCursor& list) {
-  std::vector<std::uint64_t> values = counts_from(list);
+  std::vector<std::uint64_t> values = list.as_counts();
   for (std::size_t i = 1; i < values.size(); ++i) {
     if (values[i - 1] < values[i]) continue;
     throw list.error(values[i], " stands after ", values[i - 1], "; expected ascending numbers");
@@ -122,21 +108,6 @@ RunFacts run_from(const JsonCursor& object, unsigned version) {
   return run;
 }
 
-void read_layout(const JsonCursor& object, const Mesh& mesh, TensorEntry& entry) {
-  if (const auto held_at = object.find("held_at")) {
-    for (const auto& [axis, list] : held_at->members()) {
-      entry.held_at.emplace(axis, held_coordinates_from(list, axis, mesh));
-    }
-  }
-  if (const auto placements = object.find("placements")) {
-    for (const auto& [axis, value] : placements->members()) {
-      Placement placement = placement_from(value);
-      check_placement(placement, axis, entry, mesh, value);
-      entry.placements.emplace(axis, std::move(placement));
-    }
-  }
-}
-
 Microbatches microbatches_from(const JsonCursor& object, const TensorEntry& entry) {
   object.allow_keys({"sum", "mean", "shard", "of"});
   Microbatches whole;
@@ -159,7 +130,7 @@ Microbatches microbatches_from(const JsonCursor& object, const TensorEntry& entr
       throw list->error("mean of ", tensor::dtype_name(entry.dtype));
     }
   }
-  whole.numbers = counts_from(*list);
+  whole.numbers = list->as_counts();
   if (whole.numbers.empty()) throw list->error("expected at least one micro-batch");
   std::vector<std::uint64_t> sorted = whole.numbers;
   std::sort(sorted.begin(), sorted.end());
@@ -194,27 +165,11 @@ TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Me
   if (const auto call = object.find("call")) entry.key.call = call->as_count();
   if (const auto copy = object.find("copy")) entry.key.copy = copy->as_count();
   entry.dtype = dtype_from(object.require("dtype"));
-  const JsonCursor shape = object.require("shape");
-  entry.shape = counts_from(shape);
-  if (entry.shape.size() > tensor::kMostDimensions) {
-    throw shape.error(entry.shape.size(), " dimensions, at most ", tensor::kMostDimensions,
-                      " are possible");
-  }
-  if (!tensor::byte_count(entry.shape, entry.dtype)) {
-    throw shape.error("the size in bytes of ", tensor::to_string(entry.shape), " ",
-                      tensor::dtype_name(entry.dtype), " overflows 64 bits");
-  }
+  entry.shape = shape_from(object.require("shape"), entry.dtype);
   if (const auto whole = object.find("microbatches")) {
     entry.microbatches = microbatches_from(*whole, entry);
   }
-  const auto mesh_name = object.find("mesh");
-  if (mesh_name) entry.mesh = mesh_name->as_string();
-  const auto mesh = meshes.find(entry.mesh);
-  if (mesh == meshes.end()) {
-    throw mesh_name.value_or(object).error("there is no mesh \"", base::printable(entry.mesh),
-                                           "\"");
-  }
-  read_layout(object, mesh->second, entry);
+  read_layout(object, find_mesh(object, meshes, entry.mesh), entry);
   if (const auto scale = object.find("scale")) {
     entry.scale = scale->as_number();
     if (!std::isfinite(entry.scale)) throw scale->error("the scale is not finite");
@@ -287,8 +242,6 @@ unsigned version_from(const JsonCursor& schema) {
 }
 
 }  // namespace
-
-std::string manifest_schema(unsigned version) { return base::concat("ttrace.manifest/", version); }
 
 Manifest parse_manifest(std::string_view text, const std::string& file) {
   const base::JsonDocument document(text, file);

@@ -1,4 +1,4 @@
-// How a tensor lies along one mesh axis: the placements of schemas/trace-v2.md, one file each in
+// How a tensor lies along one mesh axis: the placements of schemas/trace-v2.md. Their kinds are in
 // placements/.
 #pragma once
 
@@ -13,14 +13,10 @@
 #include "trace/placements/boxes.h"
 #include "trace/placements/flat.h"
 #include "trace/placements/kind.h"
-#include "trace/placements/only.h"
-#include "trace/placements/partial.h"
-#include "trace/placements/replicate.h"
 #include "trace/placements/rows.h"
 #include "trace/placements/segments.h"
 #include "trace/placements/shard.h"
-#include "trace/placements/strided.h"
-#include "trace/placements/zigzag.h"
+#include "trace/placements/whole.h"
 
 namespace ttrace::trace {
 
@@ -48,10 +44,10 @@ using PlacementKinds = PlacementTable<Replicate,  //
                                       Rows>;
 using Placement = PlacementKinds::Any;
 
-// What placements/kind.h says of a kind, for the one that `placement` is.
+// The functions of placements/kind.h, called for the kind that `placement` is.
 
 std::string to_string(const Placement& placement);
-// With all its numbers: two placements that differ read differently.
+// With all numbers, so that the texts of different placements differ.
 std::string describe_exactly(const Placement& placement);
 std::string describe_over(const Placement& placement, const std::string& axis);
 std::string json_text(const Placement& placement);

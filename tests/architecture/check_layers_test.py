@@ -13,7 +13,7 @@ from check_layers import violations
 PLANTED = {
     "lib/tensor/box.cpp": '#include "comparison/pairing.h"\n',
     "lib/layout/plan.cpp": "#include <hdf5.h>\n",
-    "lib/engine/lint_trace.cpp": '#include "trace/hdf5/reader.h"\n',
+    "lib/engine/lint_trace.cpp": '#include "trace/hdf5/trace_files.h"\n',
     "lib/localize/phase.cpp": "#include <nlohmann/json.hpp>\n",
     "lib/measure/grid.h": '#include "trace/key.h"\n',
 }

@@ -1,6 +1,6 @@
 #include "base/refusal.h"
 #include "comparison/pairing.h"
-#include "layout/microbatches.h"
+#include "layout/view.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::engine {

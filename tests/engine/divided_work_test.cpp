@@ -240,7 +240,7 @@ std::string forged(const std::string& line, RandomRuns& random) {
     bytes[at] = static_cast<char>(random.chance(2) ? random.below(256) : bytes[at] ^ 1);
   }
   base::ByteWriter sum;
-  sum.count(base::checksum(bytes));
+  sum.count(base::fnv1a(bytes));
   return base::concat(base::base64(bytes), " ", base::base64(sum.bytes()));
 }
 

@@ -1,4 +1,5 @@
 // Layouts of real training jobs, small enough to be worked out by hand.
+#include "layout/manifest_layouts.h"
 #include "layout/spelled.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"

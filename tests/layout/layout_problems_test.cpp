@@ -1,5 +1,5 @@
 #include "base/refusal.h"
-#include "layout/plan.h"
+#include "layout/manifest_layouts.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::layout {

@@ -1,298 +1,337 @@
 #include "layout/map_rules.h"
 
-#include <algorithm>
-
 #include "base/refusal.h"
-#include "support/memory_trace.h"
 
 namespace ttrace::layout {
 namespace {
 
 using test::check_refused;
-using test::make_entry;
-using trace::Kind;
-using Names = std::vector<std::string>;
 
-std::vector<MapRule> rules_of(const std::string& list) {
-  return parse_map_rules(R"({"schema": "ttrace.map/1", "candidate": )" + list + "}", "map.json")
-      .candidate;
+// A file whose only rule, of the candidate, has these members.
+std::string one_rule(const std::string& members) {
+  return R"({"schema": "ttrace.map/1", "candidate": [{)" + members + "}]}";
 }
 
-struct Trace {
-  explicit Trace(std::vector<trace::TensorEntry> made) : entries(std::move(made)) {}
+MapRule parsed(const std::string& members) {
+  return parse_map_rules(one_rule(members), "map.json").candidate.at(0);
+}
 
-  // They own their entries, so that they may outlive the trace.
-  std::vector<ViewPtr> views() const {
-    const auto same = [](const trace::TensorEntry& entry) { return entry; };
-    std::vector<ViewPtr> all;
-    for (const trace::TensorEntry& entry : entries) {
-      all.push_back(with_entries(view_of(entry), same));
-    }
-    return all;
+void check_rule_refused(const std::string& members,
+                        std::initializer_list<std::string_view> reasons) {
+  CAPTURE(members);
+  check_refused([&] { parsed(members); }, {"map.json: /candidate/0"});
+  check_refused([&] { parsed(members); }, reasons);
+}
+
+const std::string kPlain = R"("from": "a", "to": "b")";
+const std::string kConcat = R"("from": ["a", "c"], "to": "b", )";
+const std::string kSplit = R"("from": "a", "to": ["b", "c"], )";
+
+TEST_CASE("a rule that only renames") {
+  const MapRule rule = parsed(R"("from": "model.{i}.{w...}", "to": "decoder.{i}.{w}")");
+  REQUIRE(rule.from.size() == 1);
+  CHECK(rule.from[0].text() == "model.{i}.{w...}");
+  REQUIRE(rule.to.size() == 1);
+  CHECK(rule.to[0].text() == "decoder.{i}.{w}");
+  CHECK(rule.kinds.empty());
+  CHECK(rule.groups == 1);
+  CHECK(rule.pointer == "/candidate/0");
+}
+
+TEST_CASE("every member is read") {
+  const MapRule joined = parsed(
+      R"("from": ["a", "b"], "to": "c", "kind": ["param", "main_grad"],
+         "concat": {"dim": 1, "groups": 4}, "trim": {"dim": 0, "size": 5},
+         "pad": {"dim": 2, "size": 7}, "transpose": [1, 0, 2])");
+  CHECK(joined.from.size() == 2);
+  CHECK(joined.kinds == std::vector{trace::Kind::kParam, trace::Kind::kMainGrad});
+  CHECK(joined.dim == 1);
+  CHECK(joined.groups == 4);
+  CHECK(joined.trim->size == 5);
+  CHECK(joined.pad->dim == 2);
+  CHECK(joined.transpose == std::vector<std::size_t>{1, 0, 2});
+  const MapRule cut = parsed(kSplit + R"("split": {"dim": 3, "groups": 2, "sizes": [4, 0]})");
+  CHECK(cut.dim == 3);
+  CHECK(cut.groups == 2);
+  CHECK(cut.sizes == std::vector<std::uint64_t>{4, 0});
+  CHECK(parsed(kPlain + R"(, "kind": "loss")").kinds == std::vector{trace::Kind::kLoss});
+}
+
+TEST_CASE("both sides have their rules, in the file's order") {
+  const MapRules rules = parse_map_rules(
+      R"({"schema": "ttrace.map/1", "reference": [{"from": "a", "to": "b"}],
+          "candidate": [{"from": "c", "to": "d"}, {"from": "e", "to": "f"}]})",
+      "map.json");
+  CHECK(rules.file == "map.json");
+  REQUIRE(rules.reference.size() == 1);
+  CHECK(rules.reference[0].pointer == "/reference/0");
+  REQUIRE(rules.candidate.size() == 2);
+  CHECK(rules.candidate[1].pointer == "/candidate/1");
+  CHECK(rules.candidate[1].from[0].text() == "e");
+}
+
+TEST_CASE("a file of something else is refused") {
+  const auto refused = [](const std::string& text, std::string_view reason) {
+    CAPTURE(text);
+    check_refused([&] { parse_map_rules(text, "map.json"); }, {"map.json: ", reason});
+  };
+  refused("", "not valid JSON");
+  refused("{", "not valid JSON");
+  refused("[]", "the top level: expected an object, found array");
+  refused("null", "the top level: expected an object");
+  refused("{}", "the key \"schema\" is missing");
+  refused(R"({"schema": 1})", "/schema: expected a string");
+  refused(R"({"schema": "ttrace.layout/1", "rules": []})",
+          "/schema: this is \"ttrace.layout/1\", expected \"ttrace.map/2\"");
+  refused(R"({"schema": "ttrace.map/3"})", "this is \"ttrace.map/3\"");
+  refused(R"({"schema": "ttrace.map/2"})", "no rules; expected a list \"candidate\"");
+  refused(R"({"schema": "ttrace.map/1", "notes": []})", "/notes: unknown key");
+  refused(R"({"schema": "ttrace.map/1"})", "no rules; expected a list \"candidate\"");
+  refused(R"({"schema": "ttrace.map/1", "candidate": [], "reference": []})", "no rules");
+  refused(R"({"schema": "ttrace.map/1", "rules": []})", "/rules: unknown key");
+  refused(R"({"schema": "ttrace.map/1", "candidate": {}})", "/candidate: expected a list");
+  refused(R"({"schema": "ttrace.map/1", "candidate": ["a"]})", "/candidate/0: expected an object");
+  refused(R"({"schema": "ttrace.map/1", "schema": "ttrace.map/1"})", "stands twice");
+}
+
+TEST_CASE("a rule says what becomes what") {
+  check_rule_refused(R"("from": "a")", {"the key \"to\" is missing"});
+  check_rule_refused(R"("to": "a")", {"the key \"from\" is missing"});
+  check_rule_refused(R"("from": [], "to": "a")", {"/from: expected at least one"});
+  check_rule_refused(R"("from": "a", "to": [])", {"/to: expected at least one"});
+  check_rule_refused(R"("from": 1, "to": "a")", {"/from: expected a list, found number"});
+  check_rule_refused(R"("from": ["a", 1], "to": "a")", {"/from/1: expected a string"});
+  check_rule_refused(kPlain + R"(, "colour": "red")", {"/colour: unknown key"});
+}
+
+TEST_CASE("a pattern that is none is refused where it stands") {
+  check_rule_refused(R"("from": "a{i", "to": "b")", {"/from: the pattern a{i has a brace"});
+  check_rule_refused(R"("from": "a", "to": "b}")", {"/to: the pattern b} has a brace"});
+  check_rule_refused(R"("from": "", "to": "b")", {"/from: an empty pattern"});
+}
+
+TEST_CASE("what a name is made of must have been captured") {
+  check_rule_refused(R"("from": "a.{i}", "to": "b.{j}")",
+                     {"{j} of \"to\" is not captured by \"from\""});
+  check_rule_refused(R"("from": ["a.{i}", "c.{j}"], "to": "b", "concat": {"dim": 0})",
+                     {"different captures: a.{i} and c.{j}"});
+  check_rule_refused(R"("from": ["a.{i}", "c"], "to": "b.{i}", "concat": {"dim": 0})",
+                     {"different captures"});
+  // The order is free, and a name need not use all of them.
+  CHECK(parsed(R"("from": ["a.{i}.{j}", "b.{j}.{i}"], "to": "{j}", "concat": {"dim": 0})")
+            .from.size() == 2);
+}
+
+TEST_CASE("several tensors on one side need a word on how") {
+  check_rule_refused(R"("from": ["a", "c"], "to": "b")", {"by \"concat\": {\"dim\": ...}"});
+  check_rule_refused(R"("from": "a", "to": ["b", "c"])", {"by \"split\": {\"dim\": ...}"});
+  check_rule_refused(R"("from": ["a", "c"], "to": ["b", "d"], "concat": {"dim": 0})",
+                     {"several tensors to several"});
+  check_rule_refused(kPlain + R"(, "concat": {"dim": 0})",
+                     {"\"concat\" needs several patterns in \"from\""});
+  check_rule_refused(kPlain + R"(, "split": {"dim": 0})",
+                     {"\"split\" needs several names in \"to\""});
+  check_rule_refused(kConcat + R"("split": {"dim": 0})", {"concat"});
+  check_rule_refused(kSplit + R"("concat": {"dim": 0})", {"concat"});
+  check_rule_refused(kConcat + R"("concat": {"dim": 0}, "split": {"dim": 0})", {"split"});
+}
+
+TEST_CASE("the numbers of a concatenation or split are checked") {
+  check_rule_refused(kConcat + R"("concat": {})", {"/concat: the key \"dim\" is missing"});
+  check_rule_refused(kConcat + R"("concat": 0)", {"/concat: expected an object"});
+  check_rule_refused(kConcat + R"("concat": {"dim": -1})", {"/concat/dim", "found -1"});
+  check_rule_refused(kConcat + R"("concat": {"dim": 0.5})", {"/concat/dim", "found 0.5"});
+  check_rule_refused(kConcat + R"("concat": {"dim": 0, "groups": 0})",
+                     {"/concat/groups: 0 groups"});
+  check_rule_refused(kConcat + R"("concat": {"dim": 0, "sizes": [1, 1]})",
+                     {"/concat/sizes: unknown key"});
+  check_rule_refused(kSplit + R"("split": {"dim": 0, "sizes": [1, 2, 3]})",
+                     {"/split/sizes: 3 sizes for 2 tensors"});
+  check_rule_refused(kSplit + R"("split": {"dim": 0, "sizes": []})", {"0 sizes for 2 tensors"});
+  check_rule_refused(kSplit + R"("split": {"dim": 0, "sizes": 2})",
+                     {"/split/sizes: expected a list"});
+}
+
+TEST_CASE("trim, pad and transpose are checked") {
+  check_rule_refused(kPlain + R"(, "trim": {"dim": 0})", {"/trim: the key \"size\" is missing"});
+  check_rule_refused(kPlain + R"(, "trim": {"size": 0})", {"/trim: the key \"dim\" is missing"});
+  check_rule_refused(kPlain + R"(, "trim": [0, 1])", {"/trim: expected an object"});
+  check_rule_refused(kPlain + R"(, "pad": {"dim": 0, "size": -1})", {"/pad/size", "found -1"});
+  check_rule_refused(kPlain + R"(, "pad": {"dim": 0, "size": 1, "value": 0})",
+                     {"/pad/value: unknown key"});
+  check_rule_refused(kPlain + R"(, "transpose": 1)", {"/transpose: expected a list"});
+  check_rule_refused(kPlain + R"(, "transpose": [1, -2])", {"/transpose/1", "found -2"});
+}
+
+TEST_CASE("an unknown kind is reported with the known ones that are alike") {
+  check_rule_refused(kPlain + R"(, "kind": "params")",
+                     {"/kind: unknown kind \"params\"", "nearest names are param"});
+  check_rule_refused(kPlain + R"(, "kind": ["param", "x"])", {"unknown kind \"x\""});
+  check_rule_refused(kPlain + R"(, "kind": [])", {"/kind: expected at least one"});
+}
+
+MapRule parsed_2(const std::string& members) {
+  return parse_map_rules(R"({"schema": "ttrace.map/2", "candidate": [{)" + members + "}]}",
+                         "map.json")
+      .candidate.at(0);
+}
+
+TEST_CASE("version 2 drops tensors, for a reason") {
+  const MapRule rule =
+      parsed_2(R"("drop": ["rotary", "a.{i}"], "reason": "tables", "kind": "input")");
+  CHECK(rule.drops());
+  CHECK(rule.drop_reason == "tables");
+  CHECK(rule.from.size() == 2);
+  CHECK(rule.to.empty());
+  CHECK(rule.kinds == std::vector{trace::Kind::kInput});
+  const auto refused = [](const std::string& members, std::string_view reason) {
+    CAPTURE(members);
+    check_refused([&] { parsed_2(members); }, {"map.json: /candidate/0", reason});
+  };
+  refused(R"("drop": "a")", "the key \"reason\" is missing");
+  refused(R"("drop": "a", "reason": "")", "/reason: is empty; say why");
+  refused(R"("drop": "a", "reason": 1)", "/reason: expected a string");
+  refused(R"("drop": [], "reason": "b")", "/drop: expected at least one");
+  refused(R"("drop": "a", "reason": "b", "to": "c")", "/to: unknown key");
+  refused(R"("from": "a", "to": "b", "reason": "c")", "/reason: unknown key");
+}
+
+TEST_CASE("version 2 has one tensor under several names") {
+  const MapRule rule = parsed_2(R"("from": "qkv", "to": ["q", "k"], "same": true)");
+  CHECK(rule.same);
+  CHECK(rule.to.size() == 2);
+  const auto refused = [](const std::string& members, std::string_view reason) {
+    CAPTURE(members);
+    check_refused([&] { parsed_2(members); }, {"map.json: /candidate/0", reason});
+  };
+  refused(R"("from": "a", "to": "b", "same": true)", "needs several names");
+  refused(R"("from": "a", "to": ["b", "c"], "same": false)", "/same: expected true");
+  refused(R"("from": ["a", "b"], "to": "c", "same": true)", "in the other side's list");
+  refused(kSplit + R"("split": {"dim": 0}, "same": true)", "exclude each other");
+}
+
+TEST_CASE("version 1 knows neither") {
+  check_rule_refused(R"("drop": "a", "reason": "b")", {"/drop: is of \"ttrace.map/2\""});
+  check_rule_refused(R"("from": "a", "to": ["b", "c"], "same": true)",
+                     {"/same: is of \"ttrace.map/2\""});
+}
+
+TEST_CASE("what a starter tells its reader is no rule") {
+  const MapRules rules = parse_map_rules(
+      R"({"schema": "ttrace.map/2", "candidate": [{"from": "a", "to": "b"}],
+          "unmatched": {"candidate": [{"drop": "c", "reason": ""}]}, "ambiguous": [], "notes": []})",
+      "map.json");
+  CHECK(rules.candidate.size() == 1);
+}
+
+using Captures = NamePattern::Captures;
+
+// What `to` makes of a name that `from` takes apart, or "no match".
+std::string renamed(const std::string& from, const std::string& to, const std::string& name) {
+  const auto captures = NamePattern(from).match(name);
+  return captures ? NamePattern(to).filled(*captures) : "no match";
+}
+
+TEST_CASE("a pattern without captures is the name itself") {
+  CHECK(NamePattern("lm_head.weight").match("lm_head.weight") == Captures{});
+  CHECK_FALSE(NamePattern("lm_head.weight").match("lm_head.weight2"));
+  CHECK_FALSE(NamePattern("lm_head.weight").match("lm_head.weigh"));
+  CHECK_FALSE(NamePattern("lm_head.weight").match(""));
+  CHECK_FALSE(NamePattern("a*").match("ab"));
+  CHECK(NamePattern("a*").match("a*"));
+}
+
+TEST_CASE("a capture is one or more characters without a dot") {
+  const NamePattern pattern("layers.{i}.fc");
+  CHECK(pattern.match("layers.31.fc") == Captures{{"i", "31"}});
+  CHECK_FALSE(pattern.match("layers..fc"));
+  CHECK_FALSE(pattern.match("layers.1.2.fc"));
+  CHECK_FALSE(pattern.match("layers.1.fc.weight"));
+  CHECK(NamePattern("{a}").match("x") == Captures{{"a", "x"}});
+  CHECK_FALSE(NamePattern("{a}").match(""));
+  CHECK_FALSE(NamePattern("{a}").match("x.y"));
+}
+
+TEST_CASE("a capture with dots is one or more of any characters") {
+  const NamePattern pattern("model.{rest...}");
+  CHECK(pattern.match("model.a.b.c") == Captures{{"rest", "a.b.c"}});
+  CHECK(pattern.match("model..") == Captures{{"rest", "."}});
+  CHECK_FALSE(pattern.match("model."));
+}
+
+TEST_CASE("where several ways match the earlier captures are as short as possible") {
+  CHECK(NamePattern("{a...}.{b...}").match("x.y.z") == Captures{{"a", "x"}, {"b", "y.z"}});
+  CHECK(NamePattern("{a}{b}").match("xyz") == Captures{{"a", "x"}, {"b", "yz"}});
+  CHECK(NamePattern("{a...}.w.{b}").match("p.w.w.q") == Captures{{"a", "p.w"}, {"b", "q"}});
+  CHECK(NamePattern("{a}_{b}").match("q_proj_x") == Captures{{"a", "q"}, {"b", "proj_x"}});
+}
+
+TEST_CASE("an earlier capture grows where the shortest leaves the rest without a match") {
+  CHECK(NamePattern("{a...}.{b}").match("x.y.z") == Captures{{"a", "x.y"}, {"b", "z"}});
+  CHECK(NamePattern("{a}_{b}_x").match("1_2_3_x") == Captures{{"a", "1"}, {"b", "2_3"}});
+  CHECK(NamePattern("{a}bb").match("bbbb") == Captures{{"a", "bb"}});
+}
+
+TEST_CASE("the number of a further output stays at the end of the new name") {
+  CHECK(renamed("attn.{i}", "self.{i}", "attn.3[1]") == "self.3[1]");
+  CHECK(renamed("m.{x...}", "d.{x}", "m.a.b[12]") == "d.a.b[12]");
+  CHECK(NamePattern("attn.{i}").match("attn.3[1]") == Captures{{"[]", "[1]"}, {"i", "3"}});
+}
+
+TEST_CASE("a pattern may name a further output itself") {
+  CHECK(renamed("attn[1]", "scores", "attn[1]") == "scores");
+  CHECK(renamed("{x...}[1]", "{x}.second", "a.b[1]") == "a.b.second");
+  CHECK(renamed("{x...}[1]", "{x}.second", "a.b[2]") == "no match");
+}
+
+TEST_CASE("brackets that are no output number stay in the name") {
+  CHECK(renamed("{x}", "y{x}", "a[]") == "ya[]");
+  CHECK(renamed("{x}", "y{x}", "a[1") == "ya[1");
+  CHECK(renamed("{x}", "y{x}", "a1]") == "ya1]");
+  CHECK(renamed("{x}", "y{x}", "[1]") == "y[1]");
+  CHECK(renamed("{x}", "y{x}", "a[b]") == "ya[b]");
+}
+
+TEST_CASE("captures may be used in any order, more than once and not at all") {
+  const std::string from = "e{i}.l{j}.{w}";
+  CHECK(renamed(from, "{j}.{i}.{w}", "e1.l2.bias") == "2.1.bias");
+  CHECK(renamed(from, "{i}", "e1.l2.bias") == "1");
+  CHECK(NamePattern(from).captures() == std::set<std::string>{"i", "j", "w"});
+  CHECK(NamePattern(from).text() == from);
+}
+
+TEST_CASE("what is captured is taken as it stands") {
+  CHECK(renamed("{a}.x", "{a}", "{b}.x") == "{b}");
+  CHECK(renamed("{a}.x", "{a}", "größe.x") == "größe");
+}
+
+TEST_CASE("braces that do not pair are refused") {
+  for (const char* text : {"{", "}", "a{", "a}b", "{a", "a}", "{{a}}", "{a{b}}", "{a}}", "{a}{"}) {
+    CAPTURE(text);
+    check_refused([text] { NamePattern pattern(text); },
+                  {"the pattern ", text, "brace without its partner"});
   }
-  Mapped mapped(const std::string& list) const {
-    return apply_map(rules_of(list), "map.json", views());
-  }
-
-  std::vector<trace::TensorEntry> entries;
-};
-
-Trace named(const Names& names, const tensor::Shape& shape = {4, 2}) {
-  std::vector<trace::TensorEntry> entries;
-  for (const std::string& name : names) entries.push_back(make_entry(name, shape));
-  return Trace(entries);
 }
 
-Names names_of(const Mapped& mapped) {
-  Names names;
-  for (const ViewPtr& view : mapped.tensors) names.push_back(view->key.name);
-  std::sort(names.begin(), names.end());
-  return names;
+TEST_CASE("captures need names of their own") {
+  check_refused([] { NamePattern pattern("a{}"); }, {"a{}", "capture"});
+  check_refused([] { NamePattern pattern("a{...}"); }, {"a{...}", "capture"});
+  check_refused([] { NamePattern pattern("{i}.{i}"); }, {"two captures {i}"});
+  check_refused([] { NamePattern pattern("{i}.{i...}"); }, {"two captures {i}"});
+  check_refused([] { NamePattern pattern("{[]}"); }, {"the pattern {[]}"});
+  check_refused([] { NamePattern pattern(""); }, {"an empty pattern"});
 }
 
-const ViewPtr& view_named(const Mapped& mapped, const std::string& name) {
-  for (const ViewPtr& view : mapped.tensors) {
-    if (view->key.name == name) return view;
-  }
-  throw base::internal_error("no tensor ", name);
+TEST_CASE("eight captures are the most") {
+  const std::string eight = "{a}.{b}.{c}.{d}.{e}.{f}.{g}.{h}";
+  CHECK(renamed(eight, "{h}{g}{f}{e}{d}{c}{b}{a}", "1.2.3.4.5.6.7.8") == "87654321");
+  check_refused([&] { NamePattern pattern(eight + ".{i}"); }, {"has more than 8 captures"});
 }
 
-// Names of the stored tensors that a view is made of.
-Names made_from(const ViewPtr& view) {
-  Names names;
-  for (const trace::TensorEntry* entry : stored_in(*view)) names.push_back(entry->key.name);
-  return names;
-}
-
-TEST_CASE("without rules nothing changes") {
-  const Trace trace = named({"a", "b"});
-  CHECK(apply_map({}, "", trace.views()).tensors.size() == 2);
-  CHECK(names_of(apply_map({}, "", trace.views())) == Names{"a", "b"});
-}
-
-TEST_CASE("names are changed, and those that no rule matches stay") {
-  const Mapped mapped = named({"model.0.fc", "model.1.fc", "loss"})
-                            .mapped(R"([{"from": "model.{i}.{w}", "to": "dec.{i}.{w}"}])");
-  CHECK(names_of(mapped) == Names{"dec.0.fc", "dec.1.fc", "loss"});
-  CHECK(made_from(view_named(mapped, "dec.1.fc")) == Names{"model.1.fc"});
-  CHECK(mapped.warnings.empty());
-}
-
-TEST_CASE("the first rule that matches counts") {
-  const Mapped mapped =
-      named({"a.x", "a.y"})
-          .mapped(R"([{"from": "a.x", "to": "first"}, {"from": "a.{n}", "to": "second.{n}"}])");
-  CHECK(names_of(mapped) == Names{"first", "second.y"});
-}
-
-TEST_CASE("names may change places") {
-  const Mapped mapped =
-      named({"a", "b"}).mapped(R"([{"from": "a", "to": "b"}, {"from": "b", "to": "a"}])");
-  CHECK(made_from(view_named(mapped, "a")) == Names{"b"});
-  CHECK(made_from(view_named(mapped, "b")) == Names{"a"});
-}
-
-TEST_CASE("a kind restricts a rule, and the next one takes the others") {
-  const Trace trace({make_entry("a", {2}, Kind::kParam), make_entry("a", {2}, Kind::kMainGrad)});
-  const Mapped mapped =
-      trace.mapped(R"([{"from": "a", "to": "p", "kind": "param"}, {"from": "a", "to": "rest"}])");
-  CHECK(names_of(mapped) == Names{"p", "rest"});
-  CHECK(view_named(mapped, "rest")->key.kind == Kind::kMainGrad);
-}
-
-TEST_CASE("a rule that no tensor is left for is refused with the nearest names") {
-  const Trace trace = named({"model.fc1", "model.fc2"});
-  check_refused([&] { trace.mapped(R"([{"from": "model.fc3", "to": "x"}])"); },
-                {"map.json: /candidate/0/from", "matches model.fc3",
-                 "nearest names are model.fc1 and model.fc2"});
-  check_refused(
-      [&] {
-        trace.mapped(R"([{"from": "model.{x}", "to": "{x}"},
-                                       {"from": "model.fc1", "to": "x"}])");
-      },
-      {"/candidate/1/from", "no tensor that an earlier rule leaves"});
-  check_refused([&] { trace.mapped(R"([{"from": "model.{x}", "to": "{x}", "kind": "loss"}])"); },
-                {"/candidate/0/from"});
-  check_refused([&] { Trace({}).mapped(R"([{"from": "a", "to": "x"}])"); }, {"matches a"});
-}
-
-TEST_CASE("two tensors of one name are refused with both") {
-  const Trace trace = named({"x.a", "y.a", "a"});
-  check_refused([&] { trace.mapped(R"([{"from": "{m}.a", "to": "b"}])"); },
-                {"map.json", "two tensors would be b · output · step 0", "x.a and y.a"});
-  check_refused([&] { trace.mapped(R"([{"from": "x.{n}", "to": "{n}"}])"); },
-                {"two tensors would be a · output", "x.a", "and a"});
-  check_refused([&] { trace.mapped(R"([{"from": "a", "to": ["c", "c"], "split": {"dim": 0}}])"); },
-                {"two tensors would be c"});
-  const auto error = test::error_of([&] { trace.mapped(R"([{"from": "{m}.a", "to": "b"}])"); });
-  REQUIRE(error);
-  const std::string message = error->what();
-  CHECK(message.find("map.json") == message.rfind("map.json"));
-}
-
-TEST_CASE("a name that cannot name a tensor is refused at its rule") {
-  const Trace trace = named({"a"});
-  for (const char* name : {"..", "x/y", "."}) {
-    check_refused([&] { trace.mapped(std::string(R"([{"from": "a", "to": ")") + name + R"("}])"); },
-                  {"map.json: /candidate/0", name});
-  }
-  const Trace longest = named({std::string(300, 'x')});
-  check_refused([&] { longest.mapped(R"([{"from": "{a}", "to": "{a}.suffix.{b}"}])"); }, {"{b}"});
-}
-
-TEST_CASE("tensors are joined in the order of the patterns, whatever the trace's") {
-  const Mapped mapped =
-      named({"0.v", "0.q", "0.k"})
-          .mapped(
-              R"([{"from": ["{i}.q", "{i}.k", "{i}.v"], "to": "{i}.qkv", "concat": {"dim": 0}}])");
-  REQUIRE(names_of(mapped) == Names{"0.qkv"});
-  CHECK(made_from(mapped.tensors[0]) == Names{"0.q", "0.k", "0.v"});
-  CHECK(mapped.tensors[0]->shape == tensor::Shape{12, 2});
-}
-
-TEST_CASE("tensors of other steps, kinds, micro-batches, calls and copies are joined apart") {
-  std::vector<trace::TensorEntry> entries;
-  for (const char* name : {"a", "b"}) {
-    entries.resize(entries.size() + 6, make_entry(name, {1}));
-    trace::TensorEntry* last = &entries[entries.size() - 5];
-    last[0].key.step = 1;
-    last[1].key.kind = Kind::kGradOutput;
-    last[2].key.microbatch = 0;
-    last[3].key.call = 1;
-    last[4].key.copy = 1;
-  }
-  const Mapped mapped =
-      Trace(entries).mapped(R"([{"from": ["a", "b"], "to": "ab", "concat": {"dim": 0}}])");
-  REQUIRE(mapped.tensors.size() == 6);
-  for (const ViewPtr& view : mapped.tensors) {
-    const auto stored = stored_in(*view);
-    REQUIRE(stored.size() == 2);
-    trace::TensorKey second = stored[0]->key;
-    second.name = "b";
-    CHECK(stored[1]->key == second);
-    CHECK(view->shape == tensor::Shape{2});
-  }
-}
-
-TEST_CASE("outputs of one number are joined with each other") {
-  const Mapped mapped = named({"q", "q[1]", "k", "k[1]"})
-                            .mapped(R"([{"from": ["q", "k"], "to": "qk", "concat": {"dim": 1}}])");
-  CHECK(names_of(mapped) == Names{"qk", "qk[1]"});
-  CHECK(made_from(view_named(mapped, "qk[1]")) == Names{"q[1]", "k[1]"});
-}
-
-TEST_CASE("where others are missing the tensors stay as they are, with a warning each") {
-  const Mapped mapped =
-      named({"0.q", "0.k", "1.q", "1.k", "1.v"})
-          .mapped(
-              R"([{"from": ["{i}.q", "{i}.k", "{i}.v"], "to": "{i}.qkv", "concat": {"dim": 0}}])");
-  CHECK(names_of(mapped) == Names{"0.k", "0.q", "1.qkv"});
-  CHECK(mapped.warnings ==
-        Names{"map.json: /candidate/0: 0.q · output · step 0 is left as it is: there is no 0.v to "
-              "join it with",
-              "map.json: /candidate/0: 0.k · output · step 0 is left as it is: there is no 0.v to "
-              "join it with"});
-}
-
-TEST_CASE("trimming, padding and transposing happen in this order") {
-  const Trace trace = named({"a"}, {5, 3});
-  const Mapped one = trace.mapped(R"([{"from": "a", "to": "b", "trim": {"dim": 0, "size": 4},
-                                      "pad": {"dim": 0, "size": 6}, "transpose": [1, 0]}])");
-  CHECK(one.tensors[0]->shape == tensor::Shape{3, 6});
-  const Mapped parts = trace.mapped(R"([{"from": "a", "to": ["b", "c"],
-      "trim": {"dim": 0, "size": 4}, "transpose": [1, 0], "split": {"dim": 1}}])");
-  REQUIRE(parts.tensors.size() == 2);
-  CHECK(parts.tensors[1]->shape == tensor::Shape{3, 2});
-  const Mapped joined =
-      named({"a", "b"}, {5, 3})
-          .mapped(
-              R"([{"from": ["a", "b"], "to": "c", "concat": {"dim": 0}, "trim": {"dim": 0, "size": 9},
-          "transpose": [1, 0]}])");
-  CHECK(joined.tensors[0]->shape == tensor::Shape{3, 9});
-}
-
-TEST_CASE("a shape that does not allow it is refused at its rule, with the tensor") {
-  const Trace trace = named({"a", "b"}, {5, 3});
-  check_refused([&] { trace.mapped(R"([{"from": "a", "to": ["c", "d"], "split": {"dim": 0}}])"); },
-                {"map.json: /candidate/0: ", "a · output · step 0 is [5, 3]",
-                 "5 elements cannot be dealt to 2 groups"});
-  check_refused([&] { trace.mapped(R"([{"from": ["a", "b"], "to": "c", "concat": {"dim": 2}}])"); },
-                {"map.json: /candidate/0: ", "no dimension 2"});
-  check_refused([&] { trace.mapped(R"([{"from": "b", "to": "c", "transpose": [0]}])"); },
-                {"map.json: /candidate/0: b · output", "[5, 3]", "no permutation"});
-}
-
-trace::Module module_of(const std::string& name, Names inputs, Names params = {}) {
-  trace::Module module;
-  module.name = name;
-  module.inputs = std::move(inputs);
-  module.params = std::move(params);
-  return module;
-}
-
-const trace::Module& module_named(const std::vector<trace::Module>& modules,
-                                  const std::string& name) {
-  for (const trace::Module& module : modules) {
-    if (module.name == name) return module;
-  }
-  throw base::internal_error("no module ", name);
-}
-
-TEST_CASE("the data flow has the new names of modules, values and parameters") {
-  trace::Module loss = module_of("loss", {});
-  loss.computed_from = {"m.b", "m.b[1]"};
-  trace::Module b = module_of("m.b", {"m.a[1]"}, {"m.b.weight"});
-  b.outputs = {"m.b", "m.b[1]"};
-  const auto mapped = mapped_modules(rules_of(R"([{"from": "m.{x...}", "to": "d.{x}"}])"),
-                                     {module_of("m.a", {}), b, loss});
-  REQUIRE(mapped.size() == 3);
-  CHECK(module_named(mapped, "d.b").inputs == Names{"d.a[1]"});
-  CHECK(module_named(mapped, "d.b").params == Names{"d.b.weight"});
-  CHECK(module_named(mapped, "d.b").outputs == Names{"d.b", "d.b[1]"});
-  CHECK(module_named(mapped, "loss").computed_from == Names{"d.b", "d.b[1]"});
-  CHECK(mapped_modules({}, {b}).at(0).name == "m.b");
-}
-
-TEST_CASE("modules whose outputs become one are one module of the data flow") {
-  const auto mapped =
-      mapped_modules(rules_of(R"([{"from": ["q", "k"], "to": "qk", "concat": {"dim": 0}},
-                   {"from": ["q.w", "k.w"], "to": "qk.w", "concat": {"dim": 0}}])"),
-                     {module_of("x", {}), module_of("q", {"x"}, {"q.w"}),
-                      module_of("k", {"x", "y"}, {"k.w"}), module_of("attn", {"q", "k"})});
-  const trace::Module& joined = module_named(mapped, "qk");
-  CHECK(joined.inputs == Names{"x", "y"});
-  CHECK(joined.params == Names{"qk.w"});
-  CHECK(module_named(mapped, "attn").inputs == Names{"qk"});
-}
-
-TEST_CASE("a module whose output becomes several is as many modules") {
-  const auto mapped =
-      mapped_modules(rules_of(R"([{"from": "gu", "to": ["gate", "up"], "split": {"dim": 0}}])"),
-                     {module_of("gu", {"x"}, {"gu.w"}), module_of("act", {"gu"})});
-  CHECK(module_named(mapped, "gate").inputs == Names{"x"});
-  CHECK(module_named(mapped, "up").params == Names{"gu.w"});
-  CHECK(module_named(mapped, "act").inputs == Names{"gate", "up"});
-}
-
-TEST_CASE("a module whose output is cut or turned has its new name") {
-  for (const char* how : {R"("trim": {"dim": 0, "size": 1})", R"("transpose": [1, 0])"}) {
-    const auto rules =
-        rules_of(std::string(R"([{"from": "head", "to": "output_layer", )") + how + "}]");
-    CHECK(mapped_modules(rules, {module_of("head", {"x"})}).at(0).name == "output_layer");
-  }
-}
-
-TEST_CASE("a rule for parameters leaves the values of the data flow alone, and the reverse") {
-  const std::vector<trace::Module> modules{module_of("a", {"x"}, {"a.w"})};
-  const auto params = mapped_modules(
-      rules_of(R"([{"from": "{n...}", "to": "p.{n}", "kind": ["param", "main_grad"]}])"), modules);
-  CHECK(module_named(params, "a").inputs == Names{"x"});
-  CHECK(module_named(params, "a").params == Names{"p.a.w"});
-  const auto values = mapped_modules(
-      rules_of(R"([{"from": "{n...}", "to": "v.{n}", "kind": ["output", "grad_output"]}])"),
-      modules);
-  CHECK(module_named(values, "v.a").inputs == Names{"v.x"});
-  CHECK(module_named(values, "v.a").params == Names{"a.w"});
+// Every way to deal the name out to the captures would take years.
+TEST_CASE("a long name that no way of matching fits is reported at once") {
+  const NamePattern pattern("{a...}{b...}{c...}{d...}{e...}{f...}{g...}{h...}!");
+  CHECK_FALSE(pattern.match(std::string(512, 'x')));
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-#include "layout/positional_names.h"
-
+#include "layout/map_rules.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

@@ -8,12 +8,10 @@
 
 #include "comparison/accumulation_error.h"
 #include "measure/cpu/cpu_backend.h"
-#include "measure/execution_context.h"
 #include "measure/measure.h"
 #include "measure/measure_update.h"
 #include "measure/naive_backend.h"
 #include "measure/noise.h"
-#include "measure/truth_errors.h"
 #include "property/random.h"
 #include "support/memory_trace.h"
 

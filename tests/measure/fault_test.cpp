@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "measure/cpu/cpu_backend.h"
-#include "measure/in_memory_tensor.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

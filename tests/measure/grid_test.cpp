@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/refusal.h"
-#include "measure/box_stats.h"
+#include "measure/cpu/cpu_backend.h"
 #include "property/random.h"
 #include "support/catch.h"
 

@@ -1,8 +1,8 @@
-#include "measure/optimizer/hyperparameters.h"
-
 #include <limits>
 
+#include "measure/optimizer/step.h"
 #include "support/catch.h"
+#include "trace/manifest.h"
 
 namespace ttrace::measure {
 namespace {

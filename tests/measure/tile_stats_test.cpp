@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "measure/box_stats.h"
+#include "measure/cpu/cpu_backend.h"
 #include "property/random.h"
 
 namespace ttrace::measure {

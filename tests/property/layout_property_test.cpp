@@ -2,6 +2,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "layout/manifest_layouts.h"
 #include "layout/plan.h"
 #include "property/random_layout.h"
 

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "comparison/result.h"
 #include "judge/fallback_rule.h"
-#include "measure/box_stats.h"
+#include "measure/cpu/cpu_backend.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::report::test {

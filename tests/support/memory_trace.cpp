@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "layout/mesh_map.h"
+#include "layout/mesh.h"
 #include "layout/plan.h"
 #include "measure/shard_reader.h"
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "support/catch.h"
 #include "tensor/box.h"
@@ -183,9 +184,9 @@ TEST_CASE("Philox gives the words that Random123 publishes") {
 }
 
 TEST_CASE("FNV-1a gives the hashes that its authors publish") {
-  CHECK(fnv1a("") == 0xcbf29ce484222325);
-  CHECK(fnv1a("a") == 0xaf63dc4c8601ec8c);
-  CHECK(fnv1a("foobar") == 0x85944171f73967e8);
+  CHECK(base::fnv1a("") == 0xcbf29ce484222325);
+  CHECK(base::fnv1a("a") == 0xaf63dc4c8601ec8c);
+  CHECK(base::fnv1a("foobar") == 0x85944171f73967e8);
 }
 
 TEST_CASE("the keys of tensors, of noise and of plans are the collector's") {
@@ -232,7 +233,7 @@ TEST_CASE("long stretches of values are the collector's, to the bit") {
       const auto bits = std::bit_cast<std::uint32_t>(value);
       for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(bits >> shift);
     }
-    CHECK(fnv1a(bytes) == hexadecimal(line[7]));
+    CHECK(base::fnv1a(bytes) == hexadecimal(line[7]));
   }
 }
 

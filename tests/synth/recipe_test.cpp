@@ -4,7 +4,6 @@
 
 #include "base/refusal.h"
 #include "support/memory_trace.h"
-#include "synth/fault.h"
 
 namespace ttrace::synth {
 namespace {

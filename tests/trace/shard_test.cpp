@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/refusal.h"
+#include "support/catch.h"
 
 namespace ttrace::trace {
 namespace {
@@ -83,6 +84,55 @@ TEST_CASE("an empty part has no ranges") {
   CHECK(Shard{0, std::nullopt}.part(2, 4, 3).empty());
   CHECK(Shard{0, std::nullopt}.part(10, 4, 3) == Ranges{{9, 1}});
   CHECK(Shard{0, {{3, 0, 5}}}.part(8, 3, 2) == Ranges{{3, 5}});
+}
+
+TEST_CASE("a coordinate has a chunk from the front and its mirror image from the back") {
+  CHECK(Zigzag{0}.part(16, 4, 0) == Ranges{{0, 2}, {14, 2}});
+  CHECK(Zigzag{0}.part(16, 4, 1) == Ranges{{2, 2}, {12, 2}});
+  CHECK(Zigzag{0}.part(16, 4, 2) == Ranges{{4, 2}, {10, 2}});
+  CHECK(Zigzag{0}.part(16, 4, 3) == Ranges{{6, 4}});  // the two in the middle are neighbours
+}
+
+TEST_CASE("the chunks of an uneven dimension are torch.chunk's") {
+  // 10 in 4 chunks: 3, 3, 3, 1.
+  CHECK(Zigzag{0}.part(10, 2, 0) == Ranges{{0, 3}, {9, 1}});
+  CHECK(Zigzag{0}.part(10, 2, 1) == Ranges{{3, 6}});
+  // 3 in 4 chunks: 1, 1, 1, 0.
+  CHECK(Zigzag{0}.part(3, 2, 0) == Ranges{{0, 1}});
+  CHECK(Zigzag{0}.part(3, 2, 1) == Ranges{{1, 2}});
+}
+
+TEST_CASE("one coordinate has it all, and of nothing there are no ranges") {
+  CHECK(Zigzag{0}.part(7, 1, 0) == Ranges{{0, 7}});
+  CHECK(Zigzag{0}.part(0, 3, 1).empty());
+}
+
+TEST_CASE("every chunk is cut over the coordinates on its own") {
+  CHECK(Strided{0, 2}.part(8, 2, 0) == Ranges{{0, 2}, {4, 2}});
+  CHECK(Strided{0, 2}.part(8, 2, 1) == Ranges{{2, 2}, {6, 2}});
+}
+
+TEST_CASE("chunks and their parts are torch.chunk's where they are uneven") {
+  // 10 in 3 chunks: 4, 4, 2; over 3 coordinates: 2 + 2 + 0, 2 + 2 + 0 and 1 + 1 + 0.
+  CHECK(Strided{0, 3}.part(10, 3, 0) == Ranges{{0, 2}, {4, 2}, {8, 1}});
+  CHECK(Strided{0, 3}.part(10, 3, 1) == Ranges{{2, 2}, {6, 2}, {9, 1}});
+  CHECK(Strided{0, 3}.part(10, 3, 2).empty());
+}
+
+TEST_CASE("a stride of one is a plain shard") {
+  CHECK(Strided{0, 1}.part(7, 2, 0) == Ranges{{0, 4}});
+  CHECK(Strided{0, 1}.part(7, 2, 1) == Ranges{{4, 3}});
+}
+
+TEST_CASE("chunks beyond the elements are empty") {
+  // Chunks of one element, which the first coordinate has; they join.
+  CHECK(Strided{0, 9}.part(3, 2, 0) == Ranges{{0, 3}});
+  CHECK(Strided{0, 9}.part(3, 2, 1).empty());
+  CHECK(Strided{0, 4}.part(0, 2, 0).empty());
+}
+
+TEST_CASE("one coordinate has all chunks as one range") {
+  CHECK(Strided{0, 4}.part(10, 1, 0) == Ranges{{0, 10}});
 }
 
 }  // namespace

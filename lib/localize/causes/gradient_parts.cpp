@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "layout/mesh_map.h"
+#include "layout/mesh.h"
 
 namespace ttrace::localize {
 namespace {

@@ -1,5 +1,5 @@
 #include "base/text.h"
-#include "layout/describe_merge.h"
+#include "layout/mesh.h"
 #include "localize/causes/trial.h"
 
 namespace ttrace::localize {

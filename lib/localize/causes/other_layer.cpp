@@ -1,5 +1,5 @@
 #include "base/text.h"
-#include "judge/coherence.h"
+#include "judge/slices.h"
 #include "localize/causes/trial.h"
 
 namespace ttrace::localize {

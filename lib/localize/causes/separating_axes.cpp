@@ -5,8 +5,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "layout/describe_merge.h"
-#include "layout/mesh_map.h"
+#include "layout/mesh.h"
 
 namespace ttrace::localize {
 namespace {

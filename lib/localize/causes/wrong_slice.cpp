@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "layout/describe_merge.h"
+#include "layout/mesh.h"
 #include "localize/causes/trial.h"
 
 namespace ttrace::localize {

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "layout/describe_merge.h"
+#include "layout/mesh.h"
 #include "localize/causes/linear_fit.h"
 #include "localize/causes/replicas_along_axis.h"
 #include "localize/causes/trial.h"

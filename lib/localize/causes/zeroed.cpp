@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "layout/describe_merge.h"
+#include "layout/mesh.h"
 #include "localize/causes/trial.h"
 
 namespace ttrace::localize {

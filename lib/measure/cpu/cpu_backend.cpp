@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "measure/cpu/kernel.h"
-#include "measure/cpu/requests.h"
+#include "measure/cpu/tiles.h"
 
 namespace ttrace::measure {
 namespace {
@@ -56,6 +56,18 @@ const Backend& cpu_backend(std::string_view isa) {
     known += (known.empty() ? "" : ", ") + backend.instruction_set();
   }
   throw base::usage_error("--isa ", isa, ": this machine and this build have ", known);
+}
+
+TileStats box_stats(const tensor::Box& box, std::span<const double> reference,
+                    std::span<const double> candidate) {
+  const auto input = [&](std::span<const double> values) {
+    return InputBox{box, {std::as_bytes(values), tensor::DType::kFloat64, 1}};
+  };
+  TileStats stats;
+  PairRequest request{input(reference), input(candidate), box};
+  request.stats = &stats;
+  compute(*usable_kernels().front(), request);
+  return stats;
 }
 
 }  // namespace ttrace::measure

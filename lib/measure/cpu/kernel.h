@@ -1,7 +1,7 @@
-// The inner loop: sums over one tile of stored values, which it decodes. The result has the same
-// bits on every instruction set. Plain C types only: if the kernels' objects defined anything that
-// others share (a template, say), the linker could take it from there, and an old machine would
-// meet instructions that it lacks.
+// The inner loop: decodes one tile of stored values and sums over it. The result has the same bits
+// on every instruction set. Uses plain C types only: if the kernels' objects defined anything that
+// others share, such as a template, the linker could take it from there, and an old machine would
+// execute instructions that it lacks.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ struct TileSums {
 };
 
 // Adds up `count` ≤ kTileElements pairs, stored one after the other on both sides, at any address.
-// Right for finite values. Where one is not finite, neither is r2 or c2 (which may also happen if
-// squares of finite values overflow). Element i goes to lane i mod 32; lanes are added in a fixed
+// Correct for finite values. If one is not finite, r2 or c2 is not finite either (as if squares of
+// finite values overflow). Element i goes to lane i mod 32; lanes are added in a fixed
 // tree.
 using SumTile = void (*)(Stored type, const void* reference, const void* candidate,
                          std::size_t count, TileSums& sums);

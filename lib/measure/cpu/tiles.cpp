@@ -1,6 +1,10 @@
 #include "measure/cpu/tiles.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "tensor/codec.h"
 
@@ -54,6 +58,140 @@ const std::byte* TileCursor::next_numbers(std::size_t count) {
   const std::span<double> out(numbers_.data(), count);
   decode({{stored, count * element_bytes_}, values_.dtype, values_.scale}, 0, out);
   return std::as_bytes(out).data();
+}
+
+namespace {
+
+bool same_nonfinite(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || (std::isinf(a) && a == b);
+}
+
+std::span<double> decoded(tensor::DType dtype, const std::byte* stored, std::size_t count,
+                          TileNumbers& values) {
+  const std::span<double> out(values.data(), count);
+  tensor::decode_floats(dtype, {stored, count * tensor::element_bytes(dtype)}, out);
+  return out;
+}
+
+// Classifies every pair with a non-finite value and sets it to zero, so that it adds nothing to any
+// sum.
+void take_out_nonfinite(std::span<double> reference, std::span<double> candidate,
+                        const tensor::Box& box, std::uint64_t first, TileStats& stats) {
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    const double r = reference[i];
+    const double c = candidate[i];
+    if (std::isfinite(r) && std::isfinite(c)) continue;
+    reference[i] = 0;
+    candidate[i] = 0;
+    --stats.finite;
+    stats.nonfinite_reference += std::isfinite(r) ? 0 : 1;
+    stats.nonfinite_candidate += std::isfinite(c) ? 0 : 1;
+    if (same_nonfinite(r, c)) {
+      ++stats.nonfinite_equal;
+      continue;
+    }
+    ++stats.nonfinite_different;
+    ++stats.unequal;
+    if (!stats.first_nonfinite_difference) {
+      stats.first_nonfinite_difference = tensor::coordinates(box, first + i);
+    }
+  }
+}
+
+Extreme find_largest(std::span<const double> reference, std::span<const double> candidate,
+                     double largest, const tensor::Box& box, std::uint64_t first) {
+  std::size_t at = 0;
+  while (std::abs(candidate[at] - reference[at]) != largest) ++at;
+  return {largest, reference[at], candidate[at], tensor::coordinates(box, first + at)};
+}
+
+}  // namespace
+
+void add_tile(const Kernel& kernel, tensor::DType dtype, const std::byte* reference,
+              const std::byte* candidate, std::size_t count, const tensor::Box& box,
+              std::uint64_t first, TileStats& into) {
+  TileNumbers r;
+  TileNumbers c;
+  TileSums sums;
+  kernel.sum(stored_as(dtype), reference, candidate, count, sums);
+  into.elements += count;
+  into.finite += count;
+  const bool cleaned = !std::isfinite(sums.r2) || !std::isfinite(sums.c2);
+  if (cleaned) {
+    take_out_nonfinite(decoded(dtype, reference, count, r), decoded(dtype, candidate, count, c),
+                       box, first, into);
+    kernel.sum(Stored::kF64, r.data(), c.data(), count, sums);
+  }
+  into.sum_d2 += sums.d2;
+  into.sum_d += sums.d;
+  into.sum_r2 += sums.r2;
+  into.sum_c2 += sums.c2;
+  into.sum_rc += sums.rc;
+  into.unequal += sums.unequal;
+  if (sums.largest <= (into.largest ? into.largest->difference : 0.0)) return;
+  if (!cleaned) {
+    decoded(dtype, reference, count, r);
+    decoded(dtype, candidate, count, c);
+  }
+  into.largest = find_largest({r.data(), count}, {c.data(), count}, sums.largest, box, first);
+}
+
+void add_numbers(const Kernel& kernel, std::span<const double> reference,
+                 std::span<const double> candidate, const tensor::Box& box, std::uint64_t first,
+                 TileStats& into) {
+  add_tile(kernel, tensor::DType::kFloat64, std::as_bytes(reference).data(),
+           std::as_bytes(candidate).data(), reference.size(), box, first, into);
+}
+
+namespace {
+
+using Lanes = std::array<double, kLanes>;
+
+double add_lanes(Lanes& lanes) {
+  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
+    for (std::size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
+}  // namespace
+
+bool all_finite(const double* values, std::size_t count) {
+  // x·0 is 0 for finite x and NaN otherwise; unlike a test per element this vectorises.
+  Lanes zeros{};
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) zeros[lane] += values[i + lane] * 0.0;
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) zeros[lane] += values[i] * 0.0;
+  return add_lanes(zeros) == 0.0;
+}
+
+double sum_squared_distance(const double* a, const double* b, std::size_t count) {
+  Lanes lanes{};
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const double difference = a[i + lane] - b[i + lane];
+      lanes[lane] += difference * difference;
+    }
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) lanes[lane] += (a[i] - b[i]) * (a[i] - b[i]);
+  return add_lanes(lanes);
+}
+
+double add_squared_distance(std::span<const double> a, std::span<const double> b, double squares) {
+  if (all_finite(a.data(), a.size()) && all_finite(b.data(), b.size())) {
+    return squares + sum_squared_distance(a.data(), b.data(), a.size());
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::isfinite(a[i]) && std::isfinite(b[i])) {
+      squares += (a[i] - b[i]) * (a[i] - b[i]);
+    } else if (!same_nonfinite(a[i], b[i])) {
+      return std::numeric_limits<double>::infinity();
+    }
+  }
+  return squares;
 }
 
 }  // namespace ttrace::measure

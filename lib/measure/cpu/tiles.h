@@ -1,4 +1,5 @@
-// Reads the inputs of requests tile by tile.
+// The CPU's arithmetic: reads the inputs of requests tile by tile, computes on single tiles, and
+// has one function per kind of request (measure/backend.h says what each means).
 #pragma once
 
 #include <array>
@@ -8,6 +9,9 @@
 
 #include "measure/backend.h"
 #include "measure/cpu/kernel.h"
+#include "measure/tile_stats.h"
+#include "tensor/box.h"
+#include "tensor/dtype.h"
 #include "tensor/run_cursor.h"
 
 namespace ttrace::measure {
@@ -18,12 +22,13 @@ using TileNumbers = std::array<double, kTileElements>;
 // Writes out.size() numbers to `out`: those of `values` from element `first` on.
 void decode(const StoredValues& values, std::uint64_t first, std::span<double> out);
 
-// The same without a copy where the values are numbers already; `scratch` has room for `count`.
+// Returns the same numbers, without a copy where the values are numbers already; `scratch` has room
+// for `count`.
 std::span<const double> numbers(const StoredValues& values, std::uint64_t first, std::size_t count,
                                 std::span<double> scratch);
 
-// Walks a box within an input, in the box's row-major order. Elements that do not lie one after the
-// other are brought together.
+// Walks a box within an input, in the box's row-major order. Gathers elements that are not
+// contiguous.
 class TileCursor {
  public:
   TileCursor(const InputBox& input, const tensor::Box& box);
@@ -40,5 +45,35 @@ class TileCursor {
   std::array<std::byte, kTileElements * sizeof(double)> gathered_;
   TileNumbers numbers_;
 };
+
+// Adds the statistics of one tile to those of the elements before it: `count` ≤ kTileElements
+// values of the floating-point type `dtype`, stored one after the other. They are the values of
+// `box` (coordinates of the logical tensor) from its row-major position `first` on. Non-finite
+// values are classified by position before any arithmetic and left out of the sums.
+void add_tile(const Kernel& kernel, tensor::DType dtype, const std::byte* reference,
+              const std::byte* candidate, std::size_t count, const tensor::Box& box,
+              std::uint64_t first, TileStats& into);
+
+// The same for numbers.
+void add_numbers(const Kernel& kernel, std::span<const double> reference,
+                 std::span<const double> candidate, const tensor::Box& box, std::uint64_t first,
+                 TileStats& into);
+
+// Whether all `count` values are finite.
+bool all_finite(const double* values, std::size_t count);
+
+// Returns Σ (A - B)² over `count` pairs, in the order of the kernels.
+double sum_squared_distance(const double* a, const double* b, std::size_t count);
+
+// Returns `squares` + Σ (A - B)² over a tile. A pair with one non-finite value, or two different
+// ones, makes it infinite; pairs of equal non-finite values do not count.
+double add_squared_distance(std::span<const double> a, std::span<const double> b, double squares);
+
+void compute(const Kernel& kernel, const PairRequest& request);
+void compute(const Kernel& kernel, const NoiseRequest& request);
+void compute(const Kernel& kernel, const TripleRequest& request);
+void compute(const Kernel& kernel, const UpdateRequest& request);
+void compute(const RowsRequest& request);
+void compute(const ReplicasRequest& request);
 
 }  // namespace ttrace::measure

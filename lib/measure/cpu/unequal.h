@@ -1,5 +1,5 @@
-// Counts the pairs that are not equal by their stored bits, of which a register has room for more
-// than of numbers. Part of kernel_source.h: the linker must not see it.
+// Counts unequal pairs by their stored bits, of which a register holds more than of numbers. Part
+// of kernel_source.cpp: the linker must not see it.
 #pragma once
 
 #include "measure/cpu/kernel.h"

@@ -1,9 +1,9 @@
-#include "measure/optimizer/hyperparameters.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
+#include "measure/optimizer/step.h"
+#include "trace/manifest.h"
 
 namespace ttrace::measure {
 namespace {

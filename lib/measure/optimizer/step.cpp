@@ -197,7 +197,8 @@ void replay_adam(const Hyperparameters& h, const Rounding& r, const Inputs& in,
     update.error = (m_error / correction1 + std::abs(update.value) * denominator_error) /
                        (denominator - denominator_error) +
                    error1 * std::abs(update.value);
-    // Gradient and weight decay cancel, say: any step is possible that some gradient makes.
+    // If gradient and weight decay cancel, for example, any step that some gradient makes is
+    // possible.
     const double any = std::abs(update.value) + largest_update;
     update.error = denominator_error < denominator / 2 ? update.error : any;
     const bool underflow = v > 0 && !(16 * std::sqrt(r.smallest) / root2 < denominator);

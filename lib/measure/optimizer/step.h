@@ -1,5 +1,5 @@
-// One optimizer step of one parameter, element by element in binary64, with a bound on how far the
-// roundings of a correct implementation may carry its result. Follows torch.optim.SGD, Adam and
+// One optimizer step of one parameter, element by element in binary64, with a bound on the rounding
+// error of a correct implementation. Follows torch.optim.SGD, Adam and
 // AdamW (2.13); the bounds are a running error analysis of their operations in any order in which
 // they are implemented (single tensor, foreach, fused, Apex and TransformerEngine).
 #pragma once
@@ -7,8 +7,13 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "tensor/dtype.h"
+
+namespace ttrace::trace {
+struct OptimizerGroup;
+}  // namespace ttrace::trace
 
 namespace ttrace::measure {
 
@@ -47,8 +52,9 @@ struct Rounding {
   double smallest = 0;         // absolute error of the arithmetic near zero
   double stored_smallest = 0;  // and of the parameter's stored type, where that is coarser
   double largest = 0;          // largest finite number of the arithmetic
-  // Constants (betas, bias corrections) were made in single precision, as fused and capturable
-  // implementations do. The update is then known to about 1e-5 of itself in the first steps.
+  // Constants (betas, bias corrections) were computed in single precision, as in fused and
+  // capturable implementations. The update is then known to about 1e-5 of itself in the first
+  // steps.
   bool single_constants = false;
 
   bool operator==(const Rounding&) const = default;
@@ -69,7 +75,7 @@ struct UpdateStep {
   double clip = 1;
 };
 
-// What a step starts from, all of one length; a state that does not exist yet is empty.
+// The inputs of a step, all of one length; a state that does not exist yet is empty.
 struct Inputs {
   std::span<const double> parameter;
   std::span<const double> gradient;  // before clipping
@@ -80,14 +86,28 @@ struct Inputs {
   std::span<const double> max_exp_avg_sq;
 };
 
-// Sets values[i] to the updated parameter and bounds[i] to the largest distance that a correct one
-// may have from it: infinite or NaN where rounding may change anything (a denominator that may
-// become zero). NaN and Inf propagate as in the optimizer. Every element depends on its own inputs
-// alone.
+// Sets values[i] to the updated parameter and bounds[i] to the largest distance from it that a
+// correct implementation may have: infinite or NaN where rounding may change anything (a
+// denominator that may become zero). NaN and Inf propagate as in the optimizer. Every element
+// depends on its own inputs alone.
 void replay(const Hyperparameters& hyperparameters, const Rounding& rounding, const Inputs& inputs,
             std::span<double> values, std::span<double> bounds);
 
 // Returns min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ and Megatron clip.
 double clip_coefficient(double clip_norm, double norm);
+
+// The hyperparameters of one parameter in one step, read from a manifest and checked.
+struct ReadHyperparameters {
+  std::optional<Hyperparameters> values;
+  std::string problem;  // without values: why, for every parameter of the group
+};
+
+// Returns the group's numbers if its optimizer can be replayed: its type is known, everything
+// needed is recorded, and every number is finite and in the range that torch.optim accepts.
+ReadHyperparameters read_hyperparameters(const trace::OptimizerGroup& group);
+
+// Describes the first hyperparameter that has an effect and differs by more than a rounding to
+// single precision: "lr 0.1, in the reference 0.2". Empty if none does.
+std::string first_difference(const Hyperparameters& candidate, const Hyperparameters& reference);
 
 }  // namespace ttrace::measure

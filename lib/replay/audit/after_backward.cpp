@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "judge/replay_rule.h"
+#include "judge/tolerance.h"
 #include "layout/view.h"
 #include "measure/measure.h"
 #include "measure/measure_update.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "replay/audit/record.h"
 #include "trace/source.h"
 

@@ -8,7 +8,7 @@
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
 #include "judge/calibration.h"
-#include "layout/describe_merge.h"
+#include "layout/mesh.h"
 #include "replay/optimizer/replay_updates.h"
 
 namespace ttrace::replay {

@@ -7,7 +7,7 @@
 #include "comparison/measure_pairs.h"
 #include "comparison/result.h"
 #include "comparison/selection.h"
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "replay/audit/record.h"
 #include "trace/source.h"
 

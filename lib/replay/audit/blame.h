@@ -2,7 +2,7 @@
 // comparison with a reference would name too, with the expected value in the reference's place.
 #pragma once
 
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "measure/tensor_reader.h"
 #include "replay/audit/record.h"
 #include "replay/primitives/value.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "replay/audit/record.h"
 #include "replay/expression/judge_expression.h"
 #include "replay/specification/specification.h"

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "judge/coherence.h"
+#include "judge/slices.h"
 
 namespace ttrace::replay {
 

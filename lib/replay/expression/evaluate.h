@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "measure/tensor_reader.h"
 #include "replay/primitives/value.h"
 #include "replay/specification/expression.h"

@@ -280,7 +280,7 @@ std::optional<ExpressionJudgement> judge_by_probes(const Expression& expression,
 }  // namespace
 
 std::uint64_t seed_of(const trace::TensorKey& key) {
-  return base::checksum(
+  return base::fnv1a(
       base::concat(trace::kind_name(key.kind), '\n', key.name, '\n', key.call, '\n', key.copy));
 }
 

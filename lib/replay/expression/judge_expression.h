@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "replay/primitives/value.h"
 #include "replay/specification/expression.h"
 #include "tensor/dtype.h"

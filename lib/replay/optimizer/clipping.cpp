@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "judge/replay_rule.h"
+#include "judge/tolerance.h"
 #include "measure/measure_update.h"
 #include "measure/optimizer/step.h"
 #include "measure/tensor_reader.h"

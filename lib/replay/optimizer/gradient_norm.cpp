@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/text.h"
-#include "judge/replay_rule.h"
-#include "measure/box_stats.h"
+#include "judge/tolerance.h"
+#include "measure/cpu/cpu_backend.h"
 
 namespace ttrace::replay {
 namespace {

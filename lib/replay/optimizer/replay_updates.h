@@ -10,7 +10,7 @@
 #include "comparison/checkpoint.h"
 #include "comparison/measure_pairs.h"
 #include "comparison/result.h"
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "measure/measure_update.h"
 #include "trace/source.h"
 

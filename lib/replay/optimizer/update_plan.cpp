@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "base/text.h"
-#include "measure/optimizer/hyperparameters.h"
 #include "measure/optimizer/step.h"
 #include "replay/optimizer/gradient_norm.h"
 #include "replay/optimizer/replay_updates.h"

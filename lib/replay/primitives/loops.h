@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "replay/primitives/value.h"
 
 namespace ttrace::replay {

@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "replay/primitives/noise.h"
 #include "replay/primitives/value.h"
 #include "tensor/box.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "replay/primitives/gemm.h"
 #include "replay/primitives/value.h"
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "measure/left_out_rows.h"
+#include "measure/measure.h"
 #include "measure/tensor_reader.h"
 #include "tensor/box.h"
 

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "judge/tolerance.h"
 #include "localize/phase.h"
-#include "measure/left_out_rows.h"
+#include "measure/measure.h"
 #include "replay/routing/choices.h"
 #include "replay/routing/explain_flips.h"
 #include "replay/routing/routing_flips.h"

@@ -12,7 +12,7 @@
 #include "comparison/result.h"
 #include "judge/calibration.h"
 #include "localize/dataflow.h"
-#include "measure/execution_context.h"
+#include "measure/backend.h"
 #include "replay/routing/choices.h"
 
 namespace ttrace::replay {

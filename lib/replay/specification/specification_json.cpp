@@ -3,7 +3,6 @@
 #include <limits>
 #include <set>
 
-#include "base/names.h"
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "replay/specification/check_shapes.h"

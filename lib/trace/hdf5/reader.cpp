@@ -1,7 +1,9 @@
-#include "trace/hdf5/reader.h"
-
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
 #include <filesystem>
 #include <list>
 #include <map>
@@ -11,7 +13,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "trace/hdf5/rank_file.h"
+#include "trace/hdf5/library/file.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -20,11 +23,34 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostOpenFiles = 128;
 
-// Device and inode, whatever links the path leads through; empty if there is no such file.
+// Returns device and inode of the file behind all links; empty if there is no such file.
 std::string file_identity(const std::string& path) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return "";
   return base::concat(facts.st_dev, ":", facts.st_ino);
+}
+
+// Throws as File::open, and if the file says that another rank wrote it.
+std::shared_ptr<const File> open_rank_file(const std::string& path, std::uint64_t rank) {
+  std::shared_ptr<const File> file = File::open(path);
+  const auto written_by = file->root_attribute("ttrace_rank");
+  if (written_by && *written_by != rank) {
+    throw base::input_error(path, ": was written by rank ", *written_by,
+                            " (attribute ttrace_rank), not by rank ", rank,
+                            "; were files renamed or copied over each other?");
+  }
+  return file;
+}
+
+std::optional<std::uint64_t> rank_named(const std::string& file) {
+  constexpr std::string_view kPrefix = "rank_";
+  if (!file.starts_with(kPrefix)) return std::nullopt;
+  std::uint64_t rank = 0;
+  const auto digits =
+      std::from_chars(file.data() + kPrefix.size(), file.data() + file.size(), rank);
+  // rank_7.h5, rank_00007.h5.tmp: the name would be another one.
+  if (digits.ec != std::errc() || rank_file_name(rank) != file) return std::nullopt;
+  return rank;
 }
 
 class SingleFileTrace : public Source {
@@ -129,7 +155,8 @@ class DirectoryTrace : public Source {
     return found == direct_.end() ? nullptr : found->second;
   }
 
-  // Keeps the files used last open: a run of thousands of ranks has more than a process may.
+  // Keeps the files that were used last open. A run of thousands of ranks has more files than a
+  // process may open.
   std::shared_ptr<const File> file_of(std::uint64_t rank) const {
     const std::lock_guard lock(mutex_);
     if (const auto problem = problems_.find(rank); problem != problems_.end()) {
@@ -148,7 +175,7 @@ class DirectoryTrace : public Source {
       throw;
     }
     if (open_.size() > kMostOpenFiles) open_.pop_back();
-    // All ranks are gone through again for every tensor, so those met first are kept.
+    // Every tensor visits all ranks again in the same order, so the first ranks are kept.
     if (const auto direct = open_.front().second->direct()) direct_.emplace(rank, direct);
     return open_.front().second;
   }
@@ -183,6 +210,36 @@ std::string library_version() {
 ChunkMemory& chunk_memory() {
   static ChunkMemory memory;
   return memory;
+}
+
+std::string rank_file_name(std::uint64_t rank) {
+  std::array<char, 40> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "rank_%05llu.h5",
+                static_cast<unsigned long long>(rank));
+  return buffer.data();
+}
+
+std::vector<std::uint64_t> ranks_with_files(const std::string& directory) {
+  std::vector<std::uint64_t> ranks;
+  std::error_code error;
+  fs::directory_iterator item(directory, error);
+  for (; !error && item != fs::directory_iterator(); item.increment(error)) {
+    if (const auto rank = rank_named(item->path().filename().string())) ranks.push_back(*rank);
+  }
+  if (error) throw base::input_error(directory, ": ", error.message());
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+Manifest read_rank_manifest(const std::string& directory, std::uint64_t rank) {
+  const std::string path = (fs::path(directory) / rank_file_name(rank)).string();
+  const auto file = open_rank_file(path, rank);
+  if (!file->has("/manifest")) {
+    throw base::input_error(path,
+                            ": /manifest: there is no such dataset, so the rank's part of the "
+                            "manifest is lost");
+  }
+  return parse_manifest(file->read_string("/manifest"), path + ": /manifest");
 }
 
 }  // namespace ttrace::trace::hdf5

@@ -1,5 +1,3 @@
-#include "trace/hdf5/writer.h"
-
 #include <string_view>
 #include <vector>
 
@@ -7,6 +5,7 @@
 #include "base/text.h"
 #include "trace/hdf5/library/datatype.h"
 #include "trace/hdf5/library/stored_dataset.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -24,7 +23,7 @@ void set_storage(hid_t creation, const Storage& storage) {
   }
 }
 
-// The system's own words, where HDF5 repeats them between a dozen facts about its buffers.
+// The system's error message, which HDF5 surrounds with a dozen facts about its buffers.
 std::string reason() {
   static constexpr std::string_view kStart = "error message = '";
   const std::string all = last_error();
@@ -32,6 +31,13 @@ std::string reason() {
   if (start == std::string::npos) return base::printable(all);
   const std::size_t first = start + kStart.size();
   return base::printable(all.substr(first, all.find('\'', first) - first));
+}
+
+Handle string_type(std::size_t bytes) {
+  Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_size(type.get(), bytes);
+  H5Tset_strpad(type.get(), H5T_STR_NULLPAD);
+  return type;
 }
 
 class FileSink : public Sink {
@@ -50,7 +56,10 @@ class FileSink : public Sink {
     links_ = Handle(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
     H5Pset_create_intermediate_group(links_.get(), 1);
     H5Pset_char_encoding(links_.get(), H5T_CSET_UTF8);
-    if (rank) write_rank(*rank);
+    if (rank) {
+      const auto value = static_cast<std::int64_t>(*rank);
+      write_attribute(file_.get(), "ttrace_rank", H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
+    }
   }
 
   void create(const std::string& dataset, tensor::DType dtype, const tensor::Shape& shape,
@@ -69,7 +78,9 @@ class FileSink : public Sink {
                                    links_.get(), creation.get(), H5P_DEFAULT),
                         H5Dclose);
     if (!object) throw failure(base::concat(dataset, " cannot be created"));
-    write_dtype(object.get(), dtype);
+    const std::string name(tensor::dtype_name(dtype));
+    const Handle text = string_type(name.size());
+    write_attribute(object.get(), "ttrace_dtype", text.get(), text.get(), name.data());
   }
 
   void write(const std::string& dataset, const tensor::Box& box,
@@ -101,35 +112,19 @@ class FileSink : public Sink {
                              "); is the disk full, or the directory not writable?");
   }
 
-  void write_rank(std::uint64_t rank) const {
+  // A value of the type `memory` as the attribute `name`, of the type `stored` in the file.
+  void write_attribute(hid_t object, const char* name, hid_t stored, hid_t memory,
+                       const void* value) const {
     const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
-    const Handle attribute(H5Acreate2(file_.get(), "ttrace_rank", H5T_STD_I64LE, space.get(),
-                                      H5P_DEFAULT, H5P_DEFAULT),
+    const Handle attribute(H5Acreate2(object, name, stored, space.get(), H5P_DEFAULT, H5P_DEFAULT),
                            H5Aclose);
-    const auto value = static_cast<std::int64_t>(rank);
-    if (!attribute || H5Awrite(attribute.get(), H5T_NATIVE_INT64, &value) < 0) {
-      throw failure("the attribute ttrace_rank cannot be written");
-    }
-  }
-
-  void write_dtype(hid_t object, tensor::DType dtype) const {
-    const std::string name(tensor::dtype_name(dtype));
-    const Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
-    H5Tset_size(type.get(), name.size());
-    H5Tset_strpad(type.get(), H5T_STR_NULLPAD);
-    const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
-    const Handle attribute(
-        H5Acreate2(object, "ttrace_dtype", type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
-        H5Aclose);
-    if (!attribute || H5Awrite(attribute.get(), type.get(), name.data()) < 0) {
-      throw failure("the attribute ttrace_dtype cannot be written");
+    if (!attribute || H5Awrite(attribute.get(), memory, value) < 0) {
+      throw failure(base::concat("the attribute ", name, " cannot be written"));
     }
   }
 
   void write_manifest(const std::string& text) const {
-    const Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
-    H5Tset_size(type.get(), text.size());
-    H5Tset_strpad(type.get(), H5T_STR_NULLPAD);
+    const Handle type = string_type(text.size());
     H5Tset_cset(type.get(), H5T_CSET_UTF8);
     const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
     const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);

@@ -15,7 +15,7 @@ Boxes Boxes::parse(const base::JsonCursor& value) {
   for (const base::JsonCursor& item : value.require(kKeyword).items()) {
     const std::vector<base::JsonCursor> both = item.items();
     if (both.size() != 2) throw item.error("expected [[offset, ...], [size, ...]]");
-    tensor::Box box{counts_from(both[0]), counts_from(both[1])};
+    tensor::Box box{both[0].as_counts(), both[1].as_counts()};
     if (box.origin.size() != box.extent.size()) {
       throw item.error(box.origin.size(), " offsets and ", box.extent.size(), " sizes");
     }

@@ -61,7 +61,7 @@ Flat Flat::parse(const base::JsonCursor& value) {
   value.allow_keys({kKeyword});
   Flat flat;
   for (const base::JsonCursor& item : value.require(kKeyword).items()) {
-    const std::vector<std::uint64_t> range = counts_from(item);
+    const std::vector<std::uint64_t> range = item.as_counts();
     if (range.size() != 2) throw item.error("expected [start, stop]");
     if (range[1] < range[0]) {
       throw item.error("stops at ", range[1], ", before its start ", range[0]);

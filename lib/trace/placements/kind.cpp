@@ -8,12 +8,6 @@ bool has_member(const base::JsonCursor& value, std::string_view key) {
   return value.is_object() && value.find(key).has_value();
 }
 
-std::vector<std::uint64_t> counts_from(const base::JsonCursor& list) {
-  std::vector<std::uint64_t> values;
-  for (const base::JsonCursor& item : list.items()) values.push_back(item.as_count());
-  return values;
-}
-
 std::string json_list(const std::vector<std::uint64_t>& numbers) {
   std::string text = "[";
   for (const std::uint64_t number : numbers) {

@@ -11,7 +11,6 @@
 
 #include "tensor/box.h"
 #include "tensor/dtype.h"
-#include "tensor/ranges.h"
 
 namespace ttrace::base {
 class JsonCursor;
@@ -19,10 +18,10 @@ class JsonCursor;
 
 namespace ttrace::trace {
 
-// What the ranks along an axis have of one another's elements.
+// How the data of the ranks along an axis relate.
 enum class Sharing {
   kReplicas,  // all have the same values
-  kTerms,     // the value is the reduction of theirs
+  kTerms,     // each has a term; the value is their reduction
   kShards,    // each has other elements
   kOneRank,   // one coordinate has them, the others have nothing
 };
@@ -55,7 +54,8 @@ concept PlacementKind =
 
       // For people: "shard 0 (zigzag)".
       { kind.describe() } -> std::same_as<std::string>;
-      // The numbers that describe() leaves out, after a space: placements that differ read so.
+      // The numbers that describe() leaves out, after a space: with them, the texts of different
+      // placements differ.
       { kind.describe_numbers() } -> std::same_as<std::string>;
       // As a part of a sentence: "dimension 0 cut over tp in zigzag order".
       { kind.describe_over(axis) } -> std::same_as<std::string>;
@@ -69,17 +69,15 @@ concept PlacementKind =
       { kind.misfit(tensor) } -> std::same_as<std::optional<std::string>>;
       // Throws an input error if it lists numbers for more or fewer than `count` coordinates.
       { kind.require_lists_for(count) } -> std::same_as<void>;
-      // Replaces `held`, one entry per dimension, by what coordinate `index` keeps of it. Leaves it
-      // as it is where nothing is cut, or where the whole array is (Flat) or data decides (Rows).
+      // Reduces `held`, the indices of every dimension, to those of coordinate `index`. Changes
+      // nothing where nothing is cut, where the flattened array is cut (Flat), or where data
+      // decides (Rows).
       // Throws an input error if the placement contradicts the number of elements.
       { kind.cut(count, index, held) } -> std::same_as<void>;
     };
 
 // Whether `value` is an object with the member `key`.
 bool has_member(const base::JsonCursor& value, std::string_view key);
-
-// The whole numbers ≥ 0 of a JSON list.
-std::vector<std::uint64_t> counts_from(const base::JsonCursor& list);
 
 // "[1,2]", JSON.
 std::string json_list(const std::vector<std::uint64_t>& numbers);

@@ -40,7 +40,7 @@ Segments Segments::parse(const base::JsonCursor& value) {
   const std::uint64_t dim = value.require(kKeyword).as_count();
   value.allow_keys({kKeyword, "segments", "repeat", "sizes"});
   const base::JsonCursor list = value.require("segments");
-  Segments segments{dim, counts_from(list), 1, std::nullopt};
+  Segments segments{dim, list.as_counts(), 1, std::nullopt};
   if (segments.segments.empty()) throw list.error("expected at least one segment");
   if (const auto repeat = value.find("repeat")) {
     segments.repeat = repeat->as_count();
@@ -48,9 +48,7 @@ Segments Segments::parse(const base::JsonCursor& value) {
   }
   if (const auto sizes = value.find("sizes")) {
     segments.sizes.emplace();
-    for (const base::JsonCursor& item : sizes->items()) {
-      segments.sizes->push_back(counts_from(item));
-    }
+    for (const base::JsonCursor& item : sizes->items()) segments.sizes->push_back(item.as_counts());
     if (segments.sizes->size() != segments.segments.size()) {
       throw sizes->error("lists of parts for ", segments.sizes->size(), " segments, but there are ",
                          segments.segments.size());

@@ -40,7 +40,7 @@ bool Shard::is_spelled(const base::JsonCursor& value) { return has_member(value,
 Shard Shard::parse(const base::JsonCursor& value) {
   Shard shard{value.require(kKeyword).as_count(), std::nullopt};
   value.allow_keys({kKeyword, "sizes"});
-  if (const auto sizes = value.find("sizes")) shard.sizes = counts_from(*sizes);
+  if (const auto sizes = value.find("sizes")) shard.sizes = sizes->as_counts();
   return shard;
 }
 
@@ -66,6 +66,74 @@ Ranges Shard::part(std::uint64_t extent, std::uint64_t count, std::uint64_t inde
   Ranges part;
   append(part, sizes ? given_part(*sizes, extent, index) : chunk(extent, count, index));
   return part;
+}
+
+bool Zigzag::is_spelled(const base::JsonCursor& value) {
+  return has_member(value, kKeyword) && has_member(value, "order");
+}
+
+Zigzag Zigzag::parse(const base::JsonCursor& value) {
+  const std::uint64_t dim = value.require(kKeyword).as_count();
+  const base::JsonCursor order = value.require("order");
+  value.allow_keys({kKeyword, "order"});
+  if (order.as_string() != "zigzag") {
+    throw order.error("unknown order \"", base::printable(order.as_string()),
+                      "\", expected \"zigzag\"");
+  }
+  return {dim};
+}
+
+std::string Zigzag::json() const { return concat("{\"shard\":", dim, ",\"order\":\"zigzag\"}"); }
+
+std::string Zigzag::describe() const { return concat("shard ", dim, " (zigzag)"); }
+
+std::string Zigzag::describe_over(const std::string& axis) const {
+  return concat("dimension ", dim, " cut over ", axis, " in zigzag order");
+}
+
+Ranges Zigzag::part(std::uint64_t extent, std::uint64_t count, std::uint64_t index) const {
+  Ranges part;
+  append(part, chunk(extent, 2 * count, index));
+  append(part, chunk(extent, 2 * count, 2 * count - 1 - index));
+  return part;
+}
+
+bool Strided::is_spelled(const base::JsonCursor& value) {
+  return has_member(value, kKeyword) && has_member(value, "stride");
+}
+
+Strided Strided::parse(const base::JsonCursor& value) {
+  const std::uint64_t dim = value.require(kKeyword).as_count();
+  const base::JsonCursor stride = value.require("stride");
+  value.allow_keys({kKeyword, "stride"});
+  if (stride.as_count() == 0) throw stride.error("a stride of 0");
+  return {dim, stride.as_count()};
+}
+
+std::string Strided::json() const {
+  return concat("{\"shard\":", dim, ",\"stride\":", stride, "}");
+}
+
+std::string Strided::describe() const { return concat("shard ", dim, " (stride ", stride, ")"); }
+
+std::string Strided::describe_over(const std::string& axis) const {
+  return concat("dimension ", dim, " cut over ", axis, " with stride ", stride);
+}
+
+Ranges Strided::part(std::uint64_t extent, std::uint64_t count, std::uint64_t index) const {
+  Ranges held;
+  const std::uint64_t width = chunk(extent, stride, 0).length;
+  if (width > 0 && extent / width > tensor::kMostRanges) {
+    throw base::input_error("a stride of ", stride, " cuts ", extent, " elements into more than ",
+                            tensor::kMostRanges, " chunks");
+  }
+  for (std::uint64_t c = 0; c < stride; ++c) {
+    const Range outer = chunk(extent, stride, c);
+    if (outer.length == 0) break;  // so are all that follow
+    const Range inner = chunk(outer.length, count, index);
+    append(held, {outer.start + inner.start, inner.length});
+  }
+  return held;
 }
 
 }  // namespace ttrace::trace

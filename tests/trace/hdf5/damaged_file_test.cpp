@@ -4,7 +4,7 @@
 #include "base/refusal.h"
 #include "support/temp_dir.h"
 #include "trace/hdf5/odd_file.h"
-#include "trace/hdf5/reader.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

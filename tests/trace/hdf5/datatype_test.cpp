@@ -7,7 +7,7 @@
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/library/library.h"
 #include "trace/hdf5/odd_file.h"
-#include "trace/hdf5/reader.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

@@ -1,5 +1,3 @@
-#include "trace/hdf5/library/group_listing.h"
-
 #include "base/refusal.h"
 #include "support/temp_dir.h"
 #include "trace/hdf5/library/file.h"

@@ -1,6 +1,4 @@
 // Both forms of a trace, and ranks that are lost.
-#include "trace/hdf5/reader.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,8 +9,7 @@
 #include "base/refusal.h"
 #include "support/temp_dir.h"
 #include "trace/hdf5/odd_file.h"
-#include "trace/hdf5/rank_file.h"
-#include "trace/hdf5/writer.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

@@ -1,5 +1,3 @@
-#include "trace/hdf5/library/reading_note.h"
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,6 +5,7 @@
 #include "support/temp_dir.h"
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

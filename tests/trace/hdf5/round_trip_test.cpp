@@ -3,8 +3,7 @@
 
 #include "property/random.h"
 #include "support/temp_dir.h"
-#include "trace/hdf5/reader.h"
-#include "trace/hdf5/writer.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

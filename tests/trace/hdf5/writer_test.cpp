@@ -1,9 +1,6 @@
-#include "trace/hdf5/writer.h"
-
 #include "base/refusal.h"
 #include "support/temp_dir.h"
-#include "trace/hdf5/rank_file.h"
-#include "trace/hdf5/reader.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

@@ -18,8 +18,7 @@
 #include "trace/hdf5/direct/raw_range.h"
 #include "trace/hdf5/library/checked_driver.h"
 #include "trace/hdf5/library/library.h"
-#include "trace/hdf5/library/reading_note.h"
-#include "trace/hdf5/reader.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
 
@@ -63,7 +62,7 @@ bool inflate_exactly(std::span<const std::byte> stored, std::span<std::byte> out
 
 namespace {
 
-// With the width known the compiler interleaves whole vectors.
+// The compiler interleaves whole vectors if it knows the width.
 template <std::size_t kBytes>
 void interleave(const std::byte* from, std::size_t count, std::byte* to) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -222,7 +221,7 @@ const std::vector<std::byte>& ChunkedRange::chunk(std::uint64_t number, const te
     chunk_memory().kept += chunk_bytes_;
   } else {
     found_.erase(kept_.back().number);
-    one.splice(one.begin(), kept_, std::prev(kept_.end()));  // its memory is used again
+    one.splice(one.begin(), kept_, std::prev(kept_.end()));  // reuses its memory
   }
   one.front().number = number;
   load(origin, one.front().values, what);
@@ -233,7 +232,7 @@ const std::vector<std::byte>& ChunkedRange::chunk(std::uint64_t number, const te
 
 void ChunkedRange::read_box(const tensor::Box& box, std::span<std::byte> out,
                             const std::string& what) {
-  // It is stored, inflated and unshuffled at once.
+  // The stored, the inflated and the unshuffled chunk are in memory at the same time.
   if (chunk_bytes_ > chunk_memory().most / 4) {
     throw base::input_error(what, ": its chunks of ", base::human_bytes(chunk_bytes_),
                             " need more memory than they may have; give more with --memory");

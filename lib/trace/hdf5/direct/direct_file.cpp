@@ -5,14 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstring>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "base/error.h"
 #include "trace/hdf5/direct/object_header.h"
@@ -61,31 +59,13 @@ std::optional<tensor::Shape> shape_in(Bytes message) {
   return shape;
 }
 
-// The attribute that repeats the element type has to agree with it; others do not matter.
+// Whether the attribute is not the one that repeats the element type, or agrees with it.
 bool agrees(Bytes message, tensor::DType dtype) {
-  constexpr std::string_view kName = "ttrace_dtype";
-  if (message.size() < 8) return false;
-  const std::uint64_t version = number_at(message, 0, 1);
-  const std::size_t name_bytes = number_at(message, 2, 2);
-  const std::size_t type_bytes = number_at(message, 4, 2);
-  const std::size_t space_bytes = number_at(message, 6, 2);
-  // Version 1 pads every part to 8 bytes; version 3 says the character set of the name.
-  const std::size_t begin = version == 3 ? 9 : 8;
-  const auto padded = [&](std::size_t size) { return version == 1 ? (size + 7) / 8 * 8 : size; };
-  const std::size_t type = begin + padded(name_bytes);
-  const std::size_t value = type + padded(type_bytes) + padded(space_bytes);
-  if (version < 1 || version > 3 || value > message.size()) return false;
-  const std::string_view name(reinterpret_cast<const char*>(message.data()) + begin, name_bytes);
-  if (name.substr(0, name.find('\0')) != kName) return true;
-  // A string of fixed length, class 3, its size in the bytes from 4 on.
-  if ((version > 1 && number_at(message, 1, 1) != 0) || type_bytes < 8 ||
-      (number_at(message, type, 1) & 0x0f) != 3) {
-    return false;
-  }
-  const std::uint64_t length = number_at(message, type + 4, 4);
-  if (length > message.size() - value) return false;
-  const std::string_view text(reinterpret_cast<const char*>(message.data()) + value, length);
-  return text.substr(0, text.find('\0')) == tensor::dtype_name(dtype);
+  const auto attribute = parse_attribute(message);
+  if (!attribute) return false;
+  if (attribute->name != "ttrace_dtype") return true;
+  const auto text = fixed_string(*attribute);
+  return text && *text == tensor::dtype_name(dtype);
 }
 
 // What has been found in the messages so far.
@@ -139,7 +119,7 @@ struct Block {
   std::uint64_t bytes = 0;
 };
 
-// The messages of one block; blocks that it names come to `blocks`.
+// Takes the messages of one block, and adds the blocks that they name to `blocks`.
 bool take_all(Bytes block, std::uint64_t& left, std::vector<Block>& blocks, Found& found) {
   std::size_t at = 0;
   while (left > 0 && block.size() - at >= kMessagePrefixBytes) {
@@ -162,6 +142,54 @@ bool take_all(Bytes block, std::uint64_t& left, std::vector<Block>& blocks, Foun
   }
   return true;
 }
+
+constexpr std::size_t kMostListed = std::size_t{1} << 21;  // 32 MiB
+
+std::atomic<std::size_t> listed{0};  // members in the listings of all files
+
+std::atomic<std::size_t> open_descriptors{0};  // of all such files
+
+// The other half, at least 512, is for the library, which fails if it gets none.
+std::size_t half_of_descriptors() {
+  constexpr rlim_t kLeast = 1024;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < kLeast) return 0;
+  return limit.rlim_cur / 2;
+}
+
+std::uint64_t hash_of(std::string_view name) { return std::hash<std::string_view>{}(name); }
+
+class DirectDataset : public Dataset {
+ public:
+  DirectDataset(std::shared_ptr<const DirectFile> file, std::string path, DatasetHeader header,
+                const OpenFile& opened)
+      : file_(std::move(file)),
+        path_(std::move(path)),
+        facts_(std::move(header.facts)),
+        opened_(opened),
+        raw_{opened.descriptor, header.offset, header.bytes} {}
+
+  const DatasetFacts& facts() const override { return facts_; }
+
+  void read(const tensor::Box& box, std::span<std::byte> out) const override {
+    const std::size_t element_bytes = tensor::element_bytes(facts_.dtype);
+    if (out.size() != tensor::volume(box) * element_bytes) {
+      throw base::internal_error("reading ", tensor::to_string(box), " into ", out.size(),
+                                 " bytes");
+    }
+    if (out.empty()) return;
+    const std::string what = file_->path() + ": " + path_;
+    raw_.read_box(facts_.shape, element_bytes, box, out, what);
+    opened_.require_unchanged(what);
+  }
+
+ private:
+  std::shared_ptr<const DirectFile> file_;  // keeps the descriptor
+  std::string path_;
+  DatasetFacts facts_;
+  OpenFile opened_;
+  RawRange raw_;
+};
 
 }  // namespace
 
@@ -198,55 +226,19 @@ std::optional<DatasetHeader> read_dataset_header(const OpenFile& file, std::uint
   return DatasetHeader{{dtype, *std::move(found.shape)}, offset, *wanted};
 }
 
-namespace {
-
-constexpr std::size_t kMostListed = std::size_t{1} << 21;  // 32 MiB
-
-std::atomic<std::size_t> listed{0};  // members in the listings of all files
-
-std::atomic<std::size_t> open_descriptors{0};  // of all such files
-
-// The other half, some hundreds at least, is for the library, which fails where it gets none.
-std::size_t half_of_descriptors() {
-  constexpr rlim_t kLeast = 1024;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < kLeast) return 0;
-  return limit.rlim_cur / 2;
+void GroupListing::add(std::string_view name, haddr_t address) {
+  members_.emplace_back(hash_of(name), address);
 }
 
-class DirectDataset : public Dataset {
- public:
-  DirectDataset(std::shared_ptr<const DirectFile> file, std::string path, DatasetHeader header,
-                const OpenFile& opened)
-      : file_(std::move(file)),
-        path_(std::move(path)),
-        facts_(std::move(header.facts)),
-        opened_(opened),
-        raw_{opened.descriptor, header.offset, header.bytes} {}
+void GroupListing::settle() { std::sort(members_.begin(), members_.end()); }
 
-  const DatasetFacts& facts() const override { return facts_; }
-
-  void read(const tensor::Box& box, std::span<std::byte> out) const override {
-    const std::size_t element_bytes = tensor::element_bytes(facts_.dtype);
-    if (out.size() != tensor::volume(box) * element_bytes) {
-      throw base::internal_error("reading ", tensor::to_string(box), " into ", out.size(),
-                                 " bytes");
-    }
-    if (out.empty()) return;
-    const std::string what = file_->path() + ": " + path_;
-    raw_.read_box(facts_.shape, element_bytes, box, out, what);
-    opened_.require_unchanged(what);
-  }
-
- private:
-  std::shared_ptr<const DirectFile> file_;  // keeps the descriptor
-  std::string path_;
-  DatasetFacts facts_;
-  OpenFile opened_;
-  RawRange raw_;
-};
-
-}  // namespace
+haddr_t GroupListing::address_of(std::string_view name) const {
+  const std::uint64_t hash = hash_of(name);
+  const auto [first, last] =
+      std::equal_range(members_.begin(), members_.end(), std::pair(hash, haddr_t{0}),
+                       [](const auto& a, const auto& b) { return a.first < b.first; });
+  return last - first == 1 ? first->second : HADDR_UNDEF;
+}
 
 std::shared_ptr<DirectFile> DirectFile::of(std::string path, const OpenFile& opened) {
   static const std::size_t most = half_of_descriptors();

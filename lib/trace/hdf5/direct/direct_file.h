@@ -7,15 +7,18 @@
 // nothing shared or external). The library reads everything else and refuses what is damaged.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "trace/hdf5/library/checked_driver.h"
-#include "trace/hdf5/library/group_listing.h"
 #include "trace/source.h"
 
 namespace ttrace::trace::hdf5 {
@@ -32,6 +35,24 @@ struct DatasetHeader {
 // first called.
 std::optional<DatasetHeader> read_dataset_header(const OpenFile& file, std::uint64_t address,
                                                  const std::string& what);
+
+// Where the members of a group lie, those that are hard links: soft and external ones are not in
+// it. A run of thousands of ranks has millions, so names are not kept: 16 bytes each.
+class GroupListing {
+ public:
+  void reserve(std::size_t members) { members_.reserve(members); }
+  // All members, then settle() once, then address_of().
+  void add(std::string_view name, haddr_t address);
+  void settle();
+
+  // The address of the member's object header; HADDR_UNDEF if there is no such hard link, or if
+  // two names have the same hash.
+  haddr_t address_of(std::string_view name) const;
+  std::size_t size() const { return members_.size(); }
+
+ private:
+  std::vector<std::pair<std::uint64_t, haddr_t>> members_;  // by the hash of the name
+};
 
 // An open file without the library: a descriptor, and where the headers of its datasets lie, as far
 // as its groups were listed.
@@ -52,7 +73,7 @@ class DirectFile : public std::enable_shared_from_this<DirectFile> {
 
   const std::string& path() const { return path_; }
 
-  // The dataset, or null: its group was not listed, or its header is not of the simplest kind.
+  // Returns null if the dataset's group was not listed, or its header is not of the simplest kind.
   // Throws an input error if the file cannot be read any more.
   std::unique_ptr<Dataset> open(const std::string& dataset) const;
   std::unique_ptr<Dataset> open_at(haddr_t address, const std::string& dataset) const;

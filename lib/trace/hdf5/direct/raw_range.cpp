@@ -12,8 +12,9 @@
 namespace ttrace::trace::hdf5 {
 namespace {
 
-// Rows of a box lie apart. Reading what is between them as well costs less than a call for each, as
-// long as it is not much more than the rows themselves; a row of this size is worth a call.
+// The rows of a box are not contiguous. One call that also reads the bytes between them is faster
+// than a call for each row, unless there are many more bytes between them than in them, or a row is
+// at least kLargeRun long.
 constexpr std::uint64_t kWorthwhileSurplus = 4;
 constexpr std::uint64_t kLargeRun = std::uint64_t{1} << 14;
 constexpr std::uint64_t kLargestSpan = std::uint64_t{1} << 23;

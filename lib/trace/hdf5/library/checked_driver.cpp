@@ -33,8 +33,8 @@ struct CheckedFile {
 CheckedFile& of(H5FD_t* file) { return *reinterpret_cast<CheckedFile*>(file); }
 const CheckedFile& of(const H5FD_t* file) { return *reinterpret_cast<const CheckedFile*>(file); }
 
-// The open ones, by which a handle of HDF5's is known to be one of ours; the library's lock guards
-// them.
+// The open files, by which a handle of HDF5 is recognized as one of this driver. The library's lock
+// guards them.
 std::set<const void*>& open_files() {
   static std::set<const void*> files;
   return files;

@@ -22,7 +22,7 @@ struct FloatFields {
 Handle make_float(const FloatFields& fields) {
   Handle type(H5Tcopy(H5T_IEEE_F32LE), H5Tclose);
   const std::size_t sign = fields.exponent_position + fields.exponent_bits;
-  // The fields must fit the size at every moment: shrink the fields first, the size after.
+  // The fields must fit the size at every step, so shrink the fields before the size.
   const bool made = H5Tset_fields(type.get(), sign, fields.exponent_position, fields.exponent_bits,
                                   0, fields.mantissa_bits) >= 0 &&
                     H5Tset_precision(type.get(), fields.bytes * 8) >= 0 &&
@@ -82,7 +82,7 @@ Handle make_datatype(DType dtype) {
 }
 
 std::optional<DType> recognise_stored_datatype(std::span<const std::byte> message) {
-  // As the library would write them, without the two bytes that say that it is a datatype.
+  // The types as the library writes them, without the two bytes that mark a datatype.
   static const auto known = [] {
     const LibraryLock lock;
     std::vector<std::vector<std::byte>> encoded;

@@ -1,19 +1,23 @@
 #include "trace/hdf5/library/file.h"
 
+#if H5_VERSION_GE(1, 12, 0)
+#include <H5VLnative.h>
+#endif
+
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "trace/hdf5/direct/attribute.h"
 #include "trace/hdf5/direct/chunked_range.h"
+#include "trace/hdf5/direct/object_header.h"
 #include "trace/hdf5/direct/raw_range.h"
 #include "trace/hdf5/library/checked_driver.h"
 #include "trace/hdf5/library/library.h"
-#include "trace/hdf5/library/reading_note.h"
 #include "trace/hdf5/library/stored_dataset.h"
 
 namespace ttrace::trace::hdf5 {
@@ -24,6 +28,11 @@ constexpr std::size_t kCachedChunks = 12421;  // hash slots: a prime, as HDF5 as
 // Groups kept open. A trace has one for each step, micro-batch and kind.
 constexpr std::size_t kMostGroups = 64;
 
+base::InputError no_such_dataset(const std::string& path, const std::string& dataset) {
+  return base::input_error(path, ": ", dataset,
+                           ": there is no such dataset; the manifest says this rank holds it");
+}
+
 // A step of a path must be a real member of its group: a soft or external link could lead out of
 // the file. `from` is the file or a group, `step` a path from there, `name` the step in full.
 // Returns the address of its object header.
@@ -32,8 +41,7 @@ haddr_t require_hard_link(hid_t from, const std::string& step, const std::string
   H5L_info_t info;
   if (H5Lget_info(from, step.c_str(), &info, H5P_DEFAULT) < 0) {
     H5Eclear2(H5E_DEFAULT);
-    throw base::input_error(path, ": ", dataset,
-                            ": there is no such dataset; the manifest says this rank holds it");
+    throw no_such_dataset(path, dataset);
   }
   if (info.type != H5L_TYPE_HARD) {
     throw base::input_error(path, ": ", name,
@@ -43,7 +51,7 @@ haddr_t require_hard_link(hid_t from, const std::string& step, const std::string
   return header_address(from, info);
 }
 
-// Of a string of variable length that lies in one piece, as far as it says; nothing if unknown.
+// The length that a contiguous string of variable length states; nothing if it is unknown.
 std::optional<std::uint64_t> stated_length(hid_t object, const std::optional<OpenFile>& opened,
                                            const std::string& what) {
   const haddr_t offset = H5Dget_offset(object);
@@ -53,20 +61,62 @@ std::optional<std::uint64_t> stated_length(hid_t object, const std::optional<Ope
   }
   std::array<std::byte, 4> bytes{};
   RawRange{opened->descriptor, offset, bytes.size()}.read_all(bytes, what);
-  std::uint64_t length = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;) {
-    length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
-  }
-  return length;
+  return number_at(bytes, 0, bytes.size());
 }
 
 void require_readable_length(std::uint64_t bytes, const std::string& what) {
   if (bytes <= base::kLargestText) return;
   throw base::input_error(what, ": has ", bytes, " bytes, and at most ", base::kLargestText,
-                          " (1 GiB) are read; no run has that much to tell");
+                          " (1 GiB) are read; no manifest is that large");
+}
+
+struct Listing {
+  GroupListing members;
+  std::size_t left = 0;
+};
+
+herr_t add_member(hid_t group, const char* name, const H5L_info_t* info, void* to) {
+  auto& listing = *static_cast<Listing*>(to);
+  // A damaged group may have more members than it says.
+  if (listing.left == 0) return -1;
+  --listing.left;
+  if (info->type != H5L_TYPE_HARD) return 0;
+  try {
+    listing.members.add(name, header_address(group, *info));
+  } catch (const std::bad_alloc&) {
+    return -1;  // an exception may not pass through the library
+  }
+  return 0;
 }
 
 }  // namespace
+
+haddr_t header_address(hid_t object, const H5L_info_t& info) {
+#if H5_VERSION_GE(1, 12, 0)
+  haddr_t address = HADDR_UNDEF;
+  H5VLnative_token_to_addr(object, info.u.token, &address);
+  return address;
+#else
+  static_cast<void>(object);
+  return info.u.address;
+#endif
+}
+
+std::optional<GroupListing> list_group(hid_t group, std::size_t most) {
+  H5G_info_t info;
+  if (H5Gget_info(group, &info) < 0 || info.nlinks > most) {
+    H5Eclear2(H5E_DEFAULT);
+    return std::nullopt;
+  }
+  Listing listing{{}, info.nlinks};
+  listing.members.reserve(info.nlinks);
+  if (H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, add_member, &listing) < 0) {
+    H5Eclear2(H5E_DEFAULT);
+    return std::nullopt;
+  }
+  listing.members.settle();
+  return std::move(listing.members);
+}
 
 File::File(std::string path, Handle file)
     : path_(std::move(path)), file_(std::move(file)), opened_(open_file_of(file_.get())) {
@@ -118,7 +168,7 @@ bool File::has(const std::string& dataset) const {
   return found;
 }
 
-// The group of a dataset; the whole way is looked at when it is gone for the first time.
+// Returns the group of a dataset. Checks the links on the way to it when it is opened first.
 const Handle& File::group_of(const std::string& dataset) const {
   const std::string name = dataset.substr(0, dataset.rfind('/'));
   if (const auto known = groups_.find(name); known != groups_.end()) return known->second;
@@ -130,15 +180,14 @@ const Handle& File::group_of(const std::string& dataset) const {
   Handle group(H5Oopen(file_.get(), name.empty() ? "/" : name.c_str(), H5P_DEFAULT), H5Oclose);
   if (!group || H5Iget_type(group.get()) != H5I_GROUP) {
     H5Eclear2(H5E_DEFAULT);
-    throw base::input_error(path_, ": ", dataset,
-                            ": there is no such dataset; the manifest says this rank holds it");
+    throw no_such_dataset(path_, dataset);
   }
   if (groups_.size() >= kMostGroups) groups_.clear();
   return groups_.emplace(name, std::move(group)).first->second;
 }
 
-// Null if it has to be opened through the library. The members of its group are all looked up at
-// once: one by one, each would wait for the library.
+// Returns null if the dataset has to be opened through the library. Looks up all members of its
+// group at once: one by one, each would wait for the lock of the library.
 std::unique_ptr<Dataset> File::open_past_library(const std::string& dataset) const {
   const std::size_t slash = dataset.rfind('/');
   const std::string group = dataset.substr(0, slash);
@@ -182,6 +231,7 @@ std::unique_ptr<Dataset> File::open_dataset(const std::string& dataset) const {
 }
 
 std::string File::read_string(const std::string& dataset) const {
+  const std::string what = path_ + ": " + dataset;
   const LibraryLock lock;
   const ReadingNote note(path_);
   const Handle object = open_object(dataset);
@@ -189,30 +239,29 @@ std::string File::read_string(const std::string& dataset) const {
   const Handle space(H5Dget_space(object.get()), H5Sclose);
   const Handle creation(H5Dget_create_plist(object.get()), H5Pclose);
   if (H5Tget_class(type.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1) {
-    throw base::input_error(path_, ": ", dataset, ": not a single string");
+    throw base::input_error(what, ": not a single string");
   }
-  require_plain_storage(creation.get(), path_, dataset);
+  require_plain_storage(creation.get(), what);
   if (H5Tis_variable_str(type.get()) > 0) {
-    const auto length = stated_length(object.get(), opened_, path_ + ": " + dataset);
-    require_readable_length(length.value_or(0), path_ + ": " + dataset);
+    const auto length = stated_length(object.get(), opened_, what);
+    require_readable_length(length.value_or(0), what);
     const Handle memory(H5Tcopy(type.get()), H5Tclose);
     char* text = nullptr;
     if (H5Dread(object.get(), memory.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &text) < 0) {
-      throw base::input_error(path_, ": ", dataset, ": ", base::printable(last_error()));
+      throw base::input_error(what, ": ", base::printable(last_error()));
     }
     std::string value = text == nullptr ? "" : text;
     H5free_memory(text);
     return value;
   }
   const std::size_t size = H5Tget_size(type.get());
-  require_readable_length(size, path_ + ": " + dataset);
+  require_readable_length(size, what);
   if (H5Dget_storage_size(object.get()) < size) {
-    throw base::input_error(path_, ": ", dataset, ": a string of ", size,
-                            " bytes is not stored in the file");
+    throw base::input_error(what, ": a string of ", size, " bytes is not stored in the file");
   }
   std::vector<char> text(size);
   if (H5Dread(object.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) < 0) {
-    throw base::input_error(path_, ": ", dataset, ": ", base::printable(last_error()));
+    throw base::input_error(what, ": ", base::printable(last_error()));
   }
   return {text.data(), strnlen(text.data(), size)};
 }

@@ -1,5 +1,5 @@
-// HDF5 identifiers as values that close themselves, and the one lock around a library that has
-// global state and is not built thread-safe in the distributions.
+// HDF5 identifiers as values that close themselves, the one lock around a library that has global
+// state and is not built thread-safe in the distributions, and notes of the file that it reads.
 #pragma once
 
 #include <hdf5.h>
@@ -51,5 +51,17 @@ class Handle {
 
 // The innermost message of HDF5's error stack, e.g. "file signature not found"; clears the stack.
 std::string last_error();
+
+// Notes `file` as the one that is being read, as long as it lives (see trace_files.h). Hold a
+// LibraryLock around it.
+class ReadingNote {
+ public:
+  explicit ReadingNote(const std::string& file);
+  ~ReadingNote();
+  ReadingNote(const ReadingNote&) = delete;
+  ReadingNote& operator=(const ReadingNote&) = delete;
+};
+
+bool is_declared_damaged(const std::string& file);
 
 }  // namespace ttrace::trace::hdf5

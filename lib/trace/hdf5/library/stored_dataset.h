@@ -20,13 +20,13 @@ namespace ttrace::trace::hdf5 {
 Handle select_box(hid_t space, const tensor::Box& box);
 
 // Refuses storage outside the file and filters that are not built in.
-void require_plain_storage(hid_t creation, const std::string& file, const std::string& dataset);
+void require_plain_storage(hid_t creation, const std::string& what);
 
 class StoredDataset : public Dataset {
  public:
   // `object` is the open dataset, `opened` the file below the library, if that is known; throws an
   // input error if the format does not allow it.
-  StoredDataset(std::string file, std::string path, Handle object,
+  StoredDataset(std::string file, const std::string& path, Handle object,
                 const std::optional<OpenFile>& opened);
 
   const DatasetFacts& facts() const override { return facts_; }
@@ -37,7 +37,7 @@ class StoredDataset : public Dataset {
   void read_by_library(const tensor::Box& box, std::span<std::byte> out) const;
 
   std::string file_;
-  std::string path_;
+  std::string what_;  // file and path, for messages
   Handle object_;
   Handle type_;
   DatasetFacts facts_;

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "base/text.h"
+#include "layout/manifest_layouts.h"
+#include "layout/mesh.h"
+#include "trace/manifest.h"
+
+namespace ttrace::layout {
+namespace {
+
+using Ranks = std::set<std::uint64_t>;
+
+// The kinds that a rank has of every parameter that its optimizer updates.
+constexpr std::array kKinds{trace::Kind::kParam, trace::Kind::kMainGrad,
+                            trace::Kind::kParamAfterStep};
+
+// The entries of one parameter in one step, one for each of kKinds or null.
+using OfParameter = std::array<const trace::TensorEntry*, kKinds.size()>;
+
+std::map<trace::TensorKey, OfParameter> by_parameter(const trace::Manifest& manifest) {
+  std::map<trace::TensorKey, OfParameter> found;
+  for (const trace::TensorEntry& entry : manifest.tensors) {
+    const auto* const kind = std::find(kKinds.begin(), kKinds.end(), entry.key.kind);
+    if (kind == kKinds.end()) continue;
+    trace::TensorKey key = entry.key;
+    key.kind = trace::Kind::kParam;
+    found[std::move(key)].at(static_cast<std::size_t>(kind - kKinds.begin())) = &entry;
+  }
+  return found;
+}
+
+// Whether the entries name the same coordinates of every axis, so that the same ranks have them.
+bool held_alike(const trace::TensorEntry& first, const trace::TensorEntry& second,
+                const trace::Mesh& mesh) {
+  if (first.mesh != second.mesh) return false;
+  const std::vector<AxisView> views = axis_views(first, mesh);
+  const std::vector<AxisView> others = axis_views(second, mesh);
+  return std::equal(
+      views.begin(), views.end(), others.begin(), others.end(),
+      [](const AxisView& view, const AxisView& other) { return view.held == other.held; });
+}
+
+Ranks holders_of(const trace::TensorEntry& entry, const trace::Mesh& mesh) {
+  Ranks ranks;
+  const std::vector<AxisView> views = axis_views(entry, mesh);
+  for_each_position(views, [&](const std::vector<std::uint64_t>& position) {
+    ranks.insert(rank_of(views, mesh, position));
+  });
+  return ranks;
+}
+
+// Whether the placements leave the rank out: off the mesh, or not at the only coordinate.
+bool left_out(const trace::TensorEntry& entry, const trace::Mesh& mesh, const Ranks& ranks_of_mesh,
+              std::uint64_t rank) {
+  if (!ranks_of_mesh.contains(rank)) return true;
+  const std::vector<std::uint64_t> coordinates = coordinates_of(mesh, rank);
+  for (std::size_t a = 0; a < coordinates.size(); ++a) {
+    const auto* only = std::get_if<trace::Only>(&placement_on(entry, mesh.axes[a].name));
+    if (only != nullptr && only->coordinate != coordinates[a]) return true;
+  }
+  return false;
+}
+
+// Adds the ranks that have another tensor of the parameter and lack the entry's.
+void add_lacking(const trace::Manifest& manifest, const OfParameter& parameter,
+                 std::map<trace::TensorKey, Ranks>& absent) {
+  Ranks all;
+  for (const trace::TensorEntry* entry : parameter) {
+    if (entry != nullptr) all.merge(holders_of(*entry, manifest.meshes.at(entry->mesh)));
+  }
+  for (const trace::TensorEntry* entry : parameter) {
+    if (entry == nullptr || entry->key.kind == trace::Kind::kParam) continue;
+    if (trace::was_asked_for(manifest, entry->key) == false) continue;
+    const trace::Mesh& mesh = manifest.meshes.at(entry->mesh);
+    const Ranks there = holders_of(*entry, mesh);
+    const std::vector<std::uint64_t> listed = ranks_of({{entry->mesh, mesh}});
+    const Ranks of_mesh(listed.begin(), listed.end());
+    for (const std::uint64_t rank : all) {
+      if (!there.contains(rank) && !left_out(*entry, mesh, of_mesh, rank)) {
+        absent[entry->key].insert(rank);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<AbsentShards> absent_shards(const trace::Manifest& manifest) {
+  std::map<trace::TensorKey, Ranks> absent;
+  for (const trace::TensorEntry& entry : manifest.tensors) {
+    if (!entry.absent_on.empty()) {
+      absent[entry.key].insert(entry.absent_on.begin(), entry.absent_on.end());
+    }
+  }
+  for (const auto& [key, parameter] : by_parameter(manifest)) {
+    const auto* const first =
+        std::find_if(parameter.begin(), parameter.end(), [](const auto* e) { return e; });
+    const trace::Mesh& mesh = manifest.meshes.at((*first)->mesh);
+    const bool alike = std::all_of(parameter.begin(), parameter.end(), [&](const auto* entry) {
+      return entry == nullptr || held_alike(**first, *entry, mesh);
+    });
+    // Nearly all parameters are alike, and there may be a million of them on thousands of ranks.
+    if (!alike) add_lacking(manifest, parameter, absent);
+  }
+  const std::vector<std::uint64_t>& open = manifest.run.unfinished;
+  std::vector<AbsentShards> found;
+  for (const auto& [key, ranks] : absent) {
+    AbsentShards absent_one{key, {}};
+    std::set_difference(ranks.begin(), ranks.end(), open.begin(), open.end(),
+                        std::back_inserter(absent_one.ranks));
+    if (!absent_one.ranks.empty()) found.push_back(std::move(absent_one));
+  }
+  return found;
+}
+
+std::string describe_absence(const AbsentShards& absent, std::uint64_t ranks_of_run) {
+  return base::concat(describe_ranks(absent.ranks), " of ", ranks_of_run, " recorded step ",
+                      absent.key.step, " but ", absent.ranks.size() == 1 ? "lacks" : "lack", " it");
+}
+
+}  // namespace ttrace::layout
