@@ -51,6 +51,31 @@ class TwoRuns {
 
 using Names = std::vector<std::string>;
 
+// What the finders see of a finding, for finders that no comparison of two small traces asks.
+class FindingInView {
+ public:
+  FindingInView(TwoRuns& runs, const std::string& name, trace::Kind kind)
+      : report_(runs.compared()), related_(report_.results, runs.reference(), runs.candidate()) {
+    for (const comparison::TensorComparison& result : report_.results) {
+      if (result.key.name == name && result.key.kind == kind) made_.result = &result;
+    }
+    made_.backend = &measure::cpu_backend();
+    made_.related = &related_;
+    made_.reference = related_.reference(*made_.result);
+    made_.candidate = related_.candidate(*made_.result);
+    made_.measurement = &made_.result->comparison->measurement;
+    made_.tolerance = made_.result->comparison->tolerance;
+    made_.conflict = made_.result->outcome == judge::Outcome::kReplicaConflict;
+  }
+
+  const Case& the_case() const { return made_; }
+
+ private:
+  comparison::CompareReport report_;
+  Related related_;
+  Case made_;
+};
+
 // Slice i along the first dimension of `values` ([rows, width]) is slice order[i].
 inline Values rows_in_order(const Values& values, std::size_t width,
                             const std::vector<std::size_t>& order) {

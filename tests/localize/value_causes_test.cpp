@@ -201,6 +201,85 @@ TEST_CASE("a gradient norm of one rank's gradients alone is a local norm") {
   CHECK(causes[0].evidence.find("the norm of the gradients of tp 0") != std::string::npos);
 }
 
+TEST_CASE("an update that was clipped by another norm is scaled, and the norm is named") {
+  // Of two meshes over the same ranks, as experts and all else have them.
+  TwoRuns runs(make_mesh({{"dp", 2}}));
+  runs.candidate().edit().meshes["expert"] = make_mesh({{"ep", 2}});
+  const Values dense = random_values(64, 30);
+  const Values expert = times(0.5, random_values(64, 31));
+  runs.put(make_entry("w", {16, 4}, Kind::kMainGrad), dense);
+  trace::TensorEntry of_expert = make_entry("e", {16, 4}, Kind::kMainGrad);
+  runs.reference().put(of_expert, expert);
+  of_expert.mesh = "expert";
+  runs.candidate().put(of_expert, expert);
+  const auto squares = [](const Values& values) {
+    double sum = 0;
+    for (const double value : values) sum += value * value;
+    return sum;
+  };
+  const double all = std::sqrt(squares(dense) + squares(expert));
+  const double own = std::sqrt(squares(dense));
+  const Values before = random_values(64, 32);
+  runs.put(make_entry("w", {16, 4}, Kind::kParam), before);
+  runs.put(make_entry("w", {16, 4}, Kind::kParamAfterStep), minus(before, times(1 / all, dense)),
+           minus(before, times(1 / own, dense)));
+  const test::FindingInView seen(runs, "w", Kind::kParamAfterStep);
+  const std::vector<Cause> causes = find_scaled_update(seen.the_case());
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "scaled");
+  CHECK(causes[0].evidence.find("as if clipped by the norm of the gradients of the default mesh") !=
+        std::string::npos);
+}
+
+TEST_CASE("an update in another direction is not scaled") {
+  TwoRuns runs;
+  const Values before = random_values(64, 32);
+  runs.put(make_entry("w", {16, 4}, Kind::kParam), before);
+  runs.put(make_entry("w", {16, 4}, Kind::kParamAfterStep), minus(before, random_values(64, 33)),
+           minus(before, random_values(64, 34)));
+  const test::FindingInView seen(runs, "w", Kind::kParamAfterStep);
+  CHECK(find_scaled_update(seen.the_case()).empty());
+}
+
+TEST_CASE("copies of an updated parameter that did not move are stale on their ranks") {
+  TwoRuns runs(make_mesh({{"dp", 2}}));
+  const Values before = random_values(64, 32);
+  runs.put(make_entry("w", {16, 4}, Kind::kParam), before);
+  runs.put(make_entry("w", {16, 4}, Kind::kParamAfterStep), kWhole);
+  runs.candidate().put_shard(runs.candidate().manifest().tensors[1], 1, before);
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "stale");
+  CHECK(causes[0].axis == "dp");
+  CHECK(causes[0].evidence == "bit for bit the parameter before the step on dp 1");
+}
+
+TEST_CASE("copies that each lack a part of another rank's terms are a conflict") {
+  // Two micro-batches a rank; the second one was added after the sum over dp.
+  TwoRuns runs(make_mesh({{"dp", 2}}));
+  std::vector<Values> raw;
+  for (std::uint32_t mb = 0; mb < 4; ++mb) {
+    raw.push_back(random_values(64, 40 + mb));
+    trace::TensorEntry entry = make_entry("w", {16, 4}, Kind::kParamGrad);
+    entry.key.microbatch = mb;
+    runs.reference().put(entry, raw[mb]);
+    entry.held_at["dp"] = {mb / 2};
+    runs.candidate().put(entry, raw[mb]);
+  }
+  const auto sum = [&](const std::vector<std::size_t>& which) {
+    Values made(64, 0.0);
+    for (const std::size_t mb : which) made = minus(made, times(-1, raw[mb]));
+    return made;
+  };
+  runs.put(make_entry("w", {16, 4}, Kind::kMainGrad), sum({0, 1, 2, 3}), sum({0, 1, 2}));
+  runs.candidate().put_shard(runs.candidate().manifest().tensors.back(), 1, sum({0, 2, 3}));
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "replica_conflict");
+  CHECK(causes[0].evidence.find("on dp 0 it lacks micro-batch 3; on dp 1 it lacks micro-batch 1") !=
+        std::string::npos);
+}
+
 TEST_CASE("a layer that no rank has is missing, and the others' stages are named") {
   TwoRuns runs(make_mesh({{"pp", 2}}));
   for (const std::string layer : {"layers.0", "layers.1", "layers.2"}) {

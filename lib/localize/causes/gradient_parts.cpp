@@ -29,6 +29,11 @@ std::vector<Gradient> gradients_of(const Related& related, std::uint64_t step) {
   return found;
 }
 
+// The mesh without a name is the one that all tensors have unless they say otherwise.
+std::string describe_mesh_name(const std::string& name) {
+  return name.empty() ? "the default mesh" : base::concat("mesh ", name);
+}
+
 // √Σ C² over the shards that `counts` says how often to count.
 template <typename Counts>
 double norm(const std::vector<Gradient>& gradients, Counts counts) {
@@ -70,12 +75,12 @@ std::vector<PartNorm> norms_of_parts(const Related& related, std::uint64_t step)
   for (const Gradient& one : gradients) used.insert(one.mesh);
   for (const std::string& mesh : used) {
     if (used.size() < 2) break;
-    parts.push_back({base::concat("the gradients of mesh ", mesh),
+    parts.push_back({base::concat("the gradients of ", describe_mesh_name(mesh)),
                      norm(gradients, [&](const Gradient& one, const measure::BlockStats&) {
                        return one.mesh == mesh;
                      })});
     if (used.size() == 2) continue;  // the others are those of the other mesh
-    parts.push_back({base::concat("the gradients of all meshes but ", mesh),
+    parts.push_back({base::concat("the gradients of all but ", describe_mesh_name(mesh)),
                      norm(gradients, [&](const Gradient& one, const measure::BlockStats&) {
                        return one.mesh != mesh;
                      })});

@@ -40,9 +40,11 @@ std::string describe(const Case& the_case, const Zeros& zeros) {
       ranks_in(the_case, slab(the_case.reference.view->shape, zeros.dim, first, last - first + 1));
   const bool some = !ranks.empty() && is_range(zeros.slices);
   return base::concat(zeros.slices.size(), " of ", extent, " indices along dimension ", zeros.dim,
-                      " are zero",
-                      is_range(zeros.slices) ? base::concat(", ", first, " to ", last)
-                                             : base::concat(", the first is ", first),
+                      first == last            ? " is zero, number "
+                      : is_range(zeros.slices) ? " are zero, "
+                                               : " are zero, the first is ",
+                      first,
+                      first < last && is_range(zeros.slices) ? base::concat(" to ", last) : "",
                       some ? base::concat(" on ", layout::describe_ranks(ranks)) : "");
 }
 
