@@ -1,13 +1,8 @@
-#include <unistd.h>
-
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <sstream>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/text.h"
 #include "command.h"
 #include "engine/audit_trace.h"
 #include "inputs.h"
@@ -52,27 +47,17 @@ int run(const Flags& flags) {
   replay::AuditReport report = engine::audit_trace(*trace, options);
   report.environment.version = version();
 
-  // If the disk is full, the answer is still printed.
-  std::optional<base::Error> unwritten;
-  try {
-    if (json.wanted()) json.store(report::audit_json(report));
-  } catch (const base::Error& error) {
-    unwritten = error;
-  }
-  for (const std::string& warning : report.warnings) base::warn(base::printable(warning));
-  const bool to_stderr = is_stdout(flags.json);
-  const int descriptor = to_stderr ? STDERR_FILENO : STDOUT_FILENO;
-  std::ostringstream text;
-  report::write_audit(
-      report, {wants_colour(descriptor, flags.colour), flags.all, text_width(descriptor)}, text);
-  if (!to_stderr) {
-    std::cout << text.view();
-    std::cout.flush();
-  } else if (!base::is_quiet() || replay::exit_code(report.verdict) != 0) {
-    std::cerr << text.view();
-  }
-  if (unwritten) throw *unwritten;
-  return replay::exit_code(report.verdict);
+  return write_answer(
+      flags.json, json,
+      {[&] { return report::audit_json(report); },
+       [&](int descriptor) {
+         std::ostringstream text;
+         report::write_audit(
+             report, {wants_colour(descriptor, flags.colour), flags.all, text_width(descriptor)},
+             text);
+         return text.str();
+       },
+       report.warnings, replay::exit_code(report.verdict)});
 }
 
 constexpr const char* kHowToRead =

@@ -1,14 +1,9 @@
-#include <unistd.h>
-
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/log.h"
-#include "base/text.h"
 #include "command.h"
 #include "comparison.h"
 #include "engine/localize_trace.h"
@@ -69,27 +64,17 @@ int run(const Flags& flags) {
       engine::localize_trace(*reference, *candidate, reported_comparison(flags), options);
   report.environment.version = version();
 
-  // If the disk is full, the answer is still printed.
-  std::optional<base::Error> unwritten;
-  try {
-    if (json.wanted()) json.store(report::localize_json(report));
-  } catch (const base::Error& error) {
-    unwritten = error;
-  }
-  for (const std::string& warning : report.warnings) base::warn(base::printable(warning));
-  const bool to_stderr = is_stdout(flags.json);
-  const int descriptor = to_stderr ? STDERR_FILENO : STDOUT_FILENO;
-  std::ostringstream text;
-  report::write_localize(
-      report, {wants_colour(descriptor, flags.colour), flags.all, text_width(descriptor)}, text);
-  if (!to_stderr) {
-    std::cout << text.view();
-    std::cout.flush();
-  } else if (!base::is_quiet() || report.exit_code() != 0) {
-    std::cerr << text.view();
-  }
-  if (unwritten) throw *unwritten;
-  return report.exit_code();
+  return write_answer(
+      flags.json, json,
+      {[&] { return report::localize_json(report); },
+       [&](int descriptor) {
+         std::ostringstream text;
+         report::write_localize(
+             report, {wants_colour(descriptor, flags.colour), flags.all, text_width(descriptor)},
+             text);
+         return text.str();
+       },
+       report.warnings, report.exit_code()});
 }
 
 }  // namespace

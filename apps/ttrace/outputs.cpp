@@ -113,6 +113,24 @@ base::Error NewFolder::named(const base::Error& error) const {
 
 void NewFolder::put_in_place() { output_.put_in_place(); }
 
+int write_answer(const std::string& json_path, OutputFile& json, const Answer& answer) {
+  std::optional<base::Error> unwritten;
+  try {
+    if (json.wanted()) json.store(answer.json());
+  } catch (const base::Error& error) {
+    unwritten = error;
+  }
+  for (const std::string& warning : answer.warnings) base::warn(base::printable(warning));
+  if (!is_stdout(json_path)) {
+    std::cout << answer.text(STDOUT_FILENO);
+    std::cout.flush();
+  } else if (!base::is_quiet() || answer.exit_code != 0) {
+    std::cerr << answer.text(STDERR_FILENO);
+  }
+  if (unwritten) throw *unwritten;
+  return answer.exit_code;
+}
+
 void ReportFlags::add_to(CLI::App& command) {
   command.add_option("--json", json,
                      "also write the report as JSON to this file; - is standard output, and the "

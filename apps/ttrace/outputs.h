@@ -4,9 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -63,6 +65,21 @@ class NewFolder {
  private:
   base::UnfinishedOutput output_;
 };
+
+// What a command found, ready to be written.
+struct Answer {
+  std::function<std::string()> json;
+  // Text for people, for the terminal behind this file descriptor.
+  std::function<std::string(int descriptor)> text;
+  std::vector<std::string> warnings;
+  int exit_code = 0;
+};
+
+// Writes the JSON to `json`, which was opened for the path `json_path`, the warnings to stderr, and
+// the text to stdout, or to stderr if the JSON goes to stdout; with --quiet not there, unless it
+// explains an exit code. Returns the exit code. If the JSON cannot be written, throws an input
+// error after the answer has been printed.
+int write_answer(const std::string& json_path, OutputFile& json, const Answer& answer);
 
 struct ReportFlags {
   std::string json;

@@ -1,13 +1,8 @@
-#include <unistd.h>
-
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <sstream>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/text.h"
 #include "command.h"
 #include "engine/selftest_traces.h"
 #include "inputs.h"
@@ -34,27 +29,14 @@ int run(const Flags& flags) {
       engine::selftest_traces(pair.reference(), pair.candidate(), pair.noise(), pair.options());
   report.environment.version = version();
 
-  // As in compare: if the disk is full, the answer is still printed.
-  std::optional<base::Error> unwritten;
-  try {
-    json.store(report::selftest_json(report));
-  } catch (const base::Error& error) {
-    unwritten = error;
-  }
-  for (const std::string& warning : report.warnings) base::warn(base::printable(warning));
-  const bool to_stderr = is_stdout(flags.json);
-  std::ostringstream text;
-  report::write_selftest(report, flags.all, text);
-  const std::string folded =
-      report::folded(text.str(), text_width(to_stderr ? STDERR_FILENO : STDOUT_FILENO));
-  if (!to_stderr) {
-    std::cout << folded;
-    std::cout.flush();
-  } else if (!base::is_quiet() || comparison::exit_code(report) != 0) {
-    std::cerr << folded;
-  }
-  if (unwritten) throw *unwritten;
-  return comparison::exit_code(report);
+  return write_answer(flags.json, json,
+                      {[&] { return report::selftest_json(report); },
+                       [&](int descriptor) {
+                         std::ostringstream text;
+                         report::write_selftest(report, flags.all, text);
+                         return report::folded(text.str(), text_width(descriptor));
+                       },
+                       report.warnings, comparison::exit_code(report)});
 }
 
 }  // namespace

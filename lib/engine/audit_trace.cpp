@@ -49,9 +49,8 @@ class AuditRun {
 
   // Replicas, finite values, and the replay of updates.
   void measure_itself() {
-    const comparison::WorkHooks hooks{nullptr, nullptr, options_.stop};
     const auto records =
-        replay::measure_itself(run_, options_.selection, options_.execution, hooks, out_.warnings);
+        replay::measure_itself(run_, options_.selection, options_.execution, out_.warnings);
     for (const comparison::TensorComparison& record : records) {
       if (record.outcome == judge::Outcome::kSkippedByRule) continue;
       out_.tensors.push_back(replay::audited(record));
@@ -97,11 +96,9 @@ class AuditRun {
       mark_without_specification();
       return;
     }
-    const std::atomic<bool>* stop = options_.stop;
     replay::check_expressions(
         {run_, *specification_, options_.specification_file, options_.execution,
-         options_.exact ? replay::Products::kExact : replay::Products::kProbed,
-         [stop] { return stop != nullptr && stop->load(); }},
+         options_.exact ? replay::Products::kExact : replay::Products::kProbed},
         out_.tensors);
   }
 

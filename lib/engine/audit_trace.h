@@ -1,7 +1,6 @@
 // The story of `ttrace audit`: one run in, every tensor judged by what it was computed from.
 #pragma once
 
-#include <atomic>
 #include <string>
 
 #include "comparison/selection.h"
@@ -18,7 +17,6 @@ struct AuditOptions {
   const replay::Specification* specification = nullptr;
   std::string specification_file = "";  // what it was read from, for messages
   bool exact = false;                   // multiply out every product
-  const std::atomic<bool>* stop = nullptr;
 };
 
 // Throws a usage error if the selection matches nothing, an input error if the manifest contradicts

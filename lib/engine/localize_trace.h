@@ -2,7 +2,6 @@
 // own inputs around each of them.
 #pragma once
 
-#include <atomic>
 #include <string>
 #include <vector>
 

@@ -186,8 +186,8 @@ void fill_uniform(const Stream& stream, const tensor::Shape& shape, const tensor
   fill(stream, shape, box, out, uniform);
 }
 
-void fill_words(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
-                std::span<std::uint32_t> out) {
+void fill_random_words(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
+                       std::span<std::uint32_t> out) {
   fill(stream, shape, box, out, [](std::uint32_t word) { return word; });
 }
 

@@ -83,7 +83,7 @@ void fill_uniform(const Stream& stream, const tensor::Shape& shape, const tensor
                   std::span<float> out);
 
 // The same with the words of the stream.
-void fill_words(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
-                std::span<std::uint32_t> out);
+void fill_random_words(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
+                       std::span<std::uint32_t> out);
 
 }  // namespace ttrace::synth

@@ -85,7 +85,7 @@ Values::Values(std::uint64_t seed, const Group& group, const trace::TensorEntry&
 void Values::fill(const tensor::Box& box, std::span<double> out) const {
   thread_local std::vector<std::uint32_t> words;
   words.resize(out.size());
-  fill_words(values_, shape_, box, words);
+  fill_random_words(values_, shape_, box, words);
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = static_cast<double>(normal(words[i], mean_, std_dev_));
   }
@@ -96,7 +96,7 @@ void Values::fill(const tensor::Box& box, std::span<double> out) const {
 void Values::add_noise(const tensor::Box& box, std::span<double> out) const {
   thread_local std::vector<std::uint32_t> words;
   words.resize(out.size());
-  fill_words(noise_stream_, shape_, box, words);
+  fill_random_words(noise_stream_, shape_, box, words);
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] *= 1 + noise_ * static_cast<double>(uniform(words[i]));
   }
@@ -124,7 +124,7 @@ void Values::fill_integers(const tensor::Box& box, std::span<std::int64_t> out) 
   }
   thread_local std::vector<std::uint32_t> words;
   words.resize(out.size());
-  fill_words(values_, shape_, box, words);
+  fill_random_words(values_, shape_, box, words);
   const std::uint64_t numbers = dtype_ == tensor::DType::kBool ? 2 : kIntegers;
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = static_cast<std::int64_t>((words[i] * numbers) >> 32);
@@ -177,8 +177,8 @@ void Terms::split(const tensor::Box& box, std::span<double> values) const {
   thread_local std::vector<std::uint32_t> next;
   here.resize(values.size());
   next.resize(values.size());
-  fill_words(here_, shape_, box, here);
-  fill_words(next_, shape_, box, next);
+  fill_random_words(here_, shape_, box, here);
+  fill_random_words(next_, shape_, box, next);
   const int digits = tensor::float_format(dtype_).digits;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (maximum_ && next[i] % count_ == number_) continue;

@@ -101,7 +101,7 @@ std::vector<Names> nearest_of(std::vector<TensorComparison> results) {
   return nearest;
 }
 
-TEST_CASE("what only one side has is told what the other may call it, the most alike first") {
+TEST_CASE("a tensor that one side lacks gets the most similar names of the other side") {
   CHECK(
       nearest_of({result_of("layers.0.fc", Outcome::kMissing), result_of("h.0.ln", Outcome::kExtra),
                   result_of("h.layers.0.fc1", Outcome::kExtra)}) ==

@@ -23,7 +23,7 @@ def test_pairs_that_mask_each_other() -> None:
     assert mask("P3", "P12") == ""
 
 
-def test_modules_and_layouts_in_words() -> None:
+def test_modules_and_layouts_are_described() -> None:
     assert module_of("main_grad", "layers.0.mlp.fc1.weight") == "layers.0.mlp.fc1"
     assert module_of("input", "(model)[labels]") == "(model)"
     assert EXPECTED["G1"].names_module("layers.0.norm2")

@@ -100,7 +100,6 @@ AuditCheck check_update(const TensorComparison& record) {
 std::vector<TensorComparison> measure_itself(const trace::Source& run,
                                              const comparison::Selection& selection,
                                              const measure::ExecutionContext& execution,
-                                             const comparison::WorkHooks& hooks,
                                              std::vector<std::string>& warnings) {
   const comparison::Side side{&run, comparison::tensors_of(run.manifest())};
   const comparison::LostRanks lost = comparison::lost_ranks_of(run);
@@ -114,10 +113,10 @@ std::vector<TensorComparison> measure_itself(const trace::Source& run,
       {run, run, selection, no_rules, "", lost.text, lost.text, absences, absences, false},
       std::move(pairs));
   const comparison::NoiseSource no_noise(run.manifest(), nullptr, *execution.backend);
-  comparison::measure_pairs({run, run, no_noise}, execution, records, hooks);
+  comparison::measure_pairs({run, run, no_noise}, execution, records);
   comparison::mark_unmeasured(records);
   comparison::Checkpoint nothing_known;
-  for (std::string& warning : replay_updates(run, run, execution, nothing_known, hooks, records)) {
+  for (std::string& warning : replay_updates(run, run, execution, nothing_known, {}, records)) {
     warnings.push_back(std::move(warning));
   }
   return records;

@@ -19,7 +19,6 @@ namespace ttrace::replay {
 std::vector<comparison::TensorComparison> measure_itself(const trace::Source& run,
                                                          const comparison::Selection& selection,
                                                          const measure::ExecutionContext& execution,
-                                                         const comparison::WorkHooks& hooks,
                                                          std::vector<std::string>& warnings);
 
 // The tensor of the record, with the checks that the record decides.

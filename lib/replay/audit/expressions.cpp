@@ -354,13 +354,7 @@ void require_fits(const trace::Source& run, const Specification& specification,
 
 void check_expressions(const ExpressionAudit& audit, std::vector<AuditedTensor>& tensors) {
   Audit running(audit);
-  for (AuditedTensor& tensor : tensors) {
-    if (audit.stopped()) {
-      if (tensor.reason.empty()) tensor.reason = "interrupted";
-    } else {
-      running.check(tensor);
-    }
-  }
+  for (AuditedTensor& tensor : tensors) running.check(tensor);
 }
 
 }  // namespace ttrace::replay

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,7 +20,6 @@ struct ExpressionAudit {
   std::string specification_file;  // for messages
   const measure::ExecutionContext& execution;
   Products products = Products::kProbed;
-  std::function<bool()> stopped = [] { return false; };
 };
 
 // Throws an input error, with the first difference, if the specification is of another model,

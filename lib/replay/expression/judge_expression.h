@@ -56,7 +56,7 @@ struct ExpressionJudgement {
   double scale_share = 0;     // of the allowed |k - 1|
   double row_share = 0;       // error / bound of the worst row, of tensors with several rows
   bool equal_bits = false;    // every element of C is E's, rounded to the dtype
-  bool by_probes = false;     // estimated; the error of a row is within 25 % of what is told
+  bool by_probes = false;     // estimated; the error of a row may be off by 25 %
 
   std::uint64_t non_finite =
       0;                      // elements that are NaN or infinite on one side only, or differently

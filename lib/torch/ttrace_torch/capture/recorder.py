@@ -42,7 +42,7 @@ class Recorder:
         sink: receives the values.
         scales: kind -> factor that its tensors must be multiplied by, for the manifest.
         writing: the ranks that record, all by default.
-        observer: is told of every tensor of all kinds, also of those that are not stored.
+        observer: called for every tensor of every kind, also for those that are not stored.
         """
         self.precision = StepPrecision()
         self.records: dict[Key, Record] = {}
