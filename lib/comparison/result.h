@@ -78,7 +78,8 @@ struct Finding {
   std::vector<std::size_t> downstream;  // results that are bad and follow from it
   std::string merged;                   // how the candidate's shards make up the tensor
   std::vector<Cause> causes;
-  std::vector<RejectedCause> rejected;  // by what they leave unexplained; not part of a report
+  std::vector<RejectedCause>
+      rejected;  // by what they leave unexplained; version 2 of the report has them
 };
 
 // An optimizer setting that differs between the candidate and the reference, whatever the tensors

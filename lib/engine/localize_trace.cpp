@@ -135,6 +135,7 @@ class LocalizeRun {
         reference_checks_(reference, options),
         candidate_checks_(candidate, options) {
     out_.comparison = std::move(compared);
+    out_.warnings = out_.comparison.warnings;
     out_.specification = options.specification_file;
   }
 

@@ -55,6 +55,7 @@ void add_evidence(const comparison::Finding& finding, const comparison::TensorCo
   out["downstream"] = first_ones(finding.downstream, refer, most);
   if (version_2) out["downstream_total"] = finding.downstream.size();
   out["causes"] = causes_json(finding.causes);
+  if (version_2 && !finding.rejected.empty()) out["rejected"] = rejected_json(finding.rejected);
 }
 
 // Writes the objects of a report that refer to others by id.

@@ -53,6 +53,7 @@ json finding_json(const replay::LocalizedFinding& finding) {
           {"here", finding.here},
           {"local", {{"summary", finding.summary}, {"checks", checks_json(finding.local)}}},
           {"causes", causes_json(reported.causes)},
+          {"rejected", rejected_json(reported.rejected)},
           {"upstream", finding.upstream},
           {"downstream", reported.downstream},
           {"next", finding.next}};

@@ -87,6 +87,15 @@ std::vector<comparison::Cause> causes_from(const JsonCursor& json) {
   return causes;
 }
 
+std::vector<comparison::RejectedCause> rejected_from(const JsonCursor& json) {
+  std::vector<comparison::RejectedCause> rejected;
+  for (const JsonCursor& item : json.items()) {
+    rejected.push_back(
+        {item.require("name").as_string(), number_from(item.require("unexplained"))});
+  }
+  return rejected;
+}
+
 std::vector<std::string> strings_from(const JsonCursor& json) {
   std::vector<std::string> strings;
   for (const JsonCursor& item : json.items()) strings.push_back(item.as_string());
@@ -128,6 +137,7 @@ ReportedFinding finding_from(const JsonCursor& json) {
   if (const auto depends = json.find("depends_on")) finding.depends_on = strings_from(*depends);
   if (const auto total = json.find("downstream_total")) finding.downstream = total->as_count();
   if (const auto causes = json.find("causes")) finding.causes = causes_from(*causes);
+  if (const auto rejected = json.find("rejected")) finding.rejected = rejected_from(*rejected);
   return finding;
 }
 
@@ -194,6 +204,7 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
     reported.suspects.push_back(
         {*key, number_from(item.require("used")), number_from(item.require("used_before"))});
   }
+  reported.warnings = strings_from(root.require("warnings"));
   for (const JsonCursor& item : root.require("results").items()) {
     const std::string outcome = item.require("outcome").as_string();
     if (outcome != "match") reported.outcomes.emplace(item.require("id").as_string(), outcome);

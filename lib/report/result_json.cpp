@@ -71,6 +71,14 @@ json causes_json(const std::vector<comparison::Cause>& causes) {
   return out;
 }
 
+json rejected_json(const std::vector<comparison::RejectedCause>& rejected) {
+  json out = json::array();
+  for (const comparison::RejectedCause& one : rejected) {
+    out.push_back({{"name", one.name}, {"unexplained", number(one.unexplained)}});
+  }
+  return out;
+}
+
 ReportText::ReportText(std::string_view schema) : text_("{\n  \"schema\": " + dumped(schema)) {}
 
 void ReportText::add(std::string_view name, const json& value) {

@@ -23,6 +23,8 @@ nlohmann::ordered_json trace_json(const comparison::TraceFacts& facts);
 
 nlohmann::ordered_json causes_json(const std::vector<comparison::Cause>& causes);
 
+nlohmann::ordered_json rejected_json(const std::vector<comparison::RejectedCause>& rejected);
+
 // `value` on one line. Replaces invalid UTF-8, which a path may contain, so that a report can
 // always be written.
 std::string dumped(const nlohmann::ordered_json& value);

@@ -267,6 +267,25 @@ TEST_CASE("replicas that differ, and values that are not finite, are found") {
   CHECK(nan.tensors[nan.findings.front().shown].broken_check()->operation == "finite values");
 }
 
+TEST_CASE("what was computed from replicas that differ is downstream of them") {
+  Step step;
+  // On rank 1, fc gave something else, and that is what every rank's act was computed from.
+  step.fault = [](const trace::TensorKey& key, Numbers& values) {
+    if (key.kind == Kind::kOutput && key.name == "act" && key.microbatch == 0) multiply(values, 2);
+  };
+  MemoryTrace trace = step.made();
+  trace::TensorEntry output = make_entry("fc", {kRows, kOut});
+  output.key.microbatch = 0;
+  trace.put_shard(output, 1, Numbers(kRows * kOut, 7));
+  const replay::AuditReport report = audited(trace);
+  REQUIRE(report.verdict == AuditVerdict::kBroken);
+  CHECK(first_of(report) == to_string(output.key));
+  for (const replay::AuditedTensor& tensor : report.tensors) {
+    if (tensor.key.kind != Kind::kOutput || tensor.key.name != "act") continue;
+    CHECK(tensor.downstream == (tensor.key.microbatch == 0));
+  }
+}
+
 TEST_CASE("without a specification too little can be judged, and the report says so") {
   const MemoryTrace trace = Step().made();
   const replay::AuditReport report = audit_trace(trace, {});

@@ -25,6 +25,7 @@ struct ReportedFinding {
   std::string where;
   std::vector<std::uint64_t> ranks;
   std::vector<comparison::Cause> causes;
+  std::vector<comparison::RejectedCause> rejected;
   std::vector<std::string> depends_on;  // ids
   std::uint64_t downstream = 0;         // tensors
 };
@@ -44,6 +45,7 @@ struct ReportedComparison {
   comparison::TraceFacts candidate;
   std::vector<ReportedFinding> findings;
   std::vector<ReportedSuspect> suspects;
+  std::vector<std::string> warnings;
   std::map<std::string, std::string> outcomes;  // by id, of tensors that are not a match
 };
 

@@ -217,6 +217,12 @@ void mark_downstream(std::vector<AuditedTensor>& tensors) {
       for (const std::string& operation : operations) {
         if (travels(operation)) open.erase(operation);
       }
+      // Which replica each rank computed with is not known: the first one was taken.
+      if (operations.contains("replicas")) {
+        for (const char* taken : {"expression", "identity", "sum of raw gradients"}) {
+          open.erase(taken);
+        }
+      }
     };
     std::vector<trace::TensorKey> parents = tensor.follows_from;
     if (tensor.key.kind == Kind::kParamAfterStep) {

@@ -67,15 +67,16 @@ struct AuditedTensor {
   std::string called_at;
   // The recorded tensors that it was computed from, as far as a check says so.
   std::vector<trace::TensorKey> follows_from;
-  // Its replicas differ, or it is not finite, as is true of a tensor that it was computed from.
+  // A tensor that it was computed from explains why it is broken: mark_downstream().
   bool downstream = false;
 
   // The first check that does not hold; null if all hold.
   const AuditCheck* broken_check() const;
 };
 
-// Marks the broken tensors whose replicas differ, or that are not finite, because that is true of
-// tensors they were computed from.
+// Marks the broken tensors that tensors they were computed from explain: whose replicas differ, or
+// that are not finite, as is true of one of these, or that do not follow from one whose replicas
+// differ.
 void mark_downstream(std::vector<AuditedTensor>& tensors);
 
 // Sets the outcome from the checks; a given tensor stays given unless a check judges it.
