@@ -71,6 +71,16 @@ class Runs:
         done = run_ttrace("audit", run, "--specification", specification, timeout=LIMIT)
         return _first_of(done.returncode, done.stdout, done.stderr)
 
+    def audit_report(self, config: Config, run: Path) -> dict[str, Any] | None:
+        """What `ttrace audit` writes; nothing if it judges nothing."""
+        specification = self._specification(_alone(config))
+        if isinstance(specification, str):
+            return None
+        out = run.parent / "audit.json"
+        flags = ("--specification", specification, "--json", out, "--quiet")
+        done = run_ttrace("audit", run, *flags, timeout=LIMIT)
+        return read_report(out) if done.returncode in (0, 1, 3) else None
+
     def localize(self, config: Config, run: Path) -> Told:
         if not _has_command("localize"):
             return Told(note=NO_COMMAND)

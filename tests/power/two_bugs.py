@@ -99,19 +99,37 @@ def named(bug: str, report: dict[str, Any]) -> str:
     return "not named"
 
 
+def named_by_audit(bug: str, report: dict[str, Any] | None) -> bool:
+    """Whether a finding of the audit is among what the bug makes wrong first."""
+    if report is None:
+        return False
+    keys = {result["id"]: result["key"] for result in report["results"]}
+    expected = EXPECTED[bug]
+    found = (keys[member] for finding in report["findings"] for member in finding["keys"])
+    return any(expected.covers(key) for key in found)
+
+
 def pairs_table(runs: Runs, names: Sequence[str]) -> list[str]:
     """The pairs of which both bugs are among `names`."""
     rows = []
+    by_audit = by_either = 0
     for first, second, config in pairs():
         if not {first, second} <= set(names):
             continue
         run = runs.trace(dataclasses.replace(config, bug=(first, second)))
         report, _ = runs.compare(config, run)
+        audit = runs.audit_report(config, run)
         runs.drop(run)
         how = [named(bug, report) for bug in (first, second)]
+        alone = [bug for bug in (first, second) if named_by_audit(bug, audit)]
+        by_either += all(
+            way != "not named" or bug in alone
+            for bug, way in zip((first, second), how, strict=True)
+        )
+        by_audit += len(alone) == 2
         axes = " ".join(f"{axis} {size}" for axis, size in config.mesh_sizes.items() if size > 1)
         rows.append([axes, first, how[0], second, how[1]])
-        rows[-1] += [len(report["frontier"]), len(report["suspects"])]
+        rows[-1] += [len(report["frontier"]), len(report["suspects"]), " ".join(alone) or "none"]
         print(" | ".join(str(cell) for cell in rows[-1]), file=sys.stderr, flush=True)
     both = sum("not named" not in (row[2], row[4]) for row in rows)
     neither = sum(row[2] == row[4] == "not named" for row in rows)
@@ -121,13 +139,16 @@ def pairs_table(runs: Runs, names: Sequence[str]) -> list[str]:
         if why:
             masked.setdefault(why, []).append(f"{first}+{second}")
     head = ["layout", "one", "named", "the other", "named", "findings", "second suspects"]
+    head.append("audit names")
     return [
         "By `scripts/gallery.sh --two`: pairs of bugs of tests/gallery in one run, compared with",
         f"three noise runs. The {len(rows)} pairs are drawn by a seed from those whose options go",
         "together and where neither bug masks the other. A bug is named if a finding or a second",
         "suspect is among the tensors that it makes wrong first.",
         "",
-        f"Both are named in {both} of {len(rows)} pairs, neither in {neither}.",
+        f"`compare` names both in {both} of {len(rows)} pairs, neither in {neither}. `audit`,",
+        f"which has no reference, names both in {by_audit}; the two commands together name both in",
+        f"{by_either}.",
         "",
         table(head, rows),
         "",
