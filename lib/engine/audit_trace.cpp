@@ -49,8 +49,7 @@ class AuditRun {
 
   // Replicas, finite values, and the replay of updates.
   void measure_itself() {
-    const auto records =
-        replay::measure_itself(run_, options_.selection, options_.execution, out_.warnings);
+    const auto records = replay::measure_itself(run_, options_.selection, options_.execution);
     for (const comparison::TensorComparison& record : records) {
       if (record.outcome == judge::Outcome::kSkippedByRule) continue;
       out_.tensors.push_back(replay::audited(record));
@@ -104,6 +103,7 @@ class AuditRun {
 
   void mark_without_specification() {
     for (AuditedTensor& tensor : out_.tensors) {
+      if (tensor.unreadable) continue;
       switch (tensor.key.kind) {
         case Kind::kInput:
         case Kind::kOutput:

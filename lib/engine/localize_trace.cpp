@@ -44,9 +44,8 @@ class LocalChecks {
     if (selection.only.size() > kMostPatterns) selection.only.clear();
     selection.kinds.assign(kinds.begin(), kinds.end());
     std::map<trace::TensorKey, double> norms;
-    std::vector<std::string> warnings;
     for (const comparison::TensorComparison& record :
-         replay::measure_itself(run_, selection, options_.execution, warnings)) {
+         replay::measure_itself(run_, selection, options_.execution)) {
       const std::string module = replay::module_of(record.key);
       if (record.outcome == judge::Outcome::kSkippedByRule || !modules.contains(module)) continue;
       tensors_.push_back(replay::audited(record));

@@ -303,6 +303,16 @@ TEST_CASE("a lost rank makes a healthy run inconclusive") {
   CHECK_FALSE(report.warnings.empty());
 }
 
+TEST_CASE("a tensor that cannot be read makes a healthy run inconclusive") {
+  MemoryTrace trace = Step().made();
+  trace.edit().tensors.push_back(make_entry("lost.weight", {kOut}, Kind::kParam));
+  const replay::AuditReport report = audited(trace);
+  CHECK(report.verdict == AuditVerdict::kInconclusive);
+  CHECK(report.why.starts_with("1 tensor could not be read: "));
+  const replay::AuditReport without = audit_trace(trace, {});
+  CHECK(without.why.starts_with("1 tensor could not be read: "));
+}
+
 TEST_CASE("a specification of another model or batch is refused with the first difference") {
   MemoryTrace other(make_mesh({{"dp", 2}}));
   trace::TensorEntry entry = make_entry("fc", {kRows + 1, kOut});

@@ -99,8 +99,7 @@ AuditCheck check_update(const TensorComparison& record) {
 
 std::vector<TensorComparison> measure_itself(const trace::Source& run,
                                              const comparison::Selection& selection,
-                                             const measure::ExecutionContext& execution,
-                                             std::vector<std::string>& warnings) {
+                                             const measure::ExecutionContext& execution) {
   const comparison::Side side{&run, comparison::tensors_of(run.manifest())};
   const comparison::LostRanks lost = comparison::lost_ranks_of(run);
   const comparison::Absences absences = comparison::absences_of(run, lost);
@@ -116,9 +115,8 @@ std::vector<TensorComparison> measure_itself(const trace::Source& run,
   comparison::measure_pairs({run, run, no_noise}, execution, records);
   comparison::mark_unmeasured(records);
   comparison::Checkpoint nothing_known;
-  for (std::string& warning : replay_updates(run, run, execution, nothing_known, {}, records)) {
-    warnings.push_back(std::move(warning));
-  }
+  // Its warnings speak of the tolerances of a comparison; the tensors say why they are not judged.
+  replay_updates(run, run, execution, nothing_known, {}, records);
   return records;
 }
 
@@ -137,6 +135,7 @@ AuditedTensor audited(const TensorComparison& record) {
   }
   if (!record.comparison) {
     tensor.reason = record.reason;
+    tensor.unreadable = record.outcome == Outcome::kUnreadable;
     return tensor;
   }
   if (record.comparison->measurement.has_replicas) tensor.checks.push_back(check_replicas(record));

@@ -15,11 +15,10 @@ namespace ttrace::replay {
 
 // Measures a run against itself: one record per selected tensor, in the order of the keys, with its
 // replicas, its non-finite elements, and the replay of updated parameters. Records that cannot be
-// read are unreadable, those that a rank lacks are missing. Warnings go to `warnings`.
-std::vector<comparison::TensorComparison> measure_itself(const trace::Source& run,
-                                                         const comparison::Selection& selection,
-                                                         const measure::ExecutionContext& execution,
-                                                         std::vector<std::string>& warnings);
+// read are unreadable, those that a rank lacks are missing.
+std::vector<comparison::TensorComparison> measure_itself(
+    const trace::Source& run, const comparison::Selection& selection,
+    const measure::ExecutionContext& execution);
 
 // The tensor of the record, with the checks that the record decides.
 AuditedTensor audited(const comparison::TensorComparison& record);

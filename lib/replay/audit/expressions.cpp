@@ -149,7 +149,7 @@ class Audit {
 
   void check(AuditedTensor& tensor) {
     const auto entry = entries_.find(tensor.key);
-    if (is_judged_elsewhere(tensor.key.kind)) return;
+    if (is_judged_elsewhere(tensor.key.kind) || tensor.unreadable) return;
     if (is_given(tensor.key.kind)) tensor.outcome = AuditOutcome::kGiven;
     if (entry == entries_.end()) {
       tensor.reason = "it stands for several micro-batches, the specification for one";

@@ -116,6 +116,14 @@ std::string why_inconclusive(std::size_t lost_ranks, const AuditReport& report) 
     return base::concat(base::plural(lost_ranks, "rank"),
                         " could not be read, so not every tensor was checked");
   }
+  std::uint64_t unreadable = 0;
+  std::string first;
+  for (const AuditedTensor& tensor : report.tensors) {
+    if (tensor.unreadable && ++unreadable == 1) first = tensor.reason;
+  }
+  if (unreadable > 0) {
+    return base::concat(base::plural(unreadable, "tensor"), " could not be read: ", first);
+  }
   const AuditCoverage& coverage = report.coverage;
   if (coverage.judged == 0) return "no tensor could be judged";
   for (const Kind kind : {Kind::kLoss, Kind::kGradNorm, Kind::kMainGrad}) {

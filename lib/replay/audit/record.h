@@ -59,7 +59,8 @@ struct AuditedTensor {
   tensor::Shape shape;
   AuditOutcome outcome = AuditOutcome::kNotJudged;
   std::vector<AuditCheck> checks;
-  std::string reason;  // why it was not judged, or empty
+  std::string reason;       // why it was not judged, or empty
+  bool unreadable = false;  // a shard of it cannot be read
   // The tensor that it follows from and that the trace lacks, if that is the reason.
   std::optional<trace::TensorKey> lacks;
   std::vector<comparison::Cause> causes;
@@ -133,7 +134,8 @@ std::string recording_line(const trace::Manifest& manifest,
 
 // Sets outcomes, findings, coverage, sharpness and the verdict from the checks. A run of which less
 // than half could be judged is inconclusive, and so is one whose recorded loss, gradient norm or a
-// main gradient could not. `lost_ranks`: ranks whose files cannot be read.
+// main gradient could not, or of which a tensor could not be read. `lost_ranks`: ranks whose files
+// cannot be read.
 void conclude(std::size_t lost_ranks, const trace::Manifest& manifest, AuditReport& report);
 
 }  // namespace ttrace::replay
