@@ -91,11 +91,6 @@ bool has_parts(const std::set<TensorKey>& there, const trace::TensorEntry& entry
   });
 }
 
-bool is_value(Kind kind) {
-  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradOutput ||
-         kind == Kind::kGradInput;
-}
-
 // Counts the reference's tensors that a run lacks, by reason.
 struct LackingTensors {
   std::size_t not_recorded = 0;  // it was asked not to record them, or has none of the kind
@@ -117,7 +112,7 @@ LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Ma
     if (entry.key.kind == Kind::kIndex || there.contains(entry.key)) continue;
     if (has_parts(there, entry)) continue;
     // A module's values have other names in another version.
-    if (reference.version != run.version && is_value(entry.key.kind)) continue;
+    if (reference.version != run.version && is_module_value(entry.key.kind)) continue;
     // Version 1 does not say what was recorded: a kind without tensors was not.
     const bool asked =
         trace::was_asked_for(run, entry.key).value_or(kinds.contains(entry.key.kind));

@@ -177,12 +177,6 @@ void add_noise(const Side& run, const ViewsByKey& views, Pair& pair) {
 using Call = std::tuple<trace::Kind, std::string, std::uint64_t, std::optional<std::uint64_t>,
                         std::uint64_t>;
 
-bool is_value(trace::Kind kind) {
-  using trace::Kind;
-  return kind == Kind::kInput || kind == Kind::kOutput || kind == Kind::kGradOutput ||
-         kind == Kind::kGradInput;
-}
-
 Call call_of(const trace::TensorKey& key) {
   return {key.kind, std::string(trace::module_of_value(key.name)), key.step, key.microbatch,
           key.call};
@@ -193,11 +187,11 @@ void note_other_values(std::map<trace::TensorKey, Pair>& pairs) {
   std::map<Call, std::pair<bool, bool>> ran;  // in the reference, in the candidate
   for (const auto& [key, pair] : pairs) {
     const bool one_sided = pair.reference == nullptr || pair.candidate == nullptr;
-    if (one_sided && pair.note.empty() && is_value(key.kind)) ran[call_of(key)];
+    if (one_sided && pair.note.empty() && trace::is_module_value(key.kind)) ran[call_of(key)];
   }
   if (ran.empty()) return;
   for (const auto& [key, pair] : pairs) {
-    if (!is_value(key.kind)) continue;
+    if (!trace::is_module_value(key.kind)) continue;
     const auto call = ran.find(call_of(key));
     if (call == ran.end()) continue;
     call->second.first |= pair.reference != nullptr;
@@ -205,7 +199,8 @@ void note_other_values(std::map<trace::TensorKey, Pair>& pairs) {
   }
   for (auto& [key, pair] : pairs) {
     const bool in_reference = pair.reference != nullptr;
-    if (in_reference == (pair.candidate != nullptr) || !pair.note.empty() || !is_value(key.kind)) {
+    if (in_reference == (pair.candidate != nullptr) || !pair.note.empty() ||
+        !trace::is_module_value(key.kind)) {
       continue;
     }
     const auto& [reference_ran, candidate_ran] = ran.at(call_of(key));

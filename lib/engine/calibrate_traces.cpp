@@ -98,7 +98,7 @@ judge::Calibration calibrate_traces(const trace::Source& reference,
   }
   if (calibration.tensors.empty()) {
     throw base::input_error(reference.path(),
-                            ": no floating-point tensor of it is in a disturbed run; give runs of "
+                            ": no floating-point tensor of it is in a perturbed run; give runs of "
                             "this reference");
   }
   differences.require_some();

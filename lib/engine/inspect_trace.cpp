@@ -68,7 +68,7 @@ void write_summary(const trace::Source& source, std::ostream& out) {
     if (!text.empty()) out << "  " << label << " " << printable(text) << "\n";
   }
   if (run.noise) {
-    out << "  disturbed at " << printable(run.noise->at) << " by "
+    out << "  perturbed at " << printable(run.noise->at) << " by "
         << base::short_number(run.noise->epsilon) << " (seed " << run.noise->seed << ")\n";
   }
   if (run.plan) {

@@ -100,7 +100,7 @@ comparison::FinishedTruth measured(const TruthInput& input, const comparison::Pa
 void warn_of_run(const TruthInput& input, std::vector<std::string>& warnings) {
   const trace::Source& truth = input.truth;
   if (truth.manifest().run.noise) {
-    warnings.push_back(base::concat(truth.path(), " is a disturbed run (seed ",
+    warnings.push_back(base::concat(truth.path(), " is a perturbed run (seed ",
                                     truth.manifest().run.noise->seed,
                                     "); give a clean one as the truth"));
   }

@@ -106,7 +106,7 @@ std::string describe_first(const comparison::CompareReport& report, const Listed
   if (first.setting) {
     const comparison::SettingDifference& setting = report.settings[*first.setting];
     return concat(setting.name, " of ", base::plural(setting.parameters.size(), "parameter"),
-                  " · step ", setting.step, ", which the optimizers were told differently");
+                  " · step ", setting.step, ", in which the optimizers differ");
   }
   const comparison::Finding& finding = report.findings[groups[first.group].findings.front()];
   const comparison::TensorComparison& result = report.results[finding.result];

@@ -147,7 +147,7 @@ def test_faults_are_named(case: str, fault: str, tmp_path: Path) -> None:
 
 
 def test_another_lr_than_the_reference_is_told(tmp_path: Path) -> None:
-    """The candidate does what its manifest says; but it was told something else."""
+    """The candidate does what its manifest says, which has other settings."""
     reference, candidate = train(Case(steps=1)), train(Case(steps=1, lr=1.001e-2))
     report = compare(tmp_path, reference, candidate)
     assert report["verdict"] == "diverged"

@@ -159,10 +159,10 @@ TEST_CASE("a noise run of another shape is refused") {
   CHECK_THROWS_AS(compared(one_tensor(), one_tensor(), {&noise}), base::Error);
 }
 
-TEST_CASE("disturbed and undisturbed runs in each other's place are warned of") {
-  MemoryTrace disturbed = one_tensor();
-  disturbed.edit().run.noise = trace::NoiseFacts{1, 1e-7, "a"};
-  CHECK(compared(disturbed, one_tensor()).warnings.size() == 1);
+TEST_CASE("perturbed and unperturbed runs in each other's place are warned of") {
+  MemoryTrace perturbed = one_tensor();
+  perturbed.edit().run.noise = trace::NoiseFacts{1, 1e-7, "a"};
+  CHECK(compared(perturbed, one_tensor()).warnings.size() == 1);
   const MemoryTrace plain = one_tensor(shifted(1e-6));
   const auto warnings = compared(one_tensor(), one_tensor(), {&plain}).warnings;
   CHECK(std::any_of(warnings.begin(), warnings.end(), [](const std::string& warning) {

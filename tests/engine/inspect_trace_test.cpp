@@ -47,7 +47,7 @@ TEST_CASE("the summary says what the run is") {
   CHECK(text.find("run: 2 tensors, 2 ranks, 1 step\n") == 0);
   CHECK(contains(text, "mesh (pp 1 × tp 2)"));
   CHECK(contains(text, "model tiny"));
-  CHECK(contains(text, "disturbed at embed by 1e-7 (seed 5)"));
+  CHECK(contains(text, "perturbed at embed by 1e-7 (seed 5)"));
   CHECK(contains(text, "kinds output 1 main_grad 1"));
   CHECK(contains(text, "data flow none"));
 }

@@ -109,11 +109,11 @@ class RandomRuns {
     if (!extra) put(reference, entry, values);
     // A noise run has all tensors, but for a kind that it did not record.
     if (has_noise && !extra && key.kind != kNotInNoise) {
-      std::vector<double> disturbed = values;
-      for (double& value : disturbed) {
+      std::vector<double> perturbed = values;
+      for (double& value : perturbed) {
         if (floating) value *= noisy ? -1 : 1 + 1e-6;
       }
-      put(noise, entry, disturbed);
+      put(noise, entry, perturbed);
     }
     if (!missing) put_candidate(entry, values);
   }

@@ -120,12 +120,12 @@ TEST_CASE("a truth that contradicts itself is refused") {
   CHECK_THROWS_AS(compared(trace_of(kTruth), trace_of(kTruth), truth), base::Error);
 }
 
-TEST_CASE("a disturbed truth is warned of") {
+TEST_CASE("a perturbed truth is warned of") {
   MemoryTrace truth = trace_of(kTruth, DType::kFloat64);
   truth.edit().run.noise = trace::NoiseFacts{4, 1e-7, "a"};
   const CompareReport out = compared(trace_of(kTruth), trace_of(kTruth), truth);
   REQUIRE(out.warnings.size() == 1);
-  CHECK(out.warnings[0] == "memory is a disturbed run (seed 4); give a clean one as the truth");
+  CHECK(out.warnings[0] == "memory is a perturbed run (seed 4); give a clean one as the truth");
 }
 
 TEST_CASE("the reference's rules of a map are the truth's too, where they match") {

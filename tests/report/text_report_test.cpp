@@ -106,7 +106,7 @@ TEST_CASE("a setting that differs stands before the updates that it explains") {
   report.results[0].key.kind = trace::Kind::kParamAfterStep;
   CHECK(
       contains(first_line(report),
-               "first at lr of 1 parameter · step 0, which the optimizers were told differently"));
+               "first at lr of 1 parameter · step 0, in which the optimizers differ"));
   CHECK(contains(text_of(report), "\n  2  fc · param_after_step"));
   report.findings.clear();
   CHECK(contains(first_line(report), "(1 finding, 1 tensor downstream)"));

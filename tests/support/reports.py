@@ -73,7 +73,7 @@ def findings(report: Json) -> list[Json]:
 
 
 def settings(report: Json) -> list[Json]:
-    """What the optimizers were told differently."""
+    """The settings in which the optimizers differ."""
     return [item for item in report["frontier"] if "setting" in item]
 
 

@@ -184,7 +184,7 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
   }
   if (!differences.empty()) {
     warnings.push_back(base::concat(
-        "the optimizer was told something else than in the reference for ",
+        "the optimizer had other settings than in the reference for ",
         base::plural(total(differences), "updated parameter"), ": ", listed(differences)));
   }
   return warnings;
