@@ -124,7 +124,7 @@ struct WorstUpdate {
 struct UpdateSums {
   std::uint64_t unmoved = 0;         // elements out of bounds that still have the old value
   std::uint64_t unjudged = 0;        // finite elements whose bound is not
-  double sum_bound2 = 0;             // Σ bound² over the judged elements, one after the other
+  double sum_bound2 = 0;             // Σ bound² over the judged elements, in lanes as a pair
   std::optional<WorstUpdate> worst;  // nothing while all elements are exactly as replayed
 };
 

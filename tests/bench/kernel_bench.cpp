@@ -1,5 +1,6 @@
 // How many bytes a second the inner loop of a comparison takes in, on one thread: every
-// instruction set that this machine has, every element type, data in the cache and in memory.
+// instruction set that this machine has, every element type, data in the cache and in memory. And
+// the nanoseconds of a replayed element of an update: 1e9 over items_per_second.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "measure/cpu/cpu_backend.h"
 #include "measure/cpu/kernel.h"
 #include "synth/random.h"
 #include "tensor/codec.h"
@@ -53,8 +55,100 @@ void sum_tiles(benchmark::State& state, const measure::Kernel& kernel, tensor::D
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * count));
 }
 
+// An update of a parameter; the states are stored as `state` and all else as `dtype`.
+struct Update {
+  Update(const measure::UpdateStep& step, tensor::DType dtype, tensor::DType state,
+         std::size_t count) {
+    request.step = step;
+    const auto input = [&](tensor::DType as, std::uint64_t seed) {
+      bytes.push_back(stored_numbers(as, count, seed));
+      return measure::InputBox{tensor::whole({count}), {bytes.back(), as, 1}};
+    };
+    bytes.reserve(5);
+    request.updated = input(dtype, 1);
+    request.parameter = input(state, 1);
+    request.gradient = input(dtype, 2);
+    request.stats = &stats;
+    request.sums = &sums;
+    if (step.hyperparameters.algorithm == measure::Algorithm::kSgd) {
+      request.momentum_buffer = input(state, 3);
+      return;
+    }
+    request.exp_avg = input(state, 3);
+    // The second moments: exponents of normal numbers without their signs.
+    request.exp_avg_sq = input(state, 4);
+    const std::size_t width = tensor::element_bytes(state);
+    for (std::size_t at = width - 1; at < bytes.back().size(); at += width) {
+      bytes.back()[at] &= std::byte{0x7f};
+    }
+  }
+
+  measure::TileStats stats;
+  measure::UpdateSums sums;
+  measure::UpdateRequest request;
+  std::vector<std::vector<std::byte>> bytes;
+};
+
+measure::UpdateStep step_of(measure::Algorithm algorithm, double clip, double bound) {
+  measure::UpdateStep step;
+  step.hyperparameters.algorithm = algorithm;
+  step.hyperparameters.lr = 1e-4;
+  step.hyperparameters.weight_decay = algorithm == measure::Algorithm::kSgd ? 0 : 0.01;
+  step.hyperparameters.momentum = 0.9;
+  step.hyperparameters.beta1 = 0.9;
+  step.hyperparameters.beta2 = 0.999;
+  step.hyperparameters.eps = 1e-8;
+  step.hyperparameters.updates = 10;
+  step.clip = clip;
+  step.rounding.working = *measure::unit_roundoff(tensor::DType::kFloat32);
+  step.rounding.gradient = 4 * step.rounding.working;
+  step.rounding.smallest = measure::smallest_rounding(tensor::DType::kFloat32);
+  step.rounding.largest = measure::largest_finite(tensor::DType::kFloat32);
+  step.rounding.stored = bound;
+  return step;
+}
+
+void replay_update(benchmark::State& state, const measure::Backend& backend,
+                   const measure::UpdateStep& step, tensor::DType dtype, tensor::DType states) {
+  constexpr std::size_t kElements = std::size_t{1} << 18;
+  Update update(step, dtype, states, kElements);
+  const auto batch = backend.new_batch();
+  for (auto _ : state) {
+    batch->add(update.request);
+    batch->finish();
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * kElements));
+}
+
+void add_updates(const measure::Kernel& kernel) {
+  using measure::Algorithm;
+  constexpr double kMoves = 1;  // every update is within its bound, as in a healthy run
+  struct Case {
+    const char* name;
+    measure::UpdateStep step;
+    tensor::DType dtype = tensor::DType::kFloat32;
+    tensor::DType states = tensor::DType::kFloat32;
+  };
+  for (const Case& one : {
+           Case{"adamw", step_of(Algorithm::kAdamW, 1, kMoves)},
+           Case{"adamw_clipped", step_of(Algorithm::kAdamW, 0.5, kMoves)},
+           Case{"adam_decay", step_of(Algorithm::kAdam, 1, kMoves)},
+           Case{"adamw_bf16", step_of(Algorithm::kAdamW, 1, kMoves), tensor::DType::kBFloat16},
+           Case{"adamw_f64", step_of(Algorithm::kAdamW, 1, kMoves), tensor::DType::kFloat64,
+                tensor::DType::kFloat64},
+           Case{"sgd", step_of(Algorithm::kSgd, 1, kMoves)},
+       }) {
+    const std::string name = std::string(kernel.isa) + "/replay/" + one.name;
+    const measure::Backend& backend = measure::cpu_backend(kernel.isa);
+    benchmark::RegisterBenchmark(name.c_str(), [=, &backend](benchmark::State& state) {
+      replay_update(state, backend, one.step, one.dtype, one.states);
+    });
+  }
+}
+
 void add_benchmarks() {
   for (const measure::Kernel* kernel : measure::usable_kernels()) {
+    add_updates(*kernel);
     for (const tensor::DType dtype : kDTypes) {
       const std::size_t in_memory = kInMemory / tensor::element_bytes(dtype);
       for (const std::size_t count : {measure::kTileElements, in_memory}) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "measure/backend.h"
+#include "measure/naive_update.h"
 #include "tensor/codec.h"
 
 namespace ttrace::test {
@@ -225,34 +226,39 @@ inline void naive(const measure::UpdateRequest& request) {
   const std::vector<double> m = state(request.exp_avg);
   const std::vector<double> v = state(request.exp_avg_sq);
   const std::vector<double> largest_v = state(request.max_exp_avg_sq);
-  std::vector<double> replayed(updated.size());
-  std::vector<double> bounds(updated.size());
-  replay(request.step.hyperparameters, request.step.rounding,
-         {parameter, gradient, request.step.clip, momentum, m, v, largest_v}, replayed, bounds);
+  const Replayed replay = scalar_replay(
+      request.step, {parameter, gradient, request.step.clip, momentum, m, v, largest_v});
   TileStats stats;
-  naive_stats(request.updated.box, replayed, updated, stats);
+  naive_stats(request.updated.box, replay.values, updated, stats);
   stats.unequal = stats.nonfinite_different;
   measure::UpdateSums& sums = *request.sums;
-  for (std::size_t i = 0; i < updated.size(); ++i) {
-    if (!std::isfinite(replayed[i]) || !std::isfinite(updated[i])) continue;
-    if (!std::isfinite(bounds[i])) {
-      ++sums.unjudged;
-      continue;
+  for (std::size_t tile = 0; tile < updated.size(); tile += kNaiveTile) {
+    LaneSum bound2;
+    for (std::size_t i = tile; i < std::min(tile + kNaiveTile, updated.size()); ++i) {
+      const double q = replay.values[i];
+      const double c = updated[i];
+      const double bound = replay.bounds[i];
+      if (!std::isfinite(q) || !std::isfinite(c)) continue;
+      if (!std::isfinite(bound)) {
+        ++sums.unjudged;
+        continue;
+      }
+      bound2.add(i, bound * bound);
+      const double apart = std::abs(c - q);
+      if (apart > bound) {
+        ++stats.unequal;
+        sums.unmoved += c == parameter[i] ? 1 : 0;
+      }
+      if (!(apart > (sums.worst ? sums.worst->ratio : 0) * bound)) continue;
+      sums.worst =
+          measure::WorstUpdate{bound > 0 ? apart / bound : std::numeric_limits<double>::infinity(),
+                               tensor::coordinates(request.updated.box, i),
+                               std::nullopt,
+                               q,
+                               c,
+                               bound};
     }
-    sums.sum_bound2 += bounds[i] * bounds[i];
-    const double apart = std::abs(updated[i] - replayed[i]);
-    if (apart > bounds[i]) {
-      ++stats.unequal;
-      sums.unmoved += updated[i] == parameter[i] ? 1 : 0;
-    }
-    if (!(apart > (sums.worst ? sums.worst->ratio : 0) * bounds[i])) continue;
-    sums.worst = measure::WorstUpdate{
-        bounds[i] > 0 ? apart / bounds[i] : std::numeric_limits<double>::infinity(),
-        tensor::coordinates(request.updated.box, i),
-        std::nullopt,
-        replayed[i],
-        updated[i],
-        bounds[i]};
+    sums.sum_bound2 += bound2.total();
   }
   request.stats->merge(stats);
 }

@@ -2,6 +2,8 @@
 #include <limits>
 #include <vector>
 
+#include "measure/cpu/kernel.h"
+#include "measure/naive_update.h"
 #include "measure/optimizer/step.h"
 #include "support/catch.h"
 #include "tensor/dtype.h"
@@ -21,16 +23,14 @@ Rounding rounding_of(tensor::DType dtype) {
   return rounding;
 }
 
-struct Replayed {
-  Values values;
-  Values bounds;
-};
+using test::Replayed;
+using Inputs = test::UpdateColumns;
 
+// By the kernel of this machine.
 Replayed replayed(const Hyperparameters& h, const Inputs& inputs,
                   const Rounding& rounding = rounding_of(tensor::DType::kFloat32)) {
-  Replayed out{Values(inputs.parameter.size()), Values(inputs.parameter.size())};
-  replay(h, rounding, inputs, out.values, out.bounds);
-  return out;
+  const UpdateStep step{h, rounding, inputs.clip};
+  return test::kernel_replay(*usable_kernels().front(), step, inputs);
 }
 
 void check_same(const Values& found, const Values& wanted) {

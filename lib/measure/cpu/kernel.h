@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "measure/optimizer/update_constants.h"
 #include "tensor/dtype.h"
 
 namespace ttrace::measure {
@@ -33,9 +34,43 @@ struct TileSums {
 using SumTile = void (*)(Stored type, const void* reference, const void* candidate,
                          std::size_t count, TileSums& sums);
 
+// Numbers that are stored one after the other, at any address.
+struct StoredColumn {
+  Stored type = Stored::kF64;
+  const void* values = nullptr;  // null: all are 0
+};
+
+// parameter, gradient, momentum_buffer or exp_avg, exp_avg_sq, max_exp_avg_sq
+inline constexpr std::size_t kUpdateInputs = 5;
+
+// Up to kTileElements elements of an update.
+struct UpdateTile {
+  std::size_t count = 0;
+  StoredColumn updated;
+  StoredColumn inputs[kUpdateInputs];
+};
+
+struct UpdateTileSums {
+  TileSums pair;      // with the replayed values as the reference; `unequal` is not counted
+  double bound2 = 0;  // Σ bound²
+  bool beyond = false;
+};
+
+// Writes the decoded updated values, the replayed ones and their bounds, one per element.
+using ReplayTile = void (*)(const UpdateFormula& formula, const UpdateTile& tile, double* updated,
+                            double* replayed, double* bounds);
+
+// Replays the tile and adds it up in the lanes and the order of SumTile. `beyond`: whether
+// |updated - replayed| of any element is larger than worst · bound. Correct for finite values and
+// bounds, as SumTile is: if a bound is not finite, bound2 is not either.
+using JudgeTile = void (*)(const UpdateFormula& formula, const UpdateTile& tile, double worst,
+                           UpdateTileSums& sums);
+
 struct Kernel {
   const char* isa;  // "x86-64-v4"
   SumTile sum;
+  ReplayTile replay;
+  JudgeTile judge;
 };
 
 // One per instruction set that this build has.

@@ -4,6 +4,7 @@
 // namespace and uses no template of the library.
 #include "measure/cpu/kernel.h"
 #include "measure/cpu/unequal.h"
+#include "measure/cpu/update_kernel.h"
 #include "measure/cpu/vectors.h"
 
 namespace ttrace::measure {
@@ -45,10 +46,6 @@ struct Lanes {
   double rc[kCount];
   double largest[kCount];
 };
-
-[[gnu::always_inline]] inline void store(const Doubles& sum, double* lanes) {
-  __builtin_memcpy(lanes, &sum, sizeof sum);
-}
 
 struct Sums {
   Doubles d2 = {};
@@ -127,22 +124,6 @@ void sum_lanes(const void* reference, const void* candidate, std::size_t count, 
     sums[v].put(first + v * kStep + kWhich * kWidth, all);
   }
   unequal = counted;
-}
-
-// Adds lanes that are 16 apart, then 8, 4, 2 and 1. The array is ordered by vectors: where
-// neighbouring lanes are in two vectors (kNeighbours is 2), elements that are 1 apart in a vector
-// are lanes that are 2 apart.
-template <std::size_t kNeighbours>
-double folded(double (&lanes)[kLanes]) {
-  const auto add = [&](std::size_t from, std::size_t distance) {
-    for (std::size_t i = from; i < from + distance; ++i) lanes[i] += lanes[i + distance];
-  };
-  std::size_t distance = kLanes / 2;
-  for (; distance >= kWidth * kNeighbours; distance /= 2) add(0, distance);
-  for (distance = kWidth / 2; distance > 0; distance /= 2) {
-    for (std::size_t which = 0; which < kNeighbours; ++which) add(which * kWidth, distance);
-  }
-  return kNeighbours == 1 ? lanes[0] : lanes[0] + lanes[kWidth];
 }
 
 // Computes Σ r² alone, in the lanes and the order of sum_of.
@@ -242,6 +223,6 @@ void sum_any(Stored type, const void* reference, const void* candidate, std::siz
 
 }  // namespace
 
-const Kernel TTRACE_KERNEL{TTRACE_ISA, sum_any};
+const Kernel TTRACE_KERNEL{TTRACE_ISA, sum_any, replay_tile, judge_tile};
 
 }  // namespace ttrace::measure

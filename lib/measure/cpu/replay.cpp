@@ -1,7 +1,9 @@
 // Values recomputed from other tensors: sums over rows, and updates of an optimizer.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "measure/cpu/tiles.h"
@@ -74,6 +76,7 @@ struct ReplayedTile {
 std::uint64_t judge_elements(const tensor::Box& box, const ReplayedTile& tile, UpdateSums& sums) {
   std::uint64_t outside = 0;
   double worst_ratio = sums.worst ? sums.worst->ratio : 0;
+  Lanes bound2{};
   for (std::size_t i = 0; i < tile.updated.size(); ++i) {
     const double q = tile.replayed[i];
     const double c = tile.updated[i];
@@ -84,7 +87,7 @@ std::uint64_t judge_elements(const tensor::Box& box, const ReplayedTile& tile, U
       ++sums.unjudged;
       continue;
     }
-    sums.sum_bound2 += bound * bound;
+    bound2[i % kLanes] += bound * bound;
     if (difference > bound) {
       ++outside;
       sums.unmoved += c == tile.parameter[i] ? 1 : 0;
@@ -95,45 +98,104 @@ std::uint64_t judge_elements(const tensor::Box& box, const ReplayedTile& tile, U
     sums.worst = WorstUpdate{
         worst_ratio, tensor::coordinates(box, tile.first + i), std::nullopt, q, c, bound};
   }
+  sums.sum_bound2 += add_lanes(bound2);
   return outside;
 }
+
+// Replays one request tile by tile.
+class UpdateReplay {
+ public:
+  UpdateReplay(const Kernel& kernel, const UpdateRequest& request)
+      : kernel_(kernel),
+        request_(request),
+        formula_(update_formula(request.step, request.momentum_buffer.has_value())),
+        inputs_{&request.parameter, given(request.gradient),
+                given(request.momentum_buffer ? request.momentum_buffer : request.exp_avg),
+                given(request.exp_avg_sq), given(request.max_exp_avg_sq)} {}
+
+  void compute() {
+    TileStats stats;
+    // Each tile only has to beat the largest so far.
+    stats.largest = std::exchange(request_.stats->largest, std::nullopt);
+    const std::uint64_t count = tensor::volume(request_.updated.box);
+    for (std::uint64_t first = 0; first < count; first += kTileElements) {
+      add(first, std::min<std::uint64_t>(kTileElements, count - first), stats);
+    }
+    stats.unequal = stats.nonfinite_different + outside_;
+    request_.stats->largest = std::exchange(stats.largest, std::nullopt);
+    request_.stats->merge(stats);
+  }
+
+ private:
+  static const InputBox* given(const std::optional<InputBox>& input) {
+    return input ? &*input : nullptr;
+  }
+
+  // The numbers of `input` from `first` on: as they are stored, or decoded where they are scaled.
+  StoredColumn column(const InputBox* input, std::uint64_t first, std::size_t count,
+                      TileNumbers& scratch) const {
+    if (input == nullptr) return {};
+    const StoredValues& values = input->values;
+    if (values.scale == 1) {
+      return {stored_as(values.dtype),
+              values.bits.data() + first * tensor::element_bytes(values.dtype)};
+    }
+    return {Stored::kF64, numbers(values, first, count, scratch).data()};
+  }
+
+  void add(std::uint64_t first, std::size_t count, TileStats& stats) {
+    UpdateTile tile;
+    tile.count = count;
+    tile.updated = column(&request_.updated, first, count, scratch_[kUpdateInputs]);
+    for (std::size_t i = 0; i < kUpdateInputs; ++i) {
+      tile.inputs[i] = column(inputs_[i], first, count, scratch_[i]);
+    }
+    UpdateTileSums sums;
+    const double worst = request_.sums->worst ? std::min(request_.sums->worst->ratio, 1.0) : 0.0;
+    kernel_.judge(formula_, tile, worst, sums);
+    const bool finite =
+        std::isfinite(sums.pair.r2) && std::isfinite(sums.pair.c2) && std::isfinite(sums.bound2);
+    const double largest = stats.largest ? stats.largest->difference : 0.0;
+    if (!finite || sums.beyond || sums.pair.largest > largest) {
+      return add_one_by_one(tile, first, stats);
+    }
+    stats.elements += count;
+    stats.finite += count;
+    stats.sum_d2 += sums.pair.d2;
+    stats.sum_d += sums.pair.d;
+    stats.sum_r2 += sums.pair.r2;
+    stats.sum_c2 += sums.pair.c2;
+    stats.sum_rc += sums.pair.rc;
+    request_.sums->sum_bound2 += sums.bound2;
+  }
+
+  // A tile with elements that are not finite or out of bounds, or whose place is to be found.
+  void add_one_by_one(const UpdateTile& tile, std::uint64_t first, TileStats& stats) {
+    kernel_.replay(formula_, tile, updated_.data(), replayed_.data(), bounds_.data());
+    const auto part = [&](const TileNumbers& of) { return std::span(of).first(tile.count); };
+    const tensor::Box& box = request_.updated.box;
+    const std::span<const double> parameter =
+        numbers(request_.parameter.values, first, tile.count, scratch_[0]);
+    add_numbers(kernel_, part(replayed_), part(updated_), box, first, stats);
+    outside_ += judge_elements(
+        box, {part(updated_), parameter, part(replayed_), part(bounds_), first}, *request_.sums);
+  }
+
+  const Kernel& kernel_;
+  const UpdateRequest& request_;
+  UpdateFormula formula_;
+  std::array<const InputBox*, kUpdateInputs> inputs_;
+  std::uint64_t outside_ = 0;
+  TileNumbers scratch_[kUpdateInputs + 1];
+  TileNumbers updated_;
+  TileNumbers replayed_;
+  TileNumbers bounds_;
+};
 
 }  // namespace
 
 void compute(const Kernel& kernel, const UpdateRequest& request) {
-  const tensor::Box& box = request.updated.box;
-  TileNumbers scratch[7];
-  TileNumbers replayed;
-  TileNumbers bounds;
-  TileStats stats;
-  std::uint64_t outside = 0;
-  const std::uint64_t count = tensor::volume(box);
-  for (std::uint64_t first = 0; first < count; first += kTileElements) {
-    const auto here =
-        static_cast<std::size_t>(std::min<std::uint64_t>(kTileElements, count - first));
-    const auto tile = [&](const InputBox& input, TileNumbers& room) {
-      return numbers(input.values, first, here, room);
-    };
-    const auto tile_of = [&](const std::optional<InputBox>& input, TileNumbers& room) {
-      return input ? tile(*input, room) : std::span<const double>();
-    };
-    const std::span<const double> updated = tile(request.updated, scratch[0]);
-    const Inputs inputs{tile(request.parameter, scratch[1]),
-                        tile_of(request.gradient, scratch[2]),
-                        request.step.clip,
-                        tile_of(request.momentum_buffer, scratch[3]),
-                        tile_of(request.exp_avg, scratch[4]),
-                        tile_of(request.exp_avg_sq, scratch[5]),
-                        tile_of(request.max_exp_avg_sq, scratch[6])};
-    const std::span<double> values(replayed.data(), here);
-    const std::span<double> allowed(bounds.data(), here);
-    replay(request.step.hyperparameters, request.step.rounding, inputs, values, allowed);
-    add_numbers(kernel, values, updated, box, first, stats);
-    outside +=
-        judge_elements(box, {updated, inputs.parameter, values, allowed, first}, *request.sums);
-  }
-  stats.unequal = stats.nonfinite_different + outside;
-  request.stats->merge(stats);
+  UpdateReplay(kernel, request).compute();
 }
 
 }  // namespace ttrace::measure

@@ -143,18 +143,12 @@ void add_numbers(const Kernel& kernel, std::span<const double> reference,
            std::as_bytes(candidate).data(), reference.size(), box, first, into);
 }
 
-namespace {
-
-using Lanes = std::array<double, kLanes>;
-
 double add_lanes(Lanes& lanes) {
   for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
     for (std::size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
   }
   return lanes[0];
 }
-
-}  // namespace
 
 bool all_finite(const double* values, std::size_t count) {
   // x·0 is 0 for finite x and NaN otherwise; unlike a test per element this vectorises.

@@ -59,6 +59,10 @@ void add_numbers(const Kernel& kernel, std::span<const double> reference,
                  std::span<const double> candidate, const tensor::Box& box, std::uint64_t first,
                  TileStats& into);
 
+// Adds lanes that are 16, 8, 4, 2 and 1 apart, in turn.
+using Lanes = std::array<double, kLanes>;
+double add_lanes(Lanes& lanes);
+
 // Whether all `count` values are finite.
 bool all_finite(const double* values, std::size_t count);
 

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "measure/cpu/kernel.h"
+
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
@@ -195,6 +197,26 @@ struct F8E5M2 {
     return widened(floats_of(halves_of(stored) << 8));
   }
 };
+
+[[gnu::always_inline]] inline void store(const Doubles& sum, double* lanes) {
+  __builtin_memcpy(lanes, &sum, sizeof sum);
+}
+
+// Adds lanes that are 16 apart, then 8, 4, 2 and 1. The array is ordered by vectors: where
+// neighbouring lanes are in two vectors (kNeighbours is 2), elements that are 1 apart in a vector
+// are lanes that are 2 apart.
+template <std::size_t kNeighbours>
+double folded(double (&lanes)[kLanes]) {
+  const auto add = [&](std::size_t from, std::size_t distance) {
+    for (std::size_t i = from; i < from + distance; ++i) lanes[i] += lanes[i + distance];
+  };
+  std::size_t distance = kLanes / 2;
+  for (; distance >= kWidth * kNeighbours; distance /= 2) add(0, distance);
+  for (distance = kWidth / 2; distance > 0; distance /= 2) {
+    for (std::size_t which = 0; which < kNeighbours; ++which) add(which * kWidth, distance);
+  }
+  return kNeighbours == 1 ? lanes[0] : lanes[0] + lanes[kWidth];
+}
 
 }  // namespace
 }  // namespace ttrace::measure

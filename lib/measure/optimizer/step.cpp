@@ -52,64 +52,33 @@ constexpr double kBetaError = 0x1p-25;
 constexpr double kCorrectionError = 0x1p-23;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct Term {
-  double value = 0;
-  double error = 0;
-};
+GradientKind gradient_kind(double decay, double clip) {
+  if (decay != 0) return GradientKind::kDecayed;
+  return clip < 1 ? GradientKind::kClipped : GradientKind::kExact;
+}
 
-// The gradient that enters the update: sign, clipping, coupled weight decay. A product of three
-// rounded factors, then a sum.
-struct GradientRule {
-  double factor = 1;
-  double decay = 0;
-  double working = 0;
-  double gradient_error = 0;
-  double parameter_error = 0;
-  double smallest = 0;
+void set_gradient(const Hyperparameters& h, const Rounding& r, double clip, UpdateFormula& f) {
+  f.factor = h.maximize ? -clip : clip;
+  f.decay = h.algorithm == Algorithm::kAdamW ? 0 : h.weight_decay;
+  f.gradient = gradient_kind(f.decay, clip);
+  f.gradient_working = f.decay != 0 ? r.working : 0;
+  f.gradient_error = clip < 1 ? r.gradient : 0;
+  f.decay_error = r.parameter + 2 * f.gradient_working;
+  f.gradient_smallest = f.decay != 0 || clip < 1 ? r.smallest : 0;
+}
 
-  GradientRule(const Hyperparameters& h, const Rounding& r, double clip)
-      : factor(h.maximize ? -clip : clip),
-        decay(h.algorithm == Algorithm::kAdamW ? 0 : h.weight_decay),
-        working(decay != 0 ? r.working : 0),
-        gradient_error(clip < 1 ? r.gradient : 0),
-        parameter_error(r.parameter),
-        smallest(decay != 0 || clip < 1 ? r.smallest : 0) {}
-
-  Term operator()(double gradient, double parameter) const {
-    const double g = factor * gradient;
-    const double decayed = decay * parameter;
-    const double sum = g + decayed;
-    return {sum, gradient_error * std::abs(g) + parameter_error * std::abs(decayed) +
-                     working * (2 * std::abs(decayed) + std::abs(sum)) + (sum != 0 ? smallest : 0)};
-  }
-};
-
-// From the update to the stored parameter: parameter · shrink − lr · update, then possibly a
-// rounding to a narrower type.
-struct ParameterRule {
-  double lr = 0;
-  double shrink = 1;
-  double before_error = 0;  // relative to the old value
-  double after_error = 0;   // relative to the new value
-  double smallest = 0;
-  double second_order = 1;  // products of the errors above
-
-  ParameterRule(const Hyperparameters& h, const Rounding& r)
-      : lr(h.lr),
-        smallest(std::max(r.smallest, r.stored_smallest)),
-        second_order(1 + 32 * r.working) {
-    const bool decoupled = h.algorithm == Algorithm::kAdamW && h.weight_decay != 0;
-    if (decoupled) shrink = 1 - h.lr * h.weight_decay;
-    before_error = r.parameter * std::abs(shrink) + (decoupled ? 2 * r.working : 0);
-    after_error = r.working + r.stored;
-  }
-
-  void operator()(double parameter, const Term& update, double& value, double& bound) const {
-    value = parameter * shrink - lr * update.value;
-    bound = second_order * (lr * update.error + before_error * std::abs(parameter) +
-                            after_error * std::abs(value) + smallest);
-  }
-};
+// The bound is second_order · (lr · error + before · |p| + after · |value| + smallest).
+void set_parameter(const Hyperparameters& h, const Rounding& r, UpdateFormula& f) {
+  const bool decoupled = h.algorithm == Algorithm::kAdamW && h.weight_decay != 0;
+  const double second_order = 1 + 32 * r.working;  // products of the errors
+  f.lr = h.lr;
+  f.shrink = decoupled ? 1 - h.lr * h.weight_decay : 1;
+  f.bound_of_step = second_order;
+  f.bound_of_old =
+      second_order * (r.parameter * std::abs(f.shrink) + (decoupled ? 2 * r.working : 0));
+  f.bound_of_new = second_order * (r.working + r.stored);
+  f.bound_smallest = second_order * std::max(r.smallest, r.stored_smallest);
+}
 
 // |m / √v| is largest for gradients that grow as (β1/β2)^-t (Cauchy and Schwarz).
 double largest_adam_update(const Hyperparameters& h, double correction1, double root2) {
@@ -119,40 +88,43 @@ double largest_adam_update(const Hyperparameters& h, double correction1, double 
   return kRoundings * (1 - h.beta1) / std::sqrt((1 - h.beta2) * (1 - ratio)) * root2 / correction1;
 }
 
-double at(std::span<const double> state, std::size_t i) { return state.empty() ? 0 : state[i]; }
+// Of plain elements: the errors, with those of a clipped gradient, and the range of second moments
+// in which nothing over- or underflows.
+void set_plain(const Hyperparameters& h, const Rounding& r, UpdateFormula& f) {
+  // The gradient's error is e·|g| + s, and 2·s·|g| ≤ kShare·w·g² + s²/(kShare·w).
+  constexpr double kShare = 0x1p-10;
+  const bool clipped = f.gradient == GradientKind::kClipped;
+  const double e = clipped ? f.gradient_error : 0;
+  const double s = clipped ? f.gradient_smallest : 0;
+  const double share = clipped ? kShare * r.working : 0;
+  f.plain_added1 = f.added1_error + f.added1 * e;
+  f.plain_smallest1 = f.smallest1 + f.added1 * s;
+  const double added2 = f.added2_error + f.added2 * (e * (2 + e) + share * (1 + e));
+  const double smallest2 = f.smallest + (clipped ? f.added2 * s * (s + s * (1 + e) / share) : 0);
 
-void replay_sgd(const Hyperparameters& h, const Rounding& r, const Inputs& in,
-                std::span<double> values, std::span<double> bounds) {
-  const GradientRule gradient(h, r, in.clip);
-  const ParameterRule parameter(h, r);
-  const bool first = in.momentum_buffer.empty();
-  const double weight = first ? 1 : 1 - h.dampening;  // torch: the first buffer is the gradient
-  const double w = r.working;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Term g = gradient(in.gradient[i], in.parameter[i]);
-    Term update = g;
-    if (h.momentum != 0) {
-      const double kept = h.momentum * at(in.momentum_buffer, i);
-      const double added = weight * g.value;
-      const double rounded = first ? 0 : 3 * w * (std::abs(kept) + std::abs(added));
-      const Term buffer{kept + added, std::abs(weight) * g.error + rounded};
-      update = buffer;
-      if (h.nesterov) {
-        const double ahead = h.momentum * buffer.value;
-        update.value = g.value + ahead;
-        update.error = g.error + h.momentum * buffer.error +
-                       w * (2 * std::abs(ahead) + std::abs(update.value));
-      }
-    }
-    update.error += 2 * w * std::abs(update.value) + r.smallest;
-    parameter(in.parameter[i], update, values[i], bounds[i]);
-  }
+  constexpr double kMargin = 0x1p9;  // v that is so much above the smallest has √v above underflow
+  constexpr double kLargest = 0x1p900;
+  f.plain_from = kMargin * r.smallest;
+  f.plain_to = std::min((1 - 0x1p-40) * (1 - h.beta2) * r.largest, kLargest);
+  // The largest error of a plain v, relative to it: √v − √(v − e) ≤ half · e / √v.
+  constexpr double kMostDecayed = 0x1p-10;
+  double most = std::max(f.kept2_error / f.kept2, added2 / f.added2) + smallest2 / f.plain_from;
+  if (f.gradient == GradientKind::kDecayed) most = std::max(most, kMostDecayed);
+  const double half = f.over_root2 / (1 + std::sqrt(1 - most));
+  f.plain_kept2 = f.kept2_error * half;
+  f.plain_added2 = added2 * half;
+  f.plain_decayed2 = f.added2 * half;
+  f.plain_smallest2 = smallest2 * half;
+  f.plain_share2 = most * half;
+  f.plain_error2 = f.error2 + std::sqrt(r.smallest);
+  const double off = most / (1 + std::sqrt(1 - most)) + f.plain_error2;
+  f.plain_slope = 1 / (1 - off);
+  constexpr double kSmall = 0.125;
+  const bool small = most <= kSmall && off <= kSmall;
+  if (!small) f.plain_from = kInfinity;
 }
 
-void replay_adam(const Hyperparameters& h, const Rounding& r, const Inputs& in,
-                 std::span<double> values, std::span<double> bounds) {
-  const GradientRule gradient(h, r, in.clip);
-  const ParameterRule parameter(h, r);
+void set_adam(const Hyperparameters& h, const Rounding& r, UpdateFormula& f) {
   const double w = r.working;
   const double b1 = h.beta1;
   const double b2 = h.beta2;
@@ -163,66 +135,63 @@ void replay_adam(const Hyperparameters& h, const Rounding& r, const Inputs& in,
   const double beta_error = r.single_constants ? kBetaError : 0;
   // d(1 - b^t) = t · b^(t-1) · db
   const double constant_error = r.single_constants ? kCorrectionError : 0;
-  const double error1 =
-      (constant_error + t * std::pow(b1, t - 1) * beta_error) / correction1 + 4 * w;
-  const double error2 =
-      (constant_error + t * std::pow(b2, t - 1) * beta_error) / correction2 + 4 * w;
-  const double largest_update = largest_adam_update(h, correction1, root2);
+  const auto correction_error = [&](double b, double correction) {
+    return (constant_error + t * std::pow(b, t - 1) * beta_error) / correction + 4 * w;
+  };
   const double kept1 = std::max(b1, 1 - b1);  // lerp forms (1 - b1)·(g - m), the others b1·m
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Term g = gradient(in.gradient[i], in.parameter[i]);
-    const double m0 = at(in.exp_avg, i);
-    const double v0 = at(in.exp_avg_sq, i);
-    const double squared = g.value * g.value;
-
-    const double m = b1 * m0 + (1 - b1) * g.value;
-    const double m_size = kept1 * std::abs(m0) + (1 - b1) * std::abs(g.value);
-    const double m_error = (1 - b1) * g.error + 4 * w * m_size +
-                           beta_error * (std::abs(m0) + std::abs(g.value)) +
-                           (m_size > 0 ? r.smallest : 0);
-
-    const double v = b2 * v0 + (1 - b2) * squared;
-    const double v_error = (1 - b2) * g.error * (2 * std::abs(g.value) + g.error) + 5 * w * v +
-                           beta_error * (v0 + squared) + (v > 0 ? r.smallest : 0);
-    const double largest_v = h.amsgrad ? std::max(v, at(in.max_exp_avg_sq, i)) : v;
-    const double root = std::sqrt(largest_v);
-    // √v − √(v − e), or the most that √ can change where e is larger than v.
-    const double below = std::sqrt(std::max(largest_v - v_error, 0.0));
-    const double root_error = largest_v > v_error ? v_error / (root + below) : std::sqrt(v_error);
-
-    const double denominator = root / root2 + h.eps;
-    const double denominator_error = root_error / root2 + error2 * denominator + 2 * r.smallest;
-    Term update;
-    update.value = m / correction1 / denominator;
-    update.error = (m_error / correction1 + std::abs(update.value) * denominator_error) /
-                       (denominator - denominator_error) +
-                   error1 * std::abs(update.value);
-    // If gradient and weight decay cancel, for example, any step that some gradient makes is
-    // possible.
-    const double any = std::abs(update.value) + largest_update;
-    update.error = denominator_error < denominator / 2 ? update.error : any;
-    const bool underflow = v > 0 && !(16 * std::sqrt(r.smallest) / root2 < denominator);
-    const bool overflow = !(squared <= r.largest);
-    update.error = underflow || overflow ? kInfinity : update.error;
-    parameter(in.parameter[i], update, values[i], bounds[i]);
-  }
+  // The factors are rounded once: an implementation has one rounding for each of theirs.
+  const auto folded = [](auto number) { return static_cast<double>(number); };
+  const long double exact_factor1 = static_cast<long double>(h.lr) / correction1;
+  const double factor1 = folded(exact_factor1);
+  f.amsgrad = h.amsgrad;
+  f.kept1 = folded(b1 * exact_factor1);
+  f.added1 = folded((1 - b1) * exact_factor1);
+  f.kept1_error = (4 * w * kept1 + beta_error) * factor1;
+  f.added1_error = (4 * w * (1 - b1) + beta_error) * factor1;
+  f.smallest1 = r.smallest * factor1;
+  f.kept2 = b2;
+  f.added2 = 1 - b2;
+  f.kept2_error = 5 * w * b2 + beta_error;
+  f.added2_error = 5 * w * (1 - b2) + beta_error;
+  f.over_root2 = folded(1 / std::sqrt(static_cast<long double>(correction2)));
+  f.eps = h.eps;
+  f.error1 = correction_error(b1, correction1);
+  f.error2 = correction_error(b2, correction2);
+  f.denominator_smallest = 2 * r.smallest;
+  f.largest_step = h.lr * largest_adam_update(h, correction1, root2);
+  f.largest_squared = r.largest;
+  f.underflow = 16 * std::sqrt(r.smallest) / root2;
+  set_plain(h, r, f);
 }
 
 }  // namespace
 
-void replay(const Hyperparameters& hyperparameters, const Rounding& rounding, const Inputs& inputs,
-            std::span<double> values, std::span<double> bounds) {
-  switch (hyperparameters.algorithm) {
+UpdateFormula update_formula(const UpdateStep& step, bool has_buffer) {
+  const Hyperparameters& h = step.hyperparameters;
+  const Rounding& r = step.rounding;
+  UpdateFormula f{};
+  f.working = r.working;
+  f.smallest = r.smallest;
+  f.first = !has_buffer;
+  f.weight = has_buffer ? 1 - h.dampening : 1;  // torch: the first buffer is the gradient
+  set_gradient(h, r, step.clip, f);
+  set_parameter(h, r, f);
+  switch (h.algorithm) {
     case Algorithm::kNone:
-      std::copy(inputs.parameter.begin(), inputs.parameter.end(), values.begin());
-      std::fill(bounds.begin(), bounds.end(), 0);
-      return;
+      f.kind = UpdateKind::kCopy;
+      return f;
     case Algorithm::kSgd:
-      return replay_sgd(hyperparameters, rounding, inputs, values, bounds);
+      f.kind = UpdateKind::kSgd;
+      f.momentum = h.momentum;
+      f.nesterov = h.nesterov;
+      break;
     case Algorithm::kAdam:
     case Algorithm::kAdamW:
-      return replay_adam(hyperparameters, rounding, inputs, values, bounds);
+      f.kind = UpdateKind::kAdam;
+      set_adam(h, r, f);
+      break;
   }
+  return f;
 }
 
 double clip_coefficient(double clip_norm, double norm) {

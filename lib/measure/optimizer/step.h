@@ -1,14 +1,13 @@
-// One optimizer step of one parameter, element by element in binary64, with a bound on the rounding
-// error of a correct implementation. Follows torch.optim.SGD, Adam and
-// AdamW (2.13); the bounds are a running error analysis of their operations in any order in which
-// they are implemented (single tensor, foreach, fused, Apex and TransformerEngine).
+// One optimizer step of one parameter: its hyperparameters, the precisions of a correct
+// implementation, and the constants that they make. update_formula.h computes an element of it in
+// binary64, with a bound on the rounding error.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 
+#include "measure/optimizer/update_constants.h"
 #include "tensor/dtype.h"
 
 namespace ttrace::trace {
@@ -75,23 +74,11 @@ struct UpdateStep {
   double clip = 1;
 };
 
-// The inputs of a step, all of one length; a state that does not exist yet is empty.
-struct Inputs {
-  std::span<const double> parameter;
-  std::span<const double> gradient;  // before clipping
-  double clip = 1;                   // clipping multiplies the gradient by it
-  std::span<const double> momentum_buffer;
-  std::span<const double> exp_avg;
-  std::span<const double> exp_avg_sq;
-  std::span<const double> max_exp_avg_sq;
-};
-
-// Sets values[i] to the updated parameter and bounds[i] to the largest distance from it that a
-// correct implementation may have: infinite or NaN where rounding may change anything (a
-// denominator that may become zero). NaN and Inf propagate as in the optimizer. Every element
-// depends on its own inputs alone.
-void replay(const Hyperparameters& hyperparameters, const Rounding& rounding, const Inputs& inputs,
-            std::span<double> values, std::span<double> bounds);
+// Derives the constants of the step; `has_buffer`: SGD's momentum buffer exists. The replayed value
+// is a correct implementation's; the bound is the largest distance from it that one may have:
+// infinite or NaN where rounding may change anything (a denominator that may become zero). NaN and
+// Inf propagate as in the optimizer. Every element depends on its own inputs alone.
+UpdateFormula update_formula(const UpdateStep& step, bool has_buffer);
 
 // Returns min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ and Megatron clip.
 double clip_coefficient(double clip_norm, double norm);
