@@ -1,9 +1,12 @@
 #include "measure/measure_update.h"
 
 #include <cmath>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "measure/sections.h"
+#include "measure/update_sections.h"
 
 namespace ttrace::measure {
 namespace {
@@ -26,8 +29,8 @@ class Operand {
 
 }  // namespace
 
-UpdateMeasurement measure_update(const Backend& backend, const UpdateTensors& tensors,
-                                 const UpdateStep& step) {
+UpdateMeasurement measure_update_section(const Backend& backend, const UpdateTensors& tensors,
+                                         const UpdateStep& step, const tensor::Box& section) {
   BoxReader after(tensors.after.open(Replicas::kFirstOnly));
   BoxReader parameter(tensors.parameter.open(Replicas::kFirstOnly));
   Operand gradient(tensors.gradient);
@@ -45,7 +48,9 @@ UpdateMeasurement measure_update(const Backend& backend, const UpdateTensors& te
   const std::unique_ptr<Batch> batch = backend.new_batch();
   for (BlockStats& block : result.blocks) {
     for (const tensor::Box& whole : block.boxes) {
-      tensor::for_each_sub_box(whole, kReadElements, [&](const tensor::Box& box) {
+      const auto here = tensor::intersect(whole, section);
+      if (!here) continue;
+      tensor::for_each_sub_box(*here, kReadElements, [&](const tensor::Box& box) {
         batch->add(UpdateRequest{after.read(box), parameter.read(box), gradient.read(box),
                                  momentum_buffer.read(box), exp_avg.read(box), exp_avg_sq.read(box),
                                  max_exp_avg_sq.read(box), step, &block.stats, &sums});
@@ -69,6 +74,45 @@ UpdateMeasurement measure_update(const Backend& backend, const UpdateTensors& te
     result.bytes_read += operand->bytes_read();
   }
   return result;
+}
+
+UpdateMeasurement merge_sections(std::vector<UpdateMeasurement> sections) {
+  UpdateMeasurement whole = std::move(sections.front());
+  // Of every section's largest difference; one of them is the largest of all.
+  std::map<tensor::Shape, std::optional<Place>> places;
+  const auto note_place = [&](UpdateMeasurement& section) {
+    if (section.total.largest) {
+      places.emplace(section.total.largest->at, std::move(section.largest_place));
+    }
+  };
+  note_place(whole);
+  for (std::size_t s = 1; s < sections.size(); ++s) {
+    UpdateMeasurement& later = sections[s];
+    note_place(later);
+    for (std::size_t b = 0; b < whole.blocks.size(); ++b) {
+      whole.blocks[b].stats.merge(later.blocks[b].stats);
+    }
+    whole.unmoved += later.unmoved;
+    whole.unjudged += later.unjudged;
+    whole.sum_bound2 += later.sum_bound2;
+    if (later.worst && (!whole.worst || later.worst->ratio > whole.worst->ratio)) {
+      whole.worst = std::move(later.worst);
+    }
+    whole.bytes_read += later.bytes_read;
+  }
+  whole.total = {};
+  for (const BlockStats& block : whole.blocks) whole.total.merge(block.stats);
+  if (const auto& largest = whole.total.largest) whole.largest_place = places.at(largest->at);
+  return whole;
+}
+
+UpdateMeasurement measure_update(const Backend& backend, const UpdateTensors& tensors,
+                                 const UpdateStep& step) {
+  std::vector<UpdateMeasurement> measured;
+  for (const tensor::Box& section : sections_of(tensors.after.view->shape)) {
+    measured.push_back(measure_update_section(backend, tensors, step, section));
+  }
+  return merge_sections(std::move(measured));
 }
 
 double squared_norm(const TensorRef& tensor) {

@@ -1,10 +1,14 @@
 #include "replay/optimizer/replay_updates.h"
 
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "measure/update_sections.h"
 
 namespace ttrace::replay {
 namespace {
@@ -70,31 +74,89 @@ std::uint64_t total(const std::map<std::string, std::uint64_t>& counts) {
   return sum;
 }
 
-// `plan` has no problem.
-comparison::FinishedReplay replayed(const UpdatePlan& plan, const measure::Backend& backend) {
-  comparison::FinishedReplay finished;
-  finished.clip = plan.step.clip;
-  try {
-    UpdateMeasurement measured = measure::measure_update(backend, plan.tensors, plan.step);
-    const Algorithm algorithm = plan.step.hyperparameters.algorithm;
-    if (!is_healthy(measured) &&
-        (algorithm == Algorithm::kAdam || algorithm == Algorithm::kAdamW)) {
-      // Fused implementations compute their constants in single precision.
-      measure::UpdateStep fused = plan.step;
-      fused.rounding.single_constants = true;
-      UpdateMeasurement again = measure::measure_update(backend, plan.tensors, fused);
-      again.bytes_read += measured.bytes_read;
-      if (is_healthy(again)) measured = std::move(again);
+// One update being replayed, section by section, by several threads. The plan has no problem.
+class UpdateWork {
+ public:
+  UpdateWork(const UpdatePlan& plan, const measure::Backend& backend)
+      : plan_(plan),
+        backend_(backend),
+        step_(plan.step),
+        sections_(measure::sections_of(plan.tensors.after.view->shape)) {
+    begin();
+  }
+
+  std::size_t sections() const { return sections_.size(); }
+
+  // Measures one section; each is measured once, by any thread. Returns true for the last one to
+  // end.
+  bool measure(std::size_t section) {
+    try {
+      measured_[section] =
+          measure::measure_update_section(backend_, plan_.tensors, step_, sections_[section]);
+    } catch (const base::InputError&) {
+      unreadable_ = true;
     }
-    if (is_healthy(measured) && measured.unjudged > 0) {
+    return --left_ == 0;
+  }
+
+  // Call it once all sections are measured. Returns true if they are to be measured once more:
+  // fused implementations compute their constants in single precision.
+  bool is_to_be_repeated() {
+    if (unreadable_) return false;
+    UpdateMeasurement measured = measure::merge_sections(std::move(measured_));
+    const Algorithm algorithm = step_.hyperparameters.algorithm;
+    const bool adam = algorithm == Algorithm::kAdam || algorithm == Algorithm::kAdamW;
+    if (first_) {
+      measured.bytes_read += first_->bytes_read;
+      if (!is_healthy(measured)) std::swap(measured, *first_);
+    } else if (!is_healthy(measured) && adam) {
+      first_ = std::move(measured);
+      step_.rounding.single_constants = true;
+      begin();
+      return true;
+    }
+    whole_ = std::move(measured);
+    return false;
+  }
+
+  // Call it once nothing is to be repeated.
+  comparison::FinishedReplay finish() {
+    comparison::FinishedReplay finished;
+    finished.clip = plan_.step.clip;
+    if (unreadable_) {
+      finished.problem = "its parameter, gradient or state cannot be read";
+    } else if (is_healthy(whole_) && whole_.unjudged > 0) {
       finished.problem = "some of its elements may be anything, by underflow";
     } else {
-      finished.measured = std::move(measured);
+      finished.measured = std::move(whole_);
     }
-  } catch (const base::InputError&) {
-    finished.problem = "its parameter, gradient or state cannot be read";
+    return finished;
   }
-  return finished;
+
+ private:
+  void begin() {
+    measured_.assign(sections_.size(), {});
+    left_ = sections_.size();
+  }
+
+  const UpdatePlan& plan_;
+  const measure::Backend& backend_;
+  measure::UpdateStep step_;
+  std::vector<tensor::Box> sections_;
+  std::vector<UpdateMeasurement> measured_;
+  std::atomic<std::size_t> left_ = 0;
+  std::atomic<bool> unreadable_ = false;
+  std::optional<UpdateMeasurement> first_;  // once it is repeated
+  UpdateMeasurement whole_;
+};
+
+// `plan` has no problem.
+comparison::FinishedReplay replayed(const UpdatePlan& plan, const measure::Backend& backend) {
+  UpdateWork work(plan, backend);
+  do {
+    for (std::size_t section = 0; section < work.sections(); ++section) work.measure(section);
+  } while (work.is_to_be_repeated());
+  return work.finish();
 }
 
 // Returns the finished replay of the pair, if the gradients were clipped by the same factor.
@@ -114,12 +176,41 @@ struct Update {
   TensorComparison* result = nullptr;
   std::optional<comparison::FinishedReplay> known;
   std::string problem;
+  std::unique_ptr<UpdateWork> work;  // while it is replayed
 };
 
 std::string adopt_if_sound(const UpdatePlan& plan, comparison::FinishedReplay finished,
                            TensorComparison& result) {
   if (finished.problem.empty()) adopt(plan, std::move(finished.measured), result);
   return finished.problem;
+}
+
+void finish(Update& update, comparison::FinishedReplay finished, comparison::Checkpoint& work) {
+  if (work.is_recorded()) {
+    const comparison::Finished entry{update.result->key, finished};
+    update.known ? work.record_again(entry) : work.record(entry);
+  }
+  update.problem = adopt_if_sound(*update.plan, std::move(finished), *update.result);
+}
+
+// Replays the updates that are to be, once each, and finishes those that need not be repeated.
+// Where the work is stopped, updates keep their work.
+void replay_all(std::vector<Update>& updates, const measure::ExecutionContext& execution,
+                comparison::Checkpoint& work, const comparison::WorkHooks& hooks) {
+  std::vector<std::pair<Update*, std::size_t>> tasks;
+  for (Update& update : updates) {
+    if (!update.work) continue;
+    for (std::size_t section = 0; section < update.work->sections(); ++section) {
+      tasks.emplace_back(&update, section);
+    }
+  }
+  execution.parallel_for(tasks.size(), [&](std::size_t t) {
+    const auto [update, section] = tasks[t];
+    if (hooks.stopped() || !update->work->measure(section)) return;
+    if (update->work->is_to_be_repeated()) return;
+    finish(*update, update->work->finish(), work);
+    update->work.reset();
+  });
 }
 
 }  // namespace
@@ -147,26 +238,25 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
   std::vector<Update> updates;
   for (const auto& [i, plan] : plans) {
     updates.push_back(
-        {&plan, &results[i], known_replay(work, checks, results[i], plan), plan.problem});
+        {&plan, &results[i], known_replay(work, checks, results[i], plan), plan.problem, nullptr});
   }
-  execution.parallel_for(updates.size(), [&](std::size_t u) {
-    auto& [plan, result, known, problem] = updates[u];
-    if (problem.empty()) {
-      if (!known && hooks.stopped()) {
-        comparison::mark_interrupted(*result);
-        return;
-      }
-      const bool again = known.has_value();
-      comparison::FinishedReplay finished =
-          again ? *std::move(known) : replayed(*plan, *execution.backend);
-      if (work.is_recorded()) {
-        const comparison::Finished entry{result->key, finished};
-        again ? work.record_again(entry) : work.record(entry);
-      }
-      problem = adopt_if_sound(*plan, std::move(finished), *result);
+  for (Update& update : updates) {
+    if (!update.problem.empty()) continue;
+    if (update.known) {
+      finish(update, *update.known, work);
+    } else {
+      update.work = std::make_unique<UpdateWork>(*update.plan, *execution.backend);
     }
-    if (!plan->difference.empty()) result->reason = plan->difference;
-  });
+  }
+  replay_all(updates, execution, work, hooks);
+  replay_all(updates, execution, work, hooks);  // those that are to be repeated
+  for (Update& update : updates) {
+    if (update.work) {
+      comparison::mark_interrupted(*update.result);
+    } else if (!update.plan->difference.empty()) {
+      update.result->reason = update.plan->difference;
+    }
+  }
 
   std::map<std::string, std::uint64_t> problems;
   std::map<std::string, std::uint64_t> differences;
@@ -183,9 +273,9 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
         listed(problems)));
   }
   if (!differences.empty()) {
-    warnings.push_back(base::concat(
-        "the optimizer had other settings than in the reference for ",
-        base::plural(total(differences), "updated parameter"), ": ", listed(differences)));
+    warnings.push_back(base::concat("the optimizer had other settings than in the reference for ",
+                                    base::plural(total(differences), "updated parameter"), ": ",
+                                    listed(differences)));
   }
   return warnings;
 }
