@@ -8,8 +8,10 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "comparison/noise_runs.h"
 #include "measure/measure.h"
 #include "measure/noise.h"
+#include "measure/one_pass.h"
 #include "measure/sections.h"
 
 namespace ttrace::comparison {
@@ -56,52 +58,38 @@ class PairWork {
       : sides_(sides),
         backend_(backend),
         pair_(pair),
+        reference_(&sides.reference, pair.reference),
+        candidate_(&sides.candidate, pair.candidate),
         sections_(measure::sections_of(pair.reference->shape)),
         measured_(sections_.size()),
-        noise_left_(sections_.size()),
         left_(sections_.size()) {
     if (exact) return;
     if (pair.noise.empty()) {
       estimate_ = sides.noise.of(sides.reference, pair, noise_bytes_);
     } else {
       noise_.resize(sections_.size());
+      summed_.resize(sections_.size());
+      grid_ = sides.noise.grid_for(pair);
     }
-  }
-
-  // Whether the noise runs of several sections are measured by measure_noise(), all before
-  // measure(): they decide by which cells the pair is summed. For a single section, measure() does
-  // both.
-  bool has_noise_sections() const { return !noise_.empty() && sections_.size() > 1; }
-
-  // Measures the noise runs in one section; each is measured once, by any thread.
-  void measure_noise(std::size_t section) {
-    const measure::Grid grid = sides_.noise.grid_for(pair_);
-    note_problem(section, noise_problems_, [&] {
-      noise_[section] = measure::measure_noise_section(
-          backend_, {&sides_.reference, pair_.reference}, pair_.noise, grid, sections_[section]);
-    });
-    const std::lock_guard lock(mutex_);
-    if (--noise_left_ > 0 || !noise_problems_.empty()) return;
-    const measure::Noise noise = measure::merge_sections(noise_, grid);
-    noise_bytes_ = noise.bytes_read;
-    estimate_ = judge::estimate_of(noise, grid);
   }
 
   // Measures one section; each is measured once, by any thread. Returns true for the last one to
   // end: that thread may then call finish().
   bool measure(std::size_t section) {
-    if (!noise_.empty() && sections_.size() == 1) measure_noise(section);
-    note_problem(section, problems_, [&] {
-      measured_[section] = measure::measure_section(
-          backend_, {&sides_.reference, pair_.reference}, {&sides_.candidate, pair_.candidate},
-          estimate_ ? &estimate_->grid : nullptr, sections_[section]);
-    });
+    if (noise_.empty()) {
+      note_problem(section, problems_, [&] {
+        measured_[section] = measured(section, estimate_ ? &estimate_->grid : nullptr);
+      });
+    } else {
+      measure_with_noise(section);
+    }
     const std::lock_guard lock(mutex_);
     return --left_ == 0;
   }
 
   // The result is the same whichever thread measured what, and in what order.
   void finish(TensorComparison& result) {
+    if (!noise_.empty() && noise_problems_.empty()) use_noise();
     for (const auto* problems : {&noise_problems_, &problems_}) {
       if (problems->empty()) continue;
       result.outcome = judge::Outcome::kUnreadable;
@@ -116,6 +104,48 @@ class PairWork {
   }
 
  private:
+  measure::MeasuredSection measured(std::size_t section, const measure::Grid* grid) const {
+    return measure::measure_section(backend_, reference_, candidate_, grid, sections_[section]);
+  }
+
+  // The noise decides by which cells the pair is summed, which is known when all of it is measured.
+  // Until then a pair is summed as its kind and its first elements let expect.
+  void measure_with_noise(std::size_t section) {
+    const bool expected = is_reached_by_noise(pair_.key.kind);
+    try {
+      auto both = measure::measure_with_noise(backend_, reference_, candidate_, pair_.noise, *grid_,
+                                              sections_[section], expected);
+      measured_[section] = std::move(both.pair);
+      noise_[section] = std::move(both.noise);
+      summed_[section] = both.by_grid ? Summed::kByGrid : Summed::kAsOneCell;
+      return;
+    } catch (const base::InputError&) {
+      // Measured apart, the noise's problem is told from the candidate's, and goes first.
+    }
+    note_problem(section, noise_problems_, [&] {
+      noise_[section] = measure::measure_noise_section(backend_, reference_, pair_.noise, *grid_,
+                                                       sections_[section]);
+    });
+    summed_[section] = expected ? Summed::kByGrid : Summed::kAsOneCell;
+    note_problem(section, problems_, [&] {
+      const measure::Grid single(grid_->shape(), tensor::Shape(grid_->shape().size(), 1));
+      measured_[section] = measured(section, expected ? &*grid_ : &single);
+    });
+  }
+
+  // Measures the pair again in sections where it was summed by other cells.
+  void use_noise() {
+    const measure::Noise noise = measure::merge_sections(noise_, *grid_);
+    noise_bytes_ = noise.bytes_read;
+    estimate_ = judge::estimate_of(noise, *grid_);
+    const Summed wanted = estimate_->grid.cells() > 1 ? Summed::kByGrid : Summed::kAsOneCell;
+    for (std::size_t section = 0; section < sections_.size(); ++section) {
+      if (grid_->cells() == 1 || summed_[section] == wanted) continue;
+      note_problem(section, problems_,
+                   [&] { measured_[section] = measured(section, &estimate_->grid); });
+    }
+  }
+
   // Does `work` unless a problem that counts more is known already: that of noise, or of an earlier
   // section.
   template <typename Work>
@@ -136,14 +166,18 @@ class PairWork {
   const MeasuredSides& sides_;
   const measure::Backend& backend_;
   const Pair& pair_;
+  measure::TensorRef reference_;
+  measure::TensorRef candidate_;
   std::vector<tensor::Box> sections_;
   std::optional<judge::NoiseEstimate> estimate_;
   std::vector<measure::MeasuredSection> measured_;
+  enum class Summed : std::uint8_t { kByGrid, kAsOneCell };
+  std::vector<Summed> summed_;                // by section
   std::vector<measure::NoiseSection> noise_;  // none without runs
+  std::optional<measure::Grid> grid_;         // of the noise
   std::uint64_t noise_bytes_ = 0;
 
   std::mutex mutex_;
-  std::size_t noise_left_;
   std::size_t left_;
   // Why sections cannot be read; the first one is reported.
   std::map<std::size_t, std::string> noise_problems_;
@@ -176,8 +210,7 @@ std::vector<std::size_t> in_order_of_files(const std::vector<TensorComparison>& 
 std::uint64_t bytes_of(const Pair& pair, std::uint64_t elements) {
   const std::uint64_t reference = tensor::element_bytes(pair.reference->dtype);
   const std::uint64_t runs = pair.noise.size();
-  return elements * (reference * (1 + runs + (runs > 0 ? 1 : 0)) +
-                     tensor::element_bytes(pair.candidate->dtype));
+  return elements * (reference * (1 + runs) + tensor::element_bytes(pair.candidate->dtype));
 }
 
 void report_measured(base::Progress& progress, const TensorComparison& result) {
@@ -193,7 +226,6 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
     return std::make_unique<PairWork>(sides, *execution.backend, results[i], results[i].exact);
   };
   std::vector<Task> tasks;
-  std::vector<Task> noise_tasks;
   std::vector<std::unique_ptr<PairWork>> works(results.size());
   for (const std::size_t i : in_order_of_files(results)) {
     if (hooks.progress != nullptr) {
@@ -204,15 +236,8 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
     for (std::size_t section = 0; section < sections.size(); ++section) {
       tasks.push_back({i, section, tensor::volume(sections[section])});
     }
-    if (sections.size() == 1) continue;
-    works[i] = work_of(i);
-    for (std::size_t section = 0; section < sections.size(); ++section) {
-      if (works[i]->has_noise_sections()) noise_tasks.push_back({i, section, 0});
-    }
+    if (sections.size() > 1) works[i] = work_of(i);
   }
-  execution.parallel_for(noise_tasks.size(), [&](std::size_t t) {
-    if (!hooks.stopped()) works[noise_tasks[t].pair]->measure_noise(noise_tasks[t].section);
-  });
   execution.parallel_for(tasks.size(), [&](std::size_t t) {
     const auto [i, section, elements] = tasks[t];
     if (hooks.stopped()) return;

@@ -153,11 +153,6 @@ void check_tensors(const trace::Source& reference, const trace::Source& run,
                             "be checked; record the kind param too"));
 }
 
-bool is_reached_by_noise(Kind kind) {
-  return kind != Kind::kParam && kind != Kind::kBuffer && kind != Kind::kOptimizerState &&
-         kind != Kind::kInput && kind != Kind::kIndex;
-}
-
 // Returns 0 without any tensors.
 std::uint64_t first_step_of(const trace::Manifest& manifest) {
   const auto first =
@@ -167,6 +162,11 @@ std::uint64_t first_step_of(const trace::Manifest& manifest) {
 }
 
 }  // namespace
+
+bool is_reached_by_noise(Kind kind) {
+  return kind != Kind::kParam && kind != Kind::kBuffer && kind != Kind::kOptimizerState &&
+         kind != Kind::kInput && kind != Kind::kIndex;
+}
 
 bool is_same_run(const trace::Source& a, const trace::Source& b) {
   const std::string& id = a.manifest().run.id;

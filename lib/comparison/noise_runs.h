@@ -29,6 +29,9 @@ struct NoiseRuns {
 NoiseRuns check_noise_runs(const trace::Source& reference, const trace::Source& candidate,
                            const std::vector<const trace::Source*>& noise);
 
+// Whether a perturbation of the first activation can change tensors of this kind within a step.
+bool is_reached_by_noise(trace::Kind kind);
+
 // Checks noise runs by their measured differences from the reference.
 class NoiseDifferences {
  public:

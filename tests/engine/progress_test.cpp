@@ -44,9 +44,9 @@ TEST_CASE("all that is expected is done, and every tensor is told with its error
     options.execution.threads = threads;
     options.progress = &progress;
     compare_traces(reference, candidate, {&noise}, options);
-    // Four elements of the reference, twice as there is a noise run, of the run and the candidate.
+    // Four elements of the reference, of the noise run and of the candidate.
     const std::uint64_t element = tensor::element_bytes(test::make_entry("a", {4}).dtype);
-    CHECK(progress.expected == 3 * 4 * 4 * element);
+    CHECK(progress.expected == 3 * 3 * 4 * element);
     CHECK(progress.done == progress.expected);
   }
 }
