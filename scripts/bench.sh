@@ -2,9 +2,18 @@
 # How fast and in how much memory `ttrace compare` works, beside cat, h5diff, numpy and gzip on the
 # same files; what belongs into scripts/BENCHMARKS.md.
 # Usage: scripts/bench.sh [--size 2G] [--rounds 5] [--only CASE,...] [--growth] [--folder DIR]
+#        scripts/bench.sh --real [--rounds 15] [--only adamw,gpt2] [--millions 64] [--tiny]
+#        [--folder DIR]: traces as training makes them, beside the bare loop, which needs
+#        `cmake --build build --target ttrace_bare_loop`; GPT-2 needs torch (PYTHON).
 # Needs h5diff (hdf5-tools), gzip, and a python3 with numpy and h5py: PYTHON, or .venv, or python3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-$(test -x .venv/bin/python && echo .venv/bin/python || echo python3)}
+script=bench_compare.py
+if [ "${1:-}" = --real ]; then
+  script=bench_real.py
+  export PYTHONPATH=lib/torch:tests:tests/frameworks
+  shift
+fi
 TTRACE=$(realpath "${TTRACE:-${TTRACE_BUILD_DIR:-build}/ttrace}") OMP_NUM_THREADS=1 \
-  exec "$python" scripts/bench_compare.py "$@"
+  exec "$python" "scripts/$script" "$@"

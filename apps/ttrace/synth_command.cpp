@@ -30,6 +30,7 @@ struct Flags {
   std::uint64_t tensors = 1;
   std::string name = "tensor.{i}";
   std::string kind = "param";
+  bool adamw = false;
   std::string shape;
   std::string dtype = "float32";
   std::vector<std::string> mesh;
@@ -67,6 +68,7 @@ synth::Recipe recipe_of_flags(const Flags& flags) {
   trace::Mesh& mesh = recipe.meshes[""] = synth::parse_mesh(flags.mesh);
   synth::parse_placements(flags.places, mesh, group);
   recipe.groups.push_back(std::move(group));
+  if (flags.adamw) synth::add_adamw_step(recipe);
   return recipe;
 }
 
@@ -171,9 +173,10 @@ void add_what(CLI::App& command, Flags& flags) {
   auto* tensors = command.add_option("--tensors", flags.tensors, "how many")
                       ->check(CLI::Range(std::uint64_t{1}, synth::kMostTensors));
   auto* shape = command.add_option("--shape", flags.shape, "of each, as in 4096x1024");
+  auto* kind = command.add_option("--kind", flags.kind, "param, output, main_grad, ...");
   for (CLI::Option* flag :
-       {tensors, shape, command.add_option("--name", flags.name, "{i} is the tensor's number"),
-        command.add_option("--kind", flags.kind, "param, output, main_grad, ..."),
+       {tensors, shape, kind,
+        command.add_option("--name", flags.name, "{i} is the tensor's number"),
         command.add_option("--dtype", flags.dtype, "float32, bfloat16, float8_e4m3fn, int32, ..."),
         command.add_option("--mesh", flags.mesh, "axes of the ranks, as in dp=2,tp=8")
             ->delimiter(','),
@@ -186,6 +189,10 @@ void add_what(CLI::App& command, Flags& flags) {
         command.add_option("--deflate", flags.deflate, "compress, level 0 to 9")
             ->check(CLI::Range(0U, 9U)),
         command.add_flag("--shuffle", flags.shuffle, "HDF5's shuffle filter"),
+        command
+            .add_flag("--adamw", flags.adamw,
+                      "a step of AdamW on these parameters: gradients, states and what it makes")
+            ->excludes(kind),
         command.add_flag("--sparse", flags.sparse,
                          "zeros that are not written and take no disk")}) {
     flag->excludes(spec);

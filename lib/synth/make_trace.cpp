@@ -113,6 +113,7 @@ class Maker {
     trace::Manifest part;
     part.run = request_.run;
     part.meshes = recipe_.meshes;
+    part.optimizer = optimizer_of(recipe_);
     WriteQueue queue(sink, request_.threads);
     std::uint64_t order = 0;
     for (std::size_t g = 0; g < recipe_.groups.size(); ++g) {
@@ -179,7 +180,7 @@ class Maker {
     const trace::Mesh& mesh = recipe_.meshes.at(entry.mesh);
     const auto dropped = faults.dropped ? dropped_term(mesh, entry) : std::nullopt;
     const auto dataset = std::make_shared<const RankDataset>(
-        held, entry, Values(recipe_.seed, *share.group, entry, request_.noise, faults),
+        held, entry, Values(recipe_, *share.group, entry, request_.noise, faults),
         Terms(recipe_.seed, entry, mesh, share.coordinates, path),
         dropped && share.coordinates[dropped->axis] == dropped->coordinate);
     for_each_write_box(shape, storage, kElementsPerWrite, [&](const tensor::Box& box) {

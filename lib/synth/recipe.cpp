@@ -157,7 +157,7 @@ Recipe on_one_rank(const Recipe& recipe) {
       if (rows != nullptr) indices.insert(trace::index_key(group.entry.key, rows->index));
     }
   }
-  Recipe whole{recipe.file, recipe.seed, {{"", {}}}, {}};
+  Recipe whole{recipe.file, recipe.seed, {{"", {}}}, {}, recipe.optimizer};
   for (const Group& group : recipe.groups) {
     if (group.count == 1 && indices.contains(group.entry_of(0).key)) continue;
     Group one = group;
@@ -172,9 +172,44 @@ Recipe on_one_rank(const Recipe& recipe) {
   return whole;
 }
 
+void add_adamw_step(Recipe& recipe) {
+  const Group param = recipe.groups.front();
+  const auto add = [&](trace::Kind kind, const char* state, double size) {
+    Group group = param;
+    group.entry.key.kind = kind;
+    group.entry.key.name += state;
+    group.std_dev = size;
+    recipe.groups.push_back(std::move(group));
+  };
+  constexpr double kWeights = 0.02;
+  constexpr double kGradients = 1e-3;
+  recipe.groups.clear();
+  add(trace::Kind::kOptimizerState, ".exp_avg", kGradients);
+  add(trace::Kind::kOptimizerState, ".exp_avg_sq", kGradients);
+  add(trace::Kind::kParam, "", kWeights);
+  add(trace::Kind::kMainGrad, "", kGradients);
+  add(trace::Kind::kParamAfterStep, "", kWeights);
+  trace::OptimizerGroup& group = recipe.optimizer.emplace();
+  group.type = "adamw";
+  group.numbers = {{"lr", 1e-3}, {"eps", 1e-8}, {"weight_decay", 0.01}, {"updates", 10}};
+  group.switches = {{"amsgrad", false}, {"maximize", false}};
+  group.betas = {0.9, 0.999};
+}
+
+std::vector<trace::OptimizerGroup> optimizer_of(const Recipe& recipe) {
+  if (!recipe.optimizer) return {};
+  trace::OptimizerGroup group = *recipe.optimizer;
+  for (const Group& of : recipe.groups) {
+    if (of.entry.key.kind != trace::Kind::kParam) continue;
+    for (std::uint64_t i = 0; i < of.count; ++i) group.params.push_back(of.entry_of(i).key.name);
+  }
+  return {group};
+}
+
 trace::Manifest manifest_of(const Recipe& recipe) {
   trace::Manifest manifest;
   manifest.meshes = recipe.meshes;
+  manifest.optimizer = optimizer_of(recipe);
   manifest.tensors.reserve(recipe.tensors());
   for (const Group& group : recipe.groups) {
     for (std::uint64_t i = 0; i < group.count; ++i) {

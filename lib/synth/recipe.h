@@ -35,6 +35,9 @@ struct Recipe {
   std::uint64_t seed = 0;
   std::map<std::string, trace::Mesh> meshes;
   std::vector<Group> groups;
+  // Of all parameters, if there is one: `param_after_step` has the values that it makes, and the
+  // state exp_avg_sq has squares.
+  std::optional<trace::OptimizerGroup> optimizer = {};
 
   std::uint64_t tensors() const;
 };
@@ -56,6 +59,13 @@ Recipe on_one_rank(const Recipe& recipe);
 
 // The manifest, with the tensors in the order of the groups, which is the execution order.
 trace::Manifest manifest_of(const Recipe& recipe);
+
+// Replaces the only group, of parameters, by the tensors of a step of AdamW: the parameters, their
+// gradients and both states, and the updated parameters.
+void add_adamw_step(Recipe& recipe);
+
+// The optimizer's entries of a manifest, with the names of its parameters.
+std::vector<trace::OptimizerGroup> optimizer_of(const Recipe& recipe);
 
 // The functions below parse flags of the command line. They throw a usage error that shows the
 // word.

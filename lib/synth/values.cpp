@@ -67,27 +67,94 @@ IndexRows::IndexRows(std::uint64_t seed, std::string_view path, std::uint64_t co
   offset_ = words[1] % count_;
 }
 
-Values::Values(std::uint64_t seed, const Group& group, const trace::TensorEntry& entry,
+namespace {
+
+constexpr std::array kUpdatedFrom{std::pair(trace::Kind::kParam, ""),
+                                  std::pair(trace::Kind::kMainGrad, ""),
+                                  std::pair(trace::Kind::kOptimizerState, ".exp_avg"),
+                                  std::pair(trace::Kind::kOptimizerState, ".exp_avg_sq")};
+
+// The group whose tensors have these names and this kind.
+const Group& group_of(const Recipe& recipe, const std::string& name, trace::Kind kind) {
+  for (const Group& group : recipe.groups) {
+    if (group.entry.key.name == name && group.entry.key.kind == kind) return group;
+  }
+  throw base::internal_error("no tensors ", name, " to update from");
+}
+
+}  // namespace
+
+Values::Values(const Recipe& recipe, const Group& group, const trace::TensorEntry& entry,
                const Noise& noise, TensorFaults faults)
     : shape_(entry.shape),
       dtype_(entry.dtype),
       mean_(group.mean),
       std_dev_(group.std_dev),
       noise_(noise.size * (noise.in_epsilons ? tensor::epsilon(entry.dtype) : 1)),
-      values_(Stream::of_synthetic(seed, "synth", path_of(entry, faults))),
+      values_(Stream::of_synthetic(recipe.seed, "synth", path_of(entry, faults))),
       noise_stream_(Stream::of_synthetic(noise.seed, "synth_noise", path_of(entry, faults))),
       faults_(std::move(faults)) {
   if (entry.key.kind == trace::Kind::kIndex) {
-    index_.emplace(seed, dataset_path(entry.key), shape_.at(0));
+    index_.emplace(recipe.seed, dataset_path(entry.key), shape_.at(0));
+  }
+  if (!recipe.optimizer) return;
+  optimizer_ = *recipe.optimizer;
+  // Every run of a step begins with the same parameters and states.
+  if (entry.key.kind != trace::Kind::kMainGrad) noise_ = 0;
+  squared_ =
+      entry.key.kind == trace::Kind::kOptimizerState && entry.key.name.ends_with(".exp_avg_sq");
+  if (entry.key.kind != trace::Kind::kParamAfterStep) return;
+  for (const auto& [kind, state] : kUpdatedFrom) {
+    trace::TensorEntry from = entry;
+    from.key.kind = kind;
+    from.key.name += state;
+    updated_from_.emplace_back(recipe, group_of(recipe, group.entry.key.name + state, kind), from,
+                               noise, TensorFaults{});
+  }
+}
+
+void Values::fill_updated(const tensor::Box& box, std::span<double> out) const {
+  std::array<std::vector<double>, kUpdatedFrom.size()> from;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    from[i].resize(out.size());
+    updated_from_[i].fill(box, from[i]);
+  }
+  const auto number = [&](const char* name) { return optimizer_.numbers.at(name); };
+  const double updates = number("updates");
+  const double correction1 = 1 - std::pow(optimizer_.betas[0], updates);
+  const double root2 = std::sqrt(1 - std::pow(optimizer_.betas[1], updates));
+  const auto b1 = static_cast<float>(optimizer_.betas[0]);
+  const auto b2 = static_cast<float>(optimizer_.betas[1]);
+  const auto added1 = static_cast<float>(1 - optimizer_.betas[0]);
+  const auto added2 = static_cast<float>(1 - optimizer_.betas[1]);
+  const auto shrink = static_cast<float>(1 - number("lr") * number("weight_decay"));
+  const auto step = static_cast<float>(number("lr") / correction1);
+  const auto over_root2 = static_cast<float>(1 / root2);
+  const auto eps = static_cast<float>(number("eps"));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto stored = [&](std::size_t which) {
+      return static_cast<float>(tensor::round_to(dtype_, from[which][i]));
+    };
+    const float g = stored(1);
+    const float m = b1 * stored(2) + added1 * g;
+    const float v = b2 * stored(3) + added2 * (g * g);
+    out[i] = stored(0) * shrink - step * (m / (std::sqrt(v) * over_root2 + eps));
   }
 }
 
 void Values::fill(const tensor::Box& box, std::span<double> out) const {
+  if (!updated_from_.empty()) {
+    fill_updated(box, out);
+    return add_faults(box, out);
+  }
   thread_local std::vector<std::uint32_t> words;
   words.resize(out.size());
   fill_random_words(values_, shape_, box, words);
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = static_cast<double>(normal(words[i], mean_, std_dev_));
+  }
+  if (squared_) {
+    for (double& value : out) value *= value;
   }
   if (noise_ != 0) add_noise(box, out);
   add_faults(box, out);

@@ -41,8 +41,8 @@ struct Noise {
 // The values of one tensor.
 class Values {
  public:
-  // `entry`: one tensor of `group`.
-  Values(std::uint64_t seed, const Group& group, const trace::TensorEntry& entry,
+  // `entry`: one tensor of `group`, which is one of `recipe`.
+  Values(const Recipe& recipe, const Group& group, const trace::TensorEntry& entry,
          const Noise& noise, TensorFaults faults);
 
   // The values of `box` in row-major order, not yet rounded to the dtype. For floating-point
@@ -52,6 +52,8 @@ class Values {
   void fill_integers(const tensor::Box& box, std::span<std::int64_t> out) const;
 
  private:
+  // The values that a step of AdamW makes of others, computed in single precision.
+  void fill_updated(const tensor::Box& box, std::span<double> out) const;
   void add_noise(const tensor::Box& box, std::span<double> out) const;
   void add_faults(const tensor::Box& box, std::span<double> out) const;
 
@@ -64,6 +66,9 @@ class Values {
   Stream noise_stream_;
   TensorFaults faults_;
   std::optional<IndexRows> index_;
+  bool squared_ = false;
+  trace::OptimizerGroup optimizer_;
+  std::vector<Values> updated_from_;  // parameter, gradient, exp_avg, exp_avg_sq; or none
 };
 
 // One rank's term of a tensor that is a sum, mean or maximum over ranks. The stored value of the
