@@ -31,12 +31,3 @@ else()
   target_link_libraries(ttrace_inflate_library INTERFACE ZLIB::ZLIB)
   message(STATUS "Inflate: zlib (libdeflate is about twice as fast: libdeflate-dev)")
 endif()
-
-# Looked for, never required: the CUDA backend is a module of its own that later joins the build.
-find_package(CUDAToolkit QUIET)
-if(CUDAToolkit_FOUND)
-  set(TTRACE_CUDA_TOOLKIT "toolkit ${CUDAToolkit_VERSION} found, no CUDA backend in this version")
-else()
-  set(TTRACE_CUDA_TOOLKIT "no toolkit found")
-endif()
-message(STATUS "CUDA: ${TTRACE_CUDA_TOOLKIT}")

@@ -169,6 +169,9 @@ class Backend {
 
   virtual std::string name() const = 0;             // "cpu", as reports say it
   virtual std::string instruction_set() const = 0;  // "x86-64-v4"
+  // What was computed elsewhere so far, and why, for the environment of a report; empty for
+  // nothing.
+  virtual std::string remarks() const { return {}; }
   virtual std::unique_ptr<Batch> new_batch() const = 0;
 };
 

@@ -1,0 +1,86 @@
+// What the kernels work on, as plain data in device memory, and what they return.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace ttrace::measure::cuda {
+
+inline constexpr std::uint32_t kTile = 4096;  // elements; as kTileElements of the CPU
+inline constexpr std::uint32_t kWarp = 32;    // one thread per lane of a tile's sums
+
+// Consecutive elements: a number is the stored value × scale.
+struct DeviceValues {
+  const void* bits = nullptr;
+  tensor::DType dtype = tensor::DType::kFloat32;
+  double scale = 1;
+};
+
+// How the tiles of a launch are read and summed.
+enum class TileArithmetic : std::uint32_t {
+  kStored,    // two inputs of the same floating-point type, scale 1
+  kNumbers,   // two inputs of any types
+  kIntegers,  // two inputs of 64-bit integers, compared exactly
+  kTriples,   // truth, reference and candidate of any types; gives two sums
+};
+
+// One run of elements, cut into tiles. Results of a job lie one after the other.
+struct TileJob {
+  DeviceValues inputs[3];
+  std::uint64_t elements = 0;
+  std::uint64_t first_tile = 0;  // in the launch
+};
+
+// All jobs have the same arithmetic and, if stored values are compared, the same type.
+struct TileLaunch {
+  TileArithmetic arithmetic = TileArithmetic::kNumbers;
+  tensor::DType dtype = tensor::DType::kFloat32;
+  const TileJob* jobs = nullptr;  // by first_tile, none of them empty
+  std::uint32_t job_count = 0;
+  std::uint64_t tiles = 0;
+  struct TileResult* results = nullptr;  // results_per_tile() for every tile
+};
+
+inline constexpr std::uint32_t kNowhere = 0xffffffffU;
+
+// Sums over one tile. Pairs with a non-finite value are classified and left out of the sums.
+struct TileResult {
+  double d2 = 0;
+  double d = 0;
+  double r2 = 0;
+  double c2 = 0;
+  double rc = 0;
+  double largest = 0;  // max |C - R|
+  double reference_at = 0;
+  double candidate_at = 0;
+  std::uint32_t largest_at =
+      kNowhere;               // the first element with that difference; exact for integers
+  std::uint32_t unequal = 0;  // finite pairs; exact for integers
+  std::uint32_t nonfinite_reference = 0;
+  std::uint32_t nonfinite_candidate = 0;
+  std::uint32_t nonfinite_equal = 0;
+  std::uint32_t nonfinite_different = 0;
+  std::uint32_t first_different = kNowhere;  // among the non-finite pairs
+  std::uint32_t left_out = 0;                // of a triple: not finite in one of the three
+};
+
+inline constexpr std::uint32_t results_per_tile(TileArithmetic arithmetic) {
+  return arithmetic == TileArithmetic::kTriples ? 2 : 1;
+}
+
+// Sums over rows (RowsRequest). `sums` holds for each of 1, or with an input 1 + 2 · norms, sums
+// the exact and then the stepwise one, each of `length` numbers.
+struct RowsLaunch {
+  DeviceValues gradient;
+  DeviceValues input;  // no bits: none
+  std::uint64_t rows = 0;
+  std::uint64_t length = 0;
+  tensor::DType precision = tensor::DType::kFloat32;
+  std::uint32_t norms = 0;
+  const double* epsilons = nullptr;
+  double* moments = nullptr;  // mean, variance and mean square of every row
+  double* sums = nullptr;
+};
+
+}  // namespace ttrace::measure::cuda

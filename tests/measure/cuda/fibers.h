@@ -1,0 +1,47 @@
+// Threads of one program that run in turns, each on a stack of its own.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace ttrace::test {
+
+class Fibers {
+ public:
+  Fibers() = default;
+  Fibers(const Fibers&) = delete;
+  Fibers& operator=(const Fibers&) = delete;
+  ~Fibers();
+
+  // Starts `count` fibers, none of which runs yet. Stacks are used again.
+  void start(std::size_t count, std::function<void(std::size_t)> work);
+  // Runs fiber `i` until it calls yield() or ends. Returns whether it has ended.
+  bool run(std::size_t i);
+  // Called by the fiber that runs: gives back to run().
+  void yield();
+
+ private:
+  struct Fiber {
+    std::unique_ptr<std::byte[]> stack;
+    ucontext_t context{};
+    bool ended = false;
+    void* shadow = nullptr;  // what a sanitizer knows of the stack
+  };
+  static void enter(unsigned high, unsigned low);
+  void switch_to_fiber(Fiber& fiber);
+  void switch_to_caller(Fiber& fiber, bool ends);
+
+  std::vector<Fiber> fibers_;
+  std::function<void(std::size_t)> work_;
+  std::size_t running_ = 0;
+  ucontext_t caller_{};
+  const void* caller_stack_ = nullptr;
+  std::size_t caller_stack_bytes_ = 0;
+  void* caller_shadow_ = nullptr;
+};
+
+}  // namespace ttrace::test
