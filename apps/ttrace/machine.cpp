@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "device.h"
 #include "measure/cpu/cpu_backend.h"
 #include "measure/cpu/kernel.h"
 #include "mpi_ranks.h"
@@ -44,8 +45,8 @@ std::string instruction_sets() {
 
 std::string version_text() {
   return base::concat("ttrace ", version(), "\n", "backends: cpu", "\n",
-                      "instruction sets: ", instruction_sets(), "\n", "cuda: ", TTRACE_CUDA_TOOLKIT,
-                      "\n", "mpi: ", describe_mpi_module(), "\n",
+                      "instruction sets: ", instruction_sets(), "\n",
+                      "cuda: ", describe_cuda_module(), "\n", "mpi: ", describe_mpi_module(), "\n",
                       "hdf5: ", trace::hdf5::library_version(), "\n",
                       "formats: ttrace.manifest/2, ttrace.report/2");
 }
@@ -53,6 +54,7 @@ std::string version_text() {
 measure::ExecutionContext execution_context(unsigned threads) {
   measure::ExecutionContext context = parsed();
   context.threads = threads;
+  context.backend = &chosen_backend(*context.backend);
   return context;
 }
 

@@ -24,8 +24,8 @@ void limit_memory(const std::string& size);
 // A quarter of the machine's memory, at most 2 GiB.
 void limit_memory_by_default();
 
-// The context with the instruction set and memory above. `threads` as given to the command; 0: one
-// per core.
+// The context with the instruction set and memory above and the backend of --device (device.h).
+// `threads` as given to the command; 0: one per core.
 measure::ExecutionContext execution_context(unsigned threads);
 
 }  // namespace ttrace::app

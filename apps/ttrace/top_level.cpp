@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "command.h"
+#include "device.h"
 #include "machine.h"
 #include "process.h"
 
@@ -108,6 +109,13 @@ void add_top_level_flags(CLI::App& app) {
       "--isa", [](const std::string& isa) { choose_instruction_set(isa); },
       base::concat("instruction set of the sums, which never depend on it (default: the fastest; ",
                    instruction_sets(), ")"));
+  app.add_option_function<std::string>(
+      "--device", [](const std::string& device) { choose_device(device); },
+      "what computes: cpu, cuda (the first GPU), cuda:1, cuda:0,1 (shared), or auto, which is the "
+      "CPU in this version; no result depends on it");
+  app.add_option_function<std::string>(
+      "--device-memory", [](const std::string& size) { limit_device_memory(size); },
+      "most memory on every GPU, as in 500M or 2G (default: a quarter of it, at most 2G)");
   app.add_option_function<std::string>(
       "--memory", [](const std::string& size) { limit_memory(size); },
       "most memory beside the manifests, as in 500M or 2G (default: a quarter of the machine's, "

@@ -111,11 +111,17 @@ struct Interruption {
 struct Environment {
   std::string backend;
   std::string instruction_set;
+  std::string remarks;  // what the backend left to another one, and why
   unsigned threads = 0;
   double seconds = 0;
   std::uint64_t bytes_read = 0;
   std::string version;
 };
+
+// Sets the members that say what the work ran on.
+void set_execution(const measure::ExecutionContext& execution, Environment& environment);
+// "cpu x86-64-v4, 2 threads"; with remarks in brackets after it.
+std::string execution_text(const Environment& environment);
 
 // Tensors that a rule of the map leaves out.
 struct DroppedTensors {

@@ -143,10 +143,7 @@ class AuditRun {
   }
 
   void conclude() {
-    const measure::ExecutionContext& execution = options_.execution;
-    out_.environment.backend = execution.backend->name();
-    out_.environment.instruction_set = execution.backend->instruction_set();
-    out_.environment.threads = execution.thread_count();
+    comparison::set_execution(options_.execution, out_.environment);
     replay::conclude(lost_.problems.size(), run_.manifest(), out_);
   }
 

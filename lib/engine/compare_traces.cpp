@@ -217,10 +217,7 @@ class CompareRun {
         out_.warnings.push_back(result.reason);
       }
     }
-    const measure::ExecutionContext& execution = options_.execution;
-    out_.environment.backend = execution.backend->name();
-    out_.environment.instruction_set = execution.backend->instruction_set();
-    out_.environment.threads = execution.thread_count();
+    comparison::set_execution(options_.execution, out_.environment);
     comparison::decide({lost_in_reference_.problems.size(), lost_in_candidate_.problems.size(),
                         comparison::is_same_run(reference_, candidate_)},
                        out_);

@@ -154,10 +154,7 @@ class LocalizeRun {
     explain_findings();
     explain_suspects();
     sum_up_layers();
-    const measure::ExecutionContext& execution = options_.execution;
-    out_.environment.backend = execution.backend->name();
-    out_.environment.instruction_set = execution.backend->instruction_set();
-    out_.environment.threads = execution.thread_count();
+    comparison::set_execution(options_.execution, out_.environment);
     out_.environment.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     return std::move(out_);

@@ -89,13 +89,7 @@ std::string audit_json(const replay::AuditReport& report) {
                  [](const AuditedTensor& tensor) { return nine_digits(result_json(tensor)); });
   text.add_lines("warnings", report.warnings,
                  [](const std::string& warning) { return json(warning); });
-  const comparison::Environment& environment = report.environment;
-  text.add("environment", {{"backend", environment.backend},
-                           {"instruction_set", environment.instruction_set},
-                           {"threads", environment.threads},
-                           {"seconds", environment.seconds},
-                           {"bytes_read", environment.bytes_read},
-                           {"version", environment.version}});
+  text.add("environment", environment_json(report.environment));
   return std::move(text).done();
 }
 

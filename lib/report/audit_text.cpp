@@ -229,8 +229,7 @@ void write_footer(const AuditReport& report, const TextStyle& style, std::ostrea
                        report.specification.empty()
                            ? std::string("no specification")
                            : concat("specification ", printable(report.specification)),
-                       " · ", environment.backend, " ", environment.instruction_set, ", ",
-                       plural(environment.threads, "thread"), " · ", seconds.data(), " s"),
+                       " · ", comparison::execution_text(environment), " · ", seconds.data(), " s"),
                 style.width)
       << "\n";
 }

@@ -159,7 +159,7 @@ class References {
 void add_end(const comparison::CompareReport& report, ReportText& text) {
   text.add_lines("warnings", report.warnings, [](const std::string& w) { return json(w); });
   if (report.part) text.add_share(*report.part);
-  add_environment(report, text);
+  text.add("environment", environment_json(report.environment));
 }
 
 json tolerance_with_sharpness(const comparison::CompareReport& report) {

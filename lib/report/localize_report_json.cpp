@@ -95,12 +95,9 @@ std::string localize_json(const replay::LocalizeReport& report) {
   text.add("not_replayable", report.not_replayable);
   text.add_lines("warnings", report.warnings,
                  [](const std::string& warning) { return json(warning); });
-  const comparison::Environment& environment = report.environment;
-  text.add("environment", {{"backend", environment.backend},
-                           {"instruction_set", environment.instruction_set},
-                           {"threads", environment.threads},
-                           {"seconds", environment.seconds},
-                           {"version", environment.version}});
+  json environment = environment_json(report.environment);
+  environment.erase("bytes_read");
+  text.add("environment", environment);
   return std::move(text).done();
 }
 

@@ -130,14 +130,14 @@ void add_runs(const comparison::CompareReport& report, const json& tolerance, Re
   if (!report.map_rules.empty()) text.add("map_rules", report.map_rules);
 }
 
-void add_environment(const comparison::CompareReport& report, ReportText& text) {
-  const comparison::Environment& environment = report.environment;
-  text.add("environment", {{"backend", environment.backend},
-                           {"instruction_set", environment.instruction_set},
-                           {"threads", environment.threads},
-                           {"seconds", environment.seconds},
-                           {"bytes_read", environment.bytes_read},
-                           {"version", environment.version}});
+json environment_json(const comparison::Environment& environment) {
+  json out{{"backend", environment.backend}, {"instruction_set", environment.instruction_set}};
+  if (!environment.remarks.empty()) out["remarks"] = environment.remarks;
+  out["threads"] = environment.threads;
+  out["seconds"] = environment.seconds;
+  out["bytes_read"] = environment.bytes_read;
+  out["version"] = environment.version;
+  return out;
 }
 
 json router_json(const comparison::RouterFlips& router) {

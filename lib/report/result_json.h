@@ -58,7 +58,7 @@ class ReportText {
 // Members that both versions have.
 void add_runs(const comparison::CompareReport& report, const nlohmann::ordered_json& tolerance,
               ReportText& text);
-void add_environment(const comparison::CompareReport& report, ReportText& text);
+nlohmann::ordered_json environment_json(const comparison::Environment& environment);
 nlohmann::ordered_json tolerance_json(const comparison::CompareReport& report);
 
 // The routing flips of one router.

@@ -227,8 +227,7 @@ void write_footer(const comparison::CompareReport& report, const TextStyle& styl
               ? std::string("tolerance by the fallback rule")
               : concat("tolerance from ", base::plural(report.noise_runs.size(), "noise run")))
       << (report.tolerance_file.empty() ? "" : concat(" (", printable(report.tolerance_file), ")"))
-      << " · " << report.environment.backend << " " << report.environment.instruction_set << ", "
-      << base::plural(report.environment.threads, "thread") << " · "
+      << " · " << comparison::execution_text(report.environment) << " · "
       << base::human_bytes(report.environment.bytes_read) << " in " << seconds.data() << " s\n";
   if (!report.layout_rules.empty()) {
     out << "  layouts of the candidate overridden by " << printable(report.layout_rules) << "\n";

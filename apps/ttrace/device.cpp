@@ -1,0 +1,121 @@
+#include "device.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "measure/cuda/cuda_backend.h"
+#include "measure/cuda/module.h"
+
+namespace ttrace::app {
+namespace {
+
+namespace cuda = measure::cuda;
+
+constexpr std::uint64_t kLeastMemory = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMostByDefault = std::uint64_t{2} << 30;
+constexpr std::string_view kCuda = "cuda";
+
+struct Asked {
+  std::string device = "auto";
+  std::vector<std::uint32_t> indices;  // none: the CPU
+  std::optional<std::uint64_t> memory;
+};
+
+Asked& asked() {
+  static Asked flags;
+  return flags;
+}
+
+// The numbers of "0,2", each once; nothing if it is something else.
+std::optional<std::vector<std::uint32_t>> parse_indices(std::string_view text) {
+  std::vector<std::uint32_t> indices;
+  while (true) {
+    std::uint32_t index = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+    const auto length = static_cast<std::size_t>(end - text.data());
+    if (error != std::errc() || std::count(indices.begin(), indices.end(), index) > 0) return {};
+    indices.push_back(index);
+    if (length == text.size()) return indices;
+    if (text[length] != ',') return {};
+    text.remove_prefix(length + 1);
+  }
+}
+
+std::optional<std::vector<std::uint32_t>> parse_device(std::string_view device) {
+  if (device == "auto" || device == "cpu") return std::vector<std::uint32_t>();
+  if (device == kCuda) return std::vector<std::uint32_t>{0};
+  if (device.substr(0, kCuda.size() + 1) != "cuda:") return std::nullopt;
+  return parse_indices(device.substr(kCuda.size() + 1));
+}
+
+std::unique_ptr<cuda::CudaBackend> open_cuda(const measure::Backend& cpu) {
+  const std::string flag = "--device " + asked().device + ": ";
+  constexpr const char* kWayOut = "; leave --device out to use the CPU";
+  const std::string path = cuda::module_path();
+  if (path.empty()) {
+    throw base::usage_error(flag, "this build has no CUDA module (", cuda::kModule,
+                            "), which is built where CMake finds nvcc", kWayOut);
+  }
+  const cuda::OpenModule module = cuda::open_module(path);
+  if (module.api == nullptr) throw base::usage_error(flag, module.problem);
+  const cuda::FoundDevices found = cuda::find_devices(*module.api);
+  if (found.devices.empty()) throw base::usage_error(flag, found.problem, kWayOut);
+  for (const std::uint32_t index : asked().indices) {
+    if (index < found.devices.size()) continue;
+    throw base::usage_error(flag, "there is no cuda:", index, "; this machine has ",
+                            cuda::describe_devices(found.devices));
+  }
+  const std::uint64_t memory = found.devices[asked().indices.front()].memory_bytes;
+  cuda::PoolLimits limits;
+  limits.device_bytes = asked().memory.value_or(std::min(memory / 4, kMostByDefault));
+  base::inform(base::concat("computing on ", cuda::describe_devices(found.devices)));
+  return std::make_unique<cuda::CudaBackend>(*module.api, asked().indices, limits, cpu);
+}
+
+}  // namespace
+
+void choose_device(const std::string& device) {
+  const auto indices = parse_device(device);
+  if (!indices) {
+    throw base::usage_error("--device ", base::printable(device),
+                            ": write auto, cpu, cuda, or cuda: with the numbers of devices, as in "
+                            "cuda:0 or cuda:0,1");
+  }
+  asked().device = device;
+  asked().indices = *indices;
+}
+
+void limit_device_memory(const std::string& size) {
+  const auto bytes = base::parse_bytes(size);
+  if (!bytes) {
+    throw base::usage_error("--device-memory ", base::printable(size),
+                            ": not a size; write it as in 500M or 2G");
+  }
+  if (*bytes < kLeastMemory) {
+    throw base::usage_error("--device-memory ", base::printable(size), ": at least 16M are needed");
+  }
+  asked().memory = *bytes;
+}
+
+const measure::Backend& chosen_backend(const measure::Backend& cpu) {
+  if (asked().indices.empty()) return cpu;
+  // Never destroyed: threads of the CUDA runtime may outlive static objects.
+  static const measure::Backend* const opened = open_cuda(cpu).release();
+  return *opened;
+}
+
+std::string describe_cuda_module() {
+  return cuda::module_path().empty() ? "no module (it is built where CMake finds nvcc)"
+                                     : cuda::kModule;
+}
+
+}  // namespace ttrace::app
