@@ -1,7 +1,67 @@
 #!/usr/bin/env bash
-# Runs the collector on one GPU and checks it against plain copies. Needs Python with torch, h5py and
-# numpy; PYTHON names the interpreter. Exit: 0 all checks passed, 1 one failed, 3 no GPU, nothing
-# checked (a machine without one has not shown anything, so this is no success).
+# Everything that needs a GPU, in one call: builds the kernels and compares every kind of request with
+# the CPU bit for bit, under compute-sanitizer too where it is there, measures the device, and checks
+# the collector where Python has torch (PYTHON names the interpreter). Needs nvcc, CMake and a C++
+# compiler, no network and no other package. Prints one table last. Exit: 0 all checks that could run
+# passed, 1 one failed, 3 no GPU, nothing checked (that is no success).
 set -euo pipefail
-cd "$(dirname "$0")/.."
-PYTHONPATH=lib/torch exec "${PYTHON:-python3}" scripts/gpu_check.py "$@"
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=${TTRACE_GPU_BUILD_DIR:-build-gpu}
+python=${PYTHON:-python3}
+table=()
+failed=false
+
+row() { table+=("$(printf '%-52s  %s' "$1" "$2")"); }
+
+# check NAME COMMAND...: a row of the table with what the command's exit code means.
+check() {
+  local name=$1 code=0
+  shift
+  "$@" || code=$?
+  case $code in
+    0) row "$name" passed ;;
+    3) row "$name" "not run: no GPU" ;;
+    *)
+      row "$name" "FAILED (exit code $code)"
+      failed=true
+      ;;
+  esac
+}
+
+generator=()
+command -v ninja >/dev/null && generator=(-G Ninja)
+cmake -S tests/measure/cuda/on_device -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release
+cmake --build "$build" --parallel "$(nproc)"
+program=$build/device_check
+module=$build/ttrace_cuda.so
+
+code=0
+"$program" "$module" >"$build/conformance.txt" || code=$?
+if [ "$code" = 3 ]; then
+  echo "gpu_check: the kernels were built, but there is no GPU: nothing was checked" >&2
+  exit 3
+fi
+if [ "$code" = 0 ]; then row "bits of the CPU" passed; else
+  row "bits of the CPU" "FAILED (exit code $code)"
+  failed=true
+fi
+
+for tool in memcheck racecheck; do
+  if command -v compute-sanitizer >/dev/null; then
+    check "compute-sanitizer $tool" \
+      compute-sanitizer --tool "$tool" --error-exitcode 1 "$program" "$module" --quick
+  else
+    row "compute-sanitizer $tool" "not run: it is not installed"
+  fi
+done
+
+if "$python" -c 'import torch, h5py; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then
+  check "the collector on CUDA tensors" env PYTHONPATH=lib/torch "$python" scripts/gpu_check.py "$@"
+else
+  row "the collector on CUDA tensors" "not run: $python has no torch with CUDA and h5py"
+fi
+
+printf '\n'
+cat "$build/conformance.txt"
+printf '%s\n' "${table[@]}"
+! $failed
