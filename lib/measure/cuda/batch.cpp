@@ -1,12 +1,16 @@
 #include "measure/cuda/batch.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "tensor/run_cursor.h"
 
 namespace ttrace::measure::cuda {
 namespace {
+
+// In place of an input that a request does not have.
+constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
 
 // Chunks of one batch that run while it fills another.
 constexpr std::size_t kMostRunning = 1;
@@ -17,7 +21,9 @@ Chunk::Need need_of(const std::vector<const InputBox*>& inputs, std::size_t jobs
   for (const InputBox* input : inputs) {
     need.bytes_per_element += tensor::element_bytes(input->values.dtype);
   }
-  need.inputs = inputs.size();
+  // A formula takes less than the room of two small inputs.
+  static_assert(sizeof(UpdateFormula) <= 512);
+  need.inputs = inputs.size() + 2;
   need.jobs = jobs;
   need.results_per_tile = results_per_tile;
   return need;
@@ -141,8 +147,20 @@ void CudaBatch::stage(const tensor::Box& box, const std::vector<const InputBox*>
       staged[i] = {room, values.dtype, values.scale};
     }
     for (const Use& use : uses) {
-      Piece piece{use.arithmetic, use.dtype, {}, here, first, use.consumer.get()};
-      for (std::size_t n = 0; n < use.inputs.size(); ++n) piece.inputs[n] = staged[use.inputs[n]];
+      Piece piece;
+      piece.arithmetic = use.arithmetic;
+      piece.dtype = use.dtype;
+      piece.elements = here;
+      piece.first = first;
+      piece.consumer = use.consumer.get();
+      for (std::size_t n = 0; n < use.inputs.size(); ++n) {
+        if (use.inputs[n] != kAbsent) piece.inputs[n] = staged[use.inputs[n]];
+      }
+      if (use.formula) {
+        std::byte* const room = filling_->reserve(sizeof *use.formula).data();
+        std::memcpy(room, &*use.formula, sizeof *use.formula);
+        piece.formula = reinterpret_cast<const UpdateFormula*>(room);
+      }
       filling_->add(piece);
     }
     first += here;
@@ -228,6 +246,31 @@ void CudaBatch::add(const ReplicasRequest& request) {
   stage(box, inputs, std::move(uses));
 }
 
-void CudaBatch::add(const UpdateRequest& request) { forward(request); }
+void CudaBatch::add(const UpdateRequest& request) {
+  const tensor::Box& box = request.updated.box;
+  if (tensor::empty(box) || !is_ready(kMostInputs)) return forward(request);
+  std::vector<const InputBox*> inputs;
+  Use use;
+  use.arithmetic = TileArithmetic::kUpdates;
+  const auto add_input = [&](const InputBox* input) {
+    use.inputs.push_back(input == nullptr ? kAbsent : inputs.size());
+    if (input != nullptr) inputs.push_back(input);
+  };
+  const auto given = [](const std::optional<InputBox>& input) { return input ? &*input : nullptr; };
+  add_input(&request.updated);
+  add_input(&request.parameter);
+  add_input(given(request.gradient));
+  add_input(given(request.momentum_buffer ? request.momentum_buffer : request.exp_avg));
+  add_input(given(request.exp_avg_sq));
+  add_input(given(request.max_exp_avg_sq));
+  for (const InputBox* input : inputs) {
+    if (!tensor::is_floating(input->values.dtype)) return forward(request);
+  }
+  use.formula = update_formula(request.step, request.momentum_buffer.has_value());
+  use.consumer = update_consumer(cpu_, request);
+  std::vector<Use> uses;
+  uses.push_back(std::move(use));
+  stage(box, inputs, std::move(uses));
+}
 
 }  // namespace ttrace::measure::cuda

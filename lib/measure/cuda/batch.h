@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "measure/backend.h"
@@ -35,6 +36,7 @@ class CudaBatch : public Batch {
     tensor::DType dtype = tensor::DType::kFloat32;
     std::vector<std::size_t> inputs;
     std::unique_ptr<Consumer> consumer;
+    std::optional<UpdateFormula> formula;
   };
   static Use compare(const StoredValues& reference, const StoredValues& candidate,
                      std::vector<std::size_t> inputs, std::unique_ptr<Consumer> consumer);

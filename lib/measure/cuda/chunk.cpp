@@ -80,6 +80,7 @@ TileLaunch Chunk::launch_of(std::span<const std::size_t> group, std::uint64_t& r
     for (std::size_t n = 0; n < piece.inputs.size(); ++n) {
       if (!piece.inputs[n].bits.empty()) job.inputs[n] = on_device(piece.inputs[n]);
     }
+    if (piece.formula != nullptr) job.formula = workspace_->on_device(piece.formula);
     job.elements = piece.elements;
     job.first_tile = launch.tiles;
     std::memcpy(room.data() + i * sizeof job, &job, sizeof job);
@@ -123,7 +124,7 @@ std::uint64_t Chunk::complete(const Backend& cpu) {
     const Piece& piece = pieces_[i];
     if (failed()) {
       ++redone;
-      piece.consumer->take(piece, results_on_cpu(cpu, piece));
+      piece.consumer->redo(cpu, piece);
     } else {
       const auto results = workspace_->results().subspan(first_results_[i], piece.result_count());
       piece.consumer->take(piece, results);

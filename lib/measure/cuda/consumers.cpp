@@ -23,7 +23,8 @@ void for_each_tile(const Piece& piece, std::span<const TileResult> results, Visi
   }
 }
 
-// As add_tile of the CPU does it.
+}  // namespace
+
 void add_result(const TileResult& result, std::uint64_t count, const tensor::Box& box,
                 std::uint64_t first, TileStats& into) {
   into.elements += count;
@@ -45,6 +46,8 @@ void add_result(const TileResult& result, std::uint64_t count, const tensor::Box
   into.largest = Extreme{result.largest, result.reference_at, result.candidate_at,
                          tensor::coordinates(box, first + result.largest_at)};
 }
+
+namespace {
 
 class PairConsumer : public Consumer {
  public:
@@ -222,8 +225,6 @@ std::unique_ptr<Consumer> replica_consumer(double& squared_distance) {
   return std::make_unique<ReplicaConsumer>(squared_distance);
 }
 
-namespace {
-
 TileResult as_result(const TileStats& stats) {
   TileResult result;
   result.d2 = stats.sum_d2;
@@ -248,8 +249,9 @@ TileResult as_result(const TileStats& stats) {
   return result;
 }
 
-}  // namespace
+namespace {
 
+// Returns what the kernels give for a piece, computed by `cpu`.
 std::vector<TileResult> results_on_cpu(const Backend& cpu, const Piece& piece) {
   std::vector<TileResult> results;
   const std::unique_ptr<Batch> batch = cpu.new_batch();
@@ -278,6 +280,12 @@ std::vector<TileResult> results_on_cpu(const Backend& cpu, const Piece& piece) {
     results.push_back(as_result(stats));
   }
   return results;
+}
+
+}  // namespace
+
+void Consumer::redo(const Backend& cpu, const Piece& piece) {
+  take(piece, results_on_cpu(cpu, piece));
 }
 
 }  // namespace ttrace::measure::cuda

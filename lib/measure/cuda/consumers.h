@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "measure/backend.h"
 #include "measure/cuda/kernels/work.h"
@@ -19,7 +18,8 @@ class Consumer;
 struct Piece {
   TileArithmetic arithmetic = TileArithmetic::kNumbers;
   tensor::DType dtype = tensor::DType::kFloat32;  // of stored values that are compared as they are
-  std::array<StoredValues, 3> inputs;
+  std::array<StoredValues, kMostInputs> inputs;
+  const UpdateFormula* formula = nullptr;  // of an update; staged too
   std::uint64_t elements = 0;
   std::uint64_t first = 0;  // position of the first element in the consumer's box
   Consumer* consumer = nullptr;
@@ -33,6 +33,8 @@ class Consumer {
  public:
   virtual ~Consumer() = default;
   virtual void take(const Piece& piece, std::span<const TileResult> results) = 0;
+  // Does without a device: takes what `cpu` gives for the staged inputs.
+  virtual void redo(const Backend& cpu, const Piece& piece);
   // After the last piece.
   virtual void end() = 0;
 };
@@ -43,8 +45,14 @@ std::unique_ptr<Consumer> integer_consumer(const tensor::Box& box, TileStats& in
 std::unique_ptr<Consumer> noise_consumer(const tensor::Box& box, NoiseSums& into, std::size_t cell);
 std::unique_ptr<Consumer> triple_consumer(const tensor::Box& box, TripleSums& into);
 std::unique_ptr<Consumer> replica_consumer(double& squared_distance);
+// `cpu` decides in tiles where rounding could make another update the worst.
+std::unique_ptr<Consumer> update_consumer(const Backend& cpu, const UpdateRequest& request);
 
-// Returns what the kernels give for a piece, computed by `cpu`.
-std::vector<TileResult> results_on_cpu(const Backend& cpu, const Piece& piece);
+// Adds the result of a tile, as add_tile of the CPU does it; `first` is the tile's position in
+// `box`.
+void add_result(const TileResult& result, std::uint64_t count, const tensor::Box& box,
+                std::uint64_t first, TileStats& into);
+// The statistics of one tile, whose box starts at 0, as a kernel gives them.
+TileResult as_result(const TileStats& stats);
 
 }  // namespace ttrace::measure::cuda

@@ -20,10 +20,6 @@ std::unique_ptr<Batch> CudaBackend::new_batch() const {
   return std::make_unique<CudaBatch>(pool_, cpu_);
 }
 
-std::string CudaBackend::remarks() const {
-  const std::string fallen = pool_.remarks();
-  return base::concat("optimizer updates computed on the CPU (", cpu_.instruction_set(), ")",
-                      fallen.empty() ? "" : "; ", fallen);
-}
+std::string CudaBackend::remarks() const { return pool_.remarks(); }
 
 }  // namespace ttrace::measure::cuda

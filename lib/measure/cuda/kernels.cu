@@ -2,6 +2,7 @@
 #include "measure/cuda/kernels/execution.h"
 #include "measure/cuda/kernels/rows.h"
 #include "measure/cuda/kernels/tiles.h"
+#include "measure/cuda/kernels/updates.h"
 
 namespace ttrace::measure::cuda {
 namespace {
@@ -30,6 +31,11 @@ __global__ void __launch_bounds__(kTileThreads, 2) integer_tiles(TileLaunch laun
 __global__ void __launch_bounds__(kTileThreads, 2) triple_tiles(TileLaunch launch) {
   DeviceExecution execution;
   sum_triples(execution, launch);
+}
+
+__global__ void __launch_bounds__(kTileThreads, 1) update_tiles(TileLaunch launch) {
+  DeviceExecution execution;
+  judge_updates(execution, launch);
 }
 
 __global__ void __launch_bounds__(kWarp) moments_of_rows(RowsLaunch launch) {
@@ -77,6 +83,8 @@ TileKernel kernel_of(const TileLaunch& launch) {
       return integer_tiles;
     case TileArithmetic::kTriples:
       return triple_tiles;
+    case TileArithmetic::kUpdates:
+      return update_tiles;
   }
   return number_tiles;
 }

@@ -35,7 +35,7 @@ def may_fuse(kernel: str) -> bool:
 def problems_of_ptx(ptx: str) -> list[str]:
     parts = ENTRY.split(ptx)
     found = []
-    kernels = list(zip(parts[1::2], parts[2::2]))
+    kernels = [(parts[i], parts[i + 1]) for i in range(1, len(parts) - 1, 2)]
     if len(kernels) < 10:
         found.append(f"only {len(kernels)} kernels found: is this their PTX?")
     fusing = 0

@@ -25,6 +25,7 @@ Conformance check_noise(const measure::Backend& backend, std::uint64_t seed);
 Conformance check_triples(const measure::Backend& backend, std::uint64_t seed);
 Conformance check_rows(const measure::Backend& backend, std::uint64_t seed);
 Conformance check_replicas(const measure::Backend& backend, std::uint64_t seed);
+Conformance check_updates(const measure::Backend& backend, std::uint64_t seed);
 Conformance check_many_requests(const measure::Backend& backend, std::uint64_t seed);
 
 struct ConformanceCheck {
@@ -40,6 +41,7 @@ inline constexpr ConformanceCheck kConformanceChecks[]{{"pairs", check_pairs},
                                                        {"triples", check_triples},
                                                        {"rows", check_rows},
                                                        {"replicas", check_replicas},
+                                                       {"updates", check_updates},
                                                        {"many requests", check_many_requests}};
 
 }  // namespace ttrace::test

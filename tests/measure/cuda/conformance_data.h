@@ -91,6 +91,11 @@ class Values {
     tensor::encode_floats(dtype, numbers, std::span(bytes_).subspan(shift));
   }
 
+  Values(DType dtype, const std::vector<double>& numbers)
+      : dtype_(dtype), shift_(0), scale_(1), bytes_(numbers.size() * tensor::element_bytes(dtype)) {
+    tensor::encode_floats(dtype, numbers, bytes_);
+  }
+
   // Every `every`-th element takes other bits, on average.
   Values changed(Draw& draw, std::uint64_t every) const {
     Values other = *this;

@@ -34,6 +34,9 @@ TEST_CASE("sums of rows on the device have the bits of the CPU", "[cuda]") { che
 TEST_CASE("distances of replicas on the device have the bits of the CPU", "[cuda]") {
   check(check_replicas);
 }
+TEST_CASE("updates replayed on the device have the bits of the CPU", "[cuda]") {
+  check(check_updates);
+}
 TEST_CASE("many requests in one batch on the device have the bits of the CPU", "[cuda]") {
   check(check_many_requests);
 }

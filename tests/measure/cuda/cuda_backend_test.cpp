@@ -61,8 +61,7 @@ TEST_CASE("a request larger than a workspace goes through it in several chunks",
     const CudaBackend backend(host_runtime({}), {0}, limits, cpu_backend());
     require_same(compare_large(backend, 400'000, 1));
     CHECK(host_runtime_counts().launches >= 3);
-    CHECK(backend.remarks() ==
-          concat("optimizer updates computed on the CPU (", cpu_backend().instruction_set(), ")"));
+    CHECK(backend.remarks().empty());
   }
   CHECK(host_runtime_counts().allocations == 0);
 }

@@ -58,6 +58,9 @@ void SharedRecord::store(std::uint32_t i, const void* value, const Moment& now) 
 
 std::uint64_t HostExecution::block() const { return block_->index(); }
 std::uint32_t HostExecution::block_threads() const { return block_->threads(); }
+std::uint32_t HostExecution::ballot(bool condition) const {
+  return block_->ballot(thread_, condition);
+}
 void HostExecution::sync() const { block_->wait_for_block(thread_); }
 
 std::uint64_t HostBlock::exchange(std::uint32_t thread, std::uint64_t bits, std::uint32_t lane) {
@@ -67,6 +70,17 @@ std::uint64_t HostBlock::exchange(std::uint32_t thread, std::uint64_t bits, std:
   mine.waits = Waits::kForWarp;
   fibers_->yield();
   return state_[thread / kHostWarp * kHostWarp + lane].deposit[parity];
+}
+
+std::uint32_t HostBlock::ballot(std::uint32_t thread, bool condition) {
+  const std::size_t parity = state_[thread].meetings % 2;
+  exchange(thread, condition ? 1 : 0, 0);
+  std::uint32_t lanes = 0;
+  for (std::uint32_t lane = 0; lane < kHostWarp; ++lane) {
+    const Thread& other = state_[thread / kHostWarp * kHostWarp + lane];
+    lanes |= static_cast<std::uint32_t>(other.deposit[parity]) << lane;
+  }
+  return lanes;
 }
 
 void HostBlock::wait_for_block(std::uint32_t thread) {

@@ -88,6 +88,7 @@ class HostExecution {
   T from(T value, std::uint32_t lane) const {
     return exchange(value, lane % kHostWarp);
   }
+  std::uint32_t ballot(bool condition) const;
   void sync() const;
 
   template <typename T, std::uint32_t kCount>
@@ -117,6 +118,8 @@ class HostBlock {
   }
   // Deposits a value of 4 or 8 bytes, waits for the warp, and returns the value of another lane.
   std::uint64_t exchange(std::uint32_t thread, std::uint64_t bits, std::uint32_t lane);
+  // The same with a condition; returns those of all lanes.
+  std::uint32_t ballot(std::uint32_t thread, bool condition);
   void wait_for_block(std::uint32_t thread);
   SharedRecord& shared(const void* type, std::size_t values, std::size_t bytes);
 
@@ -146,7 +149,7 @@ Mistakes run_grid(std::uint64_t blocks, std::uint32_t threads, const HostKernel&
 template <typename T>
 T HostShared<T>::load(std::uint32_t i) const {
   T value;
-  std::memcpy(&value, record_->load(i, block_->now(thread_)), sizeof value);
+  std::memcpy(static_cast<void*>(&value), record_->load(i, block_->now(thread_)), sizeof value);
   return value;
 }
 

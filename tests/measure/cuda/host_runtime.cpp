@@ -12,6 +12,7 @@
 
 #include "measure/cuda/kernels/rows.h"
 #include "measure/cuda/kernels/tiles.h"
+#include "measure/cuda/kernels/updates.h"
 
 namespace ttrace::test {
 
@@ -53,6 +54,8 @@ HostKernel kernel_of(const TileLaunch& launch) {
       return [&launch](HostExecution& execution) { sum_integers(execution, launch); };
     case TileArithmetic::kTriples:
       return [&launch](HostExecution& execution) { sum_triples(execution, launch); };
+    case TileArithmetic::kUpdates:
+      return [&launch](HostExecution& execution) { judge_updates(execution, launch); };
   }
   return {};
 }

@@ -5,10 +5,12 @@
 //   thread(), block(), block_threads()   as threadIdx.x, blockIdx.x, blockDim.x
 //   down(value, distance)                the value of the lane `distance` above; own past the last
 //   from(value, lane)                    the value of a lane
+//   ballot(condition)                    bit n: whether it holds in lane n
 //   sync()                               waits for all threads of the block
 //   shared<T, n>()                       n values of the block, with load(i) and store(i, value)
 //
-// All 32 lanes of a warp call down() and from() together, and all threads of a block sync().
+// All 32 lanes of a warp call down(), from() and ballot() together, and all threads of a block
+// sync().
 #pragma once
 
 #include <cstdint>
@@ -28,7 +30,7 @@ template <typename To, typename From>
 TTRACE_DEVICE To same_bits(const From& from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
-  __builtin_memcpy(&to, &from, sizeof to);
+  __builtin_memcpy(static_cast<void*>(&to), &from, sizeof to);
   return to;
 }
 
@@ -58,6 +60,9 @@ class DeviceExecution {
   template <typename T>
   TTRACE_DEVICE T from(T value, std::uint32_t lane) const {
     return __shfl_sync(0xffffffffU, value, lane);
+  }
+  TTRACE_DEVICE std::uint32_t ballot(bool condition) const {
+    return __ballot_sync(0xffffffffU, condition ? 1 : 0);
   }
   TTRACE_DEVICE void sync() const { __syncthreads(); }
 

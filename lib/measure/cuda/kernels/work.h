@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "measure/optimizer/update_constants.h"
 #include "tensor/dtype.h"
 
 namespace ttrace::measure::cuda {
@@ -23,11 +24,17 @@ enum class TileArithmetic : std::uint32_t {
   kNumbers,   // two inputs of any types
   kIntegers,  // two inputs of 64-bit integers, compared exactly
   kTriples,   // truth, reference and candidate of any types; gives two sums
+  kUpdates,   // an update of any types; gives the sums of a pair and an UpdateResult
 };
+
+// Of an update: updated, parameter, gradient, momentum_buffer or exp_avg, exp_avg_sq,
+// max_exp_avg_sq; absent ones have no bits.
+inline constexpr std::uint32_t kMostInputs = 6;
 
 // One run of elements, cut into tiles. Results of a job lie one after the other.
 struct TileJob {
-  DeviceValues inputs[3];
+  DeviceValues inputs[kMostInputs];
+  const UpdateFormula* formula = nullptr;  // of an update
   std::uint64_t elements = 0;
   std::uint64_t first_tile = 0;  // in the launch
 };
@@ -65,8 +72,27 @@ struct TileResult {
   std::uint32_t left_out = 0;                // of a triple: not finite in one of the three
 };
 
+// What else an update has (UpdateSums): counts and sums of the judged elements, and the worst of
+// the tile, as if its elements were the first ones. In the place of a TileResult.
+struct UpdateResult {
+  double bound2 = 0;
+  double ratio = 0;   // of the worst; 0 if there is none
+  double before = 0;  // the ratio that it exceeds
+  double replayed = 0;
+  double updated = 0;
+  double bound = 0;
+  std::uint32_t at = kNowhere;
+  std::uint32_t unjudged = 0;
+  std::uint32_t outside = 0;
+  std::uint32_t unmoved = 0;
+  std::uint32_t tiny = 0;  // elements whose bound is so small that ratios lose digits
+  std::uint32_t unused[7] = {};
+};
+static_assert(sizeof(UpdateResult) == sizeof(TileResult));
+
 inline constexpr std::uint32_t results_per_tile(TileArithmetic arithmetic) {
-  return arithmetic == TileArithmetic::kTriples ? 2 : 1;
+  const bool two = arithmetic == TileArithmetic::kTriples || arithmetic == TileArithmetic::kUpdates;
+  return two ? 2 : 1;
 }
 
 // Sums over rows (RowsRequest). `sums` holds for each of 1, or with an input 1 + 2 · norms, sums
