@@ -32,7 +32,7 @@ lint() {
 }
 
 mapfile -t sources < <(git ls-files 'apps/*.cpp' 'lib/*.cpp')
-mapfile -t all < <(git ls-files '*.cpp' '*.h')
+mapfile -t all < <(git ls-files '*.cpp' '*.cu' '*.h')
 mapfile -t shell < <(git ls-files '*.sh' .ci/run)
 format() { clang-format-16 --dry-run -Werror "${all[@]}"; }
 types() { (cd lib/torch && mypy ttrace_torch); }
