@@ -115,7 +115,8 @@ LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Ma
     if (reference.version != run.version && is_module_value(entry.key.kind)) continue;
     // Version 1 does not say what was recorded: a kind without tensors was not.
     const bool asked =
-        trace::was_asked_for(run, entry.key).value_or(kinds.contains(entry.key.kind));
+        trace::was_asked_for(run, entry.key).value_or(kinds.contains(entry.key.kind)) &&
+        trace::incomplete_of(run, entry.key) == nullptr;
     if (!asked) {
       ++found.not_recorded;
     } else if (modules.left_out(entry.key)) {

@@ -104,7 +104,8 @@ bool is_unanswered(const TensorComparison& result) {
 
 // Whether a tensor that takes part was not judged.
 bool is_unchecked(const TensorComparison& result) {
-  return result.outcome == Outcome::kBelowNoiseFloor || result.outcome == Outcome::kNotJudged;
+  return result.outcome == Outcome::kBelowNoiseFloor || result.outcome == Outcome::kNotJudged ||
+         result.incomplete;
 }
 
 std::string describe_unchecked(const TensorComparison& result) {
@@ -115,16 +116,22 @@ std::string describe_unchecked(const TensorComparison& result) {
 std::string essentials_unchecked(const CompareReport& out) {
   std::uint64_t gradients = 0;
   std::uint64_t unchecked_gradients = 0;
+  const TensorComparison* left_out = nullptr;
   for (const TensorComparison& result : out.results) {
     const trace::Kind kind = result.key.kind;
     if (kind == trace::Kind::kMainGrad) {
       gradients += is_unchecked(result) || result.outcome == Outcome::kMatch ? 1 : 0;
       unchecked_gradients += is_unchecked(result) ? 1 : 0;
+      if (result.incomplete && left_out == nullptr) left_out = &result;
     } else if (kind == trace::Kind::kLoss || kind == trace::Kind::kGradNorm) {
       if (is_unchecked(result)) return describe_unchecked(result);
     }
   }
   if (unchecked_gradients == 0 || 10 * unchecked_gradients < gradients) return "";
+  if (left_out != nullptr) {
+    return concat(unchecked_gradients, " of ", base::plural(gradients, "main gradient"),
+                  " were not checked: ", base::printable(left_out->reason));
+  }
   return concat(
       unchecked_gradients, " of ", base::plural(gradients, "main gradient"),
       " were not checked: their tolerances are as wide as they are themselves, or nothing "

@@ -157,11 +157,20 @@ bool has_step(const trace::Manifest& manifest, std::uint64_t step) {
          std::find(recorded->steps.begin(), recorded->steps.end(), step) != recorded->steps.end();
 }
 
+void mark_incomplete(const trace::Source& lacking, const trace::Incomplete& known,
+                     TensorComparison& result) {
+  result.outcome = Outcome::kNotRecorded;
+  result.incomplete = true;
+  result.reason = concat(lacking.path(), " left it out: ", known.reason);
+}
+
 void mark_absence(const Absence& absence, TensorComparison& result) {
   const trace::Manifest& lacking = absence.lacking.manifest();
   // A step that ranks did not reach is lost, whatever they were asked to record.
   const bool may_be_lost = !absence.lost.empty() && !has_step(lacking, result.key.step);
-  if (trace::was_asked_for(lacking, result.key) == false && !may_be_lost) {
+  if (const auto* known = trace::incomplete_of(lacking, result.key)) {
+    mark_incomplete(absence.lacking, *known, result);
+  } else if (trace::was_asked_for(lacking, result.key) == false && !may_be_lost) {
     result.outcome = Outcome::kNotRecorded;
     result.reason = concat(absence.lacking.path(), " was told to leave it out");
   } else if (!absence.lost.empty()) {
@@ -194,9 +203,14 @@ bool mark_missing_share(const InitialResultsInput& input, TensorComparison& resu
   const bool of_candidate = !absence.empty();
   if (!of_candidate) absence = describe_absence(input.absent_in_reference, result.reference);
   if (absence.empty()) return false;
+  const trace::Source& lacking = of_candidate ? input.candidate : input.reference;
+  if (const auto* known = trace::incomplete_of(lacking.manifest(), result.key)) {
+    mark_incomplete(lacking, *known, result);
+    return true;
+  }
   result.outcome = Outcome::kMissing;
   result.note = of_candidate ? absence : concat("in the reference, ", absence);
-  result.reason = concat((of_candidate ? input.candidate : input.reference).path(), ": ", absence);
+  result.reason = concat(lacking.path(), ": ", absence);
   return true;
 }
 

@@ -83,8 +83,9 @@ struct ComparedNumbers {
 struct TensorComparison : Pair {
   judge::Outcome outcome = judge::Outcome::kMatch;
   std::string reason;
-  bool left_out = false;  // skipped because of --common: one side alone has it
-  tensor::Shape shape;    // the reference's, or the candidate's if that is all there is
+  bool left_out = false;    // skipped because of --common: one side alone has it
+  bool incomplete = false;  // not recorded, though it was to be
+  tensor::Shape shape;      // the reference's, or the candidate's if that is all there is
   tensor::DType dtype = tensor::DType::kFloat32;
   std::optional<tensor::DType> candidate_dtype;  // where it differs from `dtype`
   bool exact = false;                            // integers on both sides: every bit must agree

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "trace/manifest.h"
@@ -30,7 +31,7 @@ class RunMerge {
 
   // Those of the lowest rank, with `recorded` (the kinds and the finished steps that all ranks that
   // record anything have in common, and the modules of any; absent where a rank lacks it) and
-  // `unfinished` of all ranks.
+  // `unfinished` of all ranks. Entries of `incomplete` that differ only in ranks are one.
   trace::RunFacts facts() const;
 
  private:
@@ -38,6 +39,7 @@ class RunMerge {
   std::size_t ranks_ = 0;
   std::map<std::uint64_t, trace::Recorded> recorded_;
   std::set<std::uint64_t> unfinished_;
+  std::map<std::pair<std::string, std::string>, std::set<std::uint64_t>> incomplete_;
 };
 
 // The optimizer's parameter groups: the stages of a pipeline have parts of each group.

@@ -189,6 +189,9 @@ Numbers lacking_ranks(const trace::TensorEntry& entry, const Numbers& recorders,
 void RunMerge::add(std::uint64_t rank, trace::RunFacts facts) {
   unfinished_.insert(facts.unfinished.begin(), facts.unfinished.end());
   if (facts.recorded) recorded_.emplace(rank, *facts.recorded);
+  for (const trace::Incomplete& one : facts.incomplete) {
+    incomplete_[{one.tensors, one.reason}].insert(one.ranks.begin(), one.ranks.end());
+  }
   if (ranks_++ == 0) first_ = std::move(facts);
 }
 
@@ -202,6 +205,10 @@ bool RunMerge::asked(std::uint64_t rank, const trace::TensorEntry& entry) const 
 trace::RunFacts RunMerge::facts() const {
   trace::RunFacts whole = first_;
   whole.unfinished.assign(unfinished_.begin(), unfinished_.end());
+  whole.incomplete.clear();
+  for (const auto& [key, ranks] : incomplete_) {
+    whole.incomplete.push_back({key.first, {ranks.begin(), ranks.end()}, key.second});
+  }
   whole.recorded.reset();
   if (recorded_.size() < ranks_) return whole;
   const bool any_records = std::any_of(recorded_.begin(), recorded_.end(),

@@ -10,12 +10,6 @@
 
 namespace ttrace::report {
 
-std::string id_of(const trace::TensorKey& key) {
-  const std::string microbatch = key.microbatch ? std::to_string(*key.microbatch) : "-";
-  return base::concat(key.step, "/", microbatch, "/", kind_name(key.kind), "/", key.name, "/",
-                      key.call, "/", key.copy);
-}
-
 namespace {
 
 using base::concat;

@@ -11,11 +11,6 @@
 
 namespace ttrace::report {
 
-// The id of a tensor, "step/mb/kind/name/call/copy", with "-" for a tensor without micro-batch, for
-// example "0/-/main_grad/fc.weight/0/0". The name is as in the trace and may contain "/"; the three
-// fields before it and the two after it do not.
-std::string id_of(const trace::TensorKey& key);
-
 // Findings that a reader takes as one: the effect of one bug on forty layers.
 struct FindingGroup {
   // For a single finding the id of its result; for a missing module

@@ -70,6 +70,12 @@ std::string to_string(const TensorKey& key) {
   return text;
 }
 
+std::string id_of(const TensorKey& key) {
+  const std::string microbatch = key.microbatch ? std::to_string(*key.microbatch) : "-";
+  return base::concat(key.step, "/", microbatch, "/", kind_name(key.kind), "/", key.name, "/",
+                      key.call, "/", key.copy);
+}
+
 std::optional<std::string> name_problem(std::string_view name) {
   if (name.empty()) return "a name is empty";
   if (name.size() > 512) return "a name is longer than 512 bytes";

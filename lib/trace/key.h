@@ -52,6 +52,11 @@ struct TensorKey {
 // "decoder.layers.3.mlp · output · step 0 · mb 1", call and copy only where they are not 0.
 std::string to_string(const TensorKey& key);
 
+// The id of a tensor, "step/mb/kind/name/call/copy", with "-" for a tensor without micro-batch, for
+// example "0/-/main_grad/fc.weight/0/0". The name is as in the trace and may contain "/"; the three
+// fields before it and the two after it do not.
+std::string id_of(const TensorKey& key);
+
 // Why `name` cannot name a tensor (it would leave its place in the file, or break a line of the
 // report), or nothing.
 std::optional<std::string> name_problem(std::string_view name);

@@ -38,6 +38,15 @@ std::string_view module_of(const TensorKey& key) {
 
 std::string manifest_schema(unsigned version) { return base::concat("ttrace.manifest/", version); }
 
+const Incomplete* incomplete_of(const Manifest& manifest, const TensorKey& key) {
+  const std::vector<Incomplete>& all = manifest.run.incomplete;
+  if (all.empty()) return nullptr;
+  const auto found = std::find_if(all.begin(), all.end(), [id = id_of(key)](const auto& one) {
+    return base::glob_match(one.tensors, id);
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
 std::optional<bool> was_asked_for(const Manifest& manifest, const TensorKey& key) {
   const auto& recorded = manifest.run.recorded;
   if (!recorded) return std::nullopt;

@@ -50,6 +50,15 @@ struct Recorded {
   bool operator==(const Recorded&) const = default;
 };
 
+// Tensors that were to be recorded and were not, or not by all ranks that hold them.
+struct Incomplete {
+  std::string tensors;               // glob over the ids of tensors (`id_of`)
+  std::vector<std::uint64_t> ranks;  // that did not record them, ascending
+  std::string reason;
+
+  bool operator==(const Incomplete&) const = default;
+};
+
 struct RunFacts {
   std::string id;  // another one for every run of a job; empty where nothing says it
   std::string framework;
@@ -62,7 +71,8 @@ struct RunFacts {
   std::optional<PlanFacts> plan;
   std::optional<Recorded> recorded;
   std::vector<std::uint64_t> unfinished;  // ranks that did not close their files, ascending
-  std::string extra_json;                 // the "extra" object as text, or empty
+  std::vector<Incomplete> incomplete;
+  std::string extra_json;  // the "extra" object as text, or empty
 };
 
 struct MeshAxis {
@@ -145,6 +155,9 @@ Manifest parse_manifest(std::string_view text, const std::string& file);
 
 // The inverse of parse_manifest: deterministic, one tensor and one module per line.
 std::string manifest_text(const Manifest& manifest);
+
+// The entry of `run.incomplete` that names a tensor of this key, or null.
+const Incomplete* incomplete_of(const Manifest& manifest, const TensorKey& key);
 
 // Whether the collector was asked to record a tensor of this key, by `run.recorded`: its kind, its
 // step, and its module (the one that a value is named after, the one that owns a parameter).

@@ -15,6 +15,7 @@ namespace {
 
 using base::JsonCursor;
 
+constexpr std::size_t kLongestPattern = 1024;
 constexpr std::uint64_t kMostUpdates = std::uint64_t{1} << 53;  // kept as a double
 
 std::string optional_string(const JsonCursor& object, std::string_view key) {
@@ -75,13 +76,27 @@ Recorded recorded_from(const JsonCursor& object) {
   return recorded;
 }
 
+std::vector<Incomplete> incomplete_from(const JsonCursor& list) {
+  std::vector<Incomplete> incomplete;
+  for (const JsonCursor& object : list.items()) {
+    object.allow_keys({"tensors", "ranks", "reason"});
+    const JsonCursor tensors = object.require("tensors");
+    if (tensors.as_string().size() > kLongestPattern) {
+      throw tensors.error("a pattern longer than ", kLongestPattern, " bytes");
+    }
+    incomplete.push_back({tensors.as_string(), ascending(object.require("ranks")),
+                          object.require("reason").as_string()});
+  }
+  return incomplete;
+}
+
 RunFacts run_from(const JsonCursor& object, unsigned version) {
   if (version == 1) {
     object.allow_keys({"framework", "model", "precision", "command", "created", "collector",
                        "noise", "plan", "extra"});
   } else {
     object.allow_keys({"id", "framework", "model", "precision", "command", "created", "collector",
-                       "noise", "plan", "recorded", "unfinished", "extra"});
+                       "noise", "plan", "recorded", "unfinished", "incomplete", "extra"});
   }
   RunFacts run;
   run.id = optional_string(object, "id");
@@ -101,6 +116,7 @@ RunFacts run_from(const JsonCursor& object, unsigned version) {
   if (const auto plan = object.find("plan")) run.plan = plan_from(*plan);
   if (const auto recorded = object.find("recorded")) run.recorded = recorded_from(*recorded);
   if (const auto ranks = object.find("unfinished")) run.unfinished = ascending(*ranks);
+  if (const auto list = object.find("incomplete")) run.incomplete = incomplete_from(*list);
   if (const auto extra = object.find("extra")) {
     extra->members();
     run.extra_json = extra->text();

@@ -35,6 +35,10 @@ json run_json(const RunFacts& run) {
   if (run.plan) out["plan"] = {{"digest", run.plan->digest}, {"modules", run.plan->modules}};
   if (run.recorded) out["recorded"] = recorded_json(*run.recorded);
   if (!run.unfinished.empty()) out["unfinished"] = run.unfinished;
+  for (const Incomplete& one : run.incomplete) {
+    out["incomplete"].push_back(
+        {{"tensors", one.tensors}, {"ranks", one.ranks}, {"reason", one.reason}});
+  }
   if (!run.extra_json.empty()) out["extra"] = json::parse(run.extra_json);
   return out;
 }

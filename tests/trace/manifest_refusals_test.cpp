@@ -42,6 +42,7 @@ TEST_CASE("version 1 has none of the members of version 2") {
   refuse(first(R"("id": "x")", ""), "/run/id", "unknown key");
   refuse(first(R"("recorded": {"kinds": [], "steps": []})", ""), "/run/recorded", "unknown key");
   refuse(first(R"("unfinished": [0])", ""), "/run/unfinished", "unknown key");
+  refuse(first(R"("incomplete": [])", ""), "/run/incomplete", "unknown key");
   refuse(first("", R"(, "position": 1)"), "/tensors/0/position", "unknown key");
   refuse(first("", R"(, "absent_on": [0])"), "/tensors/0/absent_on", "unknown key");
 }
@@ -57,6 +58,9 @@ TEST_CASE("what was recorded is said in known words") {
   refuse(run(R"("recorded": {"kinds": [], "modules": [""], "steps": []})"),
          "/run/recorded/modules/0", "empty");
   refuse(run(R"("unfinished": [3, 2])"), "/run/unfinished", "2 stands after 3");
+  refuse(run(R"("incomplete": [{"tensors": "*", "ranks": [1, 0], "reason": ""}])"),
+         "/run/incomplete/0/ranks", "0 stands after 1");
+  refuse(run(R"("incomplete": [{"tensors": "*", "ranks": []}])"), "/run/incomplete/0", "reason");
   refuse(with_member(R"("absent_on": [1, 0])"), "/tensors/0/absent_on", "0 stands after 1");
 }
 
