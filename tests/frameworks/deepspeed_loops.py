@@ -95,5 +95,8 @@ def main(case, out):
         for step in range(STEPS if loop in RIGHT else 1):
             {**RIGHT, **REFUSED}[loop](engine, tracer, step, numbers)
         tracer.close()
+        if tracer.incomplete:
+            # Nothing throws inside a loop; the launcher writes this down.
+            raise tt.TraceError("\n".join(tracer.incomplete))
     finally:
         engine.destroy()

@@ -66,7 +66,8 @@ FAULTS = {
     ),
     "norms_not_summed": (
         {**TP, "sequence": True, "fault": "norms_not_summed"},
-        "layers.3.attention_norm.weight · param_grad · step 0 · mb 0",
+        # Its raw gradients are terms of a sum, as the graph tells.
+        "layers.3.attention_norm.weight · main_grad · step 0",
         "missing_reduction over tp: the sum of the copies is the reference",
     ),
     "not_scaled": (

@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from complaints import complains
 from small_models import WIDTH, TiedGPT, batch, cross_entropy, seeded, train_step
 from torch import nn
 from trace_reading import Trace
@@ -138,10 +139,10 @@ def test_two_lists_in_one_step_may_not_run_the_same_module(tmp_path):
             model[0](torch.ones(2, 2)).sum().backward()
         with tracer.microbatch([2, 3], dim=0):
             model[1](torch.ones(2, 2)).sum().backward()
-            with pytest.raises(tt.TraceError, match="0 · input · step 0 on rank 0: recorded twice"):
+            with complains(tracer, "input/0.* recorded twice"):
                 model[0](torch.ones(2, 2))
             # Autograd would add up gradients of different micro-batches.
-            with pytest.raises(tt.TraceError, match="0.weight · param_grad .* recorded twice"):
+            with complains(tracer, "param_grad/0.weight.* recorded twice"):
                 model[0].weight.sum().backward()
         # A backward apart from its forward, and single micro-batches beside.
         with tracer.microbatch(4):
@@ -160,13 +161,12 @@ def test_lists_that_are_refused(tmp_path):
     tracer = tt.trace(nn.Sequential(nn.Linear(2, 2)), out=tmp_path / "run.h5", layouts=layouts)
     with tracer.step(0):
         for numbers in ([], [0, 0], [-1, 0]):
-            with pytest.raises(tt.TraceError, match=r"micro-batches \["):
-                with tracer.microbatch(numbers):
-                    pass
+            with complains(tracer, r"micro-batches \["), tracer.microbatch(numbers):
+                pass
         with tracer.microbatch([0, 1]):
-            with pytest.raises(tt.TraceError, match="along dimension 2, but .* 2 dimension"):
+            with complains(tracer, "along dimension 2, but .* 2 dimension"):
                 tracer._job.names.model(torch.ones(2, 2))
-            with pytest.raises(tt.TraceError, match="tokens .* torch.int64 has no mean"):
+            with complains(tracer, "tokens.* torch.int64 has no mean"):
                 tracer.scalar("tokens", 4)
     with pytest.raises(tt.TraceError, match='Layout\\("0"\\): .* along "max"'):
         Layout("0", input_batch="max")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from complaints import complains
 from process_groups import run_ranks
 from small_models import WIDTH, batch, cross_entropy, seeded
 from torch import distributed, nn
@@ -24,46 +25,76 @@ class Heads(nn.Module):
         return x.unflatten(-1, (-1, 2)).transpose(1, 2)
 
 
+class Turned(nn.Module):
+    """Something that no rule knows: rows change places."""
+
+    def forward(self, x):
+        return x.roll(1, 0)
+
+
 class Split(nn.Module):
     def __init__(self):
         super().__init__()
         self.up = nn.Linear(WIDTH, 2 * WIDTH)
         self.heads = Heads()
+        self.turned = Turned()
+        self.norm = nn.LayerNorm(2)
         self.down = nn.Linear(2 * WIDTH, WIDTH)
 
     def forward(self, x):
-        return self.down(self.heads(self.up(x)).transpose(1, 2).flatten(2))
+        heads = self.norm(self.turned(self.heads(self.up(x))))
+        return self.down(heads.transpose(1, 2).flatten(2))
 
 
 def local_tensors_rank(rank, folder):
     mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
     plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
     model = parallelize_module(seeded(Split), mesh, plan)
-    with tt.trace(model, out=folder / "refused") as tracer:
-        with pytest.raises(tt.TraceError, match=r"heads: .* over tp .* say Layout\(\"heads\""):
+    apart = seeded(Split)
+    if rank == 0:
+        with tt.trace(apart, out=folder / "one.h5", mesh=tt.Mesh(), rank=0) as tracer:
             with tracer.step(0):
-                model(torch.ones(1, 3, WIDTH))
-        with tracer.step(1):
-            pass
-    heads = tt.Layout("heads", output={"tp": tt.Shard(1)})
-    with tt.trace(model, out=folder / "said", layouts=[heads]) as tracer, tracer.step(0):
-        model(torch.ones(1, 3, WIDTH)).sum().backward()
-    with tt.trace(model, out=folder / "no_graph", layouts=[heads]) as tracer:
-        with pytest.raises(tt.TraceError, match=r"cannot be told from the graph"):
+                apart(torch.ones(2, 3, WIDTH)).sum().backward()
+    tracer = tt.trace(model, out=folder / "told")
+    with complains(tracer, r"output/turned.* over tp cannot be told"), tracer.step(0):
+        model(torch.ones(2, 3, WIDTH)).sum().backward()
+    tracer.close()
+    turned = tt.Layout("turned", output={"tp": tt.Shard(1)})
+    with tt.trace(model, out=folder / "said", layouts=[turned]) as tracer, tracer.step(0):
+        model(torch.ones(2, 3, WIDTH)).sum().backward()
+    assert tracer.incomplete == []
+    with tt.trace(model, out=folder / "no_graph") as tracer:
+        with complains(tracer, r"cannot be told from the graph"):
             with tracer.step(0), torch.no_grad():
                 model(torch.ones(1, 3, WIDTH))
         with tracer.step(1), tracer.unrecorded():
             model(torch.ones(1, 3, WIDTH))
 
 
-def test_local_tensors_are_placed_by_the_graph_or_refused(tmp_path):
+def test_local_tensors_are_placed_by_the_graph_or_left_out(tmp_path, capfd):
     run_ranks(2, local_tensors_rank, tmp_path)
-    said = Trace(tmp_path / "said")
+    one, told, said = (Trace(tmp_path / name) for name in ("one.h5", "told", "said"))
     said.check_complete()
-    assert said.entry("input", "heads", microbatch=0)["placements"] == {"tp": {"shard": 2}}
-    assert said.entry("output", "heads", microbatch=0)["shape"] == [1, WIDTH, 3, 2]
+    assert said.entry("input", "turned", microbatch=0)["placements"] == {"tp": {"shard": 1}}
+    assert said.entry("output", "heads", microbatch=0)["shape"] == [2, WIDTH, 3, 2]
     assert "placements" not in said.entry("output", "(model)", microbatch=0)
-    assert Trace(tmp_path / "no_graph").names("output") == []
+    # A declared layout seeds what follows, the gradients of a norm between cut layers too.
+    gradient = said.entry("param_grad", "norm.weight", microbatch=0)
+    assert gradient["placements"] == {"tp": {"partial": "sum"}}
+    assert set(said.entries) == set(one.entries)
+    for key, entry in one.entries.items():
+        ours = said.value(key[0], key[1], microbatch=entry.get("microbatch"))
+        theirs = one.value(key[0], key[1], microbatch=entry.get("microbatch"))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5, err_msg=str(key))
+    # Without it, what cannot be told is left out and listed once, with the layouts to paste.
+    left = {entry["tensors"] for entry in told.manifest["run"]["incomplete"]}
+    assert {"*/*/output/turned/*/*", "*/*/param_grad/norm.weight/*/*"} <= left
+    assert ("output", "turned", 0, 0, 0) not in told.entries
+    assert ("output", "(model)", 0, 0, 0) in told.entries
+    printed = capfd.readouterr().err
+    assert printed.count('tt.Layout("turned", output={"tp": tt.Shard(1)}),') == 1
+    # Without a graph only DTensors tell where they lie.
+    assert set(Trace(tmp_path / "no_graph").names("output")) == {"up", "down"}
 
 
 def refusals_rank(rank, folder):
@@ -101,9 +132,8 @@ def refusals_rank(rank, folder):
     tracer = tt.trace(sharded, out=folder / "factor")
     with tracer.step(0):
         for number, count in ((2, 2), (0, 0), ([0], 1)):
-            with pytest.raises(tt.TraceError, match=r"one number below"):
-                with tracer.microbatch(number, of=count):
-                    pass
+            with complains(tracer, r"one number below"), tracer.microbatch(number, of=count):
+                pass
     sharded[0].set_gradient_divide_factor(3.0)
     with pytest.raises(tt.TraceError, match=r"divide gradients by several numbers"):
         tt.trace(sharded, out=folder / "factor")
@@ -148,9 +178,8 @@ def test_without_data_parallel_ranks_the_local_number_is_the_global_one(tmp_path
     assert Trace(tmp_path / "one.h5").entry("output", "(model)", microbatch=1)
     tracer = tt.trace(model, out=tmp_path / "many", mesh=tt.Mesh({"dp": 2}), rank=0)
     with tracer.step(0):
-        with pytest.raises(tt.TraceError, match=r"cannot be told .* without `of`"):
-            with tracer.microbatch(1, of=2):
-                pass
+        with complains(tracer, r"cannot be told .* without `of`"), tracer.microbatch(1, of=2):
+            pass
 
 
 class Layers(nn.Module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from complaints import complains
 from small_models import WIDTH, TiedGPT, batch, cross_entropy, seeded, train_step
 from torch import nn
 from trace_reading import Trace
@@ -109,14 +110,17 @@ def test_an_optimizer_of_wider_copies_is_told_by_the_parameters_names(tmp_path):
     assert entry["params"] == [name for name, _ in TiedGPT().named_parameters()]
 
 
-def test_two_optimizer_steps_in_one_traced_step_are_refused(tmp_path):
+def test_of_two_optimizer_steps_in_one_traced_step_the_update_is_left_out(tmp_path):
     model = seeded(lambda: nn.Linear(WIDTH, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tracer = tt.trace(model, optimizer, out=tmp_path / "run.h5")
-    with pytest.raises(tt.TraceError, match="second step"), tracer.step(0):
+    with complains(tracer, "second step"), tracer.step(0):
         model(torch.ones(1, WIDTH)).sum().backward()
         optimizer.step()
         optimizer.step()
+    tracer.close()
+    trace = Trace(tmp_path / "run.h5")
+    assert trace.names("main_grad") and not trace.names("param_after_step")
 
 
 def test_an_optimizer_without_hooks_is_refused(tmp_path):
@@ -148,10 +152,9 @@ def test_norms_and_scalars(tmp_path):
     assert trace.entry("scalar", "temperature")["dtype"] == "bfloat16"
     assert trace.entry("scalar", "temperature", call=1)["dtype"] == "bool"
     assert trace.manifest["optimizer"][0]["clip_norm"] == 0.25
-    with pytest.raises(tt.TraceError, match="a/b"):
-        tracer = tt.trace(model, out=tmp_path / "other.h5")
-        with tracer.step(0):
-            tracer.scalar("a/b", 1.0)
+    tracer = tt.trace(model, out=tmp_path / "other.h5")
+    with complains(tracer, "a/b.*neither '/' nor"), tracer.step(0):
+        tracer.scalar("a/b", 1.0)
 
 
 def test_a_bf16_model_says_where_it_stores_more_than_it_computes(tmp_path):

@@ -8,26 +8,29 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ttrace_torch.base import names as naming
-from ttrace_torch.base.process import current_rank, say
+from ttrace_torch.base.process import current_rank, say, world_size
 from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingRanks
 from ttrace_torch.config import ModelConfig, TraceConfig, is_active, one_of_disturb_and_perturb
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks import framework_of
+from ttrace_torch.frameworks.accelerated import deals_in_turn, inner_optimizer, scaler_of
 from ttrace_torch.frameworks.framework import Framework
 from ttrace_torch.inactive import Inactive
 from ttrace_torch.init.fill import fill
 from ttrace_torch.init.philox import check_seed
+from ttrace_torch.job import TracedJob
 from ttrace_torch.layout.assignment import Assignment, assign
 from ttrace_torch.layout.layouts import Layout
 from ttrace_torch.layout.megatron_attributes import check_axis
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.meshes import Meshes
+from ttrace_torch.optimizer.scaler import ScalerWatch
 from ttrace_torch.perturb.perturber import Disturb, Perturber
 from ttrace_torch.rewrite.plan import read_plan
 from ttrace_torch.rewrite.rewriter import Rewriter
 from ttrace_torch.specification.fake_run import StepRules, specified
 from ttrace_torch.specification.reference_run import NoReference, ReferenceRun, refusal
-from ttrace_torch.tracer import TracedJob, Tracer
+from ttrace_torch.tracer import Tracer
 from ttrace_torch.write.no_output import NoOutput
 from ttrace_torch.write.output import Output
 
@@ -54,6 +57,8 @@ def trace(
     memory: str | int | None = None,
     perturb: Disturb | None = None,
     specification: str | Path | None = None,
+    interleaved: bool | None = None,
+    scaler: Any = None,
 ) -> Tracer:
     """Returns a tracer for `model` that records what runs inside its `step()` contexts.
 
@@ -64,7 +69,8 @@ def trace(
 
     model: a module; for Megatron-core also the list of its model chunks; for a pipeline of
         torch.distributed.pipelining its schedule; for DeepSpeed its engine.
-    optimizer: a torch optimizer, or Megatron's; a DeepSpeed engine has its own. With an optimizer,
+    optimizer: a torch optimizer, a list of several, accelerate's or Megatron's; a DeepSpeed engine
+        has its own. With an optimizer,
         main gradients are recorded when its step begins, updated parameters after it, and its
         hyperparameters go into the manifest.
     out: a path ending in ".h5" for a run of one rank, else a folder for the files of all ranks.
@@ -99,10 +105,16 @@ def trace(
 
     specification: a file for the specification of the first traced step of a one-process run, see
         docs/specification.md. Without `out` nothing else is written.
+    interleaved: whether the data-parallel ranks take micro-batches in turn (rank d of D has number
+        n · D + d as its n-th) and not in blocks. By default in turn under accelerate, which deals
+        them out so, else in blocks.
+    scaler: the GradScaler that scales the loss, so that gradients carry their scale; by default
+        that of accelerate.
 
     Removes this rank's earlier file in `out`, and its manifest. Never communicates. Throws
-    TraceError for whatever would make the trace wrong: a pattern without a match, an unknown axis.
-    I/O errors are printed and do not stop the job, see `Tracer.failed`.
+    TraceError for wrong arguments, such as a pattern without a match, and for a job that cannot be
+    traced; everything later is printed and does not stop the job. Axes that the mesh of this run
+    lacks are ignored in `layouts`. I/O errors are printed, see `Tracer.failed`.
     """
     if not is_active(out, specification):
         return Inactive()
@@ -121,6 +133,8 @@ def trace(
         ranks,
         memory,
         specification,
+        interleaved,
+        scaler,
     )
     return _tracer(model, optimizer, given)
 
@@ -232,11 +246,23 @@ def _resolve(model: Any, given: ModelConfig) -> _Resolved:
     check_axis(given.tp_axis, mesh)
     meshes = Meshes(mesh, further)
     rank = current_rank() if given.rank is None else given.rank
+    if given.rank is None:
+        _check_ranks(meshes)
     mesh.coordinate(rank)
     names = naming.ModelNames.of(model, naming.renamed(adapter.naming(), given.rename))
     known = adapter.layouts(names, [layout.pattern for layout in given.layouts])
     assignment = assign(given.layouts, names, meshes, given.tp_axis, known)
     return _Resolved(adapter, names, meshes, rank, assignment)
+
+
+def _check_ranks(meshes: Meshes) -> None:
+    """Throws TraceError if the meshes are not those of the job."""
+    world, known = world_size(), meshes.ranks
+    if world > 1 and known != list(range(world)):
+        raise TraceError(
+            f"mesh={meshes.default!r} has {len(known)} rank(s), the job has {world}; give "
+            "trace(mesh=tt.Mesh({...})) the axes of the whole job"
+        )
 
 
 def _tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
@@ -251,7 +277,8 @@ def _tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
         selection = Selection((), set(), set())
     elif config.out is None:
         selection = replace(selection, kinds=())
-    optimizer = found.adapter.optimizer(optimizer)
+    scaler = ScalerWatch(scaler_of(optimizer) if config.scaler is None else config.scaler)
+    optimizer = found.adapter.optimizer(inner_optimizer(optimizer))
     found.adapter.check(selection, optimizer)
     rewriter = _rewriter(config, names, meshes, rank)
     facts = {"framework": found.adapter.label, "model": found.adapter.model_class(names)}
@@ -272,6 +299,8 @@ def _tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
             reference=_reference(config, names, meshes, rank, facts["model"]),
             steps=steps,
             writing=writing,
+            scaler=scaler,
+            interleaved=deals_in_turn() if config.interleaved is None else config.interleaved,
         )
     )
 

@@ -68,6 +68,8 @@ class TraceConfig:
     ranks: str | int | Iterable[int] | None = None
     memory: str | int | None = None
     specification: str | Path | None = None
+    interleaved: bool | None = None
+    scaler: Any = None
 
     def with_environment(self, variables: Mapping[str, str] | None = None) -> TraceConfig:
         """Returns a copy with environment variables in the place of fields that are None.

@@ -42,6 +42,11 @@ class Inactive(Tracer):
         return None
 
     @property
+    def incomplete(self) -> list[str]:
+        """Empty."""
+        return []
+
+    @property
     def skipped(self) -> list[str]:
         """Empty."""
         return []

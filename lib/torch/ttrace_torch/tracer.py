@@ -3,73 +3,48 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
 
 from ttrace_torch.base.microbatch import batch_of, global_number
-from ttrace_torch.base.names import ModelNames, check_name
+from ttrace_torch.base.problems import Problems
 from ttrace_torch.base.process import call_at_exit
-from ttrace_torch.capture.dataflow import DataFlow
-from ttrace_torch.capture.hooks import ForwardHooks
-from ttrace_torch.capture.recorder import Recorder
+from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
-from ttrace_torch.capture.selection import Selection, Steps, WritingRanks
 from ttrace_torch.capture.step import Number, Step, record_value
+from ttrace_torch.checks import mistakes_at_close, mistakes_at_step, mistakes_at_trace
 from ttrace_torch.errors import TraceError
-from ttrace_torch.frameworks.framework import Framework, Watch
-from ttrace_torch.layout.assignment import Assignment
+from ttrace_torch.job import TracedJob
 from ttrace_torch.layout.placements import Placements
-from ttrace_torch.optimizer.state import record_states
-from ttrace_torch.perturb.perturber import Perturber
-from ttrace_torch.rewrite.rewriter import Rewriter
-from ttrace_torch.specification.reference_run import NoReference, ReferenceRun
-from ttrace_torch.write.output import Output
-
-
-@dataclass(frozen=True)
-class TracedJob:
-    """What a tracer works with: `ttrace_torch.trace` makes it from a model and a `TraceConfig`.
-
-    names: canonical names of the model's modules and parameters.
-    assignment: the layouts of its modules and parameters.
-    selection: the kinds, modules and parameters to record on this rank.
-    output: this rank's file.
-    optimizer: the optimizer whose steps are followed; None without one.
-    perturber, rewriter: the changes of a noise run and of a rewritten run; None without one.
-    reference: records the specification of the first traced step.
-    """
-
-    names: ModelNames
-    assignment: Assignment
-    selection: Selection
-    output: Output
-    optimizer: Any = None
-    framework: Framework = field(default_factory=Framework)
-    perturber: Perturber | None = None
-    rewriter: Rewriter | None = None
-    reference: ReferenceRun = field(default_factory=NoReference)
-    steps: Steps = field(default_factory=Steps)
-    writing: WritingRanks = field(default_factory=lambda: WritingRanks(None))
+from ttrace_torch.traced_steps import TracedSteps
 
 
 class Tracer:
-    """Records training steps. Made by `ttrace_torch.trace`."""
+    """Records training steps. Made by `ttrace_torch.trace`.
+
+    No call throws, and no mistake in one ends the training: it is printed once, and what it spoils
+    is left out. Noise runs and rewritten runs, whose results nobody trains with, are the exception:
+    they throw TraceError if the run cannot be changed as it was to be.
+    """
 
     def __init__(self, job: TracedJob) -> None:
         self._job = job
         self._output = job.output
         self._step: Step | None = None
-        self._finished: set[int] = set()
-        self._facts: dict[str, Any] = {}
         self._closed = False
+        # Whether close() was called inside a step.
+        self._closing = False
+        self._problems = Problems(job.output.rank)
         self._next_step = 0
-        self._watch: Watch | None = None
+        self._steps = TracedSteps(job, self._problems)
         if job.optimizer is not None:
-            self._watch = job.framework.watch_optimizer(job.optimizer, self)
+            self._steps.watch = job.framework.watch_optimizer(job.optimizer, self)
+        self._checked = False
+        self._tell(mistakes_at_trace(job))
         self._cancel_at_exit = call_at_exit(self._exit)
 
     def step(self, number: int | None = None) -> AbstractContextManager[Tracer]:
@@ -84,89 +59,60 @@ class Tracer:
         self._next_step = number + 1
         if self.failed is not None or not self._job.steps.takes(number):
             return nullcontext(self)
+        mistake = self._mistake_in(number)
+        if mistake is not None:
+            self._problems.say_once(f"{mistake}; it is not recorded")
+            return nullcontext(self)
         return self._traced(number)
+
+    def _mistake_in(self, number: int) -> str | None:
+        """Why a step that begins cannot be recorded; None if it can."""
+        if self._closed:
+            return f"step {number} begins after close()"
+        if self._step is not None:
+            return f"step {number} begins inside step {self._step.number}"
+        if number in self._steps.finished or number < 0:
+            return f"step {number} has been traced already, or is negative"
+        return None
 
     @contextmanager
     def _traced(self, number: int) -> Iterator[Tracer]:
-        if self._closed:
-            raise TraceError(f"step {number}: the tracer is closed")
-        if self._step is not None:
-            raise TraceError(f"step {number} begins inside step {self._step.number}")
-        if number in self._finished or number < 0:
-            raise TraceError(f"step {number} has been traced already, or is negative")
-        job = self._job
-        job.names.check_unchanged()
-        scales = job.framework.scales()
-        step = self._begin(number, scales)
-        hooks = ForwardHooks(step, job.perturber, job.rewriter)
-        if job.rewriter is not None:
-            job.rewriter.begin(number, scales)
-        self._step = step
+        if not self._checked:
+            self._checked = True
+            self._tell(mistakes_at_step(self._job))
+        stack = ExitStack()
+        step = self._step = self._steps.enter(number, stack, self)
         try:
-            self._record_parameters(step, "param")
-            self._record_optimizer_state(step)
-            step.gradients.follow_parameters(job.names, job.selection.parameters, job.assignment)
-            hooks.attach(job.names.modules, job.selection.modules, job.assignment)
-            with job.framework.watch_step(self) as watch:
-                step.gradients.backward_batch = watch.backward_batch
-                step.gradients.repeats_outputs = watch.repeats_outputs
-                with job.reference.recording(hooks.running):
-                    yield self
-            if step.updated and not step.params_after_done:
-                self._record_parameters(step, "param_after_step")
-            self._finish(step)
-            self._finished.add(number)
-        finally:
-            if number not in self._finished:
-                self._output.drop()
-                job.reference.drop()
-            hooks.remove()
-            step.gradients.remove()
-            if step.flow is not None:
-                step.flow.release()
-            self._step = None
+            yield self
+        except BaseException:
+            self._left(step, stack, *sys.exc_info())
+            raise
+        self._left(step, stack, None, None, None)
 
-    def _begin(self, number: int, scales: dict[str, float]) -> Step:
-        """Returns the state of a step that begins."""
-        job, output = self._job, self._output
-        recorder = Recorder(
-            output.meshes,
-            output.rank,
-            job.selection.kinds,
-            output.skipped,
-            output.put,
-            scales,
-            job.writing,
-            job.reference.observer(),
-        )
-        # The first finished step records the data flow of all steps.
-        follows_flow = "modules" not in self._facts and job.writing.takes(output.rank)
-        step = Step(number, recorder, DataFlow() if follows_flow else None)
-        step.calls.microbatch = (job.framework.data_rank() or (0, 1))[0]
-        return step
+    def _tell(self, mistakes: Iterator[str]) -> None:
+        """Prints mistakes, on one rank of the run."""
+        try:
+            if self._output.rank == min(self._output.meshes.ranks):
+                for mistake in mistakes:
+                    self._problems.advise(mistake)
+        except Exception as error:
+            self._problems.say_once(describe(error))
 
-    def _finish(self, step: Step) -> None:
-        """Hands the records of a step to the output. Throws TraceError if a change of the run,
-        perturbation or plan, met no tensor."""
-        perturber, rewriter = self._job.perturber, self._job.rewriter
-        if perturber is not None and perturber.missed:
-            raise TraceError(
-                f"step {step.number}: nothing was perturbed, no module returned a floating-point "
-                "tensor; run the model inside the step"
-            )
-        if rewriter is not None:
-            rewriter.end()
-        if step.flow is not None:
-            self._facts["modules"] = step.flow.entries(self._job.names)
-        if perturber is not None:
-            self._facts["noise"] = perturber.facts()
-        if rewriter is not None:
-            self._facts["plan"] = rewriter.facts()
-        if step.clip_norm is not None:
-            step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
-        self._job.reference.finish(step.clip_norm)
-        records, precision = step.recorder.records.values(), step.recorder.precision
-        self._output.write(step.number, records, precision, step.optimizer, self._facts)
+    def _left(self, step: Step | None, stack: ExitStack, kind: Any, error: Any, where: Any) -> None:
+        missed = None
+        if step is not None:
+            missed = self._steps.leave(step, stack, kind, error, where)
+        self._step = None
+        if self._closing:
+            self.close()
+        if missed is not None:
+            raise missed
+
+    def spoil(self, why: str) -> None:
+        """Drops the current step when it ends, since what it records would be wrong; called by a
+        framework's adapter."""
+        if self._step is not None and self._step.spoiled is None:
+            self._step.spoiled = why
 
     @contextmanager
     def microbatch(
@@ -174,9 +120,9 @@ class Tracer:
     ) -> Iterator[Tracer]:
         """Assigns what runs inside to the global micro-batch `number`.
 
-        Outside of any such context, the micro-batch is the number of this data-parallel rank, 0 in
-        a single process. The same micro-batch may be entered again, for instance for a backward
-        that runs apart from its forward.
+        Outside of any such context, the forwards of the whole model are counted: each with a
+        backward of its own is a micro-batch. The same micro-batch may be entered again, for
+        instance for a backward that runs apart from its forward.
 
         number: a list for a run of several micro-batches at once, such as the reference's one big
             batch. They are concatenated along dimension `dim` of the activations, unless a layout
@@ -185,20 +131,26 @@ class Tracer:
         of: the number of micro-batches of each data-parallel rank. `number` is then the rank's own
             number, from 0 on, and the global number is data-parallel rank * `of` + `number`.
         """
-        batch = batch_of(number, dim)
-        if of is not None:
-            ranks = len(self._output.meshes.ranks)
-            batch = global_number(batch, of, self._job.framework.data_rank(), ranks)
         step = self._step
         if step is None:
             yield self
             return
-        outer = step.calls.microbatch, step.in_microbatch
-        step.calls.microbatch, step.in_microbatch = batch, True
+        outer = step.calls.microbatch, step.calls.paused, step.in_microbatch
+        try:
+            batch = batch_of(number, dim)
+            if of is not None:
+                ranks = len(self._output.meshes.ranks)
+                batch = global_number(batch, of, self._job.framework.data_rank(), ranks)
+            step.calls.microbatch = batch
+        except Exception as error:
+            said = str(error) if isinstance(error, TraceError) else describe(error)
+            self._problems.mistake(step.number, f"{said}; what runs inside is not recorded")
+            step.calls.paused = True
+        step.in_microbatch = True
         try:
             yield self
         finally:
-            step.calls.microbatch, step.in_microbatch = outer
+            step.calls.microbatch, step.calls.paused, step.in_microbatch = outer
 
     def loss(self, loss: torch.Tensor, placements: Placements | None = None) -> torch.Tensor:
         """Records this rank's loss of the current micro-batch, and returns it.
@@ -208,9 +160,11 @@ class Tracer:
         """
         step = self._step
         if step is not None:
-            record_value(step, "loss", "loss", loss, placements, step.calls.microbatch)
-            if step.flow is not None and not step.calls.paused:
-                step.flow.loss("loss", loss)
+            with step.recorder.guarded(Key(step.number, None, "loss", "loss")):
+                placements = self._known(placements)
+                record_value(step, "loss", "loss", loss, placements, step.calls.microbatch)
+                if step.flow is not None and not step.calls.paused:
+                    step.flow.loss("loss", loss)
         return loss
 
     def grad_norm(
@@ -227,17 +181,19 @@ class Tracer:
         step = self._step
         if step is None:
             return
-        record_value(step, "grad_norm", "grad_norm", norm, placements)
-        # An infinite limit computes the norm without clipping.
-        if clip_norm is not None and math.isfinite(clip_norm):
-            step.clip_norm = float(clip_norm)
+        with step.recorder.guarded(Key(step.number, None, "grad_norm", "grad_norm")):
+            record_value(step, "grad_norm", "grad_norm", norm, self._known(placements))
+            # An infinite limit computes the norm without clipping.
+            if clip_norm is not None and math.isfinite(clip_norm):
+                step.clip_norm = float(clip_norm)
 
     def scalar(self, name: str, value: Number, placements: Placements | None = None) -> None:
         """Records another number; inside `microbatch()` it belongs to the micro-batch."""
         step = self._step
         if step is not None:
             batch = step.calls.microbatch if step.in_microbatch else None
-            record_value(step, "scalar", check_name(name, "scalar"), value, placements, batch)
+            with step.recorder.guarded(Key(step.number, None, "scalar", str(name))):
+                record_value(step, "scalar", name, value, self._known(placements), batch)
 
     def index(self, name: str, rows: torch.Tensor, placements: Placements | None = None) -> None:
         """Records which rows of the whole tensor this rank holds, for tensors placed by `Rows`.
@@ -249,13 +205,18 @@ class Tracer:
         step = self._step
         if step is None:
             return
-        if rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
-            raise TraceError(
-                f"index {name}: {rows.dtype} of shape {list(rows.shape)}; give the numbers of the "
-                "rows as integers in one dimension"
-            )
-        batch = step.calls.microbatch
-        record_value(step, "index", check_name(name, "index"), rows, placements, batch)
+        with step.recorder.guarded(Key(step.number, None, "index", str(name))):
+            if rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
+                raise TraceError(
+                    f"{rows.dtype} of shape {list(rows.shape)}; give the numbers of the rows as "
+                    "integers in one dimension"
+                )
+            batch = step.calls.microbatch
+            record_value(step, "index", name, rows, self._known(placements), batch)
+
+    def _known(self, placements: Placements | None) -> Placements | None:
+        """`placements` on the axes that this run's mesh has."""
+        return None if placements is None else self._output.meshes.known(placements)
 
     @contextmanager
     def unrecorded(self) -> Iterator[Tracer]:
@@ -278,9 +239,12 @@ class Tracer:
         if step is None:
             return
         if step.main_grads_done:
-            raise TraceError(f"step {step.number}: main gradients are recorded already")
+            self._problems.say_once(
+                f"step {step.number}: main_grads() once more; the first gradients are kept"
+            )
+            return
         step.main_grads_done = True
-        self._record_parameters(step, "main_grad")
+        self._steps.record_parameters(step, "main_grad")
         self._job.reference.end_recording()
 
     def params_after_step(self) -> None:
@@ -289,12 +253,17 @@ class Tracer:
         step = self._step
         if step is not None:
             step.params_after_done = True
-            self._record_parameters(step, "param_after_step")
+            self._steps.record_parameters(step, "param_after_step")
 
     @property
     def skipped(self) -> list[str]:
         """The tensors without a dtype in the trace format, as "kind name dtype"."""
         return sorted(self._output.skipped)
+
+    @property
+    def incomplete(self) -> list[str]:
+        """What this rank could not record, one text for each problem, in the order of discovery."""
+        return self._problems.texts()
 
     @property
     def active(self) -> bool:
@@ -315,16 +284,25 @@ class Tracer:
         if self._closed:
             return
         if self._step is not None:
-            raise TraceError(f"close() inside step {self._step.number}")
+            self._closing = True
+            self._problems.say_once(
+                f"close() inside step {self._step.number}; the tracer closes when the step ends"
+            )
+            return
         self._closed = True
         self._detach()
-        self._output.finish()
+        last = self._next_step - 1 if self._next_step else None
+        if self.failed is None:
+            self._tell(mistakes_at_close(self._job, self._steps.finished, last))
+        self._output.finish(
+            self._problems.entries(), self._problems.layouts(self._job.names.modules)
+        )
 
     def __enter__(self) -> Tracer:
         return self
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
-        if kind is None or self._finished:
+        if kind is None or self._steps.finished:
             self.close()
         elif not self._closed:
             # An empty trace would look like an intended one.
@@ -337,12 +315,12 @@ class Tracer:
         if self._step is not None:
             self._step = None
             self._output.drop()
-        self.__exit__(None if self._finished else SystemExit, None, None)
+        self.__exit__(None if self._steps.finished else SystemExit, None, None)
 
     def _detach(self) -> None:
         self._cancel_at_exit()
-        if self._watch is not None:
-            self._watch.remove()
+        if self._steps.watch is not None:
+            self._steps.watch.remove()
 
     def begin_microbatch(self, number: int) -> bool:
         """Assigns what runs from now on to micro-batch `number`; called by a framework's adapter.
@@ -361,37 +339,19 @@ class Tracer:
         if step is None:
             return
         if step.updated:
-            raise TraceError(f"step {step.number}: the optimizer makes a second step in it")
+            step.params_after_done = True
+            mistake = f"step {step.number}: the optimizer makes a second step in it"
+            self._problems.mistake(step.number, f"{mistake}, so its update is not recorded")
+            return
         if not step.main_grads_done:
             self.main_grads()
-        if self._watch is not None:
-            step.optimizer = self._watch.entries(step.number, self._job.names)
+        try:
+            if self._steps.watch is not None:
+                step.optimizer = self._steps.watch.entries(step.number, self._job.names)
+        except Exception as error:
+            self._problems.mistake(step.number, f"step {step.number}: {describe(error)}")
 
     def after_update(self) -> None:
         """Notes that the optimizer has made its step; called by the optimizer's watch."""
         if self._step is not None:
             self._step.updated = True
-
-    def _record_parameters(self, step: Step, kind: str) -> None:
-        job = self._job
-        for name, parameter in job.names.parameters.items():
-            if name not in job.selection.parameters:
-                continue
-            tensor = job.framework.held(name, parameter, kind)
-            if tensor is not None:
-                placements = job.assignment.parameters[name].of(kind)
-                step.recorder.add(Key(step.number, None, kind, name), tensor, placements)
-            if kind == "param":
-                step.recorder.precision.note(parameter)
-
-    def _record_optimizer_state(self, step: Step) -> None:
-        names, selection = self._job.names, self._job.selection
-        if self._watch is not None and step.recorder.wants("optimizer_state"):
-            record_states(
-                self._watch.states(names),
-                {name: names.parameters[name] for name in selection.parameters},
-                self._job.assignment,
-                step,
-                self._output.meshes,
-                self._output.rank,
-            )

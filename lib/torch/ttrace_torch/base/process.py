@@ -26,8 +26,15 @@ def current_rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def run_id(path: str | Path) -> str:
-    """Returns an id of the run traced to `path`: new for every run, equal on all its ranks.
+def world_size() -> int:
+    """Number of ranks of torch.distributed; 1 if it is not initialised."""
+    if distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_world_size())
+    return 1
+
+
+def run_id(path: str | Path) -> tuple[str, bool]:
+    """Returns an id of the run traced to `path`, new for every run, and whether all ranks share it.
 
     The ranks share the id through the default store of torch.distributed, without waiting. Without
     a store every rank draws its own, and the merged manifest has that of the lowest rank. A
@@ -36,16 +43,16 @@ def run_id(path: str | Path) -> str:
     drawn = uuid.uuid4().hex
     turn = _made[str(path)] = _made.get(str(path), 0) + 1
     if not (distributed.is_available() and distributed.is_initialized()):
-        return drawn
+        return drawn, False
     if distributed.get_world_size() == 1:
-        return drawn
+        return drawn, False
     try:
         store = distributed.distributed_c10d._get_default_store()
         shared = store.compare_set(f"{_PREFIX}/{path}/{turn}", "", drawn)
-        return bytes(shared).decode() or drawn
+        return bytes(shared).decode() or drawn, True
     except (AttributeError, RuntimeError, ValueError, TypeError):
         # Not every store has compare_set. A run id is not worth a training job.
-        return drawn
+        return drawn, False
 
 
 def call_at_exit(method: Callable[[], Any]) -> Callable[[], None]:

@@ -10,7 +10,8 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Callable, Optional
 
 import torch
@@ -19,6 +20,7 @@ from torch import nn
 from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
 from ttrace_torch.base.names import ROOT, ModelNames
 from ttrace_torch.capture.calls import CallCounter
+from ttrace_torch.capture.compiled import is_inside_any
 from ttrace_torch.capture.recorder import Recorder
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.views import ViewOf
@@ -129,9 +131,16 @@ class GradientHooks:
             # Other tensors die with the graph; a leaf and its hooks do not.
             self._handles.append(handle)
 
-    def follow_parameters(self, names: ModelNames, selected: set[str], layout: Assignment) -> None:
+    def follow_parameters(
+        self,
+        names: ModelNames,
+        selected: set[str],
+        layout: Assignment,
+        compiled: Mapping[str, nn.Module],
+    ) -> None:
         """Records every parameter's raw gradient as each micro-batch's backward leaves it.
 
+        compiled: what `compiled_of` says. Hooks that look parameters up may not stand inside.
         A parameter sharded by FSDP2 gets none. Its unsharded tensor does, on each rank for that
         rank's own micro-batch.
         """
@@ -140,11 +149,13 @@ class GradientHooks:
         hooks = {}
         for name, parameter in names.parameters.items():
             if name in selected and parameter.requires_grad:
-                placements = layout.parameters[name].of("param_grad")
+                # What is told from the graph is known after the forward.
+                placements = partial(layout.parameters[name].of, "param_grad")
                 hooks[name] = self._hook(self._parameter_key(name), placements)
                 handle = parameter.register_hook(hooks[name])  # type: ignore[no-untyped-call]
                 self._handles.append(handle)
-        self._handles.extend(follow_unsharded_params(names, hooks))
+        seen = {name: hook for name, hook in hooks.items() if not _in(compiled, names.owners[name])}
+        self._handles.extend(follow_unsharded_params(names, seen))
 
     def remove(self) -> None:
         """Removes the hooks."""
@@ -191,22 +202,31 @@ class GradientHooks:
     def _hook(
         self,
         described: Callable[[], Described],
-        placements: Placements,
+        placements: Placements | Callable[[], Placements],
         shown: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> Hook:
         def record(gradient: torch.Tensor) -> None:
-            if self._active and not self._calls.paused:
+            if not self._active or self._calls.paused:
+                return
+            key = None
+            try:
                 key, microbatches, position = described()
                 if key.kind != "param_grad" and self.repeats_outputs and self.repeats_outputs():
                     return
-                gradient = gradient if shown is None else shown(gradient)
                 self._recorder.add(
                     key,
-                    gradient,
-                    placements,
+                    gradient if shown is None else shown(gradient),
+                    placements() if callable(placements) else placements,
                     accumulate=True,
                     microbatches=microbatches,
                     position=position,
                 )
+            except Exception as error:
+                self._recorder.leave_out(key or Key(self._step, None, "grad_output", "*"), error)
 
         return record
+
+
+def _in(compiled: Mapping[str, nn.Module], owners: Iterable[tuple[str, str]]) -> bool:
+    """Whether one of a parameter's owners is compiled, or inside what is."""
+    return any(owner in compiled or is_inside_any(owner, compiled) for owner, _ in owners)

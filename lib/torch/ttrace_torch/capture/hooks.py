@@ -2,11 +2,13 @@
 
 They are added when the step begins and removed when it ends, so a step that is not traced costs
 nothing. They run before all other forward hooks and after all other forward pre-hooks, next to the
-module itself, where tensor-parallel modules still have DTensors.
+module itself, where tensor-parallel modules still have DTensors. They throw only where a
+perturbation or a plan cannot be carried out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,16 +16,23 @@ from torch import nn
 
 from ttrace_torch.base import pytree
 from ttrace_torch.base.microbatch import Batch, BatchRules, MicroBatches, number_of, pick_rule
+from ttrace_torch.base.names import ROOT, ModelNames
 from ttrace_torch.capture.calls import Run, in_backward
+from ttrace_torch.capture.compiled import is_inside_any
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
 from ttrace_torch.capture.values import ArgumentNames, Value, result_values
 from ttrace_torch.capture.views import own_base
-from ttrace_torch.errors import TraceError
+from ttrace_torch.errors import TraceError, Unplaced
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.layouts import ModuleLayout
 from ttrace_torch.perturb.perturber import Perturber
 from ttrace_torch.rewrite.rewriter import Rewriter, Turn
+
+_COMPILED = (
+    "torch.compile has taken these modules, whose insides have no hooks; run the traced job with "
+    "TORCH_COMPILE_DISABLE=1 to record them"
+)
 
 
 class ForwardHooks:
@@ -42,10 +51,25 @@ class ForwardHooks:
         self._handles: list[Any] = []
 
     def attach(
-        self, modules: dict[str, nn.Module], recorded: set[str], assignment: Assignment
+        self,
+        names: ModelNames,
+        recorded: set[str],
+        assignment: Assignment,
+        compiled: Mapping[str, nn.Module],
     ) -> None:
-        """Adds hooks to the modules that are recorded, perturbed or rewritten."""
-        for name, module in modules.items():
+        """Adds hooks to the modules that are recorded, perturbed or rewritten.
+
+        compiled: what `compiled_of` says; of these only the boundaries that a hook sees.
+        """
+        for name, outer in compiled.items():
+            self._note_compiled(name, outer is names.modules[name])
+        for name, module in names.modules.items():
+            if is_inside_any(name, compiled):
+                continue
+            if name in compiled:
+                if compiled[name] is module:
+                    continue
+                module = compiled[name]
             rewritten = self._rewriter is not None and self._rewriter.takes(name)
             if name in recorded or rewritten or self._perturber is not None:
                 hook = _ModuleHook(self, name, name in recorded, assignment.modules[name])
@@ -55,6 +79,17 @@ class ForwardHooks:
                 self._handles.append(
                     module.register_forward_hook(hook.after, prepend=True, with_kwargs=True)
                 )
+
+    def _note_compiled(self, name: str, in_place: bool) -> None:
+        """Notes what cannot be seen of a compiled module."""
+        problems = self._recorder.problems
+        inner = "*" if name == ROOT else f"{name}.*"
+        for kind in ("input", "output", "grad_output"):
+            if self._recorder.stores(kind):
+                problems.note(f"*/*/{kind}/{inner}/*/*", _COMPILED)
+                if in_place:
+                    problems.note(f"*/*/{kind}/{name}*/*/*", _COMPILED)
+        problems.advise(f"{name}: {_COMPILED}")
 
     def remove(self) -> None:
         """Removes the hooks."""
@@ -74,28 +109,43 @@ class ForwardHooks:
         if run is None:
             return rewritten
         self._running.setdefault(hook.name, []).append(run)
-        if not hook.recorded:
-            return rewritten
-        inputs = pytree.tensors_in(given)
+        if hook.recorded:
+            try:
+                self._record_inputs(
+                    hook, module, run, given, given if rewritten is None else rewritten
+                )
+            except Exception as error:
+                self._recorder.leave_out(self._key(run, "input", hook.name), error)
+        return rewritten
+
+    def _record_inputs(
+        self, hook: _ModuleHook, module: nn.Module, run: Run, given: Any, used: Any
+    ) -> None:
         if self._follows_flow(run):
+            inputs = pytree.tensors_in(given)
             self._flow.enter(hook.name, module, run, inputs)  # type: ignore[union-attr]
-        if not run.recomputed and self._recorder.wants("input"):
-            values = hook.arguments(module, given if rewritten is None else rewritten)
-            for index, (name, tensor, position) in enumerate(values):
-                key = self._key(run, "input", name)
+        if run.recomputed:
+            return
+        for index, (name, tensor, position) in enumerate(hook.arguments(module, used)):
+            key = self._key(run, "input", name)
+            try:
+                placements = hook.layout.of_input(index, tensor)
+                if not self._recorder.wants("input"):
+                    continue
                 described, together = self._microbatches(
                     run, key, tensor, hook.layout.input_batch, index
                 )
-                if described:
-                    placements = hook.layout.of_input(index, tensor)
-                    self._recorder.add(
-                        key, tensor, placements, microbatches=together, position=position
-                    )
-        return rewritten
+            except Exception as error:
+                self._unplaced(hook, index, key, error)
+                continue
+            if described:
+                self._recorder.add(
+                    key, tensor, placements, microbatches=together, position=position
+                )
 
-    def after(self, hook: _ModuleHook, inputs: list[torch.Tensor], output: Any) -> Any:
-        """Handles the `output` of module `hook.name`. Returns its new output, or None to keep
-        it."""
+    def after(self, hook: _ModuleHook, given: Any, output: Any) -> Any:
+        """Handles the `output` of module `hook.name`, run on `given`, (args, kwargs). Returns its
+        new output, or None to keep it."""
         waiting = self._running.get(hook.name)
         run = waiting.pop() if waiting else None
         perturbed = self._perturb(hook, run, output)
@@ -103,36 +153,61 @@ class ForwardHooks:
         if run is not None and self._rewriter is not None:
             turn = run.microbatch, run.call
             handed_on = self._rewriter.outputs(hook.name, output, turn, hook.layout)
-        if run is None or not hook.recorded:
-            return handed_on
-        outputs = result_values(hook.name, output if perturbed is None else perturbed)
+        if run is not None and hook.recorded:
+            try:
+                self._record_outputs(hook, run, given, output if perturbed is None else perturbed)
+            except Exception as error:
+                self._recorder.leave_out(self._key(run, "output", hook.name), error)
+        return handed_on
+
+    def _record_outputs(self, hook: _ModuleHook, run: Run, given: Any, output: Any) -> None:
+        inputs = pytree.tensors_in(given)
+        outputs = result_values(hook.name, output)
         if not run.recomputed:
             for value in outputs:
                 self._recorder.precision.note(value.tensor)
         if self._follows_flow(run):
             self._flow.leave(hook.name, run, inputs, outputs)  # type: ignore[union-attr]
-        rules = hook.layout.output_batch
-        for index, (name, tensor, position) in enumerate(outputs):
-            key = self._key(run, "output", name)
+        for index, value in enumerate(outputs):
+            self._record_output(hook, run, inputs, index, value)
+
+    def _record_output(
+        self, hook: _ModuleHook, run: Run, inputs: list[torch.Tensor], index: int, value: Value
+    ) -> None:
+        rules, (name, tensor, position) = hook.layout.output_batch, value
+        key = self._key(run, "output", name)
+        gradient = self._key(run, "grad_output", name)
+        try:
+            placements = hook.layout.of_output(index, tensor)
             described, together = self._microbatches(run, key, tensor, rules, index)
             if described and not run.recomputed:
-                placements = hook.layout.of_output(index, tensor)
                 shown = hook.layout.swapped(tensor)
                 self._recorder.add(key, shown, placements, microbatches=together, position=position)
             if isinstance(tensor, nn.Parameter) and not hook.layout.follows_parameters:
-                continue
-            key = self._key(run, "grad_output", name)
-            _, together = self._microbatches(run, key, tensor, rules, index, gradient=True)
+                return
+            _, together = self._microbatches(run, gradient, tensor, rules, index, gradient=True)
             self._gradients.follow(
                 tensor,
-                key,
+                gradient,
                 hook.layout.of_grad_output(index, tensor),
                 own_base(tensor, inputs),
                 together,
                 hook.layout.swapped,
                 position,
             )
-        return handed_on
+        except Exception as error:
+            if not run.recomputed:
+                self._unplaced(hook, index, key, error)
+            if tensor.requires_grad:
+                self._unplaced(hook, index, gradient, error)
+
+    def _unplaced(self, hook: _ModuleHook, index: int, key: Key, error: Exception) -> None:
+        """Notes that a module's value, or its gradient, is not recorded."""
+        if isinstance(error, Unplaced) and self._recorder.stores(key.kind):
+            problems = self._recorder.problems
+            problems.unplaced(key.kind, key.name, hook.name, index, error)
+        else:
+            self._recorder.leave_out(key, error)
 
     def _key(self, run: Run, kind: str, name: str) -> Key:
         return Key(self._step, number_of(run.microbatch), kind, name, run.call)
@@ -220,4 +295,4 @@ class _ModuleHook:
         return self._hooks.before(self, module, (args, kwargs))
 
     def after(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
-        return self._hooks.after(self, pytree.tensors_in((args, kwargs)), output)
+        return self._hooks.after(self, (args, kwargs), output)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Callable
 
 import torch
 
 from ttrace_torch.base import dtypes
 from ttrace_torch.base.dtypes import StepPrecision
+from ttrace_torch.base.names import is_name
+from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.records import Key, Record, Sink, whole
 from ttrace_torch.capture.selection import WritingRanks
 from ttrace_torch.errors import TraceError
@@ -37,13 +39,16 @@ class Recorder:
         scales: Mapping[str, float] | None = None,
         writing: WritingRanks | None = None,
         observer: Observer | None = None,
+        problems: Problems | None = None,
     ) -> None:
         """skipped: collects, over all steps, the tensors without a dtype in the format.
         sink: receives the values.
         scales: kind -> factor that its tensors must be multiplied by, for the manifest.
         writing: the ranks that record, all by default.
         observer: called for every tensor of every kind, also for those that are not stored.
+        problems: collects what cannot be recorded.
         """
+        self.problems = problems or Problems(rank)
         self.precision = StepPrecision()
         self.records: dict[Key, Record] = {}
         self._meshes = meshes
@@ -57,9 +62,17 @@ class Recorder:
         self._observer = observer
         self._observed: set[Key] = set()
 
+    def set_scale(self, kind: str, scale: float) -> None:
+        """Sets the factor that tensors of that kind must be multiplied by."""
+        self._scales[kind] = scale
+
     def wants(self, kind: str) -> bool:
         """Whether tensors of that kind are recorded or observed."""
         return kind in self._kinds or self._observer is not None
+
+    def stores(self, kind: str) -> bool:
+        """Whether tensors of that kind are stored."""
+        return kind in self._kinds
 
     def next_call(self, key: Key) -> Key:
         """`key` with the first free call number."""
@@ -81,14 +94,47 @@ class Recorder:
         accumulate: adds a second tensor under the same key to the first, as autograd would.
         microbatches: the manifest's `microbatches`, for a tensor of several.
         position: position of a module's value, if its name does not give it.
-        Throws TraceError if the placements do not fit the tensor or the key is taken.
+
+        Never throws. A tensor whose placements do not fit it, or whose key is taken, is left out.
         """
+        try:
+            self._add(key, tensor, placements, accumulate, microbatches, position)
+        except Exception as error:
+            self.leave_out(key, error)
+
+    @contextmanager
+    def guarded(self, key: Key) -> Iterator[None]:
+        """Leaves out a value that the code inside cannot record."""
+        try:
+            yield
+        except Exception as error:
+            self.leave_out(key, error)
+
+    def leave_out(self, key: Key, error: Exception) -> None:
+        """Notes that a tensor is not recorded because of `error`."""
+        if key.kind in self._kinds:
+            said = str(error) if isinstance(error, TraceError) else describe(error)
+            # The same reason on all ranks and in all steps is one problem.
+            reason = said.removeprefix(f"{key} on rank {self._rank}: ")
+            self.problems.left_out(key.kind, key.name, reason)
+
+    def _add(
+        self,
+        key: Key,
+        tensor: torch.Tensor,
+        placements: Placements,
+        accumulate: bool,
+        microbatches: dict[str, Any] | None,
+        position: int | None,
+    ) -> None:
         if self._observer is not None:
             self._observed.add(key)
             self._observer(key, tensor, accumulate, microbatches is not None)
         if key.kind not in self._kinds:
             return
         what = f"{key} on rank {self._rank}"
+        if not is_name(key.name):
+            raise TraceError("a name has 1 to 512 bytes and neither '/' nor control characters")
         local = local_tensor_of(tensor, self._meshes.default, what)
         if local is None:
             return
@@ -120,8 +166,8 @@ class Recorder:
         earlier = self.records.setdefault(key, record)
         if earlier is not record and not (accumulate and earlier.same_shard(record)):
             raise TraceError(
-                f"{what}: recorded twice; every micro-batch of a step needs a "
-                "`with tracer.microbatch(n)` with a number of its own, every optimizer step a "
+                f"{what}: recorded twice, the first one is kept; every micro-batch of a step needs "
+                "a `with tracer.microbatch(n)` with a number of its own, every optimizer step a "
                 "`with tracer.step(n)`"
             )
         self._sink(earlier, stored.value, earlier is not record)
@@ -135,19 +181,15 @@ class Recorder:
             placement.holds(coordinate[axis]) for axis, placement in placed.placements.items()
         )
 
-    def leave_out(self, kind: str, name: str, tensor: torch.Tensor) -> None:
-        """Notes that a tensor is not recorded because its placement is unknown."""
-        self._skipped.add(f"{kind} {name} {str(tensor.dtype).split('.')[-1]}")
-
     def _skip(self, key: Key, tensor: torch.Tensor) -> None:
-        module = key.name.split("[")[0]
-        if not any(entry.split(" ")[1].split("[")[0] == module for entry in self._skipped):
-            warnings.warn(
-                f"{key}: {tensor.dtype} on {tensor.device} has no type in the trace format; not "
-                "recorded, as nothing of this kind will be from this module",
-                stacklevel=2,
-            )
-        self.leave_out(key.kind, key.name, tensor)
+        self._skipped.add(f"{key.kind} {key.name} {str(tensor.dtype).split('.')[-1]}")
+        reason = f"{tensor.dtype} on {tensor.device} has no type in the trace format"
+        self.problems.left_out(key.kind, key.name, reason)
+
+
+def describe(error: BaseException) -> str:
+    """One line about an exception that no code expected."""
+    return f"the collector failed with {type(error).__name__}: {error}".splitlines()[0]
 
 
 def _flat_part(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -58,16 +58,27 @@ class Steps:
         """Whether step `number`, which begins, is recorded."""
         return True
 
+    def missed(self, finished: set[int]) -> list[int]:
+        """The steps that were named and not recorded, as far as they can be listed."""
+        return []
+
 
 class TheseSteps(Steps):
     """The steps that the user named."""
 
-    def __init__(self, numbers: Container[int]) -> None:
+    def __init__(self, numbers: Any) -> None:
         self._numbers = numbers
 
     def takes(self, number: int) -> bool:
         """Whether the user named step `number`."""
         return number in self._numbers
+
+    def missed(self, finished: set[int]) -> list[int]:
+        """The named steps that were not recorded; none where the numbers have no end."""
+        try:
+            return [number for number in self._numbers.listed() if number not in finished]
+        except (AttributeError, TraceError):
+            return []
 
 
 class FirstStep(Steps):

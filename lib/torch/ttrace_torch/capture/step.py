@@ -33,6 +33,8 @@ class Step:
         self.in_microbatch = False
         self.clip_norm: float | None = None
         self.optimizer: list[dict[str, Any]] = []
+        # Why the step is to be dropped when it ends; None if it is not.
+        self.spoiled: str | None = None
 
 
 def record_value(
@@ -45,8 +47,8 @@ def record_value(
 ) -> None:
     """Records `value` in `step`, a Python float as float64. The same name again is a further call.
 
-    batch: the micro-batch of the value, or several whose mean it is.
-    Throws TraceError for integers of several micro-batches, which have no mean.
+    batch: the micro-batch of the value, or several whose mean it is. Integers of several
+        micro-batches have no mean, and are left out.
     """
     if step.calls.paused:
         return
@@ -57,9 +59,11 @@ def record_value(
     together = None
     if isinstance(batch, MicroBatches) and kind != "index":
         if not value.is_floating_point():
-            raise TraceError(
-                f"{key}: {value.dtype} has no mean over the micro-batches {batch}; record a "
+            why = TraceError(
+                f"{value.dtype} has no mean over the micro-batches {batch}; record a "
                 "floating-point number, or record it outside of microbatch([...])"
             )
+            step.recorder.leave_out(key, why)
+            return
         together = batch.entry("mean", value.dim(), str(key))
     step.recorder.add(key, value, placements or {}, microbatches=together)

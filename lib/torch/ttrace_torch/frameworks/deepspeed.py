@@ -32,6 +32,10 @@ _ENGINE = "deepspeed.runtime.engine"
 class DeepSpeed(Framework):
     """The engine that `deepspeed.initialize` returns first."""
 
+    # The schedules and engines do.
+    counts_forwards = False
+    expects_optimizer = False
+
     def __init__(self, model: Any) -> None:
         if not self.made(model):
             raise TraceError(

@@ -57,7 +57,7 @@ class MicroSteps:
             return
         self._counted += 1
         if self._counted > self._share:
-            raise TraceError(
+            self._tracer.spoil(
                 f"forward {self._counted} in a step of {self._share} micro-batches "
                 f"(gradient_accumulation_steps); {_OWN}"
             )
@@ -65,7 +65,7 @@ class MicroSteps:
     def _followed(self, backward: Any) -> Any:
         def traced_backward(*args: Any, **kwargs: Any) -> Any:
             if self._counted and self._counted != self._backwards + 1:
-                raise TraceError(
+                self._tracer.spoil(
                     f"{self._counted} forwards before backward {self._backwards + 1}: whose "
                     f"micro-batch it is cannot be told; {_OWN}"
                 )
@@ -87,13 +87,13 @@ class MicroSteps:
 
     def _check_end(self) -> None:
         if self._counted and self._counted != self._share:
-            raise TraceError(
+            self._tracer.spoil(
                 f"the traced step ends after {self._counted} of {self._share} micro-batches "
                 "(gradient_accumulation_steps); open tracer.step() around all of an optimizer "
                 "step's"
             )
         if self._share > 1 and self._forwards and not self._backwards:
-            raise TraceError(
+            self._tracer.spoil(
                 "loss.backward() of a DeepSpeed engine divides by gradient_accumulation_steps "
                 "after the model's last output, so its gradient is not to be compared; call "
                 "engine.backward(loss)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Callable, Protocol
@@ -12,9 +12,11 @@ from torch import nn
 
 from ttrace_torch.base.microbatch import Batch
 from ttrace_torch.base.names import ROOT, ModelNames, Naming
+from ttrace_torch.base.process import current_rank, world_size
 from ttrace_torch.capture.selection import Selection
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.optimizer.several import OptimizersWatch
 from ttrace_torch.optimizer.state import StateTensor
 from ttrace_torch.optimizer.watch import OptimizerWatch
 
@@ -42,6 +44,9 @@ class Listener(Protocol):
 
     def after_update(self) -> None:
         """The optimizer has made its step."""
+
+    def spoil(self, why: str) -> None:
+        """What the step records would be wrong: it is dropped when it ends."""
 
 
 class Watch(Protocol):
@@ -75,6 +80,12 @@ class Framework:
     """Plain PyTorch: the user's arguments describe everything."""
 
     label = "PyTorch"
+    # Whether each forward of the whole model with a backward of its own is a micro-batch.
+    counts_forwards = True
+    # Whether the user gives the optimizer.
+    expects_optimizer = True
+    # Number of ranks of a job that nothing describes; 1 otherwise.
+    _bare = 1
 
     def naming(self) -> Naming:
         """Maps the model's names to canonical ones."""
@@ -88,7 +99,11 @@ class Framework:
         self, mesh: Mesh | None, meshes: Mapping[str, Mesh] | None
     ) -> tuple[Mesh, Mapping[str, Mesh] | None]:
         """The default mesh and the named ones, from those that the user gave."""
-        return Mesh() if mesh is None else mesh, meshes
+        if mesh is not None:
+            return mesh, meshes
+        self._bare = world_size()
+        # Whatever the ranks share out, it is not the model.
+        return Mesh() if self._bare == 1 else Mesh({"dp": self._bare}), meshes
 
     def layouts(self, names: ModelNames, described: Sequence[str]) -> Assignment:
         """The layouts of modules and parameters that the framework knows; the user's override them.
@@ -107,7 +122,16 @@ class Framework:
 
     def data_rank(self) -> tuple[int, int] | None:
         """This rank's number among the data-parallel ranks, and their number; None if unknown."""
-        return None
+        return None if self._bare == 1 else (current_rank(), self._bare)
+
+    def mistakes(self) -> Iterator[str]:
+        """Sentences about how the model is distributed that cannot be meant so."""
+        if self._bare > 1:
+            yield (
+                f"{self._bare} ranks run a model without any wrapper or device mesh, which is "
+                "taken for data parallelism; call trace() after wrapping or sharding the model, or "
+                "give trace(mesh=tt.Mesh({...})) the axes of the job"
+            )
 
     def optimizer(self, given: Any) -> Any:
         """The optimizer to follow, given the user's; None without one."""
@@ -125,6 +149,8 @@ class Framework:
 
     def watch_optimizer(self, optimizer: Any, tracer: Listener) -> Watch:
         """Tells `tracer` of the optimizer's steps, traced or not."""
+        if isinstance(optimizer, list):
+            return OptimizersWatch(optimizer, tracer.before_update, tracer.after_update)
         return OptimizerWatch(optimizer, tracer.before_update, tracer.after_update)
 
     def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:

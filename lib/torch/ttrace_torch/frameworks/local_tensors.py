@@ -2,20 +2,32 @@
 graph.
 
 A DTensor's `to_local()` is a node of the graph with its placements. A result of replicated tensors
-is replicated, whatever the operation. A result of the same shape as a sharded tensor has its
-placements if the operation is element-wise, or normalises along dimensions that are not sharded.
-The placements of all other results are unknown.
+is replicated, whatever the operation. `graph_rules` tells where a cut goes in views, element-wise
+operations, attention and products. The placements of all other results are unknown, unless the user
+declares them.
+
+Where a whole tensor meets a cut one, the gradient that comes back to it is a term of a sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 import torch
 
+from ttrace_torch.errors import Unplaced
+from ttrace_torch.frameworks.graph_rules import moved
 from ttrace_torch.layout.dtensor import is_dtensor, placement_of
-from ttrace_torch.layout.placements import Partial, Placement, Replicate, Shard
+from ttrace_torch.layout.placements import (
+    Partial,
+    Placement,
+    Placements,
+    Replicate,
+    Shard,
+    Strided,
+)
 from ttrace_torch.rewrite.overwrite import NODES
 
 # Axis -> placement; empty for a replicated tensor, None if the placements are unknown.
@@ -23,34 +35,11 @@ Verdict = Optional[Mapping[str, Placement]]
 
 _TO_LOCAL = "_ToTorchTensorBackward"
 _KEY = "ttrace.placements"
-# Backward nodes of element-wise operations.
-_POINTWISE = frozenset(
-    {
-        "AbsBackward0",
-        "AddBackward0",
-        "AliasBackward0",
-        "CloneBackward0",
-        "DivBackward0",
-        "EluBackward0",
-        "GeluBackward0",
-        "HardswishBackward0",
-        "LeakyReluBackward0",
-        "MulBackward0",
-        "NativeDropoutBackward0",
-        "NegBackward0",
-        "PowBackward0",
-        # FSDP2's node on a module's inputs.
-        "RegisterPostBackwardFunctionBackward",
-        "ReluBackward0",
-        "SigmoidBackward0",
-        "SiluBackward0",
-        "SoftplusBackward0",
-        "SubBackward0",
-        "TanhBackward0",
-        "ToCopyBackward0",
-    }
-)
-_NORMS = frozenset({"NativeLayerNormBackward0", "FusedRmsNormBackward0"})
+# Axes over which a gradient is a term of a sum; None if they are not known.
+_SUMS = "ttrace.sums"
+_UNKNOWN = ""
+# id of a parameter -> the parameter, and the axes over which its raw gradient is a term of a sum.
+_SUMS_OF: dict[int, tuple[Any, set[str]]] = {}
 
 
 def placements_of(tensor: torch.Tensor) -> Verdict:
@@ -71,7 +60,7 @@ def _verdict(last: Any) -> Verdict:
     stack = [last]
     while stack:
         node = stack[-1]
-        before = [one for one, _ in _next(node)]
+        before = [one for _, (one, _) in _next(node)]
         waiting = [one for one in before if _KEY not in one.metadata]
         if _KEY in node.metadata or not waiting:
             node.metadata.setdefault(_KEY, _judged(node))
@@ -85,36 +74,121 @@ def _verdict(last: Any) -> Verdict:
 def _judged(node: Any) -> Verdict:
     if node.name() == _TO_LOCAL:
         return _placements_in(node.dtensor_spec)
-    cut: list[tuple[Any, int]] = []
-    for one, number in _next(node):
-        verdict = one.metadata[_KEY]
-        if verdict is None:
-            return None
-        if verdict:
-            cut.append((one, number))
-    if node.name() in NODES:
-        # A plan's tensor has the placements of the one it replaces.
-        return cut[0][0].metadata[_KEY] if cut else {}
+    before = _next(node)
+    cut = [(place, one, number) for place, (one, number) in before if one.metadata[_KEY] != {}]
     if not cut:
         return {}
-    verdicts = [one.metadata[_KEY] for one, _ in cut]
-    if (
-        not (node.name() in _POINTWISE or _within_rows(node, verdicts[0]))
-        or any(verdict != verdicts[0] for verdict in verdicts)
-        or any(isinstance(placement, Partial) for placement in verdicts[0].values())
-        or any(_shape(one, number) != _shape(node, 0) for one, number in cut)
-    ):
-        return None
-    first: Verdict = verdicts[0]
-    return first
+    known = all(one.metadata[_KEY] is not None for _, one, _ in cut)
+    if node.name() in NODES:
+        # A plan's tensor has the placements of the one it replaces.
+        found: Verdict = cut[0][1].metadata[_KEY]
+    else:
+        found = _after(node, cut) if known else None
+    axes = frozenset(axis for _, one, _ in cut for axis in one.metadata[_KEY] or ())
+    for _, (one, _) in before:
+        if one.metadata[_KEY] == {}:
+            _mark_sources(one, axes if found else None)
+    return found
 
 
-def _within_rows(node: Any, cut: Mapping[str, Placement]) -> bool:
-    """Whether the node is a norm over dimensions that are not sharded."""
-    if node.name() not in _NORMS:
-        return False
-    rows = len(_shape(node, 0) or ()) - len(node._saved_normalized_shape)
-    return all(isinstance(placement, Shard) and placement.dim < rows for placement in cut.values())
+def _after(node: Any, cut: list[tuple[int, Any, int]]) -> Verdict:
+    """Placements of the output of an operation with these cut inputs."""
+    out = _shape(node, 0)
+    found: dict[str, Placement] | None = None
+    for place, one, number in cut:
+        shape = _shape(one, number)
+        if shape is None or out is None:
+            return None
+        mine: dict[str, Placement] = {}
+        for axis, placement in one.metadata[_KEY].items():
+            after = moved(node, place, placement, shape, out)
+            if after is None:
+                return None
+            mine[axis] = after
+        if found is not None and mine != found:
+            return None
+        found = mine
+    return found
+
+
+def _mark_sources(last: Any, axes: frozenset[str] | None) -> None:
+    """Notes that gradients reach `last`, of a whole tensor, from a part of the ranks' results.
+
+    Its parameters' gradients are then terms of a sum over `axes`; None if it is not known.
+    """
+    stack = [last]
+    while stack:
+        node = stack.pop()
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            # Its node may outlive the step, and with it what an earlier step has noted there.
+            sums = _SUMS_OF.setdefault(id(variable), (weakref.ref(variable), set()))[1]
+            sums.update([_UNKNOWN] if axes is None else axes)
+            continue
+        known = node.metadata.get(_SUMS, frozenset())
+        if known is None or (axes is not None and axes <= known and _SUMS in node.metadata):
+            continue
+        node.metadata[_SUMS] = None if axes is None else known | axes
+        if node.name() != _TO_LOCAL:
+            stack.extend(one for _, (one, _) in _next(node))
+
+
+def gradient_of(parameter: torch.Tensor, axes: Iterable[str]) -> Placements:
+    """Placements of the raw gradient of a whole parameter, as its last forward tells.
+
+    axes: those of tensor parallelism, for messages. Throws Unplaced where it is not known.
+    """
+    reference, sums = _SUMS_OF.get(id(parameter), (None, set()))
+    if reference is None or reference() is not parameter:
+        return {}
+    if _UNKNOWN in sums:
+        raise Unplaced(
+            f"whether the raw gradient is a term of a sum over {', '.join(sorted(axes))} cannot be "
+            "told from the graph; Layout(..., param_grads=...) says it"
+        )
+    return {axis: Partial("sum") for axis in sorted(sums)}
+
+
+def forget() -> None:
+    """Forgets what earlier forwards told about gradients."""
+    _SUMS_OF.clear()
+
+
+def declare(tensor: torch.Tensor, placements: Placements) -> None:
+    """Takes the placements of a tensor as known; all that is computed from it follows."""
+    if is_dtensor(tensor) or tensor.grad_fn is None:
+        return
+    rank = tensor.dim()
+    known: dict[str, Placement] = {}
+    for axis, placement in placements.items():
+        if isinstance(placement, (Shard, Strided)):
+            at = placement.dim % rank
+            factor = placement.stride if isinstance(placement, Strided) else 1
+            known[axis] = Shard(at) if factor == 1 else Strided(at, factor)
+        elif not isinstance(placement, Replicate):
+            known[axis] = placement
+    node: Any = tensor.grad_fn
+    node.metadata[_KEY] = known
+
+
+def guess(tensor: torch.Tensor, axes: Sequence[str]) -> str:
+    """A guess at the placements of a tensor that the graph does not tell, for a Layout."""
+    shape, dim = tuple(tensor.shape), -1
+    nodes, seen = [tensor.grad_fn], 0
+    while nodes and seen < 1000:
+        node = nodes.pop(0)
+        seen += 1
+        if node is None or node.name() == _TO_LOCAL:
+            continue
+        for _, (one, number) in _next(node):
+            verdict, before = one.metadata.get(_KEY), _shape(one, number)
+            for axis, placement in (verdict or {}).items():
+                if isinstance(placement, Shard) and before is not None:
+                    alike = [d for d, n in enumerate(shape) if n == before[placement.dim]]
+                    dim = alike[-1] if alike else 1 if len(shape) == 4 else -1
+                    return f'{{"{axis}": tt.Shard({dim})}}'
+            nodes.append(one)
+    return f'{{"{axes[0]}": tt.Shard({dim})}}' if axes else "{}"
 
 
 def _placements_in(spec: Any) -> Verdict:
@@ -130,11 +204,11 @@ def _placements_in(spec: Any) -> Verdict:
     return found
 
 
-def _next(node: Any) -> list[tuple[Any, int]]:
-    """The nodes that the node's tensors come from, up to the nearest DTensors."""
+def _next(node: Any) -> list[tuple[int, tuple[Any, int]]]:
+    """(place among the inputs, node that it comes from), up to the nearest DTensors."""
     if node.name() == _TO_LOCAL:
         return []
-    return [(one, number) for one, number in node.next_functions if one is not None]
+    return [(place, edge) for place, edge in enumerate(node.next_functions) if edge[0] is not None]
 
 
 def _shape(node: Any, number: int) -> tuple[int, ...] | None:

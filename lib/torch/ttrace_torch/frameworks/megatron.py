@@ -30,6 +30,9 @@ from ttrace_torch.layout.mesh import Mesh
 class Megatron(Framework):
     """A Megatron-core model: one module, or the list of its chunks."""
 
+    # The schedules and engines do.
+    counts_forwards = False
+
     def __init__(self, model: Any) -> None:
         if not self.made(model):
             raise TraceError(

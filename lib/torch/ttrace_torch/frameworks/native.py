@@ -11,14 +11,21 @@ from torch import distributed, nn
 
 from ttrace_torch.base.names import ROOT, ModelNames, Naming
 from ttrace_torch.capture.selection import Selection
-from ttrace_torch.errors import TraceError
+from ttrace_torch.errors import TraceError, Unplaced
 from ttrace_torch.frameworks import pipelining
 from ttrace_torch.frameworks.data_parallel import merge_units, units_of
 from ttrace_torch.frameworks.default_mesh import default_mesh, device_meshes, line_of
 from ttrace_torch.frameworks.framework import Framework, Listener, StepWatch
-from ttrace_torch.frameworks.local_tensors import placements_of
+from ttrace_torch.frameworks.local_tensors import (
+    declare,
+    forget,
+    gradient_of,
+    guess,
+    placements_of,
+)
 from ttrace_torch.layout.assignment import Assignment
-from ttrace_torch.layout.layouts import ModuleLayout, Rule
+from ttrace_torch.layout.dtensor import is_dtensor
+from ttrace_torch.layout.layouts import ModuleLayout, ParameterLayout, Rule
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.placements import Only, Placement, Placements
 
@@ -33,6 +40,7 @@ class Native(Framework):
         self._parts = [model] if self._pipeline is None else self._pipeline.parts
         if not all(isinstance(part, nn.Module) for part in self._parts):
             raise TraceError(f"model: give a module, not {type(model).__name__}")
+        self.counts_forwards = self._pipeline is None
         self._units = units_of(self._parts)
         self._data = merge_units(self._units)
         self._device_meshes = device_meshes(self._parts, self._units)
@@ -88,8 +96,15 @@ class Native(Framework):
         modules = {}
         for name in names.modules:
             ends = self._ends() if name == ROOT else (None, None)
-            modules[name] = ModuleLayout(self._rule(name, ends[0]), self._rule(name, ends[1]))
-        return Assignment(modules, {})
+            modules[name] = ModuleLayout(self._rule(ends[0]), self._rule(ends[1]))
+            if self._tensor_axes:
+                modules[name].declare = self._declare
+        whole = {
+            name: GradientByGraph(parameter, self._tensor_axes)
+            for name, parameter in names.parameters.items()
+            if self._tensor_axes and not is_dtensor(parameter)
+        }
+        return Assignment(modules, {n: of for n, of in whole.items() if not of.has_attributes})
 
     def check(self, selection: Selection, optimizer: Any) -> None:
         raw = set(_RAW) & set(selection.kinds)
@@ -117,6 +132,7 @@ class Native(Framework):
         return self._data.place, self._data.count
 
     def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:
+        forget()
         if self._pipeline is None:
             return super().watch_step(tracer)
         return self._pipeline.watching(tracer, self._data.place)
@@ -128,21 +144,40 @@ class Native(Framework):
         first, last = self._pipeline.ends
         return {self._stage_axis: Only(first)}, {self._stage_axis: Only(last)}
 
-    def _rule(self, name: str, further: Placements | None) -> Rule:
+    def _declare(self, tensor: torch.Tensor, placements: Placements) -> None:
+        """Takes the user's layout of a tensor for granted in all that is computed from it."""
+        declare(tensor, {a: one for a, one in placements.items() if a in self._tensor_axes})
+
+    def _rule(self, further: Placements | None) -> Rule:
         def rule(index: int, tensor: torch.Tensor) -> Placements:
             found: dict[str, Placement] = dict(further or {})
             if not self._tensor_axes:
                 return found
             own = placements_of(tensor)
             if own is None:
-                raise TraceError(
-                    f"{name}: how a local tensor {list(tensor.shape)} of its input or output lies "
-                    f"over {', '.join(sorted(self._tensor_axes))} cannot be told from the graph; "
-                    f'say Layout("{name}", input=..., output=...), {{}} for what is replicated'
+                raise Unplaced(
+                    f"how a local tensor {list(tensor.shape)} lies over "
+                    f"{', '.join(sorted(self._tensor_axes))} cannot be told from the graph; a "
+                    "Layout for the module says it, {} for what is replicated",
+                    guess(tensor, sorted(self._tensor_axes)),
                 )
             return {**found, **own}
 
         return rule
+
+
+class GradientByGraph(ParameterLayout):
+    """A whole parameter of a tensor-parallel model: the graph tells what its raw gradient is."""
+
+    def __init__(self, parameter: nn.Parameter, axes: set[str]) -> None:
+        super().__init__()
+        self._parameter = parameter
+        self._axes = axes
+        # Megatron's attributes say more.
+        self.has_attributes = hasattr(parameter, "tensor_model_parallel")
+
+    def of(self, kind: str) -> Placements:
+        return gradient_of(self._parameter, self._axes) if kind == "param_grad" else {}
 
 
 def _of_fsdp(base: type) -> bool:

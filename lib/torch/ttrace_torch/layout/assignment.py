@@ -43,7 +43,8 @@ def assign(
         {name: known.modules.get(name) or ModuleLayout() for name in model.modules},
         {name: ParameterLayout() for name in model.parameters},
     )
-    for layout in layouts:
+    for given in layouts:
+        layout = given.mapped(meshes.known)
         for placements in layout.all_placements():
             meshes.of(placements, f'Layout("{layout.pattern}")')
         matched = naming.matching(layout.pattern, model.modules)
@@ -58,8 +59,8 @@ def assign(
             _apply_to_parameters(layout, field_name, set(matched), model, found)
     for name, parameter in model.parameters.items():
         if found.parameters[name].param is None:
-            given = known.parameters.get(name)
-            found.parameters[name].fallback = given or layout_of(parameter, name, meshes, tp_axis)
+            own = known.parameters.get(name)
+            found.parameters[name].fallback = own or layout_of(parameter, name, meshes, tp_axis)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable
 
 import torch
@@ -47,6 +47,27 @@ class Layout:
         for rules in (self.input_batch, self.output_batch):
             check_batch_rules(rules, f'Layout("{self.pattern}")')
 
+    def mapped(self, change: Callable[[Placements], Placements]) -> Layout:
+        """A copy with `change` applied to all placements."""
+
+        def of_tensors(given: TensorPlacements | None) -> TensorPlacements | None:
+            if given is None or isinstance(given, Mapping):
+                return None if given is None else change(given)
+            return [None if one is None else change(one) for one in given]
+
+        def of_table(table: Mapping[str, Placements]) -> dict[str, Placements]:
+            return {pattern: change(placements) for pattern, placements in table.items()}
+
+        return replace(
+            self,
+            input=of_tensors(self.input),
+            output=of_tensors(self.output),
+            grad_output=of_tensors(self.grad_output),
+            params=of_table(self.params),
+            param_grads=of_table(self.param_grads),
+            main_grads=of_table(self.main_grads),
+        )
+
     def all_placements(self) -> list[Placements]:
         """Every axis -> placement mapping of this layout, for checks."""
         found: list[Placements] = []
@@ -69,6 +90,7 @@ class ModuleLayout:
     """Placements of one module's activations, and the dimensions that micro-batches lie along.
 
     output_swap: two dimensions that are swapped in the whole model's output.
+    declare: takes a tensor and the placements that the user's layout gives it.
     follows_parameters: whether to record the output gradient of an output that is a parameter, such
         as the bias that Megatron's layers hand on. Its hooks live from one micro-batch to the next,
         so what they see depends on the schedule.
@@ -80,15 +102,24 @@ class ModuleLayout:
     input_batch: BatchRules | None = None
     output_batch: BatchRules | None = None
     output_swap: tuple[int, int] | None = None
+    declare: Callable[[torch.Tensor, Placements], None] | None = None
     follows_parameters: bool = True
 
     def of_input(self, index: int, tensor: torch.Tensor) -> Placements:
         """Placements of the module's `index`-th input tensor."""
-        return _pick(self.input, index, tensor)
+        return self._declared(self.input, index, tensor)
 
     def of_output(self, index: int, tensor: torch.Tensor) -> Placements:
         """Placements of the module's `index`-th output tensor."""
-        return _pick(self.output, index, tensor)
+        return self._declared(self.output, index, tensor)
+
+    def _declared(
+        self, given: TensorPlacements | Rule, index: int, tensor: torch.Tensor
+    ) -> Placements:
+        placements = _pick(given, index, tensor)
+        if self.declare is not None and not callable(given):
+            self.declare(tensor, placements)
+        return placements
 
     def swapped(self, output: torch.Tensor) -> torch.Tensor:
         """An output of the module, or its gradient, with dimensions in the order of the whole

@@ -10,6 +10,7 @@ import torch
 from ttrace_torch.base.names import check_name
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
+from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placements import Flat, Placements
@@ -72,8 +73,7 @@ def record_states(
     """Records `states` of the chosen `parameters` (canonical name -> parameter).
 
     A tensor of another shape than the updated one is recorded if the parameter is replicated.
-    Otherwise its layout is unknown and it is left out. Throws TraceError if a tensor does not fit
-    its layout.
+    Otherwise its layout is unknown and it is left out, as a tensor that does not fit its layout.
     """
     met: dict[str, torch.dtype] = {}
     owned: set[str] = set()
@@ -91,7 +91,9 @@ def record_states(
             value = _in_shape(state.value, parameters[state.parameter], placements)
             step.recorder.add(key, value, placements)
         elif placements and state.value.dim() > 0:
-            step.recorder.leave_out(key.kind, key.name, state.value)
+            shape = list(state.value.shape)
+            problem = TraceError(f"how a state of shape {shape} lies over the mesh is not known")
+            step.recorder.leave_out(key, problem)
         else:
             step.recorder.add(key, state.value, {})
     # A sharding optimizer has no state for an empty range, but the trace must contain the empty

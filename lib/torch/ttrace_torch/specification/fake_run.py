@@ -101,8 +101,8 @@ def run(
         marks.buffers()
         hooks = ForwardHooks(step, None, None)
         recorder.inside_model = lambda: hooks.running() or in_backward()
-        step.gradients.follow_parameters(names, set(names.parameters), assignment)
-        hooks.attach(names.modules, set(names.modules), assignment)
+        step.gradients.follow_parameters(names, set(names.parameters), assignment, {})
+        hooks.attach(names, set(names.modules), assignment, {})
         try:
             with torch.enable_grad():
                 for name, tensor in (rules.data or {}).items():

@@ -5,7 +5,7 @@ The same calls give the same bytes: the file has no timestamps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,33 @@ class RankFile:
             total += data
             dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
             self._check()
+
+    def renumber(self, records: Iterable[Record], numbers: Mapping[int, int]) -> list[Record]:
+        """Gives datasets the final numbers of their micro-batches, provisional number -> final.
+
+        Returns the records. Leaves out those whose final key another one has.
+        """
+        found = list(records)
+        taken = {record.key for record in found}
+        kept = []
+        for record in found:
+            number = numbers.get(-1 if record.key.microbatch is None else record.key.microbatch)
+            if number is None:
+                kept.append(record)
+                continue
+            old, key = record.dataset(), record.key._replace(microbatch=number)
+            if key in taken:
+                continue
+            record.key = key
+            kept.append(record)
+            if self._hdf5 is not None and old in self._hdf5:
+                self._hdf5.move(old, record.dataset())
+        for number in numbers:
+            for step in {record.key.step for record in found}:
+                group = f"/step_{step:06d}/mb_{number:04d}"
+                if self._hdf5 is not None and group in self._hdf5:
+                    del self._hdf5[group]
+        return kept
 
     def commit(self, manifest: str, closed: bool = False) -> None:
         """Embeds this rank's part of the manifest, replacing an earlier one, and makes the file

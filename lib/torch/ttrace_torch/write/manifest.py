@@ -16,6 +16,11 @@ def key_of(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(entry.get(member, 0 if member in ("call", "copy") else None) for member in KEY)
 
 
+def id_of(entry: Mapping[str, Any]) -> str:
+    """The id of an entry, "step/mb/kind/name/call/copy", with "-" for no micro-batch."""
+    return "/".join("-" if part is None else str(part) for part in key_of(entry))
+
+
 def describe_key(entry: Mapping[str, Any]) -> str:
     """The key of an entry in words, for messages."""
     where = f"step {entry['step']}"

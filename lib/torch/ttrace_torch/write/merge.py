@@ -18,7 +18,7 @@ from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.write import manifest
 from ttrace_torch.write.hdf5 import is_closed, read_manifest
 from ttrace_torch.write.merge_run import Requested, merge_runs
-from ttrace_torch.write.merge_tensors import merge_tensors
+from ttrace_torch.write.merge_tensors import Contradiction, merge_tensors
 
 MANIFEST = "manifest.json"
 
@@ -42,6 +42,11 @@ def write_manifest(out_dir: str | Path) -> Path:
     this at the same time. Throws TraceError if a rank is missing or parts contradict each other.
     """
     folder = Path(out_dir)
+    return save_manifest(folder, merge_manifests(read_parts(folder)))
+
+
+def read_parts(folder: Path) -> dict[int, dict[str, Any]]:
+    """The parts of all ranks, rank -> part. Throws TraceError if one is missing."""
     files = sorted(folder.glob("rank_*.h5"))
     if not files:
         raise TraceError(f"{folder}: no rank_*.h5 in it; give the folder that trace(out=...) named")
@@ -53,8 +58,12 @@ def write_manifest(out_dir: str | Path) -> Path:
             f"{folder}: of the {len(ranks)} ranks of {meshes[0]}, the files of {missing} are "
             "missing; each is written when its rank closes the tracer"
         )
-    parts = {rank: _read(folder / rank_file(rank)) for rank in ranks}
-    text = manifest.dumps(merge_manifests(parts))
+    return {rank: _read(folder / rank_file(rank)) for rank in ranks}
+
+
+def save_manifest(folder: Path, whole: Mapping[str, Any]) -> Path:
+    """Writes manifest.json, which appears at once, and returns its path."""
+    text = manifest.dumps(whole)
     # A unique name: another rank may do the same on another host.
     temporary = folder / f"{MANIFEST}.{uuid.uuid4().hex}.tmp"
     temporary.write_text(text, encoding="utf-8")
@@ -62,10 +71,14 @@ def write_manifest(out_dir: str | Path) -> Path:
     return folder / MANIFEST
 
 
-def merge_manifests(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+def merge_manifests(
+    parts: Mapping[int, Mapping[str, Any]], contradictions: list[Contradiction] | None = None
+) -> dict[str, Any]:
     """One manifest from the parts of all ranks of their meshes (rank -> part).
 
-    Throws TraceError if the parts contradict each other, or one is missing.
+    contradictions: collects the tensors and optimizer entries of which parts contradict each other,
+        and which the manifest then lacks; None throws TraceError for the first.
+    Throws TraceError if a part is missing or of another run.
     """
     ranks = sorted(parts)
     meshes = _merge_meshes(parts)
@@ -85,8 +98,15 @@ def merge_manifests(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         {rank: part["tensors"] for rank, part in parts.items()},
         {name: Mesh.from_json(value) for name, value in meshes.items()},
         Requested(parts),
+        contradictions,
     )
-    optimizer = _merge_optimizer([parts[rank].get("optimizer", []) for rank in ranks])
+    try:
+        optimizer = _merge_optimizer([parts[rank].get("optimizer", []) for rank in ranks])
+    except TraceError as error:
+        if contradictions is None:
+            raise
+        contradictions.append(Contradiction("*/*/param_after_step/*", ranks, str(error)))
+        optimizer = []
     if optimizer:
         whole["optimizer"] = optimizer
     modules: dict[str, Any] = {}

@@ -38,14 +38,29 @@ def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
     if "run" not in parts[ranks[0]]:
         return None
     runs = [parts[rank].get("run", {}) for rank in ranks]
-    whole = {k: v for k, v in runs[0].items() if k not in ("recorded", "unfinished")}
+    whole = {k: v for k, v in runs[0].items() if k not in ("recorded", "unfinished", "incomplete")}
     requested = [run["recorded"] for run in runs if "recorded" in run]
     if len(requested) == len(runs):
         whole["recorded"] = _merge_recorded(requested)
+    incomplete = _merge_incomplete(runs)
+    if incomplete:
+        whole["incomplete"] = incomplete
     unfinished = {rank for run in runs for rank in run.get("unfinished", [])}
     if unfinished:
         whole["unfinished"] = sorted(unfinished)
     return whole
+
+
+def _merge_incomplete(runs: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Entries that differ only in ranks as one, sorted."""
+    ranks: dict[tuple[str, str], set[int]] = {}
+    for run in runs:
+        for entry in run.get("incomplete", []):
+            ranks.setdefault((entry["tensors"], entry["reason"]), set()).update(entry["ranks"])
+    return [
+        {"tensors": tensors, "ranks": sorted(ranks[tensors, reason]), "reason": reason}
+        for tensors, reason in sorted(ranks)
+    ]
 
 
 def _merge_recorded(requested: list[dict[str, Any]]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from ttrace_torch.base.dtypes import BY_NAME
 from ttrace_torch.errors import TraceError
@@ -14,13 +14,28 @@ from ttrace_torch.write import manifest
 from ttrace_torch.write.merge_run import Requested
 
 
+class Contradiction(NamedTuple):
+    """What the ranks contradict each other about.
+
+    tensors: glob over the ids of tensors. ranks: those that recorded them.
+    """
+
+    tensors: str
+    ranks: list[int]
+    reason: str
+
+
 def merge_tensors(
-    parts: Mapping[int, Sequence[dict[str, Any]]], meshes: Mapping[str, Mesh], requested: Requested
+    parts: Mapping[int, Sequence[dict[str, Any]]],
+    meshes: Mapping[str, Mesh],
+    requested: Requested,
+    contradictions: list[Contradiction] | None = None,
 ) -> list[dict[str, Any]]:
     """Merges the entries of all ranks (rank -> entries) into one list, each with its ranks.
 
     requested: what every rank was asked to record. `absent_on` lists ranks that should have
         recorded a shard and did not.
+    contradictions: collects the tensors that the list then lacks; None throws for the first.
     Throws TraceError if ranks contradict each other, and for a missing shard if the rank's part
     does not say what it was asked to record.
     """
@@ -28,9 +43,16 @@ def merge_tensors(
     for rank in sorted(parts):
         for entry in parts[rank]:
             held.setdefault(manifest.key_of(entry), {})[rank] = entry
-    return manifest.sorted_tensors(
-        _merge_entries(entries, meshes, requested) for entries in held.values()
-    )
+    merged = []
+    for entries in held.values():
+        try:
+            merged.append(_merge_entries(entries, meshes, requested))
+        except TraceError as error:
+            if contradictions is None:
+                raise
+            name = manifest.id_of(entries[min(entries)])
+            contradictions.append(Contradiction(name, sorted(entries), str(error)))
+    return manifest.sorted_tensors(merged)
 
 
 def _merge_entries(

@@ -24,10 +24,14 @@ class NoOutput(Output):
     def write(self, *_: Any) -> None:
         """Does nothing."""
 
+    def recorded_kind(self, kind: str) -> bool:
+        """False."""
+        return False
+
     def drop(self) -> None:
         """Does nothing."""
 
-    def finish(self) -> None:
+    def finish(self, *_: Any) -> None:
         """Does nothing."""
 
     def discard(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Callable
@@ -18,6 +18,7 @@ from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.version import __version__
 from ttrace_torch.write import manifest, merge
 from ttrace_torch.write.background import Failure, Writer, default_memory
+from ttrace_torch.write.closing import close_run, list_incomplete
 from ttrace_torch.write.hdf5 import RankFile
 from ttrace_torch.write.host_copies import HostCopies
 
@@ -60,7 +61,8 @@ class Output:
         self.skipped: set[str] = set()
         self.failure = Failure(rank)
         meshes.default.coordinate(rank)
-        self._run = {"id": run_id(path), **run}
+        drawn, self._id_is_shared = run_id(path)
+        self._run = {"id": drawn, **run}
         self._recorded = dict(recorded or {"kinds": list(KINDS)})
         self._steps: list[int] = []
         self._folder: Path | None = None
@@ -81,6 +83,8 @@ class Output:
         self._tensors: list[dict[str, Any]] = []
         self._optimizer: list[dict[str, Any]] = []
         self._facts: dict[str, Any] = {}
+        self._layouts: list[str] = []
+        self._kinds: set[str] = set()
         try:
             if self._folder is not None:
                 (self._folder / merge.MANIFEST).unlink(missing_ok=True)
@@ -112,31 +116,50 @@ class Output:
         precision: StepPrecision,
         optimizer: Iterable[dict[str, Any]],
         facts: Mapping[str, Any],
+        numbers: Mapping[int, int],
     ) -> None:
         """Ends a step, and commits all its records.
 
-        facts: the manifest's `modules`, `run.noise` and `run.plan` as far as they are known.
+        facts: the manifest's `modules`, `run.noise`, `run.plan` and `run.incomplete` as far as they
+            are known.
+        numbers: provisional number -> final number of a micro-batch.
         """
         self._facts.update(facts)
         self._steps = sorted([*self._steps, step])
         head = self._head(unfinished=True)
-        job = partial(self._commit, head, list(records), precision, list(optimizer))
+        records = list(records)
+        self._kinds.update(record.key.kind for record in records)
+        job = partial(self._commit, head, records, precision, list(optimizer), numbers)
         self._writer.submit(f"writing {self._path}", job)
+
+    def recorded_kind(self, kind: str) -> bool:
+        """Whether a finished step has a tensor of that kind."""
+        return kind in self._kinds
 
     def drop(self) -> None:
         """Ends a step, and drops its records."""
         self._writer.submit(f"writing {self._path}", self._file.rollback)
 
-    def finish(self) -> None:
-        """Waits until this rank's file is complete. Writes the manifest if all ranks' files are."""
+    def finish(
+        self, incomplete: Sequence[dict[str, Any]] = (), layouts: Sequence[str] = ()
+    ) -> None:
+        """Waits until this rank's file is complete. Writes the manifest if all ranks' files are.
+
+        incomplete: the manifest's `run.incomplete` of this rank.
+        layouts: lines for `trace(layouts=[...])` that would place what is left out.
+        """
+        self._facts["incomplete"] = list(incomplete)
+        self._layouts = list(layouts)
         self._writer.submit(f"writing {self._path}", partial(self._commit, self._head()))
         self._writer.stop()
         if self.failure.message is None and self._folder is not None:
             try:
                 if merge.complete(self._folder, self.meshes.ranks):
-                    merge.write_manifest(self._folder)
-            except OSError as error:
+                    close_run(self._folder, self._run["id"] if self._id_is_shared else None)
+            except Exception as error:
                 self.failure.record(f"writing {self._folder / merge.MANIFEST}", error)
+        elif self.failure.message is None:
+            list_incomplete([self._head()["run"]])
         if self._file.empty:
             self.failure.remind("there is no trace of this rank")
         else:
@@ -160,9 +183,11 @@ class Output:
         records: Iterable[Record] | None = None,
         precision: StepPrecision | None = None,
         optimizer: Iterable[dict[str, Any]] = (),
+        numbers: Mapping[int, int] | None = None,
     ) -> None:
         if records is not None and precision is not None:
-            self._tensors.extend(record.entry(precision) for record in records)
+            kept = self._file.renumber(records, numbers or {})
+            self._tensors.extend(record.entry(precision) for record in kept)
         self._optimizer.extend(optimizer)
         part = {**head, "tensors": manifest.sorted_tensors(self._tensors)}
         if self._optimizer:
@@ -179,9 +204,13 @@ class Output:
         extra: dict[str, Any] = {}
         if self.skipped:
             extra["skipped"] = sorted(self.skipped)
+        if self._layouts:
+            extra["layouts"] = self._layouts
         if extra:
             run["extra"] = {**run.get("extra", {}), **extra}
         run["recorded"] = {**self._recorded, "steps": self._steps}
+        if self._facts.get("incomplete"):
+            run["incomplete"] = self._facts["incomplete"]
         if unfinished:
             run["unfinished"] = [self.rank]
         for fact in ("noise", "plan"):

@@ -1,0 +1,117 @@
+"""Numbers a step's micro-batches by the forwards of the whole model, where nobody else does.
+
+The n-th forward of a rank begins its n-th micro-batch. Data-parallel rank d of D has the global
+numbers d · count + n if the batch is dealt out in blocks, n · D + d if in turn. In blocks, `count`
+is known when the step ends; until then, all ranks but the first use provisional numbers.
+
+Recomputation, evaluation and forwards inside the user's `microbatch()` do not count. Two forwards
+before one backward are two calls of one micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import nn
+
+from ttrace_torch.base import pytree
+from ttrace_torch.base.names import ROOT, ModelNames
+from ttrace_torch.capture.calls import in_backward
+from ttrace_torch.capture.step import Step
+
+# Above all numbers that a job gives.
+_PROVISIONAL = 1 << 30
+
+
+class Forwards:
+    """The forwards of one step.
+
+    step: the step whose current micro-batch is set.
+    counts: whether the micro-batches are numbered here; a framework may know them better.
+    place: this rank's number among the data-parallel ranks, and their number.
+    interleaved: whether the ranks take micro-batches in turn.
+    changed: whether the run is perturbed or rewritten, which needs final numbers at once.
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        counts: bool,
+        place: tuple[int, int],
+        interleaved: bool,
+        changed: bool,
+    ) -> None:
+        self._step = step
+        self._counts = counts
+        self._rank, self._ranks = place
+        self._interleaved = interleaved
+        self._changed = changed
+        self._count = 0
+        # Whether a backward has passed the output of the last forward.
+        self._passed = False
+        step.calls.microbatch = self._rank
+
+    def attach(
+        self, names: ModelNames, compiled: Mapping[str, nn.Module], stack: ExitStack
+    ) -> None:
+        """Follows the forwards of the whole model until `stack` ends.
+
+        compiled: what `compiled_of` says.
+        """
+        whole = compiled.get(ROOT, names.modules.get(ROOT))
+        in_place = ROOT in compiled and whole is names.modules[ROOT]
+        if self._counts and whole is not None and not in_place:
+            stack.callback(whole.register_forward_pre_hook(self._begin).remove)
+            stack.callback(whole.register_forward_hook(self._end).remove)
+
+    def numbers(self) -> dict[int, int]:
+        """Provisional number -> final number, of a step that has ended."""
+        if not self._provisional:
+            return {}
+        first = self._rank * self._count
+        return {_PROVISIONAL + turn: first + turn for turn in range(self._count)}
+
+    @property
+    def _provisional(self) -> bool:
+        return self._rank > 0 and not self._interleaved and not self._changed
+
+    def _begin(self, *_: Any) -> None:
+        step = self._step
+        if step.calls.paused or step.in_microbatch or in_backward() or not torch.is_grad_enabled():
+            return
+        if self._count and not self._passed:
+            step.recorder.problems.say_once(
+                "the model ran forward twice before a backward, which is recorded as two calls of "
+                "one micro-batch; where they are two, give each `with tracer.microbatch(n):`"
+            )
+            return
+        self._passed = False
+        turn, self._count = self._count, self._count + 1
+        if self._interleaved:
+            step.calls.microbatch = turn * self._ranks + self._rank
+        elif self._provisional:
+            step.calls.microbatch = _PROVISIONAL + turn
+        else:
+            step.calls.microbatch = self._rank + turn
+        if turn and self._rank and self._changed and not self._interleaved:
+            step.spoiled = (
+                "a noise run or rewritten run on several data-parallel ranks with several "
+                "micro-batches on each needs `with tracer.microbatch(n, of=count):`"
+            )
+
+    def _end(self, module: Any, args: Any, output: Any) -> None:
+        if self._passed or in_backward() or not torch.is_grad_enabled():
+            return
+        try:
+            for tensor in pytree.tensors_in(output):
+                if tensor.requires_grad and not tensor.is_leaf:
+                    tensor.register_hook(self._pass)  # type: ignore[no-untyped-call]
+        except Exception:
+            # An output that cannot be looked at: the next forward is a micro-batch of its own.
+            self._passed = True
+
+    def _pass(self, gradient: torch.Tensor) -> None:
+        self._passed = True

@@ -1,0 +1,99 @@
+"""Everyday mistakes that a tracer can see, each told in one sentence with the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import nn
+
+from ttrace_torch.base.names import ModelNames
+from ttrace_torch.job import TracedJob
+from ttrace_torch.optimizer.watch import updated_tensors
+
+# Number of modules that a sentence names.
+_MOST_NAMED = 3
+
+
+def mistakes_at_trace(job: TracedJob) -> Iterator[str]:
+    """Sentences about the arguments of trace() that cannot be meant so."""
+    yield from job.framework.mistakes()
+    groups = [group for one in _optimizers(job.optimizer) for group in one.param_groups]
+    if not groups:
+        return
+    known = updated_tensors(job.names)
+    held = {known[id(p)] for group in groups for p in group["params"] if id(p) in known}
+    trained = {name for name, p in job.names.parameters.items() if p.requires_grad}
+    if trained and not held:
+        yield (
+            "the optimizer holds none of the model's parameters, so its step changes nothing of "
+            "the model; make it after the model has been wrapped, sharded and moved"
+        )
+    elif trained - held:
+        yield (
+            f"{_named(sorted(trained - held))} of {len(trained)} trained parameters are in no "
+            "group of the optimizer, which never updates them; give it all, trace() a list of all "
+            "optimizers, or set requires_grad=False"
+        )
+
+
+def mistakes_at_step(job: TracedJob) -> Iterator[str]:
+    """Sentences about the model as the first traced step finds it."""
+    random = active_dropout(job.names)
+    if random:
+        yield (
+            f"dropout is active in {_named(random)}, which draws masks of its own in every run, so "
+            "no other run repeats this one; set it to 0 for traced runs, the reference's too"
+        )
+
+
+def mistakes_at_close(job: TracedJob, finished: set[int], last: int | None) -> Iterator[str]:
+    """Sentences about a run that ends.
+
+    finished: the recorded steps. last: the last step that began, traced or not; None without one.
+    """
+    if not job.selection.kinds:
+        return
+    if not finished:
+        if last is None:
+            yield "no step was recorded; put each training step into `with tracer.step(number):`"
+        else:
+            yield (
+                f"no step was recorded, the job went up to step {last}; name steps that it reaches "
+                "in steps= or TTRACE_STEPS"
+            )
+        return
+    missed = job.steps.missed(finished)
+    if missed:
+        yield (
+            f"step(s) {', '.join(map(str, missed))} were to be recorded and never ran to their "
+            f"end, the job went up to step {last}"
+        )
+    if job.optimizer is None and job.framework.expects_optimizer and job.lacks_main_gradients():
+        yield (
+            "no optimizer was given, so no main gradients, optimizer state or updated parameters "
+            "are recorded; say trace(model, optimizer)"
+        )
+
+
+def active_dropout(names: ModelNames) -> list[str]:
+    """The modules that drop values at random."""
+    found = []
+    for name, module in names.modules.items():
+        share: Any = getattr(module, "attention_dropout", 0.0)
+        if isinstance(module, (nn.modules.dropout._DropoutNd, nn.RReLU)):
+            share = getattr(module, "p", 1.0)
+        if module.training and isinstance(share, (int, float)) and share > 0:
+            found.append(name)
+    return found
+
+
+def _optimizers(optimizer: Any) -> list[Any]:
+    several = optimizer if isinstance(optimizer, (list, tuple)) else [optimizer]
+    return [one for one in several if hasattr(one, "param_groups")]
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = len(names) - _MOST_NAMED
+    return shown if more <= 0 else f"{shown} and {more} more"

@@ -1,0 +1,223 @@
+"""The life of a traced step: what is recorded when it begins and ends, its hooks and contexts.
+
+Nothing of it throws into the training loop.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from ttrace_torch.base.problems import Problems
+from ttrace_torch.capture.compiled import compiled_of
+from ttrace_torch.capture.dataflow import DataFlow
+from ttrace_torch.capture.forwards import Forwards
+from ttrace_torch.capture.hooks import ForwardHooks
+from ttrace_torch.capture.recorder import Recorder, describe
+from ttrace_torch.capture.records import Key
+from ttrace_torch.capture.step import Step
+from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.framework import Listener, Watch
+from ttrace_torch.job import TracedJob
+from ttrace_torch.optimizer.state import record_states
+
+
+class TracedSteps:
+    """Begins and ends the traced steps of a job.
+
+    finished: numbers of the steps that were recorded to their end.
+    watch: follows the optimizer; None without one.
+    """
+
+    def __init__(self, job: TracedJob, problems: Problems) -> None:
+        self.finished: set[int] = set()
+        self.watch: Watch | None = None
+        self._job = job
+        self._problems = problems
+        self._facts: dict[str, Any] = {}
+        self._forwards: Forwards
+
+    def enter(self, number: int, stack: ExitStack, listener: Listener) -> Step | None:
+        """The step that begins, with its hooks; None if it cannot be recorded."""
+        job = self._job
+        try:
+            job.names.check_unchanged()
+            scales = self._scales()
+            step = self._begin(number, scales)
+            hooks = ForwardHooks(step, job.perturber, job.rewriter)
+            if job.rewriter is not None:
+                job.rewriter.begin(number, scales)
+            stack.callback(hooks.remove)
+            stack.callback(step.gradients.remove)
+            self.record_parameters(step, "param")
+            self._record_optimizer_state(step)
+            compiled = compiled_of(job.names)
+            step.gradients.follow_parameters(
+                job.names, job.selection.parameters, job.assignment, compiled
+            )
+            self._forwards.attach(job.names, compiled, stack)
+            hooks.attach(job.names, job.selection.modules, job.assignment, compiled)
+            watch = stack.enter_context(job.framework.watch_step(listener))
+            step.gradients.backward_batch = watch.backward_batch
+            step.gradients.repeats_outputs = watch.repeats_outputs
+            stack.enter_context(
+                job.scaler.watching(lambda: step.updated, lambda: self._skipped(step))
+            )
+            stack.enter_context(job.reference.recording(hooks.running))
+            return step
+        except Exception as error:
+            self._close(stack, None, None, None)
+            self._drop(number, error)
+            return None
+
+    def _scales(self) -> dict[str, float]:
+        """Kind -> factor, with that of a GradScaler."""
+        scales, scaler = self._job.framework.scales(), self._job.scaler
+        if scaler.active:
+            for kind in ("grad_output", "param_grad"):
+                scales[kind] = scales.get(kind, 1.0) / scaler.scale()
+        return scales
+
+    def _skipped(self, step: Step) -> None:
+        """Notes that the GradScaler has skipped the optimizer's step."""
+        reason = f"the GradScaler skipped the update of step {step.number}: infinite gradients"
+        for kind in ("main_grad", "param_after_step"):
+            if kind != "main_grad" or not step.main_grads_done:
+                self._problems.note(f"{step.number}/-/{kind}/*", reason)
+
+    def leave(
+        self, step: Step, stack: ExitStack, kind: Any, error: Any, where: Any
+    ) -> TraceError | None:
+        """Ends a step; `kind`, `error` and `where` are those of the exception that its body threw.
+
+        Returns why a run with a perturbation or plan did not change as it was to.
+        """
+        missed: TraceError | None = None
+        try:
+            spoiled: Exception | None = self._close(stack, kind, error, where)
+            if spoiled is None and step.spoiled is not None:
+                spoiled = TraceError(step.spoiled)
+            if kind is None and spoiled is None:
+                if step.updated and not step.params_after_done:
+                    self.record_parameters(step, "param_after_step")
+                missed = self._missed(step)
+                if missed is None:
+                    self._finish(step)
+                    self.finished.add(step.number)
+        except Exception as error_of_own:
+            spoiled = error_of_own
+        finally:
+            if step.flow is not None:
+                step.flow.release()
+        if step.number not in self.finished:
+            self._drop(step.number, spoiled)
+        return missed
+
+    def _close(self, stack: ExitStack, kind: Any, error: Any, where: Any) -> Exception | None:
+        """Leaves the contexts of a step. Returns what went wrong with it."""
+        try:
+            stack.__exit__(kind, error, where)
+        except BaseException as own:
+            if own is not error:
+                return own if isinstance(own, Exception) else None
+        return None
+
+    def _drop(self, number: int, error: Exception | None) -> None:
+        """Drops the records of a step that threw, or that `error` made useless."""
+        self._job.output.drop()
+        self._job.reference.drop()
+        if error is not None:
+            said = str(error) if isinstance(error, TraceError) else describe(error)
+            self._problems.mistake(number, f"step {number} is not recorded: {said}")
+
+    def _begin(self, number: int, scales: dict[str, float]) -> Step:
+        """Returns the state of a step that begins."""
+        job, output = self._job, self._job.output
+        recorder = Recorder(
+            output.meshes,
+            output.rank,
+            job.selection.kinds,
+            output.skipped,
+            output.put,
+            scales,
+            job.writing,
+            job.reference.observer(),
+            self._problems,
+        )
+        # The first finished step records the data flow of all steps.
+        follows_flow = "modules" not in self._facts and job.writing.takes(output.rank)
+        step = Step(number, recorder, DataFlow() if follows_flow else None)
+        place = job.framework.data_rank() or (0, 1)
+        changed = job.perturber is not None or job.rewriter is not None
+        counts = job.framework.counts_forwards
+        self._forwards = Forwards(step, counts, place, job.interleaved, changed)
+        return step
+
+    def _missed(self, step: Step) -> TraceError | None:
+        """What a change of the run, perturbation or plan, did not meet."""
+        perturber, rewriter = self._job.perturber, self._job.rewriter
+        if perturber is not None and perturber.missed:
+            return TraceError(
+                f"step {step.number}: nothing was perturbed, no module returned a floating-point "
+                "tensor; run the model inside the step"
+            )
+        try:
+            if rewriter is not None:
+                rewriter.end()
+        except TraceError as error:
+            return error
+        return None
+
+    def _finish(self, step: Step) -> None:
+        """Hands the records of a step to the output."""
+        perturber, rewriter = self._job.perturber, self._job.rewriter
+        if step.flow is not None:
+            self._facts["modules"] = step.flow.entries(self._job.names)
+        if perturber is not None:
+            self._facts["noise"] = perturber.facts()
+        if rewriter is not None:
+            self._facts["plan"] = rewriter.facts()
+        if step.clip_norm is not None:
+            step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
+        self._job.reference.finish(step.clip_norm)
+        records, precision = step.recorder.records.values(), step.recorder.precision
+        self._facts["incomplete"] = self._problems.entries()
+        numbers = self._forwards.numbers()
+        self._job.output.write(
+            step.number, records, precision, step.optimizer, self._facts, numbers
+        )
+
+    def record_parameters(self, step: Step, kind: str) -> None:
+        job = self._job
+        if kind == "main_grad" and not job.scaler.unscaled(job.optimizer):
+            step.recorder.set_scale(
+                kind, job.framework.scales().get(kind, 1.0) / job.scaler.scale()
+            )
+        for name, parameter in job.names.parameters.items():
+            if name not in job.selection.parameters:
+                continue
+            key = Key(step.number, None, kind, name)
+            try:
+                tensor = job.framework.held(name, parameter, kind)
+                placements = job.assignment.parameters[name].of(kind)
+            except Exception as error:
+                step.recorder.leave_out(key, error)
+                continue
+            if tensor is not None:
+                step.recorder.add(key, tensor, placements)
+            if kind == "param":
+                step.recorder.precision.note(parameter)
+
+    def _record_optimizer_state(self, step: Step) -> None:
+        names, selection = self._job.names, self._job.selection
+        if self.watch is None or not step.recorder.wants("optimizer_state"):
+            return
+        with step.recorder.guarded(Key(step.number, None, "optimizer_state", "*")):
+            record_states(
+                self.watch.states(names),
+                {name: names.parameters[name] for name in selection.parameters},
+                self._job.assignment,
+                step,
+                self._job.output.meshes,
+                self._job.output.rank,
+            )

@@ -1,0 +1,88 @@
+"""What the rank that closes last does: the manifest of the run, and the list of what it lacks.
+
+Parts that contradict each other leave out the tensors concerned, not the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ttrace_torch.base.process import say
+from ttrace_torch.errors import TraceError
+from ttrace_torch.write.merge import merge_manifests, read_parts, save_manifest
+from ttrace_torch.write.merge_tensors import Contradiction
+
+# Number of problems that are printed; the manifest has all.
+_MOST_SHOWN = 8
+
+
+def close_run(folder: Path, shared_id: str | None = None) -> None:
+    """Writes the manifest of a run whose files are all closed, and lists what is incomplete.
+
+    shared_id: the run's id that all ranks must have; None if each may have drawn its own.
+    Throws OSError, and TraceError if the files are not of one run.
+    """
+    parts = read_parts(folder)
+    if shared_id is not None:
+        strange = sorted(r for r, run in zip(sorted(parts), _runs(parts)) if run["id"] != shared_id)
+        if strange:
+            raise TraceError(
+                f"the file(s) of rank(s) {strange} are of another job that writes into the same "
+                "folder; give every job a folder of its own"
+            )
+    contradictions: list[Contradiction] = []
+    whole = merge_manifests(parts, contradictions)
+    found = [one._asdict() for one in contradictions] + _steps_not_reached(parts)
+    if found:
+        run = whole.setdefault("run", {})
+        entries = [*run.get("incomplete", []), *found]
+        run["incomplete"] = sorted(entries, key=lambda one: (one["tensors"], one["reason"]))
+    save_manifest(folder, whole)
+    list_incomplete([{"incomplete": whole.get("run", {}).get("incomplete", [])}, *_runs(parts)])
+
+
+def list_incomplete(runs: Iterable[Mapping[str, Any]]) -> None:
+    """Prints what a run lacks, and the layouts that would mend it.
+
+    runs: the `run` of manifests; the first one's `incomplete` is listed, the layouts of all.
+    """
+    every = list(runs)
+    entries = every[0].get("incomplete", []) if every else []
+    if not entries:
+        return
+    by_reason: dict[str, list[str]] = {}
+    for entry in entries:
+        by_reason.setdefault(entry["reason"], []).append(entry["tensors"])
+    say(f"{len(entries)} tensor(s) were left out (run.incomplete in the manifest):")
+    for reason, tensors in list(by_reason.items())[:_MOST_SHOWN]:
+        more = f" and {len(tensors) - 1} more" if len(tensors) > 1 else ""
+        say(f"  {tensors[0]}{more}: {reason}")
+    if len(by_reason) > _MOST_SHOWN:
+        say(f"  and {len(by_reason) - _MOST_SHOWN} more reasons")
+    lines = dict.fromkeys(line for run in every for line in run.get("extra", {}).get("layouts", []))
+    if lines:
+        say("these layouts record them; check the placements, which are guesses:")
+        for line in ["layouts=[", *(f"    {line}" for line in lines), "]"]:
+            say(line)
+
+
+def _runs(parts: Mapping[int, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [parts[rank].get("run", {}) for rank in sorted(parts)]
+
+
+def _steps_not_reached(parts: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Entries of `run.incomplete` for steps that some ranks recorded and others did not."""
+    recorded = {
+        rank: part["run"]["recorded"]
+        for rank, part in parts.items()
+        if part.get("run", {}).get("recorded", {}).get("kinds")
+    }
+    found = []
+    for step in sorted({step for one in recorded.values() for step in one["steps"]}):
+        lacking = sorted(rank for rank, one in recorded.items() if step not in one["steps"])
+        if lacking:
+            reason = f"rank(s) {lacking} did not record step {step}, which others did"
+            found.append({"tensors": f"{step}/*", "ranks": lacking, "reason": reason})
+    return found
