@@ -35,6 +35,7 @@ ORDER = (
     "tracer",
     "inactive",
     "api",
+    "trainer",
     "union",
     "__init__",
 )

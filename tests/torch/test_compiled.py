@@ -1,5 +1,5 @@
-"""torch.compile, GradScalers and several optimizers: what is recorded of them, and that none of them
-computes anything else with a tracer than without."""
+"""torch.compile, GradScalers and several optimizers: what is recorded of them, and that none of
+them computes anything else with a tracer than without."""
 
 from __future__ import annotations
 

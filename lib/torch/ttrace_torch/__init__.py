@@ -30,6 +30,7 @@ from ttrace_torch.layout.placements import (
 )
 from ttrace_torch.perturb.perturber import Disturb
 from ttrace_torch.tracer import Tracer
+from ttrace_torch.trainer import trainer_callback
 from ttrace_torch.version import __version__
 from ttrace_torch.write.merge import write_manifest
 
@@ -55,5 +56,6 @@ __all__ = [
     "consistent_init",
     "specify",
     "trace",
+    "trainer_callback",
     "write_manifest",
 ]

@@ -106,8 +106,8 @@ def trace(
     specification: a file for the specification of the first traced step of a one-process run, see
         docs/specification.md. Without `out` nothing else is written.
     interleaved: whether the data-parallel ranks take micro-batches in turn (rank d of D has number
-        n · D + d as its n-th) and not in blocks. By default in turn under accelerate, which deals
-        them out so, else in blocks.
+        n · D + d as its n-th) and not in blocks. By default in turn with an optimizer that
+        accelerate has prepared, since it deals them out so, else in blocks.
     scaler: the GradScaler that scales the loss, so that gradients carry their scale; by default
         that of accelerate.
 
@@ -277,6 +277,7 @@ def _tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
         selection = Selection((), set(), set())
     elif config.out is None:
         selection = replace(selection, kinds=())
+    in_turn = deals_in_turn(optimizer) if config.interleaved is None else config.interleaved
     scaler = ScalerWatch(scaler_of(optimizer) if config.scaler is None else config.scaler)
     optimizer = found.adapter.optimizer(inner_optimizer(optimizer))
     found.adapter.check(selection, optimizer)
@@ -300,7 +301,7 @@ def _tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
             steps=steps,
             writing=writing,
             scaler=scaler,
-            interleaved=deals_in_turn() if config.interleaved is None else config.interleaved,
+            interleaved=in_turn,
         )
     )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 
-def deals_in_turn() -> bool:
-    """Whether accelerate deals out the batches: rank d of D has number n · D + d as its n-th."""
-    state: Any = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
-    return bool(getattr(state, "_shared_state", None))
+def deals_in_turn(optimizer: Any) -> bool:
+    """Whether accelerate, which has prepared the optimizer, deals out the batches too: rank d of D
+    has number n · D + d as its n-th."""
+    return any(_is_prepared(one) for one in _listed(optimizer))
 
 
 def inner_optimizer(given: Any) -> Any:
@@ -17,12 +16,20 @@ def inner_optimizer(given: Any) -> Any:
     if isinstance(given, (list, tuple)):
         inner = [inner_optimizer(one) for one in given]
         return inner[0] if len(inner) == 1 else inner
-    if type(given).__name__ == "AcceleratedOptimizer" and hasattr(given, "optimizer"):
+    if _is_prepared(given):
         return inner_optimizer(given.optimizer)
     return given
 
 
 def scaler_of(given: Any) -> Any:
     """The GradScaler that accelerate has put into its optimizer; None without one."""
-    several = given if isinstance(given, (list, tuple)) else [given]
-    return next((s for s in (getattr(one, "scaler", None) for one in several) if s), None)
+    scalers = [one.scaler for one in _listed(given) if _is_prepared(one)]
+    return next((scaler for scaler in scalers if scaler is not None), None)
+
+
+def _is_prepared(optimizer: Any) -> bool:
+    return type(optimizer).__name__ == "AcceleratedOptimizer" and hasattr(optimizer, "optimizer")
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, (list, tuple)) else [given]

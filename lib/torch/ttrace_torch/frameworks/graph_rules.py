@@ -56,6 +56,9 @@ _VIEWS = frozenset({"View", "UnsafeView", "ReshapeAlias"})
 # Operations along the dimension `_saved_dim`, which leave all others as they are.
 _ALONG = frozenset({"Slice", "Split", "SplitWithSizes", "Cat", "Softmax", "LogSoftmax", "Cumsum"})
 _REDUCTIONS = frozenset({"Mean", "Sum", "Amax", "Logsumexp", "Var"})
+# Functions of transformers that sum up over the ranks: the value, or the gradient that comes back.
+REDUCTIONS_OF_VALUES = frozenset({"_AllReduceForward"})
+REDUCTIONS_OF_GRADIENTS = frozenset({"_AllReduceBackward"})
 _NORMS = frozenset({"NativeLayerNorm", "FusedRmsNorm"})
 
 
@@ -80,6 +83,8 @@ def moved(node: Any, place: int, given: Placement, shape: Shape, out: Shape) -> 
         return given if place < 3 and given.dim < len(out) - 2 else None
     if name in ("Mm", "Addmm", "Bmm"):
         return _product(name, place, given)
+    if name == "Split" and isinstance(given, Strided) and _cuts_runs(node, given, shape):
+        return Shard(given.dim)
     if name in _NORMS:
         rows = len(out) - len(node._saved_normalized_shape)
         return given if place == 0 and given.dim < rows else None
@@ -130,12 +135,13 @@ def _dim_after_sum(node: Any, dim: int, shape: Shape, out: Shape) -> int | None:
 
 
 def _product(name: str, place: int, given: Placement) -> Placement | None:
-    """Of matrices: the rows of the first one are those of the product, batches are independent."""
+    """Of matrices: the rows of the first one and the columns of the second are those of the
+    product, batches are independent."""
     dim = given.dim  # type: ignore[attr-defined]
     if name == "Bmm":
-        return given if dim == 0 or (dim == 1 and place == 0) else None
-    rows = place == (1 if name == "Addmm" else 0)
-    return given if rows and dim == 0 else None
+        return given if dim == 0 or dim == place + 1 else None
+    first = 1 if name == "Addmm" else 0
+    return given if place >= first and dim == place - first else None
 
 
 def _viewed(given: Placement, shape: Shape, out: Shape) -> Placement | None:
@@ -186,6 +192,12 @@ def _groups(shape: Shape, out: Shape) -> Iterator[tuple[int, int, int, int]]:
         elif j == len(out):
             i = len(shape)
         yield start, i, first, j
+
+
+def _cuts_runs(node: Any, given: Strided, shape: Shape) -> bool:
+    """Whether a split gives each run of a dimension of its own, as of gate and up."""
+    along = _signed(node._saved_dim, len(shape)) == given.dim
+    return along and int(node._saved_split_size) * given.stride == shape[given.dim]
 
 
 def _at(given: Placement, dim: int) -> Placement | None:

@@ -18,7 +18,12 @@ from typing import Any, Optional
 import torch
 
 from ttrace_torch.errors import Unplaced
-from ttrace_torch.frameworks.graph_rules import moved
+from ttrace_torch.frameworks.graph_rules import (
+    REDUCTIONS_OF_GRADIENTS,
+    REDUCTIONS_OF_VALUES,
+    moved,
+    operation,
+)
 from ttrace_torch.layout.dtensor import is_dtensor, placement_of
 from ttrace_torch.layout.placements import (
     Partial,
@@ -76,7 +81,7 @@ def _judged(node: Any) -> Verdict:
         return _placements_in(node.dtensor_spec)
     before = _next(node)
     cut = [(place, one, number) for place, (one, number) in before if one.metadata[_KEY] != {}]
-    if not cut:
+    if not cut or operation(node) in REDUCTIONS_OF_VALUES:
         return {}
     known = all(one.metadata[_KEY] is not None for _, one, _ in cut)
     if node.name() in NODES:
@@ -129,7 +134,7 @@ def _mark_sources(last: Any, axes: frozenset[str] | None) -> None:
         if known is None or (axes is not None and axes <= known and _SUMS in node.metadata):
             continue
         node.metadata[_SUMS] = None if axes is None else known | axes
-        if node.name() != _TO_LOCAL:
+        if node.name() != _TO_LOCAL and operation(node) not in REDUCTIONS_OF_GRADIENTS:
             stack.extend(one for _, (one, _) in _next(node))
 
 

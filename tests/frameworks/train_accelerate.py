@@ -1,0 +1,42 @@
+"""A model of transformers trained with accelerate: the tracer's lines end in `# tt`."""
+
+from __future__ import annotations
+
+import torch
+from accelerate import Accelerator
+from torch import distributed
+from torch.utils.data import DataLoader
+from train_trainer import Tokens
+from train_transformers import MICRO_BATCHES, STEPS, whole_model
+
+import ttrace_torch as tt  # tt
+
+
+def main(case, out):
+    share = MICRO_BATCHES // distributed.get_world_size()
+    scale = 2 if case.get("fault") == "wrong_scale" else 1
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=share)
+    model = whole_model(case)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-3)
+    data = DataLoader(Tokens(), batch_size=2)
+    model, optimizer, data = accelerator.prepare(model, optimizer, data)
+    noise = tt.Disturb(case["noise"]) if "noise" in case else None  # tt
+    tracer = tt.trace(model, optimizer, out=out, perturb=noise)  # tt
+    batches = iter(data)
+    losses = []
+    for step in range(STEPS):
+        with tracer.step(step):  # tt
+            for _ in range(share):
+                with accelerator.accumulate(model):
+                    loss = model(**next(batches)).loss
+                    tracer.loss(loss)  # tt
+                    accelerator.backward(scale * loss)
+                    if accelerator.sync_gradients:
+                        tracer.main_grads()  # tt
+                        norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                        tracer.grad_norm(norm, clip_norm=1.0)  # tt
+                    optimizer.step()
+                    optimizer.zero_grad()
+                losses.append(loss.item())
+    tracer.close()  # tt
+    return losses

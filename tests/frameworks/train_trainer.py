@@ -1,0 +1,59 @@
+"""A model of transformers trained by its Trainer: the tracer's lines end in `# tt`."""
+
+from __future__ import annotations
+
+import tempfile
+
+import torch
+from torch import distributed
+from train_transformers import MICRO_BATCHES, STEPS, TOKENS, WORDS, whole_model
+from transformers import Trainer, TrainingArguments
+
+import ttrace_torch as tt  # tt
+
+
+class Tokens(torch.utils.data.Dataset):
+    """Rows that depend on their number alone."""
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, number):
+        ids = torch.randint(WORDS, (TOKENS,), generator=torch.Generator().manual_seed(number))
+        return {"input_ids": ids, "labels": ids.clone()}
+
+
+class WrongScale(Trainer):
+    """Forgets that gradients are accumulated."""
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
+        return (2 * loss, outputs) if return_outputs else 2 * loss
+
+
+def main(case, out):
+    ranks = distributed.get_world_size()
+    arguments = TrainingArguments(
+        output_dir=tempfile.mkdtemp(),
+        per_device_train_batch_size=2,
+        gradient_accumulation_steps=MICRO_BATCHES // ranks,
+        max_steps=STEPS,
+        learning_rate=1e-3,
+        adam_epsilon=1e-3,
+        max_grad_norm=1.0,
+        use_cpu=True,
+        bf16=case.get("bf16", False),
+        ddp_backend="gloo",
+        report_to="none",
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+        seed=1,
+    )
+    cls = WrongScale if case.get("fault") == "wrong_scale" else Trainer
+    trainer = cls(model=whole_model(case), args=arguments, train_dataset=Tokens())
+    noise = tt.Disturb(case["noise"]) if "noise" in case else None  # tt
+    if out is not None:
+        trainer.add_callback(tt.trainer_callback(trainer, out=out, perturb=noise))  # tt
+    trainer.train()
+    return [value.sum().item() for value in trainer.model.state_dict().values()]
