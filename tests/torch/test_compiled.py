@@ -80,10 +80,19 @@ def test_compiled_models_are_recorded_at_their_boundaries(tmp_path, make, capsys
     trace = Trace(tmp_path / "run.h5")
     assert set(trace.names("output")) == SEEN[make]
     assert len(trace.names("param_grad")) == len(trace.names("main_grad")) > 10
-    assert capsys.readouterr().err.count("TORCH_COMPILE_DISABLE=1") >= 1
+    assert capsys.readouterr().err.count("TORCHDYNAMO_DISABLE=1") >= 1
     patterns = {entry["tensors"] for entry in trace.manifest["run"]["incomplete"]}
     assert ("*/*/output/*/*/*" if make is whole else "*/*/output/layers.0.*/*/*") in patterns
     assert tracer.failed is None
+
+
+@pytest.mark.parametrize("make", [whole, per_block, in_place], ids=lambda make: make.__name__)
+def test_compilation_that_is_disabled_hides_nothing(tmp_path, make, monkeypatch):
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    _, tracer = losses_of(make(), plain, tmp_path / "run.h5")
+    assert tracer.incomplete == []
+    expected = {name or "(model)" for name, _ in TiedGPT().named_modules()} - {"layers"}
+    assert set(Trace(tmp_path / "run.h5").names("output")) == expected
 
 
 def scaled(scaler, infinite):

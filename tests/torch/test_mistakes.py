@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 import torch
 from process_groups import run_ranks
 from small_models import WIDTH, TiedGPT, batch, cross_entropy, seeded, train_step
-from torch import nn
+from torch import distributed, nn
 from trace_reading import Trace
 
 import ttrace_torch as tt
@@ -109,6 +111,32 @@ def test_meshes_wrappers_and_folders(tmp_path, capfd):
     assert bare.entry("output", "(model)", microbatch=1)["held_at"] == {"dp": [1]}
     assert "another job that writes into the same folder; give every job" in said
     assert not (tmp_path / "shared" / "manifest.json").exists()
+
+
+def dying_rank(rank, folder):
+    # Without communication, which the others would wait in.
+    model = linear()
+    optimizer = adam(model)
+    for name, dies_in in (("first", 0), ("second", 1)):
+        with suppress(ZeroDivisionError):
+            with tt.trace(model, optimizer, out=folder / name, mesh=tt.Mesh({"dp": 2})) as tracer:
+                for step in range(2):
+                    with tracer.step(step):
+                        model(torch.ones(1, WIDTH)).sum().backward()
+                        optimizer.step()
+                        if rank == 1 and step == dies_in:
+                            raise ZeroDivisionError
+        distributed.barrier()
+
+
+def test_a_rank_that_dies_leaves_a_manifest_that_says_so(tmp_path):
+    run_ranks(2, dying_rank, tmp_path)
+    first, second = (Trace(tmp_path / name).manifest["run"] for name in ("first", "second"))
+    assert {"tensors": "*", "ranks": [1]}.items() <= first["incomplete"][0].items()
+    assert "before it had finished" in first["incomplete"][0]["reason"]
+    [lacking] = [e for e in second["incomplete"] if e["tensors"] == "1/*"]
+    assert lacking["ranks"] == [1] and "did not record step 1" in lacking["reason"]
+    assert second["recorded"]["steps"] == [0]
 
 
 class Awkward(nn.Module):

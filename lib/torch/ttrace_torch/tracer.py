@@ -304,6 +304,10 @@ class Tracer:
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         if kind is None or self._steps.finished:
             self.close()
+        elif not self._closed and len(self._output.meshes.ranks) > 1:
+            # The other ranks' manifest needs this one's file, and says why it is empty.
+            self._problems.note("*", "the rank ended before it had finished a traced step")
+            self.close()
         elif not self._closed:
             # An empty trace would look like an intended one.
             self._closed = True

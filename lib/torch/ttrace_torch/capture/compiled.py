@@ -5,6 +5,7 @@ A hook inside would be compiled too, and change what the compiler makes of the m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from torch import nn
@@ -18,11 +19,14 @@ def compiled_of(names: ModelNames) -> dict[str, nn.Module]:
     A module compiled in place, by its `compile()`, stands for itself: its own hooks are compiled
     as well.
     """
+    if os.environ.get("TORCHDYNAMO_DISABLE") == "1":
+        # Nothing is compiled, though a module compiled in place looks so.
+        return {}
     wrapped = {
         id(getattr(module, "_orig_mod", None)): module
         for part in names.naming.parts(names.model)
         for module in part.modules()
-        if "_orig_mod" in getattr(module, "_modules", {})
+        if type(module).__name__ == "OptimizedModule"
     }
     found: dict[str, nn.Module] = {}
     for name, module in names.modules.items():

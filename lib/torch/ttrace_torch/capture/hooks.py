@@ -31,7 +31,7 @@ from ttrace_torch.rewrite.rewriter import Rewriter, Turn
 
 _COMPILED = (
     "torch.compile has taken these modules, whose insides have no hooks; run the traced job with "
-    "TORCH_COMPILE_DISABLE=1 to record them"
+    "TORCHDYNAMO_DISABLE=1 to record them"
 )
 
 
