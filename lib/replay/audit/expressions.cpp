@@ -12,7 +12,10 @@
 #include "base/text.h"
 #include "layout/view.h"
 #include "replay/audit/blame.h"
+#include "replay/audit/recorded_tensors.h"
 #include "replay/expression/evaluate.h"
+#include "replay/primitives/shape_rules.h"
+#include "replay/specification/describe.h"
 #include "replay/specification/expression.h"
 
 namespace ttrace::replay {
@@ -28,23 +31,6 @@ bool is_judged_elsewhere(Kind kind) {
 bool is_given(Kind kind) {
   return kind == Kind::kParam || kind == Kind::kBuffer || kind == Kind::kOptimizerState ||
          kind == Kind::kIndex || kind == Kind::kScalar;
-}
-
-bool fits(const tensor::Shape& specified, const tensor::Shape& recorded) {
-  if (specified.size() != recorded.size()) return false;
-  for (std::size_t d = 0; d < specified.size(); ++d) {
-    if (specified[d] != kAnyExtent && specified[d] != recorded[d]) return false;
-  }
-  return true;
-}
-
-std::string describe(const tensor::Shape& shape) {
-  std::string text = "[";
-  for (const std::uint64_t extent : shape) {
-    if (text.size() > 1) text += ", ";
-    text += extent == kAnyExtent ? "?" : std::to_string(extent);
-  }
-  return text + "]";
 }
 
 // Values of recorded tensors, kept as long as there is room: the next expressions mostly need the
@@ -89,39 +75,6 @@ class ValueCache {
   std::list<const TensorEntry*> order_;  // the least recently used first
 };
 
-std::string list_some(const std::vector<std::string>& items, std::size_t most,
-                      std::string_view between) {
-  std::string text;
-  for (std::size_t i = 0; i < items.size() && i < most; ++i) {
-    text += base::concat(i > 0 ? between : "", items[i]);
-  }
-  if (items.size() > most) text += base::concat(between, "and ", items.size() - most, " more");
-  return text;
-}
-
-// "matmul, add of output layers.0.norm1 and param layers.0.fc1.weight".
-std::string describe(const Expression& expression) {
-  constexpr std::size_t kMostNamed = 5;
-  static const std::set<std::string_view> kMoves{"reshape", "permute", "expand", "slice",  "concat",
-                                                 "cast",    "full",    "arange", "literal"};
-  std::vector<std::string> operations;
-  for (const Step& step : expression.steps) {
-    const std::string name(step.node->primitive->name);
-    if (kMoves.contains(name)) continue;
-    if (std::find(operations.begin(), operations.end(), name) == operations.end()) {
-      operations.push_back(name);
-    }
-  }
-  std::vector<std::string> leaves;
-  for (const Leaf& leaf : expression.leaves) {
-    const SpecifiedTensor& tensor = expression.specification->tensors[leaf.tensor];
-    leaves.push_back(base::concat(kind_name(tensor.kind), " ", tensor.name));
-  }
-  const std::string of = list_some(leaves, kMostNamed, ", ");
-  if (operations.empty()) return base::concat("the same values as ", of);
-  return base::concat(list_some(operations, kMostNamed, ", "), leaves.empty() ? "" : " of ", of);
-}
-
 // "512 to 1023, 1500" of ascending numbers.
 std::string describe_ranges(const std::vector<std::uint64_t>& numbers) {
   constexpr std::size_t kMostRanges = 6;
@@ -141,17 +94,14 @@ class Audit {
  public:
   explicit Audit(const ExpressionAudit& audit)
       : audit_(audit),
-        values_(audit.run, std::min(audit.execution.memory_bytes, kMostCachedBytes)) {
-    for (const TensorEntry& entry : audit.run.manifest().tensors) {
-      if (!entry.microbatches) entries_.emplace(entry.key, &entry);
-    }
-  }
+        values_(audit.run, std::min(audit.execution.memory_bytes, kMostCachedBytes)),
+        recorded_(audit.run.manifest()) {}
 
   void check(AuditedTensor& tensor) {
-    const auto entry = entries_.find(tensor.key);
+    const TensorEntry* entry = recorded_.find(tensor.key);
     if (is_judged_elsewhere(tensor.key.kind) || tensor.unreadable) return;
     if (is_given(tensor.key.kind)) tensor.outcome = AuditOutcome::kGiven;
-    if (entry == entries_.end()) {
+    if (entry == nullptr) {
       tensor.reason = "it stands for several micro-batches, the specification for one";
       return;
     }
@@ -180,7 +130,7 @@ class Audit {
       return;
     }
     try {
-      judge(std::get<Expression>(found), *entry->second, tensor);
+      judge(std::get<Expression>(found), *entry, tensor);
     } catch (const base::InputError& error) {
       tensor.reason = error.what();
     }
@@ -189,17 +139,8 @@ class Audit {
  private:
   static constexpr std::uint64_t kMostCachedBytes = std::uint64_t{1} << 30;
 
-  // The entry of a tensor of the specification in the step and micro-batch of `like`, or null.
   const TensorEntry* recorded(std::size_t number, const trace::TensorKey& like) const {
-    trace::TensorKey key = audit_.specification.key_of(number);
-    key.step = like.step;
-    for (const std::optional<std::uint64_t> microbatch :
-         {like.microbatch, std::optional<std::uint64_t>()}) {
-      key.microbatch = microbatch;
-      const auto entry = entries_.find(key);
-      if (entry != entries_.end()) return entry->second;
-    }
-    return nullptr;
+    return recorded_.find(audit_.specification, number, like);
   }
 
   void judge(const Expression& expression, const TensorEntry& entry, AuditedTensor& tensor) {
@@ -225,7 +166,7 @@ class Audit {
         judge_expression(expression, leaves, values_.of(entry), entry.dtype, options);
     AuditCheck check;
     check.operation = expression.steps.empty() ? "identity" : "expression";
-    check.expected = describe(expression);
+    check.expected = describe_expression(expression);
     check.error = judged.relative_error;
     check.bound = judged.expected_norm > 0 ? judged.bound / judged.expected_norm : 0;
     check.by_probes = judged.by_probes;
@@ -325,8 +266,8 @@ class Audit {
 
   const ExpressionAudit& audit_;
   ValueCache values_;
+  RecordedTensors recorded_;
   std::size_t explained_ = 0;
-  std::map<trace::TensorKey, const TensorEntry*> entries_;
 };
 
 }  // namespace
@@ -341,8 +282,8 @@ void require_fits(const trace::Source& run, const Specification& specification,
     const SpecifiedTensor& specified = specification.tensors[*number];
     if (fits(specified.shape, entry.shape) && specified.dtype == entry.dtype) continue;
     throw base::input_error(file, ": is of another model, batch or precision than ", run.path(),
-                            ": ", to_string(entry.key), " is ", describe(specified.shape), " ",
-                            dtype_short_name(specified.dtype), " there and ",
+                            ": ", to_string(entry.key), " is ", describe_shape(specified.shape),
+                            " ", dtype_short_name(specified.dtype), " there and ",
                             tensor::to_string(entry.shape), " ", dtype_short_name(entry.dtype),
                             " in the run; make one with the run's model and micro-batch");
   }

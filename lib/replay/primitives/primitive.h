@@ -49,6 +49,8 @@ class Attributes {
   // `name` must outlive this, as the names in a table of rules do.
   void set(std::string_view name, Content content);
   bool has(std::string_view name) const;
+  // Null if it is not there.
+  const Content* find(std::string_view name) const;
 
   // The attribute must be there and of that type, unless there is a default.
   bool flag(std::string_view name) const;
@@ -62,8 +64,6 @@ class Attributes {
   const std::vector<std::string>& words(std::string_view name) const;
 
  private:
-  const Content* find(std::string_view name) const;
-
   std::vector<std::pair<std::string_view, Content>> contents_;
 };
 

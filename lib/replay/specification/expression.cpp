@@ -6,17 +6,10 @@
 #include <set>
 
 #include "base/text.h"
+#include "replay/specification/describe.h"
 
 namespace ttrace::replay {
 namespace {
-
-std::string describe(const Specification& specification, std::size_t tensor) {
-  const SpecifiedTensor& found = specification.tensors[tensor];
-  std::string text = base::concat(trace::kind_name(found.kind), " of ", found.name);
-  if (found.call != 0) text += base::concat(", call ", found.call);
-  if (found.copy != 0) text += base::concat(", copy ", found.copy);
-  return text;
-}
 
 // Finds the tensors that must be computed, from the last to the first, and then lists the steps.
 class Builder {
@@ -72,16 +65,17 @@ class Builder {
     const SpecifiedTensor& tensor = specification_.tensors[original];
     const bool own = original == specification_.original(tensor_);
     if (!tensor.opaque.empty()) {
-      return NoExpression{NoExpression::Why::kOpaque, number,
-                          base::concat(own ? "" : describe(specification_, original) + " is ",
-                                       own ? "computed" : "not recorded and computed", " by ",
-                                       tensor.opaque, ", which no primitive expresses")};
+      return NoExpression{
+          NoExpression::Why::kOpaque, number,
+          base::concat(own ? "" : describe_tensor(specification_, original) + " is ",
+                       own ? "computed" : "not recorded and computed", " by ", tensor.opaque,
+                       ", which no primitive expresses")};
     }
     if (!tensor.pattern) {
       if (own) return NoExpression{NoExpression::Why::kGiven, number, "it is given"};
-      return NoExpression{
-          NoExpression::Why::kNotRecorded, number,
-          base::concat("needs ", describe(specification_, original), ", which is not recorded")};
+      return NoExpression{NoExpression::Why::kNotRecorded, number,
+                          base::concat("needs ", describe_tensor(specification_, original),
+                                       ", which is not recorded")};
     }
     steps_ += specification_.patterns[*tensor.pattern].nodes.size();
     if (steps_ > kMostSteps) {

@@ -1,0 +1,18 @@
+// What a recorded tensor should follow from by a specification, and whether the trace holds that.
+#pragma once
+
+#include <ostream>
+
+#include "comparison/selection.h"
+#include "replay/specification/specification.h"
+#include "trace/source.h"
+
+namespace ttrace::engine {
+
+// One section per selected tensor, in the order of the manifest: the recorded tensors that its
+// expression reads, those that are lacking and with which settings they would be recorded, and the
+// operations. Reads no data. Throws a usage error if the selection matches nothing.
+void inspect_expressions(const trace::Source& source, const replay::Specification& specification,
+                         const comparison::Selection& selection, std::ostream& out);
+
+}  // namespace ttrace::engine

@@ -1,0 +1,28 @@
+#include "replay/audit/recorded_tensors.h"
+
+namespace ttrace::replay {
+
+RecordedTensors::RecordedTensors(const trace::Manifest& manifest) {
+  for (const trace::TensorEntry& entry : manifest.tensors) {
+    if (!entry.microbatches) entries_.emplace(entry.key, &entry);
+  }
+}
+
+const trace::TensorEntry* RecordedTensors::find(const trace::TensorKey& key) const {
+  const auto found = entries_.find(key);
+  return found == entries_.end() ? nullptr : found->second;
+}
+
+const trace::TensorEntry* RecordedTensors::find(const Specification& specification,
+                                                std::size_t tensor,
+                                                const trace::TensorKey& like) const {
+  trace::TensorKey key = specification.key_of(tensor);
+  key.step = like.step;
+  key.microbatch = like.microbatch;
+  const trace::TensorEntry* entry = find(key);
+  if (entry != nullptr || !like.microbatch) return entry;
+  key.microbatch.reset();
+  return find(key);
+}
+
+}  // namespace ttrace::replay

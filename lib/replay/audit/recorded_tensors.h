@@ -1,0 +1,30 @@
+// The tensors that a run holds, under the keys that a specification gives them.
+#pragma once
+
+#include <cstddef>
+#include <map>
+
+#include "replay/specification/specification.h"
+#include "trace/key.h"
+#include "trace/manifest.h"
+
+namespace ttrace::replay {
+
+// Valid as long as the manifest. Tensors that stand for several micro-batches are left out, since a
+// specification is of one.
+class RecordedTensors {
+ public:
+  explicit RecordedTensors(const trace::Manifest& manifest);
+
+  // The entry of that key, or null.
+  const trace::TensorEntry* find(const trace::TensorKey& key) const;
+  // The entry of a tensor of the specification in the step and micro-batch of `like`, or null. What
+  // has no micro-batch, such as a parameter, is that of the step.
+  const trace::TensorEntry* find(const Specification& specification, std::size_t tensor,
+                                 const trace::TensorKey& like) const;
+
+ private:
+  std::map<trace::TensorKey, const trace::TensorEntry*> entries_;
+};
+
+}  // namespace ttrace::replay
