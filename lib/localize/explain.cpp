@@ -166,18 +166,8 @@ std::vector<Cause> causes_of(const ExplainInput& input, const TensorComparison& 
     the_case.related = around.related;
     the_case.result = &result;
     the_case.rejected = &rejected;
-    std::vector<Cause> causes = result.comparison->replay
-                                    ? find_causes_of_replay(the_case, stale_facts(result))
-                                    : find_causes(the_case);
-    std::erase_if(rejected, [&](const RejectedCause& one) {
-      return std::any_of(causes.begin(), causes.end(),
-                         [&](const Cause& cause) { return cause.name == one.name; });
-    });
-    std::stable_sort(rejected.begin(), rejected.end(),
-                     [](const RejectedCause& a, const RejectedCause& b) {
-                       return a.unexplained < b.unexplained;
-                     });
-    return causes;
+    return result.comparison->replay ? find_causes_of_replay(the_case, stale_facts(result))
+                                     : find_causes(the_case);
   } catch (const base::InputError&) {
     return {};  // readable a moment ago; the finding stands without a cause
   }

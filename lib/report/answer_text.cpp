@@ -155,6 +155,16 @@ std::string percent(double share) {
   return buffer.data();
 }
 
+std::string describe_rejected(const std::vector<comparison::RejectedCause>& rejected) {
+  constexpr std::size_t kMostRejected = 4;
+  std::string text;
+  for (std::size_t i = 0; i < rejected.size() && i < kMostRejected; ++i) {
+    text += concat(i > 0 ? ", " : "", rejected[i].name, " (leaves ",
+                   base::short_number(rejected[i].unexplained), ")");
+  }
+  return text;
+}
+
 void write_answer(const comparison::CompareReport& report, const std::vector<FindingGroup>& groups,
                   const TextStyle& style, std::ostream& out) {
   switch (report.verdict) {

@@ -58,7 +58,8 @@ json finding_json(const replay::AuditFinding& finding, const replay::AuditReport
           {"phase", localize::phase_name(localize::phase_of(shown.key))},
           {"ranks", shown.broken_check()->ranks},
           {"local", {{"checks", checks_json(shown)}}},
-          {"causes", causes_json(shown.causes)}};
+          {"causes", causes_json(shown.causes)},
+          {"rejected", rejected_json(shown.rejected)}};
 }
 
 }  // namespace

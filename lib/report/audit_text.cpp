@@ -129,6 +129,8 @@ void write_finding(const AuditReport& report, std::size_t f, const TextStyle& st
     lines.write("cause", concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis, ": ",
                                 cause.evidence));
   }
+  const std::string rejected = describe_rejected(tensor.rejected);
+  if (!rejected.empty()) lines.write("not", rejected);
   std::string holds;
   for (const AuditCheck& other : tensor.checks) {
     if (other.result != replay::CheckResult::kConsistent) continue;

@@ -18,7 +18,6 @@ using base::short_number;
 
 constexpr std::size_t kFindingsInFull = 5;
 constexpr std::size_t kLayersInLines = 20;
-constexpr std::size_t kMostRejected = 4;
 constexpr std::size_t kLabel = 12;
 
 void write_line(const std::string& label, const std::string& text, const TextStyle& style,
@@ -62,11 +61,7 @@ void write_finding(const replay::LocalizedFinding& finding, std::size_t number,
         concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis, ": ", cause.evidence),
         style, out);
   }
-  std::string rejected;
-  for (std::size_t i = 0; i < reported.rejected.size() && i < kMostRejected; ++i) {
-    rejected += concat(i > 0 ? ", " : "", reported.rejected[i].name, " (leaves ",
-                       short_number(reported.rejected[i].unexplained), ")");
-  }
+  const std::string rejected = describe_rejected(reported.rejected);
   if (!rejected.empty()) write_line("not", rejected, style, out);
   if (reported.shown) {
     write_line(

@@ -34,6 +34,10 @@ void write_answer(const comparison::CompareReport& report, const std::vector<Fin
 // 0.52 as "52 %", 0.0012 as "0.12 %".
 std::string percent(double share);
 
+// "scaled (leaves 0.93), stale (leaves 1.2)": the nearest of the causes that were tried in vain, or
+// empty if there is none.
+std::string describe_rejected(const std::vector<comparison::RejectedCause>& rejected);
+
 struct FindingStyle {
   std::size_t number = 1;  // in the list of findings
   std::size_t width = 0;   // columns to fold to; 0: do not fold

@@ -105,6 +105,24 @@ def changed(tmp_path: Path, change: Any) -> Path:
     return path
 
 
+def test_causes_that_do_not_fit_are_listed(ttrace: Run, tmp_path: Path) -> None:
+    def another_norm(specification: Any) -> None:
+        for pattern in specification["patterns"]:
+            for node in pattern["nodes"]:
+                if node[0] == "layer_norm":
+                    node[2]["eps"] = 0.1
+
+    arguments = [TESTDATA / "tp2sp", "--specification", changed(tmp_path, another_norm)]
+    done, report = audited(ttrace, tmp_path, *arguments)
+    assert done.returncode == DIVERGED
+    finding = report["findings"][0]
+    assert finding["id"].split("/")[2:4] == ["output", "layers.0.norm1"]
+    left = [one["unexplained"] for one in finding["rejected"]]
+    assert left == sorted(left)
+    assert "scaled" in [one["name"] for one in finding["rejected"]]
+    assert "\n     not      " in done.stdout
+
+
 def wrong_batch(specification: Any) -> None:
     for tensor in specification["tensors"]:
         if tensor["kind"] == "param" and tensor["name"] == "final_norm.weight":

@@ -236,6 +236,28 @@ TEST_CASE("a mean that was taken for a sum is named by its factor") {
   CHECK(shown.causes.front().evidence.starts_with("2 times"));
 }
 
+TEST_CASE("causes that were tried and do not fit are listed, the nearest first") {
+  Step step;
+  step.fault = [](const trace::TensorKey& key, Numbers& values) {
+    if (key.kind != Kind::kMainGrad || key.name != "fc.weight") return;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] *= 2 + std::cos(static_cast<double>(i));
+  };
+  const replay::AuditReport report = audited(step.made());
+  REQUIRE_FALSE(report.findings.empty());
+  const replay::AuditedTensor& shown = report.tensors[report.findings.front().shown];
+  REQUIRE_FALSE(shown.rejected.empty());
+  double before = 0;
+  bool scaled = false;
+  for (const comparison::RejectedCause& one : shown.rejected) {
+    CHECK(one.unexplained >= before);
+    before = one.unexplained;
+    scaled |= one.name == "scaled";
+    for (const comparison::Cause& cause : shown.causes) CHECK(cause.name != one.name);
+  }
+  CHECK(scaled);
+}
+
 TEST_CASE("one wrong row is named") {
   Step step;
   step.fault = [](const trace::TensorKey& key, Numbers& values) {

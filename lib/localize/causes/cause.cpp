@@ -30,6 +30,18 @@ void order_by_evidence(const Case& the_case, std::vector<Cause>& causes) {
                         [&](const Cause& cause) { return is_layout(cause) == first; });
 }
 
+// Leaves those that were not named after all, the nearest first.
+void order_rejected(const Case& the_case, const std::vector<Cause>& causes) {
+  if (the_case.rejected == nullptr) return;
+  std::erase_if(*the_case.rejected, [&](const RejectedCause& one) {
+    return std::any_of(causes.begin(), causes.end(),
+                       [&](const Cause& cause) { return cause.name == one.name; });
+  });
+  std::stable_sort(
+      the_case.rejected->begin(), the_case.rejected->end(),
+      [](const RejectedCause& a, const RejectedCause& b) { return a.unexplained < b.unexplained; });
+}
+
 }  // namespace
 
 std::vector<Cause> find_causes(const Case& the_case) {
@@ -62,6 +74,7 @@ std::vector<Cause> find_causes(const Case& the_case) {
     }
   }
   order_by_evidence(the_case, causes);
+  order_rejected(the_case, causes);
   return causes;
 }
 
@@ -73,6 +86,7 @@ std::vector<Cause> find_causes_of_replay(const Case& the_case, const StaleFacts&
   }
   if (causes.empty()) ask({find_scaled_update, find_local_norm}, the_case, causes);
   order_by_evidence(the_case, causes);
+  order_rejected(the_case, causes);
   return causes;
 }
 

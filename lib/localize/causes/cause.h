@@ -38,7 +38,7 @@ struct Case {
   // Other tensors of both runs, and the record of this one; null where there are none to look at.
   const Related* related = nullptr;
   const comparison::TensorComparison* result = nullptr;
-  // Causes that were tried in vain are added here; may be null.
+  // Causes that were tried in vain are added here, the nearest first; may be null.
   std::vector<RejectedCause>* rejected = nullptr;
   // Made when a finder first asks for it (profile_of).
   mutable std::shared_ptr<const Profile> profile = nullptr;

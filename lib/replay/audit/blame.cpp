@@ -96,6 +96,8 @@ void blame(const trace::Source& run, const trace::TensorEntry& entry,
     the_case.tolerance.epsilon = judge::shared_epsilon(*expected.view, *recorded.view);
     the_case.tolerance.multiplier = 1;
     the_case.tolerance.unit_norm = allowed;
+    tensor.rejected.clear();
+    the_case.rejected = &tensor.rejected;
     tensor.causes = localize::find_causes(the_case);
     for (comparison::Cause& cause : tensor.causes) speak_of_expected(cause.evidence);
   } catch (const base::InputError&) {

@@ -14,7 +14,8 @@ namespace ttrace::replay {
 measure::TensorRef expected_tensor(const trace::Source& run, const trace::TensorEntry& entry,
                                    Value value);
 
-// Adds ranks to `check` where the error sits in some of them, and causes to `tensor`. `allowed`:
+// Adds ranks to `check` where the error sits in some of them, and causes to `tensor`, named and
+// rejected ones. `allowed`:
 // the largest ‖recorded - expected‖ that is rounding.
 void blame(const trace::Source& run, const trace::TensorEntry& entry,
            const measure::TensorRef& expected, double allowed, const measure::Backend& backend,

@@ -64,7 +64,8 @@ struct AuditedTensor {
   // The tensor that it follows from and that the trace lacks, if that is the reason.
   std::optional<trace::TensorKey> lacks;
   std::vector<comparison::Cause> causes;
-  std::string class_name;  // of its module, or empty
+  std::vector<comparison::RejectedCause> rejected;  // tried and not named, the nearest first
+  std::string class_name;                           // of its module, or empty
   std::string called_at;
   // The recorded tensors that it was computed from, as far as a check says so.
   std::vector<trace::TensorKey> follows_from;
