@@ -24,6 +24,7 @@ struct Flags {
   std::vector<std::string> layers;
   bool all_layers = false;
   std::string report;
+  std::string plan;
   std::string json;
   std::string colour = "auto";
   bool all = false;
@@ -40,18 +41,35 @@ replay::ReportedComparison reported_comparison(const Flags& flags) {
                                 "the comparison");
 }
 
+// The plan is a file of its own, and no input.
+void require_other_file(const Flags& flags) {
+  if (flags.plan.empty()) return;
+  if (is_stdout(flags.plan)) {
+    throw base::usage_error("--plan: the answer goes to standard output, name a file");
+  }
+  flags.comparison.require_not_input(flags.plan);
+  for (const std::string& other : {flags.specification, flags.report, flags.json}) {
+    if (flags.plan == other) {
+      throw base::usage_error("--plan and another argument name the same file, ", other);
+    }
+  }
+}
+
 int run(const Flags& flags) {
   flags.comparison.require_not_input(flags.json);
   for (const std::string& input : {flags.specification, flags.report}) {
     if (flags.json.empty() || flags.json != input) continue;
     throw base::usage_error("--json and an input name the same file, ", input);
   }
+  require_other_file(flags);
   OutputFile json(flags.json);
+  OutputFile plan(flags.plan);
   engine::LocalizeOptions options;
   options.execution = execution_context(flags.comparison.pair.threads);
   options.layers = flags.layers;
   options.all_layers = flags.all_layers;
   options.run_argument = flags.comparison.pair.candidate;
+  options.plan_file = flags.plan;
   std::optional<replay::Specification> specification;
   if (!flags.specification.empty()) {
     specification = replay::read_specification(flags.specification);
@@ -63,6 +81,7 @@ int run(const Flags& flags) {
   replay::LocalizeReport report =
       engine::localize_trace(*reference, *candidate, reported_comparison(flags), options);
   report.environment.version = version();
+  if (report.written_plan) plan.store(report::plan_json(report.written_plan->plan));
 
   return write_answer(
       flags.json, json,
@@ -92,6 +111,9 @@ void add_localize_command(CLI::App& app, Action& action) {
   command->add_flag("--all-layers", flags->all_layers, "also judge every module");
   command->add_option("--report", flags->report,
                       "the JSON report of comparing these two traces: they are not compared again");
+  command->add_option("--plan", flags->plan,
+                      "write the plan of a second pair of runs, in which the modules that differ "
+                      "are isolated from each other");
   command->add_option("--json", flags->json,
                       "also write the answer as JSON to this file; - is standard output, and the "
                       "text goes to stderr then");

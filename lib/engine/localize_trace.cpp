@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
+#include "engine/isolation_plan.h"
 #include "replay/audit/after_backward.h"
 #include "replay/audit/agreement.h"
 #include "replay/audit/expressions.h"
@@ -141,6 +142,7 @@ class LocalizeRun {
   replay::LocalizeReport run() {
     const auto started = std::chrono::steady_clock::now();
     require_same_traces(reference_, candidate_, out_.comparison);
+    require_same_plan();
     if (options_.specification != nullptr) {
       replay::require_fits(candidate_, *options_.specification, options_.specification_file);
     }
@@ -154,6 +156,8 @@ class LocalizeRun {
     explain_findings();
     explain_suspects();
     sum_up_layers();
+    judge_isolated_modules();
+    make_plan();
     comparison::set_execution(options_.execution, out_.environment);
     out_.environment.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
@@ -176,6 +180,48 @@ class LocalizeRun {
     };
     require(reference, compared.reference);
     require(candidate, compared.candidate);
+  }
+
+  // Under two plans, or where one run had none, the modules received different tensors.
+  void require_same_plan() const {
+    const auto& of_reference = reference_.manifest().run.plan;
+    const auto& of_candidate = candidate_.manifest().run.plan;
+    if (of_reference == of_candidate) return;
+    const auto describe = [](const trace::Source& run) {
+      const auto& plan = run.manifest().run.plan;
+      return base::concat(run.path(), plan ? " was rewritten by the plan " : " was not rewritten",
+                          plan ? plan->digest.substr(0, 12) : "");
+    };
+    throw base::input_error(describe(candidate_), ", ", describe(reference_),
+                            "; run both with the same TTRACE_PLAN, or both without one");
+  }
+
+  void judge_isolated_modules() {
+    const auto& plan = candidate_.manifest().run.plan;
+    if (!plan) return;
+    out_.plan_digest = plan->digest;
+    out_.isolated =
+        replay::judge_isolated(reference_.manifest(), candidate_.manifest(), out_.comparison);
+  }
+
+  void make_plan() {
+    if (options_.plan_file.empty()) return;
+    if (reference_.manifest().run.plan) {
+      throw base::usage_error(
+          "--plan: these runs were rewritten by a plan already; make one from runs without");
+    }
+    std::set<std::string> modules = layers_;
+    // A second bug hides behind the first one: what is downstream is isolated too.
+    if (layers_.empty()) {
+      for (const trace::TensorKey& key : out_.comparison.bad) {
+        modules.insert(replay::module_of(key));
+      }
+      for (const replay::ReportedSuspect& suspect : out_.comparison.suspects) {
+        modules.insert(replay::module_of(suspect.key));
+      }
+    }
+    modules.erase("(model)");
+    out_.written_plan = {options_.plan_file, isolation_plan(reference_, candidate_, modules)};
   }
 
   std::string class_of(const std::string& module) const {

@@ -19,11 +19,12 @@ struct LocalizeOptions {
   std::vector<std::string> layers;  // globs over modules to check besides the findings'
   bool all_layers = false;
   std::string run_argument;  // the candidate as the user wrote it, for the next command
+  std::string plan_file;     // make a plan of a second pair of runs, to be written there; or empty
 };
 
 // `compared` is the report of comparing these two traces. Throws an input error if it is of others,
-// or the specification of another model; a usage error, with the nearest names, if a pattern
-// matches no module.
+// or the specification of another model, or if the two runs were not rewritten by one plan; a usage
+// error, with the nearest names, if a pattern matches no module.
 replay::LocalizeReport localize_trace(const trace::Source& reference,
                                       const trace::Source& candidate,
                                       replay::ReportedComparison compared,

@@ -19,6 +19,9 @@ replay::ReportedComparison parse_reported(std::string_view text, const std::stri
 // The answer as JSON, one finding per line.
 std::string localize_json(const replay::LocalizeReport& report);
 
+// The plan of a second pair of runs, as schemas/plan-v1.md says.
+std::string plan_json(const replay::RewritingPlan& plan);
+
 // The answer as text. `all`: every finding and every tensor of a layer that was asked for.
 void write_localize(const replay::LocalizeReport& report, const TextStyle& style,
                     std::ostream& out);

@@ -68,6 +68,20 @@ json layer_json(const replay::LayerSummary& layer) {
           {"broken", checks_json(layer.broken)}};
 }
 
+json isolated_json(const replay::IsolatedModule& isolated) {
+  json wrong = json::array();
+  for (const trace::TensorKey& key : isolated.wrong) wrong.push_back(id_of(key));
+  const bool at_fault = isolated.verdict == replay::IsolatedVerdict::kAtFault;
+  json out{{"module", isolated.module},
+           {"class", isolated.class_name},
+           {"called_at", isolated.called_at},
+           {"verdict", isolated_verdict_name(isolated.verdict)},
+           {"phase", at_fault ? json(phase_name(isolated.phase)) : json(nullptr)},
+           {"wrong", std::move(wrong)}};
+  if (!isolated.reason.empty()) out["reason"] = isolated.reason;
+  return out;
+}
+
 }  // namespace
 
 std::string localize_json(const replay::LocalizeReport& report) {
@@ -92,6 +106,14 @@ std::string localize_json(const replay::LocalizeReport& report) {
   });
   text.add_lines("layers", report.layers,
                  [](const replay::LayerSummary& layer) { return nine_digits(layer_json(layer)); });
+  if (!report.plan_digest.empty()) {
+    text.add("plan", report.plan_digest);
+    text.add_lines("isolated", report.isolated, isolated_json);
+  }
+  if (report.written_plan) {
+    text.add("written_plan", {{"file", report.written_plan->file},
+                              {"modules", report.written_plan->plan.modules.size()}});
+  }
   text.add("not_replayable", report.not_replayable);
   text.add_lines("warnings", report.warnings,
                  [](const std::string& warning) { return json(warning); });

@@ -18,6 +18,7 @@ using base::short_number;
 
 constexpr std::size_t kFindingsInFull = 5;
 constexpr std::size_t kLayersInLines = 20;
+constexpr std::size_t kNotJudgedInLines = 4;
 constexpr std::size_t kLabel = 12;
 
 void write_line(const std::string& label, const std::string& text, const TextStyle& style,
@@ -70,6 +71,53 @@ void write_finding(const replay::LocalizedFinding& finding, std::size_t number,
         style, out);
   }
   write_line("next", finding.next, style, out);
+}
+
+void write_isolated(const replay::LocalizeReport& report, const TextStyle& style,
+                    std::ostream& out) {
+  if (report.plan_digest.empty()) return;
+  std::size_t at_fault = 0;
+  std::size_t holding = 0;
+  std::vector<const replay::IsolatedModule*> not_judged;
+  for (const replay::IsolatedModule& module : report.isolated) {
+    at_fault += module.verdict == replay::IsolatedVerdict::kAtFault ? 1 : 0;
+    holding += module.verdict == replay::IsolatedVerdict::kHolds ? 1 : 0;
+    if (module.verdict == replay::IsolatedVerdict::kNotJudged) not_judged.push_back(&module);
+  }
+  out << "\n"
+      << folded(concat("  isolated by the plan ", report.plan_digest.substr(0, 12), ": ",
+                       plural(report.isolated.size(), "module"), ", ", at_fault, " at fault, ",
+                       holding, " as in the reference, ", not_judged.size(), " not judged"),
+                style.width)
+      << "\n";
+  for (const replay::IsolatedModule& module : report.isolated) {
+    if (module.verdict != replay::IsolatedVerdict::kAtFault) continue;
+    std::string text = concat("  AT FAULT  ", module.module);
+    if (!module.class_name.empty()) text += concat("  ", module.class_name);
+    if (!module.called_at.empty()) text += concat(", ", module.called_at);
+    text += concat(": ", describe_phase(module.phase), ", first ", to_string(module.wrong.front()));
+    if (module.wrong.size() > 1) text += concat(" and ", module.wrong.size() - 1, " more");
+    out << folded(printable(text), style.width) << "\n";
+  }
+  const std::size_t most = style.all ? not_judged.size() : kNotJudgedInLines;
+  for (std::size_t i = 0; i < not_judged.size() && i < most; ++i) {
+    out << folded(printable(
+                      concat("  not judged  ", not_judged[i]->module, ": ", not_judged[i]->reason)),
+                  style.width)
+        << "\n";
+  }
+  if (not_judged.size() > most) out << "  and " << not_judged.size() - most << " more (--all)\n";
+}
+
+void write_plan(const replay::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
+  if (!report.written_plan) return;
+  out << folded(concat("\n  plan ", printable(report.written_plan->file), " isolates ",
+                       plural(report.written_plan->plan.modules.size(), "module"),
+                       ": run reference and candidate again with TTRACE_PLAN=",
+                       printable(report.written_plan->file),
+                       " into other traces, then ttrace localize on these"),
+                style.width)
+      << "\n";
 }
 
 void write_layers(const replay::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
@@ -132,6 +180,7 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
       answer = concat(bold("INCONCLUSIVE", "33"), "  ", printable(report.comparison.why));
   }
   out << folded(answer, style.width) << "\n";
+  write_isolated(report, style, out);
   const std::size_t most = style.all ? report.findings.size() : kFindingsInFull;
   for (std::size_t i = 0; i < report.findings.size() && i < most; ++i) {
     write_finding(report.findings[i], i + 1, style, out);
@@ -148,6 +197,7 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
         << "\n";
   }
   write_layers(report, style, out);
+  write_plan(report, style, out);
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", report.environment.seconds);
   out << folded(concat("\n  reference ", printable(report.comparison.reference.path),

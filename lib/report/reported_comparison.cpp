@@ -4,6 +4,7 @@
 
 #include "base/strict_json.h"
 #include "base/text.h"
+#include "judge/outcome.h"
 #include "report/json_report.h"
 #include "report/localize_report.h"
 
@@ -177,6 +178,14 @@ std::vector<ReportedFinding> grouped(std::vector<ReportedFinding> findings,
   return out;
 }
 
+// Whether tensors of this outcome differ, or only one side has them.
+bool is_bad(std::string_view outcome) {
+  for (const judge::Outcome one : judge::kAllOutcomes) {
+    if (judge::outcome_name(one) == outcome) return judge::is_bad(one);
+  }
+  return false;
+}
+
 }  // namespace
 
 ReportedComparison parse_reported(std::string_view text, const std::string& file) {
@@ -197,6 +206,9 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
   for (const JsonCursor& item : root.require("frontier").items()) {
     findings.push_back(finding_from(item));
   }
+  for (const ReportedFinding& finding : findings) {
+    if (finding.shown) reported.frontier.push_back(*finding.shown);
+  }
   reported.findings = grouped(std::move(findings), root.require("groups"));
   for (const JsonCursor& item : root.require("suspects").items()) {
     const auto key = key_of(item.require("id"));
@@ -207,7 +219,11 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
   reported.warnings = strings_from(root.require("warnings"));
   for (const JsonCursor& item : root.require("results").items()) {
     const std::string outcome = item.require("outcome").as_string();
-    if (outcome != "match") reported.outcomes.emplace(item.require("id").as_string(), outcome);
+    if (outcome == "match") continue;
+    const JsonCursor id = item.require("id");
+    reported.outcomes.emplace(id.as_string(), outcome);
+    if (!is_bad(outcome)) continue;
+    if (const auto key = key_of(id)) reported.bad.push_back(*key);
   }
   return reported;
 }

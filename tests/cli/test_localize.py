@@ -105,3 +105,37 @@ def test_reports_of_others_are_refused(ttrace: Run, tmp_path: Path) -> None:
         check_refused(done, reason)
     other.write_text("{")
     assert ttrace("localize", *FAULTY, "--report", other).returncode == UNUSABLE
+
+
+def test_a_plan_isolates_what_differs(ttrace: Run, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    done, report = localized(ttrace, tmp_path, *FAULTY, "--plan", plan)
+    modules = [module["name"] for module in json.loads(plan.read_text())["modules"]]
+    assert "layers.0.norm1" in modules
+    assert "layers.0.mlp.fc1" not in modules  # its gradients are right
+    assert report["written_plan"] == {"file": str(plan), "modules": len(modules)}
+    assert f"TTRACE_PLAN={plan}" in done.stdout.replace("\n    ", "")
+    ttrace("localize", *FAULTY, "--plan", plan, "--layer", "layers.1.mlp*")
+    modules = [module["name"] for module in json.loads(plan.read_text())["modules"]]
+    assert modules == ["layers.1.mlp", "layers.1.mlp.fc1", "layers.1.mlp.fc2"]
+
+
+def test_a_plan_replaces_no_input(ttrace: Run, tmp_path: Path) -> None:
+    specification = tmp_path / "specification.json"
+    specification.write_bytes((TESTDATA / "specification.json").read_bytes())
+    for arguments in (
+        ["--specification", specification, "--plan", specification],
+        ["--json", tmp_path / "same.json", "--plan", tmp_path / "same.json"],
+        ["--plan", TESTDATA / "ref.h5"],
+        ["--plan", "-"],
+    ):
+        assert ttrace("localize", *FAULTY, *arguments).returncode == UNUSABLE
+    assert specification.read_bytes() == (TESTDATA / "specification.json").read_bytes()
+
+
+def test_without_differences_there_is_no_plan(ttrace: Run, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    done = ttrace("localize", *HEALTHY, "--plan", plan)
+    assert done.returncode == UNUSABLE
+    check_refused(done, "finds no module that differs")
+    assert not plan.exists()

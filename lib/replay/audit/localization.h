@@ -8,6 +8,7 @@
 
 #include "comparison/result.h"
 #include "localize/phase.h"
+#include "replay/audit/isolation.h"
 #include "replay/audit/record.h"
 #include "trace/key.h"
 
@@ -47,6 +48,8 @@ struct ReportedComparison {
   std::vector<ReportedSuspect> suspects;
   std::vector<std::string> warnings;
   std::map<std::string, std::string> outcomes;  // by id, of tensors that are not a match
+  std::vector<trace::TensorKey> bad;  // that differ or only one side has, in the report's order
+  std::vector<trace::TensorKey> frontier;  // those that are findings of their own
 };
 
 struct LocalizedFinding {
@@ -77,12 +80,21 @@ struct LayerSummary {
   std::vector<AuditedTensor> broken;
 };
 
+// A plan for a second pair of runs.
+struct WrittenPlan {
+  std::string file;
+  RewritingPlan plan;
+};
+
 struct LocalizeReport {
   ReportedComparison comparison;
   std::string specification;  // the file, or empty
   std::vector<LocalizedFinding> findings;
   std::vector<LocalizedSuspect> suspects;
   std::vector<LayerSummary> layers;
+  std::string plan_digest;               // of the plan that both runs were rewritten by, or empty
+  std::vector<IsolatedModule> isolated;  // its modules
+  std::optional<WrittenPlan> written_plan;
   std::map<std::string, std::uint64_t> not_replayable;  // by class of module, or reason
   std::vector<std::string> warnings;
   comparison::Environment environment;

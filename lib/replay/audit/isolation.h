@@ -1,0 +1,63 @@
+// Modules in isolation: the plan of two runs in which what modules receive is overwritten, so that
+// no error travels between them (schemas/plan-v1.md), and what such runs say of each module.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "localize/phase.h"
+#include "trace/key.h"
+#include "trace/manifest.h"
+
+namespace ttrace::replay {
+
+struct ReportedComparison;
+
+// The distribution of the values that overwrite a module's tensor.
+struct PlannedValues {
+  std::uint64_t index = 0;  // among the module's tensors
+  double mean = 0;
+  double std = 1;
+};
+
+struct PlannedModule {
+  std::string name;
+  std::vector<PlannedValues> inputs;
+  std::vector<PlannedValues> grad_outputs;
+};
+
+struct RewritingPlan {
+  std::uint64_t seed = 1;
+  std::vector<PlannedModule> modules;
+};
+
+enum class IsolatedVerdict {
+  kAtFault,    // it received the same as in the reference and gave something else
+  kHolds,      // it gave the same
+  kNotJudged,  // `reason`
+};
+
+// "at_fault", "holds", "not_judged": names in the JSON report.
+std::string_view isolated_verdict_name(IsolatedVerdict verdict);
+
+// A module that a plan has isolated, judged by comparing two runs under that plan.
+struct IsolatedModule {
+  std::string module;
+  std::string class_name;
+  std::string called_at;
+  IsolatedVerdict verdict = IsolatedVerdict::kHolds;
+  localize::Phase phase = localize::Phase::kForward;  // in which it is at fault first
+  std::vector<trace::TensorKey> wrong;                // in the order of the step
+  std::string reason;  // why it was not judged; or that what is wrong comes from a module inside
+};
+
+// Judges the modules of the plan of both runs, in the order of their names. A tensor that is wrong
+// belongs to the innermost isolated module that holds it. An output is blamed on a container only
+// if the outputs of all isolated modules inside it are right. Losses, norms and updates are of many
+// modules and blamed on none.
+std::vector<IsolatedModule> judge_isolated(const trace::Manifest& reference,
+                                           const trace::Manifest& candidate,
+                                           const ReportedComparison& compared);
+
+}  // namespace ttrace::replay

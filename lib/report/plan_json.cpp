@@ -1,0 +1,34 @@
+#include <nlohmann/json.hpp>
+
+#include "report/localize_report.h"
+#include "report/result_json.h"
+
+namespace ttrace::report {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+json values_json(const std::vector<replay::PlannedValues>& tensors) {
+  json out = json::array();
+  for (const replay::PlannedValues& values : tensors) {
+    out.push_back({{"index", values.index}, {"mean", values.mean}, {"std", values.std}});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string plan_json(const replay::RewritingPlan& plan) {
+  std::string text =
+      "{\"schema\": \"ttrace.plan/1\", \"seed\": " + std::to_string(plan.seed) + ", \"modules\": [";
+  for (std::size_t i = 0; i < plan.modules.size(); ++i) {
+    const replay::PlannedModule& module = plan.modules[i];
+    json entry{{"name", module.name}};
+    if (!module.inputs.empty()) entry["inputs"] = values_json(module.inputs);
+    if (!module.grad_outputs.empty()) entry["grad_outputs"] = values_json(module.grad_outputs);
+    text += (i > 0 ? ",\n  " : "\n  ") + dumped(entry);
+  }
+  return text + "\n]}\n";
+}
+
+}  // namespace ttrace::report
