@@ -21,6 +21,7 @@ namespace {
 struct Flags {
   ComparisonFlags comparison;
   std::string specification;
+  std::string candidate_specification;
   std::vector<std::string> layers;
   bool all_layers = false;
   std::string report;
@@ -48,7 +49,8 @@ void require_other_file(const Flags& flags) {
     throw base::usage_error("--plan: the answer goes to standard output, name a file");
   }
   flags.comparison.require_not_input(flags.plan);
-  for (const std::string& other : {flags.specification, flags.report, flags.json}) {
+  for (const std::string& other :
+       {flags.specification, flags.candidate_specification, flags.report, flags.json}) {
     if (flags.plan == other) {
       throw base::usage_error("--plan and another argument name the same file, ", other);
     }
@@ -57,7 +59,11 @@ void require_other_file(const Flags& flags) {
 
 int run(const Flags& flags) {
   flags.comparison.require_not_input(flags.json);
-  for (const std::string& input : {flags.specification, flags.report}) {
+  if (!flags.candidate_specification.empty() && flags.specification.empty()) {
+    throw base::usage_error("--candidate-specification needs --specification, to compare it with");
+  }
+  for (const std::string& input :
+       {flags.specification, flags.candidate_specification, flags.report}) {
     if (flags.json.empty() || flags.json != input) continue;
     throw base::usage_error("--json and an input name the same file, ", input);
   }
@@ -75,6 +81,12 @@ int run(const Flags& flags) {
     specification = replay::read_specification(flags.specification);
     options.specification = &*specification;
     options.specification_file = flags.specification;
+  }
+  std::optional<replay::Specification> of_candidate;
+  if (!flags.candidate_specification.empty()) {
+    of_candidate = replay::read_specification(flags.candidate_specification);
+    options.candidate_specification = &*of_candidate;
+    options.candidate_specification_file = flags.candidate_specification;
   }
   const std::unique_ptr<trace::Source> reference = open_and_log(flags.comparison.pair.reference);
   const OpenedTrace candidate(flags.comparison.pair.candidate, flags.comparison.pair.layout);
@@ -106,6 +118,9 @@ void add_localize_command(CLI::App& app, Action& action) {
   flags->comparison.pair.add_to(*command, "the trace to explain");
   command->add_option("--specification", flags->specification,
                       "from which tensors every other one follows, and how");
+  command->add_option("--candidate-specification", flags->candidate_specification,
+                      "the same, made with the candidate's code: expressions that differ are "
+                      "findings");
   command->add_option("--layer", flags->layers,
                       "also judge the modules that match this pattern, whatever was found");
   command->add_flag("--all-layers", flags->all_layers, "also judge every module");

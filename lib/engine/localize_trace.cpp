@@ -146,6 +146,7 @@ class LocalizeRun {
     if (options_.specification != nullptr) {
       replay::require_fits(candidate_, *options_.specification, options_.specification_file);
     }
+    compare_code();
     for (const trace::Module& module : candidate_.manifest().modules) {
       classes_.emplace(module.name, module.class_name);
     }
@@ -194,6 +195,16 @@ class LocalizeRun {
     };
     throw base::input_error(describe(candidate_), ", ", describe(reference_),
                             "; run both with the same TTRACE_PLAN, or both without one");
+  }
+
+  void compare_code() {
+    if (options_.specification == nullptr || options_.candidate_specification == nullptr) return;
+    out_.code = replay::compare_specifications(*options_.specification, options_.specification_file,
+                                               *options_.candidate_specification,
+                                               options_.candidate_specification_file);
+    out_.candidate_specification = options_.candidate_specification_file;
+    out_.warnings.insert(out_.warnings.end(), out_.code->warnings.begin(),
+                         out_.code->warnings.end());
   }
 
   void judge_isolated_modules() {

@@ -16,6 +16,9 @@ struct LocalizeOptions {
   measure::ExecutionContext execution;
   const replay::Specification* specification = nullptr;
   std::string specification_file = "";
+  // Of the candidate's code, to be compared with the other one.
+  const replay::Specification* candidate_specification = nullptr;
+  std::string candidate_specification_file = "";
   std::vector<std::string> layers;  // globs over modules to check besides the findings'
   bool all_layers = false;
   std::string run_argument;  // the candidate as the user wrote it, for the next command

@@ -82,6 +82,20 @@ json isolated_json(const replay::IsolatedModule& isolated) {
   return out;
 }
 
+json code_json(const replay::CodeDifference& difference) {
+  json tensors = json::array();
+  for (const trace::TensorKey& key : difference.tensors) {
+    tensors.push_back({{"kind", kind_name(key.kind)},
+                       {"name", key.name},
+                       {"call", key.call},
+                       {"copy", key.copy}});
+  }
+  return {{"what", difference.what},
+          {"class", difference.module_class},
+          {"called_at", difference.called_at},
+          {"tensors", std::move(tensors)}};
+}
+
 }  // namespace
 
 std::string localize_json(const replay::LocalizeReport& report) {
@@ -93,6 +107,11 @@ std::string localize_json(const replay::LocalizeReport& report) {
   text.add("candidate", trace_json(report.comparison.candidate));
   text.add("specification",
            report.specification.empty() ? json(nullptr) : json(report.specification));
+  if (report.code) {
+    text.add("candidate_specification", report.candidate_specification);
+    text.add("expressions_compared", report.code->compared);
+    text.add_lines("code", report.code->differences, code_json);
+  }
   text.add_lines("findings", report.findings, [](const replay::LocalizedFinding& finding) {
     return nine_digits(finding_json(finding));
   });

@@ -19,6 +19,7 @@ using base::short_number;
 constexpr std::size_t kFindingsInFull = 5;
 constexpr std::size_t kLayersInLines = 20;
 constexpr std::size_t kNotJudgedInLines = 4;
+constexpr std::size_t kDifferencesInLines = 8;
 constexpr std::size_t kLabel = 12;
 
 void write_line(const std::string& label, const std::string& text, const TextStyle& style,
@@ -71,6 +72,32 @@ void write_finding(const replay::LocalizedFinding& finding, std::size_t number,
         style, out);
   }
   write_line("next", finding.next, style, out);
+}
+
+void write_code(const replay::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
+  if (!report.code) return;
+  const std::vector<replay::CodeDifference>& differences = report.code->differences;
+  out << "\n"
+      << folded(concat("  code: ", plural(differences.size(), "difference"), " in the ",
+                       plural(report.code->compared, "expression"), " of ",
+                       printable(report.specification), " and ",
+                       printable(report.candidate_specification)),
+                style.width)
+      << "\n";
+  const std::size_t most = style.all ? differences.size() : kDifferencesInLines;
+  for (std::size_t i = 0; i < differences.size() && i < most; ++i) {
+    const replay::CodeDifference& difference = differences[i];
+    const trace::TensorKey& first = difference.tensors.front();
+    std::string text =
+        concat("  CODE  ", difference.what, ": ", kind_name(first.kind), " of ", first.name);
+    if (difference.tensors.size() > 1) {
+      text += concat(" and ", plural(difference.tensors.size() - 1, "other tensor"));
+    }
+    if (!difference.module_class.empty()) text += concat("  ", difference.module_class);
+    if (!difference.called_at.empty()) text += concat(", ", difference.called_at);
+    out << folded(printable(text), style.width) << "\n";
+  }
+  if (differences.size() > most) out << "  and " << differences.size() - most << " more (--all)\n";
 }
 
 void write_isolated(const replay::LocalizeReport& report, const TextStyle& style,
@@ -175,11 +202,16 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
           concat(bold("FINDINGS", "31"), "  ", plural(report.findings.size(), "finding"),
                  report.specification.empty() ? ", explained without a specification"
                                               : concat(", ", here, " inside the module named"));
+      if (report.code && !report.code->differences.empty()) {
+        answer += concat(", ", plural(report.code->differences.size(), "difference"),
+                         " between the specifications");
+      }
       break;
     default:
       answer = concat(bold("INCONCLUSIVE", "33"), "  ", printable(report.comparison.why));
   }
   out << folded(answer, style.width) << "\n";
+  write_code(report, style, out);
   write_isolated(report, style, out);
   const std::size_t most = style.all ? report.findings.size() : kFindingsInFull;
   for (std::size_t i = 0; i < report.findings.size() && i < most; ++i) {

@@ -139,3 +139,36 @@ def test_without_differences_there_is_no_plan(ttrace: Run, tmp_path: Path) -> No
     assert done.returncode == UNUSABLE
     check_refused(done, "finds no module that differs")
     assert not plan.exists()
+
+
+def test_code_that_differs_is_a_finding_without_numbers(ttrace: Run, tmp_path: Path) -> None:
+    specification = json.loads((TESTDATA / "specification.json").read_text())
+    for pattern in specification["patterns"]:
+        for node in pattern["nodes"]:
+            if node[0] == "layer_norm":
+                node[2]["eps"] = 1e-6
+    theirs = tmp_path / "theirs.json"
+    theirs.write_text(json.dumps(specification))
+    code = ["--candidate-specification", theirs]
+    done, report = localized(ttrace, tmp_path, *HEALTHY, *SPECIFICATION, *code)
+    assert done.returncode == DIVERGED
+    assert "1 difference between the specifications" in done.stdout.replace("\n  ", " ")
+    (difference,) = report["code"]
+    assert difference["what"].startswith("eps of layer_norm is 1e-05 in the reference and 1e-06 ")
+    assert difference["class"] == "LayerNorm"
+    assert len(difference["tensors"]) == 5
+    assert all("norm" in tensor["name"] for tensor in difference["tensors"])
+
+    same = ["--candidate-specification", TESTDATA / "specification.json"]
+    done, report = localized(ttrace, tmp_path, *HEALTHY, *SPECIFICATION, *same)
+    assert done.returncode == MATCH
+    assert report["code"] == []
+    assert report["expressions_compared"] > 100
+
+    done = ttrace("localize", *HEALTHY, *code)
+    assert done.returncode == UNUSABLE
+    check_refused(done, "needs --specification")
+    theirs.write_text('{"schema": "ttrace.specification/1", "patterns": [], "tensors": []}')
+    done = ttrace("localize", *HEALTHY, *SPECIFICATION, *code)
+    assert done.returncode == UNUSABLE
+    check_refused(done, "has no tensor of")

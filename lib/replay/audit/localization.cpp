@@ -27,7 +27,7 @@ void add_once(std::string item, std::vector<std::string>& items) {
 int LocalizeReport::exit_code() const {
   const bool broken = std::any_of(layers.begin(), layers.end(),
                                   [](const LayerSummary& layer) { return !layer.broken.empty(); });
-  if (!findings.empty() || broken) return 1;
+  if (!findings.empty() || broken || (code && !code->differences.empty())) return 1;
   return comparison.exit_code == 3 ? 3 : 0;
 }
 

@@ -10,6 +10,7 @@
 #include "localize/phase.h"
 #include "replay/audit/isolation.h"
 #include "replay/audit/record.h"
+#include "replay/specification/code_difference.h"
 #include "trace/key.h"
 
 namespace ttrace::replay {
@@ -88,7 +89,9 @@ struct WrittenPlan {
 
 struct LocalizeReport {
   ReportedComparison comparison;
-  std::string specification;  // the file, or empty
+  std::string specification;            // the file, or empty
+  std::string candidate_specification;  // the file, or empty
+  std::optional<CodeComparison> code;   // of the two
   std::vector<LocalizedFinding> findings;
   std::vector<LocalizedSuspect> suspects;
   std::vector<LayerSummary> layers;

@@ -23,17 +23,16 @@ std::string item_text(const Item& item) {
 }
 
 template <typename Item>
-std::string list_text(const std::vector<Item>& items) {
-  constexpr std::size_t kMostItems = 8;
+std::string list_text(const std::vector<Item>& items, std::size_t most) {
   std::vector<std::string> texts;
   for (const Item& item : items) {
-    if (texts.size() <= kMostItems) texts.push_back(item_text(item));
+    if (texts.size() < most) texts.push_back(item_text(item));
   }
   std::string text = "[";
-  for (std::size_t i = 0; i < texts.size() && i < kMostItems; ++i) {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
     text += concat(i > 0 ? ", " : "", texts[i]);
   }
-  if (items.size() > kMostItems) text += concat(", ... ", items.size(), " in all");
+  if (items.size() > most) text += concat(", ... ", items.size(), " in all");
   return text + "]";
 }
 
@@ -47,14 +46,14 @@ std::string describe_tensor(const Specification& specification, std::size_t tens
   return text;
 }
 
-std::string describe_attribute(const Attributes::Content& content) {
+std::string describe_attribute(const Attributes::Content& content, std::size_t most) {
   return std::visit(
-      [](const auto& value) -> std::string {
+      [most](const auto& value) -> std::string {
         using Held = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<Held, std::vector<double>> ||
                       std::is_same_v<Held, std::vector<std::size_t>> ||
                       std::is_same_v<Held, std::vector<std::string>>) {
-          return list_text(value);
+          return list_text(value, most);
         } else {
           return item_text(value);
         }

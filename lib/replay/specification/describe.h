@@ -13,8 +13,8 @@ namespace ttrace::replay {
 // "output of layers.0.norm1, call 1".
 std::string describe_tensor(const Specification& specification, std::size_t tensor);
 
-// "1e-05", "true", "[1, 0]": an attribute's value.
-std::string describe_attribute(const Attributes::Content& content);
+// "1e-05", "true", "[1, 0]": an attribute's value, of a list the first `most` items.
+std::string describe_attribute(const Attributes::Content& content, std::size_t most = 8);
 
 // "layer_norm(1, 2, 3), count 1, eps 1e-05", where `arguments` are the names of the values it
 // takes.
