@@ -5,6 +5,7 @@
 #include <set>
 
 #include "replay/primitives/gemm.h"
+#include "replay/primitives/gemm_kernel.h"
 #include "replay/primitives/noise.h"
 #include "replay/specifications.h"
 #include "support/catch.h"
@@ -108,6 +109,8 @@ TEST_CASE("products add in ascending order of k, whatever the sizes and strides"
                                 {5, 17, 3},
                                 {131, 530, 259},
                                 {4, 16, 600},
+                                {19, 8, 300},
+                                {8, 5, 33},
                                 {3, 2, 0}}) {
     CAPTURE(m, n, k);
     const auto a = random_numbers(m * k, 1);
@@ -126,6 +129,87 @@ TEST_CASE("products add in ascending order of k, whatever the sizes and strides"
       }
     }
     CHECK(equal);
+    // Both stored the other way, and added to what is there.
+    multiply(m, n, k, {a.data(), 1, static_cast<std::int64_t>(m)},
+             {b.data(), static_cast<std::int64_t>(n), 1}, c.data(), static_cast<std::int64_t>(n),
+             true);
+    for (std::uint64_t i = 0; i < m; ++i) {
+      for (std::uint64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (std::uint64_t s = 0; s < k; ++s) sum += a[i * k + s] * b[j * k + s];
+        for (std::uint64_t s = 0; s < k; ++s) sum += a[s * m + i] * b[s * n + j];
+        equal = equal && c[i * n + j] == sum;
+      }
+    }
+    CHECK(equal);
+  }
+}
+
+#ifdef __x86_64__
+TEST_CASE("thin products are the same to the bit with every instruction set") {
+  constexpr std::uint64_t kDepth = 77;
+  const auto a = random_numbers(kThinRows * kDepth, 3);
+  const auto b = random_numbers(kThinColumns * kDepth, 4);
+  std::vector<ThinKernel> kernels{add_thin_baseline};
+  if (__builtin_cpu_supports("avx2")) kernels.push_back(add_thin_x86_64_v3);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")) {
+    kernels.push_back(add_thin_x86_64_v4);
+  }
+  for (const ThinKernel kernel : kernels) {
+    std::vector<double> sums(kThinRows * kThinColumns, 0.5);
+    kernel(kDepth, a.data(), static_cast<std::int64_t>(kDepth), 1, b.data(), sums.data());
+    bool equal = true;
+    for (std::uint64_t i = 0; i < kThinRows; ++i) {
+      for (std::uint64_t j = 0; j < kThinColumns; ++j) {
+        double sum = 0.5;
+        for (std::uint64_t s = 0; s < kDepth; ++s) {
+          sum += a[i * kDepth + s] * b[s * kThinColumns + j];
+        }
+        equal = equal && sums[i * kThinColumns + j] == sum;
+      }
+    }
+    CHECK(equal);
+  }
+}
+#endif
+
+// What a query may not look at is not computed: the result is the same to the bit as with zeros.
+TEST_CASE("causal attention is that under a mask") {
+  constexpr std::uint64_t kLength = 150;  // several blocks
+  const std::string shape = R"([1, 2, 150, 4])";
+  const std::string inputs = R"("dtype": "float32", "shape": )" + shape;
+  const std::vector<Value> leaves{
+      Value::of({1, 2, kLength, 4}, random_numbers(2 * kLength * 4, 1)),
+      Value::of({1, 2, kLength, 4}, random_numbers(2 * kLength * 4, 2)),
+      Value::of({1, 2, kLength, 4}, random_numbers(2 * kLength * 4, 3)),
+      Value::of({1, 2, kLength, 4}, random_numbers(2 * kLength * 4, 4))};
+  const std::string options = R"({"scale": 0.5, "causal": )";
+  for (const std::string name :
+       {"attention_grad_query", "attention_grad_key", "attention_grad_value"}) {
+    CAPTURE(name);
+    const auto evaluated = [&](bool masked, bool noise) {
+      const std::string mask =
+          R"(["full", [], {"value": true}, "bool", [150, 150]],
+             ["triangle", [4], {"lower": true, "diagonal": 0}, "bool", [150, 150]], )";
+      const Specification specification = test::one_pattern(
+          {inputs, inputs, inputs, inputs},
+          base::concat(masked ? mask : "", R"([")", name, R"(", [0, 1, 2, 3)", masked ? ", 5" : "",
+                       "], ", options, masked ? "false" : "true", R"(}, "float32", )", shape, "]"),
+          "float32", shape);
+      std::optional<Perturbation> perturbation;
+      if (noise) perturbation = Perturbation{9};
+      return evaluate(test::last_expression(specification), leaves, perturbation,
+                      test::on_threads(2))
+          .to_dense();
+    };
+    const Value causal = evaluated(false, false);
+    const Value masked = evaluated(true, false);
+    CHECK(std::memcmp(causal.data(), masked.data(), causal.size() * sizeof(double)) == 0);
+    double largest = 0;
+    for (const double element : evaluated(false, true).elements()) {
+      largest = std::max(largest, std::abs(element));
+    }
+    CHECK((largest > 0 && std::isfinite(largest)));
   }
 }
 

@@ -127,40 +127,54 @@ class Attention {
     return head;
   }
 
-  // p of rows [begin, end), and z with `derivative`.
+  // p of rows [begin, end), and z with `derivative`, of the first reach() columns; the others are
+  // 0.
   void block(const Head& head, std::uint64_t begin, std::uint64_t end, bool derivative,
-             std::vector<double>& p, std::vector<double>& z) const {
+             std::uint64_t reach, std::vector<double>& p, std::vector<double>& z) const {
     const std::uint64_t rows = end - begin;
-    p.resize(rows * columns_);
-    multiply(rows, columns_, depth_, at_row(head.q, begin), head.k.transposed(), p.data(),
-             static_cast<std::int64_t>(columns_), false);
+    const auto stride = static_cast<std::int64_t>(reach);
+    p.resize(rows * reach);
+    multiply(rows, reach, depth_, at_row(head.q, begin), head.k.transposed(), p.data(), stride,
+             false);
     for (std::uint64_t r = 0; r < rows; ++r)
-      probabilities(head, begin + r, p.data() + r * columns_);
+      probabilities(head, begin + r, reach, p.data() + r * reach);
     if (!derivative) return;
-    z.resize(rows * columns_);
+    z.resize(rows * reach);
     const MatrixView g = at_row(head.g, begin);
-    multiply(rows, columns_, width_, g, head.v.transposed(), z.data(),
-             static_cast<std::int64_t>(columns_), false);
+    multiply(rows, reach, width_, g, head.v.transposed(), z.data(), stride, false);
     std::vector<double> output;
+    std::optional<Noise> noise;
     if (call_.noise != nullptr) {
+      noise = call_.noise->stream(4);
       output.resize(rows * width_);
-      multiply(rows, width_, columns_, {p.data(), static_cast<std::int64_t>(columns_), 1}, head.v,
-               output.data(), static_cast<std::int64_t>(width_), false);
+      multiply(rows, width_, reach, {p.data(), stride, 1}, head.v, output.data(),
+               static_cast<std::int64_t>(width_), false);
     }
     for (std::uint64_t r = 0; r < rows; ++r) {
-      double* line = z.data() + r * columns_;
-      const double* weights = p.data() + r * columns_;
+      double* line = z.data() + r * reach;
+      const double* weights = p.data() + r * reach;
       double inner = 0;
-      for (std::uint64_t c = 0; c < columns_; ++c) inner += weights[c] * line[c];
+      for (std::uint64_t c = 0; c < reach; ++c) inner += weights[c] * line[c];
       const std::uint64_t row = head.number * rows_ + begin + r;
-      if (call_.noise != nullptr) inner += rounding_of_inner(g, r, output.data() + r * width_, row);
-      for (std::uint64_t c = 0; c < columns_; ++c) {
-        line[c] = weights[c] * (line[c] - inner);
-        if (call_.noise != nullptr) {
-          line[c] *= 1 + unit_ * call_.noise->stream(4).at(row * columns_ + c);
-        }
+      if (noise) inner += rounding_of_inner(g, r, output.data() + r * width_, row);
+      for (std::uint64_t c = 0; c < reach; ++c) line[c] = weights[c] * (line[c] - inner);
+      for (std::uint64_t c = 0; noise && c < reach; ++c) {
+        line[c] *= 1 + unit_ * noise->at(row * columns_ + c);
       }
     }
+  }
+
+  // How many columns, from the first, rows [begin, end) may look at. All where a row looks at none:
+  // its probabilities are no numbers.
+  std::uint64_t reach(const Head& head, std::uint64_t begin, std::uint64_t end) const {
+    std::uint64_t furthest = 0;
+    for (std::uint64_t row = begin; row < end; ++row) {
+      std::uint64_t own = causal_ ? std::min(columns_, row + 1) : columns_;
+      while (own > 0 && is_hidden(head, row, own - 1)) --own;
+      if (own == 0) return columns_;
+      furthest = std::max(furthest, own);
+    }
+    return furthest;
   }
 
   static MatrixView at_row(MatrixView matrix, std::uint64_t row) {
@@ -169,8 +183,17 @@ class Attention {
   }
 
  private:
+  // Whether the mask gives a probability of 0, whatever the scores are.
+  bool is_hidden(const Head& head, std::uint64_t row, std::uint64_t column) const {
+    if (!mask_) return false;
+    const double mask = head.mask.data[static_cast<std::int64_t>(row) * head.mask.row_stride +
+                                       static_cast<std::int64_t>(column) * head.mask.column_stride];
+    return keeps_ ? mask == 0 : mask == kNever;
+  }
+
   // Turns a row of q·kᵀ into probabilities.
-  void probabilities(const Head& head, std::uint64_t row, double* scores) const {
+  void probabilities(const Head& head, std::uint64_t row, std::uint64_t reach,
+                     double* scores) const {
     const std::uint64_t number = head.number * rows_ + row;
     double length = 0;
     if (call_.noise != nullptr) {
@@ -183,10 +206,10 @@ class Attention {
     const double* keys = call_.noise != nullptr
                              ? key_norms_.data() + head.number / heads_per_group() * columns_
                              : nullptr;
-    for (std::uint64_t c = 0; c < columns_; ++c) {
-      if (keys != nullptr) {
-        scores[c] += call_.noise->stream(2).at(number * columns_ + c) * length * keys[c];
-      }
+    std::optional<Noise> noise;
+    if (call_.noise != nullptr) noise = call_.noise->stream(2);
+    for (std::uint64_t c = 0; c < reach; ++c) {
+      if (noise) scores[c] += noise->at(number * columns_ + c) * length * keys[c];
       scores[c] *= scale_;
       if (mask_) {
         const double mask = head.mask.data[static_cast<std::int64_t>(row) * head.mask.row_stride +
@@ -195,10 +218,11 @@ class Attention {
       }
       if (causal_ && c > row) scores[c] = kNever;
     }
-    softmax_row(scores, scores, columns_);
-    if (call_.noise == nullptr) return;
-    for (std::uint64_t c = 0; c < columns_; ++c) {
-      scores[c] *= 1 + unit_ * call_.noise->stream(3).at(number * columns_ + c);
+    softmax_row(scores, scores, reach);
+    if (!noise) return;
+    const Noise rounding = call_.noise->stream(3);
+    for (std::uint64_t c = 0; c < reach; ++c) {
+      scores[c] *= 1 + unit_ * rounding.at(number * columns_ + c);
     }
   }
 
@@ -254,19 +278,20 @@ Value rows_of(const EvaluationCall& call) {
     const std::uint64_t end = std::min(begin + kBlock, attention.rows());
     std::vector<double> p;
     std::vector<double> z;
-    attention.block(head, begin, end, derivative, p, z);
+    const std::uint64_t reach = attention.reach(head, begin, end);
+    attention.block(head, begin, end, derivative, reach, p, z);
     const std::vector<double>& weights = derivative ? z : p;
     const MatrixView values = derivative ? head.k : head.v;
     double* out = result.fresh() + (head.number * attention.rows() + begin) * width;
     const std::uint64_t columns = attention.columns();
-    multiply(end - begin, width, columns, {weights.data(), static_cast<std::int64_t>(columns), 1},
+    multiply(end - begin, width, reach, {weights.data(), static_cast<std::int64_t>(reach), 1},
              values, out, static_cast<std::int64_t>(width), false);
     std::vector<double> norms;
     if (call.noise != nullptr) norms = column_norms_of(values, columns, width);
     for (std::uint64_t r = 0; r < end - begin; ++r) {
       double square = 0;
-      for (std::uint64_t c = 0; call.noise != nullptr && c < columns; ++c) {
-        square += weights[r * columns + c] * weights[r * columns + c];
+      for (std::uint64_t c = 0; call.noise != nullptr && c < reach; ++c) {
+        square += weights[r * reach + c] * weights[r * reach + c];
       }
       const double size = std::sqrt(square);
       for (std::uint64_t e = 0; e < width; ++e) {
@@ -305,14 +330,14 @@ Value columns_of(const EvaluationCall& call) {
       const MatrixView values = kKey ? head.q : head.g;
       for (std::uint64_t begin = 0; begin < attention.rows(); begin += kBlock) {
         const std::uint64_t end = std::min(begin + kBlock, attention.rows());
-        attention.block(head, begin, end, kKey, p, z);
+        const std::uint64_t reach = attention.reach(head, begin, end);
+        attention.block(head, begin, end, kKey, reach, p, z);
         const std::vector<double>& weights = kKey ? z : p;
-        multiply(columns, width, end - begin,
-                 {weights.data(), 1, static_cast<std::int64_t>(columns)},
+        multiply(reach, width, end - begin, {weights.data(), 1, static_cast<std::int64_t>(reach)},
                  Attention::at_row(values, begin), out, static_cast<std::int64_t>(width), true);
         if (call.noise == nullptr) continue;
         for (std::uint64_t i = 0; i < weights.size(); ++i) {
-          weight_squares[i % columns] += weights[i] * weights[i];
+          weight_squares[i % reach] += weights[i] * weights[i];
         }
       }
       if (call.noise == nullptr) continue;

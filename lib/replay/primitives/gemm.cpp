@@ -21,6 +21,16 @@ PanelKernel fastest() {
   return add_panels_baseline;
 }
 
+ThinKernel fastest_thin() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")) {
+    return add_thin_x86_64_v4;
+  }
+  if (__builtin_cpu_supports("avx2")) return add_thin_x86_64_v3;
+#endif
+  return add_thin_baseline;
+}
+
 // Packs `lines` lines of `depth` elements into panels of `width` lines; missing lines are 0.
 void pack(const double* data, std::int64_t line_stride, std::int64_t depth_stride,
           std::uint64_t lines, std::uint64_t depth, std::uint64_t width, std::vector<double>& out) {
@@ -97,8 +107,41 @@ class BlockProduct {
 
 }  // namespace
 
+namespace {
+
+// At most kThinColumns columns. The sums have the order of the other products: along k.
+void multiply_thin(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, MatrixView b,
+                   double* c, std::int64_t row_stride, bool add) {
+  static const ThinKernel kernel = fastest_thin();
+  std::vector<double> packed;
+  pack(b.data, b.column_stride, b.row_stride, n, k, kThinColumns, packed);
+  std::vector<double> last_rows;
+  for (std::uint64_t i = 0; i < m; i += kThinRows) {
+    const std::uint64_t rows = std::min(kThinRows, m - i);
+    MatrixView left{a.data + static_cast<std::int64_t>(i) * a.row_stride, a.row_stride,
+                    a.column_stride};
+    if (rows < kThinRows) {
+      pack(left.data, left.row_stride, left.column_stride, rows, k, kThinRows, last_rows);
+      left = {last_rows.data(), 1, static_cast<std::int64_t>(kThinRows)};
+    }
+    alignas(64) std::array<double, kThinRows * kThinColumns> sums{};
+    for (std::uint64_t r = 0; add && r < rows; ++r) {
+      const double* row = c + static_cast<std::int64_t>(i + r) * row_stride;
+      std::copy(row, row + n, sums.begin() + static_cast<std::ptrdiff_t>(r * kThinColumns));
+    }
+    kernel(k, left.data, left.row_stride, left.column_stride, packed.data(), sums.data());
+    for (std::uint64_t r = 0; r < rows; ++r) {
+      const double* row = sums.data() + r * kThinColumns;
+      std::copy(row, row + n, c + static_cast<std::int64_t>(i + r) * row_stride);
+    }
+  }
+}
+
+}  // namespace
+
 void multiply(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, MatrixView b,
               double* c, std::int64_t row_stride, bool add) {
+  if (n <= kThinColumns) return multiply_thin(m, n, k, a, b, c, row_stride, add);
   BlockProduct block;
   for (std::uint64_t i = 0; i < m; i += kRowsPerCall) {
     for (std::uint64_t j = 0; j < n; j += kColumnsPerCall) {

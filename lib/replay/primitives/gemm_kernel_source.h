@@ -37,5 +37,25 @@ inline __attribute__((always_inline)) void add_columns(std::uint64_t k, const do
   }
 }
 
+// `Rows` rows of a matrix that is not packed, times one panel.
+template <std::uint64_t Rows>
+inline __attribute__((always_inline)) void add_rows(std::uint64_t k, const double* a,
+                                                    std::int64_t row_stride,
+                                                    std::int64_t column_stride, const double* b,
+                                                    double* c) {
+  static_assert(kThinColumns == kLanes);
+  Lanes sums[Rows];
+  std::memcpy(sums, c, sizeof sums);
+  for (std::uint64_t step = 0; step < k; ++step) {
+    Lanes row;
+    std::memcpy(&row, b + step * kThinColumns, sizeof row);
+    const double* column = a + static_cast<std::int64_t>(step) * column_stride;
+    for (std::uint64_t i = 0; i < Rows; ++i) {
+      sums[i] += row * column[static_cast<std::int64_t>(i) * row_stride];
+    }
+  }
+  std::memcpy(c, sums, sizeof sums);
+}
+
 }  // namespace
 }  // namespace ttrace::replay
