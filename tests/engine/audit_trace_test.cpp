@@ -258,6 +258,29 @@ TEST_CASE("causes that were tried and do not fit are listed, the nearest first")
   CHECK(scaled);
 }
 
+TEST_CASE("a product of a partial sum is allowed more, since no rank may have had the exact sum") {
+  const auto bound_of_output = [](const MemoryTrace& trace) {
+    for (const replay::AuditedTensor& tensor : audited(trace).tensors) {
+      if (tensor.key.kind != Kind::kOutput || tensor.key.name != "fc") continue;
+      if (tensor.key.microbatch == 0) {
+        REQUIRE(tensor.outcome == AuditOutcome::kHolds);
+        return tensor.checks.back().bound;
+      }
+    }
+    return 0.0;
+  };
+  MemoryTrace trace = Step().made();
+  const double exact = bound_of_output(trace);
+  trace::TensorEntry input = make_entry("(model)", {kRows, kIn}, Kind::kInput);
+  input.key.microbatch = 0;
+  std::erase_if(trace.edit().tensors,
+                [&](const trace::TensorEntry& entry) { return entry.key == input.key; });
+  input.placements["dp"] = trace::Partial{};
+  trace.put(input, made_of(kRows * kIn, 10));
+  CHECK(exact > 0);
+  CHECK(bound_of_output(trace) > exact);
+}
+
 TEST_CASE("one wrong row is named") {
   Step step;
   step.fault = [](const trace::TensorKey& key, Numbers& values) {

@@ -104,6 +104,42 @@ TEST_CASE("a rounded product is within its bound") {
   }
 }
 
+TEST_CASE("a product of inputs that are known to the bit is allowed less") {
+  Linear linear(DType::kBFloat16);
+  for (const Products products : {Products::kProbed, Products::kExact}) {
+    for (Leaf& leaf : linear.expression.leaves) leaf.exact = false;
+    const ExpressionJudgement rounded = linear.judge(linear.healthy, products);
+    for (Leaf& leaf : linear.expression.leaves) leaf.exact = true;
+    const ExpressionJudgement exact = linear.judge(linear.healthy, products);
+    CAPTURE(exact.bound, rounded.bound, exact.share);
+    CHECK(exact.bound < 0.85 * rounded.bound);
+    CHECK(exact.bound > 0.5 * rounded.bound);
+    CHECK(exact.share <= 0.7);
+  }
+}
+
+TEST_CASE("inputs of other operations are off by a rounding, even if they are known") {
+  const std::string activated = R"(["silu", [0], {}, "bfloat16", [64, 64]])";
+  // The operands of the product are computed: in the run they may be rounded to another side.
+  const std::string product = R"(, ["matmul", [1, 1], {}, "bfloat16", [64, 64]])";
+  for (const std::string& nodes : {activated, activated + product}) {
+    const Specification specification = test::one_pattern(
+        {R"("dtype": "bfloat16", "shape": [64, 64])"}, nodes, "bfloat16", "[64, 64]");
+    Expression expression = test::last_expression(specification);
+    const std::vector<Value> leaves{normal({64, 64}, DType::kBFloat16, 4)};
+    const Value healthy =
+        stored(evaluate(expression, leaves, std::nullopt, test::on_threads(1)), DType::kBFloat16);
+    ExpressionOptions options;
+    options.context = test::on_threads(1);
+    const double before =
+        judge_expression(expression, leaves, healthy, DType::kBFloat16, options).bound;
+    expression.leaves.front().exact = true;
+    const double after =
+        judge_expression(expression, leaves, healthy, DType::kBFloat16, options).bound;
+    CHECK(after == before);
+  }
+}
+
 TEST_CASE("probes estimate what the product in full gives") {
   const Linear linear(DType::kBFloat16);
   const auto full = linear.judge(linear.healthy, Products::kExact);

@@ -143,7 +143,16 @@ class Audit {
     return recorded_.find(audit_.specification, number, like);
   }
 
-  void judge(const Expression& expression, const TensorEntry& entry, AuditedTensor& tensor) {
+  // Whether what is stored is what every rank computed with. Of partial sums a rank may have had
+  // the sum in its own precision.
+  bool is_exact(const TensorEntry& entry) const {
+    if (entry.scale != 1 || entry.computed_in.value_or(entry.dtype) != entry.dtype) return false;
+    return std::none_of(entry.placements.begin(), entry.placements.end(), [](const auto& placed) {
+      return std::holds_alternative<trace::Partial>(placed.second);
+    });
+  }
+
+  void judge(Expression expression, const TensorEntry& entry, AuditedTensor& tensor) {
     const std::uint64_t needed = peak_bytes(expression);
     if (needed / 2 > audit_.execution.memory_bytes) {
       tensor.reason = base::concat("its expression needs up to ", base::human_bytes(needed),
@@ -151,8 +160,9 @@ class Audit {
       return;
     }
     std::vector<Value> leaves;
-    for (const Leaf& leaf : expression.leaves) {
+    for (Leaf& leaf : expression.leaves) {
       const TensorEntry* from = recorded(leaf.tensor, tensor.key);
+      leaf.exact = from == nullptr || is_exact(*from);
       if (from != nullptr) tensor.follows_from.push_back(from->key);
       leaves.push_back(from != nullptr ? values_.of(*from)
                                        : constant_value(audit_.specification.tensors[leaf.tensor]));

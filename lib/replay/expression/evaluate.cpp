@@ -38,7 +38,9 @@ class Evaluation {
   Evaluation(const Expression& expression, const std::optional<Perturbation>& perturbation,
              const measure::ExecutionContext& context)
       : expression_(expression), context_(context) {
-    if (perturbation) noise_.emplace(perturbation->seed);
+    if (!perturbation) return;
+    noise_.emplace(perturbation->seed);
+    keeps_exact_leaves_ = perturbation->keeps_exact_leaves;
   }
 
   std::vector<Value> run(std::span<const Value> leaves, std::span<const std::uint32_t> wanted) {
@@ -75,7 +77,7 @@ class Evaluation {
                               describe_shape(value.shape()), ", the specification says ",
                               describe_shape(tensor.shape));
     }
-    if (!noise_) return value;
+    if (!noise_ || (keeps_exact_leaves_ && expression_.leaves[number].exact)) return value;
     return rounded(value, tensor.dtype, noise_->stream(expression_.leaves[number].tensor),
                    context_);
   }
@@ -124,6 +126,7 @@ class Evaluation {
   const Expression& expression_;
   const measure::ExecutionContext& context_;
   std::optional<Noise> noise_;
+  bool keeps_exact_leaves_ = false;
   std::vector<std::optional<Value>> values_;
   std::vector<std::uint32_t> uses_;
 };

@@ -16,6 +16,7 @@ namespace ttrace::replay {
 // Rounding to simulate: every input and every rounded operation is off by up to its unit roundoff.
 struct Perturbation {
   std::uint64_t seed = 0;
+  bool keeps_exact_leaves = false;  // inputs that are Leaf::exact are not off
 };
 
 // Returns what the tensor should be. `leaves` are the values of Expression::leaves, of any size

@@ -1,6 +1,9 @@
 #include "replay/expression/probes.h"
 
+#include <algorithm>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 #include "replay/expression/evaluation.h"
 #include "replay/primitives/loops.h"
@@ -193,6 +196,25 @@ std::optional<ProductPlan> plan_of(const Expression& expression) {
   return Planner(expression).plan();
 }
 
+bool takes_leaves(const Expression& expression, const ProductPlan& plan) {
+  static const std::set<std::string_view> kMoves{"reshape", "permute", "expand", "slice", "cast"};
+  const std::size_t leaves = expression.leaves.size();
+  const auto is_leaf = [&](std::uint32_t value) {
+    while (value >= leaves) {
+      const Step& step = expression.steps[value - leaves];
+      if (!kMoves.contains(step.node->primitive->name)) return false;
+      value = step.arguments.front();
+    }
+    return true;
+  };
+  return std::all_of(plan.products.begin(), plan.products.end(),
+                     [&](const auto& product) {
+                       return is_leaf(product.left) && is_leaf(product.right);
+                     }) &&
+         std::all_of(plan.others.begin(), plan.others.end(),
+                     [&](const auto& other) { return is_leaf(other.value); });
+}
+
 std::optional<RowSums> probe(const Expression& expression, const ProductPlan& plan,
                              std::span<const Value> leaves, const Value& recorded,
                              const ExpressionOptions& options) {
@@ -202,9 +224,10 @@ std::optional<RowSums> probe(const Expression& expression, const ProductPlan& pl
   const Value held = times(as_matrix(recorded), probes, options.context);
   const Probed exact =
       probe_expected(expression, plan, leaves, rows, probes, std::nullopt, options.context);
-  const Probed moved =
-      probe_expected(expression, plan, leaves, rows, probes,
-                     Perturbation{Noise(options.seed).stream(1).bits()}, options.context);
+  const Probed moved = probe_expected(
+      expression, plan, leaves, rows, probes,
+      Perturbation{Noise(options.seed).stream(1).bits(), takes_leaves(expression, plan)},
+      options.context);
   double finite = 0;
   double drift = 0;
   for (std::uint64_t r = 0; r < rows; ++r) {

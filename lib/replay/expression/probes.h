@@ -43,6 +43,10 @@ struct ProductPlan {
 // Returns nothing if the root is no such sum, or has an open extent.
 std::optional<ProductPlan> plan_of(const Expression& expression);
 
+// Whether all operands and terms are inputs of the expression, or views of them. One that is
+// computed may have been rounded in the run to another side, as in a quantisation.
+bool takes_leaves(const Expression& expression, const ProductPlan& plan);
+
 // Estimates the sums by probes. Returns nothing if a value is not finite.
 std::optional<RowSums> probe(const Expression& expression, const ProductPlan& plan,
                              std::span<const Value> leaves, const Value& recorded,

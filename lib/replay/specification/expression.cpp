@@ -48,11 +48,11 @@ class Builder {
   std::optional<NoExpression> need(std::uint32_t tensor) {
     const auto original = static_cast<std::uint32_t>(specification_.original(tensor));
     if (const auto name = recorded_name(tensor)) {
-      leaf_of_[original] = {*name, false};
+      leaf_of_[original] = {*name};
       return std::nullopt;
     }
     if (!specification_.tensors[original].values.empty()) {
-      leaf_of_[original] = {original, true};
+      leaf_of_[original] = {original, true, true};
       return std::nullopt;
     }
     return require(original);
@@ -92,7 +92,7 @@ class Builder {
     Expression expression;
     expression.specification = &specification_;
     expression.tensor = static_cast<std::uint32_t>(tensor_);
-    expression.leaves.push_back({leaf, false});
+    expression.leaves.push_back({leaf});
     return expression;
   }
 
@@ -105,9 +105,9 @@ class Builder {
     for (auto& [leaf, value] : leaf_values) {
       value = static_cast<std::uint32_t>(expression.leaves.size());
       const auto constant = leaf_of_.find(leaf);
-      expression.leaves.push_back({leaf, constant != leaf_of_.end() &&
-                                             constant->second.tensor == leaf &&
-                                             constant->second.constant});
+      const bool is_constant = constant != leaf_of_.end() && constant->second.tensor == leaf &&
+                               constant->second.constant;
+      expression.leaves.push_back({leaf, is_constant, is_constant});
     }
     std::map<std::uint32_t, std::uint32_t> value_of;  // original -> value
     for (const auto& [value, leaf] : leaf_of_) value_of[value] = leaf_values.at(leaf.tensor);

@@ -17,6 +17,8 @@ namespace ttrace::replay {
 struct Leaf {
   std::uint32_t tensor = 0;  // number in Specification::tensors
   bool constant = false;     // its elements stand in the specification, the trace need not hold it
+  // Its value is bit for bit what the run computed with, as far as the trace says.
+  bool exact = false;
 };
 
 // An operation, with the values it takes: v < leaves.size() is a leaf, else step v - leaves.size().
