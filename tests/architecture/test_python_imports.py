@@ -19,6 +19,7 @@ ORDER = (
     "version",
     "errors",
     "base",
+    "compare",
     "layout",
     "init",
     "perturb",

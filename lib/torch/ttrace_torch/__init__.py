@@ -11,6 +11,7 @@ tracer.close()
 """
 
 from ttrace_torch.api import consistent_init, specify, trace
+from ttrace_torch.compare.tensors import Compared, compare_tensors
 from ttrace_torch.errors import TraceError
 from ttrace_torch.init.consistent import consistent
 from ttrace_torch.layout.layouts import Layout
@@ -36,6 +37,7 @@ from ttrace_torch.write.merge import write_manifest
 
 __all__ = [
     "Boxes",
+    "Compared",
     "Disturb",
     "Flat",
     "Layout",
@@ -52,6 +54,7 @@ __all__ = [
     "Tracer",
     "Zigzag",
     "__version__",
+    "compare_tensors",
     "consistent",
     "consistent_init",
     "specify",

@@ -1,0 +1,1 @@
+"""Comparing tensors that are in memory, through libttrace."""
