@@ -104,9 +104,8 @@ TEST_CASE("a setting that differs stands before the updates that it explains") {
   CHECK(contains(first_line(report), "first at fc · output"));
   CHECK(contains(text_of(report), "\n  2  lr of 1 parameter: reference 0.1, candidate 0.2\n"));
   report.results[0].key.kind = trace::Kind::kParamAfterStep;
-  CHECK(
-      contains(first_line(report),
-               "first at lr of 1 parameter · step 0, in which the optimizers differ"));
+  CHECK(contains(first_line(report),
+                 "first at lr of 1 parameter · step 0, in which the optimizers differ"));
   CHECK(contains(text_of(report), "\n  2  fc · param_after_step"));
   report.findings.clear();
   CHECK(contains(first_line(report), "(1 finding, 1 tensor downstream)"));
