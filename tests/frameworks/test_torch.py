@@ -67,7 +67,7 @@ FAULTS = {
     "norms_not_summed": (
         {**TP, "sequence": True, "fault": "norms_not_summed"},
         # Its raw gradients are terms of a sum, as the graph tells.
-        "layers.3.attention_norm.weight · main_grad · step 0",
+        "layers.0.attention_norm.weight · main_grad · step 0",
         "missing_reduction over tp: the sum of the copies is the reference",
     ),
     "not_scaled": (
