@@ -16,9 +16,16 @@ def ttrace() -> Run:
     return run_ttrace
 
 
+# A job that nohup or a shell's `&` has started inherits that some signals are ignored.
+SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+
+
 @pytest.fixture(autouse=True)
-def hangup_ends_a_process() -> Iterator[None]:
-    """Under nohup, the commands that a test starts would inherit that SIGHUP is ignored."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def signals_end_a_process() -> Iterator[None]:
+    """Lets the commands that a test starts have the default handlers of signals."""
+    ignored = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGHUP, before)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)

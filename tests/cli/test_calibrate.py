@@ -262,5 +262,5 @@ def test_what_is_no_tolerance_file_is_refused(tmp_path: Path, ttrace: Run) -> No
     check_refused(ttrace("compare", ref, run, "--tolerance", tmp_path / "none.json"), "none.json")
     check_refused(ttrace("calibrate", ref, ref, "-o", ref), "ref.h5")
     done = ttrace("calibrate", ref, TINY / "noise1.h5", "-o", tmp_path / "tol.json")
-    check_refused(done, "ref.h5: no floating-point tensor of it is in a disturbed run")
+    check_refused(done, "ref.h5: no floating-point tensor of it is in a perturbed run")
     assert not (tmp_path / "tol.json").exists()

@@ -48,7 +48,7 @@ def test_inspect_shows_layout_and_values(ttrace: Run) -> None:
 
 def test_inspect_says_what_a_noise_run_is(ttrace: Run) -> None:
     done = ttrace("inspect", TESTDATA / "noise2.h5")
-    assert "disturbed at embedding.word by " in done.stdout
+    assert "perturbed at embedding.word by " in done.stdout
     assert "(seed 2)" in done.stdout
 
 
