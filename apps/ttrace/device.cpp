@@ -66,7 +66,7 @@ std::unique_ptr<cuda::CudaBackend> open_cuda(const measure::Backend& cpu) {
                             "), which is built where CMake finds nvcc", kWayOut);
   }
   const cuda::OpenModule module = cuda::open_module(path);
-  if (module.api == nullptr) throw base::usage_error(flag, module.problem);
+  if (module.api == nullptr) throw base::usage_error(flag, module.problem, kWayOut);
   const cuda::FoundDevices found = cuda::find_devices(*module.api);
   if (found.devices.empty()) throw base::usage_error(flag, found.problem, kWayOut);
   for (const std::uint32_t index : asked().indices) {

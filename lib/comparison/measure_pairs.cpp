@@ -120,7 +120,8 @@ class PairWork {
       summed_[section] = both.by_grid ? Summed::kByGrid : Summed::kAsOneCell;
       return;
     } catch (const base::InputError&) {
-      // Measured apart, the noise's problem is told from the candidate's, and goes first.
+      // One of the files cannot be read. Measuring both apart below shows which: where a noise run
+      // and the candidate both fail, the reason given is the noise run's.
     }
     note_problem(section, noise_problems_, [&] {
       noise_[section] = measure::measure_noise_section(backend_, reference_, pair_.noise, *grid_,

@@ -21,7 +21,7 @@ NO_DRIVER, OLD_DRIVER, NO_DEVICE = "2", "3", "4"  # Status in lib/measure/cuda/a
 def fake(name: str, **behaviour: str) -> dict[str, str]:
     path = ttrace_binary().parent / "tests" / "measure" / "cuda" / f"fake_cuda_{name}.so"
     if not path.exists():
-        pytest.skip(f"{path} is not there: the C++ tests were not built")
+        raise FileNotFoundError(f"{path} is not there: build the C++ tests with scripts/test.sh")
     return {"TTRACE_CUDA_MODULE": str(path), **behaviour}
 
 

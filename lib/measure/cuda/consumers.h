@@ -33,7 +33,7 @@ class Consumer {
  public:
   virtual ~Consumer() = default;
   virtual void take(const Piece& piece, std::span<const TileResult> results) = 0;
-  // Does without a device: takes what `cpu` gives for the staged inputs.
+  // Computes the piece on `cpu` from its staged inputs, where the device failed.
   virtual void redo(const Backend& cpu, const Piece& piece);
   // After the last piece.
   virtual void end() = 0;

@@ -149,7 +149,7 @@ class GradientHooks:
         hooks = {}
         for name, parameter in names.parameters.items():
             if name in selected and parameter.requires_grad:
-                # What is told from the graph is known after the forward.
+                # Evaluated late: the graph that decides them exists after the forward only.
                 placements = partial(layout.parameters[name].of, "param_grad")
                 hooks[name] = self._hook(self._parameter_key(name), placements)
                 handle = parameter.register_hook(hooks[name])  # type: ignore[no-untyped-call]
