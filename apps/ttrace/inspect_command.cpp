@@ -4,11 +4,11 @@
 
 #include "base/error.h"
 #include "command.h"
-#include "engine/inspect_expression.h"
 #include "engine/inspect_trace.h"
 #include "inputs.h"
 #include "replay/audit/expressions.h"
 #include "replay/specification/specification.h"
+#include "report/expression_text.h"
 
 namespace ttrace::app {
 namespace {
@@ -52,7 +52,7 @@ int run(const Flags& flags) {
   const std::string file = specification_file(flags);
   const replay::Specification specification = replay::read_specification(file);
   replay::require_fits(*source, specification, file);
-  engine::inspect_expressions(*source, specification, flags.selection.selection(), std::cout);
+  report::inspect_expressions(*source, specification, flags.selection.selection(), std::cout);
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "comparison/result.h"
 #include "comparison/run_facts.h"
 #include "comparison/selection.h"
+#include "comparison/truth.h"
 #include "localize/explain.h"
 #include "localize/frontier.h"
 #include "replay/optimizer/gradient_norm.h"
@@ -172,9 +173,9 @@ class CompareRun {
   void ask_truth() {
     if (options_.truth == nullptr) return;
     const layout::MapRules map = options_.map.value_or(layout::MapRules{});
-    add_truth({*options_.truth, reference_side_, candidate_side_, map.reference, options_.execution,
-               work_, hooks_},
-              out_);
+    comparison::add_truth({*options_.truth, reference_side_, candidate_side_, map.reference,
+                           options_.execution, work_, hooks_},
+                          out_);
   }
 
   void follow_data_flow() {

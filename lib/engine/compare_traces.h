@@ -9,8 +9,6 @@
 #include "base/log.h"
 #include "comparison/checkpoint.h"
 #include "comparison/division.h"
-#include "comparison/measure_pairs.h"
-#include "comparison/pairing.h"
 #include "comparison/result.h"
 #include "comparison/selection.h"
 #include "judge/calibration.h"
@@ -49,24 +47,5 @@ comparison::CompareReport compare_traces(const trace::Source& reference,
                                          const trace::Source& candidate,
                                          const std::vector<const trace::Source*>& noise,
                                          const CompareOptions& options);
-
-// The tensors of a comparison and a run in higher precision, --truth.
-struct TruthInput {
-  const trace::Source& truth;
-  const comparison::Side& reference;
-  const comparison::Side& candidate;
-  // The reference's rules of a map: the truth is a run of the reference. Rules that match nothing
-  // in it are ignored.
-  const std::vector<layout::MapRule>& map;
-  const measure::ExecutionContext& execution;
-  comparison::Checkpoint& work;
-  const comparison::WorkHooks& hooks;
-};
-
-// The pass of `--truth` (truth_pass.cpp): compares every tensor with a run in higher precision.
-// Gives every record its `truth` where the truth has the tensor in the same shape, and sets
-// `out.truth`, warnings and the bytes read. Outcomes stay as they are. Throws an input error if the
-// truth's manifest contradicts itself; a tensor that cannot be read is counted and warned of.
-void add_truth(const TruthInput& input, comparison::CompareReport& out);
 
 }  // namespace ttrace::engine

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
-#include "engine/isolation_plan.h"
 #include "replay/audit/after_backward.h"
 #include "replay/audit/agreement.h"
 #include "replay/audit/expressions.h"
@@ -232,7 +231,8 @@ class LocalizeRun {
       }
     }
     modules.erase("(model)");
-    out_.written_plan = {options_.plan_file, isolation_plan(reference_, candidate_, modules)};
+    out_.written_plan = {options_.plan_file,
+                         replay::isolation_plan(reference_, candidate_, modules)};
   }
 
   std::string class_of(const std::string& module) const {

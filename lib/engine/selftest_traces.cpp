@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/accumulation_error.h"
+#include "comparison/fault_plan.h"
 #include "comparison/judge_pairs.h"
 #include "measure/fault.h"
 #include "replay/optimizer/gradient_norm.h"
@@ -90,7 +91,7 @@ class Bench {
     return result;
   }
 
-  Trial tried(const PlannedFault& planned) const {
+  Trial tried(const comparison::PlannedFault& planned) const {
     Trial trial;
     trial.what = planned.problem.empty() ? planned.what : planned.problem;
     if (!planned.problem.empty()) return trial;
@@ -134,7 +135,7 @@ SelftestTensor described(const TensorComparison& result) {
   return tensor;
 }
 
-SelftestTensor tested(const Bench& bench, const FaultPlanner& planner,
+SelftestTensor tested(const Bench& bench, const comparison::FaultPlanner& planner,
                       const TensorComparison& result) {
   SelftestTensor tensor = described(result);
   const TensorComparison healthy = bench.judged(bench.candidate());
@@ -145,7 +146,7 @@ SelftestTensor tested(const Bench& bench, const FaultPlanner& planner,
     return tensor;
   }
   tensor.rule = judge::rule_text(healthy.comparison->tolerance);
-  for (const PlannedFault& planned : planner.plan(result, bench.candidate())) {
+  for (const comparison::PlannedFault& planned : planner.plan(result, bench.candidate())) {
     tensor.trial(planned.kind) = bench.tried(planned);
   }
   return tensor;
@@ -195,7 +196,7 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
         reference.manifest(), options.calibration ? options.calibration->rules : no_rules, results);
     const std::map<std::size_t, replay::UpdatePlan> plans =
         replay::plan_replays(reference, candidate, results);
-    const FaultPlanner planner(candidate, results);
+    const comparison::FaultPlanner planner(candidate, results);
     const comparison::AccumulationError sums(reference, results, *options.execution.backend);
     const replay::GradientNormJudge gradient_norms(reference, candidate, results);
     const Known known{reference,

@@ -2,15 +2,10 @@
 // it would catch.
 #pragma once
 
-#include <map>
-#include <string>
-#include <tuple>
 #include <vector>
 
-#include "comparison/pairing.h"
 #include "comparison/selftest_report.h"
 #include "engine/compare_traces.h"
-#include "measure/fault.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
@@ -31,35 +26,5 @@ comparison::SelftestReport selftest_traces(const trace::Source& reference,
                                            const trace::Source& candidate,
                                            const std::vector<const trace::Source*>& noise,
                                            CompareOptions options);
-
-struct PlannedFault {
-  comparison::FaultKind kind = comparison::FaultKind::kScaled;
-  measure::Fault fault;  // with sizes: of factor 2, the largest
-  std::string what;      // where it is, for people
-  std::string problem;   // why there is no such fault, or empty
-};
-
-// Plans which faults can be put into a tensor, and where (fault_plan.cpp).
-class FaultPlanner {
- public:
-  // Both must outlive the planner.
-  FaultPlanner(const trace::Source& candidate,
-               const std::vector<comparison::TensorComparison>& results);
-
-  // One of each kind, in the order of comparison::kAllFaults. `tensor`: the pair's candidate,
-  // perhaps held in memory. Places are fixed by the key and the shape alone. Throws an input error
-  // if a layout cannot be resolved.
-  std::vector<PlannedFault> plan(const comparison::Pair& pair,
-                                 const measure::TensorRef& tensor) const;
-
- private:
-  using Series = std::tuple<trace::Kind, std::string, std::uint64_t, std::uint64_t>;
-
-  void plan_dropped(const comparison::Pair& pair, PlannedFault& into) const;
-  void plan_stale(const comparison::Pair& pair, PlannedFault& into) const;
-
-  const trace::Source& candidate_;
-  std::map<Series, std::vector<layout::ViewPtr>> series_;  // equal but for step and micro-batch
-};
 
 }  // namespace ttrace::engine

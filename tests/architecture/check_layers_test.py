@@ -16,7 +16,7 @@ PLANTED = {
     "lib/engine/lint_trace.cpp": '#include "trace/hdf5/trace_files.h"\n',
     "lib/localize/phase.cpp": "#include <nlohmann/json.hpp>\n",
     "lib/measure/grid.h": '#include "trace/key.h"\n',
-    "lib/measure/cuda/batch.cpp": "#include <cuda_runtime_api.h>\n",
+    "lib/measure/cuda/chunk.cpp": "#include <cuda_runtime_api.h>\n",
     "lib/measure/cuda/kernels/tiles.h": '#include "trace/key.h"\n',
     "tests/measure/cuda/fibers.cpp": "#include <cuda_runtime_api.h>\n",
 }

@@ -1,4 +1,4 @@
-#include "engine/inspect_expression.h"
+#include "report/expression_text.h"
 
 #include <algorithm>
 #include <set>
@@ -12,7 +12,7 @@
 #include "replay/specification/describe.h"
 #include "replay/specification/expression.h"
 
-namespace ttrace::engine {
+namespace ttrace::report {
 namespace {
 
 using base::concat;
@@ -303,4 +303,4 @@ void inspect_expressions(const trace::Source& source, const replay::Specificatio
   }
 }
 
-}  // namespace ttrace::engine
+}  // namespace ttrace::report

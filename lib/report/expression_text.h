@@ -7,7 +7,7 @@
 #include "replay/specification/specification.h"
 #include "trace/source.h"
 
-namespace ttrace::engine {
+namespace ttrace::report {
 
 // One section per selected tensor, in the order of the manifest: the recorded tensors that its
 // expression reads, those that are lacking and with which settings they would be recorded, and the
@@ -15,4 +15,4 @@ namespace ttrace::engine {
 void inspect_expressions(const trace::Source& source, const replay::Specification& specification,
                          const comparison::Selection& selection, std::ostream& out);
 
-}  // namespace ttrace::engine
+}  // namespace ttrace::report

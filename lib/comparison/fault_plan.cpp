@@ -1,14 +1,14 @@
+#include "comparison/fault_plan.h"
+
 #include <algorithm>
 #include <optional>
 
 #include "base/text.h"
-#include "engine/selftest_traces.h"
 #include "layout/mesh.h"
 
-namespace ttrace::engine {
+namespace ttrace::comparison {
 namespace {
 
-using comparison::FaultKind;
 using measure::Fault;
 using measure::RankBoxes;
 
@@ -43,7 +43,7 @@ void plan_scaled(const layout::View& view, PlannedFault& into) {
   set_storage(view, into.fault);
 }
 
-void plan_part_scaled(const comparison::Pair& pair, PlannedFault& into) {
+void plan_part_scaled(const Pair& pair, PlannedFault& into) {
   const layout::View& view = *pair.candidate;
   plan_scaled(view, into);
   if (!into.problem.empty()) return;
@@ -126,15 +126,15 @@ std::tuple<int, std::uint64_t, std::uint64_t> closeness(const trace::TensorKey& 
 }  // namespace
 
 FaultPlanner::FaultPlanner(const trace::Source& candidate,
-                           const std::vector<comparison::TensorComparison>& results)
+                           const std::vector<TensorComparison>& results)
     : candidate_(candidate) {
-  for (const comparison::Pair& pair : results) {
+  for (const Pair& pair : results) {
     if (pair.candidate == nullptr) continue;
     series_[{pair.key.kind, pair.key.name, pair.key.call, pair.key.copy}].push_back(pair.candidate);
   }
 }
 
-void FaultPlanner::plan_dropped(const comparison::Pair& pair, PlannedFault& into) const {
+void FaultPlanner::plan_dropped(const Pair& pair, PlannedFault& into) const {
   into.problem = "no sum over ranks";
   const auto* stored = std::get_if<layout::Stored>(&pair.candidate->how);
   if (stored == nullptr) return;
@@ -160,7 +160,7 @@ void FaultPlanner::plan_dropped(const comparison::Pair& pair, PlannedFault& into
   }
 }
 
-void FaultPlanner::plan_stale(const comparison::Pair& pair, PlannedFault& into) const {
+void FaultPlanner::plan_stale(const Pair& pair, PlannedFault& into) const {
   const trace::TensorKey& key = pair.key;
   layout::ViewPtr best;
   const auto offer = [&](const layout::ViewPtr& view) {
@@ -190,10 +190,10 @@ void FaultPlanner::plan_stale(const comparison::Pair& pair, PlannedFault& into) 
   into.what = base::concat("that of ", to_string(best->key));
 }
 
-std::vector<PlannedFault> FaultPlanner::plan(const comparison::Pair& pair,
+std::vector<PlannedFault> FaultPlanner::plan(const Pair& pair,
                                              const measure::TensorRef& tensor) const {
   std::vector<PlannedFault> faults;
-  for (const FaultKind kind : comparison::kAllFaults) {
+  for (const FaultKind kind : kAllFaults) {
     PlannedFault planned;
     planned.kind = kind;
     switch (kind) {
@@ -224,4 +224,4 @@ std::vector<PlannedFault> FaultPlanner::plan(const comparison::Pair& pair,
   return faults;
 }
 
-}  // namespace ttrace::engine
+}  // namespace ttrace::comparison

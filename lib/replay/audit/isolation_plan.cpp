@@ -1,5 +1,3 @@
-#include "engine/isolation_plan.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,13 +8,12 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "measure/logical_tensor.h"
+#include "replay/audit/isolation.h"
 #include "replay/audit/record.h"
 
-namespace ttrace::engine {
+namespace ttrace::replay {
 namespace {
 
-using replay::PlannedModule;
-using replay::PlannedValues;
 using trace::Kind;
 using trace::TensorEntry;
 
@@ -89,8 +86,8 @@ bool lies_in_rows(const TensorEntry& entry) {
 
 }  // namespace
 
-replay::RewritingPlan isolation_plan(const trace::Source& reference, const trace::Source& candidate,
-                                     const std::set<std::string>& modules) {
+RewritingPlan isolation_plan(const trace::Source& reference, const trace::Source& candidate,
+                             const std::set<std::string>& modules) {
   using Value = std::pair<Kind, std::string>;
   std::map<Value, const TensorEntry*> in_candidate;
   for (const TensorEntry& entry : candidate.manifest().tensors) {
@@ -100,7 +97,7 @@ replay::RewritingPlan isolation_plan(const trace::Source& reference, const trace
   std::map<Value, const TensorEntry*> first;
   for (const TensorEntry& entry : reference.manifest().tensors) {
     if (entry.key.kind != Kind::kInput && entry.key.kind != Kind::kGradOutput) continue;
-    if (!modules.contains(replay::module_of(entry.key))) continue;
+    if (!modules.contains(module_of(entry.key))) continue;
     const auto [known, added] = first.emplace(Value(entry.key.kind, entry.key.name), &entry);
     if (!added && entry.key < known->second->key) known->second = &entry;
   }
@@ -112,10 +109,10 @@ replay::RewritingPlan isolation_plan(const trace::Source& reference, const trace
     if (lies_in_rows(*entry) || lies_in_rows(*other->second)) continue;
     const auto found = distribution_of(reference, *entry, *index);
     if (!found) continue;
-    PlannedModule& module = planned[replay::module_of(entry->key)];
+    PlannedModule& module = planned[module_of(entry->key)];
     (entry->key.kind == Kind::kInput ? module.inputs : module.grad_outputs).push_back(*found);
   }
-  replay::RewritingPlan plan;
+  RewritingPlan plan;
   for (auto& [name, module] : planned) {
     module.name = name;
     for (std::vector<PlannedValues>* values : {&module.inputs, &module.grad_outputs}) {
@@ -142,4 +139,4 @@ replay::RewritingPlan isolation_plan(const trace::Source& reference, const trace
   return plan;
 }
 
-}  // namespace ttrace::engine
+}  // namespace ttrace::replay

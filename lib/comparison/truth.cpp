@@ -1,14 +1,15 @@
+#include "comparison/truth.h"
+
 #include <map>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
-#include "engine/compare_traces.h"
 #include "judge/tolerance.h"
 #include "layout/map_rules.h"
 
-namespace ttrace::engine {
+namespace ttrace::comparison {
 namespace {
 
 using layout::View;
@@ -36,15 +37,15 @@ std::vector<layout::MapRule> rules_in_use(const std::vector<layout::MapRule>& ru
 class TruthTensors {
  public:
   explicit TruthTensors(const TruthInput& input) {
-    std::vector<ViewPtr> tensors = comparison::tensors_of(input.truth.manifest());
+    std::vector<ViewPtr> tensors = tensors_of(input.truth.manifest());
     const std::vector<layout::MapRule> rules = rules_in_use(input.map, tensors);
-    const comparison::Side truth{&input.truth, layout::apply_map(rules, "--map", tensors).tensors};
+    const Side truth{&input.truth, layout::apply_map(rules, "--map", tensors).tensors};
     // Paired as the reference, the truth has the keys of the candidate's further copies and whole
     // batches; paired as the candidate, those that only the reference has whole.
-    for (const comparison::Pair& pair : comparison::pair_traces(truth, input.candidate, {})) {
+    for (const Pair& pair : pair_traces(truth, input.candidate, {})) {
       if (pair.reference) views_.emplace(pair.key, pair.reference);
     }
-    for (const comparison::Pair& pair : comparison::pair_traces(input.reference, truth, {})) {
+    for (const Pair& pair : pair_traces(input.reference, truth, {})) {
       if (pair.candidate) views_.emplace(pair.key, pair.candidate);
     }
   }
@@ -83,9 +84,8 @@ class Names {
   std::string text_;
 };
 
-comparison::FinishedTruth measured(const TruthInput& input, const comparison::Pair& pair,
-                                   const ViewPtr& view) {
-  comparison::FinishedTruth finished;
+FinishedTruth measured(const TruthInput& input, const Pair& pair, const ViewPtr& view) {
+  FinishedTruth finished;
   try {
     finished.truth = {view->dtype,
                       measure::measure_truth(*input.execution.backend, {&input.truth, view},
@@ -104,18 +104,18 @@ void warn_of_run(const TruthInput& input, std::vector<std::string>& warnings) {
                                     truth.manifest().run.noise->seed,
                                     "); give a clean one as the truth"));
   }
-  for (std::string& warning : comparison::plan_warnings(*input.reference.source, truth, {})) {
+  for (std::string& warning : plan_warnings(*input.reference.source, truth, {})) {
     warnings.push_back(std::move(warning));
   }
 }
 
 }  // namespace
 
-void add_truth(const TruthInput& input, comparison::CompareReport& out) {
-  comparison::require_sound_layouts(input.truth);
+void add_truth(const TruthInput& input, CompareReport& out) {
+  require_sound_layouts(input.truth);
   const TruthTensors tensors(input);
-  comparison::TruthRun run;
-  run.facts = comparison::facts_of(input.truth);
+  TruthRun run;
+  run.facts = facts_of(input.truth);
   warn_of_run(input, out.warnings);
 
   Names other_shapes;
@@ -140,7 +140,7 @@ void add_truth(const TruthInput& input, comparison::CompareReport& out) {
   std::vector<std::string> problems(views.size());
   input.execution.parallel_for(views.size(), [&](std::size_t i) {
     if (views[i] == nullptr) return;
-    auto finished = input.work.take<comparison::FinishedTruth>(out.results[i].key);
+    auto finished = input.work.take<FinishedTruth>(out.results[i].key);
     const bool again = finished.has_value();
     if (!again && input.hooks.stopped()) {
       problems[i] = base::concat(to_string(out.results[i].key), ": interrupted");
@@ -150,7 +150,7 @@ void add_truth(const TruthInput& input, comparison::CompareReport& out) {
     if (finished->problem.empty()) out.results[i].truth = finished->truth;
     problems[i] = finished->problem;
     if (!input.work.is_recorded()) return;
-    const comparison::Finished entry{out.results[i].key, *std::move(finished)};
+    const Finished entry{out.results[i].key, *std::move(finished)};
     again ? input.work.record_again(entry) : input.work.record(entry);
   });
 
@@ -187,4 +187,4 @@ void add_truth(const TruthInput& input, comparison::CompareReport& out) {
   out.truth = std::move(run);
 }
 
-}  // namespace ttrace::engine
+}  // namespace ttrace::comparison

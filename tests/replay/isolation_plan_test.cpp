@@ -1,17 +1,14 @@
-#include "engine/isolation_plan.h"
-
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
+#include "replay/audit/isolation.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::replay {
 namespace {
 
-using replay::PlannedModule;
-using replay::RewritingPlan;
 using test::make_entry;
 using test::MemoryTrace;
 using trace::Kind;
@@ -85,4 +82,4 @@ TEST_CASE("where nothing can be overwritten the plan is refused") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::replay

@@ -1,4 +1,4 @@
-#include "engine/inspect_expression.h"
+#include "report/expression_text.h"
 
 #include <sstream>
 
@@ -8,7 +8,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::report {
 namespace {
 
 using test::make_entry;
@@ -147,4 +147,4 @@ TEST_CASE("a name that the trace does not have is refused") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::report
