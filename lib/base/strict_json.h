@@ -24,7 +24,7 @@ class JsonCursor {
   JsonCursor(const void* value, const JsonDocument* document)
       : value_(value), document_(document) {}
 
-  // The JSON pointer of the value. Searches the whole document, so use it for errors only.
+  // The JSON pointer of the value. Searches from the root, so use it for errors only.
   std::string pointer() const;
   // The value as compact JSON, for values that are passed on unread.
   std::string text() const;
@@ -35,7 +35,8 @@ class JsonCursor {
 
   // The functions below throw an input error naming file and pointer if the type is wrong.
   std::string as_string() const;
-  std::uint64_t as_count() const;  // a whole number ≥ 0 that fits 64 bits
+  std::string_view as_text() const;  // the same, valid as long as the document
+  std::uint64_t as_count() const;    // a whole number ≥ 0 that fits 64 bits
   double as_number() const;
   bool as_bool() const;
   std::vector<JsonCursor> items() const;
@@ -70,11 +71,12 @@ class JsonDocument {
 
   JsonCursor root() const;
   const std::string& file() const { return file_; }
-  // The JSON pointer (RFC 6901) of a cursor's value.
-  std::string pointer_of(const void* value) const;
 
  private:
+  friend class JsonCursor;
   struct Parsed;
+  class Builder;
+
   std::unique_ptr<Parsed> parsed_;
   std::string file_;
 };

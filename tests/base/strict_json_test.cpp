@@ -87,6 +87,29 @@ TEST_CASE("pointers escape what their syntax and the terminal need") {
   CHECK(deep == "/a~1b~0c/\\x1b/0");
 }
 
+TEST_CASE("an object of many keys is read, and a key that stands twice in it refused") {
+  std::string members;
+  for (int i = 0; i < 100; ++i) members += concat("\"key", i, "\": [", i, ", {}], ");
+  const JsonDocument document = parse(concat("{", members, "\"last\": 1}"));
+  CHECK(document.root().members().size() == 101);
+  CHECK(document.root().require("key99").items()[0].as_count() == 99);
+  CHECK(document.root().require("key99").items()[1].pointer() == "/key99/1");
+  CHECK(document.root().require("last").pointer() == "/last");
+  for (const char* key : {"key0", "key31", "key32", "key99"}) {
+    CAPTURE(key);
+    check_refused([&] { parse(concat("{", members, "\"", key, "\": 1}")); }, {"stands twice"});
+  }
+}
+
+TEST_CASE("members come by key, and of several unknown keys the first by name is named") {
+  const JsonDocument document = parse(R"({"b": 1, "c": {"a": 1}, "a": [[], {}, [1]]})");
+  std::string keys;
+  for (const auto& [key, value] : document.root().members()) keys += key;
+  CHECK(keys == "abc");
+  CHECK(document.root().require("a").items()[2].items()[0].pointer() == "/a/2/0");
+  check_refused([&] { document.root().allow_keys({"c"}); }, {"m.json: /a: unknown key"});
+}
+
 TEST_CASE("nesting is limited to 64 levels") {
   const auto nested = [](std::size_t levels) {
     return std::string(levels, '[') + std::string(levels, ']');
