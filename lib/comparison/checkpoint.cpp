@@ -146,7 +146,7 @@ FinishedMeasurement measured_of(const TensorComparison& result) {
   FinishedMeasurement finished;
   if (result.comparison) {
     finished.measurement = result.comparison->measurement;
-    finished.noise = result.comparison->noise;
+    if (result.comparison->noise) finished.noise = *result.comparison->noise;
   } else {
     finished.unreadable = result.reason;
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/heap_optional.h"
 #include "judge/noise_rule.h"
 #include "judge/outcome.h"
 #include "judge/slices.h"
@@ -71,9 +72,9 @@ struct Replay {
 struct ComparedNumbers {
   measure::Measurement measurement;
   judge::Tolerance tolerance;
-  std::optional<Replay> replay = std::nullopt;
-  std::optional<judge::NoiseEstimate> noise = std::nullopt;  // from perturbed runs
-  judge::SliceJudgement slices = {};                         // empty without noise
+  base::HeapOptional<Replay> replay = std::nullopt;
+  base::HeapOptional<judge::NoiseEstimate> noise = std::nullopt;  // from perturbed runs
+  judge::SliceJudgement slices = {};                              // empty without noise
   // What the reference's own accumulator rounded away, by element; or empty.
   std::vector<double> own_rounding = {};
   std::vector<double> coherence = {};  // of its noise and of that of tensors like it
@@ -90,7 +91,7 @@ struct TensorComparison : Pair {
   std::optional<tensor::DType> candidate_dtype;  // where it differs from `dtype`
   bool exact = false;                            // integers on both sides: every bit must agree
   std::optional<ComparedNumbers> comparison;     // where numbers were compared
-  std::optional<TensorTruth> truth;              // only with a comparison
+  base::HeapOptional<TensorTruth> truth;         // only with a comparison
   std::uint64_t tokens_left_out = 0;             // rows of tokens that a router sent elsewhere
   // For a missing or extra tensor: the other side's unmatched names of the same kind and shape.
   std::vector<std::string> nearest;

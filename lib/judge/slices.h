@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/heap_optional.h"
 #include "judge/noise_rule.h"
 #include "judge/tolerance.h"
 #include "measure/measure.h"
@@ -107,9 +108,9 @@ struct Slice {
 struct SliceJudgement {
   static constexpr std::size_t kMostKept = 16;  // unless the caller asks for all
 
-  std::optional<Slice> worst;  // the slice with the largest used share
-  std::uint64_t beyond = 0;    // the number of slices beyond their tolerance
-  std::vector<Slice> found;    // those slices, worst first, at most `most_kept`
+  base::HeapOptional<Slice> worst;  // the slice with the largest used share
+  std::uint64_t beyond = 0;         // the number of slices beyond their tolerance
+  std::vector<Slice> found;         // those slices, worst first, at most `most_kept`
 };
 
 // Judges the candidate's shards, the blocks of every dimension (from `measurement.cells`, which

@@ -18,7 +18,7 @@ using Numbers = std::vector<std::uint64_t>;
 using base::concat;
 using base::exact_number;
 
-std::string describe_microbatches(const std::optional<trace::Microbatches>& whole) {
+std::string describe_microbatches(const base::HeapOptional<trace::Microbatches>& whole) {
   using How = trace::Microbatches::How;
   if (!whole) return "none";
   const std::string of = trace::describe_list(whole->numbers);

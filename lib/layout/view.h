@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/heap_optional.h"
 #include "tensor/box.h"
 #include "trace/manifest.h"
 
@@ -51,7 +52,7 @@ struct View {
   tensor::Shape shape;
   std::optional<tensor::DType> computed_in;
   std::optional<std::uint64_t> order;
-  std::optional<trace::Microbatches> microbatches;
+  base::HeapOptional<trace::Microbatches> microbatches;
   std::variant<Stored, Mosaic, Sum, Transposed> how;
 };
 

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/heap_optional.h"
+#include "base/shared_map.h"
 #include "tensor/box.h"
 #include "tensor/dtype.h"
 #include "trace/key.h"
@@ -97,14 +99,18 @@ struct Microbatches {
   bool operator==(const Microbatches&) const = default;
 };
 
+// By the name of a mesh axis. Equal layouts of a manifest's entries lie in memory once.
+using HeldAt = base::SharedMap<std::string, std::vector<std::uint64_t>>;
+using Placements = base::SharedMap<std::string, Placement>;
+
 struct TensorEntry {
   TensorKey key;
-  std::optional<Microbatches> microbatches;
+  base::HeapOptional<Microbatches> microbatches;
   tensor::DType dtype = tensor::DType::kFloat32;
   tensor::Shape shape;
   std::string mesh;
-  std::map<std::string, std::vector<std::uint64_t>> held_at;
-  std::map<std::string, Placement> placements;
+  HeldAt held_at;
+  Placements placements;
   double scale = 1;
   std::optional<tensor::DType> computed_in;
   std::optional<std::uint64_t> order;

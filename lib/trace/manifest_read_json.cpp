@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
+#include <unordered_set>
 
 #include "base/bytes.h"
 #include "base/strict_json.h"
@@ -203,6 +205,71 @@ TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Me
   return entry;
 }
 
+// Lets entries of equal layouts share them. Compares with the layouts that came last, since those
+// of one step and micro-batch follow each other and have few.
+class LayoutPool {
+ public:
+  void share(TensorEntry& entry) {
+    share(held_at_, entry.held_at);
+    share(placements_, entry.placements);
+  }
+
+ private:
+  static constexpr std::size_t kMostKept = 32;
+
+  template <typename Map>
+  static void share(std::deque<Map>& kept, Map& map) {
+    if (map.empty()) return;
+    const auto known = std::find(kept.begin(), kept.end(), map);
+    if (known != kept.end()) {
+      map = *known;
+      return;
+    }
+    kept.push_front(map);
+    if (kept.size() > kMostKept) kept.pop_back();
+  }
+
+  std::deque<HeldAt> held_at_;
+  std::deque<Placements> placements_;
+};
+
+// Which keys a list of entries has.
+class KeysSeen {
+ public:
+  explicit KeysSeen(const std::vector<TensorEntry>& entries)
+      : entries_(entries), seen_(entries.capacity(), Hash{entries}, Equal{entries}) {}
+
+  // Adds the key of the last entry. Returns the entry that has it already, if there is one.
+  std::optional<std::size_t> add_last() {
+    const auto [known, fresh] = seen_.insert(entries_.size() - 1);
+    if (fresh) return std::nullopt;
+    return *known;
+  }
+
+ private:
+  struct Hash {
+    const std::vector<TensorEntry>& entries;
+
+    std::size_t operator()(std::size_t entry) const {
+      const TensorKey& key = entries[entry].key;
+      std::size_t hash = std::hash<std::string_view>{}(key.name);
+      for (const std::uint64_t number :
+           {key.step, key.microbatch.value_or(0), static_cast<std::uint64_t>(key.kind), key.call}) {
+        hash = hash * 31 + number;
+      }
+      return hash;
+    }
+  };
+  struct Equal {
+    const std::vector<TensorEntry>& entries;
+
+    bool operator()(std::size_t a, std::size_t b) const { return entries[a].key == entries[b].key; }
+  };
+
+  const std::vector<TensorEntry>& entries_;
+  std::unordered_set<std::size_t, Hash, Equal> seen_;
+};
+
 OptimizerGroup optimizer_from(const JsonCursor& object) {
   object.allow_keys({"step", "type", "lr", "momentum", "dampening", "nesterov", "maximize", "betas",
                      "eps", "amsgrad", "weight_decay", "updates", "clip_norm", "params"});
@@ -275,16 +342,16 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   }
   if (!manifest.meshes.contains("")) throw meshes.error("the default mesh \"\" is missing");
 
-  // The keys stay where they are: the list does not grow.
-  std::map<std::reference_wrapper<const TensorKey>, std::size_t, std::less<TensorKey>> seen;
   const std::vector<JsonCursor> tensors = root.require("tensors").items();
   manifest.tensors.reserve(tensors.size());
+  KeysSeen seen(manifest.tensors);
+  LayoutPool layouts;
   for (const JsonCursor& object : tensors) {
-    const TensorEntry& entry =
+    TensorEntry& entry =
         manifest.tensors.emplace_back(tensor_from(object, manifest.meshes, manifest.version));
-    const auto [earlier, fresh] = seen.emplace(entry.key, seen.size());
-    if (!fresh) {
-      throw object.error("the same key as ", tensors[earlier->second].pointer(), ": ",
+    layouts.share(entry);
+    if (const auto earlier = seen.add_last()) {
+      throw object.error("the same key as ", tensors[*earlier].pointer(), ": ",
                          to_string(entry.key));
     }
   }

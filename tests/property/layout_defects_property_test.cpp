@@ -41,7 +41,7 @@ RandomTensor up_to(RandomTensor tensor, const trace::Mesh& mesh, const std::stri
     if (placed != placements.end() && known.name != axis && !is_flat) {
       const bool only = std::holds_alternative<trace::Only>(placed->second);
       const bool flat = std::holds_alternative<trace::Flat>(placed->second);
-      if (flat || (later && !only)) placements.erase(placed);
+      if (flat || (later && !only)) placements.erase(known.name);
     }
     later = later || known.name == axis;
   }

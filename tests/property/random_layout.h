@@ -205,7 +205,7 @@ class RandomPlacements {
       const bool by_rows = rows_axes_.contains(axis.name);
       // Elsewhere the index may be held by more ranks than the tensor.
       if (held != entry().held_at.end() && (by_rows || random_.chance(0.5))) {
-        index.held_at.insert(*held);
+        index.held_at.emplace(*held);
       }
       if (!by_rows) continue;
       const std::size_t parts = held_of(entry(), axis).size();
