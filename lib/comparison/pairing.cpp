@@ -1,5 +1,6 @@
 #include "comparison/pairing.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,24 +33,107 @@ std::vector<layout::ViewPtr> tensors_of(const trace::Manifest& manifest) {
 namespace {
 
 using layout::ViewPtr;
-using ViewsByKey = std::map<trace::TensorKey, ViewPtr>;
+
+// Views sorted by key, each key once. A trace may have a million.
+class ViewsByKey {
+ public:
+  // Of several views with one key, takes the first.
+  explicit ViewsByKey(std::vector<ViewPtr> views) : views_(std::move(views)) {
+    std::stable_sort(views_.begin(), views_.end(),
+                     [](const ViewPtr& a, const ViewPtr& b) { return a->key < b->key; });
+    const auto same = [](const ViewPtr& a, const ViewPtr& b) { return a->key == b->key; };
+    views_.erase(std::unique(views_.begin(), views_.end(), same), views_.end());
+  }
+
+  auto begin() const { return views_.begin(); }
+  auto end() const { return views_.end(); }
+  std::size_t size() const { return views_.size(); }
+
+  // Returns null if there is none.
+  ViewPtr find(const trace::TensorKey& key) const {
+    const auto at = std::lower_bound(
+        views_.begin(), views_.end(), key,
+        [](const ViewPtr& view, const trace::TensorKey& sought) { return view->key < sought; });
+    return at == views_.end() || (*at)->key != key ? nullptr : *at;
+  }
+
+ private:
+  std::vector<ViewPtr> views_;
+};
 
 // Returns the tensors of a side, under the reference's names of module values.
 ViewsByKey by_key(const Side& side, const Side& reference) {
   const bool by_position = side.source->manifest().version == 1;
   const bool other_by_position = reference.source->manifest().version == 1;
-  ViewsByKey views;
-  for (const ViewPtr& view :
-       layout::renamed_values(side.tensors, by_position, reference.tensors, other_by_position)) {
-    views.emplace(view->key, view);
-  }
-  return views;
+  return ViewsByKey(
+      layout::renamed_values(side.tensors, by_position, reference.tensors, other_by_position));
 }
 
-ViewPtr find(const ViewsByKey& views, const trace::TensorKey& key) {
-  const auto found = views.find(key);
-  return found == views.end() ? nullptr : found->second;
-}
+bool is_empty(const Pair& pair) { return pair.reference == nullptr && pair.candidate == nullptr; }
+
+// The pairs while they are made, by key.
+class PairTable {
+ public:
+  // Pairs the views of equal keys.
+  PairTable(const ViewsByKey& references, const ViewsByKey& candidates) {
+    pairs_.reserve(std::max(references.size(), candidates.size()));
+    auto candidate = candidates.begin();
+    for (const ViewPtr& reference : references) {
+      for (; candidate != candidates.end() && (*candidate)->key < reference->key; ++candidate) {
+        add(nullptr, *candidate);
+      }
+      const bool both = candidate != candidates.end() && (*candidate)->key == reference->key;
+      add(reference, both ? *candidate++ : nullptr);
+    }
+    for (; candidate != candidates.end(); ++candidate) add(nullptr, *candidate);
+  }
+
+  // Calls visit(pair) for all pairs, in the order of their keys; call it before find_or_add().
+  template <typename Visit>
+  void for_each(Visit visit) {
+    for (Pair& pair : pairs_) visit(pair);
+  }
+
+  // Returns null if there is none.
+  Pair* find(const trace::TensorKey& key) {
+    const auto at = std::lower_bound(
+        pairs_.begin(), pairs_.end(), key,
+        [](const Pair& pair, const trace::TensorKey& sought) { return pair.key < sought; });
+    if (at != pairs_.end() && at->key == key) return is_empty(*at) ? nullptr : &*at;
+    const auto added = added_.find(key);
+    return added == added_.end() || is_empty(added->second) ? nullptr : &added->second;
+  }
+  Pair& find_or_add(const trace::TensorKey& key) {
+    if (Pair* const known = find(key)) return *known;
+    Pair& pair = added_[key];
+    pair.key = key;
+    return pair;
+  }
+  // A removed pair has no view on either side.
+  static void remove(Pair& pair) { pair = Pair{pair.key, nullptr, nullptr, {}}; }
+
+  // Returns all pairs, sorted by key.
+  std::vector<Pair> take() {
+    std::erase_if(pairs_, is_empty);
+    for (auto& [key, pair] : added_) {
+      if (!is_empty(pair)) pairs_.push_back(std::move(pair));
+    }
+    if (!added_.empty()) {
+      std::sort(pairs_.begin(), pairs_.end(),
+                [](const Pair& a, const Pair& b) { return a.key < b.key; });
+    }
+    return std::move(pairs_);
+  }
+
+ private:
+  void add(const ViewPtr& reference, const ViewPtr& candidate) {
+    const layout::View& view = reference != nullptr ? *reference : *candidate;
+    pairs_.push_back(Pair{view.key, reference, candidate, {}});
+  }
+
+  std::vector<Pair> pairs_;  // sorted by key
+  std::map<trace::TensorKey, Pair> added_;
+};
 
 std::string describe_type(const layout::View& view) {
   return base::concat(tensor::to_string(view.shape), " ", tensor::dtype_short_name(view.dtype));
@@ -81,7 +165,7 @@ layout::Composed composed_of(const ViewsByKey& views, const layout::View& whole)
   std::vector<ViewPtr> parts;
   std::string lacking;
   for (const trace::TensorKey& key : layout::part_keys(whole)) {
-    if (ViewPtr part = find(views, key)) {
+    if (ViewPtr part = views.find(key)) {
       parts.push_back(std::move(part));
     } else {
       lacking += base::concat(lacking.empty() ? "" : ", ", *key.microbatch);
@@ -99,8 +183,8 @@ layout::Composed composed_of(const ViewsByKey& views, const layout::View& whole)
 // of single ones.
 class MicrobatchPairing {
  public:
-  MicrobatchPairing(std::map<trace::TensorKey, Pair>& pairs, const ViewsByKey& wholes,
-                    const ViewsByKey& others, ViewPtr Pair::*whole_side, ViewPtr Pair::*other_side)
+  MicrobatchPairing(PairTable& pairs, const ViewsByKey& wholes, const ViewsByKey& others,
+                    ViewPtr Pair::*whole_side, ViewPtr Pair::*other_side)
       : pairs_(pairs),
         wholes_(wholes),
         others_(others),
@@ -108,19 +192,19 @@ class MicrobatchPairing {
         other_side_(other_side) {}
 
   void run() {
-    for (const auto& [key, whole] : wholes_) {
+    for (const ViewPtr& whole : wholes_) {
       if (!whole->microbatches) continue;
-      Pair& pair = pairs_.at(key);  // not erased: its key has no micro-batch
+      Pair& pair = pairs_.find_or_add(whole->key);  // not removed: its key has no micro-batch
       if (pair.*other_side_ == nullptr) {
         pair.note = compose(*whole, pair);
         pair.has_parts = !pair.note.empty();
       }
-      if (key.copy == 0) pair_further_copies(whole);
+      if (whole->key.copy == 0) pair_further_copies(whole);
     }
     for (const trace::TensorKey& key : used_) {
       // A part with a partner of its own is compared with that as well.
-      const auto part = pairs_.find(key);
-      if (part != pairs_.end() && part->second.*whole_side_ == nullptr) pairs_.erase(part);
+      Pair* const part = pairs_.find(key);
+      if (part != nullptr && part->*whole_side_ == nullptr) PairTable::remove(*part);
     }
   }
 
@@ -145,8 +229,8 @@ class MicrobatchPairing {
     if (is_candidate()) return;
     layout::View copy = *whole;
     for (copy.key.copy = 1;; ++copy.key.copy) {
-      if (wholes_.contains(copy.key) || !composed_of(others_, copy).view) return;
-      Pair& pair = pairs_[copy.key];
+      if (wholes_.find(copy.key) || !composed_of(others_, copy).view) return;
+      Pair& pair = pairs_.find_or_add(copy.key);
       if (pair.*other_side_ != nullptr) return;
       pair.*whole_side_ = whole;
       compose(copy, pair);
@@ -155,7 +239,7 @@ class MicrobatchPairing {
 
   bool is_candidate() const { return whole_side_ == &Pair::candidate; }
 
-  std::map<trace::TensorKey, Pair>& pairs_;
+  PairTable& pairs_;
   std::set<trace::TensorKey> used_;
   const ViewsByKey& wholes_;
   const ViewsByKey& others_;
@@ -164,7 +248,7 @@ class MicrobatchPairing {
 };
 
 void add_noise(const Side& run, const ViewsByKey& views, Pair& pair) {
-  ViewPtr view = find(views, pair.reference->key);
+  ViewPtr view = views.find(pair.reference->key);
   if (view == nullptr && pair.reference->microbatches) {
     view = composed_of(views, *pair.reference).view;
   }
@@ -183,21 +267,24 @@ Call call_of(const trace::TensorKey& key) {
 }
 
 // Adds a note to values that one side lacks although their module ran there.
-void note_other_values(std::map<trace::TensorKey, Pair>& pairs) {
+void note_other_values(std::vector<Pair>& pairs) {
   std::map<Call, std::pair<bool, bool>> ran;  // in the reference, in the candidate
-  for (const auto& [key, pair] : pairs) {
+  for (const Pair& pair : pairs) {
     const bool one_sided = pair.reference == nullptr || pair.candidate == nullptr;
-    if (one_sided && pair.note.empty() && trace::is_module_value(key.kind)) ran[call_of(key)];
+    if (one_sided && pair.note.empty() && trace::is_module_value(pair.key.kind)) {
+      ran[call_of(pair.key)];
+    }
   }
   if (ran.empty()) return;
-  for (const auto& [key, pair] : pairs) {
-    if (!trace::is_module_value(key.kind)) continue;
-    const auto call = ran.find(call_of(key));
+  for (const Pair& pair : pairs) {
+    if (!trace::is_module_value(pair.key.kind)) continue;
+    const auto call = ran.find(call_of(pair.key));
     if (call == ran.end()) continue;
     call->second.first |= pair.reference != nullptr;
     call->second.second |= pair.candidate != nullptr;
   }
-  for (auto& [key, pair] : pairs) {
+  for (Pair& pair : pairs) {
+    const trace::TensorKey& key = pair.key;
     const bool in_reference = pair.reference != nullptr;
     if (in_reference == (pair.candidate != nullptr) || !pair.note.empty() ||
         !trace::is_module_value(key.kind)) {
@@ -222,32 +309,24 @@ std::vector<Pair> pair_traces(const Side& reference, const Side& candidate,
   std::vector<ViewsByKey> noise_views;
   for (const Side& run : noise) noise_views.push_back(by_key(run, reference));
 
-  std::map<trace::TensorKey, Pair> pairs;
-  for (const auto& [key, view] : references) pairs[key].reference = view;
-  for (const auto& [key, view] : candidates) {
-    Pair& pair = pairs[key];
-    pair.candidate = view;
-    if (pair.reference == nullptr && key.copy != 0) {
-      trace::TensorKey first_copy = key;
-      first_copy.copy = 0;
-      pair.reference = find(references, first_copy);
-    }
-  }
-  MicrobatchPairing(pairs, references, candidates, &Pair::reference, &Pair::candidate).run();
-  MicrobatchPairing(pairs, candidates, references, &Pair::candidate, &Pair::reference).run();
+  PairTable table(references, candidates);
+  table.for_each([&references](Pair& pair) {
+    if (pair.reference != nullptr || pair.key.copy == 0) return;
+    trace::TensorKey first_copy = pair.key;
+    first_copy.copy = 0;
+    pair.reference = references.find(first_copy);
+  });
+  MicrobatchPairing(table, references, candidates, &Pair::reference, &Pair::candidate).run();
+  MicrobatchPairing(table, candidates, references, &Pair::candidate, &Pair::reference).run();
 
+  std::vector<Pair> pairs = table.take();
   note_other_values(pairs);
-
-  std::vector<Pair> result;
-  result.reserve(pairs.size());
-  for (auto& [key, pair] : pairs) {
-    pair.key = key;
+  for (Pair& pair : pairs) {
     for (std::size_t i = 0; i < noise.size() && pair.reference != nullptr; ++i) {
       add_noise(noise[i], noise_views[i], pair);
     }
-    result.push_back(std::move(pair));
   }
-  return result;
+  return pairs;
 }
 
 std::string incomparable_reason(const Pair& pair) {

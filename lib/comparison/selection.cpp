@@ -35,6 +35,10 @@ void require_pattern(const std::string& flag, const std::string& pattern,
 
 }  // namespace
 
+bool Selection::selects_all() const {
+  return only.empty() && skip.empty() && kinds.empty() && steps.empty();
+}
+
 bool Selection::selects(const trace::TensorKey& key) const {
   return (only.empty() || matches_any(only, key.name)) && !matches_any(skip, key.name) &&
          (kinds.empty() || contains(kinds, key.kind)) &&
@@ -42,6 +46,7 @@ bool Selection::selects(const trace::TensorKey& key) const {
 }
 
 void require_matches(const Selection& selection, const std::vector<trace::TensorKey>& keys) {
+  if (selection.selects_all()) return;
   for (const std::string& pattern : selection.only) require_pattern("--only", pattern, keys);
   for (const std::string& pattern : selection.skip) require_pattern("--skip", pattern, keys);
   for (const trace::Kind kind : selection.kinds) {

@@ -24,6 +24,7 @@ struct Selection {
   std::vector<std::uint64_t> steps;
 
   bool selects(const trace::TensorKey& key) const;
+  bool selects_all() const;
 };
 
 // Throws a usage error, with the nearest names, if a pattern, kind or step matches none of `keys`:
