@@ -3,6 +3,8 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
+#include <tuple>
 
 #include "base/text.h"
 #include "layout/manifest_layouts.h"
@@ -18,25 +20,33 @@ using Ranks = std::set<std::uint64_t>;
 constexpr std::array kKinds{trace::Kind::kParam, trace::Kind::kMainGrad,
                             trace::Kind::kParamAfterStep};
 
-// The entries of one parameter in one step, one for each of kKinds or null.
-using OfParameter = std::array<const trace::TensorEntry*, kKinds.size()>;
+// The entries of one parameter in one step: at most one of each of kKinds.
+using OfParameter = std::span<const trace::TensorEntry* const>;
 
-std::map<trace::TensorKey, OfParameter> by_parameter(const trace::Manifest& manifest) {
-  std::map<trace::TensorKey, OfParameter> found;
+// The key without the kind.
+auto parameter_of(const trace::TensorEntry& entry) {
+  const trace::TensorKey& key = entry.key;
+  return std::tie(key.step, key.microbatch, key.name, key.call, key.copy);
+}
+
+// Returns all entries of kKinds, those of one parameter side by side.
+std::vector<const trace::TensorEntry*> by_parameter(const trace::Manifest& manifest) {
+  std::vector<const trace::TensorEntry*> entries;
   for (const trace::TensorEntry& entry : manifest.tensors) {
-    const auto* const kind = std::find(kKinds.begin(), kKinds.end(), entry.key.kind);
-    if (kind == kKinds.end()) continue;
-    trace::TensorKey key = entry.key;
-    key.kind = trace::Kind::kParam;
-    found[std::move(key)].at(static_cast<std::size_t>(kind - kKinds.begin())) = &entry;
+    const bool known = std::find(kKinds.begin(), kKinds.end(), entry.key.kind) != kKinds.end();
+    if (known) entries.push_back(&entry);
   }
-  return found;
+  std::sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) {
+    return std::tuple(parameter_of(*a), a->key.kind) < std::tuple(parameter_of(*b), b->key.kind);
+  });
+  return entries;
 }
 
 // Whether the entries name the same coordinates of every axis, so that the same ranks have them.
 bool held_alike(const trace::TensorEntry& first, const trace::TensorEntry& second,
                 const trace::Mesh& mesh) {
   if (first.mesh != second.mesh) return false;
+  if (first.held_at == second.held_at && first.placements == second.placements) return true;
   const std::vector<AxisView> views = axis_views(first, mesh);
   const std::vector<AxisView> others = axis_views(second, mesh);
   return std::equal(
@@ -66,14 +76,14 @@ bool left_out(const trace::TensorEntry& entry, const trace::Mesh& mesh, const Ra
 }
 
 // Adds the ranks that have another tensor of the parameter and lack the entry's.
-void add_lacking(const trace::Manifest& manifest, const OfParameter& parameter,
+void add_lacking(const trace::Manifest& manifest, OfParameter parameter,
                  std::map<trace::TensorKey, Ranks>& absent) {
   Ranks all;
   for (const trace::TensorEntry* entry : parameter) {
-    if (entry != nullptr) all.merge(holders_of(*entry, manifest.meshes.at(entry->mesh)));
+    all.merge(holders_of(*entry, manifest.meshes.at(entry->mesh)));
   }
   for (const trace::TensorEntry* entry : parameter) {
-    if (entry == nullptr || entry->key.kind == trace::Kind::kParam) continue;
+    if (entry->key.kind == trace::Kind::kParam) continue;
     if (trace::was_asked_for(manifest, entry->key) == false) continue;
     const trace::Mesh& mesh = manifest.meshes.at(entry->mesh);
     const Ranks there = holders_of(*entry, mesh);
@@ -96,15 +106,17 @@ std::vector<AbsentShards> absent_shards(const trace::Manifest& manifest) {
       absent[entry.key].insert(entry.absent_on.begin(), entry.absent_on.end());
     }
   }
-  for (const auto& [key, parameter] : by_parameter(manifest)) {
-    const auto* const first =
-        std::find_if(parameter.begin(), parameter.end(), [](const auto* e) { return e; });
-    const trace::Mesh& mesh = manifest.meshes.at((*first)->mesh);
-    const bool alike = std::all_of(parameter.begin(), parameter.end(), [&](const auto* entry) {
-      return entry == nullptr || held_alike(**first, *entry, mesh);
+  const std::vector<const trace::TensorEntry*> entries = by_parameter(manifest);
+  for (auto first = entries.begin(); first != entries.end();) {
+    const auto end = std::find_if(first, entries.end(), [&first](const auto* entry) {
+      return parameter_of(*entry) != parameter_of(**first);
     });
+    const trace::Mesh& mesh = manifest.meshes.at((*first)->mesh);
+    const bool alike = std::all_of(
+        first + 1, end, [&](const auto* entry) { return held_alike(**first, *entry, mesh); });
     // Nearly all parameters are alike, and there may be a million of them on thousands of ranks.
-    if (!alike) add_lacking(manifest, parameter, absent);
+    if (!alike) add_lacking(manifest, {first, end}, absent);
+    first = end;
   }
   const std::vector<std::uint64_t>& open = manifest.run.unfinished;
   std::vector<AbsentShards> found;

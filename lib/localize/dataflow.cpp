@@ -1,11 +1,12 @@
 #include "localize/dataflow.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
-#include <set>
+#include <queue>
 #include <tuple>
 #include <utility>
 
@@ -21,39 +22,49 @@ using trace::Kind;
 
 constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
 
-// Returns the position of every node in the order of ties.
-std::vector<std::size_t> tie_ranks(const std::vector<Node>& nodes) {
+// Returns the nodes in the order in which ties are resolved.
+std::vector<std::size_t> in_order_of_ties(const std::vector<Node>& nodes) {
   std::vector<std::size_t> sorted(nodes.size());
   std::iota(sorted.begin(), sorted.end(), std::size_t{0});
   const auto place = [&nodes](std::size_t i) {
-    return std::tuple(nodes[i].key.step, phase_of(nodes[i].key), nodes[i].order.value_or(kLast),
-                      nodes[i].key);
+    const trace::TensorKey& key = nodes[i].key;
+    return std::tuple<std::uint64_t, Phase, std::uint64_t, const trace::TensorKey&>(
+        key.step, phase_of(key), nodes[i].order.value_or(kLast), key);
   };
   std::sort(sorted.begin(), sorted.end(),
             [&place](std::size_t a, std::size_t b) { return place(a) < place(b); });
-  std::vector<std::size_t> ranks(nodes.size());
-  for (std::size_t i = 0; i < sorted.size(); ++i) ranks[sorted[i]] = i;
-  return ranks;
+  return sorted;
 }
 
 // Kahn's algorithm, the smallest tie rank first. Where only cycles are left, the node of smallest
 // rank goes next and its unmet dependencies are dropped.
 void order_and_cut_cycles(const std::vector<Node>& nodes, Dataflow& flow) {
-  const std::vector<std::size_t> ranks = tie_ranks(nodes);
+  const std::vector<std::size_t> sorted = in_order_of_ties(nodes);
+  std::vector<std::size_t> ranks(nodes.size());
+  for (std::size_t i = 0; i < sorted.size(); ++i) ranks[sorted[i]] = i;
   std::vector<std::vector<std::size_t>> dependants(nodes.size());
   std::vector<std::size_t> unmet(nodes.size());
-  std::set<std::pair<std::size_t, std::size_t>> ready;  // (tie rank, node)
-  std::set<std::pair<std::size_t, std::size_t>> waiting;
+  // Tie ranks of the nodes with nothing unmet, the smallest at the top.
+  std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     unmet[i] = flow.depends_on[i].size();
     for (const std::size_t d : flow.depends_on[i]) dependants[d].push_back(i);
-    (unmet[i] == 0 ? ready : waiting).emplace(ranks[i], i);
+    if (unmet[i] == 0) ready.push(ranks[i]);
   }
   std::vector<bool> placed(nodes.size(), false);
-  while (!ready.empty() || !waiting.empty()) {
-    auto& from = ready.empty() ? waiting : ready;
-    const std::size_t node = from.begin()->second;
-    from.erase(from.begin());
+  flow.topological_order.reserve(nodes.size());
+  // Nodes of a smaller tie rank are placed, or ready.
+  std::size_t first_waiting = 0;
+  while (flow.topological_order.size() < nodes.size()) {
+    std::size_t rank = 0;
+    if (ready.empty()) {
+      while (placed[sorted[first_waiting]]) ++first_waiting;
+      rank = first_waiting;
+    } else {
+      rank = ready.top();
+      ready.pop();
+    }
+    const std::size_t node = sorted[rank];
     auto& needs = flow.depends_on[node];
     if (unmet[node] > 0) {
       std::erase_if(needs, [&placed](std::size_t d) { return !placed[d]; });
@@ -62,9 +73,7 @@ void order_and_cut_cycles(const std::vector<Node>& nodes, Dataflow& flow) {
     placed[node] = true;
     flow.topological_order.push_back(node);
     for (const std::size_t dependant : dependants[node]) {
-      if (placed[dependant] || --unmet[dependant] > 0) continue;
-      waiting.erase({ranks[dependant], dependant});
-      ready.emplace(ranks[dependant], dependant);
+      if (!placed[dependant] && --unmet[dependant] == 0) ready.push(ranks[dependant]);
     }
   }
 }
@@ -81,7 +90,7 @@ using Place = std::tuple<std::uint64_t, std::string, std::optional<std::uint64_t
 
 std::string rank_group(const layout::View& view) {
   const trace::TensorEntry& entry = *layout::stored_in(view).front();
-  std::map<std::string, std::vector<std::uint64_t>> held_at = entry.held_at;
+  trace::HeldAt held_at = entry.held_at;
   for (const auto& [axis, placement] : entry.placements) {
     if (const auto* only = std::get_if<trace::Only>(&placement)) held_at[axis] = {only->coordinate};
   }
@@ -162,7 +171,9 @@ std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& n
   std::vector<std::vector<std::size_t>> extra(nodes.size());
   for (auto& [place_of, members] : steps) {
     const auto place = [&nodes](std::size_t i) {
-      return std::tuple(nodes[i].order.value_or(kLast), phase_of(nodes[i].key), nodes[i].key);
+      const trace::TensorKey& key = nodes[i].key;
+      return std::tuple<std::uint64_t, Phase, const trace::TensorKey&>(
+          nodes[i].order.value_or(kLast), phase_of(key), key);
     };
     std::sort(members.begin(), members.end(),
               [&place](std::size_t a, std::size_t b) { return place(a) < place(b); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 namespace ttrace::localize {
 
@@ -33,13 +34,21 @@ const ModuleGraph::Modules& ModuleGraph::in(const Lists& lists, std::string_view
   return found == lists.end() ? none : found->second;
 }
 
-NodeIndex::NodeIndex(const std::vector<Node>& nodes) : nodes_(&nodes) {
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const trace::TensorKey& key = nodes[i].key;
-    values_[{key.step, key.kind, std::string(trace::module_of_value(key.name)), key.name}]
-        .push_back(i);
-    kinds_[{key.step, key.kind}].push_back(i);
-  }
+NodeIndex::NodeIndex(const std::vector<Node>& nodes) : nodes_(&nodes), sorted_(nodes.size()) {
+  std::iota(sorted_.begin(), sorted_.end(), std::size_t{0});
+  std::stable_sort(sorted_.begin(), sorted_.end(),
+                   [this](std::size_t a, std::size_t b) { return place_of(a) < place_of(b); });
+}
+
+NodeIndex::Place NodeIndex::place_of(std::size_t node) const {
+  const trace::TensorKey& key = (*nodes_)[node].key;
+  return {key.step, key.kind, trace::module_of_value(key.name), key.name};
+}
+
+std::vector<std::size_t>::const_iterator NodeIndex::first_from(const Place& place) const {
+  return std::lower_bound(
+      sorted_.begin(), sorted_.end(), place,
+      [this](std::size_t node, const Place& sought) { return place_of(node) < sought; });
 }
 
 std::vector<std::size_t> NodeIndex::in_microbatch(const trace::TensorKey& like,
@@ -60,40 +69,45 @@ std::vector<std::size_t> NodeIndex::find(const trace::TensorKey& like, trace::Ki
 std::vector<std::size_t> NodeIndex::find_values(const trace::TensorKey& like, trace::Kind kind,
                                                 std::string_view module) const {
   std::vector<std::size_t> found;
-  const std::string name(module);
-  for (auto it = values_.lower_bound(std::tuple(like.step, kind, name, std::string()));
-       it != values_.end() && std::get<0>(it->first) == like.step &&
-       std::get<1>(it->first) == kind && std::get<2>(it->first) == name;
-       ++it) {
-    found.insert(found.end(), it->second.begin(), it->second.end());
+  for (auto it = first_from({like.step, kind, module, ""}); it != sorted_.end(); ++it) {
+    const auto [step_of, kind_of, module_of, name_of] = place_of(*it);
+    if (step_of != like.step || kind_of != kind || module_of != module) break;
+    found.push_back(*it);
   }
   return in_microbatch(like, found);
 }
 
 std::vector<std::size_t> NodeIndex::find_kind(const trace::TensorKey& like,
                                               trace::Kind kind) const {
-  const auto nodes = kinds_.find({like.step, kind});
-  return nodes == kinds_.end() ? std::vector<std::size_t>{} : in_microbatch(like, nodes->second);
+  std::vector<std::size_t> found;
+  for (auto it = first_from({like.step, kind, "", ""}); it != sorted_.end(); ++it) {
+    const trace::TensorKey& key = (*nodes_)[*it].key;
+    if (key.step != like.step || key.kind != kind) break;
+    found.push_back(*it);
+  }
+  std::sort(found.begin(), found.end());
+  return in_microbatch(like, found);
 }
 
 std::vector<std::size_t> NodeIndex::find_in_step(std::uint64_t step, trace::Kind kind,
                                                  std::string_view name) const {
-  const auto found = values_.find(
-      std::tuple(step, kind, std::string(trace::module_of_value(name)), std::string(name)));
-  return found == values_.end() ? std::vector<std::size_t>{} : found->second;
+  const Place place{step, kind, trace::module_of_value(name), name};
+  std::vector<std::size_t> found;
+  for (auto it = first_from(place); it != sorted_.end() && place_of(*it) == place; ++it) {
+    found.push_back(*it);
+  }
+  return found;
 }
 
 std::vector<std::size_t> NodeIndex::find_owned(std::uint64_t step, trace::Kind kind,
                                                std::string_view owner) const {
   std::vector<std::size_t> found;
   const std::string start = owner == "(model)" ? "" : std::string(owner) + ".";
-  for (auto it = values_.lower_bound(std::tuple(step, kind, start, std::string()));
-       it != values_.end() && std::get<0>(it->first) == step && std::get<1>(it->first) == kind &&
-       std::get<2>(it->first).starts_with(start);
-       ++it) {
+  for (auto it = first_from({step, kind, start, ""}); it != sorted_.end(); ++it) {
+    const auto [step_of, kind_of, module_of, name_of] = place_of(*it);
+    if (step_of != step || kind_of != kind || !module_of.starts_with(start)) break;
     // Another owner's name may begin with this one's.
-    if (std::get<3>(it->first).find('.', start.size()) != std::string::npos) continue;
-    found.insert(found.end(), it->second.begin(), it->second.end());
+    if (name_of.find('.', start.size()) == std::string_view::npos) found.push_back(*it);
   }
   return found;
 }

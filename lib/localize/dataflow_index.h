@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "localize/dataflow.h"
@@ -44,6 +43,7 @@ class ModuleGraph {
 
 class NodeIndex {
  public:
+  // `nodes` must outlive the index.
   explicit NodeIndex(const std::vector<Node>& nodes);
 
   const std::vector<Node>& nodes() const { return *nodes_; }
@@ -66,15 +66,17 @@ class NodeIndex {
                                       std::string_view owner) const;
 
  private:
-  using ByName = std::map<std::tuple<std::uint64_t, trace::Kind, std::string, std::string>,
-                          std::vector<std::size_t>, std::less<>>;
+  // Step, kind, module, name; the texts are the nodes'.
+  using Place = std::tuple<std::uint64_t, trace::Kind, std::string_view, std::string_view>;
 
+  Place place_of(std::size_t node) const;
+  // Returns the first of `sorted_` whose place is not before `place`.
+  std::vector<std::size_t>::const_iterator first_from(const Place& place) const;
   std::vector<std::size_t> in_microbatch(const trace::TensorKey& like,
                                          const std::vector<std::size_t>& nodes) const;
 
   const std::vector<Node>* nodes_;
-  ByName values_;  // (step, kind, module, name)
-  std::map<std::pair<std::uint64_t, trace::Kind>, std::vector<std::size_t>> kinds_;
+  std::vector<std::size_t> sorted_;  // all nodes by place, those of one place in their order
 };
 
 // Returns the direct dependencies of node `i` by the modules' data flow and, between parameters and

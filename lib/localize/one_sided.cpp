@@ -36,6 +36,7 @@ void for_each_prefix(std::string_view name, Visit visit) {
 // Sets the groups of nodes with `outcome`.
 void add_groups(const std::vector<Node>& nodes, const std::vector<Outcome>& outcomes,
                 Outcome outcome, std::vector<std::string>& groups) {
+  if (std::find(outcomes.begin(), outcomes.end(), outcome) == outcomes.end()) return;
   std::map<std::uint64_t, Tally> steps;
   std::map<std::pair<std::uint64_t, trace::Kind>, Tally> kinds;
   std::map<std::pair<std::uint64_t, std::string>, Tally, std::less<>> modules;
