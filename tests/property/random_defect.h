@@ -131,8 +131,9 @@ inline std::optional<RandomTensor> with_defect(Random& random, const trace::Mesh
     auto placed = changed.entry.placements.begin();
     std::advance(placed, random.between(0, changed.entry.placements.size() - 1));
     const trace::Placement before = placed->second;
-    std::visit(ChangePlacement{random}, placed->second);
-    if (placed->second != before && !is_sound(changed, mesh)) return changed;
+    trace::Placement& placement = changed.entry.placements[std::string(placed->first)];
+    std::visit(ChangePlacement{random}, placement);
+    if (placement != before && !is_sound(changed, mesh)) return changed;
   }
   return std::nullopt;
 }
