@@ -1,6 +1,8 @@
 #include "replay/primitives/value.h"
 
 #include <algorithm>
+#include <list>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -8,6 +10,59 @@
 
 namespace ttrace::replay {
 namespace {
+
+// Memory of large values, kept for the next value of the same size: the kernel's work for fresh
+// pages costs as much as most operations on them.
+class KeptMemory {
+ public:
+  std::shared_ptr<double[]> take(std::uint64_t count) {
+    if (count < kFewest) return std::make_shared_for_overwrite<double[]>(count);
+    std::unique_ptr<double[]> memory = find(count);
+    if (!memory) memory = std::make_unique_for_overwrite<double[]>(count);
+    return {memory.release(), [this, count](double* elements) {
+              give(std::unique_ptr<double[]>(elements), count);
+            }};
+  }
+
+ private:
+  static constexpr std::uint64_t kFewest = std::uint64_t{1} << 13U;
+  static constexpr std::uint64_t kMost = std::uint64_t{1} << 24U;  // 128 MiB
+
+  struct Piece {
+    std::uint64_t count;
+    std::unique_ptr<double[]> memory;
+  };
+
+  std::unique_ptr<double[]> find(std::uint64_t count) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(pieces_.begin(), pieces_.end(),
+                                    [&](const Piece& piece) { return piece.count == count; });
+    if (found == pieces_.end()) return nullptr;
+    std::unique_ptr<double[]> memory = std::move(found->memory);
+    held_ -= count;
+    pieces_.erase(found);
+    return memory;
+  }
+
+  void give(std::unique_ptr<double[]> memory, std::uint64_t count) {
+    const std::lock_guard lock(mutex_);
+    pieces_.push_front({count, std::move(memory)});
+    held_ += count;
+    while (held_ > kMost) {
+      held_ -= pieces_.back().count;
+      pieces_.pop_back();
+    }
+  }
+
+  std::mutex mutex_;
+  std::list<Piece> pieces_;  // the last given first
+  std::uint64_t held_ = 0;   // elements
+};
+
+std::shared_ptr<double[]> memory_of(std::uint64_t count) {
+  static KeptMemory kept;
+  return kept.take(std::max<std::uint64_t>(count, 1));
+}
 
 std::vector<std::int64_t> row_major(const tensor::Shape& shape) {
   std::vector<std::int64_t> strides(shape.size());
@@ -77,7 +132,7 @@ Value Value::uninitialised(tensor::Shape shape) {
   const std::uint64_t count = checked_count(shape);
   value.shape_ = std::move(shape);
   value.strides_ = row_major(value.shape_);
-  value.elements_ = std::make_shared_for_overwrite<double[]>(std::max<std::uint64_t>(count, 1));
+  value.elements_ = memory_of(count);
   value.settle();
   return value;
 }
