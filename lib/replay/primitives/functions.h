@@ -1,14 +1,17 @@
-// Functions of one number. All calls of exp, log, sin, cos, tanh, erf and pow of the primitives are
-// here: today the C library's, whose last bits differ between libraries and devices.
+// Functions of one number. All calls of log, sin, cos, tanh, erf and pow of the primitives are here:
+// today the C library's, whose last bits differ between libraries and devices. exp is our own.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numbers>
+
+#include "replay/primitives/exponential.h"
 
 namespace ttrace::replay {
 
-inline double exponential(double x) { return std::exp(x); }
+inline double exponential(double x) { return exponential_of<double, std::int64_t>(x); }
 inline double logarithm(double x) { return std::log(x); }
 inline double sine(double x) { return std::sin(x); }
 inline double cosine(double x) { return std::cos(x); }

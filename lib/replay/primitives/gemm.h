@@ -21,7 +21,7 @@ void multiply(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, M
               double* c, std::int64_t row_stride, bool add);
 
 // The rows and columns of a result that are worth a call on another thread.
-inline constexpr std::uint64_t kRowsPerCall = 128;
+inline constexpr std::uint64_t kRowsPerCall = 256;
 inline constexpr std::uint64_t kColumnsPerCall = 512;
 
 }  // namespace ttrace::replay

@@ -48,9 +48,7 @@ Value log_softmax(const EvaluationCall& call) {
   return along<1>(call, [](const auto& at, double* out, std::uint64_t n) {
     const double* x = at[0];
     const double top = *std::max_element(x, x + n);
-    double total = 0;
-    for (std::uint64_t i = 0; i < n; ++i) total += exponential(x[i] - top);
-    const double log_total = logarithm(total);
+    const double log_total = logarithm(add_exponentials(x, top, nullptr, n));
     for (std::uint64_t i = 0; i < n; ++i) out[i] = x[i] - top - log_total;
   });
 }
@@ -67,7 +65,8 @@ Value log_softmax_grad(const EvaluationCall& call) {
   return along<2>(call, [](const auto& at, double* out, std::uint64_t n) {
     double total = 0;
     for (std::uint64_t i = 0; i < n; ++i) total += at[0][i];
-    for (std::uint64_t i = 0; i < n; ++i) out[i] = at[0][i] - exponential(at[1][i]) * total;
+    add_exponentials(at[1], 0, out, n);
+    for (std::uint64_t i = 0; i < n; ++i) out[i] = at[0][i] - out[i] * total;
   });
 }
 
@@ -75,11 +74,7 @@ Value log_softmax_grad(const EvaluationCall& call) {
 
 void softmax_row(const double* x, double* out, std::uint64_t n) {
   const double top = *std::max_element(x, x + n);
-  double total = 0;
-  for (std::uint64_t i = 0; i < n; ++i) {
-    out[i] = exponential(x[i] - top);
-    total += out[i];
-  }
+  const double total = add_exponentials(x, top, out, n);
   for (std::uint64_t i = 0; i < n; ++i) out[i] /= total;
 }
 

@@ -1,3 +1,5 @@
+// The kernels for one instruction set.
+#include "replay/primitives/exponential_kernel.h"
 #include "replay/primitives/gemm_kernel_source.h"
 
 namespace ttrace::replay {
@@ -13,6 +15,11 @@ void add_thin_x86_64_v3(std::uint64_t k, const double* a, std::int64_t row_strid
     add_rows<4>(k, a + static_cast<std::int64_t>(i) * row_stride, row_stride, column_stride, b,
                 c + i * kThinColumns);
   }
+}
+
+double add_exponentials_x86_64_v3(const double* x, double shift, double* out,
+                                  std::uint64_t n) {
+  return add_all_exponentials(x, shift, out, n);
 }
 
 }  // namespace ttrace::replay

@@ -1,3 +1,5 @@
+// The kernels for one instruction set.
+#include "replay/primitives/exponential_kernel.h"
 #include "replay/primitives/gemm_kernel_source.h"
 
 namespace ttrace::replay {
@@ -13,6 +15,11 @@ void add_thin_baseline(std::uint64_t k, const double* a, std::int64_t row_stride
     add_rows<2>(k, a + static_cast<std::int64_t>(i) * row_stride, row_stride, column_stride, b,
                 c + i * kThinColumns);
   }
+}
+
+double add_exponentials_baseline(const double* x, double shift, double* out,
+                                 std::uint64_t n) {
+  return add_all_exponentials(x, shift, out, n);
 }
 
 }  // namespace ttrace::replay
