@@ -95,6 +95,7 @@ class Audit {
   explicit Audit(const ExpressionAudit& audit)
       : audit_(audit),
         values_(audit.run, std::min(audit.execution.memory_bytes, kMostCachedBytes)),
+        shared_(std::min(audit.execution.memory_bytes, kMostSharedBytes)),
         recorded_(audit.run.manifest()) {}
 
   void check(AuditedTensor& tensor) {
@@ -137,7 +138,8 @@ class Audit {
   }
 
  private:
-  static constexpr std::uint64_t kMostCachedBytes = std::uint64_t{1} << 30;
+  static constexpr std::uint64_t kMostCachedBytes = std::uint64_t{1} << 29;
+  static constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;
 
   const TensorEntry* recorded(std::size_t number, const trace::TensorKey& like) const {
     return recorded_.find(audit_.specification, number, like);
@@ -160,10 +162,13 @@ class Audit {
       return;
     }
     std::vector<Value> leaves;
+    Sharing sharing{&shared_, {}};
     for (Leaf& leaf : expression.leaves) {
       const TensorEntry* from = recorded(leaf.tensor, tensor.key);
       leaf.exact = from == nullptr || is_exact(*from);
       if (from != nullptr) tensor.follows_from.push_back(from->key);
+      sharing.leaves.push_back(from != nullptr ? to_string(from->key)
+                                               : base::concat("constant ", leaf.tensor));
       leaves.push_back(from != nullptr ? values_.of(*from)
                                        : constant_value(audit_.specification.tensors[leaf.tensor]));
     }
@@ -172,6 +177,7 @@ class Audit {
     options.seed = seed_of(tensor.key);
     options.most_rows = kMostRows;
     options.context = audit_.execution;
+    options.sharing = &sharing;
     const ExpressionJudgement judged =
         judge_expression(expression, leaves, values_.of(entry), entry.dtype, options);
     AuditCheck check;
@@ -276,6 +282,7 @@ class Audit {
 
   const ExpressionAudit& audit_;
   ValueCache values_;
+  SharedValues shared_;
   RecordedTensors recorded_;
   std::size_t explained_ = 0;
 };

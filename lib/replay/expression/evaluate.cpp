@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "replay/expression/evaluation.h"
+#include "replay/expression/shared_values.h"
 #include "replay/primitives/loops.h"
 #include "replay/primitives/shape_rules.h"
 #include "replay/specification/check_shapes.h"
@@ -36,8 +37,18 @@ std::vector<char> needed_steps(const Expression& expression,
 class Evaluation {
  public:
   Evaluation(const Expression& expression, const std::optional<Perturbation>& perturbation,
-             const measure::ExecutionContext& context)
-      : expression_(expression), context_(context) {
+             const measure::ExecutionContext& context, const Sample* sample, const Sharing* sharing)
+      : expression_(expression), context_(context), sample_(sample) {
+    if (sharing != nullptr && !perturbation && sample == nullptr) {
+      shared_ = sharing->values;
+      for (const std::string& leaf : sharing->leaves) {
+        numbers_.push_back(shared_->number_of_leaf(leaf));
+      }
+      for (const Step& step : expression.steps) {
+        const Node& node = *step.node;
+        numbers_.push_back(number_of(step, *node.primitive, node.shape));
+      }
+    }
     if (!perturbation) return;
     noise_.emplace(perturbation->seed);
     keeps_exact_leaves_ = perturbation->keeps_exact_leaves;
@@ -58,7 +69,7 @@ class Evaluation {
     }
     for (std::size_t s = 0; s < needed.size(); ++s) {
       if (needed[s] == 0) continue;
-      values_[first + s] = step(s);
+      values_[first + s] = shared_step(s);
       for (const std::uint32_t argument : expression_.steps[s].arguments) {
         if (--uses_[argument] == 0) values_[argument].reset();
       }
@@ -77,20 +88,54 @@ class Evaluation {
                               describe_shape(value.shape()), ", the specification says ",
                               describe_shape(tensor.shape));
     }
-    if (!noise_ || (keeps_exact_leaves_ && expression_.leaves[number].exact)) return value;
-    return rounded(value, tensor.dtype, noise_->stream(expression_.leaves[number].tensor),
+    const Value part = part_of(computed_part(number), value);
+    if (!noise_ || (keeps_exact_leaves_ && expression_.leaves[number].exact)) return part;
+    return rounded(part, tensor.dtype, noise_->stream(expression_.leaves[number].tensor),
                    context_);
   }
 
-  Value step(std::size_t number) const {
+  std::optional<Part> computed_part(std::size_t value) const {
+    return sample_ != nullptr ? sample_->computed[value] : std::nullopt;
+  }
+
+  static Value part_of(const std::optional<Part>& part, const Value& value) {
+    return part ? part->of(value) : value;
+  }
+
+  // The arguments of a step, those parts of them that a sample takes.
+  std::vector<Value> arguments_of(std::size_t number) const {
     const Step& step = expression_.steps[number];
-    const Node& node = *step.node;
+    std::vector<Value> taken;
+    for (std::size_t i = 0; i < step.arguments.size(); ++i) {
+      const std::uint32_t argument = step.arguments[i];
+      const Value& value = *values_[argument];
+      // A value that is computed in part is computed for those who take that part.
+      const bool cut = sample_ != nullptr && !sample_->computed[argument];
+      taken.push_back(cut ? part_of(sample_->taken[number][i], value) : value);
+    }
+    return taken;
+  }
+
+  std::uint32_t number_of(const Step& step, const Primitive& primitive,
+                          const tensor::Shape& shape) const {
+    std::vector<std::uint32_t> arguments;
+    for (const std::uint32_t argument : step.arguments) arguments.push_back(numbers_[argument]);
+    return shared_->number_of_step(primitive, *step.node, shape, arguments);
+  }
+
+  // Calls evaluate(call) with the arguments of a step.
+  template <typename Evaluate>
+  auto call(std::size_t number, const Evaluate& evaluate) const {
+    const Step& step = expression_.steps[number];
+    Node node = *step.node;
+    if (const auto part = computed_part(expression_.leaves.size() + number)) {
+      node.shape[part->dim] = part->count;
+    }
     const Primitive& primitive = *node.primitive;
     try {
+      const std::vector<Value> given = arguments_of(number);
       std::vector<const tensor::Shape*> shapes;
-      for (const std::uint32_t argument : step.arguments) {
-        shapes.push_back(&values_[argument]->shape());
-      }
+      for (const Value& argument : given) shapes.push_back(&argument.shape());
       const tensor::Shape shape = shape_of(node, shapes);
       if (std::find(shape.begin(), shape.end(), kAnyExtent) != shape.end()) {
         throw ShapeProblem{base::concat("the shape ", describe_shape(shape), " stays open")};
@@ -100,22 +145,13 @@ class Evaluation {
       std::vector<const Value*> arguments(count, nullptr);
       std::vector<tensor::DType> dtypes(count, node.dtype);
       for (std::size_t i = 0; i < slots.size(); ++i) {
-        arguments[slots[i]] = &*values_[step.arguments[i]];
+        arguments[slots[i]] = &given[i];
         dtypes[slots[i]] = dtype_of_value(expression_, step.arguments[i]);
       }
       std::optional<Noise> noise;
       if (noise_) noise = noise_->stream(kStepStreams + number);
-      const EvaluationCall call{
-          node.attributes,          arguments, dtypes, shape, node.dtype, context_,
-          noise ? &*noise : nullptr};
-      const Value value = primitive.evaluate(call);
-      const bool narrower =
-          primitive.rounding == Rounding::kCast &&
-          unit_roundoff(node.dtype) > unit_roundoff(dtypes.empty() ? node.dtype : dtypes[0]);
-      if (noise && (primitive.rounding == Rounding::kOnce || narrower)) {
-        return rounded(value, node.dtype, *noise, context_);
-      }
-      return value;
+      return evaluate(EvaluationCall{node.attributes, arguments, dtypes, shape, node.dtype,
+                                     context_, noise ? &*noise : nullptr});
     } catch (const ShapeProblem& problem) {
       throw base::input_error(primitive.name, ": ", problem.reason);
     } catch (const base::InputError& error) {
@@ -123,8 +159,45 @@ class Evaluation {
     }
   }
 
+  Value evaluated(std::size_t number) const {
+    const Primitive& primitive = *expression_.steps[number].node->primitive;
+    return call(number, [&](const EvaluationCall& found) {
+      const Value value = primitive.evaluate(found);
+      const double argument = unit_roundoff(found.dtypes.empty() ? found.dtype : found.dtypes[0]);
+      const bool narrower =
+          primitive.rounding == Rounding::kCast && unit_roundoff(found.dtype) > argument;
+      if (found.noise != nullptr && (primitive.rounding == Rounding::kOnce || narrower)) {
+        return rounded(value, found.dtype, *found.noise, context_);
+      }
+      return value;
+    });
+  }
+
+  Value shared_step(std::size_t number) const {
+    const Step& step = expression_.steps[number];
+    const Primitive& primitive = *step.node->primitive;
+    if (shared_ == nullptr || !is_worth_sharing(primitive)) return evaluated(number);
+    const std::uint32_t own = numbers_[expression_.leaves.size() + number];
+    if (auto known = shared_->find(own)) return *known;
+    if (primitive.together != nullptr) {
+      const auto all = call(number, primitive.together);
+      for (const auto& [name, value] : all) {
+        shared_->add(number_of(step, *find_primitive(name), value.shape()), value);
+      }
+      for (const auto& [name, value] : all) {
+        if (name == primitive.name) return value;
+      }
+    }
+    const Value value = evaluated(number);
+    shared_->add(own, value);
+    return value;
+  }
+
   const Expression& expression_;
   const measure::ExecutionContext& context_;
+  const Sample* sample_;
+  SharedValues* shared_ = nullptr;
+  std::vector<std::uint32_t> numbers_;  // of all values, where they are shared
   std::optional<Noise> noise_;
   bool keeps_exact_leaves_ = false;
   std::vector<std::optional<Value>> values_;
@@ -158,19 +231,20 @@ Value rounded(const Value& value, tensor::DType dtype, const Noise& noise,
 std::vector<Value> evaluate_values(const Expression& expression, std::span<const Value> leaves,
                                    std::span<const std::uint32_t> wanted,
                                    const std::optional<Perturbation>& perturbation,
-                                   const measure::ExecutionContext& context) {
+                                   const measure::ExecutionContext& context, const Sample* sample,
+                                   const Sharing* sharing) {
   if (leaves.size() != expression.leaves.size()) {
     throw base::internal_error("an expression of ", expression.leaves.size(), " inputs got ",
                                leaves.size());
   }
-  return Evaluation(expression, perturbation, context).run(leaves, wanted);
+  return Evaluation(expression, perturbation, context, sample, sharing).run(leaves, wanted);
 }
 
 Value evaluate(const Expression& expression, std::span<const Value> leaves,
                const std::optional<Perturbation>& perturbation,
-               const measure::ExecutionContext& context) {
+               const measure::ExecutionContext& context, const Sharing* sharing) {
   const std::uint32_t wanted[] = {expression.result};
-  return evaluate_values(expression, leaves, wanted, perturbation, context)[0];
+  return evaluate_values(expression, leaves, wanted, perturbation, context, nullptr, sharing)[0];
 }
 
 Value constant_value(const SpecifiedTensor& tensor) {

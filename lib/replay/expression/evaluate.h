@@ -19,13 +19,15 @@ struct Perturbation {
   bool keeps_exact_leaves = false;  // inputs that are Leaf::exact are not off
 };
 
+struct Sharing;  // shared_values.h
+
 // Returns what the tensor should be. `leaves` are the values of Expression::leaves, of any size
 // where the specification leaves an extent open. The result is the same to the bit for any number
 // of threads. Operands are freed after their last use. Throws an input error if the values' shapes
 // do not fit the expression, or an index is out of range.
 Value evaluate(const Expression& expression, std::span<const Value> leaves,
                const std::optional<Perturbation>& perturbation,
-               const measure::ExecutionContext& context);
+               const measure::ExecutionContext& context, const Sharing* sharing = nullptr);
 
 // The value of a leaf whose elements stand in the specification.
 Value constant_value(const SpecifiedTensor& tensor);

@@ -7,14 +7,18 @@
 #include <vector>
 
 #include "replay/expression/evaluate.h"
+#include "replay/expression/sample.h"
 
 namespace ttrace::replay {
 
-// As evaluate(), of any values of the expression, in the order of `wanted`.
+// As evaluate(), of any values of the expression, in the order of `wanted`; with a sample, those
+// parts of them that it has.
 std::vector<Value> evaluate_values(const Expression& expression, std::span<const Value> leaves,
                                    std::span<const std::uint32_t> wanted,
                                    const std::optional<Perturbation>& perturbation,
-                                   const measure::ExecutionContext& context);
+                                   const measure::ExecutionContext& context,
+                                   const Sample* sample = nullptr,
+                                   const Sharing* sharing = nullptr);
 
 // The type to which a value is rounded.
 tensor::DType dtype_of_value(const Expression& expression, std::uint32_t value);

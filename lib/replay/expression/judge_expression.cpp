@@ -20,6 +20,8 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Integers may differ in so many elements for each that simulated roundings change.
 constexpr double kUnequalPerFlip = 3;
+// A sample of simulated roundings decides up to this share; beyond it all are simulated.
+constexpr double kSampledShare = 0.6;
 // Share of the allowed scale from which on the rounding of the storage is looked at too.
 constexpr double kSuspectedScale = 0.5;
 
@@ -75,7 +77,8 @@ tensor::Shape place_of(const Value& value, std::uint64_t element) {
 void judge_exactly(const Expression& expression, std::span<const Value> leaves,
                    const Value& recorded, const ExpressionOptions& options,
                    ExpressionJudgement& judgement) {
-  const Value expected = evaluate(expression, leaves, std::nullopt, options.context).to_dense();
+  const Value expected =
+      evaluate(expression, leaves, std::nullopt, options.context, options.sharing).to_dense();
   require_same_shape(expected, recorded);
   for (std::uint64_t i = 0; i < expected.size(); ++i) {
     if (expected.data()[i] == recorded.data()[i]) continue;
@@ -128,6 +131,7 @@ struct RowPart {
   std::uint64_t non_finite = 0;
   std::uint64_t first = 0;  // of those
   bool equal = true;
+  bool left_out = false;  // an element that is not finite, on one side or on both
 };
 
 class FullJudging {
@@ -155,6 +159,7 @@ class FullJudging {
       }
       judgement.non_finite += part.non_finite;
       judgement.equal_bits = judgement.equal_bits && part.equal;
+      left_out_ = left_out_ || part.left_out;
       sums_.product += part.product;
     }
     if (judgement.non_finite > 0) judgement.share = kInfinite;
@@ -188,6 +193,38 @@ class FullJudging {
     sums_.draws = draws;
   }
 
+  // The sums with a spread that is relative to E what it is in `part` of the result; nothing if
+  // that part is 0.
+  std::optional<RowSums> with_sample(const Value& moved_part, const Part& part) const {
+    const Value moved = moved_part.to_dense();
+    const Value exact = part.of(expected_).to_dense();
+    const Value recorded = part.of(recorded_).to_dense();
+    double spread = 0;
+    double fourth = 0;
+    double square = 0;
+    double drift = 0;
+    for (std::uint64_t i = 0; i < moved.size(); ++i) {
+      const double e = exact.data()[i];
+      const double apart = moved.data()[i] - e;
+      if (!std::isfinite(apart) || !std::isfinite(recorded.data()[i])) continue;
+      spread += apart * apart;
+      fourth += apart * apart * apart * apart;
+      square += e * e;
+      drift += apart * e;
+    }
+    if (!(square > 0)) return std::nullopt;
+    RowSums sums = sums_;
+    double all = 0;
+    for (std::size_t r = 0; r < sums.spread.size(); ++r) {
+      sums.spread[r] = spread / square * sums.expected[r];
+      all += sums.expected[r];
+    }
+    const double times = static_cast<double>(expected_.size()) / static_cast<double>(moved.size());
+    sums.spread_fourth = fourth * (all / square) * (all / square) / times;
+    sums.moved = std::abs(drift) * all / square;
+    return sums;
+  }
+
   // Elements of equal size are all rounded in one direction when the result is stored, which
   // changes its scale.
   void add_drift_of_storage() {
@@ -199,28 +236,76 @@ class FullJudging {
     sums_.moved = std::hypot(sums_.moved, drift);
   }
 
+  // After compare(): whether C is E, without any rounding.
+  bool is_equal() const {
+    return !left_out_ && std::all_of(sums_.error.begin(), sums_.error.end(),
+                                     [](double error) { return error == 0; });
+  }
+
   const RowSums& sums() const { return sums_; }
 
  private:
   RowPart compare_row(std::uint64_t r, double largest) {
+    const double* c = recorded_.data() + r * columns_;
+    const double* e = expected_.data() + r * columns_;
+    bool plain = true;
+    for (std::uint64_t i = 0; i < columns_; ++i) {
+      plain &= (std::abs(c[i]) <= largest) & (std::abs(e[i]) <= largest);
+    }
+    RowPart part = plain ? compare_plain(r, c, e) : compare_any(r, c, e, largest);
+    for (std::uint64_t i = 0; part.equal && i < columns_; ++i) {
+      part.equal = c[i] == e[i] || counts_[r * columns_ + i] == 0 ||
+                   tensor::round_to(dtype_, e[i]) == c[i];
+    }
+    return part;
+  }
+
+  // All elements are finite, as nearly always.
+  RowPart compare_plain(std::uint64_t r, const double* c, const double* e) {
+    constexpr std::uint64_t kSums = 8;
+    double errors[kSums] = {};
+    double expected[kSums] = {};
+    double products[kSums] = {};
+    const auto add = [&](std::uint64_t i, std::uint64_t s) {
+      const double apart = c[i] - e[i];
+      errors[s] += apart * apart;
+      expected[s] += e[i] * e[i];
+      products[s] += c[i] * e[i];
+    };
+    std::uint64_t i = 0;
+    for (; i + kSums <= columns_; i += kSums) {
+      for (std::uint64_t s = 0; s < kSums; ++s) add(i + s, s);
+    }
+    for (std::uint64_t s = 0; i < columns_; ++i, ++s) add(i, s);
     RowPart part;
-    for (std::uint64_t i = r * columns_; i < (r + 1) * columns_; ++i) {
-      const double c = recorded_.data()[i];
-      double e = expected_.data()[i];
+    for (std::uint64_t s = 0; s < kSums; ++s) {
+      sums_.error[r] += errors[s];
+      sums_.expected[r] += expected[s];
+      part.product += products[s];
+    }
+    std::fill_n(counts_.begin() + static_cast<std::ptrdiff_t>(r * columns_), columns_, 1);
+    return part;
+  }
+
+  RowPart compare_any(std::uint64_t r, const double* c, const double* expected, double largest) {
+    RowPart part;
+    for (std::uint64_t i = 0; i < columns_; ++i) {
+      double e = expected[i];
       if (std::abs(e) > largest) e = tensor::round_to(dtype_, e);
-      const int kind = class_of(c);
+      const int kind = class_of(c[i]);
+      part.left_out = part.left_out || kind != 0;
       if (kind != class_of(e)) {
-        if (part.non_finite++ == 0) part.first = i;
+        if (part.non_finite++ == 0) part.first = r * columns_ + i;
         part.equal = false;
+        part.left_out = true;
         continue;
       }
       if (kind != 0) continue;
-      counts_[i] = 1;
-      const double apart = c - e;
+      counts_[r * columns_ + i] = 1;
+      const double apart = c[i] - e;
       sums_.error[r] += apart * apart;
       sums_.expected[r] += e * e;
-      part.product += c * e;
-      if (part.equal && apart != 0) part.equal = tensor::round_to(dtype_, e) == c;
+      part.product += c[i] * e;
     }
     return part;
   }
@@ -231,13 +316,38 @@ class FullJudging {
   const ExpressionOptions& options_;
   RowSums sums_;
   std::uint64_t columns_;
+  bool left_out_ = false;
   std::vector<char> counts_;  // elements that are finite on both sides
 };
+
+// Judges with roundings that are simulated on a sample. Returns nothing where there is none, or
+// where it does not say enough.
+std::optional<ExpressionJudgement> judge_by_sample(
+    const FullJudging& judging, const ExpressionJudgement& compared, const StorageRounding& storage,
+    const Expression& expression, std::span<const Value> leaves, const Perturbation& perturbation,
+    tensor::DType dtype, const ExpressionOptions& options) {
+  if (compared.non_finite > 0) return std::nullopt;
+  const auto sample = sample_of(expression);
+  if (!sample) return std::nullopt;
+  const std::uint32_t wanted[] = {expression.result};
+  const Value moved = evaluate_values(expression, leaves, wanted, perturbation, options.context,
+                                      &*sample)[0];
+  const auto sums = judging.with_sample(moved, sample->result);
+  if (!sums) return std::nullopt;
+  ExpressionJudgement judgement = compared;
+  conclude(*sums, storage, dtype, options.most_rows, judgement);
+  if (judgement.norm_share > kSampledShare || judgement.scale_share > kSuspectedScale ||
+      judgement.row_share > kSampledShare * kRowMultiplier) {
+    return std::nullopt;
+  }
+  return judgement;
+}
 
 void judge_in_full(const Expression& expression, std::span<const Value> leaves,
                    const Value& recorded, tensor::DType dtype, const ExpressionOptions& options,
                    ExpressionJudgement& judgement) {
-  const Value expected = evaluate(expression, leaves, std::nullopt, options.context);
+  const Value expected =
+      evaluate(expression, leaves, std::nullopt, options.context, options.sharing);
   require_same_shape(expected, recorded);
   FullJudging judging(expected, recorded, dtype, options);
   judging.compare(judgement);
@@ -245,11 +355,21 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
   // Other operations may round inside in other ways than the specification says.
   const auto plan = plan_of(expression);
   const bool is_product = plan && takes_leaves(expression, *plan);
+  const StorageRounding storage = storage_of(expression, dtype);
+  if (judging.is_equal()) {
+    conclude(judging.sums(), {unit_roundoff(dtype), tensor::quantum(dtype)}, dtype,
+             options.most_rows, judgement);
+    return;
+  }
+  if (const auto sampled = judge_by_sample(judging, judgement, storage, expression, leaves,
+                                           draw(options, 0, is_product), dtype, options)) {
+    judgement = *sampled;
+    return;
+  }
   for (std::uint64_t d = 0; d < draws; ++d) {
     judging.add_draw(evaluate(expression, leaves, draw(options, d, is_product), options.context),
                      draws);
   }
-  const StorageRounding storage = storage_of(expression, dtype);
   const ExpressionJudgement compared = judgement;
   conclude(judging.sums(), storage, dtype, options.most_rows, judgement);
   if (judgement.scale_share <= kSuspectedScale) return;

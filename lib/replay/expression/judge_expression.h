@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "measure/backend.h"
+#include "replay/expression/shared_values.h"
 #include "replay/primitives/value.h"
 #include "replay/specification/expression.h"
 #include "tensor/dtype.h"
@@ -24,6 +25,7 @@ struct ExpressionOptions {
   std::uint64_t seed = 0;      // of probes and simulated roundings; seed_of() of the tensor's key
   std::size_t most_rows = 16;  // kept in `rows`
   measure::ExecutionContext context;
+  const Sharing* sharing = nullptr;  // values in common with other expressions
 };
 
 // The seed of a tensor by its kind, name, call and copy.

@@ -190,6 +190,15 @@ Probed probe_expected(const Expression& expression, const ProductPlan& plan,
   return probed;
 }
 
+// Whether nothing before a product is off: its operands are what the run computed with.
+bool is_exact(const Expression& expression) {
+  return std::all_of(expression.leaves.begin(), expression.leaves.end(),
+                     [](const Leaf& leaf) { return leaf.exact; }) &&
+         std::none_of(expression.steps.begin(), expression.steps.end(), [](const Step& step) {
+           return step.node->primitive->rounding == Rounding::kCast;
+         });
+}
+
 }  // namespace
 
 std::optional<ProductPlan> plan_of(const Expression& expression) {
@@ -224,10 +233,13 @@ std::optional<RowSums> probe(const Expression& expression, const ProductPlan& pl
   const Value held = times(as_matrix(recorded), probes, options.context);
   const Probed exact =
       probe_expected(expression, plan, leaves, rows, probes, std::nullopt, options.context);
-  const Probed moved = probe_expected(
-      expression, plan, leaves, rows, probes,
-      Perturbation{Noise(options.seed).stream(1).bits(), takes_leaves(expression, plan)},
-      options.context);
+  const bool keeps_leaves = takes_leaves(expression, plan);
+  std::optional<Probed> moved;
+  if (!keeps_leaves || !is_exact(expression)) {
+    moved = probe_expected(expression, plan, leaves, rows, probes,
+                           Perturbation{Noise(options.seed).stream(1).bits(), keeps_leaves},
+                           options.context);
+  }
   double finite = 0;
   double drift = 0;
   for (std::uint64_t r = 0; r < rows; ++r) {
@@ -235,7 +247,7 @@ std::optional<RowSums> probe(const Expression& expression, const ProductPlan& pl
       const std::uint64_t i = r * kProbes + p;
       const double e = exact.expected[i];
       const double apart = held.data()[i] - e;
-      const double spread = moved.expected[i] - e;
+      const double spread = moved ? moved->expected[i] - e : 0;
       sums.error[r] += apart * apart / kProbes;
       sums.expected[r] += e * e / kProbes;
       sums.spread[r] += spread * spread / kProbes;

@@ -288,6 +288,8 @@ Value rows_of(const EvaluationCall& call) {
              values, out, static_cast<std::int64_t>(width), false);
     std::vector<double> norms;
     if (call.noise != nullptr) norms = column_norms_of(values, columns, width);
+    const double unit = sum_roundoff(call.dtype, 1, columns);
+    const double coherent = coherent_roundoff(call.dtype, columns);
     for (std::uint64_t r = 0; r < end - begin; ++r) {
       double square = 0;
       for (std::uint64_t c = 0; call.noise != nullptr && c < reach; ++c) {
@@ -298,8 +300,8 @@ Value rows_of(const EvaluationCall& call) {
         double& element = out[r * width + e];
         if (call.noise != nullptr) {
           const auto index = static_cast<std::uint64_t>(&element - result.fresh());
-          const double lost = std::hypot(sum_roundoff(call.dtype, size * norms[e], columns),
-                                         coherent_roundoff(call.dtype, columns) * element);
+          const double sum = unit * size * norms[e];
+          const double lost = std::sqrt(sum * sum + coherent * element * coherent * element);
           element += call.noise->stream(1).at(index) * lost;
         }
         if (derivative) element *= attention.scale();
@@ -344,18 +346,58 @@ Value columns_of(const EvaluationCall& call) {
       const auto norms = column_norms_of(values, attention.rows(), width);
       for (std::uint64_t e = 0; e < width; ++e) value_squares[e] += norms[e] * norms[e];
     }
+    const double unit = sum_roundoff(call.dtype, 1, attention.rows() * shared);
+    const double coherent = coherent_roundoff(call.dtype, attention.rows() * shared);
     for (std::uint64_t i = 0; i < columns * width; ++i) {
       if (call.noise != nullptr) {
-        const double norms = std::sqrt(weight_squares[i / width] * value_squares[i % width]);
-        const std::uint64_t terms = attention.rows() * shared;
+        const double square = weight_squares[i / width] * value_squares[i % width];
+        const double sum = coherent * out[i];
         out[i] += call.noise->stream(1).at(group * columns * width + i) *
-                  std::hypot(sum_roundoff(call.dtype, norms, terms),
-                             coherent_roundoff(call.dtype, terms) * out[i]);
+                  std::sqrt(unit * unit * square + sum * sum);
       }
       if (kKey) out[i] *= attention.scale();
     }
   });
   return result;
+}
+
+// dq, dk and dv of a group at a time; each is added up in the order of its own loop above.
+std::vector<Primitive::Named> all_gradients(const EvaluationCall& call) {
+  const Attention attention(call, 1);
+  Value of_query = Value::uninitialised(attention.q().shape());
+  Value of_key = Value::zeros(attention.k().shape());
+  Value of_value = Value::zeros(attention.v().shape());
+  const std::uint64_t shared = attention.heads_per_group();
+  const std::uint64_t depth = attention.depth();
+  const std::uint64_t width = attention.width();
+  const auto stride = [](std::uint64_t columns) { return static_cast<std::int64_t>(columns); };
+  for_ranges(call.context, attention.heads() / shared, 1, [&](std::uint64_t group, std::uint64_t) {
+    double* dk = of_key.fresh() + group * attention.columns() * depth;
+    double* dv = of_value.fresh() + group * attention.columns() * width;
+    std::vector<double> p;
+    std::vector<double> z;
+    for (std::uint64_t h = group * shared; h < (group + 1) * shared; ++h) {
+      const Head head = attention.head(h);
+      for (std::uint64_t begin = 0; begin < attention.rows(); begin += kBlock) {
+        const std::uint64_t end = std::min(begin + kBlock, attention.rows());
+        const std::uint64_t reach = attention.reach(head, begin, end);
+        attention.block(head, begin, end, true, reach, p, z);
+        const MatrixView weights{z.data(), stride(reach), 1};
+        const MatrixView probabilities{p.data(), stride(reach), 1};
+        double* dq = of_query.fresh() + (h * attention.rows() + begin) * depth;
+        multiply(end - begin, depth, reach, weights, head.k, dq, stride(depth), false);
+        for (std::uint64_t i = 0; i < (end - begin) * depth; ++i) dq[i] *= attention.scale();
+        multiply(reach, depth, end - begin, weights.transposed(),
+                 Attention::at_row(head.q, begin), dk, stride(depth), true);
+        multiply(reach, width, end - begin, probabilities.transposed(),
+                 Attention::at_row(head.g, begin), dv, stride(width), true);
+      }
+    }
+    for (std::uint64_t i = 0; i < attention.columns() * depth; ++i) dk[i] *= attention.scale();
+  });
+  return {{"attention_grad_query", of_query},
+          {"attention_grad_key", of_key},
+          {"attention_grad_value", of_value}};
 }
 
 }  // namespace
@@ -375,11 +417,11 @@ std::vector<Primitive> attention_primitives() {
        result_shape,
        rows_of<false>},
       {"attention_grad_query", grad, 4, false, attributes, kOnce, grad_shape<Grad::kQuery>,
-       rows_of<true>},
+       rows_of<true>, all_gradients},
       {"attention_grad_key", grad, 4, false, attributes, kOnce, grad_shape<Grad::kKey>,
-       columns_of<Grad::kKey>},
+       columns_of<Grad::kKey>, all_gradients},
       {"attention_grad_value", grad, 4, false, attributes, kOnce, grad_shape<Grad::kValue>,
-       columns_of<Grad::kValue>},
+       columns_of<Grad::kValue>, all_gradients},
   };
 }
 

@@ -106,6 +106,11 @@ struct Primitive {
   Rounding rounding = Rounding::kExact;
   tensor::Shape (*shape)(const ShapeCall& call) = nullptr;  // throws ShapeProblem
   Value (*evaluate)(const EvaluationCall& call) = nullptr;
+
+  // Of primitives that take the same arguments and share most of their work: computes all of them,
+  // without simulated roundings, to the bits of evaluate(). Null for others.
+  using Named = std::pair<std::string_view, Value>;
+  std::vector<Named> (*together)(const EvaluationCall& call) = nullptr;
 };
 
 // Returns the primitive of that name, or null.
