@@ -23,8 +23,8 @@ Value random(const tensor::Shape& shape, std::uint64_t seed) {
 
 const std::string kType = R"("dtype": "float32", "shape": )";
 
-// The gradient that goes into attention of 4 heads, of which two share k and v, as the specification
-// of a Llama has it.
+// The gradient that goes into attention of 4 heads, of which two share k and v, as the
+// specification of a Llama has it.
 Specification attention_gradient(const std::string& which) {
   const std::string nodes =
       R"(["reshape", [0], {}, "float32", [256, 256]],
@@ -53,8 +53,7 @@ const std::vector<Value>& attention_leaves() {
 }
 
 TEST_CASE("a sample is a part of the whole, and takes whole heads of attention") {
-  const auto which =
-      GENERATE("attention_grad_query", "attention_grad_key", "attention_grad_value");
+  const auto which = GENERATE("attention_grad_query", "attention_grad_key", "attention_grad_value");
   const Specification specification = attention_gradient(which);
   const Expression expression = test::last_expression(specification);
   const auto sample = sample_of(expression);
@@ -63,22 +62,22 @@ TEST_CASE("a sample is a part of the whole, and takes whole heads of attention")
   CHECK(sample->result.count == 64);
   const std::uint32_t wanted[] = {expression.result};
   const auto context = test::on_threads(2);
-  const Value part = evaluate_values(expression, attention_leaves(), wanted, std::nullopt, context,
-                                     &*sample)[0];
+  const Value part =
+      evaluate_values(expression, attention_leaves(), wanted, std::nullopt, context, &*sample)[0];
   const Value whole = evaluate(expression, attention_leaves(), std::nullopt, context);
   CHECK(copied(part) == copied(sample->result.of(whole)));
 }
 
 TEST_CASE("rows of operations by element and of norms are sampled") {
-  const Specification specification = test::one_pattern(
-      {kType + "[2, 128, 256]", kType + "[256]"},
-      R"(["multiply", [0, 0], {}, "float32", [2, 128, 256]],
+  const Specification specification =
+      test::one_pattern({kType + "[2, 128, 256]", kType + "[256]"},
+                        R"(["multiply", [0, 0], {}, "float32", [2, 128, 256]],
          ["mean", [2], {"dims": [2], "keep": true}, "float32", [2, 128, 1]],
          ["rsqrt", [3], {}, "float32", [2, 128, 1]],
          ["multiply", [0, 4], {}, "float32", [2, 128, 256]],
          ["softmax", [5], {"dim": 2}, "float32", [2, 128, 256]],
          ["multiply", [6, 1], {}, "float32", [2, 128, 256]])",
-      "float32", "[2, 128, 256]");
+                        "float32", "[2, 128, 256]");
   const Expression expression = test::last_expression(specification);
   const auto sample = sample_of(expression);
   REQUIRE(sample);
@@ -93,9 +92,8 @@ TEST_CASE("rows of operations by element and of norms are sampled") {
 }
 
 TEST_CASE("a result of few elements is not sampled") {
-  const Specification specification =
-      test::one_pattern({kType + "[64, 64]"}, R"(["exp", [0], {}, "float32", [64, 64]])",
-                        "float32", "[64, 64]");
+  const Specification specification = test::one_pattern(
+      {kType + "[64, 64]"}, R"(["exp", [0], {}, "float32", [64, 64]])", "float32", "[64, 64]");
   CHECK_FALSE(sample_of(test::last_expression(specification)));
 }
 
@@ -126,8 +124,7 @@ TEST_CASE("shared values are the same to the bit, and other leaves have others")
   SharedValues values(std::uint64_t{1} << 26U);
   const Sharing sharing{&values, {"g", "q", "kv", "w"}};
   const auto context = test::on_threads(2);
-  for (const char* which :
-       {"attention_grad_value", "attention_grad_query", "attention_grad_key"}) {
+  for (const char* which : {"attention_grad_value", "attention_grad_query", "attention_grad_key"}) {
     const Specification specification = attention_gradient(which);
     const Expression expression = test::last_expression(specification);
     const Value alone = evaluate(expression, attention_leaves(), std::nullopt, context);

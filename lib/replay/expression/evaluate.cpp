@@ -90,8 +90,7 @@ class Evaluation {
     }
     const Value part = part_of(computed_part(number), value);
     if (!noise_ || (keeps_exact_leaves_ && expression_.leaves[number].exact)) return part;
-    return rounded(part, tensor.dtype, noise_->stream(expression_.leaves[number].tensor),
-                   context_);
+    return rounded(part, tensor.dtype, noise_->stream(expression_.leaves[number].tensor), context_);
   }
 
   std::optional<Part> computed_part(std::size_t value) const {

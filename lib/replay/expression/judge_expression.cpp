@@ -254,8 +254,8 @@ class FullJudging {
     }
     RowPart part = plain ? compare_plain(r, c, e) : compare_any(r, c, e, largest);
     for (std::uint64_t i = 0; part.equal && i < columns_; ++i) {
-      part.equal = c[i] == e[i] || counts_[r * columns_ + i] == 0 ||
-                   tensor::round_to(dtype_, e[i]) == c[i];
+      part.equal =
+          c[i] == e[i] || counts_[r * columns_ + i] == 0 || tensor::round_to(dtype_, e[i]) == c[i];
     }
     return part;
   }
@@ -330,8 +330,8 @@ std::optional<ExpressionJudgement> judge_by_sample(
   const auto sample = sample_of(expression);
   if (!sample) return std::nullopt;
   const std::uint32_t wanted[] = {expression.result};
-  const Value moved = evaluate_values(expression, leaves, wanted, perturbation, options.context,
-                                      &*sample)[0];
+  const Value moved =
+      evaluate_values(expression, leaves, wanted, perturbation, options.context, &*sample)[0];
   const auto sums = judging.with_sample(moved, sample->result);
   if (!sums) return std::nullopt;
   ExpressionJudgement judgement = compared;

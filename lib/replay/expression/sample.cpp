@@ -34,9 +34,9 @@ class PartRule {
 
   // Returns nothing if the step can only be computed as a whole.
   std::optional<Taken> apply() const {
-    static const std::set<std::string_view> kLines{"softmax", "log_softmax", "softmax_grad",
-                                                   "log_softmax_grad", "cumsum", "concat", "slice",
-                                                   "place"};
+    static const std::set<std::string_view> kLines{
+        "softmax", "log_softmax", "softmax_grad", "log_softmax_grad",
+        "cumsum",  "concat",      "slice",        "place"};
     const std::string_view name = node_.primitive->name;
     if (node_.primitive->shape == broadcast_rule || name == "expand") return of_broadcast();
     if (node_.primitive->shape == like_first_rule) return same_of_all();

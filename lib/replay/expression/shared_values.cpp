@@ -30,8 +30,8 @@ std::uint32_t SharedValues::number_of_leaf(const std::string& name) {
 std::uint32_t SharedValues::number_of_step(const Primitive& primitive, const Node& node,
                                            const tensor::Shape& shape,
                                            std::span<const std::uint32_t> arguments) {
-  std::string text =
-      base::concat(primitive.name, ' ', tensor::dtype_short_name(node.dtype), describe_shape(shape));
+  std::string text = base::concat(primitive.name, ' ', tensor::dtype_short_name(node.dtype),
+                                  describe_shape(shape));
   for (const AttributeRule& rule : primitive.attributes) {
     const Attributes::Content* content = node.attributes.find(rule.name);
     if (content == nullptr) continue;

@@ -23,7 +23,8 @@ class SharedValues {
   // same in all expressions, of a step by its operation and the numbers of its arguments.
   std::uint32_t number_of_leaf(const std::string& name);
   std::uint32_t number_of_step(const Primitive& primitive, const Node& node,
-                               const tensor::Shape& shape, std::span<const std::uint32_t> arguments);
+                               const tensor::Shape& shape,
+                               std::span<const std::uint32_t> arguments);
 
   std::optional<Value> find(std::uint32_t number);
   void add(std::uint32_t number, const Value& value);

@@ -387,8 +387,8 @@ std::vector<Primitive::Named> all_gradients(const EvaluationCall& call) {
         double* dq = of_query.fresh() + (h * attention.rows() + begin) * depth;
         multiply(end - begin, depth, reach, weights, head.k, dq, stride(depth), false);
         for (std::uint64_t i = 0; i < (end - begin) * depth; ++i) dq[i] *= attention.scale();
-        multiply(reach, depth, end - begin, weights.transposed(),
-                 Attention::at_row(head.q, begin), dk, stride(depth), true);
+        multiply(reach, depth, end - begin, weights.transposed(), Attention::at_row(head.q, begin),
+                 dk, stride(depth), true);
         multiply(reach, width, end - begin, probabilities.transposed(),
                  Attention::at_row(head.g, begin), dv, stride(width), true);
       }

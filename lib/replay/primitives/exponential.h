@@ -19,10 +19,20 @@ inline __attribute__((always_inline)) D exponential_of(D x) {
   x = x < least ? least : x;
   const D times = x * 0x1.71547652b82fep0 + kInteger - kInteger;  // x = times · ln 2 + r
   const D r = (x - times * kHigh) - times * kLow;
-  constexpr double kFactors[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
-                                 1.0 / 362880,     1.0 / 40320,     1.0 / 5040,     1.0 / 720,
-                                 1.0 / 120,        1.0 / 24,        1.0 / 6,        0.5,
-                                 1.0,              1.0};
+  constexpr double kFactors[] = {1.0 / 6227020800,
+                                 1.0 / 479001600,
+                                 1.0 / 39916800,
+                                 1.0 / 3628800,
+                                 1.0 / 362880,
+                                 1.0 / 40320,
+                                 1.0 / 5040,
+                                 1.0 / 720,
+                                 1.0 / 120,
+                                 1.0 / 24,
+                                 1.0 / 6,
+                                 0.5,
+                                 1.0,
+                                 1.0};
   D sum = D{} + kFactors[0];
   for (int i = 1; i < 14; ++i) sum = sum * r + kFactors[i];
   // 2^times in two factors: one alone would overflow, or lose bits, before the sum does.

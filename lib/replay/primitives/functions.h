@@ -1,5 +1,6 @@
-// Functions of one number. All calls of log, sin, cos, tanh, erf and pow of the primitives are here:
-// today the C library's, whose last bits differ between libraries and devices. exp is our own.
+// Functions of one number. All calls of log, sin, cos, tanh, erf and pow of the primitives are
+// here: today the C library's, whose last bits differ between libraries and devices. exp is our
+// own.
 #pragma once
 
 #include <algorithm>

@@ -17,8 +17,7 @@ void add_thin_baseline(std::uint64_t k, const double* a, std::int64_t row_stride
   }
 }
 
-double add_exponentials_baseline(const double* x, double shift, double* out,
-                                 std::uint64_t n) {
+double add_exponentials_baseline(const double* x, double shift, double* out, std::uint64_t n) {
   return add_all_exponentials(x, shift, out, n);
 }
 

@@ -17,8 +17,7 @@ void add_thin_x86_64_v3(std::uint64_t k, const double* a, std::int64_t row_strid
   }
 }
 
-double add_exponentials_x86_64_v3(const double* x, double shift, double* out,
-                                  std::uint64_t n) {
+double add_exponentials_x86_64_v3(const double* x, double shift, double* out, std::uint64_t n) {
   return add_all_exponentials(x, shift, out, n);
 }
 

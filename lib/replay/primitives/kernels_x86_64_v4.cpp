@@ -13,8 +13,7 @@ void add_thin_x86_64_v4(std::uint64_t k, const double* a, std::int64_t row_strid
   add_rows<8>(k, a, row_stride, column_stride, b, c);
 }
 
-double add_exponentials_x86_64_v4(const double* x, double shift, double* out,
-                                  std::uint64_t n) {
+double add_exponentials_x86_64_v4(const double* x, double shift, double* out, std::uint64_t n) {
   return add_all_exponentials(x, shift, out, n);
 }
 

@@ -19,9 +19,8 @@ class KeptMemory {
     if (count < kFewest) return std::make_shared_for_overwrite<double[]>(count);
     std::unique_ptr<double[]> memory = find(count);
     if (!memory) memory = std::make_unique_for_overwrite<double[]>(count);
-    return {memory.release(), [this, count](double* elements) {
-              give(std::unique_ptr<double[]>(elements), count);
-            }};
+    return {memory.release(),
+            [this, count](double* elements) { give(std::unique_ptr<double[]>(elements), count); }};
   }
 
  private:
