@@ -1,0 +1,133 @@
+"""Trains every row of the hunt, compares it with one process, and prints one table.
+
+Usage: hunt.py [--write PAGE] [NAME...]: the rows whose name has one of the words in it, or all.
+Exit code 1 if a row ends otherwise than it says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import agreement
+from support.text_report import answer
+from support.ttrace_cli import run_ttrace
+
+from hunt.rows import ROWS
+
+SEEDS = (1, 2, 3)
+FAILED = "fails"
+HEAD = "| row | ranks | exit | first line | first blamed | cause |\n|---|---|---|---|---|---|\n"
+PAGE = """# The hunt
+
+Released packages over their layouts, each against one process: torch 2.13.0, transformers 5.23.0, accelerate 1.15.0, peft 0.21.2,
+DeepSpeed 0.19.8, Megatron-core 0.16.1, on CPU with gloo. `scripts/hunt.sh` runs it and writes this page. A row is one entry of a
+`*_rows.py` in [hunt](hunt); where it does not match, its cause stands in the last column. Exit `fails` is a row that raises or that
+`trace` refuses, in its own words.
+
+"""
+
+
+def reference_name(row):
+    """One reference serves all rows that say the same of it."""
+    told = json.dumps(row["reference"], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+def with_noise(case):
+    return {"": case, **{f"_noise{seed}": {**case, "noise": seed} for seed in SEEDS}}
+
+
+def train(launcher, world, cases, out):
+    """Trains all in one go; one by one if that ends early, so that a row spoils no other."""
+    cases = {name: {**case, "may_fail": True} for name, case in cases.items()}
+    try:
+        agreement.train(sys.executable, launcher, world, cases, out)
+    except (AssertionError, subprocess.TimeoutExpired):
+        for name, case in cases.items():
+            try:
+                agreement.train(sys.executable, launcher, world, {name: case}, out)
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                told = [line for line in str(error).splitlines() if "Error" in line]
+                (out / f"{name}.txt").write_text(told[-1] if told else str(error)[-200:])
+
+
+def train_all(rows, folder):
+    """The folders of references and of runs, by launcher."""
+    references, runs = defaultdict(dict), defaultdict(dict)
+    for row in rows:
+        name = reference_name(row)
+        for suffix, case in with_noise(row["reference"]).items():
+            references[row["launcher"]][name + suffix] = case
+        runs[row["launcher"], row["world"]][row["row"]] = row["case"]
+    for number, (launcher, cases) in enumerate(references.items()):
+        train(launcher, 1, cases, folder / f"references{number}")
+    for number, ((launcher, world), cases) in enumerate(runs.items()):
+        print(f"{launcher} on {world}: {len(cases)} rows", file=sys.stderr)
+        train(launcher, world, cases, folder / f"runs{number}")
+    where = {key: folder / f"runs{number}" for number, key in enumerate(runs)}
+    return {key: folder / f"references{n}" for n, key in enumerate(references)}, where
+
+
+def compare(row, references, runs):
+    """What came of a row: its exit code, the report's first line, and the first tensor blamed."""
+    name = row["row"] + (".h5" if row["world"] == 1 else "")
+    run, reference = runs / name, references / reference_name(row)
+    for told in (runs / f"{row['row']}.txt", reference.with_suffix(".txt")):
+        if told.exists():
+            return FAILED, told.read_text(encoding="utf-8").splitlines()[0], ""
+    noise = [f"{reference}_noise{seed}.h5" for seed in SEEDS]
+    report = runs / f"{row['row']}.json"
+    done = run_ttrace("compare", f"{reference}.h5", run, "--noise", *noise, "--json", report)
+    first = ""
+    if report.exists():
+        told = json.loads(report.read_text(encoding="utf-8"))
+        results = {result["id"]: result["key"] for result in told["results"]}
+        for finding in told["frontier"][:1]:
+            key = results.get(finding["id"], finding.get("key", {}))
+            first = f"{key.get('name', finding['id'])} · {key.get('kind', '')}"
+    return done.returncode, answer(done.stdout) or done.stderr.strip(), first
+
+
+def line(row, outcome):
+    code, first_line, first = outcome
+    cells = [row["row"], row["world"], code, first_line[:150], first, row.get("cause", "")]
+    return "| " + " | ".join(str(cell).replace("|", "/") for cell in cells) + " |\n"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--keep", type=Path, help="a folder for the traces")
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    rows = [r for r in ROWS if not given.names or any(name in r["row"] for name in given.names)]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.keep or Path(temporary)
+        folder.mkdir(exist_ok=True)
+        references, runs = train_all(rows, folder)
+        table, unexpected, codes = HEAD, [], Counter()
+        for row in rows:
+            key = row["launcher"], row["world"]
+            outcome = compare(row, references[row["launcher"]], runs[key])
+            codes[outcome[0]] += 1
+            table += line(row, outcome)
+            if outcome[0] != row.get("exit", 0) or row.get("first", "") not in outcome[2]:
+                unexpected.append(row["row"])
+    counted = ", ".join(f"{n} with {code}" for code, n in sorted(codes.items(), key=str))
+    summary = f"{len(rows)} rows by exit code: {counted}."
+    print(table + "\n" + summary)
+    if given.write:
+        given.write.write_text(PAGE + summary + "\n\n" + table, encoding="utf-8")
+    if unexpected:
+        sys.exit(f"otherwise than the row says: {', '.join(unexpected)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+"""All rows of the hunt. A row says:
+
+row: its name. launcher, world: who trains `case`, on how many processes. reference: the case of one
+process. exit: the exit code that is expected; "fails" if the package or `trace` refuses. first: a
+part of the first tensor that is blamed. cause: why it does not match.
+"""
+
+from __future__ import annotations
+
+from hunt import torch_rows
+
+ROWS = [*torch_rows.ROWS]
