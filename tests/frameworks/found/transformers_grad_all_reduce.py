@@ -12,17 +12,12 @@ what one process computes, that is, once it is mended.
 
 from __future__ import annotations
 
-import os
-import socket
-import sys
-import tempfile
-
 import torch
-import torch.multiprocessing as multiprocessing
+from common.two_ranks import RANKS, run_on_two
 from torch import distributed
 from transformers import AutoModelForCausalLM, Qwen3Config
 
-RANKS, MICRO_BATCHES = 2, 4
+MICRO_BATCHES = 4
 CONFIG = Qwen3Config(
     vocab_size=64,
     hidden_size=32,
@@ -49,11 +44,11 @@ def gradients(model, zero_each):
     return found if zero_each else found[-1]
 
 
-def run(rank, port, folder):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), LOCAL_RANK=str(rank))
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(RANKS))
-    torch.set_num_threads(1)
-    distributed.init_process_group("gloo", rank=rank, world_size=RANKS)
+def run(rank, folder):
+    torch.manual_seed(0)
+    if rank == 0:
+        AutoModelForCausalLM.from_config(CONFIG).save_pretrained(folder)
+    distributed.barrier()
     accumulated = gradients(AutoModelForCausalLM.from_pretrained(folder, tp_plan="auto"), False)
     if rank == 0:
         each = gradients(AutoModelForCausalLM.from_pretrained(folder), True)
@@ -64,19 +59,7 @@ def run(rank, port, folder):
         print(f"error {error:.3g} of the gradient, {left:.1e} from the formula")
         assert error > 0.1, "the gradient is right: mended"
         assert left < 1e-4, "the formula does not explain it"
-    distributed.barrier()
-    distributed.destroy_process_group()
-
-
-def main():
-    torch.manual_seed(0)
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
-        AutoModelForCausalLM.from_config(CONFIG).save_pretrained(folder)
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
-        multiprocessing.start_processes(run, (port, folder), nprocs=RANKS, start_method="fork")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_on_two(run)
