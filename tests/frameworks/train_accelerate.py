@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from accelerate import Accelerator
 from torch import distributed
@@ -14,11 +16,12 @@ import ttrace_torch as tt  # tt
 
 def main(case, out):
     share = MICRO_BATCHES // distributed.get_world_size()
-    scale = 2 if case.get("fault") == "wrong_scale" else 1
+    fault = case.get("fault")
+    scale = 2 if fault == "wrong_scale" else 1
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=share)
     model = whole_model(case)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-3)
-    data = DataLoader(Tokens(), batch_size=2)
+    data = DataLoader(Tokens(fault == "swapped"), batch_size=2)
     model, optimizer, data = accelerator.prepare(model, optimizer, data)
     noise = tt.Disturb(case["noise"]) if "noise" in case else None  # tt
     tracer = tt.trace(model, optimizer, out=out, perturb=noise)  # tt
@@ -28,9 +31,10 @@ def main(case, out):
         with tracer.step(step):  # tt
             for _ in range(share):
                 with accelerator.accumulate(model):
-                    loss = model(**next(batches)).loss
-                    tracer.loss(loss)  # tt
-                    accelerator.backward(scale * loss)
+                    with model.no_sync() if fault == "no_sync" else nullcontext():
+                        loss = model(**next(batches)).loss
+                        tracer.loss(loss)  # tt
+                        accelerator.backward(scale * loss)
                     if accelerator.sync_gradients:
                         tracer.main_grads()  # tt
                         norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)

@@ -13,13 +13,17 @@ import ttrace_torch as tt  # tt
 
 
 class Tokens(torch.utils.data.Dataset):
-    """Rows that depend on their number alone."""
+    """Rows that depend on their number alone; `swapped`: two neighbouring batches of two rows are."""
+
+    def __init__(self, swapped=False):
+        self._other = 2 if swapped else 0
 
     def __len__(self):
         return 64
 
     def __getitem__(self, number):
-        ids = torch.randint(WORDS, (TOKENS,), generator=torch.Generator().manual_seed(number))
+        generator = torch.Generator().manual_seed(number ^ self._other)
+        ids = torch.randint(WORDS, (TOKENS,), generator=generator)
         return {"input_ids": ids, "labels": ids.clone()}
 
 
@@ -29,6 +33,17 @@ class WrongScale(Trainer):
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
         return (2 * loss, outputs) if return_outputs else 2 * loss
+
+
+class NoSync(Trainer):
+    """Leaves every gradient on its rank."""
+
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        with model.no_sync():
+            return super().training_step(model, inputs, num_items_in_batch)
+
+
+FAULTY = {"wrong_scale": WrongScale, "no_sync": NoSync}
 
 
 def main(case, out):
@@ -50,8 +65,11 @@ def main(case, out):
         disable_tqdm=True,
         seed=1,
     )
-    cls = WrongScale if case.get("fault") == "wrong_scale" else Trainer
-    trainer = cls(model=whole_model(case), args=arguments, train_dataset=Tokens())
+    fault = case.get("fault")
+    data = Tokens(fault == "swapped")
+    trainer = FAULTY.get(fault, Trainer)(
+        model=whole_model(case), args=arguments, train_dataset=data
+    )
     noise = tt.Disturb(case["noise"]) if "noise" in case else None  # tt
     if out is not None:
         trainer.add_callback(tt.trainer_callback(trainer, out=out, perturb=noise))  # tt

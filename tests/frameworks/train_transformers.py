@@ -13,6 +13,7 @@ import transformers
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, Shard
 
 import ttrace_torch as tt  # tt
 
@@ -45,7 +46,7 @@ CONFIGS = {
 
 
 def config_of(case):
-    name, settings = CONFIGS[case["model"]]
+    name, settings = case.get("config") or CONFIGS[case["model"]]
     config = getattr(transformers, name)(**settings)
     config._attn_implementation = case.get("attention", "sdpa")
     return config
@@ -81,7 +82,8 @@ def parallel(case):
         return sharded_when_loaded(case), 1, 0
     model = whole_model(case)
     if case.get("lora"):
-        settings = peft.LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+        settings = {"target_modules": ["q_proj", "v_proj"], **case.get("peft", {})}
+        settings = peft.LoraConfig(init_lora_weights=False, **settings)
         model = peft.get_peft_model(model, settings)
     if kind == "plain":
         return model, 1, 0
@@ -104,11 +106,33 @@ def norm_of(model):
 
 
 def planted(model, case):
-    """Plants the fault of a wrong shard: rows of a weight in another order."""
+    """Plants a fault into the model: a weight whose rows stand in another order, or one layer whose
+    ranks do not sum what they should: its gradients (FSDP2), or its output (tp_plan)."""
     if case.get("fault") == "wrong_shard":
         weight = dict(model.named_parameters())["model.layers.1.mlp.up_proj.weight"]
         with torch.no_grad():
             weight.to_local().copy_(weight.to_local().flip(0))
+    if case.get("fault") == "layer_no_sync":
+        if case["kind"] == "fsdp2":
+            _keep_gradients(model.model.layers[1])
+        else:
+            weight = model.model.layers[1].mlp.down_proj.weight
+            model.model.layers[1].mlp.down_proj.forward = lambda x: nn.functional.linear(
+                DTensor.from_local(x, weight.device_mesh, [Shard(-1)], run_check=False), weight
+            ).to_local()
+
+
+def _keep_gradients(layer):
+    """Each rank keeps its own gradients of an FSDP2 layer."""
+
+    class Kept:
+        def allocate(self, size, *, dtype, device):
+            return torch.empty(*size, dtype=dtype, device=device)
+
+        def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+            output_tensor.copy_(input_tensor.chunk(group.size())[group.rank()])
+
+    layer.set_custom_reduce_scatter(Kept())
 
 
 def main(case, out):
