@@ -9,6 +9,7 @@ from typing import Any, Callable
 
 from ttrace_torch.base import names as naming
 from ttrace_torch.base.process import current_rank, say, world_size
+from ttrace_torch.capture.compiled import graphed_of
 from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingRanks
 from ttrace_torch.config import ModelConfig, TraceConfig, is_active, one_of_disturb_and_perturb
 from ttrace_torch.errors import TraceError
@@ -25,6 +26,7 @@ from ttrace_torch.layout.megatron_attributes import check_axis
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.optimizer.scaler import ScalerWatch
+from ttrace_torch.optimizer.wrappers import shares_out_state, without_averaging
 from ttrace_torch.perturb.perturber import Disturb, Perturber
 from ttrace_torch.rewrite.plan import read_plan
 from ttrace_torch.rewrite.rewriter import Rewriter
@@ -279,7 +281,16 @@ def _tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
         selection = replace(selection, kinds=())
     in_turn = deals_in_turn(optimizer) if config.interleaved is None else config.interleaved
     scaler = ScalerWatch(scaler_of(optimizer) if config.scaler is None else config.scaler)
-    optimizer = found.adapter.optimizer(inner_optimizer(optimizer))
+    optimizer = found.adapter.optimizer(without_averaging(inner_optimizer(optimizer)))
+    if shares_out_state(optimizer):
+        kept = tuple(kind for kind in selection.kinds if kind != "optimizer_state")
+        selection = replace(selection, kinds=kept)
+    if selection.kinds and (graphed := graphed_of(names)):
+        raise TraceError(
+            f"{graphed[0]} runs in CUDA graphs, which replay kernels without the hooks that record "
+            "them; trace with TORCHDYNAMO_DISABLE=1, or without make_graphed_callables and "
+            'mode="reduce-overhead"'
+        )
     found.adapter.check(selection, optimizer)
     rewriter = _rewriter(config, names, meshes, rank)
     facts = {"framework": found.adapter.label, "model": found.adapter.model_class(names)}

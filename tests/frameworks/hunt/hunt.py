@@ -16,20 +16,20 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import agreement
+from hunt.rows import ROWS
 from support.text_report import answer
 from support.ttrace_cli import run_ttrace
-
-from hunt.rows import ROWS
 
 SEEDS = (1, 2, 3)
 FAILED = "fails"
 HEAD = "| row | ranks | exit | first line | first blamed | cause |\n|---|---|---|---|---|---|\n"
 PAGE = """# The hunt
 
-Released packages over their layouts, each against one process: torch 2.13.0, transformers 5.23.0, accelerate 1.15.0, peft 0.21.2,
-DeepSpeed 0.19.8, Megatron-core 0.16.1, on CPU with gloo. `scripts/hunt.sh` runs it and writes this page. A row is one entry of a
-`*_rows.py` in [hunt](hunt); where it does not match, its cause stands in the last column. Exit `fails` is a row that raises or that
-`trace` refuses, in its own words.
+Released packages over their layouts, each against one process: torch 2.13.0, transformers 5.23.0,
+accelerate 1.15.0, peft 0.21.2, DeepSpeed 0.19.8, Megatron-core 0.16.1, on CPU with gloo.
+`scripts/hunt.sh --write tests/frameworks/HUNT.md` runs it and writes this page. A row is one entry
+of a `*_rows.py` in [hunt](hunt); where it does not match, its cause stands in the last column. Exit
+`fails` is a row that raises or that `trace` refuses, in its own words.
 
 """
 

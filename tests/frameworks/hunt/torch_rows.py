@@ -1,4 +1,4 @@
-"""Options of torch: optimizers, data parallelism, FSDP2, tensor parallelism, the loop around them."""
+"""Options of torch: optimizers, data parallelism, FSDP2, tensor parallelism, the loop."""
 
 from __future__ import annotations
 
@@ -103,7 +103,13 @@ ROWS = [
     row("fsdp kept after backward", {**FSDP, "accumulate": "set_reshard_after_backward"}),
     row("fsdp checkpointed", {**FSDP, "checkpoint": True}),
     row("fsdp compiled", {**FSDP, "compiled": True}),
-    row("fsdp reduce bf16", {**FSDP, "fsdp": {"precision": ["reduce_dtype"]}}),
+    row(
+        "fsdp reduce bf16",
+        {**FSDP, "fsdp": {"precision": ["reduce_dtype"]}},
+        exit=1,
+        first="main_grad",
+        cause="the sums over ranks are rounded to bf16, as asked for; the reference is all fp32",
+    ),
     row("fsdp fused", {**FSDP, **optimizer("AdamW", fused=True, amsgrad=True)}),
     row("fsdp foreach", {**FSDP, **optimizer("AdamW", foreach=True)}),
     row(

@@ -18,6 +18,7 @@ from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimiz
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, loss_parallel, parallelize_module
 from torch.utils.checkpoint import checkpoint
+from train_torch import clip as clip_by_hand
 from train_torch import tensor_parallel
 
 import ttrace_torch as tt
@@ -123,6 +124,9 @@ def no_sync(model, case, last):
 
 
 def clip(model, case):
+    if case.get("wrap") == "tp":
+        # torch's own takes no plain parameters, such as norms, beside cut ones.
+        return clip_by_hand(model)
     most, kind, foreach = case.get("clip", [1.0, 2.0, None])
     parameters = list(model.parameters())
     norm = nn.utils.clip_grad_norm_(parameters, most, float(kind), foreach=foreach)

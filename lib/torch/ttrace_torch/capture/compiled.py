@@ -26,7 +26,7 @@ def compiled_of(names: ModelNames) -> dict[str, nn.Module]:
         id(getattr(module, "_orig_mod", None)): module
         for part in names.naming.parts(names.model)
         for module in part.modules()
-        if type(module).__name__ == "OptimizedModule"
+        if _is_wrapper(module)
     }
     found: dict[str, nn.Module] = {}
     for name, module in names.modules.items():
@@ -37,6 +37,28 @@ def compiled_of(names: ModelNames) -> dict[str, nn.Module]:
         elif getattr(module, "_compiled_call_impl", None) is not None:
             found[name] = module
     return found
+
+
+def graphed_of(names: ModelNames) -> list[str]:
+    """The modules on a GPU whose kernels CUDA graphs replay, without the Python around them."""
+    found = []
+    for part in names.naming.parts(names.model):
+        for path, module in part.named_modules():
+            made = getattr(vars(module).get("forward"), "__qualname__", "")
+            if "make_graphed_callables" in made or (_is_wrapper(module) and _replays(module)):
+                found.append(path.replace("._orig_mod", "") or ROOT)
+    return found
+
+
+def _is_wrapper(module: nn.Module) -> bool:
+    # fully_shard derives a class of its own from that of torch.compile.
+    return any(cls.__name__ == "OptimizedModule" for cls in type(module).__mro__)
+
+
+def _replays(module: nn.Module) -> bool:
+    """Whether the compiler was told to use CUDA graphs, and has something to use them for."""
+    settings = getattr(getattr(module, "dynamo_ctx", None), "compiler_config", None) or {}
+    return bool(settings.get("triton.cudagraphs")) and any(p.is_cuda for p in module.parameters())
 
 
 def is_inside(name: str, outer: str) -> bool:
