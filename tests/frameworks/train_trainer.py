@@ -13,7 +13,7 @@ import ttrace_torch as tt  # tt
 
 
 class Tokens(torch.utils.data.Dataset):
-    """Rows that depend on their number alone; `swapped`: two neighbouring batches of two rows are."""
+    """Rows that depend on their number alone; `swapped`: batches change places in pairs."""
 
     def __init__(self, swapped=False):
         self._other = 2 if swapped else 0

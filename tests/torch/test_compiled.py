@@ -95,6 +95,34 @@ def test_compilation_that_is_disabled_hides_nothing(tmp_path, make, monkeypatch)
     assert set(Trace(tmp_path / "run.h5").names("output")) == expected
 
 
+def graphed_by_hand():
+    """What torch.cuda.make_graphed_callables leaves of a module, without a GPU."""
+    model = seeded(TiedGPT)
+
+    def make_graphed_callables(forward):
+        return lambda *args: forward(*args)
+
+    layer = model.layers[0]
+    layer.forward = make_graphed_callables(layer.forward)
+    return model
+
+
+def test_cuda_graphs_are_refused_in_one_sentence(tmp_path):
+    with pytest.raises(tt.TraceError, match="layers.0 runs in CUDA graphs") as told:
+        tt.trace(graphed_by_hand(), None, out=tmp_path / "run.h5")
+    assert "\n" not in str(told.value)
+    assert not tt.trace(graphed_by_hand(), None).active
+
+
+def test_graphs_of_the_compiler_are_refused_on_a_gpu_alone(tmp_path, monkeypatch):
+    model = seeded(TiedGPT)
+    model.layers[0] = torch.compile(model.layers[0], mode="reduce-overhead")
+    tt.trace(model, None, out=tmp_path / "cpu.h5").close()
+    monkeypatch.setattr(torch.nn.Parameter, "is_cuda", True, raising=False)
+    with pytest.raises(tt.TraceError, match="layers.0 runs in CUDA graphs"):
+        tt.trace(model, None, out=tmp_path / "gpu.h5")
+
+
 def scaled(scaler, infinite):
     def run(model, optimizer):
         with torch.autocast("cpu", dtype=torch.float16):

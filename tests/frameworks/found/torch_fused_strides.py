@@ -1,7 +1,7 @@
 """torch 2.13.0: Adam, AdamW, Adagrad and SGD with fused=True of strided parameters on the CPU.
 
-The kernels walk through parameter, gradient and state as through arrays of numel() elements, whatever
-their strides: with p's storage P and g's storage G
+The kernels walk through parameter, gradient and state as through arrays of numel() elements,
+whatever their strides: with p's storage P and g's storage G
 
     P[i] -= lr * G[i]  for i < numel     instead of     p[i, j] -= lr * g[i, j].
 

@@ -1,7 +1,8 @@
 """transformers 5.23.0: HRM-Text loaded with tp_plan="auto" from its own checkpoint format.
 
-The checkpoint holds gate and up, and gate, q, k and v, fused in one matrix S, which a `WeightConverter`
-chunks. Each rank cuts S first and chunks what it has: for the i-th of n weights rank r of R gets
+The checkpoint holds gate and up, and gate, q, k and v, fused in one matrix S, which a
+`WeightConverter` chunks. Each rank cuts S first and chunks what it has: for the i-th of n weights
+rank r of R gets
 
     chunk(chunk(S, R)[r], n)[i]     instead of     chunk(chunk(S, n)[i], R)[r],
 

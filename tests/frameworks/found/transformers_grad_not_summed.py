@@ -1,7 +1,8 @@
 """transformers 5.23.0: parameters between cut layers, left out of `base_model_tp_plan`.
 
 With tp_plan="auto" they meet each rank's own heads or columns, so their gradient is a sum over the
-ranks. The plans of these models do not say `replicated_with_grad_allreduce` for them, and rank r keeps
+ranks. The plans of these models do not say `replicated_with_grad_allreduce` for them, and rank r
+keeps
 
     g_r     instead of     g_0 + g_1 + ... + g_(R-1),
 

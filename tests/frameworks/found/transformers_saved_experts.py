@@ -1,8 +1,8 @@
 """transformers 5.23.0: Inkling2 loaded with tp_plan="auto", saved and loaded again.
 
-Its plan says "colwise" for the fused `mlp.experts.gate_up_proj` and not "packed_colwise". Loading gives
-rank r the rows [gate_r; up_r], rightly, but the DTensor says Shard(1). So whoever makes it whole,
-`save_pretrained` too, gets
+Its plan says "colwise" for the fused `mlp.experts.gate_up_proj` and not "packed_colwise". Loading
+gives rank r the rows [gate_r; up_r], rightly, but the DTensor says Shard(1). So whoever makes it
+whole, `save_pretrained` too, gets
 
     [gate_0; up_0; gate_1; up_1]     instead of     [gate_0; gate_1; up_0; up_1]:
 

@@ -40,7 +40,7 @@ ROWS = [
         config=GLOBAL,
         exit=1,
         first="router.weight",
-        cause="by definition: the loss is of the tokens so far, other ones with other micro-batches",
+        cause="by definition: of the tokens so far, other ones with other micro-batches",
     ),
     row("z loss tp2 sp", "experts", TP2, config=Z_LOSS, there=SP),
     row("z loss ep2", "experts", EP2, config=Z_LOSS),

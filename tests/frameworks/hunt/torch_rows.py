@@ -86,6 +86,7 @@ ROWS = [
     row("ddp compiled", {**DDP, "compiled": True}),
     row("ddp autocast", {**DDP, "autocast": True}),
     row("ddp scaled", {**DDP, "scaled": True, "ddp": {"gradient_as_bucket_view": True}}),
+    # Each rank has the state of some parameters: it is not recorded.
     row("ddp zero adamw", {**DDP, "zero": True}),
     row("ddp zero fused", {**DDP, "zero": True, **optimizer("AdamW", fused=True)}),
     row("ddp post local sgd", {**DDP, "averaged": True, **optimizer("SGD", momentum=0.9)}),

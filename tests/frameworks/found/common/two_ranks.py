@@ -1,4 +1,4 @@
-"""Runs a function on two processes that share a gloo group: what the scripts of this folder need."""
+"""Runs a function on two processes that share a gloo group, as the scripts of found/ need it."""
 
 from __future__ import annotations
 
