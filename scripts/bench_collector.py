@@ -125,6 +125,30 @@ def idle_seconds(times: int = 10_000) -> float:
     return (time.perf_counter() - begin) / times
 
 
+def three_steps(folder: Path, number: int, kinds: list[str] | None) -> float:
+    """Three steps and close(), all of them traced, or none without kinds; in seconds."""
+    out = folder / f"three{number}.h5" if kinds else None
+    job = Job(out, bool(kinds), bool(kinds), kinds)
+    job.plain_step()
+    begin = time.perf_counter()
+    for _ in range(3):
+        job.plain_step() if job.tracer is None else job.tracer_step()
+        job.number += 1
+    if job.tracer is not None:
+        job.tracer.close()
+    return time.perf_counter() - begin
+
+
+def ratio_of_three_steps(folder: Path, rounds: int) -> float:
+    """Gradients and parameters alone, three steps with close(), over three untraced steps."""
+    ratios = []
+    for number in range(rounds):
+        traced = three_steps(folder, number, ["main_grad", "param"])
+        ratios.append(traced / three_steps(folder, number, None))
+        (folder / f"three{number}.h5").unlink()
+    return statistics.median(ratios)
+
+
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     with tempfile.TemporaryDirectory() as folder:
@@ -151,6 +175,8 @@ def main() -> None:
                 one / other for one, other in zip(times[way], times["no ttrace"], strict=True)
             )
             print(f"{way:32} {1e3 * median:8.1f} {ratio:7.3f} {size:10.1f} {closing:8.2f}")
+        three = ratio_of_three_steps(Path(folder), rounds)
+        print(f"three steps of main_grad and param, with close(): {three:.2f} x untraced")
         print(f"an inactive tracer's calls: {1e6 * idle_seconds():.1f} us a step")
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
         print(f"peak memory of the process, six models in it: {peak} MiB")
