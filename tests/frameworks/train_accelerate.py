@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
+from accelerate.state import AcceleratorState
+from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from torch import distributed
 from torch.utils.data import DataLoader
 from train_trainer import Tokens
@@ -14,11 +16,25 @@ from train_transformers import MICRO_BATCHES, STEPS, whole_model
 import ttrace_torch as tt  # tt
 
 
+def accelerator_of(case, share):
+    AcceleratorState._reset_state(reset_partial_state=True)
+    if not case.get("fsdp2") or distributed.get_world_size() == 1:
+        return Accelerator(cpu=True, gradient_accumulation_steps=share)
+    # accelerate heeds the plugin on several GPUs alone, so it is told that these are some.
+    PartialState(cpu=True)._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+    plugin = FullyShardedDataParallelPlugin(
+        fsdp_version=2,
+        auto_wrap_policy="transformer_based_wrap",
+        transformer_cls_names_to_wrap=["LlamaDecoderLayer"],
+    )
+    return Accelerator(fsdp_plugin=plugin, gradient_accumulation_steps=share)
+
+
 def main(case, out):
     share = MICRO_BATCHES // distributed.get_world_size()
     fault = case.get("fault")
     scale = 2 if fault == "wrong_scale" else 1
-    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=share)
+    accelerator = accelerator_of(case, share)
     model = whole_model(case)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-3)
     data = DataLoader(Tokens(fault == "swapped"), batch_size=2)
@@ -38,6 +54,7 @@ def main(case, out):
                     if accelerator.sync_gradients:
                         tracer.main_grads()  # tt
                         norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                        norm = getattr(norm, "full_tensor", lambda n=norm: n)()
                         tracer.grad_norm(norm, clip_norm=1.0)  # tt
                     optimizer.step()
                     optimizer.zero_grad()

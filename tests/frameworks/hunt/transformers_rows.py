@@ -96,6 +96,7 @@ ROWS = [
         "lora saved modules ddp", {"kind": "ddp", **LORA, "peft": {"modules_to_save": ["lm_head"]}}
     ),
     row("accelerate ddp", ACCELERATE),
+    row("accelerate fsdp2", {**ACCELERATE, "fsdp2": True}, kept=("fsdp2",)),
     row("accelerate qwen3", {**ACCELERATE, "model": "qwen3"}),
     row("accelerate mixtral", {**ACCELERATE, "model": "mixtral"}),
     row("trainer ddp", TRAINER),
