@@ -108,7 +108,7 @@ ROWS = [
         {**FSDP, "compiled": True},
         exit=1,
         first="param_grad",
-        cause="false alarm: raw gradients inside compiled blocks are not recorded, and not said to be so",
+        cause="false alarm: raw gradients inside compiled blocks are missing, not left out",
     ),
     row(
         "fsdp reduce bf16",
