@@ -55,8 +55,7 @@ class PairWork {
   // All must outlive it.
   PairWork(const MeasuredSides& sides, const measure::Backend& backend, const Pair& pair,
            bool exact)
-      : sides_(sides),
-        backend_(backend),
+      : backend_(backend),
         pair_(pair),
         reference_(&sides.reference, pair.reference),
         candidate_(&sides.candidate, pair.candidate),
@@ -164,7 +163,6 @@ class PairWork {
     }
   }
 
-  const MeasuredSides& sides_;
   const measure::Backend& backend_;
   const Pair& pair_;
   measure::TensorRef reference_;

@@ -27,7 +27,7 @@ std::vector<trace::Placement> others_like(const trace::Placement& declared, std:
     if (extent % (2 * ranks) == 0 && !std::holds_alternative<trace::Zigzag>(declared)) {
       others.push_back(trace::Zigzag{*dim});
     }
-    for (const std::uint64_t count : {2, 3}) {
+    for (const std::uint64_t count : {std::uint64_t{2}, std::uint64_t{3}}) {
       if (extent % (count * ranks) != 0) continue;
       const trace::Segments segments{
           *dim, std::vector<std::uint64_t>(count, extent / count), 1, {}};

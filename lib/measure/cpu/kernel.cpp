@@ -1,5 +1,9 @@
 #include "measure/cpu/kernel.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 #include "base/error.h"
 
 namespace ttrace::measure {
@@ -7,10 +11,18 @@ namespace {
 
 // Exactly the features that the kernels' objects are compiled with (CMakeLists.txt).
 #ifdef __x86_64__
+// clang 16 does not know the name of this feature.
+bool has_f16c() {
+  unsigned int eax = 0;
+  unsigned int ebx = 0;
+  unsigned int ecx = 0;
+  unsigned int edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 bool has_v3() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") &&
-         __builtin_cpu_supports("fma");
+         __builtin_cpu_supports("bmi2") && has_f16c() && __builtin_cpu_supports("fma");
 }
 
 bool has_v4() {

@@ -39,9 +39,10 @@ class Fibers {
   std::function<void(std::size_t)> work_;
   std::size_t running_ = 0;
   ucontext_t caller_{};
-  const void* caller_stack_ = nullptr;
-  std::size_t caller_stack_bytes_ = 0;
-  void* caller_shadow_ = nullptr;
+  // Only AddressSanitizer is told of them.
+  [[maybe_unused]] const void* caller_stack_ = nullptr;
+  [[maybe_unused]] std::size_t caller_stack_bytes_ = 0;
+  [[maybe_unused]] void* caller_shadow_ = nullptr;
 };
 
 }  // namespace ttrace::test
