@@ -122,3 +122,23 @@ def unsharded_rank(rank, folder):
 def test_parameters_left_whole_by_an_evaluation(tmp_path):
     run_ranks(2, unsharded_rank, tmp_path / "run")
     assert Trace(tmp_path / "run").entry("param", "0.weight")["placements"] == {"dp": {"shard": 0}}
+
+
+def compiled_rank(rank, folder):
+    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("dp",))
+    block = torch.compile(nn.Linear(4, 4), backend="aot_eager")
+    model = nn.Sequential(nn.Linear(4, 4), block)
+    fully_shard(model[1], mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    tracer = tt.trace(model, out=folder, mesh=tt.Mesh({"dp": 2}))
+    with tracer.step(0):
+        model(torch.ones(1, 4)).sum().backward()
+    tracer.close()
+
+
+def test_gradients_inside_compiled_blocks_are_left_out(tmp_path):
+    run_ranks(2, compiled_rank, tmp_path / "run")
+    trace = Trace(tmp_path / "run")
+    assert set(trace.names("param_grad")) == {"0.weight", "0.bias"}
+    incomplete = {entry["tensors"] for entry in trace.manifest["run"]["incomplete"]}
+    assert {"*/*/param_grad/1.weight/*/*", "*/*/param_grad/1.bias/*/*"} <= incomplete

@@ -103,13 +103,8 @@ ROWS = [
     row("fsdp no sync", {**FSDP, "accumulate": "set_requires_gradient_sync"}),
     row("fsdp kept after backward", {**FSDP, "accumulate": "set_reshard_after_backward"}),
     row("fsdp checkpointed", {**FSDP, "checkpoint": True}),
-    row(
-        "fsdp compiled",
-        {**FSDP, "compiled": True},
-        exit=1,
-        first="param_grad",
-        cause="false alarm: raw gradients inside compiled blocks are missing, not left out",
-    ),
+    # Raw gradients inside the compiled blocks are not recorded.
+    row("fsdp compiled", {**FSDP, "compiled": True}),
     row(
         "fsdp reduce bf16",
         {**FSDP, "fsdp": {"precision": ["reduce_dtype"]}},

@@ -30,6 +30,11 @@ from ttrace_torch.layout.placements import Placements
 
 Hook = Callable[[torch.Tensor], None]
 
+_COMPILED = (
+    "torch.compile has taken these parameters' modules, and FSDP2 shards them: no hook sees their "
+    "raw gradients; run the traced job with TORCHDYNAMO_DISABLE=1 to record them"
+)
+
 
 def follow_unsharded_params(names: ModelNames, hooks: Mapping[str, Hook]) -> list[Any]:
     """Puts `hooks` (canonical parameter name -> hook) on the unsharded tensors of FSDP2 parameters.
@@ -156,6 +161,10 @@ class GradientHooks:
                 self._handles.append(handle)
         seen = {name: hook for name, hook in hooks.items() if not _in(compiled, names.owners[name])}
         self._handles.extend(follow_unsharded_params(names, seen))
+        for name in hooks.keys() - seen.keys():
+            # Where FSDP2 shards it. One that is recorded after all needs no note and takes no harm.
+            if is_dtensor(names.parameters[name]):
+                self._recorder.problems.note(f"*/*/param_grad/{name}/*/*", _COMPILED)
 
     def remove(self) -> None:
         """Removes the hooks."""
