@@ -250,7 +250,8 @@ class FullJudging {
     const double* e = expected_.data() + r * columns_;
     bool plain = true;
     for (std::uint64_t i = 0; i < columns_; ++i) {
-      plain &= (std::abs(c[i]) <= largest) & (std::abs(e[i]) <= largest);
+      plain &= std::abs(c[i]) <= largest;
+      plain &= std::abs(e[i]) <= largest;
     }
     RowPart part = plain ? compare_plain(r, c, e) : compare_any(r, c, e, largest);
     for (std::uint64_t i = 0; part.equal && i < columns_; ++i) {
