@@ -61,13 +61,16 @@ double spacing_around(const Fraction& fraction) {
   return 1 / (largest * largest);
 }
 
+// The power of ten of the first digit; 0 for zero and infinity.
+int decimal_place(double value) {
+  if (value == 0 || !std::isfinite(value)) return 0;
+  return static_cast<int>(std::floor(std::log10(std::abs(value))));
+}
+
 std::string decimal(double factor, double uncertainty) {
   constexpr int kMostDigits = 7;
-  const int of_factor = static_cast<int>(std::floor(std::log10(std::abs(factor))));
   int digits = kMostDigits;
-  if (uncertainty > 0) {
-    digits = 1 + of_factor - static_cast<int>(std::floor(std::log10(uncertainty)));
-  }
+  if (uncertainty > 0) digits = 1 + decimal_place(factor) - decimal_place(uncertainty);
   std::array<char, 64> buffer{};
   for (digits = std::clamp(digits, 2, kMostDigits); digits <= 17; ++digits) {
     std::snprintf(buffer.data(), buffer.size(), "%.*g", digits, factor);
