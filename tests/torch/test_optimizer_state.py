@@ -186,6 +186,10 @@ def test_the_state_of_a_cut_parameter_is_cut_as_its_gradient(tmp_path):
         with playing(rank, 2):
             mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
             model = parallelize_module(seeded(lambda: nn.Linear(4, 6)), mesh, ColwiseParallel())
+            with torch.no_grad():
+                # A process group that is only played scatters nothing: the memory is as it was.
+                for parameter in model.parameters():
+                    parameter.to_local().uniform_(-1, 1)
             optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, foreach=False)
             options = {"out": tmp_path / "run", "mesh": tt.Mesh({"tp": 2}), "rank": rank}
             with tt.trace(model, optimizer, **options) as tracer:
