@@ -20,7 +20,7 @@ def accelerator_of(case, share):
     AcceleratorState._reset_state(reset_partial_state=True)
     if not case.get("fsdp2") or distributed.get_world_size() == 1:
         return Accelerator(cpu=True, gradient_accumulation_steps=share)
-    # accelerate heeds the plugin on several GPUs alone, so it is told that these are some.
+    # accelerate ignores the plugin unless its state says that it runs on several GPUs.
     PartialState(cpu=True)._shared_state["distributed_type"] = DistributedType.MULTI_GPU
     plugin = FullyShardedDataParallelPlugin(
         fsdp_version=2,

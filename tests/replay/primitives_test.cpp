@@ -5,7 +5,7 @@
 #include <set>
 
 #include "replay/primitives/gemm.h"
-#include "replay/primitives/gemm_kernel.h"
+#include "replay/primitives/kernels.h"
 #include "replay/primitives/noise.h"
 #include "replay/specifications.h"
 #include "support/catch.h"
@@ -150,10 +150,10 @@ TEST_CASE("thin products are the same to the bit with every instruction set") {
   constexpr std::uint64_t kDepth = 77;
   const auto a = random_numbers(kThinRows * kDepth, 3);
   const auto b = random_numbers(kThinColumns * kDepth, 4);
-  std::vector<ThinKernel> kernels{add_thin_baseline};
-  if (__builtin_cpu_supports("avx2")) kernels.push_back(add_thin_x86_64_v3);
+  std::vector<ThinKernel> kernels{kKernelsBaseline.add_thin};
+  if (__builtin_cpu_supports("avx2")) kernels.push_back(kKernelsV3.add_thin);
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")) {
-    kernels.push_back(add_thin_x86_64_v4);
+    kernels.push_back(kKernelsV4.add_thin);
   }
   for (const ThinKernel kernel : kernels) {
     std::vector<double> sums(kThinRows * kThinColumns, 0.5);

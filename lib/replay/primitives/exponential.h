@@ -56,9 +56,4 @@ inline __attribute__((always_inline)) D exponential_of(D x) {
 // which may be x, or null.
 double add_exponentials(const double* x, double shift, double* out, std::uint64_t n);
 
-// The same, compiled for one instruction set.
-double add_exponentials_baseline(const double* x, double shift, double* out, std::uint64_t n);
-double add_exponentials_x86_64_v3(const double* x, double shift, double* out, std::uint64_t n);
-double add_exponentials_x86_64_v4(const double* x, double shift, double* out, std::uint64_t n);
-
 }  // namespace ttrace::replay

@@ -4,32 +4,12 @@
 #include <array>
 #include <vector>
 
-#include "replay/primitives/gemm_kernel.h"
+#include "replay/primitives/kernels.h"
 
 namespace ttrace::replay {
 namespace {
 
 constexpr std::uint64_t kDepth = 256;  // of packed panels: both fit the second cache
-
-PanelKernel fastest() {
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")) {
-    return add_panels_x86_64_v4;
-  }
-  if (__builtin_cpu_supports("avx2")) return add_panels_x86_64_v3;
-#endif
-  return add_panels_baseline;
-}
-
-ThinKernel fastest_thin() {
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")) {
-    return add_thin_x86_64_v4;
-  }
-  if (__builtin_cpu_supports("avx2")) return add_thin_x86_64_v3;
-#endif
-  return add_thin_baseline;
-}
 
 // Packs `lines` lines of `depth` elements into panels of `width` lines; missing lines are 0.
 void pack(const double* data, std::int64_t line_stride, std::int64_t depth_stride,
@@ -87,7 +67,7 @@ class BlockProduct {
  private:
   void add_panel(std::uint64_t i, std::uint64_t j, std::uint64_t rows, std::uint64_t columns,
                  std::uint64_t depth, double* c, std::int64_t row_stride) {
-    static const PanelKernel kernel = fastest();
+    static const PanelKernel kernel = fastest_kernels().add_panels;
     alignas(64) std::array<double, kPanelRows * kPanelColumns> sums{};
     double* block = c + static_cast<std::int64_t>(i) * row_stride + j;
     for (std::uint64_t r = 0; r < rows; ++r) {
@@ -112,7 +92,7 @@ namespace {
 // At most kThinColumns columns. The sums have the order of the other products: along k.
 void multiply_thin(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, MatrixView b,
                    double* c, std::int64_t row_stride, bool add) {
-  static const ThinKernel kernel = fastest_thin();
+  static const ThinKernel kernel = fastest_kernels().add_thin;
   std::vector<double> packed;
   pack(b.data, b.column_stride, b.row_stride, n, k, kThinColumns, packed);
   std::vector<double> last_rows;

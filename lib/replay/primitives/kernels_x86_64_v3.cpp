@@ -1,24 +1,8 @@
 // The kernels for one instruction set.
-#include "replay/primitives/exponential_kernel.h"
-#include "replay/primitives/gemm_kernel_source.h"
+#include "replay/primitives/kernels_source.h"
 
 namespace ttrace::replay {
 
-void add_panels_x86_64_v3(std::uint64_t k, const double* a, const double* b, double* c) {
-  add_columns<8>(k, a, b, c);
-  add_columns<8>(k, a, b + 8, c + 8);
-}
-
-void add_thin_x86_64_v3(std::uint64_t k, const double* a, std::int64_t row_stride,
-                        std::int64_t column_stride, const double* b, double* c) {
-  for (std::uint64_t i = 0; i < kThinRows; i += 4) {
-    add_rows<4>(k, a + static_cast<std::int64_t>(i) * row_stride, row_stride, column_stride, b,
-                c + i * kThinColumns);
-  }
-}
-
-double add_exponentials_x86_64_v3(const double* x, double shift, double* out, std::uint64_t n) {
-  return add_all_exponentials(x, shift, out, n);
-}
+const Kernels kKernelsV3 = kernels_of<8, 4>();
 
 }  // namespace ttrace::replay

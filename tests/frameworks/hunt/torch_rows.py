@@ -5,7 +5,7 @@ from __future__ import annotations
 SCRIPT, LAUNCHER = "hunt.train_options", "launch_transformers.py"
 DDP, FSDP, TP = {"wrap": "ddp"}, {"wrap": "fsdp", "axes": {"dp": 2}}, {"wrap": "tp"}
 HSDP = {"wrap": "fsdp", "axes": {"replicas": 2, "shards": 2}}
-# What changes how the loop is run, and not what it computes: the reference does without.
+# These change how the loop runs, not what it computes. The reference runs without them.
 ONLY_THERE = ("wrap", "axes", "ddp", "fsdp", "hook", "zero", "averaged", "accumulate", "sequence")
 ONLY_THERE += ("compiled", "checkpoint", "kept_gradients", "scaled")
 IMPLEMENTATIONS = ("fused", "foreach", "differentiable", "capturable")

@@ -39,7 +39,7 @@ class Fibers {
   std::function<void(std::size_t)> work_;
   std::size_t running_ = 0;
   ucontext_t caller_{};
-  // Only AddressSanitizer is told of them.
+  // Used in builds with AddressSanitizer, which needs them to follow a change of stacks.
   [[maybe_unused]] const void* caller_stack_ = nullptr;
   [[maybe_unused]] std::size_t caller_stack_bytes_ = 0;
   [[maybe_unused]] void* caller_shadow_ = nullptr;

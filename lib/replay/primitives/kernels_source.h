@@ -3,7 +3,8 @@
 
 #include <cstring>
 
-#include "replay/primitives/gemm_kernel.h"
+#include "replay/primitives/exponential_kernel.h"
+#include "replay/primitives/kernels.h"
 
 namespace ttrace::replay {
 namespace {
@@ -55,6 +56,24 @@ inline __attribute__((always_inline)) void add_rows(std::uint64_t k, const doubl
     }
   }
   std::memcpy(c, sums, sizeof sums);
+}
+
+// Products add kColumns columns of a panel at a time, and thin products kRows rows.
+template <std::uint64_t kColumns, std::uint64_t kRows>
+constexpr Kernels kernels_of() {
+  return {[](std::uint64_t k, const double* a, const double* b, double* c) {
+            for (std::uint64_t j = 0; j < kPanelColumns; j += kColumns) {
+              add_columns<kColumns>(k, a, b + j, c + j);
+            }
+          },
+          [](std::uint64_t k, const double* a, std::int64_t row_stride, std::int64_t column_stride,
+             const double* b, double* c) {
+            for (std::uint64_t i = 0; i < kThinRows; i += kRows) {
+              add_rows<kRows>(k, a + static_cast<std::int64_t>(i) * row_stride, row_stride,
+                              column_stride, b, c + i * kThinColumns);
+            }
+          },
+          add_all_exponentials};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The inner loop of products. Compiled once per instruction set: the order of every sum is the
-// same.
+// The inner loops of products and exponentials. Compiled once per instruction set: the order of
+// every sum is the same.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,21 @@ inline constexpr std::uint64_t kThinColumns = 8;
 using ThinKernel = void (*)(std::uint64_t k, const double* a, std::int64_t row_stride,
                             std::int64_t column_stride, const double* b, double* c);
 
-void add_thin_baseline(std::uint64_t k, const double* a, std::int64_t row_stride,
-                       std::int64_t column_stride, const double* b, double* c);
-void add_thin_x86_64_v3(std::uint64_t k, const double* a, std::int64_t row_stride,
-                        std::int64_t column_stride, const double* b, double* c);
-void add_thin_x86_64_v4(std::uint64_t k, const double* a, std::int64_t row_stride,
-                        std::int64_t column_stride, const double* b, double* c);
+// add_exponentials() (exponential.h).
+using ExponentialKernel = double (*)(const double* x, double shift, double* out, std::uint64_t n);
 
-void add_panels_baseline(std::uint64_t k, const double* a, const double* b, double* c);
-void add_panels_x86_64_v3(std::uint64_t k, const double* a, const double* b, double* c);
-void add_panels_x86_64_v4(std::uint64_t k, const double* a, const double* b, double* c);
+// The kernels of one instruction set.
+struct Kernels {
+  PanelKernel add_panels;
+  ThinKernel add_thin;
+  ExponentialKernel add_exponentials;
+};
+
+extern const Kernels kKernelsBaseline;
+extern const Kernels kKernelsV3;  // of x86-64 alone, as the next
+extern const Kernels kKernelsV4;
+
+// Those of the best instruction set that this machine has.
+const Kernels& fastest_kernels();
 
 }  // namespace ttrace::replay
