@@ -295,5 +295,51 @@ TEST_CASE("zeros must be zeros where nothing is rounded") {
   CHECK_FALSE(judge_expression(expression, {&x, 1}, x, DType::kFloat32, {}).follows());
 }
 
+TEST_CASE("a step inside the derivative of a GELU may round") {
+  const std::string type = R"("dtype": "float32", "shape": [64, 64])";
+  const Specification specification = test::one_pattern(
+      {type, type}, R"(["gelu_grad", [0, 1], {"tanh": false}, "float32", [64, 64]])", "float32",
+      "[64, 64]");
+  const Expression expression = test::last_expression(specification);
+  const std::vector<Value> leaves{normal({64, 64}, DType::kFloat32, 1),
+                                  normal({64, 64}, DType::kFloat32, 2)};
+  // As torch's kernel for a CPU, with an erf that is off by up to 2^-22 of 1.
+  const auto kernel = [&](float step) {
+    std::vector<double> numbers(64 * 64);
+    for (std::uint64_t i = 0; i < numbers.size(); ++i) {
+      const auto x = static_cast<float>(leaves[1].at(i));
+      const float erf = std::erf(x * 0.70710678F) + (i % 2 == 0 ? step : -step);
+      const float slope = 0.5F * (1 + erf) + x * (0.39894228F * std::exp(-0.5F * x * x));
+      numbers[i] = static_cast<float>(leaves[0].at(i)) * slope;
+    }
+    return judge_expression(expression, leaves, Value::of({64, 64}, std::move(numbers)),
+                            DType::kFloat32, {});
+  };
+  CHECK(kernel(0x1p-23F).share < 0.8);
+  CHECK(kernel(0x1p-23F).share > 0.2);
+  CHECK_FALSE(kernel(0x1p-20F).follows());
+}
+
+TEST_CASE("the derivative of a maximum knows ties, which no simulated rounding undoes") {
+  const Specification specification = test::one_pattern(
+      {R"("dtype": "bfloat16", "shape": [2, 4])", R"("dtype": "bfloat16", "shape": [2, 1])"},
+      R"(["equal", [0, 1], {}, "bool", [2, 4]],
+         ["sum", [2], {"dims": [1], "keep": true}, "bfloat16", [2, 1]],
+         ["divide", [1, 3], {}, "bfloat16", [2, 1]],
+         ["multiply", [2, 4], {}, "bfloat16", [2, 4]])",
+      "bfloat16", "[2, 4]");
+  Expression expression = test::last_expression(specification);
+  for (Leaf& leaf : expression.leaves) leaf.exact = true;
+  const std::vector<Value> leaves{Value::of({2, 4}, {5, 5, 5, 1, 7, 2, 3, 4}),
+                                  Value::of({2, 1}, {5, 7})};
+  const double third = tensor::round_to(DType::kBFloat16, 5.0 / 3);
+  const auto judge = [&](std::vector<double> numbers) {
+    return judge_expression(expression, leaves, Value::of({2, 4}, std::move(numbers)),
+                            DType::kBFloat16, {});
+  };
+  CHECK(judge({third, third, third, 0, 7, 0, 0, 0}).follows());
+  CHECK_FALSE(judge({5, 5, 5, 0, 7, 0, 0, 0}).follows());
+}
+
 }  // namespace
 }  // namespace ttrace::replay

@@ -43,6 +43,16 @@ bool has_rounding(const Expression& expression) {
   return false;
 }
 
+// Whether a step asks which numbers are equal, as the derivative of a maximum does: inputs that are
+// off by a rounding each never are.
+bool asks_for_equal_numbers(const Expression& expression) {
+  return std::any_of(expression.steps.begin(), expression.steps.end(), [&](const Step& step) {
+    const std::string_view name = step.node->primitive->name;
+    return (name == "equal" || name == "not_equal") &&
+           tensor::is_floating(dtype_of_value(expression, step.arguments[0]));
+  });
+}
+
 // What storing the result adds to the roundings of the expression.
 StorageRounding storage_of(const Expression& expression, tensor::DType dtype) {
   StorageRounding storage{unit_roundoff(dtype), tensor::quantum(dtype)};
@@ -355,7 +365,8 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
   const std::uint64_t draws = draws_for(recorded.size());
   // Other operations may round inside in other ways than the specification says.
   const auto plan = plan_of(expression);
-  const bool is_product = plan && takes_leaves(expression, *plan);
+  const bool keeps_inputs =
+      (plan && takes_leaves(expression, *plan)) || asks_for_equal_numbers(expression);
   const StorageRounding storage = storage_of(expression, dtype);
   if (judging.is_equal()) {
     conclude(judging.sums(), {unit_roundoff(dtype), tensor::quantum(dtype)}, dtype,
@@ -363,12 +374,12 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
     return;
   }
   if (const auto sampled = judge_by_sample(judging, judgement, storage, expression, leaves,
-                                           draw(options, 0, is_product), dtype, options)) {
+                                           draw(options, 0, keeps_inputs), dtype, options)) {
     judgement = *sampled;
     return;
   }
   for (std::uint64_t d = 0; d < draws; ++d) {
-    judging.add_draw(evaluate(expression, leaves, draw(options, d, is_product), options.context),
+    judging.add_draw(evaluate(expression, leaves, draw(options, d, keeps_inputs), options.context),
                      draws);
   }
   const ExpressionJudgement compared = judgement;

@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "replay/primitives/attention_head.h"
 #include "replay/primitives/families.h"
 #include "replay/primitives/loops.h"
 #include "replay/primitives/products.h"
 #include "replay/primitives/shape_rules.h"
-#include "replay/primitives/softmax.h"
 
 namespace ttrace::replay {
 namespace {
@@ -64,193 +64,6 @@ Shape grad_shape(const ShapeCall& call) {
   require_fit("g", argument(call, 0), output);
   return argument(call, grad == Grad::kQuery ? 1 : grad == Grad::kKey ? 2 : 3);
 }
-
-// Everything of one head but its rows.
-struct Head {
-  MatrixView q, k, v, g, mask;
-  std::uint64_t number = 0;  // over all batches
-};
-
-// Attention over all heads of a call.
-class Attention {
- public:
-  // `first` is the position of q; g stands before it in derivatives.
-  Attention(const EvaluationCall& call, std::size_t first)
-      : call_(call),
-        q_(call.arguments[first]->to_dense()),
-        k_(call.arguments[first + 1]->to_dense()),
-        v_(call.arguments[first + 2]->to_dense()),
-        scale_(call.attributes.number("scale")),
-        causal_(call.attributes.flag("causal")) {
-    const std::size_t dims = q_.dimensions();
-    heads_ = q_.shape()[dims - 3];
-    groups_ = k_.shape()[dims - 3];
-    rows_ = q_.shape()[dims - 2];
-    columns_ = k_.shape()[dims - 2];
-    depth_ = q_.shape().back();
-    width_ = v_.shape().back();
-    if (first == 1) g_ = call.arguments[0]->to_dense();
-    if (const Value* mask = call.arguments[first + 3]) {
-      Shape scores = q_.shape();
-      scores.back() = columns_;
-      mask_ = mask->expanded(scores);
-      keeps_ = call.dtypes[first + 3] == tensor::DType::kBool;
-    }
-    if (call.noise != nullptr) {
-      key_norms_ = row_norms(k_, call.context);
-      unit_ = unit_roundoff(call.dtype);
-      accumulator_ = kAccumulation * accumulation_roundoff(call.dtype);
-    }
-  }
-
-  std::uint64_t heads() const { return q_.size() == 0 ? 0 : q_.size() / (rows_ * depth_); }
-  std::uint64_t heads_per_group() const { return heads_ / groups_; }
-  std::uint64_t rows() const { return rows_; }
-  std::uint64_t columns() const { return columns_; }
-  std::uint64_t depth() const { return depth_; }
-  std::uint64_t width() const { return width_; }
-  double scale() const { return scale_; }
-  const Value& q() const { return q_; }
-  const Value& k() const { return k_; }
-  const Value& v() const { return v_; }
-  const Value& g() const { return g_; }
-
-  Head head(std::uint64_t number) const {
-    const std::uint64_t group = number / heads_per_group();
-    Head head;
-    head.number = number;
-    head.q = matrix_at(q_, number);
-    head.k = matrix_at(k_, group);
-    head.v = matrix_at(v_, group);
-    if (g_.dimensions() > 0) head.g = matrix_at(g_, number);
-    if (mask_) head.mask = matrix_at(*mask_, number);
-    return head;
-  }
-
-  // p of rows [begin, end), and z with `derivative`, of the first reach() columns; the others are
-  // 0.
-  void block(const Head& head, std::uint64_t begin, std::uint64_t end, bool derivative,
-             std::uint64_t reach, std::vector<double>& p, std::vector<double>& z) const {
-    const std::uint64_t rows = end - begin;
-    const auto stride = static_cast<std::int64_t>(reach);
-    p.resize(rows * reach);
-    multiply(rows, reach, depth_, at_row(head.q, begin), head.k.transposed(), p.data(), stride,
-             false);
-    for (std::uint64_t r = 0; r < rows; ++r)
-      probabilities(head, begin + r, reach, p.data() + r * reach);
-    if (!derivative) return;
-    z.resize(rows * reach);
-    const MatrixView g = at_row(head.g, begin);
-    multiply(rows, reach, width_, g, head.v.transposed(), z.data(), stride, false);
-    std::vector<double> output;
-    std::optional<Noise> noise;
-    if (call_.noise != nullptr) {
-      noise = call_.noise->stream(4);
-      output.resize(rows * width_);
-      multiply(rows, width_, reach, {p.data(), stride, 1}, head.v, output.data(),
-               static_cast<std::int64_t>(width_), false);
-    }
-    for (std::uint64_t r = 0; r < rows; ++r) {
-      double* line = z.data() + r * reach;
-      const double* weights = p.data() + r * reach;
-      double inner = 0;
-      for (std::uint64_t c = 0; c < reach; ++c) inner += weights[c] * line[c];
-      const std::uint64_t row = head.number * rows_ + begin + r;
-      if (noise) inner += rounding_of_inner(g, r, output.data() + r * width_, row);
-      for (std::uint64_t c = 0; c < reach; ++c) line[c] = weights[c] * (line[c] - inner);
-      for (std::uint64_t c = 0; noise && c < reach; ++c) {
-        line[c] *= 1 + unit_ * noise->at(row * columns_ + c);
-      }
-    }
-  }
-
-  // How many columns, from the first, rows [begin, end) may look at. All where a row looks at none:
-  // its probabilities are no numbers.
-  std::uint64_t reach(const Head& head, std::uint64_t begin, std::uint64_t end) const {
-    std::uint64_t furthest = 0;
-    for (std::uint64_t row = begin; row < end; ++row) {
-      std::uint64_t own = causal_ ? std::min(columns_, row + 1) : columns_;
-      while (own > 0 && is_hidden(head, row, own - 1)) --own;
-      if (own == 0) return columns_;
-      furthest = std::max(furthest, own);
-    }
-    return furthest;
-  }
-
-  static MatrixView at_row(MatrixView matrix, std::uint64_t row) {
-    matrix.data += static_cast<std::int64_t>(row) * matrix.row_stride;
-    return matrix;
-  }
-
- private:
-  // Whether the mask gives a probability of 0, whatever the scores are.
-  bool is_hidden(const Head& head, std::uint64_t row, std::uint64_t column) const {
-    if (!mask_) return false;
-    const double mask = head.mask.data[static_cast<std::int64_t>(row) * head.mask.row_stride +
-                                       static_cast<std::int64_t>(column) * head.mask.column_stride];
-    return keeps_ ? mask == 0 : mask == kNever;
-  }
-
-  // Turns a row of q·kᵀ into probabilities.
-  void probabilities(const Head& head, std::uint64_t row, std::uint64_t reach,
-                     double* scores) const {
-    const std::uint64_t number = head.number * rows_ + row;
-    double length = 0;
-    if (call_.noise != nullptr) {
-      for (std::uint64_t d = 0; d < depth_; ++d) {
-        const double x = q_.data()[number * depth_ + d];
-        length += x * x;
-      }
-      length = std::sqrt(length) * accumulator_;
-    }
-    const double* keys = call_.noise != nullptr
-                             ? key_norms_.data() + head.number / heads_per_group() * columns_
-                             : nullptr;
-    std::optional<Noise> noise;
-    if (call_.noise != nullptr) noise = call_.noise->stream(2);
-    for (std::uint64_t c = 0; c < reach; ++c) {
-      if (noise) scores[c] += noise->at(number * columns_ + c) * length * keys[c];
-      scores[c] *= scale_;
-      if (mask_) {
-        const double mask = head.mask.data[static_cast<std::int64_t>(row) * head.mask.row_stride +
-                                           static_cast<std::int64_t>(c) * head.mask.column_stride];
-        scores[c] = !keeps_ ? scores[c] + mask : mask != 0 ? scores[c] : kNever;
-      }
-      if (causal_ && c > row) scores[c] = kNever;
-    }
-    softmax_row(scores, scores, reach);
-    if (!noise) return;
-    const Noise rounding = call_.noise->stream(3);
-    for (std::uint64_t c = 0; c < reach; ++c) {
-      scores[c] *= 1 + unit_ * rounding.at(number * columns_ + c);
-    }
-  }
-
-  // Kernels take Σ p·(g·vᵀ) as Σ g·o from the rounded output o.
-  double rounding_of_inner(const MatrixView& g, std::uint64_t r, const double* output,
-                           std::uint64_t row) const {
-    double square = 0;
-    for (std::uint64_t e = 0; e < width_; ++e) {
-      const double term = g.data[static_cast<std::int64_t>(r) * g.row_stride +
-                                 static_cast<std::int64_t>(e) * g.column_stride] *
-                          output[e];
-      square += term * term;
-    }
-    return call_.noise->stream(5).at(row) * unit_ * std::sqrt(square);
-  }
-
-  static constexpr double kNever = -std::numeric_limits<double>::infinity();
-
-  const EvaluationCall& call_;
-  Value q_, k_, v_, g_;
-  std::optional<Value> mask_;
-  bool keeps_ = false;  // the mask is bool
-  double scale_;
-  bool causal_;
-  std::uint64_t heads_ = 0, groups_ = 0, rows_ = 0, columns_ = 0, depth_ = 0, width_ = 0;
-  Value key_norms_;
-  double unit_ = 0, accumulator_ = 0;
-};
 
 std::vector<double> column_norms_of(MatrixView matrix, std::uint64_t rows, std::uint64_t columns) {
   std::vector<double> norms(columns, 0.0);
@@ -336,7 +149,7 @@ Value columns_of(const EvaluationCall& call) {
         attention.block(head, begin, end, kKey, reach, p, z);
         const std::vector<double>& weights = kKey ? z : p;
         multiply(reach, width, end - begin, {weights.data(), 1, static_cast<std::int64_t>(reach)},
-                 Attention::at_row(values, begin), out, static_cast<std::int64_t>(width), true);
+                 at_row(values, begin), out, static_cast<std::int64_t>(width), true);
         if (call.noise == nullptr) continue;
         for (std::uint64_t i = 0; i < weights.size(); ++i) {
           weight_squares[i % reach] += weights[i] * weights[i];
@@ -387,10 +200,10 @@ std::vector<Primitive::Named> all_gradients(const EvaluationCall& call) {
         double* dq = of_query.fresh() + (h * attention.rows() + begin) * depth;
         multiply(end - begin, depth, reach, weights, head.k, dq, stride(depth), false);
         for (std::uint64_t i = 0; i < (end - begin) * depth; ++i) dq[i] *= attention.scale();
-        multiply(reach, depth, end - begin, weights.transposed(), Attention::at_row(head.q, begin),
-                 dk, stride(depth), true);
-        multiply(reach, width, end - begin, probabilities.transposed(),
-                 Attention::at_row(head.g, begin), dv, stride(width), true);
+        multiply(reach, depth, end - begin, weights.transposed(), at_row(head.q, begin), dk,
+                 stride(depth), true);
+        multiply(reach, width, end - begin, probabilities.transposed(), at_row(head.g, begin), dv,
+                 stride(width), true);
       }
     }
     for (std::uint64_t i = 0; i < attention.columns() * depth; ++i) dk[i] *= attention.scale();

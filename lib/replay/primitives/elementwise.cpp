@@ -4,6 +4,8 @@
 #include "replay/primitives/families.h"
 #include "replay/primitives/functions.h"
 #include "replay/primitives/loops.h"
+#include "replay/primitives/noise.h"
+#include "replay/primitives/rounded_number.h"
 #include "replay/primitives/shape_rules.h"
 
 namespace ttrace::replay {
@@ -20,6 +22,32 @@ Value each(const EvaluationCall& call) {
   return evaluate_each<F>(call, std::make_index_sequence<N>());
 }
 
+template <typename F, std::size_t... K>
+Value evaluate_rounding_inside(const EvaluationCall& call, std::index_sequence<K...>) {
+  const std::array<Value, sizeof...(K)> values{
+      call.arguments[K]->expanded(call.shape).to_dense()...};
+  const Noise noise = call.noise->stream(1);
+  const double unit = accumulation_roundoff(call.dtype);
+  Value result = Value::uninitialised(call.shape);
+  double* out = result.fresh();
+  for_ranges(call.context, result.size(), kElementsPerCall,
+             [&](std::uint64_t begin, std::uint64_t end) {
+               for (std::uint64_t i = begin; i < end; ++i) {
+                 RoundingSource source(noise, unit, i);
+                 out[i] = F()(RoundedNumber(values[K].data()[i], source)...).value();
+               }
+             });
+  return result;
+}
+
+// As each(), of a formula that a kernel evaluates in several steps, in binary32 or wider: under
+// noise each step is rounded. F takes doubles and RoundedNumbers.
+template <typename F, std::size_t N>
+Value each_in_steps(const EvaluationCall& call) {
+  if (call.noise == nullptr) return each<F, N>(call);
+  return evaluate_rounding_inside<F>(call, std::make_index_sequence<N>());
+}
+
 template <auto function>
 struct Call {
   template <typename... Numbers>
@@ -33,23 +61,40 @@ double sign(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
 double larger(double x, double y) { return x > y || std::isnan(x) ? x : y; }
 double smaller(double x, double y) { return x < y || std::isnan(x) ? x : y; }
 
-template <bool tanh>
-struct Gelu {
-  double operator()(double x) const { return tanh ? gelu_tanh(x) : gelu(x); }
-};
-template <bool tanh>
-struct GeluGrad {
-  double operator()(double g, double x) const {
-    return g * (tanh ? gelu_tanh_slope(x) : gelu_slope(x));
+#define TTRACE_FORMULA(name, arguments, formula) \
+  struct name {                                  \
+    template <typename T>                        \
+    T operator() arguments const {               \
+      return formula;                            \
+    }                                            \
   }
-};
+TTRACE_FORMULA(Exponential, (T x), exponential(x));
+TTRACE_FORMULA(Logarithm, (T x), logarithm(x));
+TTRACE_FORMULA(Sine, (T x), sine(x));
+TTRACE_FORMULA(Cosine, (T x), cosine(x));
+TTRACE_FORMULA(Tanh, (T x), hyperbolic_tangent(x));
+TTRACE_FORMULA(Erf, (T x), error_function(x));
+TTRACE_FORMULA(Power, (T x, T y), power(x, y));
+TTRACE_FORMULA(Sigmoid, (T x), sigmoid(x));
+TTRACE_FORMULA(Silu, (T x), silu(x));
+TTRACE_FORMULA(Softplus, (T x), softplus(x));
+TTRACE_FORMULA(GeluErf, (T x), gelu(x));
+TTRACE_FORMULA(GeluTanh, (T x), gelu_tanh(x));
+TTRACE_FORMULA(SigmoidGrad, (T g, T y), g* y * (1.0 - y));
+TTRACE_FORMULA(TanhGrad, (T g, T y), g * (1.0 - y * y));
+TTRACE_FORMULA(SiluGrad, (T g, T x), g* silu_slope(x));
+TTRACE_FORMULA(SoftplusGrad, (T g, T x), g* sigmoid(x));
+TTRACE_FORMULA(GeluErfGrad, (T g, T x), g* gelu_slope(x));
+TTRACE_FORMULA(GeluTanhGrad, (T g, T x), g* gelu_tanh_slope(x));
+#undef TTRACE_FORMULA
 
 Value evaluate_gelu(const EvaluationCall& call) {
-  return call.attributes.flag("tanh") ? each<Gelu<true>, 1>(call) : each<Gelu<false>, 1>(call);
+  return call.attributes.flag("tanh") ? each_in_steps<GeluTanh, 1>(call)
+                                      : each_in_steps<GeluErf, 1>(call);
 }
 Value evaluate_gelu_grad(const EvaluationCall& call) {
-  return call.attributes.flag("tanh") ? each<GeluGrad<true>, 2>(call)
-                                      : each<GeluGrad<false>, 2>(call);
+  return call.attributes.flag("tanh") ? each_in_steps<GeluTanhGrad, 2>(call)
+                                      : each_in_steps<GeluErfGrad, 2>(call);
 }
 
 Value evaluate_clamp(const EvaluationCall& call) {
@@ -82,11 +127,7 @@ TTRACE_FUNCTION(Sqrt, (double x), std::sqrt(x));
 TTRACE_FUNCTION(Rsqrt, (double x), 1 / std::sqrt(x));
 TTRACE_FUNCTION(Reciprocal, (double x), 1 / x);
 TTRACE_FUNCTION(Relu, (double x), x <= 0 ? 0.0 : x);
-TTRACE_FUNCTION(SigmoidGrad, (double g, double y), g* y * (1 - y));
-TTRACE_FUNCTION(TanhGrad, (double g, double y), g * (1 - y * y));
 TTRACE_FUNCTION(ReluGrad, (double g, double x), x > 0 ? g : 0.0);
-TTRACE_FUNCTION(SiluGrad, (double g, double x), g* silu_slope(x));
-TTRACE_FUNCTION(SoftplusGrad, (double g, double x), g* sigmoid(x));
 TTRACE_FUNCTION(Equal, (double x, double y), truth(x == y));
 TTRACE_FUNCTION(NotEqual, (double x, double y), truth(x != y));
 TTRACE_FUNCTION(Less, (double x, double y), truth(x < y));
@@ -103,6 +144,12 @@ TTRACE_FUNCTION(Where, (double x, double y, double z), x != 0 ? y : z);
 template <typename F, std::size_t N>
 Primitive make(std::string_view name, std::vector<std::string_view> arguments, Rounding rounding) {
   return Primitive{name, std::move(arguments), N, false, {}, rounding, broadcast_rule, each<F, N>};
+}
+
+template <typename F, std::size_t N>
+Primitive in_steps(std::string_view name, std::vector<std::string_view> arguments) {
+  return Primitive{name,           std::move(arguments), N, false, {}, Rounding::kOnce,
+                   broadcast_rule, each_in_steps<F, N>};
 }
 
 template <typename F>
@@ -126,32 +173,32 @@ std::vector<Primitive> elementwise_primitives() {
       of_xy<Divide>("divide"),
       of_xy<Call<larger>>("maximum", kExact),
       of_xy<Call<smaller>>("minimum", kExact),
-      of_xy<Call<power>>("power"),
+      in_steps<Power, 2>("power", {"x", "y"}),
       of_xy<Call<floored_remainder>>("remainder"),
       of_xy<FloorDivide>("floor_divide"),
       of_x<Negate>("negate", kExact),
       of_x<Abs>("abs", kExact),
       of_x<Call<sign>>("sign", kExact),
       of_x<Floor>("floor", kExact),
-      of_x<Call<exponential>>("exp"),
-      of_x<Call<logarithm>>("log"),
+      in_steps<Exponential, 1>("exp", {"x"}),
+      in_steps<Logarithm, 1>("log", {"x"}),
       of_x<Sqrt>("sqrt"),
       of_x<Rsqrt>("rsqrt"),
       of_x<Reciprocal>("reciprocal"),
-      of_x<Call<sine>>("sin"),
-      of_x<Call<cosine>>("cos"),
-      of_x<Call<hyperbolic_tangent>>("tanh"),
-      of_x<Call<error_function>>("erf"),
-      of_x<Call<sigmoid>>("sigmoid"),
+      in_steps<Sine, 1>("sin", {"x"}),
+      in_steps<Cosine, 1>("cos", {"x"}),
+      in_steps<Tanh, 1>("tanh", {"x"}),
+      in_steps<Erf, 1>("erf", {"x"}),
+      in_steps<Sigmoid, 1>("sigmoid", {"x"}),
       of_x<Relu>("relu", kExact),
-      of_x<Call<silu>>("silu"),
-      of_x<Call<softplus>>("softplus"),
+      in_steps<Silu, 1>("silu", {"x"}),
+      in_steps<Softplus, 1>("softplus", {"x"}),
       {"gelu", {"x"}, 1, false, {{"tanh", kFlag}}, kOnce, broadcast_rule, evaluate_gelu},
-      make<SigmoidGrad, 2>("sigmoid_grad", {"g", "y"}, kOnce),
-      make<TanhGrad, 2>("tanh_grad", {"g", "y"}, kOnce),
+      in_steps<SigmoidGrad, 2>("sigmoid_grad", {"g", "y"}),
+      in_steps<TanhGrad, 2>("tanh_grad", {"g", "y"}),
       make<ReluGrad, 2>("relu_grad", {"g", "x"}, kExact),
-      make<SiluGrad, 2>("silu_grad", {"g", "x"}, kOnce),
-      make<SoftplusGrad, 2>("softplus_grad", {"g", "x"}, kOnce),
+      in_steps<SiluGrad, 2>("silu_grad", {"g", "x"}),
+      in_steps<SoftplusGrad, 2>("softplus_grad", {"g", "x"}),
       {"gelu_grad",
        {"g", "x"},
        2,

@@ -21,35 +21,50 @@ inline double error_function(double x) { return std::erf(x); }
 inline double power(double x, double y) { return std::pow(x, y); }
 inline double logarithm_of_1_plus(double x) { return std::log1p(x); }
 
-inline double sigmoid(double x) { return 1 / (1 + exponential(-x)); }
-inline double silu(double x) { return x * sigmoid(x); }
-inline double silu_slope(double x) {
-  const double s = sigmoid(x);
-  return s * (1 + x * (1 - s));
-}
 // log(1 + e^x), also where e^x overflows.
 inline double softplus(double x) {
   return std::max(x, 0.0) + logarithm_of_1_plus(exponential(-std::abs(x)));
 }
 
-inline double gelu(double x) { return 0.5 * x * (1 + error_function(x * std::numbers::sqrt2 / 2)); }
-inline double gelu_slope(double x) {
-  const double density = std::numbers::inv_sqrtpi / std::numbers::sqrt2 * exponential(-0.5 * x * x);
-  return 0.5 * (1 + error_function(x * std::numbers::sqrt2 / 2)) + x * density;
+// Of T = double, or of a RoundedNumber (rounded_number.h).
+template <typename T>
+T sigmoid(T x) {
+  return 1.0 / (1.0 + exponential(-x));
+}
+template <typename T>
+T silu(T x) {
+  return x * sigmoid(x);
+}
+template <typename T>
+T silu_slope(T x) {
+  const T s = sigmoid(x);
+  return s * (1.0 + x * (1.0 - s));
+}
+
+template <typename T>
+T gelu(T x) {
+  return 0.5 * x * (1.0 + error_function(std::numbers::sqrt2 / 2 * x));
+}
+template <typename T>
+T gelu_slope(T x) {
+  const T density = std::numbers::inv_sqrtpi / std::numbers::sqrt2 * exponential(-0.5 * x * x);
+  return 0.5 * (1.0 + error_function(std::numbers::sqrt2 / 2 * x)) + x * density;
 }
 
 inline constexpr double kGeluCubic = 0.044715;
-inline double gelu_tanh_argument(double x) {
+template <typename T>
+T gelu_tanh_argument(T x) {
   return std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (x + kGeluCubic * x * x * x);
 }
-inline double gelu_tanh(double x) {
-  return 0.5 * x * (1 + hyperbolic_tangent(gelu_tanh_argument(x)));
+template <typename T>
+T gelu_tanh(T x) {
+  return 0.5 * x * (1.0 + hyperbolic_tangent(gelu_tanh_argument(x)));
 }
-inline double gelu_tanh_slope(double x) {
-  const double t = hyperbolic_tangent(gelu_tanh_argument(x));
-  const double inner =
-      std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (1 + 3 * kGeluCubic * x * x);
-  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner;
+template <typename T>
+T gelu_tanh_slope(T x) {
+  const T t = hyperbolic_tangent(gelu_tanh_argument(x));
+  const T inner = std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (1.0 + 3 * kGeluCubic * x * x);
+  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner;
 }
 
 // x - y·⌊x/y⌋, exact.

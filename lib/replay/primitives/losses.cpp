@@ -81,7 +81,10 @@ Value loss(const EvaluationCall& call) {
   if (reduction == "none") return Value::of(call.shape, std::move(terms));
   if (call.noise != nullptr) {
     const double norms = std::sqrt(square * static_cast<double>(target.size()));
-    total += call.noise->stream(1).at(0) * sum_roundoff(call.dtype, norms, target.size());
+    // The terms have one sign, and may be added up one after the other.
+    const double stepwise = coherent_roundoff(call.dtype, target.size()) * total;
+    total += call.noise->stream(1).at(0) *
+             std::hypot(sum_roundoff(call.dtype, norms, target.size()), stepwise);
   }
   return Value::full({}, reduction == "mean" ? total / weights : total);
 }

@@ -64,9 +64,15 @@ struct Rows {
   std::uint64_t length = 1;
   double eps = 0;
   bool centred = false;  // layer norm
+  std::optional<Noise> noise;
+  double unit = 0;  // the roundoff of what a kernel computes with inside, binary32 or wider
 
   Rows(const EvaluationCall& call, const Value& value, bool is_centred)
-      : x(value.to_dense()), eps(call.attributes.number("eps")), centred(is_centred) {
+      : x(value.to_dense()),
+        eps(call.attributes.number("eps")),
+        centred(is_centred),
+        unit(accumulation_roundoff(call.dtype)) {
+    if (call.noise != nullptr) noise = call.noise->stream(2);
     const auto last = static_cast<std::size_t>(call.attributes.integer("count"));
     for (std::size_t d = 0; d < last; ++d) length *= x.shape()[x.dimensions() - 1 - d];
     count = length == 0 ? 0 : x.size() / length;
@@ -89,8 +95,22 @@ struct Rows {
       squares += (at[i] - found.mean) * (at[i] - found.mean);
     }
     found.scale = 1 / std::sqrt(squares / n + eps);
+    if (noise) {
+      const double size = std::sqrt(squares / n + found.mean * found.mean);
+      if (centred) found.mean += unit * noise->at(2 * row) * size;
+      found.scale *= 1 + kRoundingsOfScale * unit * noise->at(2 * row + 1);
+    }
     return found;
   }
+
+  // What is lost of an element h = (x - mean)·r, beyond what the statistics are off by: kernels
+  // compute it as x·r - mean·r.
+  double lost_of_normalised(double element, const Statistics& row) const {
+    return unit * std::hypot(element, row.mean) * row.scale;
+  }
+
+  // The sums of squares, of their root and of its inverse.
+  static constexpr double kRoundingsOfScale = 2;
 };
 
 // Calls work(row, statistics) for every row.
@@ -106,17 +126,24 @@ std::optional<Value> dense_argument(const EvaluationCall& call, std::size_t posi
   return call.arguments[position]->to_dense();
 }
 
+std::optional<Noise> stream_of(const EvaluationCall& call, std::uint64_t number) {
+  if (call.noise == nullptr) return std::nullopt;
+  return call.noise->stream(number);
+}
+
 template <bool centred>
 Value forward(const EvaluationCall& call) {
   const Rows rows(call, *call.arguments[0], centred);
   const auto weight = dense_argument(call, 1);
   const auto bias = dense_argument(call, 2);
   Value result = Value::uninitialised(call.shape);
+  const std::optional<Noise> noise = stream_of(call, 3);
   for_each_row(call, rows, [&](std::uint64_t r, const Rows::Statistics& row) {
     const double* x = rows.x.data() + r * rows.length;
     double* out = result.fresh() + r * rows.length;
     for (std::uint64_t i = 0; i < rows.length; ++i) {
       double h = (x[i] - row.mean) * row.scale;
+      if (noise) h += noise->at(r * rows.length + i) * rows.lost_of_normalised(x[i], row);
       if (weight) h *= weight->data()[i];
       if (bias) h += bias->data()[i];
       out[i] = h;
@@ -141,6 +168,8 @@ Value grad_input(const EvaluationCall& call) {
   const Value g = call.arguments[0]->to_dense();
   const auto weight = dense_argument(call, 2);
   Value result = Value::uninitialised(call.shape);
+  const std::optional<Noise> of_rows = stream_of(call, 3);
+  const std::optional<Noise> of_elements = stream_of(call, 4);
   for_each_row(call, rows, [&](std::uint64_t r, const Rows::Statistics& row) {
     const double* x = rows.x.data() + r * rows.length;
     const double* grad = g.data() + r * rows.length;
@@ -148,17 +177,34 @@ Value grad_input(const EvaluationCall& call) {
     const auto n = static_cast<double>(rows.length);
     double mean_q = 0;
     double mean_qh = 0;
+    double squares = 0;     // Σ q²
+    double lost_of_qh = 0;  // Σ (q · what h loses)²
     for (std::uint64_t i = 0; i < rows.length; ++i) {
       const double q = weight ? grad[i] * weight->data()[i] : grad[i];
       out[i] = q;
       mean_q += q;
       mean_qh += q * ((x[i] - row.mean) * row.scale);
+      if (!of_rows) continue;
+      const double lost = q * rows.lost_of_normalised(x[i], row);
+      squares += q * q;
+      lost_of_qh += lost * lost;
     }
     mean_q = centred ? mean_q / n : 0;
     mean_qh /= n;
+    if (of_rows) {
+      // Sums of n terms lose about u·√n·‖terms‖.
+      if (centred) mean_q += of_rows->at(2 * r) * rows.unit * std::sqrt(squares / n);
+      mean_qh += of_rows->at(2 * r + 1) * std::sqrt(lost_of_qh / n);
+    }
     for (std::uint64_t i = 0; i < rows.length; ++i) {
       const double h = (x[i] - row.mean) * row.scale;
-      out[i] = row.scale * (out[i] - mean_q - h * mean_qh);
+      double inner = out[i] - mean_q - h * mean_qh;
+      if (of_elements) {
+        const double lost =
+            std::hypot(rows.unit * out[i], rows.lost_of_normalised(x[i], row) * mean_qh);
+        inner += of_elements->at(r * rows.length + i) * lost;
+      }
+      out[i] = row.scale * inner;
     }
   });
   return result;
@@ -176,6 +222,7 @@ Value grad_weight(const EvaluationCall& call) {
   for_ranges(call.context, rows.length, 64, [&](std::uint64_t begin, std::uint64_t end) {
     std::vector<double> squares(end - begin, 0.0);
     std::vector<double> partials(end - begin, 0.0);  // Σ s² over the partial sums s
+    std::vector<double> inside(end - begin, 0.0);    // Σ (what a term loses)²
     std::fill(out + begin, out + end, 0.0);
     for (std::uint64_t r = 0; r < rows.count; ++r) {
       const double* x = rows.x.data() + r * rows.length;
@@ -185,6 +232,9 @@ Value grad_weight(const EvaluationCall& call) {
         out[i] += term;
         squares[i - begin] += term * term;
         partials[i - begin] += out[i] * out[i];
+        if (call.noise == nullptr) continue;
+        const double lost = grad[i] * rows.lost_of_normalised(x[i], statistics[r]);
+        inside[i - begin] += lost * lost;
       }
     }
     if (call.noise == nullptr) return;
@@ -193,7 +243,8 @@ Value grad_weight(const EvaluationCall& call) {
       // As in reductions.cpp: rows may have been added up one after the other.
       const double stepwise = unit_roundoff(call.dtype) * std::sqrt(partials[i - begin]);
       out[i] += call.noise->stream(1).at(i) *
-                std::hypot(sum_roundoff(call.dtype, norms, rows.count, kRoundingsOfSum), stepwise);
+                std::hypot(sum_roundoff(call.dtype, norms, rows.count, kRoundingsOfSum), stepwise,
+                           std::sqrt(inside[i - begin]));
     }
   });
   return result;

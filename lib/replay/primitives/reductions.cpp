@@ -183,38 +183,55 @@ Value all(const EvaluationCall& call) {
   });
 }
 
+// The error of a sum of squares or exponentials, relative to it: two roundings more than that of
+// the result.
+double relative_noise(const EvaluationCall& call, std::uint64_t index) {
+  if (call.noise == nullptr) return 0;
+  return 2 * accumulation_roundoff(call.dtype) * call.noise->stream(1).at(index);
+}
+
 Value variance(const EvaluationCall& call) {
   const double correction = call.attributes.number("correction");
-  return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t) {
+  return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t index) {
     const double middle = plain_sum(x, n) / static_cast<double>(n);
     const double squares =
         sum_of(x, n, [&](double value) { return (value - middle) * (value - middle); });
-    return squares / (static_cast<double>(n) - correction);
+    return squares / (static_cast<double>(n) - correction) * (1 + relative_noise(call, index));
   });
 }
 
 Value logsumexp(const EvaluationCall& call) {
-  return reduce(call, [](const double* x, std::uint64_t n, std::uint64_t) {
+  return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t index) {
     const double top = largest(x, n);
     if (!std::isfinite(top)) return top;
-    return top + logarithm(sum_of(x, n, [&](double value) { return exponential(value - top); }));
+    const double total = sum_of(x, n, [&](double value) { return exponential(value - top); });
+    const double rest = logarithm(total);
+    if (call.noise == nullptr) return top + rest;
+    // torch rounds the sum and its logarithm to the type of the result.
+    return top + rest +
+           2 * unit_roundoff(call.dtype) * std::hypot(1.0, rest) * call.noise->stream(1).at(index);
   });
+}
+
+double norm_of(const double* x, std::uint64_t n, double order) {
+  if (order == 2) return std::sqrt(sum_of(x, n, [](double value) { return value * value; }));
+  if (order == 1) return sum_of(x, n, [](double value) { return std::abs(value); });
+  if (std::isinf(order)) {
+    double found = order > 0 ? 0.0 : std::numeric_limits<double>::infinity();
+    for (std::uint64_t i = 0; i < n; ++i) {
+      found = order > 0 ? std::max(found, std::abs(x[i])) : std::min(found, std::abs(x[i]));
+    }
+    return found;
+  }
+  return power(sum_of(x, n, [&](double value) { return power(std::abs(value), order); }),
+               1 / order);
 }
 
 Value norm(const EvaluationCall& call) {
   const double order = call.attributes.number("order");
-  return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t) {
-    if (order == 2) return std::sqrt(sum_of(x, n, [](double value) { return value * value; }));
-    if (order == 1) return sum_of(x, n, [](double value) { return std::abs(value); });
-    if (std::isinf(order)) {
-      double found = order > 0 ? 0.0 : std::numeric_limits<double>::infinity();
-      for (std::uint64_t i = 0; i < n; ++i) {
-        found = order > 0 ? std::max(found, std::abs(x[i])) : std::min(found, std::abs(x[i]));
-      }
-      return found;
-    }
-    return power(sum_of(x, n, [&](double value) { return power(std::abs(value), order); }),
-                 1 / order);
+  return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t index) {
+    const double found = norm_of(x, n, order);
+    return std::isinf(order) ? found : found * (1 + relative_noise(call, index));
   });
 }
 
