@@ -143,7 +143,7 @@ std::string human_bytes(std::uint64_t bytes) {
 }
 
 std::string plural(std::uint64_t count, std::string_view noun) {
-  return concat(count, " ", noun, count == 1 ? "" : "s");
+  return concat(count, " ", noun, count == 1 ? "" : noun.ends_with("ss") ? "es" : "s");
 }
 
 std::string printable(std::string_view text) {

@@ -49,6 +49,7 @@ TEST_CASE("plurals follow the count") {
   CHECK(plural(0, "tensor") == "0 tensors");
   CHECK(plural(1, "tensor") == "1 tensor");
   CHECK(plural(2, "tensor") == "2 tensors");
+  CHECK(plural(4, "loss") == "4 losses");
 }
 
 TEST_CASE("printable text keeps letters of every script") {

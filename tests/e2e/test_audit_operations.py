@@ -6,9 +6,10 @@ import json
 import pytest
 import torch
 import torch.nn.functional as F
-import ttrace_torch as tt
 from support.ttrace_cli import run_ttrace
 from torch import nn
+
+import ttrace_torch as tt
 
 SHAPE = (2, 12, 32)
 WIDTH = SHAPE[-1]

@@ -343,3 +343,36 @@ def test_recomputation_inside_recomputation(tmp_path):
         np.testing.assert_allclose(
             recomputed.value(*key), plain.value(*key), rtol=1e-5, atol=1e-6, err_msg=str(key)
         )
+
+
+def test_a_pass_that_computes_a_penalty_records_nothing(tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    x = torch.randn(5, 3).requires_grad_()
+    tracer = tt.trace(model, out=tmp_path / "run.h5")
+    with tracer.step(0):
+        y = model(x)
+        (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        (y.mean() + (slope.norm(dim=1) - 1).square().mean()).backward()
+        tracer.main_grads()
+    tracer.close()
+    trace = Trace(tmp_path / "run.h5")
+    # The penalty depends on the slopes, not on y itself.
+    expected = np.full((5, 1), 0.2, dtype=np.float32)
+    np.testing.assert_array_equal(trace.value("grad_output", "2", microbatch=0), expected)
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad.numpy()
+        np.testing.assert_array_equal(trace.value("param_grad", name, microbatch=0), gradient)
+
+
+def test_a_backward_that_builds_a_graph_is_recorded(tmp_path):
+    model = nn.Linear(3, 1)
+    tracer = tt.trace(model, out=tmp_path / "run.h5")
+    with tracer.step(0):
+        model(torch.ones(2, 3)).sum().backward(create_graph=True)
+        tracer.main_grads()
+    tracer.close()
+    trace = Trace(tmp_path / "run.h5")
+    np.testing.assert_array_equal(
+        trace.value("grad_output", "(model)", microbatch=0), np.ones((2, 1))
+    )

@@ -57,6 +57,26 @@ def test_active_dropout(tmp_path, capsys):
         assert said.count("dropout is active in 1, which") == times
 
 
+class Noisy(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def forward(self, x):
+        return x + self.size * torch.randn_like(x) if self.size else x
+
+
+def test_random_numbers_in_the_forward(tmp_path, capsys):
+    for size, times in ((0.1, 1), (0, 0)):
+        model = nn.Sequential(Noisy(size))
+        with tt.trace(model, out=tmp_path / "run.h5") as tracer:
+            for step in range(2):
+                with tracer.step(step):
+                    for _ in range(2):
+                        model(torch.rand(1, 2))  # random data is not the model's
+        assert capsys.readouterr().err.count("draws random numbers in its forward") == times
+
+
 def test_no_optimizer(tmp_path, capsys):
     model = linear()
     with tt.trace(model, out=tmp_path / "run.h5") as tracer, tracer.step(0):

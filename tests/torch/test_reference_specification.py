@@ -11,6 +11,7 @@ import pytest
 import torch
 from small_models import TiedGPT, batch, cross_entropy, seeded
 from support.evaluate_specification import Evaluation
+from torch import nn
 from trace_reading import SCHEMAS
 
 import ttrace_torch as tt
@@ -181,3 +182,73 @@ def test_file_that_cannot_be_written_does_not_stop_the_job(tmp_path, capfd):
     (tmp_path / "file").write_text("")
     train(specification=tmp_path / "file" / "specification.json")
     assert "no specification" in capfd.readouterr().err
+
+
+def specified(model, path, loss, microbatches=1, optimizer=None):
+    """The specification of one step of a reference run; loss(number) runs the model."""
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+    tracer = tt.trace(model, optimizer, out=path / "run.h5", specification=path / "s.json")
+    with tracer.step(0):
+        for number in range(microbatches):
+            tracer.loss(loss(number)).backward()
+        optimizer.step()
+    tracer.close()
+    return read(path / "s.json")
+
+
+def entry(specification, kind, name):
+    found = [t for t in specification["tensors"] if (t["kind"], t["name"]) == (kind, name)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_sparse_gradients_are_opaque_and_end_nothing(tmp_path):
+    model = nn.EmbeddingBag(8, 4, mode="sum", sparse=True)
+    optimizer = torch.optim.SparseAdam(list(model.parameters()))
+    ids, starts = torch.tensor([1, 2, 3]), torch.tensor([0, 2])
+    specification = specified(
+        model, tmp_path, lambda _: model(ids, starts).sum(), optimizer=optimizer
+    )
+    assert entry(specification, "output", "(model)")["opaque"] == "aten._embedding_bag"
+    assert "opaque" in entry(specification, "param_grad", "weight")
+
+
+class Spectrum(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1))
+        self.filter = nn.Parameter(torch.ones(5, dtype=torch.cfloat))
+
+    def forward(self, x):
+        return torch.fft.irfft(torch.fft.rfft(self.scale * x) * self.filter, n=8)
+
+
+def test_complex_numbers_are_in_no_specification(tmp_path):
+    model = Spectrum()
+    specification = specified(model, tmp_path, lambda _: model(torch.ones(2, 8)).sum())
+    assert all("complex" not in t["dtype"] for t in specification["tensors"])
+    assert "complex" not in json.dumps(specification["patterns"])
+    assert "opaque" in entry(specification, "output", "(model)")
+
+
+def test_a_buffer_that_the_step_writes_is_no_constant(tmp_path):
+    model = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4))
+    torch.manual_seed(0)
+    x = torch.randn(3, 4)
+    specification = specified(model, tmp_path, lambda _: model(x).sum())
+    buffers = [t for t in specification["tensors"] if t["kind"] == "buffer"]
+    assert buffers and all("values" not in buffer for buffer in buffers)
+    model.eval()
+    specification = specified(model, tmp_path, lambda _: model(x).sum())
+    buffers = [t for t in specification["tensors"] if t["kind"] == "buffer"]
+    assert buffers and all("values" in buffer for buffer in buffers)
+
+
+def test_equal_gradients_of_two_micro_batches_are_two(tmp_path):
+    model = nn.Linear(4, 2)  # the gradient of its bias is that of the mean, whatever the data
+
+    def loss(number):
+        return model(torch.full((3, 4), 1.0 + number)).mean() / 2
+
+    found = specified(model, tmp_path, loss, microbatches=2)["after_backward"]["main_grad"]
+    assert found == {"combine": "sum", "factor": 1.0}

@@ -220,7 +220,9 @@ void check_main_gradients(const MeasuredRun& measured,
     if (accumulation) {
       gradients.push_back(&tensor);
     } else {
-      tensor.reason = "only a specification says how raw gradients make it (--specification)";
+      tensor.reason =
+          "no specification says how raw gradients make it (--specification, "
+          "after_backward.main_grad in it)";
     }
   }
   if (gradients.empty()) return;

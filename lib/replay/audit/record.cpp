@@ -126,7 +126,10 @@ std::string why_inconclusive(std::size_t lost_ranks, const AuditReport& report) 
   }
   const AuditCoverage& coverage = report.coverage;
   if (coverage.judged == 0) return "no tensor could be judged";
-  for (const Kind kind : {Kind::kLoss, Kind::kGradNorm, Kind::kMainGrad}) {
+  constexpr std::pair<Kind, std::string_view> kNeeded[] = {{Kind::kLoss, "loss"},
+                                                           {Kind::kGradNorm, "gradient norm"},
+                                                           {Kind::kMainGrad, "main gradient"}};
+  for (const auto& [kind, noun] : kNeeded) {
     std::uint64_t unjudged = 0;
     std::string reason;
     for (const AuditedTensor& tensor : report.tensors) {
@@ -134,9 +137,7 @@ std::string why_inconclusive(std::size_t lost_ranks, const AuditReport& report) 
       if (++unjudged == 1) reason = tensor.reason;
     }
     if (unjudged == 0) continue;
-    return base::concat(
-        unjudged, " ", kind_name(kind),
-        unjudged == 1 ? " could not be judged: " : "s could not be judged: ", reason);
+    return base::concat(base::plural(unjudged, noun), " could not be judged: ", reason);
   }
   if (static_cast<double>(coverage.judged) <
       kLeastCoverage * static_cast<double>(coverage.tensors)) {

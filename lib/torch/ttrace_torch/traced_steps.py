@@ -8,14 +8,17 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
+from ttrace_torch.base.names import ROOT
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.compiled import compiled_of
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.forwards import Forwards
 from ttrace_torch.capture.hooks import ForwardHooks
+from ttrace_torch.capture.random_numbers import watch_random_numbers
 from ttrace_torch.capture.recorder import Recorder, describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
+from ttrace_torch.checks import active_dropout
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Listener, Watch
 from ttrace_torch.job import TracedJob
@@ -57,6 +60,8 @@ class TracedSteps:
             )
             self._forwards.attach(job.names, compiled, stack)
             hooks.attach(job.names, job.selection.modules, job.assignment, compiled)
+            if not active_dropout(job.names):  # which is told by itself
+                watch_random_numbers(job.names.modules[ROOT], stack, self._problems.advise)
             watch = stack.enter_context(job.framework.watch_step(listener))
             step.gradients.backward_batch = watch.backward_batch
             step.gradients.repeats_outputs = watch.repeats_outputs

@@ -21,6 +21,7 @@ from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
 from ttrace_torch.base.names import ROOT, ModelNames
 from ttrace_torch.capture.calls import CallCounter
 from ttrace_torch.capture.compiled import is_inside_any
+from ttrace_torch.capture.penalties import PenaltyPasses
 from ttrace_torch.capture.recorder import Recorder
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.views import ViewOf
@@ -105,6 +106,8 @@ class GradientHooks:
         # Parameter name, number of its backward in the step -> micro-batch, from a framework that
         # knows it better than the current micro-batch; returns None if it does not.
         self.backward_batch: Callable[[str, int], Batch | None] | None = None
+        # Of the model's parameters; None before they are followed.
+        self._penalties: PenaltyPasses | None = None
         # Whether the current backward passes outputs a second time.
         self.repeats_outputs: Callable[[], bool] | None = None
 
@@ -149,6 +152,7 @@ class GradientHooks:
         A parameter sharded by FSDP2 gets none. Its unsharded tensor does, on each rank for that
         rank's own micro-batch.
         """
+        self._penalties = PenaltyPasses(names.parameters.values())
         if not self._recorder.wants("param_grad"):
             return
         hooks = {}
@@ -172,6 +176,12 @@ class GradientHooks:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+
+    def _is_other_pass(self) -> bool:
+        """Whether the current pass computes no gradients of the loss, or repeats some."""
+        if self.repeats_outputs is not None and self.repeats_outputs():
+            return True
+        return self._penalties is not None and self._penalties.running()
 
     def _hook_with_base(self, record: Hook, place: ViewOf, base: torch.Tensor) -> Hook:
         """The view's hook. The base's hook fires after it, and records if the view's did not
@@ -220,7 +230,7 @@ class GradientHooks:
             key = None
             try:
                 key, microbatches, position = described()
-                if key.kind != "param_grad" and self.repeats_outputs and self.repeats_outputs():
+                if key.kind != "param_grad" and self._is_other_pass():
                     return
                 self._recorder.add(
                     key,

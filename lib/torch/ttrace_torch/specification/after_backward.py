@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -67,9 +68,9 @@ class Combination:
     def _of(self, value: Value, raw: Sequence[Value]) -> tuple[list[float], bool] | None:
         """The factor of each raw gradient in a main gradient, and whether the whole was scaled by a
         number that depends on data, as clipping does; None if it is no such sum."""
-        terms = {one.id: 0.0 for one in raw}
-        if len(terms) < len(raw):
-            return None
+        # Equal gradients of two micro-batches are one value: a bias before a mean has such.
+        times = Counter(one.id for one in raw)
+        terms = dict.fromkeys(times, 0.0)
         clipped = False
         stack = [(value.id, 1.0)]
         while stack:
@@ -96,7 +97,7 @@ class Combination:
                 stack.append((one, factor * by if node.primitive == "multiply" else factor / by))
             elif not self._is_zero(number):
                 return None
-        return list(terms.values()), clipped
+        return [terms[one.id] / times[one.id] for one in raw], clipped
 
     def _is_number(self, number: int) -> bool:
         return all(size == 1 for size in self._graph.nodes[number].shape)

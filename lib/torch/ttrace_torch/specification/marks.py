@@ -103,6 +103,18 @@ class Marks:
                 is_buffer = local in module._buffers
                 self._know(own, tensor, is_buffer)
 
+    def forget_written_buffers(self) -> None:
+        """Forgets the elements of buffers that the step has written: they were the state of its
+        beginning, and the next micro-batch finds another."""
+        for name, module in self.names.modules.items():
+            for local, tensor in module._buffers.items():
+                place = ("buffer", local if name == ROOT else f"{name}.{local}", 0)
+                mark = self.found.get(place)
+                if mark is None or tensor is None:
+                    continue
+                if self._recorder.value(tensor) != mark.value:
+                    self.found[place] = mark._replace(elements=None)
+
     def _know(self, name: str, tensor: torch.Tensor, is_buffer: bool) -> None:
         recorder = self._recorder
         known = recorder.storages.read(tensor) is not None

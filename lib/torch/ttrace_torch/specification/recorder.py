@@ -87,17 +87,32 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if signature.without_tensors:
             self.numbers_read += signature.name == _READS_NUMBER and self.inside_model()
             return func(*args, **kwargs)
-        given = signature.bound(args, kwargs)
-        if signature.name == "aten::lift_fresh":
-            self._lift(given["x"])
-        for name in signature.written:
-            self._know_zeros(given[name])
-        # Before it runs: an operation in place changes what its arguments hold.
-        values = {name: self._valued(argument) for name, argument in given.items()}
+        try:
+            given = signature.bound(args, kwargs)
+            if signature.name == "aten::lift_fresh":
+                self._lift(given["x"])
+            for name in signature.written:
+                self._know_zeros(given[name])
+            # Before it runs: an operation in place changes what its arguments hold.
+            values = {name: self._valued(argument) for name, argument in given.items()}
+        except Exception as error:  # noqa: BLE001
+            out = func(*args, **kwargs)
+            self._give_up(signature, [args, kwargs, out], error)
+            return out
         out = func(*args, **kwargs)
-        results = [x for x in _listed(out) if isinstance(x, torch.Tensor)]
-        self._record(signature, given, values, results)
+        try:
+            results = [x for x in _listed(out) if isinstance(x, torch.Tensor)]
+            self._record(signature, given, values, results)
+        except Exception as error:  # noqa: BLE001
+            self._give_up(signature, [args, kwargs, out], error)
         return out
+
+    def _give_up(self, signature: Signature, tensors: Any, error: Exception) -> None:
+        """Forgets all that an operation read or wrote: what no recording can follow must not end a
+        training job, nor leave the value of something overwritten."""
+        self.mistakes[f"{signature.operation}: {error!r}"] += 1
+        for tensor in _tensors(tensors):
+            self.storages.forget(tensor)
 
     def _lift(self, tensor: torch.Tensor) -> None:
         """Takes over the elements of a tensor that the model makes of Python numbers."""
@@ -178,9 +193,9 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             value = self.make.cast(value, dtype)
             source = given.get(signature.copied) if signature.copied else None
             token = None
-            if isinstance(source, torch.Tensor) and self.storages.read(source) == value:
-                token = self.storages.token(source)
             try:
+                if isinstance(source, torch.Tensor) and self.storages.read(source) == value:
+                    token = self.storages.token(source)
                 if signature.written:
                     self.storages.write(tensor, value, token)
                 elif any(self._shared(tensor, x) for x in given.values()):
@@ -300,6 +315,8 @@ _SINGULAR = {"tensors1": "other", "scalar": "other", "scalars": "other"}
 
 
 def _listed(out: Any) -> Sequence[Any]:
+    if isinstance(out, dict):
+        out = list(out.values())
     if isinstance(out, (list, tuple)):
         return [x for item in out for x in _listed(item)]
     return [out]

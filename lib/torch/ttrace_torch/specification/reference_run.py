@@ -75,6 +75,7 @@ class ReferenceRun:
                 "run them one by one"
             )
             return
+        marks.forget_written_buffers()
         for operation, count in recorder.mistakes.items():
             say(f"specification: {count} time(s) opaque by a mistake of the collector: {operation}")
         if recorder.numbers_read:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ttrace_torch.base import dtypes
 from ttrace_torch.specification.graph import LEAF, OPAQUE, Graph, Node, attribute
 from ttrace_torch.specification.marks import Mark, Place
 
@@ -17,8 +18,11 @@ from ttrace_torch.specification.marks import Mark, Place
 OUTSIDE = "a tensor from outside"
 # Sizes that differ between micro-batches: numbers in the operations are then those of one of them.
 VARYING = "sizes that depend on data"
+# The types that a trace and a specification have; complex numbers are none.
+_KNOWN_DTYPES = frozenset(dtype.name for dtype in dtypes.DTYPES.values())
 # Kinds that may come from the data of the run.
 _DATA = frozenset({"input", "scalar", "index"})
+_GIVEN = _DATA | {"param", "buffer"}
 
 PatternNode = tuple[str, tuple[int, ...], tuple[tuple[str, Any], ...], str, tuple[int, ...]]
 Pattern = tuple[int, tuple[PatternNode, ...]]
@@ -58,8 +62,10 @@ class Slicer:
         self._seen_through: dict[int, int] = {}
 
     def cut(self, marks: Mapping[Place, Mark]) -> None:
-        """Adds an entry for each mark, in their order."""
+        """Adds an entry for each mark, in their order, if a trace can hold it."""
         for place, mark in marks.items():
+            if mark.dtype not in _KNOWN_DTYPES:
+                continue
             tensor = Tensor(place, mark)
             self._resolve(tensor)
             self._check_sizes(tensor)
@@ -77,6 +83,8 @@ class Slicer:
                 tensor.same = earlier
                 return
         if node.primitive == LEAF:
+            if tensor.place[0] not in _GIVEN:
+                tensor.opaque = OUTSIDE
             return
         found = self._expression(root)
         if found.opaque is not None:
@@ -120,6 +128,8 @@ class Slicer:
                 continue
             if node.primitive == OPAQUE:
                 opaque = opaque or str(attribute(node, "operation"))
+            elif node.dtype not in _KNOWN_DTYPES:
+                opaque = opaque or f"{node.primitive} of {node.dtype}"
             stack.append((number, True))
             stack.extend((argument, False) for argument in reversed(node.arguments))
         numbers = list(inputs)

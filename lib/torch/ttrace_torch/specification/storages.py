@@ -101,6 +101,13 @@ class Storages:
         storage.views[place] = _View(value, 0)
         self._known[_address(tensor)] = storage
 
+    def forget(self, tensor: torch.Tensor) -> None:
+        """Knows nothing of the tensor any more, nor of others in its storage."""
+        try:
+            self._known.pop(_address(tensor), None)
+        except (NotImplementedError, RuntimeError):
+            return  # it has no storage, so nothing was known
+
     def add_view(
         self, tensor: torch.Tensor, source: torch.Tensor, steps: tuple[Step, ...] | None
     ) -> None:
