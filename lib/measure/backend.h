@@ -28,6 +28,9 @@ struct StoredValues {
   std::span<const std::byte> bits;
   tensor::DType dtype = tensor::DType::kFloat32;
   double scale = 1;
+  // Whose memory the bits lie in; nothing: the host's. Only for inputs of pairs without a grid, and
+  // for a backend that reads this device.
+  std::optional<std::uint32_t> device = std::nullopt;
 };
 
 // A dense box of a tensor in memory, row-major.
@@ -147,8 +150,10 @@ struct UpdateRequest {
 
 // Requests of one thread. A backend may compute when a request is added or later, many in one
 // launch; it has written the results where the requests point once finish() returns. Until then the
-// results must not move. Inputs are read before add() returns, so their memory may be reused.
-// Requests that point at the same result are applied in the order in which they were added.
+// results must not move. Inputs are read before add() returns, so their memory may be reused; those
+// in the memory of a device are read until finish() returns. Requests that point at the same result
+// are applied in the order in which they were added. add() and finish() throw an input error if a
+// device fails and the inputs in its memory are lost with it.
 class Batch {
  public:
   virtual ~Batch() = default;
@@ -172,6 +177,8 @@ class Backend {
   // What was computed elsewhere so far, and why, for the environment of a report; empty for
   // nothing.
   virtual std::string remarks() const { return {}; }
+  // Whether inputs of pairs may lie in the memory of this device (StoredValues::device).
+  virtual bool reads_device(std::uint32_t) const { return false; }
   virtual std::unique_ptr<Batch> new_batch() const = 0;
 };
 

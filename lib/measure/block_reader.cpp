@@ -117,6 +117,13 @@ std::span<const std::byte> BlockReader::read_term(std::size_t term, const tensor
   return first_bits_;
 }
 
+std::optional<StoredValues> BlockReader::values_on_device(const tensor::Box& box,
+                                                          const Backend& backend) {
+  std::vector<ShardReader>& replicas = terms_[0].replicas;
+  if (replicas.size() != 1) return std::nullopt;
+  return replicas[0].values_on_device(box, backend);
+}
+
 void BlockReader::note_different(std::size_t term) {
   std::vector<double> distances(different_.size());
   ReplicasRequest request{{first_bits_, entry_->dtype, entry_->scale}, {}, distances.data()};

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -90,6 +91,10 @@ class BlockReader {
   // The stored bits of `box`, without decoding and scale; for blocks of one term. Valid until the
   // next read.
   std::span<const std::byte> read_bits(const tensor::Box& box) { return read_term(0, box); }
+
+  // The values of `box` in the memory of a device that `backend` reads; for blocks of one term, and
+  // nothing if there are replicas to check.
+  std::optional<StoredValues> values_on_device(const tensor::Box& box, const Backend& backend);
 
   // One per term, over everything read so far.
   const std::vector<ReplicaCheck>& replica_checks() const { return checks_; }

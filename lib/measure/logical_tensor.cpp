@@ -102,7 +102,8 @@ void LogicalTensor::read(const tensor::Box& box, std::span<double> out) {
   });
 }
 
-std::optional<StoredValues> LogicalTensor::read_stored(const tensor::Box& box) {
+template <typename Read>
+std::optional<StoredValues> LogicalTensor::of_one_shard(const tensor::Box& box, Read read) {
   if (!tensor::is_floating(entry_->dtype) || plan_.combination.factor != 1) return std::nullopt;
   std::optional<StoredValues> stored;
   index_.for_each(box, [&](std::size_t block, const layout::Part& part) {
@@ -110,10 +111,23 @@ std::optional<StoredValues> LogicalTensor::read_stored(const tensor::Box& box) {
     if (*tensor::intersect(part.global, box) != box) return false;
     const tensor::Box local =
         tensor::shifted(tensor::relative_to(box, part.global.origin), part.local.origin);
-    stored = StoredValues{reader_of(block).read_bits(local), entry_->dtype, entry_->scale};
+    stored = read(reader_of(block), local);
     return false;
   });
   return stored;
+}
+
+std::optional<StoredValues> LogicalTensor::read_stored(const tensor::Box& box) {
+  return of_one_shard(box, [&](BlockReader& reader, const tensor::Box& local) {
+    return StoredValues{reader.read_bits(local), entry_->dtype, entry_->scale};
+  });
+}
+
+std::optional<StoredValues> LogicalTensor::values_on_device(const tensor::Box& box,
+                                                            const Backend& backend) {
+  return of_one_shard(box, [&](BlockReader& reader, const tensor::Box& local) {
+    return reader.values_on_device(local, backend);
+  });
 }
 
 void LogicalTensor::read_integers(const tensor::Box& box, std::span<std::int64_t> out) {

@@ -45,6 +45,8 @@ class LogicalTensor : public TensorReader {
 
   void read(const tensor::Box& box, std::span<double> out) override;
   std::optional<StoredValues> read_stored(const tensor::Box& box) override;
+  std::optional<StoredValues> values_on_device(const tensor::Box& box,
+                                               const Backend& backend) override;
   void read_integers(const tensor::Box& box, std::span<std::int64_t> out) override;
   std::vector<RankBoxes> rank_boxes() const override;
   std::optional<Place> locate(const tensor::Shape& point) const override;
@@ -54,6 +56,9 @@ class LogicalTensor : public TensorReader {
  private:
   template <typename Value, typename ReadBlock>
   void read_parts(const tensor::Box& box, std::span<Value> out, ReadBlock read_block);
+  // Returns what `read` gives for the shard that has all of the box, in coordinates of its array.
+  template <typename Read>
+  std::optional<StoredValues> of_one_shard(const tensor::Box& box, Read read);
   struct OpenBlock {
     BlockReader reader;
     std::uint64_t last_used = 0;

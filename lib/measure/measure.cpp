@@ -100,7 +100,8 @@ class ReplicaTotals {
 SectionMeasuring::SectionMeasuring(const Backend& backend, const TensorRef& reference,
                                    const TensorRef& candidate, const Grid* grid,
                                    const LeftOutRows* left_out)
-    : reference_(reference.open(Replicas::kFirstOnly), is_u64(reference)),
+    : backend_(backend),
+      reference_(reference.open(Replicas::kFirstOnly), is_u64(reference)),
       candidate_(candidate.open(Replicas::all(backend)), is_u64(candidate)),
       shape_(reference.view->shape),
       exact_(is_exact(*reference.view) && is_exact(*candidate.view)),
@@ -113,6 +114,11 @@ SectionMeasuring::SectionMeasuring(const Backend& backend, const TensorRef& refe
   if (grid != nullptr) sums.cells.resize(grid->cells());
 }
 
+// The cells of a grid are gathered, and rows are left out, on the host.
+void SectionMeasuring::read_numbers(BoxReader& tensor, const tensor::Box& box) const {
+  grid_ == nullptr&& left_out_ == nullptr ? tensor.read_in_place(box, backend_) : tensor.read(box);
+}
+
 void SectionMeasuring::add_integers(const tensor::Box& box, TileStats& stats, Batch& batch) {
   PairRequest request{reference_.input(), candidate_.read_integers(box), box};
   request.stats = &stats;
@@ -120,7 +126,7 @@ void SectionMeasuring::add_integers(const tensor::Box& box, TileStats& stats, Ba
 }
 
 void SectionMeasuring::add_numbers(const tensor::Box& box, TileStats& stats, Batch& batch) {
-  candidate_.read(box);
+  read_numbers(candidate_, box);
   if (left_out_ != nullptr) {
     const std::span<const double> numbers = reference_.decode_input();
     reference_numbers_.resize(tensor::volume(box));
@@ -135,7 +141,11 @@ void SectionMeasuring::add_numbers(const tensor::Box& box, TileStats& stats, Bat
 void SectionMeasuring::add_to(Batch& batch, const tensor::Box& section) {
   for_each_read(shape_, section, candidate_.tensor().rank_boxes(), kReadElements,
                 [&](const tensor::Box& box, const std::vector<OwnedBox>& parts) {
-                  exact_ ? reference_.read_integers(box) : reference_.read(box);
+                  if (exact_) {
+                    reference_.read_integers(box);
+                  } else {
+                    read_numbers(reference_, box);
+                  }
                   for (const OwnedBox& part : parts) {
                     TileStats& stats = measured_.sums.blocks[part.owner].stats;
                     exact_ ? add_integers(part.box, stats, batch)

@@ -95,9 +95,11 @@ class SectionMeasuring {
   MeasuredSection take();
 
  private:
+  void read_numbers(BoxReader& tensor, const tensor::Box& box) const;
   void add_numbers(const tensor::Box& box, TileStats& stats, Batch& batch);
   void add_integers(const tensor::Box& box, TileStats& stats, Batch& batch);
 
+  const Backend& backend_;
   BoxReader reference_;
   BoxReader candidate_;
   tensor::Shape shape_;

@@ -108,6 +108,13 @@ const InputBox& BoxReader::read(const tensor::Box& box) {
   return input_;
 }
 
+const InputBox& BoxReader::read_in_place(const tensor::Box& box, const Backend& backend) {
+  const auto values = tensor_->values_on_device(box, backend);
+  if (!values) return read(box);
+  input_ = {box, *values};
+  return input_;
+}
+
 const InputBox& BoxReader::read_integers(const tensor::Box& box) {
   input_.box = box;
   integers_.resize(tensor::volume(box));

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "layout/mesh.h"
 #include "tensor/codec.h"
+#include "tensor/run_cursor.h"
 #include "trace/placement.h"
 #include "trace/placements/flat.h"
 
@@ -152,6 +153,20 @@ void ShardReader::read_bits(const tensor::Box& box, std::vector<std::byte>& bits
     bytes_read_ += bits.size();
   }
   close_if_wanted();
+}
+
+std::optional<StoredValues> ShardReader::values_on_device(const tensor::Box& box,
+                                                          const Backend& backend) {
+  if (range_ || !dataset_) return std::nullopt;
+  const std::optional<trace::DeviceMemory> memory = dataset_->device_memory();
+  if (!memory || !backend.reads_device(memory->device)) return std::nullopt;
+  const tensor::RunCursor cursor(box, tensor::whole(array_));
+  if (!cursor.is_one_run()) return std::nullopt;
+  const std::size_t width = tensor::element_bytes(entry_->dtype);
+  const std::uint64_t bytes = tensor::volume(box) * width;
+  bytes_read_ += bytes;
+  return StoredValues{memory->bits.subspan(cursor.offset() * width, bytes), entry_->dtype,
+                      entry_->scale, memory->device};
 }
 
 void ShardReader::decode(std::span<const std::byte> bits, std::span<double> out) const {

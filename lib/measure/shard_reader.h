@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -47,6 +48,10 @@ class ShardReader {
   // Reads the stored bits of `box`, in coordinates of the rank's array and within its part of it.
   // The buffer is the caller's: a block of many replicas has many readers and needs few buffers.
   void read_bits(const tensor::Box& box, std::vector<std::byte>& bits);
+
+  // Returns the values of `box` where they lie in the memory of a device that `backend` reads, and
+  // counts them as read; nothing if they lie elsewhere, or not one after the other.
+  std::optional<StoredValues> values_on_device(const tensor::Box& box, const Backend& backend);
 
   // Decodes bits into logical values: stored value × scale.
   void decode(std::span<const std::byte> bits, std::span<double> out) const;

@@ -41,6 +41,10 @@ class TensorReader {
   // Returns the values as stored if the box lies in a single shard, whose values are floating-point
   // numbers that are only scaled; else nothing: call read. Valid until the next read of any kind.
   virtual std::optional<StoredValues> read_stored(const tensor::Box&) { return std::nullopt; }
+  // The same without reading, if they lie in the memory of a device that `backend` reads.
+  virtual std::optional<StoredValues> values_on_device(const tensor::Box&, const Backend&) {
+    return std::nullopt;
+  }
   // Reads exact integers, for tensors of an integer type or bool; a uint64 keeps its bits.
   virtual void read_integers(const tensor::Box& box, std::span<std::int64_t> out) = 0;
 

@@ -21,6 +21,12 @@ struct DatasetFacts {
   tensor::Shape shape;
 };
 
+// Memory of a GPU.
+struct DeviceMemory {
+  std::uint32_t device = 0;
+  std::span<const std::byte> bits;
+};
+
 // One rank's shard. Reading is thread-safe.
 class Dataset {
  public:
@@ -29,6 +35,9 @@ class Dataset {
   // The stored bits of `box` (in local coordinates, within the shape) as a dense row-major buffer
   // of exactly its size. Throws an input error if the file cannot give them.
   virtual void read(const tensor::Box& box, std::span<std::byte> out) const = 0;
+  // All stored bits, dense and row-major, if they lie in the memory of a device: a backend may read
+  // them there. read() copies them to the host.
+  virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
 };
 
 // An open trace. Its members may be called from several threads.

@@ -13,6 +13,9 @@ namespace ttrace::measure::cuda {
 // id, a hash of this folder's sources (CMakeLists.txt): both must agree.
 inline constexpr std::uint32_t kInterfaceVersion = 1;
 
+// In place of a device: the memory is the host's.
+inline constexpr std::uint32_t kHostMemory = 0xffffffffU;
+
 enum class Status : std::uint32_t {
   kOk,
   kOutOfMemory,
@@ -46,6 +49,11 @@ struct Api {
   Status (*launch_tiles)(std::uint32_t device, void* stream, const TileLaunch* launch);
   Status (*launch_rows)(std::uint32_t device, void* stream, const RowsLaunch* launch);
   Status (*wait)(std::uint32_t device, void* stream);
+  // Copies from the device's memory and returns when it is done.
+  Status (*fetch)(std::uint32_t device, void* to, const void* from, std::uint64_t bytes);
+  // Sets `owner` to the device whose memory `memory` points at, or to kHostMemory. `device` is a
+  // device that is in use anyway.
+  Status (*find_owner)(std::uint32_t device, const void* memory, std::uint32_t* owner);
   // What CUDA says about the last failure of the calling thread.
   const char* (*last_error)();
 };

@@ -1,6 +1,7 @@
 #include "measure/cuda/chunk.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <tuple>
@@ -59,7 +60,8 @@ void Chunk::end(std::unique_ptr<Consumer> consumer) {
 }
 
 DeviceValues Chunk::on_device(const StoredValues& values) const {
-  return {workspace_->on_device(values.bits.data()), values.dtype, values.scale};
+  const std::byte* const bits = values.bits.data();
+  return {values.device ? bits : workspace_->on_device(bits), values.dtype, values.scale};
 }
 
 // Writes the jobs of pieces of one kind behind what is staged, and returns their launch.
@@ -114,7 +116,24 @@ void Chunk::submit() {
   workspace_->download_results(results);
 }
 
-std::uint64_t Chunk::complete(const Backend& cpu) {
+namespace {
+
+void redo_on_host(const Piece& piece, const Backend& cpu, WorkspacePool& pool) {
+  Piece on_host = piece;
+  std::array<std::vector<std::byte>, kMostInputs> copies;
+  for (std::size_t n = 0; n < copies.size(); ++n) {
+    StoredValues& input = on_host.inputs[n];
+    if (!input.device) continue;
+    copies[n].resize(input.bits.size());
+    pool.fetch(*input.device, input.bits, copies[n]);
+    input = {copies[n], input.dtype, input.scale};
+  }
+  piece.consumer->redo(cpu, on_host);
+}
+
+}  // namespace
+
+std::uint64_t Chunk::complete(const Backend& cpu, WorkspacePool& pool) {
   std::uint64_t redone = 0;
   if (!pieces_.empty()) workspace_->wait();
   std::size_t ended = 0;
@@ -124,7 +143,7 @@ std::uint64_t Chunk::complete(const Backend& cpu) {
     const Piece& piece = pieces_[i];
     if (failed()) {
       ++redone;
-      piece.consumer->redo(cpu, piece);
+      redo_on_host(piece, cpu, pool);
     } else {
       const auto results = workspace_->results().subspan(first_results_[i], piece.result_count());
       piece.consumer->take(piece, results);

@@ -40,13 +40,15 @@ class Chunk {
   // Queues uploads, kernels and downloads.
   void submit();
   // Waits, and hands the results over in the order of the pieces. The chunk is empty then. Returns
-  // the number of pieces that `cpu` computed again.
-  std::uint64_t complete(const Backend& cpu);
+  // the number of pieces that `cpu` computed again. Throws an input error if it needs values that
+  // `pool` cannot fetch from the device.
+  std::uint64_t complete(const Backend& cpu, WorkspacePool& pool);
 
   // Runs `request` on inputs that this chunk, which must be empty, has room for. False if the
   // device failed or there is no room; nothing is changed then.
   bool run(const RowsRequest& request);
 
+  std::uint32_t device() const { return workspace_->device(); }
   bool empty() const { return pieces_.empty() && ends_.empty(); }
   bool failed() const { return workspace_->status() != Status::kOk; }
   std::unique_ptr<Workspace> take_workspace() { return std::move(workspace_); }

@@ -14,7 +14,8 @@ namespace ttrace::measure::cuda {
 
 class Consumer;
 
-// Consecutive elements of a request, staged in host memory: one job on a device.
+// Consecutive elements of a request: one job on a device. Inputs are staged in host memory, or lie
+// in the memory of the device.
 struct Piece {
   TileArithmetic arithmetic = TileArithmetic::kNumbers;
   tensor::DType dtype = tensor::DType::kFloat32;  // of stored values that are compared as they are

@@ -1,12 +1,14 @@
 #include "measure/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <deque>
 #include <optional>
 #include <utility>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "measure/cuda/chunk.h"
 #include "tensor/run_cursor.h"
@@ -24,7 +26,7 @@ Chunk::Need need_of(const std::vector<const InputBox*>& inputs, std::size_t jobs
                     std::uint64_t results_per_tile) {
   Chunk::Need need;
   for (const InputBox* input : inputs) {
-    need.bytes_per_element += tensor::element_bytes(input->values.dtype);
+    if (!input->values.device) need.bytes_per_element += tensor::element_bytes(input->values.dtype);
   }
   // A formula takes less than the room of two small inputs.
   static_assert(sizeof(UpdateFormula) <= 512);
@@ -67,11 +69,16 @@ class CudaBatch : public Batch {
   static Use compare(const StoredValues& reference, const StoredValues& candidate,
                      std::vector<std::size_t> inputs, std::unique_ptr<Consumer> consumer);
 
-  // Copies `box` of the inputs, piece by piece, and adds the jobs of all uses.
+  // Copies `box` of the inputs on the host, piece by piece, and adds the jobs of all uses.
   void stage(const tensor::Box& box, const std::vector<const InputBox*>& inputs,
              std::vector<Use> uses);
-  // Whether there is a chunk to fill that takes a tile of so many inputs.
-  bool is_ready(std::size_t inputs);
+  // Whether there is a chunk to fill that takes a tile of so many inputs. Those in the memory of a
+  // device need a chunk on it.
+  bool is_ready(std::size_t inputs, std::optional<std::uint32_t> on = std::nullopt);
+  // Ends what runs on other devices.
+  void move_to(std::uint32_t device);
+  // Adds a pair with inputs in the memory of devices.
+  void add_resident(const PairRequest& request);
   // Submits the chunk being filled and goes on with another one.
   void next_chunk();
   void complete_oldest();
@@ -84,6 +91,7 @@ class CudaBatch : public Batch {
   WorkspacePool& pool_;
   const Backend& cpu_;
   std::unique_ptr<Batch> on_cpu_;
+  std::optional<std::uint32_t> on_;  // the device that the request being added needs
   std::unique_ptr<Chunk> filling_;
   std::deque<std::unique_ptr<Chunk>> running_;
 };
@@ -99,10 +107,22 @@ CudaBatch::~CudaBatch() {
   if (filling_) pool_.give_back(filling_->take_workspace());
 }
 
-bool CudaBatch::is_ready(std::size_t inputs) {
+void CudaBatch::move_to(std::uint32_t device) {
+  const bool stays = (!filling_ || filling_->device() == device) &&
+                     std::all_of(running_.begin(), running_.end(),
+                                 [&](const auto& chunk) { return chunk->device() == device; });
+  if (stays) return;
+  drain();
+  if (filling_) pool_.give_back(filling_->take_workspace());
+  filling_.reset();
+}
+
+bool CudaBatch::is_ready(std::size_t inputs, std::optional<std::uint32_t> on) {
+  if (on) move_to(*on);
+  on_ = on;
   if (filling_ && filling_->failed()) drain();
   if (!filling_) {
-    if (auto workspace = pool_.acquire()) {
+    if (auto workspace = pool_.acquire(on)) {
       filling_ = std::make_unique<Chunk>(std::move(workspace));
     } else if (!running_.empty()) {
       complete_oldest();
@@ -112,14 +132,19 @@ bool CudaBatch::is_ready(std::size_t inputs) {
   most.bytes_per_element = inputs * sizeof(double);
   most.inputs = most.jobs = most.results_per_tile = inputs;
   if (filling_ && filling_->most_of(most, kTile) > 0) return true;
-  pool_.count_refused();
+  if (!on) pool_.count_refused();
   return false;
 }
 
 void CudaBatch::complete_oldest() {
   std::unique_ptr<Chunk> chunk = std::move(running_.front());
   running_.pop_front();
-  pool_.count_redone(chunk->complete(cpu_));
+  try {
+    pool_.count_redone(chunk->complete(cpu_, pool_));
+  } catch (const base::InputError&) {
+    pool_.give_back(chunk->take_workspace());
+    throw;
+  }
   if (!filling_ && !chunk->failed()) {
     filling_ = std::move(chunk);
     return;
@@ -132,14 +157,14 @@ void CudaBatch::next_chunk() {
   running_.push_back(std::move(filling_));
   while (running_.size() > kMostRunning) complete_oldest();
   if (filling_) return;
-  if (auto workspace = pool_.acquire()) {
+  if (auto workspace = pool_.acquire(on_)) {
     filling_ = std::make_unique<Chunk>(std::move(workspace));
     return;
   }
   // In the middle of a request: the memory of a lost device will do, as the CPU computes from it.
   filling_ = std::move(running_.front());
   running_.pop_front();
-  pool_.count_redone(filling_->complete(cpu_));
+  pool_.count_redone(filling_->complete(cpu_, pool_));
 }
 
 void CudaBatch::drain() {
@@ -195,6 +220,12 @@ void CudaBatch::stage(const tensor::Box& box, const std::vector<const InputBox*>
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const StoredValues& values = inputs[i]->values;
       const std::size_t width = tensor::element_bytes(values.dtype);
+      if (values.device) {
+        staged[i] = values;
+        staged[i].bits = values.bits.subspan(cursors[i].offset() * width, here * width);
+        cursors[i].skip(here);
+        continue;
+      }
       const std::span<std::byte> room = filling_->reserve(here * width);
       cursors[i].gather(here, values.bits.data(), width, room.data());
       staged[i] = {room, values.dtype, values.scale};
@@ -221,7 +252,62 @@ void CudaBatch::stage(const tensor::Box& box, const std::vector<const InputBox*>
   for (Use& use : uses) filling_->end(std::move(use.consumer));
 }
 
+namespace {
+
+bool is_resident(const InputBox& input) { return input.values.device.has_value(); }
+
+// Whether kernels can read the part of the input that lies in `box` where it is.
+bool is_readable_in_place(const InputBox& input, const tensor::Box& box) {
+  const tensor::RunCursor cursor(box, input.box);
+  const std::size_t width = tensor::element_bytes(input.values.dtype);
+  return cursor.is_one_run() &&
+         reinterpret_cast<std::uintptr_t>(input.values.bits.data()) % width == 0;
+}
+
+// The device in whose memory the request can be computed; nothing if there is none.
+std::optional<std::uint32_t> device_of(const PairRequest& request) {
+  std::optional<std::uint32_t> device;
+  if (request.grid != nullptr) return std::nullopt;
+  for (const InputBox* input : {&request.reference, &request.candidate}) {
+    if (!tensor::is_floating(input->values.dtype)) return std::nullopt;
+    if (!is_resident(*input)) continue;
+    if (device && *device != *input->values.device) return std::nullopt;
+    if (!is_readable_in_place(*input, request.box)) return std::nullopt;
+    device = input->values.device;
+  }
+  return device;
+}
+
+}  // namespace
+
+void CudaBatch::add_resident(const PairRequest& request) {
+  const std::optional<std::uint32_t> device = device_of(request);
+  const std::vector<const InputBox*> inputs{&request.reference, &request.candidate};
+  if (device && is_ready(inputs.size(), device)) {
+    std::vector<Use> uses;
+    uses.push_back(compare(request.reference.values, request.candidate.values, {0, 1},
+                           pair_consumer(request.box, *request.stats, nullptr)));
+    return stage(request.box, inputs, std::move(uses));
+  }
+  PairRequest on_host = request;
+  std::array<std::vector<std::byte>, 2> copies;
+  const auto fetch = [&](InputBox& input, std::vector<std::byte>& copy) {
+    if (!is_resident(input)) return;
+    StoredValues& values = input.values;
+    copy.resize(values.bits.size());
+    pool_.fetch(*values.device, values.bits, copy);
+    values = {copy, values.dtype, values.scale};
+  };
+  fetch(on_host.reference, copies[0]);
+  fetch(on_host.candidate, copies[1]);
+  add(on_host);
+}
+
 void CudaBatch::add(const PairRequest& request) {
+  if (!tensor::empty(request.box) &&
+      (is_resident(request.reference) || is_resident(request.candidate))) {
+    return add_resident(request);
+  }
   const StoredValues& r = request.reference.values;
   const StoredValues& c = request.candidate.values;
   const bool integers = !tensor::is_floating(r.dtype);

@@ -23,7 +23,15 @@ class CudaBackend : public Backend {
   // "sm_90 NVIDIA H100 (cuda:0)", one after the other.
   std::string instruction_set() const override { return description_; }
   std::string remarks() const override;
+  // Of its devices, those that are not lost.
+  bool reads_device(std::uint32_t device) const override { return pool_.has(device); }
   std::unique_ptr<Batch> new_batch() const override;
+
+  // Copies values from the memory of a device to the host; the remarks say how many. Throws an
+  // input error if that fails.
+  void fetch(std::uint32_t device, std::span<const std::byte> from, std::span<std::byte> to) const {
+    pool_.fetch(device, from, to);
+  }
 
  private:
   const Backend& cpu_;

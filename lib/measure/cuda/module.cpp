@@ -1,6 +1,7 @@
 #include "measure/cuda/module.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -25,12 +26,28 @@ constexpr const char* kWayOut = "; build it again together with ttrace";
 
 }  // namespace
 
+namespace {
+
+// The file that this code was loaded from: the program, or a library such as libttrace.so.
+fs::path this_file(std::error_code& error) {
+  Dl_info symbol{};
+  void* found = nullptr;
+  const auto* const here = reinterpret_cast<const void*>(&open_module);
+  if (::dladdr1(here, &symbol, &found, RTLD_DL_LINKMAP) != 0 && found != nullptr) {
+    const char* const name = static_cast<const link_map*>(found)->l_name;
+    if (*name != '\0') return fs::canonical(name, error);  // the program has none
+  }
+  return fs::read_symlink("/proc/self/exe", error);
+}
+
+}  // namespace
+
 std::string module_path() {
   if (const char* given = std::getenv(kModuleVariable); given != nullptr && *given != '\0') {
     return given;
   }
   std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path folder = this_file(error).parent_path();
   for (const fs::path& path : {folder / kModule, folder.parent_path() / "lib" / kModule}) {
     if (!error && fs::exists(path, error)) return path.string();
   }

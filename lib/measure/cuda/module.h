@@ -13,8 +13,8 @@ inline constexpr const char* kModule = "ttrace_cuda.so";
 // Names another file than the one beside the program.
 inline constexpr const char* kModuleVariable = "TTRACE_CUDA_MODULE";
 
-// The path of the module: that of the variable, else beside the program, else under lib/ of an
-// installation; empty if there is none.
+// The path of the module: that of the variable, else beside the program or, where libttrace.so is
+// used, beside this library, else under lib/ of an installation; empty if there is none.
 std::string module_path();
 
 struct OpenModule {

@@ -111,11 +111,30 @@ Status wait(std::uint32_t device, void* stream) {
   return on_device(device, [&] { return cudaStreamSynchronize(stream_of(stream)); });
 }
 
+Status fetch(std::uint32_t device, void* to, const void* from, std::uint64_t bytes) {
+  return on_device(device, [&] {
+    const cudaError_t error =
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStreamPerThread);
+    return error == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : error;
+  });
+}
+
+// Managed memory counts as that of its device, which reads it in place.
+Status find_owner(std::uint32_t device, const void* memory, std::uint32_t* owner) {
+  cudaPointerAttributes facts{};
+  const Status status = on_device(device, [&] { return cudaPointerGetAttributes(&facts, memory); });
+  const bool on_a_device =
+      facts.type == cudaMemoryTypeDevice || facts.type == cudaMemoryTypeManaged;
+  *owner = on_a_device ? static_cast<std::uint32_t>(facts.device) : kHostMemory;
+  return status;
+}
+
 const char* last_error() { return last_failure(); }
 
-constexpr Api kTable{count_devices,  describe,      allocate,       release,   allocate_pinned,
-                     release_pinned, create_stream, destroy_stream, upload,    download,
-                     launch_tiles,   launch_rows,   wait,           last_error};
+constexpr Api kTable{count_devices,  describe,      allocate,       release, allocate_pinned,
+                     release_pinned, create_stream, destroy_stream, upload,  download,
+                     launch_tiles,   launch_rows,   wait,           fetch,   find_owner,
+                     last_error};
 
 }  // namespace
 }  // namespace ttrace::measure::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "base/text.h"
 
 namespace ttrace::measure::cuda {
@@ -121,12 +122,12 @@ std::unique_ptr<Workspace> WorkspacePool::create(Device& device) {
   }
 }
 
-std::unique_ptr<Workspace> WorkspacePool::acquire() {
+std::unique_ptr<Workspace> WorkspacePool::acquire(std::optional<std::uint32_t> on) {
   const std::lock_guard lock(mutex_);
   for (std::size_t tried = 0; tried < devices_.size(); ++tried) {
     Device& device = devices_[next_];
     next_ = (next_ + 1) % devices_.size();
-    if (device.lost) continue;
+    if (device.lost || (on && *on != device.index)) continue;
     if (!device.idle.empty()) {
       std::unique_ptr<Workspace> workspace = std::move(device.idle.back());
       device.idle.pop_back();
@@ -159,6 +160,24 @@ void WorkspacePool::count_redone(std::uint64_t pieces) {
   redone_ += pieces;
 }
 
+bool WorkspacePool::has(std::uint32_t index) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(devices_.begin(), devices_.end(),
+                     [&](const Device& device) { return device.index == index && !device.lost; });
+}
+
+void WorkspacePool::fetch(std::uint32_t device, std::span<const std::byte> from,
+                          std::span<std::byte> to) {
+  if (from.empty()) return;
+  if (api_.fetch(device, to.data(), from.data(), from.size()) != Status::kOk) {
+    throw base::input_error("values in the memory of cuda:", device, " cannot be read (",
+                            api_.last_error(), "); compare again in a new process");
+  }
+  const std::lock_guard lock(mutex_);
+  ++fetched_;
+  fetched_bytes_ += from.size();
+}
+
 std::string WorkspacePool::remarks() const {
   const std::lock_guard lock(mutex_);
   std::string text;
@@ -173,6 +192,11 @@ std::string WorkspacePool::remarks() const {
                      out_of_memory_ ? ": device memory ran out" : ""));
   } else if (out_of_memory_) {
     add(base::concat("device memory ran out: batches of ", base::human_bytes(bytes_)));
+  }
+  if (fetched_ > 0) {
+    add(base::concat(base::human_bytes(fetched_bytes_),
+                     " of values on devices copied to the host (", base::plural(fetched_, "read"),
+                     ")"));
   }
   return text;
 }

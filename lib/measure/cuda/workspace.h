@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,14 +82,21 @@ class WorkspacePool {
   WorkspacePool(const Api& api, const std::vector<std::uint32_t>& devices, PoolLimits limits);
   ~WorkspacePool();
 
-  // Returns an idle or a new workspace, of the devices in turn; nothing if none can be had now.
-  std::unique_ptr<Workspace> acquire();
+  // Returns an idle or a new workspace, of `on` or else of the devices in turn; nothing if none can
+  // be had now.
+  std::unique_ptr<Workspace> acquire(std::optional<std::uint32_t> on = std::nullopt);
   // Takes one back. Its device is lost if an operation has failed.
   void give_back(std::unique_ptr<Workspace> workspace);
   // Counts requests that went to the CPU because no workspace could be had, and those of which a
   // part was computed again there.
   void count_refused();
   void count_redone(std::uint64_t pieces);
+
+  // Whether `index` is one of the devices, and not lost.
+  bool has(std::uint32_t index) const;
+  // Copies values from the memory of any device to the host, and counts them. Throws an input error
+  // if that fails.
+  void fetch(std::uint32_t device, std::span<const std::byte> from, std::span<std::byte> to);
 
   // What did not run on a device, and why; empty if all did.
   std::string remarks() const;
@@ -113,6 +121,8 @@ class WorkspacePool {
   bool out_of_memory_ = false;
   std::uint64_t refused_ = 0;
   std::uint64_t redone_ = 0;
+  std::uint64_t fetched_ = 0;
+  std::uint64_t fetched_bytes_ = 0;
 };
 
 }  // namespace ttrace::measure::cuda

@@ -106,6 +106,8 @@ class Values {
     return other;
   }
 
+  // From the start of the memory, where the elements may begin later.
+  std::span<const std::byte> all_bytes() const { return bytes_; }
   StoredValues stored() const { return {std::span(bytes_).subspan(shift_), dtype_, scale_}; }
   InputBox as(const tensor::Box& box) const { return {box, stored()}; }
 

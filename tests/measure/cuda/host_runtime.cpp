@@ -1,5 +1,8 @@
 #include "measure/cuda/host_runtime.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -85,11 +88,18 @@ namespace {
 
 using Stream = std::vector<std::function<void()>>;
 
+struct Allocation {
+  std::uint32_t device = 0;
+  std::uint64_t bytes = 0;
+  bool guarded = false;
+};
+
 struct State {
   std::mutex mutex;
   HostRuntime settings;
   HostRuntimeCounts counts;
-  std::map<void*, std::pair<std::uint32_t, std::uint64_t>> device_memory;
+  std::map<void*, Allocation> device_memory;
+  std::uint32_t running = 0;                    // threads in which a device works
   std::map<std::uint32_t, std::uint64_t> used;  // bytes by device
   std::map<std::uint32_t, std::uint64_t> operations;
 };
@@ -98,6 +108,48 @@ State& state() {
   static State one;
   return one;
 }
+
+std::uint64_t whole_pages(std::uint64_t bytes) {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+void* new_memory(std::uint64_t bytes, bool guarded, bool accessible) {
+  if (!guarded) return std::malloc(bytes);
+  const int access = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+  void* const memory =
+      ::mmap(nullptr, whole_pages(bytes), access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  return memory;
+}
+
+void free_memory(void* memory, const Allocation& allocation) {
+  allocation.guarded ? static_cast<void>(::munmap(memory, whole_pages(allocation.bytes)))
+                     : std::free(memory);
+}
+
+// While one lives, a device works in this thread, and guarded memory can be touched.
+class Running {
+ public:
+  Running() {
+    const std::lock_guard lock(state().mutex);
+    if (state().running++ == 0) allow(PROT_READ | PROT_WRITE);
+  }
+  ~Running() {
+    const std::lock_guard lock(state().mutex);
+    if (--state().running == 0) allow(PROT_NONE);
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  static void allow(int access) {
+    for (const auto& [memory, allocation] : state().device_memory) {
+      if (!allocation.guarded) continue;
+      if (::mprotect(memory, whole_pages(allocation.bytes), access) != 0) std::abort();
+    }
+  }
+};
 
 // Counts an operation; a lost device refuses.
 Status operation(std::uint32_t device) {
@@ -124,7 +176,8 @@ void run_and_note(const Launch& launch) {
   for (const std::string& mistake : run_on_host(launch)) note(mistake);
 }
 
-void count_launch(std::uint32_t device, std::uint64_t tiles) {
+// Counts a launch; a device may refuse.
+Status count_launch(std::uint32_t device, std::uint64_t tiles) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   static std::set<std::uint32_t> used;
@@ -133,6 +186,9 @@ void count_launch(std::uint32_t device, std::uint64_t tiles) {
   s.counts.devices_used = static_cast<std::uint32_t>(used.size());
   ++s.counts.launches;
   s.counts.tiles += tiles;
+  const bool refuses =
+      device == s.settings.lost && s.counts.launches > s.settings.launches_lost_after;
+  return refuses ? Status::kFailed : Status::kOk;
 }
 
 Status count_devices(std::uint32_t* count) {
@@ -152,9 +208,9 @@ Status allocate(std::uint32_t device, std::uint64_t bytes, void** memory) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (s.used[device] + bytes > s.settings.device_bytes) return Status::kOutOfMemory;
-  *memory = std::malloc(bytes);
+  *memory = new_memory(bytes, s.settings.guarded, s.running > 0);
   s.used[device] += bytes;
-  s.device_memory[*memory] = {device, bytes};
+  s.device_memory[*memory] = {device, bytes, s.settings.guarded};
   ++s.counts.allocations;
   s.counts.most_bytes = std::max(s.counts.most_bytes, s.used[device]);
   return Status::kOk;
@@ -164,11 +220,11 @@ void release(std::uint32_t device, void* memory) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto found = s.device_memory.find(memory);
-  if (found == s.device_memory.end() || found->second.first != device) std::abort();
-  s.used[device] -= found->second.second;
+  if (found == s.device_memory.end() || found->second.device != device) std::abort();
+  s.used[device] -= found->second.bytes;
+  free_memory(memory, found->second);
   s.device_memory.erase(found);
   --s.counts.allocations;
-  std::free(memory);
 }
 
 Status allocate_pinned(std::uint32_t device, std::uint64_t bytes, void** memory) {
@@ -207,28 +263,55 @@ Status download(std::uint32_t device, void* stream, void* to, const void* from,
 }
 
 Status launch_tiles(std::uint32_t device, void* stream, const TileLaunch* launch) {
-  count_launch(device, launch->tiles);
+  const Status status = count_launch(device, launch->tiles);
+  if (status != Status::kOk) return status;
   return queue(device, stream, [copied = *launch] { run_and_note(copied); });
 }
 
 Status launch_rows(std::uint32_t device, void* stream, const RowsLaunch* launch) {
-  count_launch(device, 0);
+  const Status status = count_launch(device, 0);
+  if (status != Status::kOk) return status;
   return queue(device, stream, [copied = *launch] { run_and_note(copied); });
 }
 
 Status wait(std::uint32_t device, void* stream) {
   if (const Status status = operation(device); status != Status::kOk) return status;
   Stream& queued = *static_cast<Stream*>(stream);
+  const Running running;
   for (const auto& work : queued) work();
   queued.clear();
   return Status::kOk;
 }
 
+Status fetch(std::uint32_t device, void* to, const void* from, std::uint64_t bytes) {
+  if (const Status status = operation(device); status != Status::kOk) return status;
+  {
+    const std::lock_guard lock(state().mutex);
+    ++state().counts.fetches;
+  }
+  const Running running;
+  std::memcpy(to, from, bytes);
+  return Status::kOk;
+}
+
+Status find_owner(std::uint32_t, const void* memory, std::uint32_t* owner) {
+  const State& s = state();
+  const std::lock_guard lock(state().mutex);
+  *owner = kHostMemory;
+  for (const auto& [start, allocation] : s.device_memory) {
+    const auto* const first = static_cast<const std::byte*>(start);
+    const auto* const at = static_cast<const std::byte*>(memory);
+    if (at >= first && at < first + allocation.bytes) *owner = allocation.device;
+  }
+  return Status::kOk;
+}
+
 const char* last_error() { return "the host device has fallen off the bus"; }
 
-constexpr Api kTable{count_devices,  describe,      allocate,       release,   allocate_pinned,
-                     release_pinned, create_stream, destroy_stream, upload,    download,
-                     launch_tiles,   launch_rows,   wait,           last_error};
+constexpr Api kTable{count_devices,  describe,      allocate,       release, allocate_pinned,
+                     release_pinned, create_stream, destroy_stream, upload,  download,
+                     launch_tiles,   launch_rows,   wait,           fetch,   find_owner,
+                     last_error};
 
 }  // namespace
 
@@ -239,6 +322,14 @@ const Api& host_runtime(const HostRuntime& settings) {
   s.counts = {};
   s.operations.clear();
   return kTable;
+}
+
+void* new_device_memory(std::uint32_t device, std::span<const std::byte> bytes) {
+  void* memory = nullptr;
+  if (allocate(device, bytes.size() + 1, &memory) != Status::kOk) return nullptr;
+  const Running running;
+  if (!bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());
+  return memory;
 }
 
 HostRuntimeCounts host_runtime_counts() {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "measure/cuda/api.h"
 #include "measure/cuda/host_execution.h"
@@ -19,6 +20,11 @@ struct HostRuntime {
   // The device `lost` fails from its n-th operation on.
   std::uint32_t lost = 0;
   std::uint64_t lost_after = std::numeric_limits<std::uint64_t>::max();
+  // From its n-th launch on it refuses launches, and does everything else.
+  std::uint64_t launches_lost_after = std::numeric_limits<std::uint64_t>::max();
+  // Device memory cannot be touched but by what runs on a device: the program crashes where the
+  // host does.
+  bool guarded = false;
 };
 
 // What has happened since host_runtime() was called.
@@ -28,12 +34,17 @@ struct HostRuntimeCounts {
   std::uint64_t launches = 0;
   std::uint64_t tiles = 0;
   std::uint32_t devices_used = 0;
+  std::uint64_t fetches = 0;
   Mistakes mistakes;
 };
 
 // Starts afresh with these settings and returns the table.
 const measure::cuda::Api& host_runtime(const HostRuntime& settings);
 HostRuntimeCounts host_runtime_counts();
+
+// Returns new memory of a device with a copy of these bytes; null if it has not so much. The table
+// releases it.
+void* new_device_memory(std::uint32_t device, std::span<const std::byte> bytes);
 
 // The kernels on host memory.
 Mistakes run_on_host(const measure::cuda::TileLaunch& launch);

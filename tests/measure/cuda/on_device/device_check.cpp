@@ -9,6 +9,7 @@
 
 #include "measure/cpu/cpu_backend.h"
 #include "measure/cuda/conformance.h"
+#include "measure/cuda/conformance_resident.h"
 #include "measure/cuda/cuda_backend.h"
 #include "measure/cuda/module.h"
 #include "measure/cuda/on_device/benchmark.h"
@@ -26,17 +27,20 @@ void print_row(const std::string& what, const std::string& measured, const std::
 }
 
 // Returns the number of failures.
+std::size_t print_check(const std::string& name, const test::Conformance& done) {
+  for (const std::string& failure : done.failures) std::fprintf(stderr, "%s\n", failure.c_str());
+  print_row(name,
+            std::to_string(done.cases) + " cases, " + std::to_string(done.failures.size()) +
+                " differ from the CPU",
+            "0");
+  return done.failures.size();
+}
+
 std::size_t check_all(const std::string& name, const measure::Backend& backend, bool quick) {
   std::size_t failures = 0;
   for (const test::ConformanceCheck& check : test::kConformanceChecks) {
     if (quick && std::strcmp(check.name, "pairs") == 0) continue;
-    const test::Conformance done = check.run(backend, 1);
-    for (const std::string& failure : done.failures) std::fprintf(stderr, "%s\n", failure.c_str());
-    failures += done.failures.size();
-    print_row(name + ": " + check.name,
-              std::to_string(done.cases) + " cases, " + std::to_string(done.failures.size()) +
-                  " differ from the CPU",
-              "0");
+    failures += print_check(name + ": " + check.name, check.run(backend, 1));
   }
   const std::string remarks = backend.remarks();
   if (remarks.find("lost") == std::string::npos && remarks.find("redone") == std::string::npos) {
@@ -66,6 +70,10 @@ int run(const std::string& path, bool quick) {
   for (std::uint32_t i = 0; i < found.devices.size(); ++i) all.push_back(i);
   const cuda::CudaBackend shared(*module.api, all, small, measure::cpu_backend());
   failures += check_all("all devices, small chunks", shared, true);
+  for (const std::uint32_t device : all) {
+    failures += print_check("values that lie on cuda:" + std::to_string(device),
+                            test::check_resident(*module.api, device, shared, 1));
+  }
   if (!quick) {
     for (const test::BenchmarkRow& row : test::benchmark(*module.api, 0, backend)) {
       print_row(row.what, row.measured, row.target);
