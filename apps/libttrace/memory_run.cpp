@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "measure/shard_reader.h"
 #include "tensor/box.h"
 
 namespace ttrace::library {
@@ -21,6 +22,43 @@ class MemoryRun::InMemory : public trace::Dataset {
 
  private:
   const Stored* stored_;
+};
+
+// Boxes are copied from the device to the host, unless a backend reads them where they are.
+class MemoryRun::OnDevice : public trace::Dataset {
+ public:
+  OnDevice(const Stored& stored, const Devices& devices) : stored_(&stored), devices_(&devices) {}
+
+  const trace::DatasetFacts& facts() const override { return stored_->facts; }
+  void read(const tensor::Box& box, std::span<std::byte> out) const override {
+    const tensor::Shape& shape = stored_->facts.shape;
+    const auto count = tensor::element_count(shape).value_or(0);
+    measure::read_flat_box(Elements(*this), shape, {0, count}, box, out);
+  }
+  std::optional<trace::DeviceMemory> device_memory() const override {
+    return trace::DeviceMemory{*stored_->device, stored_->bits};
+  }
+
+ private:
+  // The elements one after the other.
+  class Elements : public trace::Dataset {
+   public:
+    explicit Elements(const OnDevice& all) : all_(&all) {}
+
+    const trace::DatasetFacts& facts() const override { return all_->facts(); }
+    void read(const tensor::Box& range, std::span<std::byte> out) const override {
+      const std::size_t width = tensor::element_bytes(facts().dtype);
+      const Stored& stored = *all_->stored_;
+      all_->devices_->fetch(*stored.device,
+                            stored.bits.subspan(range.origin[0] * width, out.size()), out);
+    }
+
+   private:
+    const OnDevice* all_;
+  };
+
+  const Stored* stored_;
+  const Devices* devices_;
 };
 
 namespace {
@@ -55,11 +93,12 @@ trace::Kind kind_of(const ttrace_tensor& tensor) {
   return *kind;
 }
 
-void require_readable(const ttrace_tensor& tensor) {
-  if (tensor.device_type == TTRACE_CPU || tensor.device_type == TTRACE_CUDA_HOST) return;
+// Returns the device in whose memory the tensor lies; nothing for the host's.
+std::optional<std::uint32_t> device_of(const ttrace_tensor& tensor, const Devices& devices) {
+  if (tensor.device_type == TTRACE_CPU || tensor.device_type == TTRACE_CUDA_HOST) return {};
   if (tensor.device_type == TTRACE_CUDA) {
-    throw base::input_error("it is on CUDA device ", tensor.device_id,
-                            ", which this library does not read; copy it to the CPU first");
+    devices.require_memory(tensor);
+    return static_cast<std::uint32_t>(tensor.device_id);
   }
   throw base::input_error("it is on a device of type ", tensor.device_type,
                           ", which this library does not read; copy it to the CPU first");
@@ -67,8 +106,9 @@ void require_readable(const ttrace_tensor& tensor) {
 
 }  // namespace
 
-MemoryRun::MemoryRun(const ttrace_run& run, const std::string& role, bool perturbed)
-    : path_(run.label == nullptr ? role : run.label) {
+MemoryRun::MemoryRun(const ttrace_run& run, const std::string& role, bool perturbed,
+                     const Devices& devices)
+    : devices_(devices), path_(run.label == nullptr ? role : run.label) {
   manifest_.meshes.emplace("", trace::Mesh{});
   if (perturbed) manifest_.run.noise = trace::NoiseFacts{run.seed, 0, ""};
   if (run.count > 0 && run.tensors == nullptr) {
@@ -98,11 +138,11 @@ void MemoryRun::add(const ttrace_tensor& tensor, std::uint64_t order) {
     throw base::input_error("its shape ", tensor::to_string(entry.shape), " has too many elements");
   }
   if (*bytes > 0 && tensor.data == nullptr) throw base::input_error("its data is NULL");
-  require_readable(tensor);
+  const std::optional<std::uint32_t> device = device_of(tensor, devices_);
   const auto* data = static_cast<const std::byte*>(tensor.data);
   const bool fresh = datasets_
                          .emplace(trace::dataset_path(entry.key),
-                                  Stored{{entry.dtype, entry.shape}, {data, *bytes}})
+                                  Stored{{entry.dtype, entry.shape}, {data, *bytes}, device})
                          .second;
   if (!fresh) throw base::input_error("another one of this kind has the same name");
   identity_ += base::concat(reinterpret_cast<std::uintptr_t>(data), " ");
@@ -112,6 +152,7 @@ void MemoryRun::add(const ttrace_tensor& tensor, std::uint64_t order) {
 std::unique_ptr<trace::Dataset> MemoryRun::open(std::uint64_t, const std::string& dataset) const {
   const auto found = datasets_.find(dataset);
   if (found == datasets_.end()) throw base::input_error(path_, ": there is no ", dataset);
+  if (found->second.device) return std::make_unique<OnDevice>(found->second, devices_);
   return std::make_unique<InMemory>(found->second);
 }
 

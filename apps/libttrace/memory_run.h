@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "devices.h"
 #include "trace/source.h"
 #include "ttrace.h"
 
@@ -18,8 +19,9 @@ namespace ttrace::library {
 class MemoryRun : public trace::Source {
  public:
   // `role`: "the reference", for messages. Throws an input error that names the tensor if one of
-  // them is not what ttrace.h asks for, or lies where this library cannot read it.
-  MemoryRun(const ttrace_run& run, const std::string& role, bool perturbed);
+  // them is not what ttrace.h asks for, or lies where this library cannot read it. `devices` must
+  // outlive it.
+  MemoryRun(const ttrace_run& run, const std::string& role, bool perturbed, const Devices& devices);
 
   const std::string& path() const override { return path_; }
   const trace::Manifest& manifest() const override { return manifest_; }
@@ -34,11 +36,14 @@ class MemoryRun : public trace::Source {
   struct Stored {
     trace::DatasetFacts facts;
     std::span<const std::byte> bits;
+    std::optional<std::uint32_t> device;  // nothing: in the host's memory
   };
   class InMemory;
+  class OnDevice;
 
   void add(const ttrace_tensor& tensor, std::uint64_t order);
 
+  const Devices& devices_;
   std::string path_;
   std::string identity_;
   trace::Manifest manifest_;

@@ -4,11 +4,13 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <future>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "devices.h"
 #include "engine/compare_traces.h"
 #include "memory_run.h"
 #include "report/json_report.h"
@@ -34,20 +36,31 @@ int compare(const ttrace_comparison& request, std::string& answer) {
   if (request.noise_count > 0 && request.noise == nullptr) {
     throw base::input_error("`noise` is NULL, and `noise_count` is ", request.noise_count);
   }
-  const MemoryRun reference(request.reference, "the reference", false);
-  const MemoryRun candidate(request.candidate, "the candidate", false);
+  const Devices devices(request);
+  const MemoryRun reference(request.reference, "the reference", false, devices);
+  const MemoryRun candidate(request.candidate, "the candidate", false, devices);
   std::deque<MemoryRun> perturbed;
   std::vector<const trace::Source*> noise;
   for (std::size_t i = 0; i < request.noise_count; ++i) {
-    perturbed.emplace_back(request.noise[i], base::concat("noise run ", i), true);
+    perturbed.emplace_back(request.noise[i], base::concat("noise run ", i), true, devices);
     noise.push_back(&perturbed.back());
   }
   engine::CompareOptions options;
   options.execution.threads = request.threads;
+  options.execution.backend = &devices.backend();
   comparison::CompareReport report = engine::compare_traces(reference, candidate, noise, options);
   report.environment.version = TTRACE_VERSION;
   answer = report::json_text(report);
   return comparison::exit_code(report.verdict);
+}
+
+// CUDA has a current device per thread. Work on devices runs in a thread of its own, so that the
+// caller's stays as it is.
+int compare_in_suitable_thread(const ttrace_comparison& request, std::string& answer) {
+  if (request.interface_version != TTRACE_INTERFACE_VERSION || !uses_devices(request)) {
+    return compare(request, answer);
+  }
+  return std::async(std::launch::async, [&] { return compare(request, answer); }).get();
 }
 
 }  // namespace
@@ -62,7 +75,7 @@ int ttrace_compare_device(const ttrace_comparison* comparison, char** answer) {
   int code = library::kUnusable;
   try {
     if (comparison == nullptr) throw base::input_error("the request is NULL");
-    code = library::compare(*comparison, text);
+    code = library::compare_in_suitable_thread(*comparison, text);
   } catch (const base::Error& error) {
     text = error.what();
   } catch (const std::bad_alloc&) {

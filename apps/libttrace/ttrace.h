@@ -25,7 +25,23 @@ enum {
   TTRACE_CUDA_HOST = 3 /* pinned memory of the host */
 };
 
-/* Dense and row-major. The memory is read during the call and never written. */
+/* Dense and row-major. The memory is read during the call and never written.
+ *
+ * TTRACE_CUDA: `data` is memory of CUDA device `device_id` (as cudaMalloc gives, or managed
+ * memory). The library opens ttrace_cuda.so, which lies beside it or is named by
+ * TTRACE_CUDA_MODULE, and its kernels read the values in place; the report is that of the same
+ * values on the CPU, but for its member `environment`. Without noise runs, pairs of floating-point
+ * tensors on one device are read in place. Copied to the CPU in parts are: integers, tensors that
+ * are compared with noise runs, pairs on two devices, data that is not aligned to its elements,
+ * tensors that differ, where their cause is looked for, and all of them if the device has no memory
+ * left to work in or its kernels fail; `environment.remarks` then says how much. Values that
+ * cannot be copied either, because the device is lost, make their tensor "unreadable".
+ *
+ * The library reads on streams of its own, which wait for no other stream. As in DLPack, where a
+ * consumer names a stream that the producer must make safe, the caller sees to it that everything
+ * that writes the values has ended: it synchronizes its stream, or the device, before the call.
+ * When the call returns, nothing reads the values any more. The calling thread's current CUDA
+ * device stays as it is. */
 typedef struct ttrace_tensor {
   const char* name;      /* "layers.0.mlp": pairs the tensors of both sides */
   const char* kind;      /* "output", "main_grad", ...: schemas/trace-v2.md; NULL: "output" */

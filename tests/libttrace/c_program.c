@@ -52,7 +52,11 @@ int main(void) {
   expect("no name", &request, UNUSABLE, "a name is empty");
   candidate = reference;
   candidate.device_type = TTRACE_CUDA;
-  expect("a device", &request, UNUSABLE, "it is on CUDA device 0");
+  expect("a device", &request, UNUSABLE, "CUDA device 0");
+  candidate.device_id = -1;
+  expect("a device before the first", &request, UNUSABLE, "CUDA device -1; devices are counted");
+  candidate.device_type = 99;
+  expect("a device of another kind", &request, UNUSABLE, "it is on a device of type 99");
   candidate = reference;
   candidate.dims = 33;
   expect("too many dimensions", &request, UNUSABLE, "it has 33 dimensions");

@@ -59,8 +59,9 @@ def compare_tensors(
     Each side is one tensor, or a mapping of names to tensors. `noise`: the same tensors from runs
     of the reference whose input was multiplied by 1 + ε·u; without any, the fallback rule judges.
     `kind` is what they are in a training step ("output", "main_grad", "param", ...). Tensors that
-    are dense are read where they are, others are copied. Raises TraceError if they cannot be
-    compared at all; a difference is a result."""
+    are dense are read where they are, on the CPU or on a CUDA device, others are copied there.
+    Waits for the current streams of the devices that tensors are on. Raises TraceError if they
+    cannot be compared at all; a difference is a result."""
     sides = [_Side("the reference", reference, kind), _Side("the candidate", candidate, kind)]
     perturbed = [_Side(f"noise run {i}", run, kind, seed=i + 1) for i, run in enumerate(noise)]
     runs = (library.Run * max(1, len(perturbed)))(*[side.run for side in perturbed])
@@ -106,10 +107,14 @@ class _Side:
             dtype.name.encode(),
             shape,
             tensor.dim(),
-            _CUDA if tensor.is_cuda else _CPU,
-            tensor.device.index or 0,
-            tensor.data_ptr() or None,
+            *_place_of(tensor),
         )
+
+
+def _place_of(tensor: torch.Tensor) -> tuple[int, int, int | None]:
+    """Type and number of the device, as in DLPack, and the address of the values."""
+    kind = _CUDA if tensor.is_cuda else _CPU
+    return kind, tensor.device.index or 0, tensor.data_ptr() or None
 
 
 def _as_torch(role: str, name: str, value: Any) -> torch.Tensor:
