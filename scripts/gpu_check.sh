@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one call: builds the kernels and compares every kind of request with
-# the CPU bit for bit, under compute-sanitizer too where it is there, measures the device, and checks
-# the collector where Python has torch (PYTHON names the interpreter). Needs nvcc, CMake and a C++
-# compiler, no network and no other package. Prints one table last. Exit: 0 all checks that could run
-# passed, 1 one failed, 3 no GPU, nothing checked (that is no success).
+# the CPU bit for bit, values that already lie on the device too, under compute-sanitizer as well where
+# it is there, measures the device, and checks the collector where Python has torch (PYTHON names the
+# interpreter), and compare_tensors where libttrace.so was built too (build/, or TTRACE_LIBRARY). Needs
+# nvcc, CMake and a C++ compiler, no network and no other package. Prints one table last. Exit: 0 all
+# checks that could run passed, 1 one failed, 3 no GPU, nothing checked (that is no success).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${TTRACE_GPU_BUILD_DIR:-build-gpu}
@@ -59,6 +60,16 @@ if "$python" -c 'import torch, h5py; raise SystemExit(not torch.cuda.is_availabl
   check "the collector on CUDA tensors" env PYTHONPATH=lib/torch "$python" scripts/gpu_check.py "$@"
 else
   row "the collector on CUDA tensors" "not run: $python has no torch with CUDA and h5py"
+fi
+
+library=${TTRACE_LIBRARY:-build/libttrace.so}
+if ! "$python" -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then
+  row "compare_tensors of CUDA tensors" "not run: $python has no torch with CUDA"
+elif [ ! -f "$library" ]; then
+  row "compare_tensors of CUDA tensors" "not run: there is no $library (cmake -B build && cmake --build build)"
+else
+  check "compare_tensors of CUDA tensors" \
+    env PYTHONPATH=lib/torch TTRACE_LIBRARY="$library" "$python" scripts/gpu_check_compare.py
 fi
 
 printf '\n'
