@@ -9,9 +9,12 @@ import jsonschema
 import numpy as np
 import pytest
 import torch
+from process_groups import run_ranks
 from small_models import TiedGPT, batch, cross_entropy, seeded
 from support.evaluate_specification import Evaluation
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from trace_reading import SCHEMAS
 
 import ttrace_torch as tt
@@ -252,3 +255,42 @@ def test_equal_gradients_of_two_micro_batches_are_two(tmp_path):
 
     found = specified(model, tmp_path, loss, microbatches=2)["after_backward"]["main_grad"]
     assert found == {"combine": "sum", "factor": 1.0}
+
+
+def mixed_rank(rank, folder):
+    """FSDP2 in mixed precision on one rank, two micro-batches."""
+    model = seeded(TiedGPT)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("dp",))
+    for layer in model.layers:
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    path = folder / "specification.json"
+    with tt.trace(model, optimizer, out=folder / "run.h5", specification=path) as tracer:
+        with tracer.step(0):
+            for number in range(2):
+                with tracer.microbatch(number):
+                    ids, targets = batch(seed=number)
+                    tracer.scalar("targets", targets)
+                    loss = tracer.loss(cross_entropy(model(ids).float(), targets))
+                    (loss / 2).backward()
+            optimizer.step()
+
+
+def test_fsdp2_in_mixed_precision_casts_inside_the_specification(tmp_path):
+    run_ranks(1, mixed_rank, tmp_path)
+    specification = read(tmp_path / "specification.json")
+    assert "opaque" not in specification
+    assert specification["after_backward"]["main_grad"] == {"combine": "sum", "factor": 1.0}
+    tensors = specification["tensors"]
+    assert {t["dtype"] for t in tensors if t["kind"] == "param"} == {"float32"}
+    (embedded,) = [t for t in tensors if (t["kind"], t["name"]) == ("output", "embedding")]
+    assert embedded["dtype"] == "bfloat16"
+    nodes = [node[0] for node in specification["patterns"][embedded["pattern"]]["nodes"]]
+    assert nodes == ["cast", "embedding"]
+    for microbatch in range(2):
+        evaluation = Evaluation(specification, tmp_path / "run.h5", 0, microbatch)
+        judgements = evaluation.judge_all()
+        assert evaluation.coverage(judgements) >= 0.95
+        assert max(one.error for one in judgements if one.error is not None) < 1.1

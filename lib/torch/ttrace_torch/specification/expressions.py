@@ -55,6 +55,13 @@ class Expressions:
             x = self.graph.value(node.arguments[0])
         if x.shape == tuple(shape):
             return x
+        if node.primitive == "cast":
+            # FSDP2 casts parameters that it has made flat.
+            flat = self.graph.nodes[node.arguments[0]]
+            if flat.primitive == "reshape":
+                inner = self.graph.value(flat.arguments[0])
+                if inner.shape == tuple(shape):
+                    return self.cast(inner, x.dtype)
         return self.graph.add("reshape", (x,), x.dtype, shape)
 
     def permute(self, x: Value, dims: Sequence[int]) -> Value:
@@ -100,9 +107,31 @@ class Expressions:
                 break
             x = replaced
             node = self.graph.nodes[x.id]
+        part = self._part_of_concat(x, dim, start, stop) if step == 1 else None
+        if part is not None:
+            return part
         shape = list(x.shape)
         shape[dim] = -(-(stop - start) // step) if stop > start else 0
         return self.graph.add("slice", (x,), x.dtype, shape, **where)
+
+    def _part_of_concat(self, x: Value, dim: int, start: int, stop: int) -> Value | None:
+        """The value that lies at [start:stop] of a concatenation, also of one that was cast; None
+        if no single value does."""
+        node = self.graph.nodes[x.id]
+        if node.primitive == "cast":
+            part = self._part_of_concat(self.graph.value(node.arguments[0]), dim, start, stop)
+            return None if part is None else self.cast(part, x.dtype)
+        if node.primitive != "concat" or attribute(node, "dim") != dim:
+            return None
+        begin = 0
+        for value in self.graph.arguments(x.id):
+            size = value.shape[dim]
+            if size < 0 or begin > start:
+                return None
+            if (begin, begin + size) == (start, stop):
+                return value
+            begin += size
+        return None
 
     def replace(self, x: Value, y: Value, dim: int, start: int, stop: int, step: int = 1) -> Value:
         """x with y at x[start:stop:step] along `dim`."""

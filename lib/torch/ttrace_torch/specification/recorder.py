@@ -14,6 +14,7 @@ from typing import Any, Callable
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.specification.expressions import Expressions, Inexpressible
 from ttrace_torch.specification.graph import Graph, Value
 from ttrace_torch.specification.operations.table import Call
@@ -45,7 +46,11 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._signatures: dict[Any, Signature] = {}
 
     def value(self, tensor: torch.Tensor) -> Value:
-        """The value that `tensor` holds now; a new leaf for one that the step did not make."""
+        """The value that `tensor` holds now; a new leaf for one that the step did not make.
+
+        A DTensor's is that of its local tensor, which is all of it in a run of one process.
+        """
+        tensor = storage_of(tensor)
         try:
             found = self.storages.read(tensor)
         except (NotImplementedError, RuntimeError):
@@ -62,6 +67,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def given(self, tensor: torch.Tensor) -> Value:
         """The value of a parameter: a leaf, whatever its elements are."""
+        tensor = storage_of(tensor)
         found = self.storages.read(tensor)
         if found is None:
             found = self.graph.leaf(dtype_name(tensor.dtype), shape_of(tensor))
@@ -88,7 +94,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.numbers_read += signature.name == _READS_NUMBER and self.inside_model()
             return func(*args, **kwargs)
         try:
-            given = signature.bound(args, kwargs)
+            given = {name: _local(x) for name, x in signature.bound(args, kwargs).items()}
             if signature.name == "aten::lift_fresh":
                 self._lift(given["x"])
             for name in signature.written:
@@ -101,7 +107,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return out
         out = func(*args, **kwargs)
         try:
-            results = [x for x in _listed(out) if isinstance(x, torch.Tensor)]
+            results = [storage_of(x) for x in _listed(out) if isinstance(x, torch.Tensor)]
             self._record(signature, given, values, results)
         except Exception as error:  # noqa: BLE001
             self._give_up(signature, [args, kwargs, out], error)
@@ -320,6 +326,15 @@ def _listed(out: Any) -> Sequence[Any]:
     if isinstance(out, (list, tuple)):
         return [x for item in out for x in _listed(item)]
     return [out]
+
+
+def _local(argument: Any) -> Any:
+    """An argument with the local tensors of DTensors in their places."""
+    if isinstance(argument, torch.Tensor):
+        return storage_of(argument)
+    if isinstance(argument, (list, tuple)):
+        return [_local(x) for x in argument]
+    return argument
 
 
 def _tensors(argument: Any) -> list[torch.Tensor]:

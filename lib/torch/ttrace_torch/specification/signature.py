@@ -47,7 +47,7 @@ class Signature:
         base = name[:-1] if mutates and name.endswith("_") and not name.endswith("__") else name
         each = base.startswith("_foreach_") and space == "aten"
         self.for_each = TABLE.get(base[len("_foreach_") :]) if each else None
-        self.translation = TABLE.get(base) if space == "aten" else None
+        self.translation = TABLE.get(base if space == "aten" else self.name)
         self.view = VIEWS.get(base) if space == "aten" and not mutates else None
         self.alone = space == "_c10d_functional" and base in _ALONE
         # The argument whose bits the result has, if no dtype changes.

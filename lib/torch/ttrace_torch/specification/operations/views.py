@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -126,6 +127,16 @@ def _to_copy(call: Call, x: Value, **_: Any) -> Value:
 @operation("copy")
 def _copy(call: Call, x: Value, src: Value, **_: Any) -> Value:
     return call.make.expand(call.make.cast(src, x.dtype), x.shape)
+
+
+@operation("_chunk_cat", "fsdp::chunk_cat")
+def _chunk_cat(call: Call, tensors: Sequence[Value], dim: int, num_chunks: int, **_: Any) -> Value:
+    """Gradients one after the other, as FSDP2 reduces them; one rank makes one chunk of each."""
+    if num_chunks != 1 or dim != 0:
+        raise Inexpressible("chunks for several ranks")
+    make = call.make
+    flat = [make.reshape(make.cast(x, call.dtype), (math.prod(x.shape),)) for x in tensors]
+    return make.reshape(make.concat(flat, 0), call.shape)
 
 
 @operation("cat", "concat")
