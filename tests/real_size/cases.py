@@ -8,6 +8,7 @@ from typing import Any
 Training = dict[str, Any]  # what train.py reads
 SEEDS = (1, 2, 3)  # of the noise runs
 PRECISIONS = ("fp32", "bf16")
+SPECIFICATION = "specification.json"  # beside the traces; the reference run writes it
 
 
 @dataclass(frozen=True)
@@ -15,12 +16,19 @@ class Bug:
     """What is wrong in the second candidate.
 
     name: the key of `faults.FAULTS`.
-    first: globs over "kind name"; the first finding of the report has to be one of these.
+    first: globs over "kind name"; the first finding of the comparison has to be one of these, and
+        that of the audit unless `audited` says where else it shows.
+    audited: what an audit of the run alone finds first, if it is not that.
     """
 
     name: str
     says: str
     first: tuple[str, ...]
+    audited: tuple[str, ...] = ()
+
+    @property
+    def first_of_audit(self) -> tuple[str, ...]:
+        return self.audited or self.first
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ class Case:
         alone = {**told, "layout": "fsdp2" if mixed else "one", "axes": {"dp": 1} if mixed else {}}
         run = {**told, "layout": self.layout, "axes": self.axes}
         return {
-            "reference": (1, alone),
+            "reference": (1, {**alone, "specify": True}),
             **{f"noise{seed}": (1, {**alone, "noise": seed}) for seed in SEEDS},
             "healthy": (self.ranks, run),
             "faulty": (self.ranks, {**run, "fault": self.bug.name}),

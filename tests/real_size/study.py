@@ -23,7 +23,8 @@ from support.text_report import answer
 from support.ttrace_cli import UNUSABLE, run_ttrace
 
 from real_size import table
-from real_size.cases import CASES, SEEDS, Case
+from real_size.audited import audited
+from real_size.cases import CASES, SEEDS, SPECIFICATION, Case
 
 HERE = Path(__file__).parent
 SPACE = 30e9  # bytes that the traces of a case may take
@@ -71,8 +72,10 @@ def study(case: Case, tiny: bool, store: Store) -> None:
             return
     seconds = time.monotonic() - begun
     record = store.add(case.name, **members, seconds=seconds)
-    said = [record[which]["answer"] for which in ("healthy", "faulty")]
-    print(f"{case.name}: {seconds:.0f} s\n  healthy: {said[0]}\n  faulty: {said[1]}", flush=True)
+    print(f"{case.name}: {seconds:.0f} s", flush=True)
+    for which in ("healthy", "faulty"):
+        print(f"  {which}: {record[which]['answer']}")
+        print(f"    audit: {record['audit'][which]['answer']}", flush=True)
 
 
 class Measured:
@@ -92,6 +95,7 @@ class Measured:
         self._train(alone)
         reference, healthy = self._run("healthy")
         _, faulty = self._run("faulty")
+        audits = {"healthy": healthy.pop("audit"), "faulty": faulty.pop("audit")}
         return {
             "parameters": reference["parameters"],
             "norms": {
@@ -100,15 +104,17 @@ class Measured:
             },
             "healthy": healthy,
             "faulty": {**faulty, "bug": self.case.bug.name},
+            "audit": audits,
             "stages": self.seconds,
             "bytes": self.bytes,
         }
 
     def _run(self, name: str) -> tuple[Record, Record]:
-        """Facts of the reference, and how that run compares with it; the run's trace is removed."""
+        """Facts of the reference, how that run compares with it, and its audit alone; the run's
+        trace is removed."""
         self._train([name])
         facts = json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))
-        found = {**self._compared(name), **facts}
+        found = {**self._compared(name), **facts, "audit": self._audited(name)}
         shutil.rmtree(self.folder / name)
         reference = json.loads((self.folder / "reference.json").read_text(encoding="utf-8"))
         return reference, found
@@ -121,6 +127,14 @@ class Measured:
         self.seconds[f"train {names[0]}"] = time.monotonic() - begun
         used = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
         self.bytes = max(self.bytes, used)
+
+    def _audited(self, name: str) -> Record:
+        return audited(
+            trace_path(self.folder, name),
+            self.folder / SPECIFICATION,
+            self.case.bug.first_of_audit,
+            self.reports / f"{self.case.name}-{name}.audit.json",
+        )
 
     def _compared(self, name: str) -> Record:
         """The report in short; its whole text and JSON stay among the reports."""

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from power.store import Record, Store
 from power.tables import share, table
 
+from real_size import audit_table
 from real_size.cases import CASES, Case
 
 _VERDICTS = {0: "match", 1: "diverged", 3: "inconclusive"}
@@ -27,13 +28,15 @@ def text(store: Store) -> str:
         " one process and three noise runs of it, once healthy and once with a planted bug.\n\n"
         f"{_builds(store)}torch {_version('torch')}, transformers {_version('transformers')}, "
         f"Python {platform.python_version()}; {os.cpu_count()} cores of {platform.machine()},"
-        " gloo. Seconds are of the whole case, six trainings and two comparisons, on a machine that"
-        " may have done other things as well; GB is the most that its traces took at a time.\n\n"
+        " gloo. Seconds are of the whole case, six trainings, two comparisons and two audits, on a"
+        " machine that may have done other things as well; GB is the most that its traces took at"
+        " a time.\n\n"
         f"**{len(alarms)} false alarms in {len(done)} healthy runs; {len(found)} of {len(done)}"
         f" bugs found, {len(named)} of them named at the right place first.** A"
         f" case may take ten minutes and 30 GB: {_over(done)}.\n\n"
         f"## Healthy runs\n\n{_healthy(done)}\n\n"
         f"## Planted bugs\n\n{_bugs(done)}\n\n"
+        f"## Audit\n\n{audit_table.text(done)}\n\n"
         "## Gradient norms\n\n"
         "As torch recorded them and, from the same gradients, in double precision. What a sum of so"
         " many squares loses is allowed; the candidate's is judged by its own main gradients.\n\n"

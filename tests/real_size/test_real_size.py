@@ -58,6 +58,22 @@ def test_the_table_says_what_was_found_and_what_was_not_run(tmp_path: Path) -> N
     assert f"- {names[1]}: out of memory\n- {names[2]}: not tried yet" in text
 
 
+def test_the_table_says_what_audits_said(tmp_path: Path) -> None:
+    store = Store(tmp_path / "raw.jsonl")
+    worst = {"share": 0.625, "where": "a · param_grad"}
+    run = {"exit_code": 0, "judged": 873, "tensors": 957, "worst": worst, "seconds": 12.0}
+    run |= {"findings": 0, "first": [], "as_expected": False, "not_judged": {"a sort": 84}}
+    broken = {**run, "exit_code": 1, "findings": 2, "first": ["b · output"], "as_expected": True}
+    stages = {"compare healthy": 10.0, "compare faulty": 8.0}
+    store.add(CASES[0].name, **_record(), audit={"healthy": run, "faulty": broken}, stages=stages)
+    text = table.text(store)
+    assert "0 false alarms in 1 healthy runs; 1 of 1 bugs found, 1 of them named" in text
+    judged = "873 of 957 (91.2 %) | 0.62 (a · param_grad)"
+    assert f"| healthy | holds | {judged} | – | – | 0 | 12 | 1.2 |" in text
+    assert f"| {CASES[0].bug.name} | broken | {judged} | b · output | yes | 2 | 12 | 1.5 |" in text
+    assert f"- {CASES[0].name}: 84 tensors: a sort" in text
+
+
 def test_what_was_missed_is_told(tmp_path: Path) -> None:
     store = Store(tmp_path / "raw.jsonl")
     missed = {"exit_code": 0, "answer": "MATCH 7 tensors", "first": [], "as_expected": False}

@@ -1,7 +1,8 @@
 """Trains cases as `frameworks/launching.py` says; one step of two micro-batches of 128 tokens.
 
-A case is what `Case.trainings` says. Beside its trace stands OUT/<name>.json with what the study
-tells of the run: parameters, and the gradient norm as recorded and in double precision.
+A case is what `Case.trainings` says; with `specify` it writes OUT/specification.json, too. Beside
+its trace stands OUT/<name>.json with what the study tells of the run: parameters, and the gradient
+norm as recorded and in double precision.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from torch import distributed
 
 import ttrace_torch as tt
+from real_size.cases import SPECIFICATION
 from real_size.models import build
 from real_size.norms import clip, exact
 from real_size.parallel import parallelized
@@ -37,7 +39,8 @@ def train(training, out):
     model, ranks, rank = parallelized(model, training)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     noise = tt.Disturb(training["noise"]) if "noise" in training else None
-    tracer = tt.trace(model, optimizer, out=out, disturb=noise)
+    specification = out.with_name(SPECIFICATION) if training.get("specify") else None
+    tracer = tt.trace(model, optimizer, out=out, disturb=noise, specification=specification)
     share = MICRO_BATCHES // ranks
     begun = time.monotonic()
     with tracer.step(0):
