@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from complaints import complains
 from fake_ranks import playing
 from small_models import TiedGPT, batch, cross_entropy, seeded
 from torch import nn
@@ -234,3 +235,21 @@ def test_a_rank_whose_range_is_empty_says_so(tmp_path):
             value = trace.value("optimizer_state", f"{name}.{state}", step=1)
             assert value.shape == shape
         np.testing.assert_allclose(value, 0.1)
+
+
+def test_state_of_a_range_that_no_layout_gives_is_left_out(tmp_path):
+    # An optimizer of one's own that keeps a range, beside a whole main gradient.
+    model = nn.Linear(4, 3, bias=False).to(torch.bfloat16)
+    weight = model.weight
+    weight.main_param = nn.Parameter(weight.detach().float().reshape(-1)[:6].clone())
+    optimizer = torch.optim.SGD([weight.main_param], lr=0.1)
+    tracer = tt.trace(model, optimizer, out=tmp_path / "run.h5")
+    with complains(tracer, "has 6 of the 12 elements .* no layout says which"):
+        with tracer.step(0):
+            tracer.loss(model(torch.ones(1, 4, dtype=torch.bfloat16)).sum()).backward()
+            weight.main_param.grad = weight.grad.float().reshape(-1)[:6]
+            optimizer.step()
+    tracer.close()
+    trace = Trace(tmp_path / "run.h5")
+    assert not [key for key in trace.entries if key[0] == "optimizer_state"]
+    assert ("param_after_step", "weight", 0, None, 0) in trace.entries

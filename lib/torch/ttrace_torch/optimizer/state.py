@@ -74,6 +74,8 @@ def record_states(
 
     A tensor of another shape than the updated one is recorded if the parameter is replicated.
     Otherwise its layout is unknown and it is left out, as a tensor that does not fit its layout.
+    So is a range of a parameter whose main gradient lies as the parameter does: taken for replicas,
+    healthy ranges would be blamed for their differences.
     """
     met: dict[str, torch.dtype] = {}
     owned: set[str] = set()
@@ -86,7 +88,13 @@ def record_states(
         key = _key(step, state.parameter, state.name)
         placements = state.placements
         if placements is None:
-            placements = assignment.parameters[state.parameter].of("main_grad")
+            assigned = assignment.parameters[state.parameter]
+            placements = assigned.of("main_grad")
+            whole = parameters[state.parameter]
+            as_parameter = placements == assigned.of("param")
+            if state.like_gradient and as_parameter and state.value.numel() != whole.numel():
+                step.recorder.leave_out(key, _of_a_range(state.value, whole))
+                continue
         if state.like_gradient:
             value = _in_shape(state.value, parameters[state.parameter], placements)
             step.recorder.add(key, value, placements)
@@ -109,6 +117,14 @@ def record_states(
 def _key(step: Step, parameter: str, state: str) -> Key:
     name = check_name(f"{parameter}.{state}", "optimizer state")
     return Key(step.number, None, _KIND, name)
+
+
+def _of_a_range(value: torch.Tensor, parameter: torch.Tensor) -> TraceError:
+    return TraceError(
+        f"it has {value.numel()} of the {parameter.numel()} elements that this rank holds of the"
+        " parameter, and no layout says which; if the optimizer keeps a range, say so of its main"
+        " gradient, with Layout(module, main_grads={name: {axis: Flat(...)}})"
+    )
 
 
 def _in_shape(value: torch.Tensor, parameter: torch.Tensor, placements: Placements) -> torch.Tensor:
