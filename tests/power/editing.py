@@ -109,10 +109,14 @@ class Scaled:
 
 def _rounded(value: np.ndarray, entry: Entry) -> np.ndarray:
     """binary64 to the nearest value of the stored type; sums of parts stay as they are stored."""
-    value = value.astype(np.float32 if entry["dtype"] != "float64" else np.float64)
-    if entry["dtype"] != "bfloat16":
-        return value
-    bits = value.view(np.uint32)
+    if entry["dtype"] == "bfloat16":
+        return bfloat16(value)
+    return value.astype(np.float32 if entry["dtype"] != "float64" else np.float64)
+
+
+def bfloat16(value: np.ndarray) -> np.ndarray:
+    """Rounded to bfloat16, as binary32."""
+    bits = value.astype(np.float32).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
 
 

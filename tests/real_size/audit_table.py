@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from power.store import Record
+from power.store import Record, Store
 from power.tables import percent, share, table
 
 from real_size.cases import Case
@@ -12,6 +12,24 @@ _HEAD = [
     *("case", "run", "verdict", "judged", "largest share of its bound, of what holds"),
     *("first finding", "the right place", "findings", "seconds", "of compare"),
 ]
+
+
+def lies(store: Store) -> str:
+    """The healthy trace with edits, and two bugs at once."""
+    rows = [
+        [
+            record["says"],
+            _VERDICTS[record["exit_code"]],
+            ", ".join(f"`{one}`" for one in record["found"]) or "**nothing of it**",
+            record["rows"][0] if record["rows"] else "–",
+            record["findings"],
+            f"{record['seconds']:.0f}",
+        ]
+        for name, record in store.records.items()
+        if name.startswith("lies/")
+    ]
+    head = ["what is wrong", "verdict", "found", "rows of the first", "findings", "seconds"]
+    return table(head, rows) if rows else "Not tried."
 
 
 def text(done: list[tuple[Case, Record]]) -> str:

@@ -40,6 +40,8 @@ def audited(run: Path, specification: Path, patterns: tuple[str, ...], file: Pat
         "not_judged": report["coverage"]["not_judged"],
         "worst": worst(report),
         "findings": len(keys),
+        "found": sorted({_pattern_of(key, patterns) for key in keys} - {""}),
+        "rows": [rows for finding in report["findings"] for rows in _rows(finding)][:3],
         "first": [label(key) for key in keys[:1]],
         "as_expected": any(_is_one(key, patterns) for key in keys[:1]),
         "elsewhere": [label(key) for key in keys if not _is_one(key, patterns)],
@@ -55,6 +57,14 @@ def worst(report: dict[str, Any]) -> Record | None:
         if check["result"] == "consistent" and check.get("bound") and result["outcome"] == "holds"
     ]
     return max(checks, key=lambda one: one["share"]) if checks else None
+
+
+def _rows(finding: dict[str, Any]) -> list[str]:
+    return [check["rows"] for check in finding["local"]["checks"] if check.get("rows")]
+
+
+def _pattern_of(key: dict[str, Any], patterns: tuple[str, ...]) -> str:
+    return next((pattern for pattern in patterns if _is_one(key, (pattern,))), "")
 
 
 def _is_one(key: dict[str, Any], patterns: tuple[str, ...]) -> bool:

@@ -18,11 +18,12 @@ from real_size.models import layers
 
 def parallelized(model, training):
     """The model made parallel, how many ranks share out the data, and which of them this is."""
-    fault, axes = training.get("fault"), training["axes"]
-    if fault == "not_normalised":
+    # Several faults are "one+other".
+    fault, axes = training.get("fault", "").split("+"), training["axes"]
+    if "not_normalised" in fault:
         faults.not_normalised(model)
     if training["layout"] == "ddp":
-        if fault == "mlp_not_synchronised":
+        if "mlp_not_synchronised" in fault:
             faults.mlp_not_synchronised(model)
         model = nn.parallel.DistributedDataParallel(model)
         return model, distributed.get_world_size(), distributed.get_rank()
@@ -40,9 +41,9 @@ def parallelized(model, training):
     for layer in layers(model):
         fully_shard(layer, mesh=data, mp_policy=policy)
     fully_shard(model, mesh=data, mp_policy=policy)
-    if fault == "summed":
+    if "summed" in fault:
         faults.divided_by(model, 1.0)
-    if fault == "divided_by_all":
+    if "divided_by_all" in fault:
         faults.divided_by(model, float(mesh.size()))
     return model, data.size(), data.get_local_rank()
 
@@ -58,7 +59,7 @@ def _cut(model, mesh, fault):
         },
     )
     for number, layer in enumerate(layers(model)):
-        wrong = fault == "not_reduced" and number == faults.middle(model)
+        wrong = "not_reduced" in fault and number == faults.middle(model)
         parallelize_module(
             layer,
             mesh,
