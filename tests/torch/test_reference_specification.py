@@ -119,6 +119,14 @@ def test_trace_of_some_kinds_has_the_whole_specification(tmp_path):
         assert list(file["step_000000/mb_0000"]) == ["output"]
 
 
+def expressions(specification):
+    return {
+        (t["kind"], t["name"]): specification["patterns"][t["pattern"]]
+        for t in specification["tensors"]
+        if "pattern" in t and t["name"] != "head"
+    }
+
+
 def test_same_as_under_fake_tensors(tmp_path):
     path = tmp_path / "specification.json"
     train(microbatches=1, specification=path)
@@ -130,14 +138,6 @@ def test_same_as_under_fake_tensors(tmp_path):
         loss=lambda out: cross_entropy(out, targets),
         data={"targets": targets},
     )
-
-    def expressions(specification):
-        return {
-            (t["kind"], t["name"]): specification["patterns"][t["pattern"]]
-            for t in specification["tensors"]
-            if "pattern" in t and t["name"] != "head"
-        }
-
     # The loss of one micro-batch is divided by 1, which is no operation of `specify`.
     assert expressions(fake) == expressions(real)
 
@@ -273,8 +273,7 @@ def mixed_rank(rank, folder):
                 with tracer.microbatch(number):
                     ids, targets = batch(seed=number)
                     tracer.scalar("targets", targets)
-                    loss = tracer.loss(cross_entropy(model(ids).float(), targets))
-                    (loss / 2).backward()
+                    tracer.loss(cross_entropy(model(ids).float(), targets)).backward()
             optimizer.step()
 
 
@@ -294,3 +293,13 @@ def test_fsdp2_in_mixed_precision_casts_inside_the_specification(tmp_path):
         judgements = evaluation.judge_all()
         assert evaluation.coverage(judgements) >= 0.95
         assert max(one.error for one in judgements if one.error is not None) < 1.1
+    ids, targets = batch()
+    fake = tt.specify(
+        seeded(TiedGPT),
+        ids,
+        loss=lambda out: cross_entropy(out.float(), targets),
+        precision="bfloat16",
+        kept_precision="float32",
+        data={"targets": targets},
+    )
+    assert expressions(fake) == expressions(specification)

@@ -242,7 +242,8 @@ def test_checkpointed_segment_follows_from_its_first_run(tmp_path):
     [
         ({}, "returns no loss"),
         ({"loss": torch.sum, "combine": "max"}, "neither"),
-        ({"loss": torch.sum, "precision": "int8"}, "no floating-point type"),
+        ({"loss": torch.sum, "precision": "int8"}, "^precision='int8' is no floating-point type"),
+        ({"loss": torch.sum, "kept_precision": "int8"}, "^kept_precision='int8' is no floating"),
     ],
 )
 def test_wrong_arguments(arguments, message):

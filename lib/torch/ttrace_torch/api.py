@@ -189,6 +189,7 @@ def specify(
     combine: str = "sum",
     factor: float = 1.0,
     precision: str | None = None,
+    kept_precision: str | None = None,
     data: Mapping[str, Any] | None = None,
     framework: str = "auto",
     rename: Callable[..., str] | None = None,
@@ -208,6 +209,9 @@ def specify(
     combine, factor: a main gradient is `factor` times the "sum" or "mean" over micro-batches of the
         raw gradients, as the training loop makes it.
     precision: the name of a dtype to which floating-point parameters are converted first.
+    kept_precision: the name of the dtype in which the run keeps floating-point parameters, if it
+        computes with their casts to that of the model or `precision`, as FSDP2 does with
+        `MixedPrecisionPolicy(param_dtype=...)`.
     data: name -> tensor that `loss` takes from elsewhere, such as labels. A trace records it
         with `tracer.scalar(name, tensor)` inside `tracer.microbatch()`.
     framework, rename: as for `trace`.
@@ -224,7 +228,14 @@ def specify(
     return specified(
         model,
         (args, kwargs),
-        StepRules(loss, loss_scale, {"combine": combine, "factor": factor}, precision, data),
+        StepRules(
+            loss,
+            loss_scale,
+            {"combine": combine, "factor": factor},
+            precision,
+            kept_precision,
+            data,
+        ),
         resolve,
         file,
     )

@@ -40,6 +40,7 @@ class StepRules:
     loss_scale: float = 1.0
     main_grad: Mapping[str, Any] | None = None
     precision: str | None = None
+    kept_precision: str | None = None
     data: Mapping[str, torch.Tensor] | None = None
 
 
@@ -94,10 +95,17 @@ def run(
         marks = Marks(recorder, names, originals)
         capture = Recorder(Meshes(Mesh()), 0, (), set(), lambda *_: None, observer=marks)
         step = Step(0, capture, None)
+        kept_precision = _dtype(rules.kept_precision, "kept_precision")
         for name, parameter in names.parameters.items():
-            leaf = recorder.graph.leaf(dtype_name(parameter.dtype), shape_of(parameter))
-            recorder.storages.adopt(parameter, leaf)
-            capture.add(Key(0, None, "param", name), parameter, {})
+            kept: torch.Tensor = parameter
+            if kept_precision is not None and parameter.is_floating_point():
+                kept = _fake_tensor(parameter, fake_mode, recorder, kept_precision)
+            leaf = recorder.graph.leaf(dtype_name(kept.dtype), shape_of(kept))
+            recorder.storages.adopt(kept, leaf)
+            if kept is not parameter:
+                cast = recorder.make.cast(leaf, dtype_name(parameter.dtype))
+                recorder.storages.adopt(parameter, cast)
+            capture.add(Key(0, None, "param", name), kept, {})
         marks.buffers()
         hooks = ForwardHooks(step, None, None)
         recorder.inside_model = lambda: hooks.running() or in_backward()
@@ -117,13 +125,13 @@ def run(
     return recorder, marks
 
 
-def _dtype(name: str | None) -> torch.dtype | None:
+def _dtype(name: str | None, argument: str = "precision") -> torch.dtype | None:
     if name is None:
         return None
     for dtype, known in dtypes.DTYPES.items():
         if known.name == name and known.epsilon is not None:
             return dtype
-    raise TraceError(f"precision={name!r} is no floating-point type")
+    raise TraceError(f"{argument}={name!r} is no floating-point type")
 
 
 def _loss_of(output: Any, loss: Loss | None) -> torch.Tensor:
