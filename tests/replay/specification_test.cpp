@@ -1,6 +1,7 @@
 #include "replay/specification/specification.h"
 
 #include "base/error.h"
+#include "replay/specification/describe.h"
 #include "replay/specification/expression.h"
 #include "replay/specifications.h"
 #include "support/catch.h"
@@ -175,6 +176,13 @@ TEST_CASE("an expression ends at recorded tensors") {
   CHECK(why(with(6, {0, 1, 4, 6})).reason ==
         "output of o is not recorded and computed by fft, which no primitive expresses");
   CHECK(leaves_of(of(with(6, {4, 5, 6}))) == Leaves{4, 5});
+}
+
+TEST_CASE("an expression without inputs is described as a constant") {
+  const Specification specification =
+      test::one_pattern({}, R"(["full", [], {"value": 0.5}, "float32", []])", "float32", "[]");
+  CHECK(describe_expression(test::last_expression(specification)) ==
+        "a constant of the specification");
 }
 
 TEST_CASE("a buffer with values need not be recorded") {

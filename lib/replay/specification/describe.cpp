@@ -106,6 +106,7 @@ std::string describe_expression(const Expression& expression) {
     leaves.push_back(concat(kind_name(tensor.kind), " ", tensor.name));
   }
   const std::string of = list_some(leaves, kMostNamed, ", ");
+  if (operations.empty() && leaves.empty()) return "a constant of the specification";
   if (operations.empty()) return concat("the same values as ", of);
   return concat(list_some(operations, kMostNamed, ", "), leaves.empty() ? "" : " of ", of);
 }
