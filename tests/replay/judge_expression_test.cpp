@@ -181,6 +181,19 @@ TEST_CASE("probes see through transposes, reshapes, casts and sums") {
   CHECK(probed.expected_norm == Approx(full.expected_norm).epsilon(0.15));
 }
 
+TEST_CASE("a product that seems to use most of its bound is made in full") {
+  const Linear linear(DType::kFloat32);
+  const double bound = linear.judge(linear.healthy, Products::kExact).bound;
+  std::vector<double> numbers = copied(linear.healthy);
+  const double each = 0.75 * bound / std::sqrt(static_cast<double>(numbers.size()));
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += i % 2 == 0 ? each : -each;
+  const Value off = Value::of(linear.healthy.shape(), std::move(numbers));
+  const ExpressionJudgement judgement = linear.judge(off, Products::kProbed);
+  CHECK_FALSE(judgement.by_probes);
+  CHECK(judgement.follows());
+  CHECK(judgement.norm_share == Approx(0.75).epsilon(0.02));
+}
+
 TEST_CASE("a factor of 1.01 in bf16 is found, with its size") {
   const Linear linear(DType::kBFloat16);
   for (const Products products : {Products::kProbed, Products::kExact}) {
