@@ -13,6 +13,7 @@
 #include "layout/view.h"
 #include "replay/audit/blame.h"
 #include "replay/audit/recorded_tensors.h"
+#include "replay/expression/declared_casts.h"
 #include "replay/expression/evaluate.h"
 #include "replay/primitives/shape_rules.h"
 #include "replay/specification/describe.h"
@@ -161,6 +162,7 @@ class Audit {
                                    " of memory; allow more with --memory");
       return;
     }
+    const bool is_identity = expression.steps.empty();
     std::vector<Value> leaves;
     Sharing sharing{&shared_, {}};
     for (Leaf& leaf : expression.leaves) {
@@ -172,6 +174,11 @@ class Audit {
       leaves.push_back(from != nullptr ? values_.of(*from)
                                        : constant_value(audit_.specification.tensors[leaf.tensor]));
     }
+    take_casts_into_leaves(expression, leaves, audit_.execution);
+    for (std::size_t l = 0; l < leaves.size(); ++l) {
+      const auto rounded_to = expression.leaves[l].rounded_to;
+      if (rounded_to) sharing.leaves[l] += base::concat(" as ", tensor::dtype_name(*rounded_to));
+    }
     ExpressionOptions options;
     options.products = audit_.products;
     options.seed = seed_of(tensor.key);
@@ -181,7 +188,7 @@ class Audit {
     const ExpressionJudgement judged =
         judge_expression(expression, leaves, values_.of(entry), entry.dtype, options);
     AuditCheck check;
-    check.operation = expression.steps.empty() ? "identity" : "expression";
+    check.operation = is_identity ? "identity" : "expression";
     check.expected = describe_expression(expression);
     check.error = judged.relative_error;
     check.bound = judged.expected_norm > 0 ? judged.bound / judged.expected_norm : 0;

@@ -90,7 +90,8 @@ class Evaluation {
     }
     const Value part = part_of(computed_part(number), value);
     if (!noise_ || (keeps_exact_leaves_ && expression_.leaves[number].exact)) return part;
-    return rounded(part, tensor.dtype, noise_->stream(expression_.leaves[number].tensor), context_);
+    const tensor::DType dtype = dtype_of_value(expression_, static_cast<std::uint32_t>(number));
+    return rounded(part, dtype, noise_->stream(expression_.leaves[number].tensor), context_);
   }
 
   std::optional<Part> computed_part(std::size_t value) const {
@@ -208,7 +209,8 @@ class Evaluation {
 tensor::DType dtype_of_value(const Expression& expression, std::uint32_t value) {
   const std::size_t leaves = expression.leaves.size();
   if (value < leaves) {
-    return expression.specification->tensors[expression.leaves[value].tensor].dtype;
+    const Leaf& leaf = expression.leaves[value];
+    return leaf.rounded_to.value_or(expression.specification->tensors[leaf.tensor].dtype);
   }
   return expression.steps[value - leaves].node->dtype;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,6 +20,8 @@ struct Leaf {
   bool constant = false;     // its elements stand in the specification, the trace need not hold it
   // Its value is bit for bit what the run computed with, as far as the trace says.
   bool exact = false;
+  // Its value was rounded to this type, by a cast that is no step of the expression any more.
+  std::optional<tensor::DType> rounded_to = std::nullopt;
 };
 
 // An operation, with the values it takes: v < leaves.size() is a leaf, else step v - leaves.size().
