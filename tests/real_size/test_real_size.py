@@ -74,6 +74,17 @@ def test_the_table_says_what_audits_said(tmp_path: Path) -> None:
     assert f"- {CASES[0].name}: 84 tensors: a sort" in text
 
 
+def test_the_table_says_which_lies_were_found(tmp_path: Path) -> None:
+    store = Store(tmp_path / "raw.jsonl")
+    said = {"exit_code": 1, "findings": 2, "seconds": 11.6}
+    rows = ["1 of 128 rows: [0, 33]"]
+    store.add("lies/a", says="a row zeroed", **said, found=["output a"], rows=rows)
+    store.add("lies/b", says="a factor", **{**said, "exit_code": 0}, found=[], rows=[])
+    text = table.text(store)
+    assert "| a row zeroed | broken | `output a` | 1 of 128 rows: [0, 33] | 2 | 12 |" in text
+    assert "| a factor | holds | **nothing of it** | – | 2 | 12 |" in text
+
+
 def test_what_was_missed_is_told(tmp_path: Path) -> None:
     store = Store(tmp_path / "raw.jsonl")
     missed = {"exit_code": 0, "answer": "MATCH 7 tensors", "first": [], "as_expected": False}

@@ -12,6 +12,7 @@ import torch
 from process_groups import run_ranks
 from small_models import TiedGPT, batch, cross_entropy, seeded
 from support.evaluate_specification import Evaluation
+from support.ttrace_cli import MATCH, run_ttrace
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -257,28 +258,31 @@ def test_equal_gradients_of_two_micro_batches_are_two(tmp_path):
     assert found == {"combine": "sum", "factor": 1.0}
 
 
-def mixed_rank(rank, folder):
-    """FSDP2 in mixed precision on one rank, two micro-batches."""
+def mixed_rank(rank, folder, ranks):
+    """FSDP2 in mixed precision, two micro-batches in all; one rank writes the specification."""
     model = seeded(TiedGPT)
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("dp",))
+    mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("dp",))
     for layer in model.layers:
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    path = folder / "specification.json"
-    with tt.trace(model, optimizer, out=folder / "run.h5", specification=path) as tracer:
+    out = folder / ("run.h5" if ranks == 1 else "run")
+    path = folder / "specification.json" if ranks == 1 else None
+    with tt.trace(model, optimizer, out=out, specification=path) as tracer:
         with tracer.step(0):
-            for number in range(2):
+            share = 2 // ranks
+            for number in range(rank * share, (rank + 1) * share):
                 with tracer.microbatch(number):
                     ids, targets = batch(seed=number)
                     tracer.scalar("targets", targets)
-                    tracer.loss(cross_entropy(model(ids).float(), targets)).backward()
+                    loss = tracer.loss(cross_entropy(model(ids).float(), targets))
+                    (loss / share).backward()
             optimizer.step()
 
 
 def test_fsdp2_in_mixed_precision_casts_inside_the_specification(tmp_path):
-    run_ranks(1, mixed_rank, tmp_path)
+    run_ranks(1, mixed_rank, tmp_path, 1)
     specification = read(tmp_path / "specification.json")
     assert "opaque" not in specification
     assert specification["after_backward"]["main_grad"] == {"combine": "sum", "factor": 1.0}
@@ -298,8 +302,21 @@ def test_fsdp2_in_mixed_precision_casts_inside_the_specification(tmp_path):
         seeded(TiedGPT),
         ids,
         loss=lambda out: cross_entropy(out.float(), targets),
+        loss_scale=0.5,
         precision="bfloat16",
         kept_precision="float32",
         data={"targets": targets},
     )
-    assert expressions(fake) == expressions(specification)
+    real, fake = expressions(specification), expressions(fake)
+    assert real.keys() == fake.keys()
+    # The loop divides the loss by 2, `specify` multiplies it by 0.5.
+    other = {key for key in real if real[key] != fake[key]}
+    assert other == {("grad_output", "norm"), ("param_grad", "embedding.weight")}
+
+
+def test_audit_of_fsdp2_in_mixed_precision_judges_every_tensor(tmp_path):
+    for ranks in (1, 2):
+        run_ranks(ranks, mixed_rank, tmp_path, ranks)
+    done = run_ttrace("audit", tmp_path / "run", "--specification", tmp_path / "specification.json")
+    assert done.returncode == MATCH, done.stdout + done.stderr
+    assert "(100 %)" in done.stdout.splitlines()[0], done.stdout
