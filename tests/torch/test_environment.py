@@ -152,6 +152,9 @@ def test_kinds_modules_and_compression(tmp_path, monkeypatch):
     assert {e["kind"] for e in trace.entries.values()} == {"output", "main_grad"}
     run(kinds=["loss"], modules=["*"])
     assert {e["kind"] for e in Trace(tmp_path / "run.h5").entries.values()} == {"loss"}
+    # An argument may be written as the variable is.
+    run(kinds="output, loss", modules="norm")
+    assert Trace(tmp_path / "run.h5").names("output") == ["norm"]
 
 
 def test_a_noise_run_needs_no_change_of_the_script(tmp_path, monkeypatch):

@@ -82,7 +82,8 @@ def trace(
     layouts: the tensors that are not replicated. See `Layout`; DTensors need none.
     perturb: makes this run a noise run of the reference. See `Disturb`. `disturb` is the same
         argument; giving both is an error.
-    kinds: the kinds of tensor to record, all by default.
+    kinds: the kinds of tensor to record, all by default; one by one, or as a text such as
+        "main_grad,loss,grad_norm".
     modules: globs over canonical names; only these modules and their own parameters are recorded.
     run: facts for the manifest: framework, model, precision, command, created (strings), extra;
         and id, equal on all ranks and new for every run, which is drawn if it is not given.

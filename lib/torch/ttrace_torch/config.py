@@ -95,8 +95,8 @@ class TraceConfig:
             out=self.out if self.out is not None else said.get(OUT),
             steps=self.steps if self.steps is not None else said.get(STEPS),
             ranks=self.ranks if self.ranks is not None else said.get(RANKS),
-            kinds=self.kinds if self.kinds is not None else _list(said.get(KINDS)),
-            modules=self.modules if self.modules is not None else _list(said.get(MODULES)),
+            kinds=_names(self.kinds, said.get(KINDS)),
+            modules=_names(self.modules, said.get(MODULES)),
             perturb=self.perturb if self.perturb is not None else _noise(said),
             compress=self.compress if self.compress is not None else _integer(said, COMPRESS),
             memory=self.memory if self.memory is not None else said.get(MEMORY),
@@ -137,6 +137,13 @@ def one_of_disturb_and_perturb(disturb: Disturb | None, perturb: Disturb | None)
     if disturb is not None and perturb is not None:
         raise TraceError("disturb= and perturb= are two names of one argument; give only one")
     return perturb if disturb is None else disturb
+
+
+def _names(given: Iterable[str] | None, said: str | None) -> Iterable[str] | None:
+    """The names that the script gave, one by one or as a text like the variable's, else those."""
+    if isinstance(given, str):
+        return _list(given)
+    return given if given is not None else _list(said)
 
 
 def _list(text: str | None) -> list[str] | None:
