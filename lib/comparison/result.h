@@ -79,7 +79,8 @@ struct Finding {
   std::string merged;                   // how the candidate's shards make up the tensor
   std::vector<Cause> causes;
   std::vector<RejectedCause>
-      rejected;  // by what they leave unexplained; version 2 of the report has them
+      rejected;             // by what they leave unexplained; version 2 of the report has them
+  std::string record_next;  // settings of the collector that record more of its layer, or empty
 };
 
 // An optimizer setting that differs between the candidate and the reference, whatever the tensors
@@ -164,8 +165,8 @@ struct CompareReport {
   std::map<judge::Outcome, std::uint64_t> counts;
   std::vector<TensorComparison> results;  // in the order of the data flow
   std::vector<Finding> findings;
-  std::vector<SettingDifference> settings;  // by step and name
-  std::vector<Suspect> suspects;            // in the order of the data flow
+  std::vector<SettingDifference> settings;         // by step and name
+  std::vector<Suspect> suspects;                   // in the order of the data flow
   std::size_t downstream = 0;
   std::vector<std::string> warnings;
   std::optional<Interruption> interrupted;

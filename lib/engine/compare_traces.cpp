@@ -17,6 +17,7 @@
 #include "comparison/truth.h"
 #include "localize/explain.h"
 #include "localize/frontier.h"
+#include "replay/audit/recording_line.h"
 #include "replay/optimizer/gradient_norm.h"
 #include "replay/optimizer/replay_updates.h"
 #include "replay/optimizer/settings.h"
@@ -204,6 +205,8 @@ class CompareRun {
     out_.findings = localize::explain_findings(
         {reference_, candidate_, out_.results, modules_, flow_, *options_.execution.backend},
         frontier);
+    replay::add_recording_lines(reference_.manifest(), candidate_.manifest(), out_.results,
+                                out_.findings);
     localize::find_nearest_names(out_.results);
   }
 

@@ -56,6 +56,7 @@ void add_evidence(const comparison::Finding& finding, const comparison::TensorCo
   if (version_2) out["downstream_total"] = finding.downstream.size();
   out["causes"] = causes_json(finding.causes);
   if (version_2 && !finding.rejected.empty()) out["rejected"] = rejected_json(finding.rejected);
+  if (version_2 && !finding.record_next.empty()) out["record_next"] = finding.record_next;
 }
 
 // Writes the objects of a report that refer to others by id.

@@ -222,6 +222,9 @@ void write_evidence(const comparison::CompareReport& report, std::size_t index, 
     lines.add("scale", describe_scale(result));
   }
   lines.add("code", describe_code(finding));
+  if (!finding.record_next.empty()) {
+    lines.add("record", concat(finding.record_next, " on both runs shows the layer around it"));
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "judge/slices.h"
+#include "replay/audit/recording_line.h"
 
 namespace ttrace::replay {
 
@@ -253,32 +254,6 @@ void mark_downstream(std::vector<AuditedTensor>& tensors) {
 }
 
 void settle_outcome(AuditedTensor& tensor) { tensor.outcome = outcome_of(tensor); }
-
-std::string recording_line(const trace::Manifest& manifest,
-                           const std::vector<trace::TensorKey>& lacking) {
-  std::set<std::string> kinds;
-  std::set<std::string> modules;
-  for (const trace::TensorEntry& entry : manifest.tensors) {
-    kinds.insert(std::string(kind_name(entry.key.kind)));
-  }
-  const std::optional<trace::Recorded>& recorded = manifest.run.recorded;
-  const bool some_modules = recorded && recorded->modules;
-  if (some_modules) modules.insert(recorded->modules->begin(), recorded->modules->end());
-  const std::size_t before = kinds.size() + modules.size();
-  for (const trace::TensorKey& key : lacking) {
-    kinds.insert(std::string(kind_name(key.kind)));
-    if (some_modules) modules.insert(module_of(key));
-  }
-  if (kinds.size() + modules.size() == before) return "";
-  const auto joined = [](const std::set<std::string>& items) {
-    std::string text;
-    for (const std::string& item : items) text += base::concat(text.empty() ? "" : ",", item);
-    return text;
-  };
-  return base::concat(
-      "TTRACE_KINDS=", joined(kinds),
-      some_modules ? base::concat(" TTRACE_MODULES=", joined(modules)) : std::string());
-}
 
 void conclude(std::size_t lost_ranks, const trace::Manifest& manifest, AuditReport& report) {
   std::vector<trace::TensorKey> lacking;

@@ -127,12 +127,6 @@ struct AuditReport {
   comparison::Environment environment;
 };
 
-// "TTRACE_KINDS=input,output,param TTRACE_MODULES=layers.0,layers.0.fc1": the settings of the
-// collector that record what the trace holds and the tensors that it is `lacking`. Empty where
-// other settings would not record more.
-std::string recording_line(const trace::Manifest& manifest,
-                           const std::vector<trace::TensorKey>& lacking);
-
 // Sets outcomes, findings, coverage, sharpness and the verdict from the checks. A run of which less
 // than half could be judged is inconclusive, and so is one whose recorded loss, gradient norm or a
 // main gradient could not, or of which a tensor could not be read. `lost_ranks`: ranks whose files
