@@ -103,6 +103,17 @@ struct Suspect {
   std::optional<std::size_t> largest;  // the result with that share
 };
 
+// How the micro-batches of the two runs differ in a step.
+struct MicrobatchMismatch {
+  std::uint64_t step = 0;
+  std::vector<std::uint64_t> reference;  // numbers, ascending
+  std::vector<std::uint64_t> candidate;
+  // Where the numbers are the same ones: those of the candidate that hold another one of the
+  // reference, and which.
+  std::map<std::uint64_t, std::uint64_t> swapped;
+  std::optional<std::size_t> shown_by;  // a result whose values say so
+};
+
 // How far a comparison came that was stopped before everything was measured.
 struct Interruption {
   std::uint64_t measured = 0;
@@ -167,6 +178,7 @@ struct CompareReport {
   std::vector<Finding> findings;
   std::vector<SettingDifference> settings;         // by step and name
   std::vector<Suspect> suspects;                   // in the order of the data flow
+  std::optional<MicrobatchMismatch> microbatches;  // the first one
   std::size_t downstream = 0;
   std::vector<std::string> warnings;
   std::optional<Interruption> interrupted;

@@ -17,6 +17,7 @@
 #include "comparison/truth.h"
 #include "localize/explain.h"
 #include "localize/frontier.h"
+#include "localize/microbatch_mismatch.h"
 #include "replay/audit/recording_line.h"
 #include "replay/optimizer/gradient_norm.h"
 #include "replay/optimizer/replay_updates.h"
@@ -207,6 +208,10 @@ class CompareRun {
         frontier);
     replay::add_recording_lines(reference_.manifest(), candidate_.manifest(), out_.results,
                                 out_.findings);
+    if (!out_.findings.empty()) {
+      out_.microbatches = localize::find_microbatch_mismatch(
+          reference_, candidate_, *options_.execution.backend, out_.results);
+    }
     localize::find_nearest_names(out_.results);
   }
 

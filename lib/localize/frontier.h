@@ -14,8 +14,9 @@
 namespace ttrace::localize {
 
 // Returns for every node that is missing (or extra) the largest whole that is missing (extra) with
-// it: "step 1", "every grad_output of step 0", "layers.3" (a module with all that is below it), or
-// its own name. Empty for nodes that both traces have. A dropped layer is one finding, not forty.
+// it: "step 1", "micro-batch 2 (step 0)", "every grad_output of step 0", "layers.3" (a module with
+// all that is below it), or its own name. Empty for nodes that both traces have. A dropped layer is
+// one finding, not forty.
 std::vector<std::string> one_sided_groups(const std::vector<Node>& nodes,
                                           const std::vector<judge::Outcome>& outcomes);
 

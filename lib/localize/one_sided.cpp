@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -38,6 +39,9 @@ void add_groups(const std::vector<Node>& nodes, const std::vector<Outcome>& outc
                 Outcome outcome, std::vector<std::string>& groups) {
   if (std::find(outcomes.begin(), outcomes.end(), outcome) == outcomes.end()) return;
   std::map<std::uint64_t, Tally> steps;
+  using Microbatch = std::pair<std::uint64_t, std::uint64_t>;
+  std::map<Microbatch, Tally> microbatches;
+  std::set<std::uint64_t> steps_with_others;  // of whose micro-batches one at least is not lacking
   std::map<std::pair<std::uint64_t, trace::Kind>, Tally> kinds;
   std::map<std::pair<std::uint64_t, std::string>, Tally, std::less<>> modules;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -46,17 +50,27 @@ void add_groups(const std::vector<Node>& nodes, const std::vector<Outcome>& outc
     const trace::TensorKey& key = nodes[i].key;
     steps[key.step].add(lacking);
     kinds[{key.step, key.kind}].add(lacking);
+    if (key.microbatch) microbatches[{key.step, *key.microbatch}].add(lacking);
     for_each_prefix(key.name, [&](std::string_view prefix) {
       modules[{key.step, std::string(prefix)}].add(lacking);
     });
   }
 
+  for (const auto& [microbatch, tally] : microbatches) {
+    if (!tally.whole()) steps_with_others.insert(microbatch.first);
+  }
+  const auto is_whole_microbatch = [&](const trace::TensorKey& key) {
+    return key.microbatch && steps_with_others.contains(key.step) &&
+           microbatches[{key.step, *key.microbatch}].whole();
+  };
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (outcomes[i] != outcome) continue;
     const trace::TensorKey& key = nodes[i].key;
     const Tally& kind = kinds[{key.step, key.kind}];
     if (steps[key.step].whole()) {
       groups[i] = base::concat("step ", key.step);
+    } else if (is_whole_microbatch(key)) {
+      groups[i] = base::concat("micro-batch ", *key.microbatch, " (step ", key.step, ")");
     } else if (kind.whole() && kind.all > 1) {
       groups[i] = base::concat("every ", kind_name(key.kind), " of step ", key.step);
     } else {

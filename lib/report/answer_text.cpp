@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "base/text.h"
+#include "localize/microbatch_mismatch.h"
 #include "report/text_sections.h"
 
 namespace ttrace::report {
@@ -178,7 +179,10 @@ void write_answer(const comparison::CompareReport& report, const std::vector<Fin
           << "\n";
       break;
     case comparison::Verdict::kDiverged:
-      out << bold("DIVERGED", "31", style) << "  first at "
+      out << bold("DIVERGED", "31", style) << "  "
+          << (report.microbatches ? concat(localize::describe_mismatch(*report.microbatches), "; ")
+                                  : std::string())
+          << "first at "
           << printable(describe_first(report, listed(report, groups).front(), groups))
           << "        (" << format_finding_count(report, groups.size()) << ")"
           << printable(concat(describe_precisions(report), describe_left_out(report))) << "\n";

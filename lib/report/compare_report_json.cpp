@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "localize/microbatch_mismatch.h"
 #include "localize/phase.h"
 #include "report/finding_groups.h"
 #include "report/json_report.h"
@@ -125,6 +126,18 @@ class References {
     return items;
   }
 
+  json microbatches(const comparison::MicrobatchMismatch& mismatch) const {
+    json out{{"step", mismatch.step},
+             {"reference", mismatch.reference},
+             {"candidate", mismatch.candidate}};
+    for (const auto& [own, other] : mismatch.swapped) {
+      out["swapped"].push_back({{"candidate", own}, {"reference", other}});
+    }
+    if (mismatch.shown_by) out["shown_by"] = id(*mismatch.shown_by);
+    out["text"] = localize::describe_mismatch(mismatch);
+    return out;
+  }
+
   json group(const FindingGroup& group) const {
     json findings = json::array();
     for (const std::size_t f : group.findings) findings.push_back(id_of_finding(f));
@@ -196,6 +209,7 @@ std::string version_2(const comparison::CompareReport& report, bool all_slices) 
   }
   if (report.truth) text.add("truth", truth_json(report));
   if (!report.routers.empty()) text.add_lines("routing", report.routers, router_json);
+  if (report.microbatches) text.add("microbatches", references.microbatches(*report.microbatches));
   text.add("frontier_from", report.from_modules ? "data_flow" : "execution_order");
   json counts = json::object();
   for (const auto& [outcome, count] : report.counts) counts[outcome_name(outcome)] = count;

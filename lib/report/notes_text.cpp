@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "base/text.h"
+#include "localize/microbatch_mismatch.h"
 #include "replay/routing/explain_flips.h"
 #include "report/text_sections.h"
 
@@ -20,6 +21,16 @@ constexpr std::size_t kMostRouters = 4;
 constexpr std::size_t kMostUnmatched = 5;
 
 }  // namespace
+
+void write_microbatches(const comparison::CompareReport& report, std::ostream& out) {
+  if (!report.microbatches) return;
+  const comparison::MicrobatchMismatch& mismatch = *report.microbatches;
+  out << "\n  micro-batches: "
+      << (mismatch.shown_by
+              ? concat("shown by ", printable(to_string(report.results[*mismatch.shown_by].key)))
+              : localize::describe_numbers(mismatch))
+      << "; " << localize::remedy_of(mismatch) << ".\n";
+}
 
 std::string describe_tokens_left_out(const comparison::TensorComparison& result) {
   if (result.tokens_left_out == 0) return "";

@@ -55,6 +55,9 @@ void write_setting(const comparison::CompareReport& report,
                    const comparison::SettingDifference& setting, const FindingStyle& style,
                    std::ostream& out);
 
+// Writes how the micro-batches of the runs differ and what to do about it, or nothing.
+void write_microbatches(const comparison::CompareReport& report, std::ostream& out);
+
 // "without the rows of 3 tokens that went to other experts", or empty if there are none.
 std::string describe_tokens_left_out(const comparison::TensorComparison& result);
 

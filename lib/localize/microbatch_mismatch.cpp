@@ -1,0 +1,232 @@
+#include "localize/microbatch_mismatch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace ttrace::localize {
+namespace {
+
+using base::concat;
+using comparison::MicrobatchMismatch;
+using comparison::TensorComparison;
+using judge::Outcome;
+
+// Beyond this many, their order is not looked for: the work grows with the square.
+constexpr std::size_t kMostOrdered = 256;
+// Elements of one tensor; larger ones are not read once more for this.
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 24;
+constexpr std::size_t kMostNumbersNamed = 8;
+
+using Numbers = std::set<std::uint64_t>;
+
+// Micro-batches of one step, those that a joined tensor stands for too.
+struct OfStep {
+  Numbers reference;
+  Numbers candidate;
+  Numbers missing;  // of tensors that are missing, not only unreadable or left out
+  Numbers extra;
+};
+
+void add_numbers(const TensorComparison& result, const layout::ViewPtr& view, Numbers& numbers) {
+  if (view == nullptr) return;
+  if (result.key.microbatch) numbers.insert(*result.key.microbatch);
+  if (!view->microbatches) return;
+  numbers.insert(view->microbatches->numbers.begin(), view->microbatches->numbers.end());
+}
+
+std::map<std::uint64_t, OfStep> microbatches_of(const std::vector<TensorComparison>& results) {
+  std::map<std::uint64_t, OfStep> steps;
+  for (const TensorComparison& result : results) {
+    OfStep& step = steps[result.key.step];
+    add_numbers(result, result.reference, step.reference);
+    add_numbers(result, result.candidate, step.candidate);
+    if (!result.key.microbatch) continue;
+    if (result.outcome == Outcome::kMissing) step.missing.insert(*result.key.microbatch);
+    if (result.outcome == Outcome::kExtra) step.extra.insert(*result.key.microbatch);
+  }
+  return steps;
+}
+
+// Whether one of `one_sided` is none of `others`.
+bool lacks_one(const Numbers& others, const Numbers& one_sided) {
+  return !std::includes(others.begin(), others.end(), one_sided.begin(), one_sided.end());
+}
+
+// The same tensor in all micro-batches of a step.
+using Series = std::vector<std::size_t>;  // results
+
+bool is_ordered(const TensorComparison& result) {
+  return result.key.microbatch && result.comparison && !result.comparison->replay &&
+         (result.outcome == Outcome::kMatch || result.outcome == Outcome::kDiverged);
+}
+
+auto series_key(const trace::TensorKey& key) {
+  return std::tuple(key.step, key.kind, key.name, key.call, key.copy);
+}
+
+// The series of the first tensor of the step that diverged, and that of the loss.
+std::vector<Series> witnesses(const std::vector<TensorComparison>& results, std::uint64_t step) {
+  const TensorComparison* first = nullptr;
+  const TensorComparison* loss = nullptr;
+  for (const TensorComparison& result : results) {
+    if (result.key.step != step || !is_ordered(result) || result.outcome == Outcome::kMatch) {
+      continue;
+    }
+    if (first == nullptr) first = &result;
+    if (loss == nullptr && result.key.kind == trace::Kind::kLoss) loss = &result;
+  }
+  std::vector<Series> found;
+  for (const TensorComparison* one : {first, loss}) {
+    if (one == nullptr || (one == loss && first == loss && !found.empty())) continue;
+    Series series;
+    bool whole = tensor::element_count(one->shape).value_or(kMostElements + 1) <= kMostElements;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (series_key(results[i].key) != series_key(one->key)) continue;
+      whole = whole && is_ordered(results[i]) && results[i].shape == one->shape;
+      series.push_back(i);
+    }
+    if (whole && series.size() <= kMostOrdered) found.push_back(std::move(series));
+  }
+  return found;
+}
+
+// Compares the candidate's micro-batches with other ones of the reference.
+class Order {
+ public:
+  Order(const trace::Source& reference, const trace::Source& candidate,
+        const measure::Backend& backend, const std::vector<TensorComparison>& results)
+      : reference_(reference), candidate_(candidate), backend_(backend), results_(results) {}
+
+  // Returns which micro-batch of the reference each one of the candidate is that diverged; nothing
+  // where one of them is none, or more than one.
+  std::map<std::uint64_t, std::uint64_t> of(const Series& series) const {
+    Series diverged;
+    std::copy_if(series.begin(), series.end(), std::back_inserter(diverged),
+                 [this](std::size_t i) { return results_[i].outcome == Outcome::kDiverged; });
+    std::map<std::uint64_t, std::uint64_t> swapped;
+    Numbers taken;
+    for (const std::size_t i : diverged) {
+      std::optional<std::uint64_t> found;
+      for (const std::size_t j : diverged) {
+        if (i == j || !is_equal(results_[i], results_[j])) continue;
+        if (found) return {};
+        found = *results_[j].key.microbatch;
+      }
+      if (!found || !taken.insert(*found).second) return {};
+      swapped[*results_[i].key.microbatch] = *found;
+    }
+    return swapped;
+  }
+
+ private:
+  // Whether the candidate's tensor is the reference's of `other`.
+  bool is_equal(const TensorComparison& result, const TensorComparison& other) const {
+    const double allowed = other.exact ? 0 : other.comparison->tolerance.allowed_norm();
+    const double norm = std::sqrt(result.comparison->measurement.total.sum_c2);
+    const double other_norm = measure::reference_norm(other.comparison->measurement.total);
+    // Norms alone rule out nearly all pairs.
+    if (!other.exact && std::abs(norm - other_norm) > 2 * allowed) return false;
+    const measure::Measurement measured = measure::measure(backend_, {&reference_, other.reference},
+                                                           {&candidate_, result.candidate}, {});
+    if (measured.total.nonfinite_different > 0) return false;
+    return other.exact ? measured.total.unequal == 0
+                       : measure::difference_norm(measured.total) <= allowed;
+  }
+
+  const trace::Source& reference_;
+  const trace::Source& candidate_;
+  const measure::Backend& backend_;
+  const std::vector<TensorComparison>& results_;
+};
+
+std::string listed(const std::vector<std::uint64_t>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size() && i < kMostNumbersNamed; ++i) {
+    const bool last = i + 1 == numbers.size();
+    text += concat(i == 0 ? "" : last ? " and " : ", ", numbers[i]);
+  }
+  if (numbers.size() > kMostNumbersNamed) {
+    text += concat(" and ", numbers.size() - kMostNumbersNamed, " more");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<MicrobatchMismatch> find_microbatch_mismatch(
+    const trace::Source& reference, const trace::Source& candidate, const measure::Backend& backend,
+    const std::vector<TensorComparison>& results) {
+  for (const auto& [number, step] : microbatches_of(results)) {
+    MicrobatchMismatch mismatch{number,
+                                {step.reference.begin(), step.reference.end()},
+                                {step.candidate.begin(), step.candidate.end()},
+                                {},
+                                std::nullopt};
+    // A run that was told to record no tensor of a single micro-batch has none to count.
+    if (step.reference.empty() || step.candidate.empty()) continue;
+    if (lacks_one(step.candidate, step.missing) || lacks_one(step.reference, step.extra)) {
+      return mismatch;
+    }
+    for (const Series& series : witnesses(results, number)) {
+      try {
+        mismatch.swapped = Order(reference, candidate, backend, results).of(series);
+      } catch (const base::InputError&) {
+        continue;  // readable a moment ago; nothing is said of the order
+      }
+      if (mismatch.swapped.empty()) continue;
+      mismatch.shown_by = *std::find_if(series.begin(), series.end(), [&results](std::size_t i) {
+        return results[i].outcome == Outcome::kDiverged;
+      });
+      return mismatch;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string describe_mismatch(const MicrobatchMismatch& mismatch) {
+  if (mismatch.swapped.empty()) {
+    const bool counts = mismatch.reference.size() != mismatch.candidate.size();
+    if (!counts) {
+      return concat("the candidate has micro-batches ", listed(mismatch.candidate), " in step ",
+                    mismatch.step, ", the reference ", listed(mismatch.reference));
+    }
+    return concat("the candidate has ", mismatch.candidate.size(),
+                  mismatch.candidate.size() == 1 ? " micro-batch" : " micro-batches", " in step ",
+                  mismatch.step, ", the reference ", mismatch.reference.size());
+  }
+  std::vector<std::uint64_t> candidate;
+  std::vector<std::uint64_t> reference;
+  for (const auto& [own, other] : mismatch.swapped) {
+    candidate.push_back(own);
+    reference.push_back(other);
+  }
+  return concat("micro-batches ", listed(candidate), " of the candidate are ", listed(reference),
+                " of the reference");
+}
+
+std::string describe_numbers(const MicrobatchMismatch& mismatch) {
+  return concat("candidate ", listed(mismatch.candidate), ", reference ",
+                listed(mismatch.reference));
+}
+
+std::string remedy_of(const MicrobatchMismatch& mismatch) {
+  if (!mismatch.swapped.empty()) {
+    return "number them alike: trace(interleaved=True) where data-parallel ranks are dealt "
+           "micro-batches in turn, and otherwise tracer.microbatch(n) with the number n that the "
+           "same data has in the reference. If the numbers are right, the ranks got each other's "
+           "data";
+  }
+  return concat(
+      "let both take the same ones: a reference on one process takes those of all data-parallel "
+      "ranks, one after the other or as one batch (tracer.microbatch([0, 1, ...], dim=0)). What "
+      "belongs to no micro-batch can be compared meanwhile: --kind param main_grad grad_norm "
+      "param_after_step");
+}
+
+}  // namespace ttrace::localize

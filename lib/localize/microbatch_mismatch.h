@@ -1,0 +1,33 @@
+// Whether both runs took the same micro-batches, under the same numbers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comparison/result.h"
+#include "measure/backend.h"
+#include "trace/source.h"
+
+namespace ttrace::localize {
+
+// Returns the first step in which one run has micro-batches that the other lacks, or in which
+// micro-batches of the candidate are others of the reference: every one of them that diverged holds
+// the value of exactly one other. Asked of the tensor that diverged first, then of the loss. Reads
+// these tensors again; one that cannot be read says nothing. `results`: judged, in the order of the
+// data flow.
+std::optional<comparison::MicrobatchMismatch> find_microbatch_mismatch(
+    const trace::Source& reference, const trace::Source& candidate, const measure::Backend& backend,
+    const std::vector<comparison::TensorComparison>& results);
+
+// "the candidate has 4 micro-batches in step 0, the reference 2"; "micro-batches 1 and 2 of the
+// candidate are 2 and 1 of the reference".
+std::string describe_mismatch(const comparison::MicrobatchMismatch& mismatch);
+
+// "candidate 0, 1, 2 and 3, reference 0 and 1".
+std::string describe_numbers(const comparison::MicrobatchMismatch& mismatch);
+
+// What to do about it, in words.
+std::string remedy_of(const comparison::MicrobatchMismatch& mismatch);
+
+}  // namespace ttrace::localize
