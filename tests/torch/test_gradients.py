@@ -376,3 +376,40 @@ def test_a_backward_that_builds_a_graph_is_recorded(tmp_path):
     np.testing.assert_array_equal(
         trace.value("grad_output", "(model)", microbatch=0), np.ones((2, 1))
     )
+
+
+class Passed(torch.autograd.Function):
+    """Passes values on as DDP does: of those that nobody uses, no gradient comes back."""
+
+    @staticmethod
+    def forward(ctx, *values):
+        ctx.set_materialize_grads(False)
+        return tuple(value.view_as(value) for value in values)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+class TwoResults(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = self.fc(x)
+        return {"used": y.sum(), "unused": (2 * y).sum()}
+
+
+def test_a_result_without_a_gradient_is_no_complaint(tmp_path, capsys):
+    model = seeded(TwoResults)
+    tracer = tt.trace(model, out=tmp_path / "run.h5")
+    with tracer.step(0):
+        results = model(torch.ones(2, 3))
+        used, _ = Passed.apply(results["used"], results["unused"])
+        used.backward()
+    tracer.close()
+    assert "left out" not in capsys.readouterr().err
+    trace = Trace(tmp_path / "run.h5")
+    assert trace.names("grad_output") == ["(model)[used]", "fc"]
+    assert "incomplete" not in trace.manifest["run"]

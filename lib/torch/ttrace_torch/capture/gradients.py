@@ -29,7 +29,7 @@ from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.dtensor import is_dtensor
 from ttrace_torch.layout.placements import Placements
 
-Hook = Callable[[torch.Tensor], None]
+Hook = Callable[[torch.Tensor | None], None]
 
 _COMPILED = (
     "torch.compile has taken these parameters' modules, and FSDP2 shards them: no hook sees their "
@@ -188,14 +188,14 @@ class GradientHooks:
         fire."""
         recorded = False
 
-        def from_view(gradient: torch.Tensor) -> None:
+        def from_view(gradient: torch.Tensor | None) -> None:
             nonlocal recorded
             recorded = True
             record(gradient)
 
-        def from_base(gradient: torch.Tensor) -> None:
+        def from_base(gradient: torch.Tensor | None) -> None:
             nonlocal recorded
-            if not recorded:
+            if not recorded and gradient is not None:
                 record(place.of(gradient))
             recorded = False
 
@@ -224,8 +224,9 @@ class GradientHooks:
         placements: Placements | Callable[[], Placements],
         shown: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> Hook:
-        def record(gradient: torch.Tensor) -> None:
-            if not self._active or self._calls.paused:
+        def record(gradient: torch.Tensor | None) -> None:
+            # None: a function passed the tensor without one, as DDP's does for unused results.
+            if gradient is None or not self._active or self._calls.paused:
                 return
             key = None
             try:
