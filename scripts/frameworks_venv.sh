@@ -6,12 +6,13 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=${TTRACE_FRAMEWORKS_VENV:-$root/.venv-frameworks}
-packages=(torch==2.13.0 numpy h5py pytest einops jsonschema transformers==5.23.0)
+packages=(torch==2.13.0 numpy h5py pytest einops jsonschema transformers==5.23.0
+  datasets==5.2.0)
 # DeepSpeed is built from its source, with the torch that is there by then.
 built=(deepspeed==0.19.8)
 # Megatron-core asks for numpy 1 and for packages that it does not need here.
-# accelerate and peft would check what is installed already.
-alone=(megatron-core==0.16.1 accelerate==1.15.0 peft==0.21.2)
+# accelerate, peft and trl would check what is installed already.
+alone=(megatron-core==0.16.1 accelerate==1.15.0 peft==0.21.2 trl==1.16.0)
 # Older versions, each in a folder of its own: $venv/older/megatron-core==0.15.3 goes on PYTHONPATH.
 older=(megatron-core==0.15.3 megatron-core==0.14.0 megatron-core==0.13.1)
 

@@ -1,11 +1,12 @@
 """Trains cases with DeepSpeed, as `launching.py` says.
 
 A case is what `train_deepspeed.main` reads; one with a "loop" is for `deepspeed_loops`, one without
-a "stage" for plain PyTorch.
+a "stage" for plain PyTorch, and one with a "script" for that.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 
 import launching
@@ -29,6 +30,8 @@ def begin(rank, world):
 def train(case, out):
     script = deepspeed_loops if "loop" in case else train_deepspeed
     script = script if "stage" in case else train_deepspeed_reference
+    if "script" in case:
+        script = importlib.import_module(case["script"])
     script.main(case, out)
 
 

@@ -22,9 +22,11 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.pipelining import (
     PipelineStage,
     Schedule1F1B,
+    ScheduleDualPipeV,
     ScheduleGPipe,
     ScheduleInterleaved1F1B,
     ScheduleInterleavedZeroBubble,
+    ScheduleZBVZeroBubble,
 )
 from torch.distributed.tensor import DTensor
 
@@ -35,7 +37,11 @@ SCHEDULES = {
     "1f1b": Schedule1F1B,
     "interleaved": ScheduleInterleaved1F1B,
     "zero_bubble": ScheduleInterleavedZeroBubble,
+    "zbv": ScheduleZBVZeroBubble,
+    "dualpipev": ScheduleDualPipeV,
 }
+# Schedules in the shape of a V: a rank has a stage from either end.
+TURNING = ("zbv", "dualpipev")
 
 
 def stage_module(index, stages):
@@ -50,6 +56,14 @@ def stage_module(index, stages):
     if index < stages - 1:
         model.norm = model.output = None
     return model
+
+
+def stages_of(case, rank, ranks):
+    """The numbers of a rank's stages, and how many stages there are."""
+    count = ranks * case.get("stages", 1)
+    if case["schedule"] in TURNING:
+        return (rank, count - 1 - rank), count
+    return tuple(range(rank, count, ranks)), count
 
 
 def shapes(index, count, data):
@@ -83,10 +97,9 @@ def main(case, out):
     axes = {"dp": 2, "pp": 2} if data else {"pp": 2}
     mesh = init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
     group, ranks = mesh.get_group("pp"), axes.get("dp", 1)
-    per_rank = case.get("stages", 1)
-    count = per_rank * mesh["pp"].size()
+    indices, count = stages_of(case, mesh.get_local_rank("pp"), mesh["pp"].size())
     modules, stages = [], []
-    for index in range(mesh.get_local_rank("pp"), count, mesh["pp"].size()):
+    for index in indices:
         module = stage_module(index, count)
         if data == "fsdp":
             fully_shard(module, mesh=mesh["dp"])
@@ -106,7 +119,7 @@ def main(case, out):
         return loss
 
     schedule = SCHEDULES[case["schedule"]](
-        stages if per_rank > 1 else stages[0],
+        stages if len(stages) > 1 else stages[0],
         n_microbatches=share,
         loss_fn=loss_fn,
         scale_grads=fault != "not_scaled",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 
 import torch
+from accelerate import PartialState
+from accelerate.utils import DistributedType
 from torch import distributed
 from train_transformers import MICRO_BATCHES, STEPS, TOKENS, WORDS, whole_model
 from transformers import Trainer, TrainingArguments
@@ -43,6 +45,15 @@ class NoSync(Trainer):
             return super().training_step(model, inputs, num_items_in_batch)
 
 
+def sharded(case):
+    """The arguments of Trainer for FSDP2 on several ranks."""
+    if "fsdp2" not in case or distributed.get_world_size() == 1:
+        return {}
+    # accelerate heeds the plugin on several GPUs alone, so it is told that these are some.
+    settings = {"transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"], **case["fsdp2"]}
+    return {"fsdp": True, "fsdp_config": {"version": 2, **settings}}
+
+
 FAULTY = {"wrong_scale": WrongScale, "no_sync": NoSync}
 
 
@@ -64,7 +75,10 @@ def main(case, out):
         logging_strategy="no",
         disable_tqdm=True,
         seed=1,
+        **sharded(case),
     )
+    if arguments.fsdp:
+        PartialState()._shared_state["distributed_type"] = DistributedType.MULTI_GPU
     fault = case.get("fault")
     data = Tokens(fault == "swapped")
     trainer = FAULTY.get(fault, Trainer)(

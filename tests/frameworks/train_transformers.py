@@ -92,7 +92,8 @@ def parallel(case):
     else:
         mesh = init_device_mesh("cpu", (distributed.get_world_size(),), mesh_dim_names=("dp",))
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16 if case.get("bf16") else None)
-        inner = getattr(model, "model", None) or model.transformer
+        inner = model.get_base_model() if case.get("lora") else model
+        inner = getattr(inner, "model", None) or inner.transformer
         for layer in getattr(inner, "layers", None) or inner.h:
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         fully_shard(model, mesh=mesh, mp_policy=policy)

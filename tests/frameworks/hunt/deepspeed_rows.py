@@ -41,4 +41,10 @@ ROWS = [
         "2 untied",
         {**zero(2), "tied": False},
     ),
+    row(
+        "pipeline",
+        {"script": "hunt.train_deepspeed_pipeline", "stage": 0},
+        exit="fails",
+        cause="refused by `trace`: a PipelineEngine has schedules of its own",
+    ),
 ]

@@ -1,7 +1,8 @@
 """Trains every row of the hunt, compares it with one process, and prints one table.
 
 Usage: hunt.py [--write PAGE] [NAME...]: the rows whose name has one of the words in it, or all.
-Exit code 1 if a row ends otherwise than it says.
+With names, the other rows of PAGE stay as they are. Exit code 1 if a row ends otherwise than it
+says.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ HEAD = "| row | ranks | exit | first line | first blamed | cause |\n|---|---|---
 PAGE = """# The hunt
 
 Released packages over their layouts, each against one process: torch 2.13.0, transformers 5.23.0,
-accelerate 1.15.0, peft 0.21.2, DeepSpeed 0.19.8, Megatron-core 0.16.1, on CPU with gloo.
-`scripts/hunt.sh --write tests/frameworks/HUNT.md` runs it and writes this page. A row is one entry
-of a `*_rows.py` in [hunt](hunt); where it does not match, its cause stands in the last column. Exit
-`fails` is a row that raises or that `trace` refuses, in its own words.
+accelerate 1.15.0, peft 0.21.2, trl 1.16.0, DeepSpeed 0.19.8, Megatron-core 0.16.1, on CPU with
+gloo. `scripts/hunt.sh --write tests/frameworks/HUNT.md` runs it and writes this page; with names of
+rows it runs these, and leaves the others as they stand. A row is one entry of a `*_rows.py` in
+[hunt](hunt); where it does not match, its cause stands in the last column. Exit `fails` is a row
+that raises or that `trace` refuses, in its own words.
 
 """
 
@@ -101,6 +103,25 @@ def line(row, outcome):
     return "| " + " | ".join(str(cell).replace("|", "/") for cell in cells) + " |\n"
 
 
+def lines_of(page):
+    """The page's lines of rows, by name."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    lines = text.partition(HEAD)[2].splitlines(keepends=True)
+    return {name_of(line): line for line in lines}
+
+
+def name_of(line):
+    return line.split(" ", 2)[1]
+
+
+def page_of(lines):
+    """The table in the order of the rows, under how many there are of each exit code."""
+    known = [lines[row["row"]] for row in ROWS if row["row"] in lines]
+    codes = Counter(line.split(" | ")[2] for line in known)
+    counted = ", ".join(f"{n} with {code}" for code, n in sorted(codes.items()))
+    return f"{len(known)} rows by exit code: {counted}.\n\n{HEAD}{''.join(known)}"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", type=Path)
@@ -112,19 +133,17 @@ def main():
         folder = given.keep or Path(temporary)
         folder.mkdir(exist_ok=True)
         references, runs = train_all(rows, folder)
-        table, unexpected, codes = HEAD, [], Counter()
+        lines, unexpected = {}, []
         for row in rows:
             key = row["launcher"], row["world"]
             outcome = compare(row, references[row["launcher"]], runs[key])
-            codes[outcome[0]] += 1
-            table += line(row, outcome)
+            lines[row["row"]] = line(row, outcome)
             if outcome[0] != row.get("exit", 0) or row.get("first", "") not in outcome[2]:
                 unexpected.append(row["row"])
-    counted = ", ".join(f"{n} with {code}" for code, n in sorted(codes.items(), key=str))
-    summary = f"{len(rows)} rows by exit code: {counted}."
-    print(table + "\n" + summary)
+    print(page_of(lines))
     if given.write:
-        given.write.write_text(PAGE + summary + "\n\n" + table, encoding="utf-8")
+        kept = lines_of(given.write) if given.names else {}
+        given.write.write_text(PAGE + page_of({**kept, **lines}), encoding="utf-8")
     if unexpected:
         sys.exit(f"otherwise than the row says: {', '.join(unexpected)}")
 

@@ -7,10 +7,18 @@ part of the first tensor that is blamed. cause: why it does not match.
 
 from __future__ import annotations
 
-from hunt import deepspeed_rows, megatron_rows, other_models_rows, torch_rows, transformers_rows
+from hunt import (
+    deepspeed_rows,
+    megatron_rows,
+    other_models_rows,
+    pipeline_rows,
+    torch_rows,
+    transformers_rows,
+)
 
 ROWS = [
     *torch_rows.ROWS,
+    *pipeline_rows.ROWS,
     *transformers_rows.ROWS,
     *other_models_rows.ROWS,
     *deepspeed_rows.ROWS,

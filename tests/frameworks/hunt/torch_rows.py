@@ -100,6 +100,12 @@ ROWS = [
     row("fsdp kept whole", {**FSDP, "fsdp": {"reshard_after_forward": False}}),
     row("fsdp columns", {**FSDP, "fsdp": {"columns": True}}),
     row("fsdp offload", {**FSDP, "fsdp": {"offload": True}}),
+    row("fsdp offload clip 1", {**FSDP, "fsdp": {"offload": True}, "clip": [0.1, 1, True]}),
+    row("fsdp offload clip inf", {**FSDP, "fsdp": {"offload": True}, "clip": [0.01, "inf", True]}),
+    row(
+        "fsdp offload fused",
+        {**FSDP, "fsdp": {"offload": True}, **optimizer("AdamW", fused=True)},
+    ),
     row("fsdp no sync", {**FSDP, "accumulate": "set_requires_gradient_sync"}),
     row("fsdp kept after backward", {**FSDP, "accumulate": "set_reshard_after_backward"}),
     row("fsdp checkpointed", {**FSDP, "checkpoint": True}),
@@ -128,6 +134,12 @@ ROWS = [
     row("hsdp no sync", {**HSDP, "accumulate": "set_requires_gradient_sync"}, 4),
     row("hsdp clip inf", {**HSDP, "clip": [0.01, "inf", True]}, 4),
     row("hsdp tied", {**HSDP, "tied": True}, 4),
+    row(
+        "context parallel",
+        {"wrap": "cp"},
+        exit="fails",
+        cause="torch 2.13 has ring attention for kernels of CUDA alone, and says so",
+    ),
     # Tensor parallelism with the loss computed on cut logits.
     row("tp loss", TP),
     row("tp loss sequence", {**TP, "sequence": True}),

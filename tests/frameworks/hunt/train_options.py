@@ -16,6 +16,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.parallel import ColwiseParallel, loss_parallel, parallelize_module
 from torch.utils.checkpoint import checkpoint
 from train_torch import clip as clip_by_hand
@@ -65,7 +66,12 @@ def parallel(model, case):
     return model
 
 
-WRAPPED = {"ddp": ddp, "fsdp": sharded, "tp": parallel, "none": lambda model, case: model}
+def plain(model, case):
+    return model
+
+
+# Under context parallelism the model stays as it is.
+WRAPPED = {"ddp": ddp, "fsdp": sharded, "tp": parallel, "cp": plain, "none": plain}
 
 
 def changed(model, case):
@@ -138,8 +144,11 @@ def main(case, out):
     optimizer = optimizer_of(model, case)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0) if case.get("scaled") else None
     noise = tt.Disturb(case["noise"]) if "noise" in case else None
-    tracer = tt.trace(model, optimizer, out=out, perturb=noise, scaler=scaler)
-    data = distributed.get_world_size() if case.get("wrap") in ("ddp", "fsdp") else 1
+    ranks = distributed.get_world_size()
+    cut = init_device_mesh("cpu", (ranks,)) if case.get("wrap") == "cp" else None
+    mesh = tt.Mesh({"cp": ranks}) if cut else None
+    tracer = tt.trace(model, optimizer, out=out, perturb=noise, scaler=scaler, mesh=mesh)
+    data = ranks if case.get("wrap") in ("ddp", "fsdp") else 1
     share = GLOBAL_MICRO_BATCHES // data
     first = share * (distributed.get_rank() if data > 1 else 0)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5) if case.get("schedule") else None
@@ -151,6 +160,10 @@ def main(case, out):
                 if case.get("wrap") == "tp":
                     stack.enter_context(loss_parallel())
                 ids, labels = get_batch(step, first + number)
+                if cut:
+                    stack.enter_context(
+                        context_parallel(cut, buffers=[ids, labels], buffer_seq_dims=[1, 1])
+                    )
                 with torch.autocast("cpu", BF16, enabled=case.get("autocast", False)):
                     loss = loss_of(model(ids), labels, case)
                 tracer.loss(loss.full_tensor() if isinstance(loss, DTensor) else loss)

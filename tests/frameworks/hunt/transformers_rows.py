@@ -36,6 +36,8 @@ NOT_SUMMED = "g_r instead of the sum: found/transformers_grad_not_summed.py"
 LORA = {"model": "llama", "lora": True}
 ACCELERATE = {"script": "train_accelerate", "model": "llama"}
 TRAINER = {"script": "train_trainer", "model": "llama"}
+SFT = {"script": "hunt.train_sft", "model": "llama"}
+WHOLE, OFFLOAD = {"reshard_after_forward": False}, {"cpu_offload": True}
 ROWS = [
     row("llama tp odd tied", tp("LlamaConfig", ODD)),
     row("llama tp biases", tp("LlamaConfig", BIASES)),
@@ -90,6 +92,12 @@ ROWS = [
     row("qwen3 moe fsdp2", {"kind": "fsdp2", "model": "qwen3_moe"}),
     row("gpt2 ddp", {"kind": "ddp", "model": "gpt2"}),
     row("lora ddp", {"kind": "ddp", **LORA}),
+    row("lora fsdp2", {"kind": "fsdp2", **LORA}),
+    row("dora fsdp2", {"kind": "fsdp2", **LORA, "peft": {"use_dora": True}}),
+    row(
+        "lora saved modules fsdp2",
+        {"kind": "fsdp2", **LORA, "peft": {"modules_to_save": ["lm_head"]}},
+    ),
     row("dora ddp", {"kind": "ddp", **LORA, "peft": {"use_dora": True}}),
     row("rslora ddp", {"kind": "ddp", **LORA, "peft": {"use_rslora": True}}),
     row(
@@ -102,4 +110,16 @@ ROWS = [
     row("trainer ddp", TRAINER),
     row("trainer qwen3", {**TRAINER, "model": "qwen3"}),
     row("trainer bf16", {**TRAINER, "bf16": True}),
+    row("trainer fsdp2", {**TRAINER, "fsdp2": {}}, kept=("fsdp2",)),
+    row("trainer fsdp2 kept whole", {**TRAINER, "fsdp2": WHOLE}, kept=("fsdp2",)),
+    row(
+        "trainer fsdp2 offload",
+        {**TRAINER, "fsdp2": OFFLOAD},
+        kept=("fsdp2",),
+        exit="fails",
+        cause="accelerate pins the memory that it offloads to, for a device that a CPU lacks",
+    ),
+    row("sft ddp", SFT),
+    row("sft checkpointed", {**SFT, "checkpoint": True}, kept=("checkpoint",)),
+    row("sft qwen3", {**SFT, "model": "qwen3"}),
 ]
