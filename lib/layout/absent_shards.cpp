@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
 #include <span>
+#include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "layout/manifest_layouts.h"
@@ -29,16 +33,27 @@ auto parameter_of(const trace::TensorEntry& entry) {
   return std::tie(key.step, key.microbatch, key.name, key.call, key.copy);
 }
 
-// Returns all entries of kKinds, those of one parameter side by side.
+// Returns all entries of kKinds, those of one parameter side by side. None where they are of one
+// kind: a parameter then has one entry.
 std::vector<const trace::TensorEntry*> by_parameter(const trace::Manifest& manifest) {
-  std::vector<const trace::TensorEntry*> entries;
+  // A million names are compared faster by their hashes; the order of parameters does not matter.
+  std::vector<std::pair<std::size_t, const trace::TensorEntry*>> hashed;
+  std::set<trace::Kind> kinds;
   for (const trace::TensorEntry& entry : manifest.tensors) {
-    const bool known = std::find(kKinds.begin(), kKinds.end(), entry.key.kind) != kKinds.end();
-    if (known) entries.push_back(&entry);
+    const trace::Kind kind = entry.key.kind;
+    if (std::find(kKinds.begin(), kKinds.end(), kind) == kKinds.end()) continue;
+    kinds.insert(kind);
+    hashed.emplace_back(std::hash<std::string_view>{}(entry.key.name), &entry);
   }
-  std::sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) {
-    return std::tuple(parameter_of(*a), a->key.kind) < std::tuple(parameter_of(*b), b->key.kind);
+  if (kinds.size() < 2) return {};
+  std::sort(hashed.begin(), hashed.end(), [](const auto& a, const auto& b) {
+    if (a.first != b.first) return a.first < b.first;
+    return std::tuple(parameter_of(*a.second), a.second->key.kind) <
+           std::tuple(parameter_of(*b.second), b.second->key.kind);
   });
+  std::vector<const trace::TensorEntry*> entries;
+  entries.reserve(hashed.size());
+  for (const auto& [hash, entry] : hashed) entries.push_back(entry);
   return entries;
 }
 

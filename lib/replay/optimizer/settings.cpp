@@ -201,6 +201,7 @@ bool has_parameter(const OptimizerIndex& index, std::uint64_t step, const std::s
 std::vector<comparison::SettingDifference> compare_settings(
     const trace::Manifest& reference, const trace::Manifest& candidate,
     const comparison::Selection& selection, const std::vector<TensorComparison>& results) {
+  if (reference.optimizer.empty() || candidate.optimizer.empty()) return {};  // no step of both
   const OptimizerIndex references(reference);
   const OptimizerIndex candidates(candidate);
   Parameters parameters(results);
