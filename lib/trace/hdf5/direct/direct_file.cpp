@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <numeric>
 #include <span>
 #include <string_view>
 
@@ -230,14 +232,26 @@ void GroupListing::add(std::string_view name, haddr_t address) {
   members_.emplace_back(hash_of(name), address);
 }
 
-void GroupListing::settle() { std::sort(members_.begin(), members_.end()); }
+void GroupListing::settle() {
+  constexpr std::size_t kMembersPerBucket = 4;
+  std::sort(members_.begin(), members_.end());
+  bucket_bits_ = static_cast<unsigned>(std::bit_width(members_.size() / kMembersPerBucket));
+  buckets_.assign((std::size_t{1} << bucket_bits_) + 1, 0);
+  for (const auto& [hash, address] : members_) ++buckets_[bucket_of(hash) + 1];
+  std::partial_sum(buckets_.begin(), buckets_.end(), buckets_.begin());
+}
 
 haddr_t GroupListing::address_of(std::string_view name) const {
+  if (buckets_.empty()) return HADDR_UNDEF;
   const std::uint64_t hash = hash_of(name);
-  const auto [first, last] =
-      std::equal_range(members_.begin(), members_.end(), std::pair(hash, haddr_t{0}),
-                       [](const auto& a, const auto& b) { return a.first < b.first; });
-  return last - first == 1 ? first->second : HADDR_UNDEF;
+  const std::size_t bucket = bucket_of(hash);
+  haddr_t address = HADDR_UNDEF;
+  for (std::uint32_t i = buckets_[bucket]; i < buckets_[bucket + 1]; ++i) {
+    if (members_[i].first != hash) continue;
+    if (address != HADDR_UNDEF) return HADDR_UNDEF;
+    address = members_[i].second;
+  }
+  return address;
 }
 
 std::shared_ptr<DirectFile> DirectFile::of(std::string path, const OpenFile& opened) {

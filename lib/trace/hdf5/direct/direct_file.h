@@ -37,7 +37,7 @@ std::optional<DatasetHeader> read_dataset_header(const OpenFile& file, std::uint
                                                  const std::string& what);
 
 // Where the members of a group lie, those that are hard links: soft and external ones are not in
-// it. A run of thousands of ranks has millions, so names are not kept: 16 bytes each.
+// it. A run of thousands of ranks has millions, so names are not kept: 16 to 18 bytes each.
 class GroupListing {
  public:
   void reserve(std::size_t members) { members_.reserve(members); }
@@ -51,7 +51,13 @@ class GroupListing {
   std::size_t size() const { return members_.size(); }
 
  private:
+  std::size_t bucket_of(std::uint64_t hash) const { return hash >> 1 >> (63 - bucket_bits_); }
+
   std::vector<std::pair<std::uint64_t, haddr_t>> members_;  // by the hash of the name
+  // Where the hashes begin that have the same first bits. A binary search of a million members
+  // would wait for memory twenty times.
+  std::vector<std::uint32_t> buckets_;
+  unsigned bucket_bits_ = 0;
 };
 
 // An open file without the library: a descriptor, and where the headers of its datasets lie, as far

@@ -4,6 +4,7 @@
 #include <H5VLnative.h>
 #endif
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
@@ -89,6 +90,44 @@ herr_t add_member(hid_t group, const char* name, const H5L_info_t* info, void* t
   return 0;
 }
 
+// Gives the library room for all that it reads of a large group while it lives. A group is listed
+// in the order of the hashes of its names, which jumps about in the blocks that hold them: of a
+// million members, the library read and checked most blocks many times, as it kept 2 MiB of them.
+class RoomForListing {
+ public:
+  RoomForListing(hid_t group, hsize_t members) : file_(H5Iget_file_id(group), H5Fclose) {
+    constexpr hsize_t kFew = 4096;  // fit in what the library keeps
+    constexpr hsize_t kBytesPerMember = 128;
+    constexpr hsize_t kMostBytes = hsize_t{128} << 20;  // the library's own limit
+    if (members <= kFew) return;
+    usual_.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+    if (H5Fget_mdc_config(file_.get(), &usual_) < 0) {
+      H5Eclear2(H5E_DEFAULT);
+      return;
+    }
+    H5AC_cache_config_t roomy = usual_;
+    roomy.set_initial_size = true;
+    roomy.max_size = static_cast<std::size_t>(std::min(members * kBytesPerMember, kMostBytes));
+    roomy.max_size = std::max(roomy.max_size, usual_.max_size);
+    roomy.initial_size = roomy.max_size;
+    changed_ = H5Fset_mdc_config(file_.get(), &roomy) >= 0;
+    H5Eclear2(H5E_DEFAULT);
+  }
+  ~RoomForListing() {
+    if (!changed_) return;
+    usual_.set_initial_size = true;
+    H5Fset_mdc_config(file_.get(), &usual_);
+    H5Eclear2(H5E_DEFAULT);
+  }
+  RoomForListing(const RoomForListing&) = delete;
+  RoomForListing& operator=(const RoomForListing&) = delete;
+
+ private:
+  Handle file_;
+  H5AC_cache_config_t usual_{};
+  bool changed_ = false;
+};
+
 }  // namespace
 
 haddr_t header_address(hid_t object, const H5L_info_t& info) {
@@ -110,6 +149,7 @@ std::optional<GroupListing> list_group(hid_t group, std::size_t most) {
   }
   Listing listing{{}, info.nlinks};
   listing.members.reserve(info.nlinks);
+  const RoomForListing room(group, info.nlinks);
   if (H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, add_member, &listing) < 0) {
     H5Eclear2(H5E_DEFAULT);
     return std::nullopt;
