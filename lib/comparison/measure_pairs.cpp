@@ -205,6 +205,29 @@ std::vector<std::size_t> in_order_of_files(const std::vector<TensorComparison>& 
   return order;
 }
 
+// Returns where each group of consecutive tasks begins, and the number of tasks. A thread takes a
+// group: small tensors that lie side by side in their file are then read ahead by one thread, and
+// are not read by all. Groups are many more than threads, so that all have work until the end.
+std::vector<std::size_t> grouped(const std::vector<Task>& tasks, unsigned threads) {
+  constexpr std::size_t kMostTasks = 256;
+  constexpr std::size_t kGroupsPerThread = 16;
+  const std::size_t most =
+      std::clamp<std::size_t>(tasks.size() / (kGroupsPerThread * threads), 1, kMostTasks);
+  std::vector<std::size_t> begins;
+  std::size_t count = 0;
+  std::uint64_t elements = 0;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    elements += tasks[t].elements;
+    if (begins.empty() || ++count == most || elements > measure::kReadElements) {
+      begins.push_back(t);
+      count = 0;
+      elements = tasks[t].elements;
+    }
+  }
+  begins.push_back(tasks.size());
+  return begins;
+}
+
 // Bytes read to measure `elements` elements of the pair.
 std::uint64_t bytes_of(const Pair& pair, std::uint64_t elements) {
   const std::uint64_t reference = tensor::element_bytes(pair.reference->dtype);
@@ -237,8 +260,8 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
     }
     if (sections.size() > 1) works[i] = work_of(i);
   }
-  execution.parallel_for(tasks.size(), [&](std::size_t t) {
-    const auto [i, section, elements] = tasks[t];
+  const auto measure_task = [&](const Task& task) {
+    const auto [i, section, elements] = task;
     if (hooks.stopped()) return;
     // A pair of one section belongs to this thread alone.
     if (!works[i]) works[i] = work_of(i);
@@ -249,6 +272,10 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
     works[i].reset();
     if (hooks.progress != nullptr) report_measured(*hooks.progress, results[i]);
     if (hooks.finished) hooks.finished(i);
+  };
+  const std::vector<std::size_t> begins = grouped(tasks, execution.thread_count());
+  execution.parallel_for(begins.size() - 1, [&](std::size_t group) {
+    for (std::size_t t = begins[group]; t < begins[group + 1]; ++t) measure_task(tasks[t]);
   });
 }
 

@@ -7,7 +7,8 @@
 namespace ttrace::measure {
 namespace {
 
-// Measured: two sides and three noise runs, decoded, take 8 MiB a thread.
+// Measured: two sides and three noise runs, decoded, take 8 MiB a thread. The windows through which
+// small tensors are read take a MiB.
 constexpr std::uint64_t kBytesPerThread = std::uint64_t{16} << 20;
 
 }  // namespace

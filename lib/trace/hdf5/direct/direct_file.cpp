@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "trace/hdf5/direct/object_header.h"
 #include "trace/hdf5/direct/raw_range.h"
+#include "trace/hdf5/direct/read_window.h"
 #include "trace/hdf5/library/datatype.h"
 
 namespace ttrace::trace::hdf5 {
@@ -180,6 +181,7 @@ class DirectDataset : public Dataset {
                                  " bytes");
     }
     if (out.empty()) return;
+    if (out.size() == raw_.bytes && read_in_window(opened_, raw_.offset, out)) return;
     const std::string what = file_->path() + ": " + path_;
     raw_.read_box(facts_.shape, element_bytes, box, out, what);
     opened_.require_unchanged(what);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "trace/hdf5/direct/raw_range.h"
+#include "trace/hdf5/direct/read_window.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -212,6 +213,7 @@ std::optional<std::vector<std::byte>> read_header_bytes(const OpenFile& file, st
                                                         const std::string& what) {
   if (bytes > kLargestBlock || offset > file.end || bytes > file.end - offset) return std::nullopt;
   std::vector<std::byte> block(bytes);
+  if (read_in_window(file, offset, block)) return block;
   RawRange{file.descriptor, offset, bytes}.read_all(block, what);
   return block;
 }

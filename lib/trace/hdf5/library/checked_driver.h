@@ -25,7 +25,10 @@ struct OpenFile {
   int descriptor = -1;        // open as long as HDF5 keeps the file open
   std::uint64_t end = 0;      // size of the file when it was opened
   timespec changed = {0, 0};  // and when it had last been written
+  std::uint64_t opening = 0;  // its number among all that this process opened, from 1 on; 0: none
 
+  // Whether the file has its size and time of then.
+  bool is_unchanged() const;
   // Throws an input error naming `what` if the file has been written since.
   void require_unchanged(const std::string& what) const;
 };
