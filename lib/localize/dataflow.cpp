@@ -188,6 +188,11 @@ std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& n
 }
 
 std::vector<std::optional<std::size_t>> last_before_scalars(const std::vector<Node>& nodes) {
+  // Few runs have such scalars, and the maps of a million activations take a while.
+  const bool any = std::any_of(nodes.begin(), nodes.end(), [](const Node& node) {
+    return node.order && node.key.kind == Kind::kScalar;
+  });
+  if (!any) return std::vector<std::optional<std::size_t>>(nodes.size());
   // By order; of equal ones the greatest key, so that the order of `nodes` does not matter.
   std::map<Place, std::map<std::uint64_t, std::size_t>> ordered;
   const auto put = [&](const Place& place, std::size_t i) {

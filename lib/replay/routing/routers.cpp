@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <map>
+#include <numeric>
 #include <span>
 #include <string_view>
 
@@ -101,7 +101,6 @@ class Routers::Finder {
   Finder(const trace::Source& reference, const trace::Source& candidate,
          const std::vector<TensorComparison>& results)
       : reference_(reference), candidate_(candidate), results_(results) {
-    for (std::size_t i = 0; i < results.size(); ++i) index_.emplace(results[i].key, i);
     any_bad_ = std::any_of(results.begin(), results.end(),
                            [](const auto& result) { return judge::is_bad(result.outcome); });
   }
@@ -357,13 +356,27 @@ class Routers::Finder {
     first.name = start;
     first.call = 0;
     first.copy = 0;
-    for (auto at = index_.lower_bound(first);
-         at != index_.end() && at->first.step == like.step &&
-         at->first.microbatch == like.microbatch && at->first.kind == kind &&
-         at->first.name.starts_with(start);
-         ++at) {
-      if (!visit(at->first, at->second)) return;
+    for (auto at = first_from(first); at != by_key_.end(); ++at) {
+      const TensorKey& key = results_[*at].key;
+      if (key.step != like.step || key.microbatch != like.microbatch || key.kind != kind ||
+          !key.name.starts_with(start) || !visit(key, *at)) {
+        return;
+      }
     }
+  }
+
+  // Returns the first of `by_key_` whose key is not before `key`.
+  std::vector<std::size_t>::const_iterator first_from(const TensorKey& key) const {
+    const auto key_of = [this](std::size_t i) -> const TensorKey& { return results_[i].key; };
+    if (by_key_.empty()) {
+      by_key_.resize(results_.size());
+      std::iota(by_key_.begin(), by_key_.end(), std::size_t{0});
+      std::sort(by_key_.begin(), by_key_.end(),
+                [&](std::size_t a, std::size_t b) { return key_of(a) < key_of(b); });
+    }
+    return std::lower_bound(
+        by_key_.begin(), by_key_.end(), key,
+        [&](std::size_t i, const TensorKey& sought) { return key_of(i) < sought; });
   }
 
   // All values of the module in the call of `like`, at most kMostValues: "m", then "m[...]".
@@ -383,8 +396,9 @@ class Routers::Finder {
     TensorKey key = like;
     key.kind = kind;
     key.name = name;
-    const auto found = index_.find(key);
-    return found == index_.end() ? std::nullopt : std::optional(found->second);
+    const auto found = first_from(key);
+    if (found == by_key_.end() || results_[*found].key != key) return std::nullopt;
+    return *found;
   }
 
   bool is_floating_pair(std::size_t i) const {
@@ -394,7 +408,8 @@ class Routers::Finder {
   const trace::Source& reference_;
   const trace::Source& candidate_;
   const std::vector<TensorComparison>& results_;
-  std::map<TensorKey, std::size_t> index_;
+  // Sorted once something is looked up, as most runs have no router. Used by one thread.
+  mutable std::vector<std::size_t> by_key_;
   bool any_bad_ = false;  // without a bad tensor there is nothing that a choice could explain
 };
 
