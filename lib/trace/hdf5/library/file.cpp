@@ -119,6 +119,14 @@ class RoomForListing {
     H5Fset_mdc_config(file_.get(), &usual_);
     H5Eclear2(H5E_DEFAULT);
   }
+  // Gives back what the library has kept of the group, 150 bytes a member: nobody will look there
+  // again. Call it once the group was listed to its end.
+  void forget(hid_t group) {
+    if (!changed_) return;
+    H5Grefresh(group);
+    H5garbage_collect();
+    H5Eclear2(H5E_DEFAULT);
+  }
   RoomForListing(const RoomForListing&) = delete;
   RoomForListing& operator=(const RoomForListing&) = delete;
 
@@ -149,11 +157,12 @@ std::optional<GroupListing> list_group(hid_t group, std::size_t most) {
   }
   Listing listing{{}, info.nlinks};
   listing.members.reserve(info.nlinks);
-  const RoomForListing room(group, info.nlinks);
+  RoomForListing room(group, info.nlinks);
   if (H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, add_member, &listing) < 0) {
     H5Eclear2(H5E_DEFAULT);
     return std::nullopt;
   }
+  room.forget(group);
   listing.members.settle();
   return std::move(listing.members);
 }
