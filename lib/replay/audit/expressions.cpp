@@ -146,6 +146,15 @@ class Audit {
     return recorded_.find(audit_.specification, number, like);
   }
 
+  // Notes that the tensor follows from another one, under all names under which the trace has it:
+  // ranks may have taken the result of a reduction where the first name is the term before it.
+  void note_source(std::size_t source, AuditedTensor& tensor) const {
+    for (const std::uint32_t name : audit_.specification.names_of_value(source)) {
+      const TensorEntry* entry = recorded(name, tensor.key);
+      if (entry != nullptr && entry->key != tensor.key) tensor.follows_from.push_back(entry->key);
+    }
+  }
+
   // Whether what is stored is what every rank computed with. Of partial sums a rank may have had
   // the sum in its own precision.
   bool is_exact(const TensorEntry& entry) const {
@@ -168,7 +177,7 @@ class Audit {
     for (Leaf& leaf : expression.leaves) {
       const TensorEntry* from = recorded(leaf.tensor, tensor.key);
       leaf.exact = from == nullptr || is_exact(*from);
-      if (from != nullptr) tensor.follows_from.push_back(from->key);
+      if (from != nullptr) note_source(leaf.tensor, tensor);
       sharing.leaves.push_back(from != nullptr ? to_string(from->key)
                                                : base::concat("constant ", leaf.tensor));
       leaves.push_back(from != nullptr ? values_.of(*from)

@@ -229,7 +229,8 @@ void mark_downstream(std::vector<AuditedTensor>& tensors) {
       }
       // Which replica each rank computed with is not known: the first one was taken.
       if (operations.contains("replicas")) {
-        for (const char* taken : {"expression", "identity", "sum of raw gradients"}) {
+        for (const char* taken : {"expression", "identity", "sum of raw gradients", "gradient norm",
+                                  "optimizer step"}) {
           open.erase(taken);
         }
       }
