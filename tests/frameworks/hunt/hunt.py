@@ -27,11 +27,11 @@ HEAD = "| row | ranks | exit | first line | first blamed | cause |\n|---|---|---
 PAGE = """# The hunt
 
 Released packages over their layouts, each against one process: torch 2.13.0, transformers 5.23.0,
-accelerate 1.15.0, peft 0.21.2, trl 1.16.0, DeepSpeed 0.19.8, Megatron-core 0.16.1, on CPU with
-gloo. `scripts/hunt.sh --write tests/frameworks/HUNT.md` runs it and writes this page; with names of
-rows it runs these, and leaves the others as they stand. A row is one entry of a `*_rows.py` in
-[hunt](hunt); where it does not match, its cause stands in the last column. Exit `fails` is a row
-that raises or that `trace` refuses, in its own words.
+accelerate 1.15.0, peft 0.21.2, trl 1.16.0, DeepSpeed 0.19.8, Megatron-core 0.16.1 (an older one
+where a row's name says so), on CPU with gloo. `scripts/hunt.sh --write tests/frameworks/HUNT.md`
+runs it and writes this page; with names of rows it runs these, and leaves the others as they stand.
+A row is one entry of a `*_rows.py` in [hunt](hunt); where it does not match, its cause stands in
+the last column. Exit `fails` is a row that raises or that `trace` refuses, in its own words.
 
 """
 
@@ -46,33 +46,40 @@ def with_noise(case):
     return {"": case, **{f"_noise{seed}": {**case, "noise": seed} for seed in SEEDS}}
 
 
-def train(launcher, world, cases, out):
+def package_of(row):
+    """What trains the row: a launcher, and the version of a package in place of the newest."""
+    return row["launcher"], row.get("older", "")
+
+
+def train(package, world, cases, out):
     """Trains all in one go; one by one if that ends early, so that a row spoils no other."""
+    launcher, older = package
+    path = [Path(sys.executable).parents[1] / "older" / older] if older else []
     cases = {name: {**case, "may_fail": True} for name, case in cases.items()}
     try:
-        agreement.train(sys.executable, launcher, world, cases, out)
+        agreement.train(sys.executable, launcher, world, cases, out, path)
     except (AssertionError, subprocess.TimeoutExpired):
         for name, case in cases.items():
             try:
-                agreement.train(sys.executable, launcher, world, {name: case}, out)
+                agreement.train(sys.executable, launcher, world, {name: case}, out, path)
             except (AssertionError, subprocess.TimeoutExpired) as error:
                 told = [line for line in str(error).splitlines() if "Error" in line]
                 (out / f"{name}.txt").write_text(told[-1] if told else str(error)[-200:])
 
 
 def train_all(rows, folder):
-    """The folders of references and of runs, by launcher."""
+    """The folders of references and of runs, by what trains them."""
     references, runs = defaultdict(dict), defaultdict(dict)
     for row in rows:
         name = reference_name(row)
         for suffix, case in with_noise(row["reference"]).items():
-            references[row["launcher"]][name + suffix] = case
-        runs[row["launcher"], row["world"]][row["row"]] = row["case"]
-    for number, (launcher, cases) in enumerate(references.items()):
-        train(launcher, 1, cases, folder / f"references{number}")
-    for number, ((launcher, world), cases) in enumerate(runs.items()):
-        print(f"{launcher} on {world}: {len(cases)} rows", file=sys.stderr)
-        train(launcher, world, cases, folder / f"runs{number}")
+            references[package_of(row)][name + suffix] = case
+        runs[package_of(row), row["world"]][row["row"]] = row["case"]
+    for number, (package, cases) in enumerate(references.items()):
+        train(package, 1, cases, folder / f"references{number}")
+    for number, ((package, world), cases) in enumerate(runs.items()):
+        print(f"{' '.join(package)} on {world}: {len(cases)} rows", file=sys.stderr)
+        train(package, world, cases, folder / f"runs{number}")
     where = {key: folder / f"runs{number}" for number, key in enumerate(runs)}
     return {key: folder / f"references{n}" for n, key in enumerate(references)}, where
 
@@ -135,8 +142,8 @@ def main():
         references, runs = train_all(rows, folder)
         lines, unexpected = {}, []
         for row in rows:
-            key = row["launcher"], row["world"]
-            outcome = compare(row, references[row["launcher"]], runs[key])
+            package = package_of(row)
+            outcome = compare(row, references[package], runs[package, row["world"]])
             lines[row["row"]] = line(row, outcome)
             if outcome[0] != row.get("exit", 0) or row.get("first", "") not in outcome[2]:
                 unexpected.append(row["row"])

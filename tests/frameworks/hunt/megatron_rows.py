@@ -27,6 +27,23 @@ SEQ = {"moe_router_load_balancing_type": "seq_aux_loss", **AUX}
 GLOBAL = {"moe_router_load_balancing_type": "global_aux_loss", **AUX}
 Z_LOSS = {"moe_z_loss_coeff": 0.1}
 SIGMOID = {"moe_router_score_function": "sigmoid", "moe_router_enable_expert_bias": True}
+OLDER = ("0.15.3", "0.14.0", "0.13.1")
+
+
+def older(version):
+    """What the grid of `test_megatron.py` does not train with older versions."""
+
+    def row_of(name, *arguments, **more):
+        return row(f"{version} {name}", *arguments, older=f"megatron-core=={version}", **more)
+
+    return [
+        row_of("tp2 sp", "plain", TP2, there=SP),
+        row_of("dp2 overlap", "plain", None, {**ZERO, **OVERLAP}),
+        row_of("aux ep2", "experts", EP2, config=SEQ),
+        row_of("z loss tp2 sp", "experts", TP2, config=Z_LOSS, there=SP),
+    ]
+
+
 ROWS = [
     row("aux tp2 sp", "experts", TP2, config=AUX, there=SP),
     row("aux pp2", "experts", PP2, config=AUX),
@@ -55,4 +72,5 @@ ROWS = [
         exit=1,
         cause="with batch_p2p_comm on two ranks messages change places: docs/megatron.md",
     ),
+    *(row for version in OLDER for row in older(version)),
 ]

@@ -1,8 +1,9 @@
 """All rows of the hunt. A row says:
 
 row: its name. launcher, world: who trains `case`, on how many processes. reference: the case of one
-process. exit: the exit code that is expected; "fails" if the package or `trace` refuses. first: a
-part of the first tensor that is blamed. cause: why it does not match.
+process. older: the version of a package that trains both, as `scripts/frameworks_venv.sh` names it;
+without it the newest. exit: the exit code that is expected; "fails" if the package or `trace`
+refuses. first: a part of the first tensor that is blamed. cause: why it does not match.
 """
 
 from __future__ import annotations
