@@ -78,7 +78,7 @@ def train_all(rows, folder):
     for number, (package, cases) in enumerate(references.items()):
         train(package, 1, cases, folder / f"references{number}")
     for number, ((package, world), cases) in enumerate(runs.items()):
-        print(f"{' '.join(package)} on {world}: {len(cases)} rows", file=sys.stderr)
+        print(f"{' '.join(package).strip()} on {world}: {len(cases)} rows", file=sys.stderr)
         train(package, world, cases, folder / f"runs{number}")
     where = {key: folder / f"runs{number}" for number, key in enumerate(runs)}
     return {key: folder / f"references{n}" for n, key in enumerate(references)}, where
