@@ -2,9 +2,10 @@
 # How fast and in how much memory `ttrace compare` works, beside cat, h5diff, numpy and gzip on the
 # same files; what belongs into scripts/BENCHMARKS.md.
 # Usage: scripts/bench.sh [--size 2G] [--rounds 5] [--only CASE,...] [--growth] [--folder DIR]
-#        scripts/bench.sh --real [--rounds 15] [--only adamw,gpt2] [--millions 64] [--tiny]
-#        [--folder DIR]: traces as training makes them, beside the bare loop, which needs
-#        `cmake --build build --target ttrace_bare_loop`; GPT-2 needs torch (PYTHON).
+#        scripts/bench.sh --real [--rounds 15] [--only adamw,gpt2,llama] [--millions 64] [--tiny]
+#        [--folder DIR] [--traces DIR]: traces as training makes them, beside the bare loop, which
+#        needs `cmake --build build --target ttrace_bare_loop`; the models need torch and
+#        transformers (PYTHON=.venv-frameworks/bin/python).
 # Needs h5diff (hdf5-tools), gzip, and a python3 with numpy and h5py: PYTHON, or .venv, or python3.
 set -euo pipefail
 cd "$(dirname "$0")/.."

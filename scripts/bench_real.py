@@ -1,8 +1,10 @@
 """`ttrace compare` on traces as training makes them, beside the bare loop and `cat`; see bench.sh.
 
-A step of AdamW of 64 million parameters is made by `ttrace synth --adamw`, GPT-2 124M under FSDP2
-by the collector. The bare loop (tests/bench/bare_loop.cpp) reads the same files and adds up the
-same sums without knowing what is in them.
+A step of AdamW of 64 million parameters is made by `ttrace synth --adamw`. GPT-2 124M under FSDP2
+and a Llama of 162 million parameters under tensor parallelism are recorded by the collector (GPT-2
+keeps query, key and value in one matrix, which DTensor does not cut by heads). The bare loop
+(tests/bench/bare_loop.cpp) reads the same files and adds up the same sums without knowing what is
+in them.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from bench_timing import in_turn, machine, table
+from bench_timing import Times, in_turn, machine, table
 
 TTRACE = os.environ["TTRACE"]
 BARE_LOOP = str(Path(TTRACE).with_name("ttrace_bare_loop"))
 TESTS = Path(__file__).parent.parent / "tests"
-HEAD = ["traces", "noise runs", "kind", "GB", "ttrace s", "cpu s", "× bare loop", "× cat", "MiB"]
+HEAD = ["traces", "noise runs", "kind", "GB", "ttrace s", "cpu s", "× bare loop", "× cat",
+        "cpu × bare loop", "cpu × cat", "MiB"]  # fmt: skip
 
 
 class Traces(NamedTuple):
@@ -54,7 +57,7 @@ def adamw(folder: Path, millions: int) -> Traces:
     )
 
 
-def gpt2(folder: Path, tiny: bool) -> Traces:
+def recorded(folder: Path, case_name: str, title: str, tiny: bool) -> Traces:
     """One step, every kind, two ranks; the reference and its noise run are one rank."""
     for path in (TESTS, TESTS / "frameworks"):
         sys.path.insert(0, str(path))
@@ -62,16 +65,29 @@ def gpt2(folder: Path, tiny: bool) -> Traces:
     from power.training import PATH, trace_path
     from real_size.cases import CASES
 
-    (case,) = [case for case in CASES if case.name == "gpt2-fsdp2-fp32"]
+    (case,) = [case for case in CASES if case.name == case_name]
     trainings = case.trainings(tiny)
     for names in (["reference", "noise1"], ["healthy"]):
+        if all(trace_path(folder, name).exists() for name in names):
+            continue
         (ranks,) = {trainings[name][0] for name in names}
         cases = {name: trainings[name][1] for name in names}
         script = TESTS / "real_size" / "train.py"
         agreement.train(sys.executable, script, ranks, cases, folder, PATH)
+    paths = (trace_path(folder, name) for name in ("reference", "healthy", "noise1"))
     kinds = ["output", "main_grad", "param_after_step"]
-    paths = (Path(trace_path(folder, name)) for name in ("reference", "healthy", "noise1"))
-    return Traces(f"GPT-2 {'tiny' if tiny else '124M'}, FSDP2", *paths, kinds)
+    return Traces(f"{title}{', tiny' if tiny else ''}", *paths, kinds)
+
+
+MODELS = {
+    "gpt2": ("gpt2-fsdp2-fp32", "GPT-2 124M, FSDP2"),
+    "llama": ("llama-tp-fp32", "Llama 162M, tensor parallelism"),
+}
+
+
+def processor_ratio(one: Times, other: Times) -> float:
+    """Of medians. On a machine that others use, seconds of the clock say more of these others."""
+    return one.median_processor() / other.median_processor()
 
 
 def measured(traces: Traces, rounds: int) -> Iterator[list[str]]:
@@ -99,6 +115,8 @@ def measured(traces: Traces, rounds: int) -> Iterator[list[str]]:
                 f"{one.median_processor():.2f}",
                 f"{one.over(times['bare loop']):.2f}" if of_all else "",
                 f"{one.over(times['cat']):.2f}" if of_all else "",
+                f"{processor_ratio(one, times['bare loop']):.2f}" if of_all else "",
+                f"{processor_ratio(one, times['cat']):.2f}" if of_all else "",
                 f"{one.peak:.0f}",
             ]
 
@@ -106,21 +124,25 @@ def measured(traces: Traces, rounds: int) -> Iterator[list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Benchmark of ttrace compare on real traces.")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", default="adamw,gpt2")
+    parser.add_argument("--only", default="adamw,gpt2,llama")
     parser.add_argument("--millions", type=int, default=64, help="parameters of the AdamW step")
-    parser.add_argument("--tiny", action="store_true", help="a small GPT-2, to try the script")
+    parser.add_argument("--tiny", action="store_true", help="small models, to try the script")
     parser.add_argument("--folder", type=Path, help="where the traces lie for a while (17 GB)")
+    parser.add_argument("--traces", type=Path, help="keep the recorded traces there, and use them")
     flags = parser.parse_args()
     print(f"{machine()}, median of {flags.rounds} rounds in turn\n")
     rows: list[list[str]] = []
     for name in flags.only.split(","):
-        with tempfile.TemporaryDirectory(dir=flags.folder) as folder:
-            made = (
-                adamw(Path(folder), flags.millions)
-                if name == "adamw"
-                else (gpt2(Path(folder), flags.tiny))
-            )
-            rows += measured(made, flags.rounds)
+        with tempfile.TemporaryDirectory(dir=flags.folder) as temporary:
+            if name == "adamw":
+                traces = adamw(Path(temporary), flags.millions)
+            else:
+                folder = Path(temporary)
+                if flags.traces:
+                    folder = flags.traces / name
+                    folder.mkdir(parents=True, exist_ok=True)
+                traces = recorded(folder, *MODELS[name], flags.tiny)
+            rows += measured(traces, flags.rounds)
     table(HEAD, rows)
 
 
