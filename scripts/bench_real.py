@@ -1,7 +1,7 @@
 """`ttrace compare` on traces as training makes them, beside the bare loop and `cat`; see bench.sh.
 
 A step of AdamW of 64 million parameters is made by `ttrace synth --adamw`. GPT-2 124M under FSDP2
-and a Llama of 162 million parameters under tensor parallelism are recorded by the collector (GPT-2
+and a Llama of 125 million parameters under tensor parallelism are recorded by the collector (GPT-2
 keeps query, key and value in one matrix, which DTensor does not cut by heads). The bare loop
 (tests/bench/bare_loop.cpp) reads the same files and adds up the same sums without knowing what is
 in them.
@@ -81,7 +81,7 @@ def recorded(folder: Path, case_name: str, title: str, tiny: bool) -> Traces:
 
 MODELS = {
     "gpt2": ("gpt2-fsdp2-fp32", "GPT-2 124M, FSDP2"),
-    "llama": ("llama-tp-fp32", "Llama 162M, tensor parallelism"),
+    "llama": ("llama-tp-fp32", "Llama 125M, tensor parallelism"),
 }
 
 
