@@ -9,7 +9,7 @@ if [ ! -x "$ttrace" ]; then
   install_packages
   configure_and_build
 fi
-python=$(bash "$root/scripts/frameworks_venv.sh")
+python=$(bash "$root/scripts/frameworks_venv.sh" --hunt)
 cd "$root"
 TTRACE=$ttrace PYTHONPATH=lib/torch:tests:tests/frameworks OMP_NUM_THREADS=1 \
   exec "$python" -m hunt.hunt "$@"
