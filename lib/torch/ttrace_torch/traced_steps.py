@@ -60,7 +60,8 @@ class TracedSteps:
             )
             self._forwards.attach(job.names, compiled, stack)
             hooks.attach(job.names, job.selection.modules, job.assignment, compiled)
-            if not active_dropout(job.names):  # which is told by itself
+            # Dropout is told by itself, and a compiled model would be compiled anew for the hooks.
+            if ROOT not in compiled and not active_dropout(job.names):
                 watch_random_numbers(job.names.modules[ROOT], stack, self._problems.advise)
             watch = stack.enter_context(job.framework.watch_step(listener))
             step.gradients.backward_batch = watch.backward_batch
