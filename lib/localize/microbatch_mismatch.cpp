@@ -25,7 +25,7 @@ constexpr std::size_t kMostNumbersNamed = 8;
 
 using Numbers = std::set<std::uint64_t>;
 
-// Micro-batches of one step, those that a joined tensor stands for too.
+// The micro-batches of one step, including those that were joined into one tensor.
 struct OfStep {
   Numbers reference;
   Numbers candidate;
@@ -53,7 +53,7 @@ std::map<std::uint64_t, OfStep> microbatches_of(const std::vector<TensorComparis
   return steps;
 }
 
-// Whether one of `one_sided` is none of `others`.
+// Whether `one_sided` has a number that `others` lacks.
 bool lacks_one(const Numbers& others, const Numbers& one_sided) {
   return !std::includes(others.begin(), others.end(), one_sided.begin(), one_sided.end());
 }
@@ -103,8 +103,8 @@ class Order {
         const measure::Backend& backend, const std::vector<TensorComparison>& results)
       : reference_(reference), candidate_(candidate), backend_(backend), results_(results) {}
 
-  // Returns which micro-batch of the reference each one of the candidate is that diverged; nothing
-  // where one of them is none, or more than one.
+  // Returns, for each diverged micro-batch of the candidate, the micro-batch of the reference that
+  // it equals. Returns nothing if one of them equals none, or more than one.
   std::map<std::uint64_t, std::uint64_t> of(const Series& series) const {
     Series diverged;
     std::copy_if(series.begin(), series.end(), std::back_inserter(diverged),
@@ -125,7 +125,8 @@ class Order {
   }
 
  private:
-  // Whether the candidate's tensor is the reference's of `other`.
+  // Whether the candidate's value of `result` equals the reference's value of `other`, within the
+  // tolerance of `other`.
   bool is_equal(const TensorComparison& result, const TensorComparison& other) const {
     const double allowed = other.exact ? 0 : other.comparison->tolerance.allowed_norm();
     const double norm = std::sqrt(result.comparison->measurement.total.sum_c2);
@@ -168,7 +169,7 @@ std::optional<MicrobatchMismatch> find_microbatch_mismatch(
                                 {step.candidate.begin(), step.candidate.end()},
                                 {},
                                 std::nullopt};
-    // A run that was told to record no tensor of a single micro-batch has none to count.
+    // A run may have recorded no tensor of any micro-batch.
     if (step.reference.empty() || step.candidate.empty()) continue;
     if (lacks_one(step.candidate, step.missing) || lacks_one(step.reference, step.extra)) {
       return mismatch;

@@ -11,11 +11,11 @@
 
 namespace ttrace::localize {
 
-// Returns the first step in which one run has micro-batches that the other lacks, or in which
-// micro-batches of the candidate are others of the reference: every one of them that diverged holds
-// the value of exactly one other. Asked of the tensor that diverged first, then of the loss. Reads
-// these tensors again; one that cannot be read says nothing. `results`: judged, in the order of the
-// data flow.
+// Returns the first step whose micro-batches differ between the runs, or nothing. They differ if
+// one run has micro-batches that the other lacks, or if each diverged value of the candidate equals
+// the reference's value of exactly one other micro-batch. The function looks at the tensor that
+// diverged first and at the loss, and reads these again; it ignores one that it cannot read.
+// `results`: judged, in the order of the data flow.
 std::optional<comparison::MicrobatchMismatch> find_microbatch_mismatch(
     const trace::Source& reference, const trace::Source& candidate, const measure::Backend& backend,
     const std::vector<comparison::TensorComparison>& results);

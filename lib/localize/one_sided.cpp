@@ -41,7 +41,7 @@ void add_groups(const std::vector<Node>& nodes, const std::vector<Outcome>& outc
   std::map<std::uint64_t, Tally> steps;
   using Microbatch = std::pair<std::uint64_t, std::uint64_t>;
   std::map<Microbatch, Tally> microbatches;
-  std::set<std::uint64_t> steps_with_others;  // of whose micro-batches one at least is not lacking
+  std::set<std::uint64_t> steps_with_others;  // where one micro-batch is there, at least in part
   std::map<std::pair<std::uint64_t, trace::Kind>, Tally> kinds;
   std::map<std::pair<std::uint64_t, std::string>, Tally, std::less<>> modules;
   for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -116,7 +116,11 @@ SectionMeasuring::SectionMeasuring(const Backend& backend, const TensorRef& refe
 
 // The cells of a grid are gathered, and rows are left out, on the host.
 void SectionMeasuring::read_numbers(BoxReader& tensor, const tensor::Box& box) const {
-  grid_ == nullptr&& left_out_ == nullptr ? tensor.read_in_place(box, backend_) : tensor.read(box);
+  if (grid_ == nullptr && left_out_ == nullptr) {
+    tensor.read_in_place(box, backend_);
+  } else {
+    tensor.read(box);
+  }
 }
 
 void SectionMeasuring::add_integers(const tensor::Box& box, TileStats& stats, Batch& batch) {

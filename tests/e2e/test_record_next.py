@@ -1,4 +1,4 @@
-"""A run that recorded little is told how to record the layer around its finding."""
+"""The report of a run that recorded little says how to record the layer around its finding."""
 
 from __future__ import annotations
 

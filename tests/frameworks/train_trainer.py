@@ -49,7 +49,6 @@ def sharded(case):
     """The arguments of Trainer for FSDP2 on several ranks."""
     if "fsdp2" not in case or distributed.get_world_size() == 1:
         return {}
-    # accelerate heeds the plugin on several GPUs alone, so it is told that these are some.
     settings = {"transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"], **case["fsdp2"]}
     return {"fsdp": True, "fsdp_config": {"version": 2, **settings}}
 
@@ -78,6 +77,7 @@ def main(case, out):
         **sharded(case),
     )
     if arguments.fsdp:
+        # accelerate ignores FSDP unless its state says that it runs on several GPUs.
         PartialState()._shared_state["distributed_type"] = DistributedType.MULTI_GPU
     fault = case.get("fault")
     data = Tokens(fault == "swapped")

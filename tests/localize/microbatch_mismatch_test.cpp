@@ -84,7 +84,7 @@ TEST_CASE("as many micro-batches under other numbers are named") {
         "the candidate has micro-batches 1 and 2 in step 0, the reference 0 and 1");
 }
 
-TEST_CASE("another order is told by the inputs, or by the loss") {
+TEST_CASE("equal inputs, or equal losses, show another order of micro-batches") {
   for (const bool inputs : {true, false}) {
     const auto report = runs_of({0, 1, 2, 3}, {0, 2, 1, 3}, inputs).compared();
     REQUIRE(report.microbatches);

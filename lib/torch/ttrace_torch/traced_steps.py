@@ -60,7 +60,8 @@ class TracedSteps:
             )
             self._forwards.attach(job.names, compiled, stack)
             hooks.attach(job.names, job.selection.modules, job.assignment, compiled)
-            # Dropout is told by itself, and a compiled model would be compiled anew for the hooks.
+            # mistakes_at_step() has named active dropout already; hooks on a compiled model would
+            # break its graph.
             if ROOT not in compiled and not active_dropout(job.names):
                 watch_random_numbers(job.names.modules[ROOT], stack, self._problems.advise)
             watch = stack.enter_context(job.framework.watch_step(listener))

@@ -208,32 +208,32 @@ MODELS = {
 }
 
 
-def of_words(generator):
+def word_batch(generator):
     ids = whole(generator, WORDS, 2, 12)
     return {"input_ids": ids, "labels": ids}
 
 
-def of_images(generator):
+def image_batch(generator):
     return {
         "pixel_values": normal(generator, 2, 3, 16, 16),
         "labels": whole(generator, 5, 2),
     }
 
 
-def of_spectrograms(generator):
+def spectrogram_batch(generator):
     return {
         "input_features": normal(generator, 2, 8, 32),
         "labels": whole(generator, WORDS, 2, 6),
     }
 
 
-def of_waves(generator):
+def wave_batch(generator):
     return {"input_values": normal(generator, 2, 400), "labels": whole(generator, 32, 2, 5)}
 
 
 BATCHES = {
-    "words": of_words,
-    "images": of_images,
-    "spectrograms": of_spectrograms,
-    "waves": of_waves,
+    "words": word_batch,
+    "images": image_batch,
+    "spectrograms": spectrogram_batch,
+    "waves": wave_batch,
 }
