@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from small_models import TiedGPT, seeded, train_step
@@ -15,6 +19,7 @@ from trace_reading import SCHEMA, Trace
 
 import ttrace_torch as tt
 from ttrace_torch.union import main, merge_manifests, write_manifest
+from ttrace_torch.write.merge import save_manifest
 
 MESH = {"axes": [{"name": "pp", "size": 2}, {"name": "tp", "size": 2}]}
 
@@ -309,6 +314,32 @@ def test_ranks_that_race_write_the_same(tmp_path):
         assert racer.exitcode == 0
     assert (tmp_path / "manifest.json").read_bytes() == expected
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_of_ranks_that_race_one_is_the_first(tmp_path):
+    whole = merge_manifests(parts([], [], [], []))
+    together = threading.Barrier(8)
+
+    def save():
+        together.wait()
+        return save_manifest(tmp_path, whole)
+
+    for _ in range(20):
+        (tmp_path / "manifest.json").unlink(missing_ok=True)
+        with ThreadPoolExecutor(8) as racers:
+            firsts = [racer.result() for racer in [racers.submit(save) for _ in range(8)]]
+        assert sorted(firsts) == [False] * 7 + [True]
+    assert list(tmp_path.iterdir()) == [tmp_path / "manifest.json"]
+
+
+def test_a_file_system_without_links(tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    whole = merge_manifests(parts([], [], [], []))
+    assert [save_manifest(tmp_path, whole) for _ in range(3)] == [True, False, False]
+    assert [file.name for file in tmp_path.iterdir()] == ["manifest.json"]
 
 
 def test_by_hand(tmp_path, capsys):

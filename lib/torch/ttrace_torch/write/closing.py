@@ -39,8 +39,8 @@ def close_run(folder: Path, shared_id: str | None = None) -> None:
         run = whole.setdefault("run", {})
         entries = [*run.get("incomplete", []), *found]
         run["incomplete"] = sorted(entries, key=lambda one: (one["tensors"], one["reason"]))
-    save_manifest(folder, whole)
-    list_incomplete([{"incomplete": whole.get("run", {}).get("incomplete", [])}, *_runs(parts)])
+    if save_manifest(folder, whole):
+        list_incomplete([{"incomplete": whole.get("run", {}).get("incomplete", [])}, *_runs(parts)])
 
 
 def list_incomplete(runs: Iterable[Mapping[str, Any]]) -> None:

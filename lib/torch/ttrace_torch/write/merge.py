@@ -42,7 +42,8 @@ def write_manifest(out_dir: str | Path) -> Path:
     this at the same time. Throws TraceError if a rank is missing or parts contradict each other.
     """
     folder = Path(out_dir)
-    return save_manifest(folder, merge_manifests(read_parts(folder)))
+    save_manifest(folder, merge_manifests(read_parts(folder)))
+    return folder / MANIFEST
 
 
 def read_parts(folder: Path) -> dict[int, dict[str, Any]]:
@@ -61,14 +62,26 @@ def read_parts(folder: Path) -> dict[int, dict[str, Any]]:
     return {rank: _read(folder / rank_file(rank)) for rank in ranks}
 
 
-def save_manifest(folder: Path, whole: Mapping[str, Any]) -> Path:
-    """Writes manifest.json, which appears at once, and returns its path."""
+def save_manifest(folder: Path, whole: Mapping[str, Any]) -> bool:
+    """Writes manifest.json, which appears at once, and returns whether it is the first to do so.
+
+    Ranks that close at the same moment all get here, on whatever host; one of them is the first.
+    """
     text = manifest.dumps(whole)
-    # A unique name: another rank may do the same on another host.
     temporary = folder / f"{MANIFEST}.{uuid.uuid4().hex}.tmp"
     temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, folder / MANIFEST)
-    return folder / MANIFEST
+    target = folder / MANIFEST
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        first = False
+    except OSError:  # a file system without links: two ranks may take themselves for the first
+        first = not target.exists()
+    else:
+        temporary.unlink()
+        return True
+    os.replace(temporary, target)
+    return first
 
 
 def merge_manifests(
