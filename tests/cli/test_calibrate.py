@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import jsonschema
+import jsonschema_rs
 import numpy as np
 import pytest
 from conformance.write_trace import Tensor, write_candidate, write_reference
@@ -20,7 +20,7 @@ from .small_traces import check_answer, check_diverged, check_match, check_refus
 
 TINY = REPOSITORY / "testdata" / "tiny_gpt"
 NOISE = [TINY / f"noise{seed}.h5" for seed in (1, 2, 3)]
-SCHEMA = jsonschema.Draft202012Validator(
+SCHEMA = jsonschema_rs.Draft202012Validator(
     json.loads((REPOSITORY / "schemas" / "tolerance.schema.json").read_text())
 )
 ROWS, COLUMNS = 64, 128

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import jsonschema
+import jsonschema_rs
 import numpy as np
 import pytest
 from conformance.numpy_merge import key_of, merged, norm
@@ -20,7 +20,7 @@ from .small_traces import check_answer, check_refused, write_pair
 
 REF, RUN = TESTDATA / "ref.h5", TESTDATA / "tp2sp"
 NOISE = [flag for seed in (1, 2, 3) for flag in ("--noise", TESTDATA / f"noise{seed}.h5")]
-SCHEMA = jsonschema.Draft202012Validator(
+SCHEMA = jsonschema_rs.Draft202012Validator(
     json.loads((REPOSITORY / "schemas" / "selftest.schema.json").read_text())
 )
 STEP = 10 ** (1 / 8)

@@ -8,6 +8,7 @@ from typing import Any
 
 import h5py
 import jsonschema
+import jsonschema_rs
 import pytest
 from support.ttrace_cli import REPOSITORY, TESTDATA
 
@@ -23,7 +24,7 @@ EXAMPLES = sorted(
     if path.stem not in ("plan", "specification")
 )
 SCHEMA = json.loads((REPOSITORY / "schemas" / "manifest.schema.json").read_text())
-VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA)
 
 GOOD = {
     "schema": "ttrace.manifest/2",

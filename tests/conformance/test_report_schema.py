@@ -18,6 +18,7 @@ from support.reports import (
     findings,
     read_report,
     result_of,
+    schema_of,
     validator,
 )
 from support.ttrace_cli import TESTDATA
@@ -50,7 +51,7 @@ def report_of(ttrace: Run, folder: Path, *arguments: str | Path) -> dict:
 
 @pytest.mark.parametrize("schema", SCHEMA_FILES)
 def test_the_schema_is_a_schema(schema: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(validator(schema).schema)
+    jsonschema.Draft202012Validator.check_schema(schema_of(schema))
 
 
 @pytest.mark.parametrize("noise", [[], NOISE], ids=["fallback", "noise"])

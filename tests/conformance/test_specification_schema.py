@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 from support.ttrace_cli import REPOSITORY
 
@@ -15,7 +15,7 @@ from conformance.changed import REMOVED, changed
 SCHEMAS = REPOSITORY / "schemas"
 SCHEMA = json.loads((SCHEMAS / "specification.schema.json").read_text())
 EXAMPLE = json.loads((SCHEMAS / "examples" / "specification.json").read_text())
-VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA)
 
 FIRST_NODE = ("patterns", 0, "nodes", 0)
 FOLLOWING, GIVEN = ("tensors", 5), ("tensors", 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gallery.agreement import Agreement
-from gallery.launch import launch
+from gallery.together import trained
 
 REFERENCE = "one process"
 LAYOUTS = {
@@ -52,10 +52,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Runner:
     @functools.cache
     def once(layout: str, *options: str) -> Run:
         folder = tmp_path_factory.mktemp("trace")
-        processes = int(LAYOUTS[layout][1]) if LAYOUTS[layout] else 1
-        trace = folder / ("ref.h5" if processes == 1 else "run")
-        done = launch(*LAYOUTS[layout], *options, "--trace", str(trace), processes=processes)
-        assert done.exit_code == 0, done.errors
+        trace = folder / ("run" if LAYOUTS[layout] else "ref.h5")
+        done = trained(*LAYOUTS[layout], *options, "--trace", str(trace))
         return Run(done.steps, trace)
 
     return once

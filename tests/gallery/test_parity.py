@@ -4,6 +4,7 @@ import pytest
 
 from gallery.conftest import LAYOUTS, REFERENCE, Runner
 from gallery.launch import launch
+from gallery.together import trained
 
 THREE = ("--steps", "3")
 
@@ -35,9 +36,15 @@ def test_tracing_does_not_change_the_training(run: Runner) -> None:
     assert launch(*THREE).steps == run(REFERENCE, *THREE).steps
 
 
+def test_torchrun_trains_the_same(run: Runner) -> None:
+    started = launch(*LAYOUTS["tp2 sp"], *THREE, processes=2)
+    assert started.exit_code == 0, started.errors
+    assert started.steps == run("tp2 sp", *THREE).steps
+
+
 def test_clipping_shortens_the_step_but_not_the_norm_that_is_reported(run: Runner) -> None:
-    free, clipped = run(REFERENCE, *THREE).steps, launch(*THREE, "--clip", "0.5").steps
-    together = launch(*THREE, "--clip", "0.5", *LAYOUTS["tp2 sp"], processes=2).steps
+    free, clipped = run(REFERENCE, *THREE).steps, trained(*THREE, "--clip", "0.5").steps
+    together = trained(*THREE, "--clip", "0.5", *LAYOUTS["tp2 sp"]).steps
     assert clipped[0] == free[0]
     assert free[0]["grad_norm"] > 0.5
     assert clipped[1]["loss"] > free[1]["loss"]

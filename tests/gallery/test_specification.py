@@ -9,17 +9,15 @@ from support.ttrace_cli import MATCH, run_ttrace
 
 from gallery.agreement import ALONE
 from gallery.config import Config
-from gallery.launch import launch
-from gallery.together import traced
+from gallery.together import traced, trained
 
 OPTIONS = ("--microbatches", "4", "--clip", "1.0", "--optimizer", "adamw")
 # In epsilons of the precision; measured 1.4 and 1.1.
 LIMITS = {"fp32": 3.0, "bf16": 2.0}
 
 
-def launched(out, *options, processes=1):
-    done = launch(*OPTIONS, *options, "--trace", str(out), processes=processes)
-    assert done.exit_code == 0, done.errors
+def recorded(out, *options):
+    done = trained(*OPTIONS, *options, "--trace", str(out))
     assert "mistake" not in done.errors
     return out
 
@@ -29,7 +27,7 @@ def test_every_tensor_follows_in_reference_and_candidate(tmp_path, monkeypatch, 
     path = tmp_path / "specification.json"
     options = ("--precision", precision)
     monkeypatch.setenv("TTRACE_SPECIFICATION", str(path))
-    reference = launched(tmp_path / "reference.h5", *options)
+    reference = recorded(tmp_path / "reference.h5", *options)
     monkeypatch.delenv("TTRACE_SPECIFICATION")
     specification = json.loads(path.read_text())
     assert specification["after_backward"] == {
@@ -37,7 +35,7 @@ def test_every_tensor_follows_in_reference_and_candidate(tmp_path, monkeypatch, 
         "tied": [["embedding.word.weight", "head.weight"]],
     }
     layout = ("--tp", "2", "--dp", "2", "--sp")
-    run = launched(tmp_path / "run", *options, *layout, processes=4)
+    run = recorded(tmp_path / "run", *options, *layout)
     merged = tmp_path / "merged.h5"
     assert run_ttrace("merge", run, "-o", merged).returncode == 0
     for trace in (reference, merged):

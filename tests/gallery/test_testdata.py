@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import h5py
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from gallery.conftest import NORMS
@@ -49,7 +49,7 @@ def test_manifests_follow_the_schema(name: str) -> None:
         with h5py.File(FOLDER / name) as file:
             manifest = file["manifest"][()]
     schema = json.loads((REPOSITORY / "schemas" / "manifest.schema.json").read_text())
-    jsonschema.validate(json.loads(manifest), schema)
+    jsonschema_rs.validate(schema, json.loads(manifest))
 
 
 def test_it_is_small() -> None:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 from support.ttrace_cli import REPOSITORY
 
@@ -29,10 +29,13 @@ def nine_digits(value: float) -> float:
     return float(f"{value:.9g}")
 
 
+def schema_of(version: str) -> Json:
+    return json.loads((REPOSITORY / "schemas" / SCHEMA_FILES[version]).read_text(encoding="utf-8"))
+
+
 @functools.cache
-def validator(schema: str = "ttrace.report/2") -> jsonschema.Draft202012Validator:
-    text = (REPOSITORY / "schemas" / SCHEMA_FILES[schema]).read_text(encoding="utf-8")
-    return jsonschema.Draft202012Validator(json.loads(text))
+def validator(schema: str = "ttrace.report/2") -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(schema_of(schema))
 
 
 def read_report(path: Path) -> Json:

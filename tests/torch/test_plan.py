@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 
-import jsonschema
+import jsonschema_rs
 import pytest
 from torch import nn
 from trace_reading import SCHEMAS, Trace
@@ -14,7 +14,7 @@ from trace_reading import SCHEMAS, Trace
 import ttrace_torch as tt
 from ttrace_torch.rewrite.plan import Values, read_plan
 
-VALIDATOR = jsonschema.Draft202012Validator(
+VALIDATOR = jsonschema_rs.Draft202012Validator(
     json.loads((SCHEMAS / "plan.schema.json").read_text(encoding="utf-8"))
 )
 EXAMPLE = SCHEMAS / "examples" / "plan.json"

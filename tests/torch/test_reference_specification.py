@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import h5py
-import jsonschema
+import jsonschema_rs
 import numpy as np
 import pytest
 import torch
@@ -20,7 +20,7 @@ from trace_reading import SCHEMAS
 
 import ttrace_torch as tt
 
-VALIDATOR = jsonschema.Draft202012Validator(
+VALIDATOR = jsonschema_rs.Draft202012Validator(
     json.loads((SCHEMAS / "specification.schema.json").read_text(encoding="utf-8"))
 )
 

@@ -9,12 +9,13 @@ import json
 from pathlib import Path
 
 import h5py
-import jsonschema
+import jsonschema_rs
 import numpy as np
 from element_numbers import element_numbers, holds, ranks_of
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 SCHEMA = json.loads((SCHEMAS / "manifest.schema.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA)
 
 
 def dataset_path(entry):
@@ -39,7 +40,7 @@ class Trace:
         else:
             with h5py.File(self.path, "r") as file:
                 self.manifest = json.loads(file["manifest"][()])
-        jsonschema.validate(self.manifest, SCHEMA, cls=jsonschema.Draft202012Validator)
+        VALIDATOR.validate(self.manifest)
         keys = [self.key(entry) for entry in self.manifest["tensors"]]
         assert len(keys) == len(set(keys)), "a key stands twice"
         self.entries = dict(zip(keys, self.manifest["tensors"], strict=False))
