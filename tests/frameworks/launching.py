@@ -31,7 +31,8 @@ def launch(begin, train):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # Forked, so that the framework is imported once.
+    # Forked, so that the framework is imported once, with what a first optimizer step imports.
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
     multiprocessing.start_processes(
         _run_rank, (world, port, begin, train, cases, out), nprocs=world, start_method="fork"
     )
