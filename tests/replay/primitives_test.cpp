@@ -4,8 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "replay/primitives/gemm.h"
-#include "replay/primitives/kernels.h"
 #include "replay/primitives/noise.h"
 #include "replay/specifications.h"
 #include "support/catch.h"
@@ -103,75 +101,6 @@ std::vector<double> random_numbers(std::uint64_t count, std::uint64_t seed) {
   for (std::uint64_t i = 0; i < count; ++i) numbers[i] = noise.at(i);
   return numbers;
 }
-
-TEST_CASE("products add in ascending order of k, whatever the sizes and strides") {
-  for (const auto& [m, n, k] : {std::array<std::uint64_t, 3>{1, 1, 1},
-                                {5, 17, 3},
-                                {131, 530, 259},
-                                {4, 16, 600},
-                                {19, 8, 300},
-                                {8, 5, 33},
-                                {3, 2, 0}}) {
-    CAPTURE(m, n, k);
-    const auto a = random_numbers(m * k, 1);
-    const auto b = random_numbers(n * k, 2);
-    std::vector<double> c(m * n, 7.0);
-    // b is stored transposed.
-    multiply(m, n, k, {a.data(), static_cast<std::int64_t>(k), 1},
-             {b.data(), 1, static_cast<std::int64_t>(k)}, c.data(), static_cast<std::int64_t>(n),
-             false);
-    bool equal = true;
-    for (std::uint64_t i = 0; i < m; ++i) {
-      for (std::uint64_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (std::uint64_t s = 0; s < k; ++s) sum += a[i * k + s] * b[j * k + s];
-        equal = equal && c[i * n + j] == sum;
-      }
-    }
-    CHECK(equal);
-    // Both stored the other way, and added to what is there.
-    multiply(m, n, k, {a.data(), 1, static_cast<std::int64_t>(m)},
-             {b.data(), static_cast<std::int64_t>(n), 1}, c.data(), static_cast<std::int64_t>(n),
-             true);
-    for (std::uint64_t i = 0; i < m; ++i) {
-      for (std::uint64_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (std::uint64_t s = 0; s < k; ++s) sum += a[i * k + s] * b[j * k + s];
-        for (std::uint64_t s = 0; s < k; ++s) sum += a[s * m + i] * b[s * n + j];
-        equal = equal && c[i * n + j] == sum;
-      }
-    }
-    CHECK(equal);
-  }
-}
-
-#ifdef __x86_64__
-TEST_CASE("thin products are the same to the bit with every instruction set") {
-  constexpr std::uint64_t kDepth = 77;
-  const auto a = random_numbers(kThinRows * kDepth, 3);
-  const auto b = random_numbers(kThinColumns * kDepth, 4);
-  std::vector<ThinKernel> kernels{kKernelsBaseline.add_thin};
-  if (__builtin_cpu_supports("avx2")) kernels.push_back(kKernelsV3.add_thin);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")) {
-    kernels.push_back(kKernelsV4.add_thin);
-  }
-  for (const ThinKernel kernel : kernels) {
-    std::vector<double> sums(kThinRows * kThinColumns, 0.5);
-    kernel(kDepth, a.data(), static_cast<std::int64_t>(kDepth), 1, b.data(), sums.data());
-    bool equal = true;
-    for (std::uint64_t i = 0; i < kThinRows; ++i) {
-      for (std::uint64_t j = 0; j < kThinColumns; ++j) {
-        double sum = 0.5;
-        for (std::uint64_t s = 0; s < kDepth; ++s) {
-          sum += a[i * kDepth + s] * b[s * kThinColumns + j];
-        }
-        equal = equal && sums[i * kThinColumns + j] == sum;
-      }
-    }
-    CHECK(equal);
-  }
-}
-#endif
 
 // What a query may not look at is not computed: the result is the same to the bit as with zeros.
 TEST_CASE("causal attention is that under a mask") {

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "replay/primitives/functions.h"
-#include "replay/primitives/gemm.h"
 #include "replay/primitives/noise.h"
 #include "replay/primitives/softmax.h"
 

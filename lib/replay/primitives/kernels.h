@@ -1,34 +1,16 @@
-// The inner loops of products and exponentials. Compiled once per instruction set: the order of
-// every sum is the same.
+// The inner loop of exponentials. Compiled once per instruction set: the order of every sum is the
+// same.
 #pragma once
 
 #include <cstdint>
 
 namespace ttrace::replay {
 
-// Panels are packed: `a` holds kPanelRows rows, `b` kPanelColumns columns, step by step along k.
-inline constexpr std::uint64_t kPanelRows = 4;
-inline constexpr std::uint64_t kPanelColumns = 16;
-
-// Adds the product of two panels to `c`, a dense kPanelRows × kPanelColumns block.
-using PanelKernel = void (*)(std::uint64_t k, const double* a, const double* b, double* c);
-
-// Products with a few columns read the left matrix once and do not pack it.
-inline constexpr std::uint64_t kThinRows = 8;
-inline constexpr std::uint64_t kThinColumns = 8;
-
-// Adds the product of kThinRows rows of `a` and a panel of kThinColumns columns to the dense block
-// `c`.
-using ThinKernel = void (*)(std::uint64_t k, const double* a, std::int64_t row_stride,
-                            std::int64_t column_stride, const double* b, double* c);
-
 // add_exponentials() (exponential.h).
 using ExponentialKernel = double (*)(const double* x, double shift, double* out, std::uint64_t n);
 
 // The kernels of one instruction set.
 struct Kernels {
-  PanelKernel add_panels;
-  ThinKernel add_thin;
   ExponentialKernel add_exponentials;
 };
 

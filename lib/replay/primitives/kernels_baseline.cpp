@@ -1,8 +1,9 @@
 // The kernels for one instruction set.
-#include "replay/primitives/kernels_source.h"
+#include "replay/primitives/exponential_kernel.h"
+#include "replay/primitives/kernels.h"
 
 namespace ttrace::replay {
 
-const Kernels kKernelsBaseline = kernels_of<8, 2>();
+const Kernels kKernelsBaseline = {add_all_exponentials};
 
 }  // namespace ttrace::replay

@@ -1,6 +1,7 @@
 #include "replay/primitives/products.h"
 
 #include <cmath>
+#include <optional>
 
 #include "base/text.h"
 #include "replay/primitives/families.h"
@@ -77,6 +78,59 @@ MatrixView matrix_at(const Value& value, std::uint64_t batch) {
   return {value.data() + offset, value.strides()[last - 1], value.strides()[last]};
 }
 
+namespace {
+
+// The same matrices as one: [..., m, k] as [rows, k]; nothing if their rows are not evenly apart.
+std::optional<MatrixView> joined_rows(const Value& value) {
+  const std::size_t last = value.dimensions() - 1;
+  std::int64_t apart = value.strides()[last - 1];
+  std::uint64_t rows = value.shape()[last - 1];
+  for (std::size_t d = last - 1; d-- > 0;) {
+    if (value.shape()[d] == 1) continue;
+    if (value.strides()[d] != apart * static_cast<std::int64_t>(rows)) return std::nullopt;
+    rows *= value.shape()[d];
+  }
+  return MatrixView{value.data(), apart, value.strides()[last]};
+}
+
+bool is_one_matrix(const Value& value) {
+  for (std::size_t d = 0; d + 2 < value.dimensions(); ++d) {
+    if (value.shape()[d] != 1 && value.strides()[d] != 0) return false;
+  }
+  return true;
+}
+
+// Writes all products if the backend multiplies, and each of them is worth it.
+bool multiply_on_backend(const measure::ExecutionContext& context, const Value& left,
+                         const Value& right, Value& result) {
+  const measure::ProductBackend* const backend = measure::products_of(*context.backend);
+  if (backend == nullptr) return false;
+  const std::size_t last = result.dimensions() - 1;
+  measure::Product product;
+  product.m = result.shape()[last - 1];
+  product.n = result.shape()[last];
+  product.k = left.shape()[last];
+  product.row_stride = static_cast<std::int64_t>(product.n);
+  std::uint64_t count = result.size() / (product.m * product.n);
+  // Of a layer's input with batches and one weight, all rows at once.
+  std::optional<MatrixView> joined;
+  if (count > 1 && is_one_matrix(right)) joined = joined_rows(left);
+  if (joined) {
+    product.m *= count;
+    count = 1;
+  }
+  if (!backend->pays(product.m, product.n, product.k, context.thread_count())) return false;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    product.a = joined ? *joined : matrix_at(left, i);
+    product.b = matrix_at(right, i);
+    product.c = result.fresh() + i * product.m * product.n;
+    if (!backend->multiply(product)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Value product_of(const Value& x, const Value& y, const Shape& shape,
                  const measure::ExecutionContext& context) {
   const Shape batch = batch_shape(shape);
@@ -88,6 +142,7 @@ Value product_of(const Value& x, const Value& y, const Shape& shape,
   Value result = Value::uninitialised(shape);
   if (result.size() == 0) return result;
   const std::uint64_t matrices = result.size() / (m * n);
+  if (multiply_on_backend(context, left, right, result)) return result;
   const std::uint64_t row_blocks = (m - 1) / kRowsPerCall + 1;
   const std::uint64_t column_blocks = (n - 1) / kColumnsPerCall + 1;
   const std::uint64_t blocks = row_blocks * column_blocks;

@@ -4,10 +4,15 @@
 #include <vector>
 
 #include "measure/backend.h"
-#include "replay/primitives/gemm.h"
+#include "measure/cpu/multiply.h"
 #include "replay/primitives/value.h"
 
 namespace ttrace::replay {
+
+using measure::kColumnsPerCall;
+using measure::kRowsPerCall;
+using measure::MatrixView;
+using measure::multiply;
 
 // The matrix of a value's last two dimensions at `batch`, a row-major index of the others.
 MatrixView matrix_at(const Value& value, std::uint64_t batch);

@@ -1,12 +1,12 @@
-#include "replay/primitives/gemm.h"
+#include "measure/cpu/multiply.h"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-#include "replay/primitives/kernels.h"
+#include "measure/cpu/panels.h"
 
-namespace ttrace::replay {
+namespace ttrace::measure {
 namespace {
 
 constexpr std::uint64_t kDepth = 256;  // of packed panels: both fit the second cache
@@ -67,7 +67,7 @@ class BlockProduct {
  private:
   void add_panel(std::uint64_t i, std::uint64_t j, std::uint64_t rows, std::uint64_t columns,
                  std::uint64_t depth, double* c, std::int64_t row_stride) {
-    static const PanelKernel kernel = fastest_kernels().add_panels;
+    static const PanelKernel kernel = fastest_panels().add_panels;
     alignas(64) std::array<double, kPanelRows * kPanelColumns> sums{};
     double* block = c + static_cast<std::int64_t>(i) * row_stride + j;
     for (std::uint64_t r = 0; r < rows; ++r) {
@@ -85,14 +85,10 @@ class BlockProduct {
   std::vector<double> right_;
 };
 
-}  // namespace
-
-namespace {
-
 // At most kThinColumns columns. The sums have the order of the other products: along k.
 void multiply_thin(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, MatrixView b,
                    double* c, std::int64_t row_stride, bool add) {
-  static const ThinKernel kernel = fastest_kernels().add_thin;
+  static const ThinKernel kernel = fastest_panels().add_thin;
   std::vector<double> packed;
   pack(b.data, b.column_stride, b.row_stride, n, k, kThinColumns, packed);
   std::vector<double> last_rows;
@@ -119,6 +115,16 @@ void multiply_thin(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView
 
 }  // namespace
 
+const Panels& fastest_panels() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")) return kPanelsV4;
+  if (__builtin_cpu_supports("avx2")) return kPanelsV3;
+#endif
+  return kPanelsBaseline;
+}
+
+void multiply(const Product& p) { multiply(p.m, p.n, p.k, p.a, p.b, p.c, p.row_stride, p.add); }
+
 void multiply(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, MatrixView b,
               double* c, std::int64_t row_stride, bool add) {
   if (n <= kThinColumns) return multiply_thin(m, n, k, a, b, c, row_stride, add);
@@ -135,4 +141,4 @@ void multiply(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, M
   }
 }
 
-}  // namespace ttrace::replay
+}  // namespace ttrace::measure

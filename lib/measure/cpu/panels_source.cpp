@@ -1,12 +1,11 @@
-// Included by one file per instruction set.
-#pragma once
-
+// Compiled once per instruction set: TTRACE_PANELS names the kernels, TTRACE_COLUMNS and
+// TTRACE_ROWS say how many columns of a panel and rows of a thin product stay in registers.
+// Everything else is in an anonymous namespace and uses no template of the library.
 #include <cstring>
 
-#include "replay/primitives/exponential_kernel.h"
-#include "replay/primitives/kernels.h"
+#include "measure/cpu/panels.h"
 
-namespace ttrace::replay {
+namespace ttrace::measure {
 namespace {
 
 // 64 bytes: one register of AVX-512, two of AVX2, four of SSE2.
@@ -58,23 +57,20 @@ inline __attribute__((always_inline)) void add_rows(std::uint64_t k, const doubl
   std::memcpy(c, sums, sizeof sums);
 }
 
-// Products add kColumns columns of a panel at a time, and thin products kRows rows.
-template <std::uint64_t kColumns, std::uint64_t kRows>
-constexpr Kernels kernels_of() {
-  return {[](std::uint64_t k, const double* a, const double* b, double* c) {
-            for (std::uint64_t j = 0; j < kPanelColumns; j += kColumns) {
-              add_columns<kColumns>(k, a, b + j, c + j);
-            }
-          },
-          [](std::uint64_t k, const double* a, std::int64_t row_stride, std::int64_t column_stride,
-             const double* b, double* c) {
-            for (std::uint64_t i = 0; i < kThinRows; i += kRows) {
-              add_rows<kRows>(k, a + static_cast<std::int64_t>(i) * row_stride, row_stride,
-                              column_stride, b, c + i * kThinColumns);
-            }
-          },
-          add_all_exponentials};
-}
-
 }  // namespace
-}  // namespace ttrace::replay
+
+const Panels TTRACE_PANELS = {[](std::uint64_t k, const double* a, const double* b, double* c) {
+                                for (std::uint64_t j = 0; j < kPanelColumns; j += TTRACE_COLUMNS) {
+                                  add_columns<TTRACE_COLUMNS>(k, a, b + j, c + j);
+                                }
+                              },
+                              [](std::uint64_t k, const double* a, std::int64_t row_stride,
+                                 std::int64_t column_stride, const double* b, double* c) {
+                                for (std::uint64_t i = 0; i < kThinRows; i += TTRACE_ROWS) {
+                                  add_rows<TTRACE_ROWS>(
+                                      k, a + static_cast<std::int64_t>(i) * row_stride, row_stride,
+                                      column_stride, b, c + i * kThinColumns);
+                                }
+                              }};
+
+}  // namespace ttrace::measure

@@ -1,0 +1,60 @@
+// Products of matrices in binary64, which a replay and some causes need. The order of sums is part
+// of the interface: every element is the sum over k ascending, rounded after every product and
+// every addition. The CPU (cpu/multiply.h) does this on any machine, and a backend may do it too.
+#pragma once
+
+#include <cstdint>
+
+#include "measure/backend.h"
+
+namespace ttrace::measure {
+
+// A matrix in memory.
+struct MatrixView {
+  const double* data = nullptr;
+  std::int64_t row_stride = 0;
+  std::int64_t column_stride = 1;
+
+  MatrixView transposed() const { return {data, column_stride, row_stride}; }
+  // From this row and column on.
+  MatrixView at(std::uint64_t row, std::uint64_t column) const {
+    return {data + static_cast<std::int64_t>(row) * row_stride +
+                static_cast<std::int64_t>(column) * column_stride,
+            row_stride, column_stride};
+  }
+};
+
+// c[i, j] = Σ_k a[i, k]·b[k, j], or c[i, j] + Σ with `add`, for c of m × n elements whose rows are
+// `row_stride` apart.
+struct Product {
+  std::uint64_t m = 0;
+  std::uint64_t n = 0;
+  std::uint64_t k = 0;
+  MatrixView a;
+  MatrixView b;
+  double* c = nullptr;
+  std::int64_t row_stride = 0;
+  bool add = false;
+};
+
+// What a backend may have beside its batches. Its members may be called from several threads.
+class ProductBackend {
+ public:
+  virtual ~ProductBackend() = default;
+
+  // Whether a product of this size ends sooner here than on so many threads of the CPU.
+  virtual bool pays(std::uint64_t m, std::uint64_t n, std::uint64_t k, unsigned threads) const = 0;
+  // Computes a product to the bit of the CPU. False if that cannot be done now; c is as before
+  // then.
+  virtual bool multiply(const Product& product) const = 0;
+  // The same with sums in any order, which may be faster: an estimate is off by at most
+  // 2k·2⁻⁵³·Σ_k |a[i, k]·b[k, j]|. No report may print what follows from it.
+  virtual bool estimate(const Product& product) const { return multiply(product); }
+};
+
+// Null for a backend that leaves products to the CPU.
+inline const ProductBackend* products_of(const Backend& backend) {
+  return dynamic_cast<const ProductBackend*>(&backend);
+}
+
+}  // namespace ttrace::measure
