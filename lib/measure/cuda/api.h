@@ -48,6 +48,7 @@ struct Api {
                      std::uint64_t bytes);
   Status (*launch_tiles)(std::uint32_t device, void* stream, const TileLaunch* launch);
   Status (*launch_rows)(std::uint32_t device, void* stream, const RowsLaunch* launch);
+  Status (*launch_product)(std::uint32_t device, void* stream, const ProductLaunch* launch);
   Status (*wait)(std::uint32_t device, void* stream);
   // Copies from the device's memory and returns when it is done.
   Status (*fetch)(std::uint32_t device, void* to, const void* from, std::uint64_t bytes);

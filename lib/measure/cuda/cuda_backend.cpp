@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "measure/cuda/chunk.h"
+#include "measure/cuda/device_products.h"
 #include "tensor/run_cursor.h"
 
 namespace ttrace::measure::cuda {
@@ -429,6 +430,23 @@ std::unique_ptr<Batch> CudaBackend::new_batch() const {
   return std::make_unique<CudaBatch>(pool_, cpu_);
 }
 
-std::string CudaBackend::remarks() const { return pool_.remarks(); }
+std::string CudaBackend::remarks() const {
+  std::string text = pool_.remarks();
+  if (gemm_ == nullptr) return text;
+  const std::string of_gemm = gemm_->remarks();
+  return text.empty() || of_gemm.empty() ? text + of_gemm : text + "; " + of_gemm;
+}
+
+bool CudaBackend::pays(std::uint64_t m, std::uint64_t n, std::uint64_t k, unsigned threads) const {
+  return costs_.product_pays(m, n, k, threads);
+}
+
+bool CudaBackend::multiply(const Product& product) const {
+  return multiply_on_device(pool_, nullptr, product);
+}
+
+bool CudaBackend::estimate(const Product& product) const {
+  return multiply_on_device(pool_, gemm_, product);
+}
 
 }  // namespace ttrace::measure::cuda

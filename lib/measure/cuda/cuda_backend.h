@@ -8,11 +8,14 @@
 
 #include "measure/backend.h"
 #include "measure/cuda/api.h"
+#include "measure/cuda/costs.h"
+#include "measure/cuda/device_gemm.h"
 #include "measure/cuda/workspace.h"
+#include "measure/products.h"
 
 namespace ttrace::measure::cuda {
 
-class CudaBackend : public Backend {
+class CudaBackend : public Backend, public ProductBackend {
  public:
   // `devices` must be there. The table and `cpu`, which computes what no device can take, must
   // outlive the backend.
@@ -27,6 +30,14 @@ class CudaBackend : public Backend {
   bool reads_device(std::uint32_t device) const override { return pool_.has(device); }
   std::unique_ptr<Batch> new_batch() const override;
 
+  bool pays(std::uint64_t m, std::uint64_t n, std::uint64_t k, unsigned threads) const override;
+  bool multiply(const Product& product) const override;
+  bool estimate(const Product& product) const override;
+  // What products cost, in place of the usual costs.
+  void set_costs(const Costs& costs) { costs_ = costs; }
+  // Lets another library make the estimates. It must outlive the backend.
+  void set_gemm(DeviceGemm& gemm) { gemm_ = &gemm; }
+
   // Copies values from the memory of a device to the host; the remarks say how many. Throws an
   // input error if that fails.
   void fetch(std::uint32_t device, std::span<const std::byte> from, std::span<std::byte> to) const {
@@ -36,6 +47,8 @@ class CudaBackend : public Backend {
  private:
   const Backend& cpu_;
   std::string description_;
+  Costs costs_;
+  DeviceGemm* gemm_ = nullptr;
   mutable WorkspacePool pool_;
 };
 

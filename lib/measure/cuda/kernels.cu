@@ -1,5 +1,6 @@
 #include "measure/cuda/kernels.h"
 #include "measure/cuda/kernels/execution.h"
+#include "measure/cuda/kernels/products.h"
 #include "measure/cuda/kernels/rows.h"
 #include "measure/cuda/kernels/tiles.h"
 #include "measure/cuda/kernels/updates.h"
@@ -46,6 +47,13 @@ __global__ void __launch_bounds__(kWarp) moments_of_rows(RowsLaunch launch) {
 __global__ void __launch_bounds__(kColumnsPerBlock) sums_of_rows(RowsLaunch launch) {
   DeviceExecution execution;
   sum_rows(execution, launch);
+}
+
+// Two blocks of a multiprocessor hide each other's waiting.
+template <bool kExactProducts>
+__global__ void __launch_bounds__(kProductThreads, 2) products(ProductLaunch launch) {
+  DeviceExecution execution;
+  multiply_blocks<kExactProducts>(execution, launch);
 }
 
 unsigned blocks_of(std::uint64_t count, std::uint64_t per_block) {
@@ -108,6 +116,13 @@ cudaError_t launch(const RowsLaunch& launch, cudaStream_t stream) {
   }
   sums_of_rows<<<blocks_of(sums * launch.length, kColumnsPerBlock), kColumnsPerBlock, 0, stream>>>(
       launch);
+  return cudaGetLastError();
+}
+
+cudaError_t launch(const ProductLaunch& launch, cudaStream_t stream) {
+  if (launch.m == 0 || launch.n == 0) return cudaSuccess;
+  const auto kernel = launch.exact_products ? products<true> : products<false>;
+  kernel<<<static_cast<unsigned>(product_blocks(launch)), kProductThreads, 0, stream>>>(launch);
   return cudaGetLastError();
 }
 

@@ -9,5 +9,6 @@ namespace ttrace::measure::cuda {
 
 cudaError_t launch(const TileLaunch& launch, cudaStream_t stream);
 cudaError_t launch(const RowsLaunch& launch, cudaStream_t stream);
+cudaError_t launch(const ProductLaunch& launch, cudaStream_t stream);
 
 }  // namespace ttrace::measure::cuda

@@ -107,6 +107,10 @@ Status launch_rows(std::uint32_t device, void* stream, const RowsLaunch* rows) {
   return on_device(device, [&] { return launch(*rows, stream_of(stream)); });
 }
 
+Status launch_product(std::uint32_t device, void* stream, const ProductLaunch* product) {
+  return on_device(device, [&] { return launch(*product, stream_of(stream)); });
+}
+
 Status wait(std::uint32_t device, void* stream) {
   return on_device(device, [&] { return cudaStreamSynchronize(stream_of(stream)); });
 }
@@ -133,8 +137,8 @@ const char* last_error() { return last_failure(); }
 
 constexpr Api kTable{count_devices,  describe,      allocate,       release, allocate_pinned,
                      release_pinned, create_stream, destroy_stream, upload,  download,
-                     launch_tiles,   launch_rows,   wait,           fetch,   find_owner,
-                     last_error};
+                     launch_tiles,   launch_rows,   launch_product, wait,    fetch,
+                     find_owner,     last_error};
 
 }  // namespace
 }  // namespace ttrace::measure::cuda

@@ -71,12 +71,24 @@ void Workspace::download_results(std::uint64_t count) {
   note(api_.download(device_, stream_, results_, device_results_, count * sizeof(TileResult)));
 }
 
+void Workspace::upload_to(void* to, std::uint64_t bytes) {
+  if (status_ == Status::kOk) note(api_.upload(device_, stream_, to, inputs_, bytes));
+}
+
+void Workspace::download_from(const void* from, std::uint64_t bytes) {
+  if (status_ == Status::kOk) note(api_.download(device_, stream_, inputs_, from, bytes));
+}
+
 void Workspace::launch(const TileLaunch& launch) {
   if (status_ == Status::kOk) note(api_.launch_tiles(device_, stream_, &launch));
 }
 
 void Workspace::launch(const RowsLaunch& launch) {
   if (status_ == Status::kOk) note(api_.launch_rows(device_, stream_, &launch));
+}
+
+void Workspace::launch(const ProductLaunch& launch) {
+  if (status_ == Status::kOk) note(api_.launch_product(device_, stream_, &launch));
 }
 
 void Workspace::wait() {
@@ -148,6 +160,41 @@ void WorkspacePool::give_back(std::unique_ptr<Workspace> workspace) {
   if (!of.lost) of.failure = workspace->failure();
   of.lost = true;
   of.idle.clear();
+}
+
+std::span<std::byte> WorkspacePool::take_memory(std::uint32_t index, std::uint64_t wanted,
+                                                std::uint64_t least) {
+  const std::lock_guard lock(mutex_);
+  Device& from = device(index);
+  const auto room = [&] {
+    return limits_.device_bytes - std::min(limits_.device_bytes, from.bytes);
+  };
+  while (room() < wanted && !from.idle.empty()) {
+    from.bytes -= Workspace::device_bytes(from.idle.back()->inputs().size());
+    from.idle.pop_back();
+  }
+  wanted = std::max(wanted, least);
+  for (std::uint64_t bytes = std::min(wanted, room()); bytes >= least && !from.lost; bytes /= 2) {
+    void* memory = nullptr;
+    const Status status = api_.allocate(index, bytes, &memory);
+    if (status == Status::kOk) {
+      from.bytes += bytes;
+      return {static_cast<std::byte*>(memory), bytes};
+    }
+    if (status == Status::kOutOfMemory) {
+      out_of_memory_ = true;
+      continue;
+    }
+    from.lost = true;
+    from.failure = api_.last_error();
+  }
+  return {};
+}
+
+void WorkspacePool::return_memory(std::uint32_t index, std::span<std::byte> memory) {
+  api_.release(index, memory.data());
+  const std::lock_guard lock(mutex_);
+  device(index).bytes -= memory.size();
 }
 
 void WorkspacePool::count_refused() {

@@ -32,6 +32,7 @@ class Workspace {
   static std::uint64_t most_results(std::uint64_t bytes);
 
   std::uint32_t device() const { return device_; }
+  void* stream() const { return stream_; }
   std::span<std::byte> inputs() const { return {inputs_, bytes_}; }
   std::span<TileResult> results() const { return {results_, most_results(bytes_)}; }
   // The address on the device of a part of inputs().
@@ -46,8 +47,12 @@ class Workspace {
   void upload(std::uint64_t bytes);                         // the first `bytes` of inputs()
   void download_inputs(std::span<const std::byte> inputs);  // a part of inputs()
   void download_results(std::uint64_t count);               // the first `count`
+  // The first `bytes` of inputs(), to and from other memory of the device.
+  void upload_to(void* to, std::uint64_t bytes);
+  void download_from(const void* from, std::uint64_t bytes);
   void launch(const TileLaunch& launch);
   void launch(const RowsLaunch& launch);
+  void launch(const ProductLaunch& launch);
   void wait();
 
   // Of the operations since it was created.
@@ -87,6 +92,10 @@ class WorkspacePool {
   std::unique_ptr<Workspace> acquire(std::optional<std::uint32_t> on = std::nullopt);
   // Takes one back. Its device is lost if an operation has failed.
   void give_back(std::unique_ptr<Workspace> workspace);
+  // Returns memory of a device beside its workspaces, below the same bound: as much as is wanted,
+  // or what can be had, but at least `least` bytes, or none. Idle workspaces make room for it.
+  std::span<std::byte> take_memory(std::uint32_t device, std::uint64_t wanted, std::uint64_t least);
+  void return_memory(std::uint32_t device, std::span<std::byte> memory);
   // Counts requests that went to the CPU because no workspace could be had, and those of which a
   // part was computed again there.
   void count_refused();

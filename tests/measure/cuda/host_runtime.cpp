@@ -13,6 +13,7 @@
 #include <set>
 #include <vector>
 
+#include "measure/cuda/kernels/products.h"
 #include "measure/cuda/kernels/rows.h"
 #include "measure/cuda/kernels/tiles.h"
 #include "measure/cuda/kernels/updates.h"
@@ -82,6 +83,13 @@ Mistakes run_on_host(const RowsLaunch& launch) {
   constexpr std::uint32_t kThreads = 64;
   return run_grid((sums * launch.length + kThreads - 1) / kThreads, kThreads,
                   [&](HostExecution& execution) { sum_rows(execution, launch); });
+}
+
+Mistakes run_on_host(const ProductLaunch& launch) {
+  return run_grid(product_blocks(launch), kProductThreads, [&](HostExecution& execution) {
+    launch.exact_products ? multiply_blocks<true>(execution, launch)
+                          : multiply_blocks<false>(execution, launch);
+  });
 }
 
 namespace {
@@ -274,6 +282,12 @@ Status launch_rows(std::uint32_t device, void* stream, const RowsLaunch* launch)
   return queue(device, stream, [copied = *launch] { run_and_note(copied); });
 }
 
+Status launch_product(std::uint32_t device, void* stream, const ProductLaunch* launch) {
+  const Status status = count_launch(device, 0);
+  if (status != Status::kOk) return status;
+  return queue(device, stream, [copied = *launch] { run_and_note(copied); });
+}
+
 Status wait(std::uint32_t device, void* stream) {
   if (const Status status = operation(device); status != Status::kOk) return status;
   Stream& queued = *static_cast<Stream*>(stream);
@@ -310,8 +324,8 @@ const char* last_error() { return "the host device has fallen off the bus"; }
 
 constexpr Api kTable{count_devices,  describe,      allocate,       release, allocate_pinned,
                      release_pinned, create_stream, destroy_stream, upload,  download,
-                     launch_tiles,   launch_rows,   wait,           fetch,   find_owner,
-                     last_error};
+                     launch_tiles,   launch_rows,   launch_product, wait,    fetch,
+                     find_owner,     last_error};
 
 }  // namespace
 

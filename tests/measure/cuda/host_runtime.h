@@ -49,5 +49,6 @@ void* new_device_memory(std::uint32_t device, std::span<const std::byte> bytes);
 // The kernels on host memory.
 Mistakes run_on_host(const measure::cuda::TileLaunch& launch);
 Mistakes run_on_host(const measure::cuda::RowsLaunch& launch);
+Mistakes run_on_host(const measure::cuda::ProductLaunch& launch);
 
 }  // namespace ttrace::test

@@ -17,9 +17,11 @@
 
 #ifdef __CUDACC__
 #define TTRACE_DEVICE __device__ __forceinline__
+#define TTRACE_UNROLL _Pragma("unroll")
 #define TTRACE_UNROLL_4 _Pragma("unroll 4")
 #else
 #define TTRACE_DEVICE inline
+#define TTRACE_UNROLL
 #define TTRACE_UNROLL_4
 #endif
 

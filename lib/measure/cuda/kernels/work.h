@@ -109,4 +109,24 @@ struct RowsLaunch {
   double* sums = nullptr;
 };
 
+// An operand of a product: a row of a or a column of b is a line, whose elements are the steps of
+// k.
+struct DeviceOperand {
+  const double* values = nullptr;
+  std::uint64_t line_stride = 0;
+  std::uint64_t step_stride = 0;
+};
+
+// c[i, j] = Σ_k a[i, k]·b[k, j], or c[i, j] + Σ with `add`; c is dense, of m × n elements.
+struct ProductLaunch {
+  std::uint64_t m = 0;
+  std::uint64_t n = 0;
+  std::uint64_t k = 0;
+  DeviceOperand a;
+  DeviceOperand b;
+  double* c = nullptr;
+  bool add = false;
+  bool exact_products = false;  // of any two elements, as those of binary32 have
+};
+
 }  // namespace ttrace::measure::cuda
