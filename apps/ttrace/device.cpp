@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "measure/cuda/cuda_backend.h"
 #include "measure/cuda/module.h"
+#include "replay/cuda/cublas.h"
 
 namespace ttrace::app {
 namespace {
@@ -78,7 +79,11 @@ std::unique_ptr<cuda::CudaBackend> open_cuda(const measure::Backend& cpu) {
   cuda::PoolLimits limits;
   limits.device_bytes = asked().memory.value_or(std::min(memory / 4, kMostByDefault));
   base::inform(base::concat("computing on ", cuda::describe_devices(found.devices)));
-  return std::make_unique<cuda::CudaBackend>(*module.api, asked().indices, limits, cpu);
+  auto backend = std::make_unique<cuda::CudaBackend>(*module.api, asked().indices, limits, cpu);
+  // As the backend, it is never destroyed.
+  static auto* const cublas = new replay::cuda::Cublas(replay::cuda::cublas_places());
+  backend->set_gemm(*cublas);
+  return backend;
 }
 
 }  // namespace

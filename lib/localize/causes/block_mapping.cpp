@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "localize/causes/near_blocks.h"
 
 namespace ttrace::localize {
 namespace {
@@ -51,8 +52,9 @@ struct Guess {
 };
 
 // Nothing if a block that moved is like several blocks of the reference.
-std::optional<Guess> guess(const std::vector<SliceSums>& slices, std::uint64_t count,
-                           double small2) {
+std::optional<Guess> guess(const std::vector<SliceSums>& slices, const NearBlocks& near_blocks,
+                           std::uint64_t count, double small2) {
+  const std::vector<std::vector<std::size_t>> near = near_blocks.find(count);
   const std::uint64_t length = slices.size() / count;
   Guess made;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -60,7 +62,7 @@ std::optional<Guess> guess(const std::vector<SliceSums>& slices, std::uint64_t c
     double second = best;
     std::size_t at = 0;
     const double own = block_distance(slices, length, i, i);
-    for (std::uint64_t j = 0; j < count; ++j) {
+    for (const std::size_t j : near[i]) {
       const double distance = j == i ? own : block_distance(slices, length, i, j);
       if (distance < best) {
         second = best;
@@ -141,8 +143,10 @@ std::optional<BlockMapping> find_block_mapping(const Case& the_case, bool permut
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
     const std::vector<SliceSums>& slices = profile->slices[dim];
     if (slices.empty()) continue;
+    const NearBlocks near_blocks(slices, the_case.backend);
     for (const std::uint64_t count : block_counts(shape[dim], elements)) {
-      const auto guessed = guess(slices, count, std::min(allowed * allowed, profile->d2 / 16));
+      const auto guessed =
+          guess(slices, near_blocks, count, std::min(allowed * allowed, profile->d2 / 16));
       if (!guessed || is_identity(guessed->source)) continue;
       BlockMapping mapping{dim, guessed->source, std::sqrt(guessed->left2)};
       if (mapping.is_permutation() != permutation) continue;

@@ -21,7 +21,8 @@ struct BlockMapping {
 };
 
 // Returns the mapping with the fewest equal blocks that explains the difference, or nothing.
-// Candidates are found by sketches of slices and confirmed by reading both tensors once more.
+// Candidates are found by sketches of slices (near_blocks.h says which of them are looked at) and
+// confirmed by reading both tensors once more.
 // `permutation`: whether each block must occur once, or some block must occur twice. A block of
 // few elements, or one that several blocks of the reference are like, is no evidence.
 std::optional<BlockMapping> find_block_mapping(const Case& the_case, bool permutation);
