@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one call: builds the kernels and compares every kind of request with
-# the CPU bit for bit, values that already lie on the device too, under compute-sanitizer as well where
-# it is there, measures the device, and checks the collector where Python has torch (PYTHON names the
+# the CPU bit for bit, products of matrices and values that already lie on the device too, under
+# compute-sanitizer as well where it is there, measures the device, beside cuBLAS where it is there
+# (TTRACE_CUBLAS names it), and checks the collector where Python has torch (PYTHON names the
 # interpreter), and compare_tensors where libttrace.so was built too (build/, or TTRACE_LIBRARY). Needs
 # nvcc, CMake and a C++ compiler, no network and no other package. Prints one table last. Exit: 0 all
 # checks that could run passed, 1 one failed, 3 no GPU, nothing checked (that is no success).

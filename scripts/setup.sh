@@ -1,4 +1,8 @@
 # Sourced by the other scripts: installs what a step needs and builds. Nothing is installed twice.
+# Run as a program, it installs the packages alone:
+#   scripts/setup.sh [--cuda]
+# --cuda: also what the module of --device cuda is built with and uses: nvcc and cuBLAS, those of this
+# machine or else Python packages in a virtual environment (TTRACE_CUDA_VENV, by default .venv-cuda).
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -102,3 +106,82 @@ make_venv() {
     printf '%s\n' "$wanted" >"$stamp"
   fi
 }
+
+cuda_venv=${TTRACE_CUDA_VENV:-$root/.venv-cuda}
+# The newest toolkit of these packages has one layout, below nvidia/cu13 in site-packages.
+nvcc_packages=("nvidia-cuda-nvcc>=13,<14" "nvidia-cuda-runtime>=13,<14" "nvidia-cuda-cccl>=13,<14")
+cublas_package="nvidia-cublas>=13,<14"
+
+cuda_site() { echo "$cuda_venv"/lib/python3*/site-packages/nvidia/cu13; }
+
+install_in_cuda_venv() {
+  say "installing $* in $cuda_venv"
+  [ -x "$cuda_venv/bin/python" ] || python3 -m venv "$cuda_venv"
+  "$cuda_venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+}
+
+# The first argument that is a file; fails if none is.
+first_file() {
+  local file
+  for file in "$@"; do
+    if [ -f "$file" ]; then
+      echo "$file"
+      return
+    fi
+  done
+  return 1
+}
+
+# nvcc of this machine, or that of the virtual environment. Fails if there is neither.
+find_nvcc() {
+  command -v nvcc || first_file /usr/local/cuda*/bin/nvcc "$(cuda_site)/bin/nvcc"
+}
+
+# cuBLAS as the loader finds it, of a toolkit, or of the virtual environment.
+find_cublas() {
+  local known
+  known=$( (ldconfig -p 2>/dev/null || true) | awk '/libcublas\.so\.1[23] / {print $NF; exit}')
+  first_file ${known:+"$known"} /usr/local/cuda*/lib64/libcublas.so.1[23] \
+    "$(cuda_site)/lib/libcublas.so.13"
+}
+
+# Installs what is missing, and says what there is and how to use it.
+install_cuda() {
+  local nvcc cublas
+  find_nvcc >/dev/null || install_in_cuda_venv "${nvcc_packages[@]}"
+  find_cublas >/dev/null || install_in_cuda_venv "$cublas_package"
+  nvcc=$(find_nvcc) || { echo "no nvcc, and its Python package has none either" >&2; exit 2; }
+  cublas=$(find_cublas) || { echo "no cuBLAS, and its Python package has none either" >&2; exit 2; }
+  say "CUDA"
+  echo "nvcc:   $nvcc ($("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p'))"
+  echo "cuBLAS: $cublas"
+  if command -v nvidia-smi >/dev/null; then
+    echo "driver: $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
+  else
+    echo "driver: none on this machine; the module is built, and says so when it is used"
+  fi
+  if [ "$nvcc" = "$(cuda_site)/bin/nvcc" ]; then
+    # CMake looks for the name without a version.
+    ln -sf libcudart.so.13 "$(cuda_site)/lib/libcudart.so"
+    echo "Build with: cmake -B build -DCUDAToolkit_ROOT=$(cuda_site)"
+  else
+    echo "Build with: cmake -B build"
+  fi
+  case $cublas in
+    "$cuda_venv"/*) echo "Run with:   TTRACE_CUBLAS=$cublas" ;;
+  esac
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  case ${1:-} in
+    --cuda)
+      install_packages
+      install_cuda
+      ;;
+    "") install_packages ;;
+    *)
+      echo "usage: scripts/setup.sh [--cuda]" >&2
+      exit 2
+      ;;
+  esac
+fi

@@ -7,6 +7,7 @@
 
 #include "measure/backend.h"
 #include "measure/cuda/api.h"
+#include "measure/cuda/cuda_backend.h"
 
 namespace ttrace::test {
 
@@ -19,5 +20,9 @@ struct BenchmarkRow {
 // `backend` uses the same device.
 std::vector<BenchmarkRow> benchmark(const measure::cuda::Api& api, std::uint32_t device,
                                     const measure::Backend& backend);
+
+// Products of matrices, alone and with their copies, beside cuBLAS where it is there.
+std::vector<BenchmarkRow> benchmark_products(const measure::cuda::Api& api, std::uint32_t device,
+                                             const measure::cuda::CudaBackend& backend);
 
 }  // namespace ttrace::test

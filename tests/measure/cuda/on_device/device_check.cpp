@@ -9,6 +9,7 @@
 
 #include "measure/cpu/cpu_backend.h"
 #include "measure/cuda/conformance.h"
+#include "measure/cuda/conformance_products.h"
 #include "measure/cuda/conformance_resident.h"
 #include "measure/cuda/cuda_backend.h"
 #include "measure/cuda/module.h"
@@ -50,6 +51,11 @@ std::size_t check_all(const std::string& name, const measure::Backend& backend, 
   return failures + 1;
 }
 
+// The same products within `backend`'s memory, whole or in blocks.
+std::size_t check_products(const std::string& name, const cuda::CudaBackend& backend) {
+  return print_check(name + ": products of matrices", test::check_products(backend, 1));
+}
+
 int run(const std::string& path, bool quick) {
   const cuda::OpenModule module = cuda::open_module(path);
   if (module.api == nullptr) {
@@ -70,12 +76,16 @@ int run(const std::string& path, bool quick) {
   for (std::uint32_t i = 0; i < found.devices.size(); ++i) all.push_back(i);
   const cuda::CudaBackend shared(*module.api, all, small, measure::cpu_backend());
   failures += check_all("all devices, small chunks", shared, true);
+  failures += check_products("cuda:0", backend) + check_products("small chunks", shared);
   for (const std::uint32_t device : all) {
     failures += print_check("values that lie on cuda:" + std::to_string(device),
                             test::check_resident(*module.api, device, shared, 1));
   }
   if (!quick) {
     for (const test::BenchmarkRow& row : test::benchmark(*module.api, 0, backend)) {
+      print_row(row.what, row.measured, row.target);
+    }
+    for (const test::BenchmarkRow& row : test::benchmark_products(*module.api, 0, backend)) {
       print_row(row.what, row.measured, row.target);
     }
   }
