@@ -6,7 +6,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -24,9 +26,11 @@ namespace cuda = measure::cuda;
 constexpr std::uint64_t kLeastMemory = std::uint64_t{16} << 20;
 constexpr std::uint64_t kMostByDefault = std::uint64_t{2} << 30;
 constexpr std::string_view kCuda = "cuda";
+constexpr const char* kAuto = "auto";
 
 struct Asked {
-  std::string device = "auto";
+  std::string device = kAuto;
+  bool is_given = false;
   std::vector<std::uint32_t> indices;  // none: the CPU
   std::optional<std::uint64_t> memory;
 };
@@ -52,7 +56,7 @@ std::optional<std::vector<std::uint32_t>> parse_indices(std::string_view text) {
 }
 
 std::optional<std::vector<std::uint32_t>> parse_device(std::string_view device) {
-  if (device == "auto" || device == "cpu") return std::vector<std::uint32_t>();
+  if (device == kAuto || device == "cpu") return std::vector<std::uint32_t>();
   if (device == kCuda) return std::vector<std::uint32_t>{0};
   if (device.substr(0, kCuda.size() + 1) != "cuda:") return std::nullopt;
   return parse_indices(device.substr(kCuda.size() + 1));
@@ -86,6 +90,34 @@ std::unique_ptr<cuda::CudaBackend> open_cuda(const measure::Backend& cpu) {
   return backend;
 }
 
+// The CPU, with the reason why `auto` took it.
+class ChosenCpu : public measure::Backend {
+ public:
+  ChosenCpu(const measure::Backend& cpu, std::string reason)
+      : cpu_(cpu), reason_(std::move(reason)) {}
+
+  std::string name() const override { return cpu_.name(); }
+  std::string instruction_set() const override { return cpu_.instruction_set(); }
+  std::string remarks() const override { return reason_; }
+  std::unique_ptr<measure::Batch> new_batch() const override { return cpu_.new_batch(); }
+
+ private:
+  const measure::Backend& cpu_;
+  std::string reason_;
+};
+
+std::string gigabytes(double bytes) {
+  return base::concat(static_cast<std::uint64_t>(bytes / 1e9), " GB/s");
+}
+
+// Every byte of a file is read by a thread of the CPU, which can then add it up or copy it for a
+// device.
+std::string why_cpu(const cuda::Costs& costs) {
+  return base::concat("auto took the CPU: a thread adds up ", gigabytes(costs.cpu_summed_bytes),
+                      " of a file, and would copy ", gigabytes(costs.staged_bytes),
+                      " of it for a device");
+}
+
 }  // namespace
 
 void choose_device(const std::string& device) {
@@ -96,6 +128,7 @@ void choose_device(const std::string& device) {
                             "cuda:0 or cuda:0,1");
   }
   asked().device = device;
+  asked().is_given = true;
   asked().indices = *indices;
 }
 
@@ -112,6 +145,12 @@ void limit_device_memory(const std::string& size) {
 }
 
 const measure::Backend& chosen_backend(const measure::Backend& cpu) {
+  constexpr cuda::Costs kCosts;
+  static_assert(!kCosts.files_pay(), "auto has to look for a device");
+  if (asked().device == kAuto && asked().is_given) {
+    static const ChosenCpu chosen(cpu, why_cpu(kCosts));
+    return chosen;
+  }
   if (asked().indices.empty()) return cpu;
   // Never destroyed: threads of the CUDA runtime may outlive static objects.
   static const measure::Backend* const opened = open_cuda(cpu).release();

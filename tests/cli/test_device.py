@@ -71,6 +71,7 @@ def test_auto_and_cpu_use_the_cpu(ttrace: Run, tmp_path: Path) -> None:
             ttrace, tmp_path, {"TTRACE_CUDA_MODULE": "/not/looked/at"}, "--device", device
         )
         assert environment["backend"] == "cpu"
+        assert ("auto took the CPU" in str(environment.get("remarks"))) == (device == "auto")
 
 
 def test_localize_and_audit_take_the_device(ttrace: Run) -> None:

@@ -6,6 +6,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "measure/cpu/cpu_backend.h"
+#include "measure/cuda/cuda_backend.h"
+#include "measure/cuda/host_runtime.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
@@ -143,13 +146,17 @@ replay::Specification example() {
                                     "/schemas/examples/specification.json");
 }
 
-replay::AuditReport audited(const MemoryTrace& trace, unsigned threads = 1) {
+AuditOptions options_for(unsigned threads) {
   static const replay::Specification specification = example();
   AuditOptions options;
   options.specification = &specification;
   options.specification_file = "example";
   options.execution.threads = threads;
-  return audit_trace(trace, options);
+  return options;
+}
+
+replay::AuditReport audited(const MemoryTrace& trace, unsigned threads = 1) {
+  return audit_trace(trace, options_for(threads));
 }
 
 std::string first_of(const replay::AuditReport& report) {
@@ -190,6 +197,34 @@ TEST_CASE("the audit is the same for any number of threads") {
     for (std::size_t c = 0; c < one.tensors[i].checks.size(); ++c) {
       CHECK(one.tensors[i].checks[c].error == four.tensors[i].checks[c].error);
       CHECK(one.tensors[i].checks[c].bound == four.tensors[i].checks[c].bound);
+    }
+  }
+}
+
+TEST_CASE("the audit is the same where a device multiplies") {
+  const MemoryTrace trace = Step().made();
+  measure::cuda::CudaBackend backend(test::host_runtime({}), {0}, {}, measure::cpu_backend());
+  measure::cuda::Costs free;  // so that even the smallest product pays
+  free.staged_bytes = free.device_products = 1e18;
+  free.product_start = 0;
+  backend.set_costs(free);
+  for (const bool exact : {true, false}) {
+    AuditOptions options = options_for(1);
+    options.exact = exact;
+    const replay::AuditReport on_cpu = audit_trace(trace, options);
+    const std::uint64_t before = test::host_runtime_counts().products;
+    options.execution.backend = &backend;
+    const replay::AuditReport on_device = audit_trace(trace, options);
+    CHECK(test::host_runtime_counts().products > before);
+    CHECK(test::host_runtime_counts().mistakes == test::Mistakes());
+    CHECK(on_device.environment.backend == "cuda");
+    REQUIRE(on_cpu.tensors.size() == on_device.tensors.size());
+    for (std::size_t i = 0; i < on_cpu.tensors.size(); ++i) {
+      REQUIRE(on_cpu.tensors[i].checks.size() == on_device.tensors[i].checks.size());
+      for (std::size_t c = 0; c < on_cpu.tensors[i].checks.size(); ++c) {
+        CHECK(on_cpu.tensors[i].checks[c].error == on_device.tensors[i].checks[c].error);
+        CHECK(on_cpu.tensors[i].checks[c].bound == on_device.tensors[i].checks[c].bound);
+      }
     }
   }
 }

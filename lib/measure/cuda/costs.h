@@ -31,7 +31,7 @@ struct Costs {
 
   // Whether a device measures the tensors of files sooner: a thread that stages bytes does nothing
   // else with them.
-  bool files_pay() const { return staged_bytes > cpu_summed_bytes; }
+  constexpr bool files_pay() const { return staged_bytes > cpu_summed_bytes; }
 };
 
 }  // namespace ttrace::measure::cuda

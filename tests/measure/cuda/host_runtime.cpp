@@ -285,6 +285,10 @@ Status launch_rows(std::uint32_t device, void* stream, const RowsLaunch* launch)
 Status launch_product(std::uint32_t device, void* stream, const ProductLaunch* launch) {
   const Status status = count_launch(device, 0);
   if (status != Status::kOk) return status;
+  {
+    const std::lock_guard lock(state().mutex);
+    ++state().counts.products;
+  }
   return queue(device, stream, [copied = *launch] { run_and_note(copied); });
 }
 

@@ -32,6 +32,7 @@ struct HostRuntimeCounts {
   std::uint64_t allocations = 0;  // alive
   std::uint64_t most_bytes = 0;   // of one device
   std::uint64_t launches = 0;
+  std::uint64_t products = 0;  // launches of products of matrices
   std::uint64_t tiles = 0;
   std::uint32_t devices_used = 0;
   std::uint64_t fetches = 0;
