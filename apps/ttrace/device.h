@@ -15,8 +15,8 @@ void choose_device(const std::string& device);
 void limit_device_memory(const std::string& size);
 
 // Returns the backend that was chosen; `cpu` also computes what a device cannot take. `auto` is the
-// CPU: a comparison of files reads and copies every byte on the CPU anyway, and it has not been
-// measured where a device wins. Throws a usage error that says why the device cannot be used.
+// CPU as long as a thread adds up bytes of a file sooner than it would copy them for a device
+// (measure/cuda/costs.h), and its remarks say so. Throws a usage error that says why the device cannot be used.
 const measure::Backend& chosen_backend(const measure::Backend& cpu);
 
 // "ttrace_cuda.so", or that there is none; for --version.
