@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,6 +15,7 @@
 #include "measure/noise.h"
 #include "measure/one_pass.h"
 #include "measure/sections.h"
+#include "measure/shared_batches.h"
 
 namespace ttrace::comparison {
 
@@ -85,6 +88,22 @@ class PairWork {
     const std::lock_guard lock(mutex_);
     return --left_ == 0;
   }
+
+  // Whether it can share a batch with other pairs: it is measured in one go.
+  bool may_share() const { return noise_.empty() && sections_.size() == 1; }
+
+  // Reads the pair and adds its requests to a batch; end() takes the results once the batch is
+  // finished. Throws an input error if a shard cannot be read: measure() says what that means.
+  void start(measure::Batch& batch) {
+    started_.emplace(backend_, reference_, candidate_, estimate_ ? &estimate_->grid : nullptr);
+    started_->add_to(batch, sections_[0]);
+  }
+  void end() {
+    measured_[0] = started_->take();
+    started_.reset();
+  }
+  // Forgets what was started.
+  void restart() { started_.reset(); }
 
   // The result is the same whichever thread measured what, and in what order.
   void finish(TensorComparison& result) {
@@ -170,6 +189,7 @@ class PairWork {
   std::vector<tensor::Box> sections_;
   std::optional<judge::NoiseEstimate> estimate_;
   std::vector<measure::MeasuredSection> measured_;
+  std::optional<measure::SectionMeasuring> started_;
   enum class Summed : std::uint8_t { kByGrid, kAsOneCell };
   std::vector<Summed> summed_;                // by section
   std::vector<measure::NoiseSection> noise_;  // none without runs
@@ -208,17 +228,22 @@ std::vector<std::size_t> in_order_of_files(const std::vector<TensorComparison>& 
 // Returns where each group of consecutive tasks begins, and the number of tasks. A thread takes a
 // group: small tensors that lie side by side in their file are then read ahead by one thread, and
 // are not read by all. Groups are many more than threads, so that all have work until the end.
-std::vector<std::size_t> grouped(const std::vector<Task>& tasks, unsigned threads) {
-  constexpr std::size_t kMostTasks = 256;
-  constexpr std::size_t kGroupsPerThread = 16;
+//
+// Groups are larger where their pairs share a batch.
+std::vector<std::size_t> grouped(const std::vector<Task>& tasks, unsigned threads,
+                                 std::size_t pairs_per_batch) {
+  const bool shares = pairs_per_batch > 1;
+  const std::size_t most_tasks = shares ? pairs_per_batch : 256;
+  const std::size_t groups_per_thread = shares ? 2 : 16;
+  const std::uint64_t most_elements = (shares ? 16 : 1) * measure::kReadElements;
   const std::size_t most =
-      std::clamp<std::size_t>(tasks.size() / (kGroupsPerThread * threads), 1, kMostTasks);
+      std::clamp<std::size_t>(tasks.size() / (groups_per_thread * threads), 1, most_tasks);
   std::vector<std::size_t> begins;
   std::size_t count = 0;
   std::uint64_t elements = 0;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     elements += tasks[t].elements;
-    if (begins.empty() || ++count == most || elements > measure::kReadElements) {
+    if (begins.empty() || ++count == most || elements > most_elements) {
       begins.push_back(t);
       count = 0;
       elements = tasks[t].elements;
@@ -233,6 +258,21 @@ std::uint64_t bytes_of(const Pair& pair, std::uint64_t elements) {
   const std::uint64_t reference = tensor::element_bytes(pair.reference->dtype);
   const std::uint64_t runs = pair.noise.size();
   return elements * (reference * (1 + runs) + tensor::element_bytes(pair.candidate->dtype));
+}
+
+// Measures small pairs in one batch. False if something cannot be read, which each pair then finds
+// out for itself: none is measured.
+bool measure_together(const measure::Backend& backend, std::span<PairWork* const> works) {
+  // Destroyed first: it refers to the works.
+  const std::unique_ptr<measure::Batch> batch = backend.new_batch();
+  try {
+    for (PairWork* const work : works) work->start(*batch);
+    batch->finish();
+  } catch (const base::InputError&) {
+    return false;
+  }
+  for (PairWork* const work : works) work->end();
+  return true;
 }
 
 void report_measured(base::Progress& progress, const TensorComparison& result) {
@@ -260,12 +300,15 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
     }
     if (sections.size() > 1) works[i] = work_of(i);
   }
-  const auto measure_task = [&](const Task& task) {
+  // A pair of one section belongs to the thread that has its group.
+  const auto begin = [&](const Task& task) -> PairWork& {
+    if (!works[task.pair]) works[task.pair] = work_of(task.pair);
+    return *works[task.pair];
+  };
+  const auto measure_task = [&](const Task& task, bool is_measured) {
     const auto [i, section, elements] = task;
-    if (hooks.stopped()) return;
-    // A pair of one section belongs to this thread alone.
-    if (!works[i]) works[i] = work_of(i);
-    const bool last = works[i]->measure(section);
+    if (hooks.stopped() && !is_measured) return;
+    const bool last = is_measured || begin(task).measure(section);
     if (hooks.progress != nullptr) hooks.progress->advance(bytes_of(results[i], elements));
     if (!last) return;
     works[i]->finish(results[i]);
@@ -273,9 +316,28 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
     if (hooks.progress != nullptr) report_measured(*hooks.progress, results[i]);
     if (hooks.finished) hooks.finished(i);
   };
-  const std::vector<std::size_t> begins = grouped(tasks, execution.thread_count());
-  execution.parallel_for(begins.size() - 1, [&](std::size_t group) {
-    for (std::size_t t = begins[group]; t < begins[group + 1]; ++t) measure_task(tasks[t]);
+  const std::size_t pairs_per_batch = measure::pairs_per_batch(*execution.backend);
+  const auto measured_together = [&](std::span<const Task> group) {
+    std::vector<bool> together(group.size(), false);
+    if (pairs_per_batch == 1 || hooks.stopped()) return together;
+    std::vector<PairWork*> shared;
+    for (std::size_t t = 0; t < group.size(); ++t) {
+      PairWork& work = begin(group[t]);
+      together[t] = work.may_share();
+      if (together[t]) shared.push_back(&work);
+    }
+    if (!measure_together(*execution.backend, shared)) {
+      for (PairWork* const work : shared) work->restart();
+      together.assign(group.size(), false);
+    }
+    return together;
+  };
+  const std::vector<std::size_t> begins = grouped(tasks, execution.thread_count(), pairs_per_batch);
+  execution.parallel_for(begins.size() - 1, [&](std::size_t number) {
+    const std::span<const Task> group =
+        std::span(tasks).subspan(begins[number], begins[number + 1] - begins[number]);
+    const std::vector<bool> together = measured_together(group);
+    for (std::size_t t = 0; t < group.size(); ++t) measure_task(group[t], together[t]);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "measure/cuda/chunk.h"
 #include "measure/cuda/device_products.h"
+#include "measure/cuda/resident.h"
 #include "tensor/run_cursor.h"
 
 namespace ttrace::measure::cuda {
@@ -253,34 +254,6 @@ void CudaBatch::stage(const tensor::Box& box, const std::vector<const InputBox*>
   for (Use& use : uses) filling_->end(std::move(use.consumer));
 }
 
-namespace {
-
-bool is_resident(const InputBox& input) { return input.values.device.has_value(); }
-
-// Whether kernels can read the part of the input that lies in `box` where it is.
-bool is_readable_in_place(const InputBox& input, const tensor::Box& box) {
-  const tensor::RunCursor cursor(box, input.box);
-  const std::size_t width = tensor::element_bytes(input.values.dtype);
-  return cursor.is_one_run() &&
-         reinterpret_cast<std::uintptr_t>(input.values.bits.data()) % width == 0;
-}
-
-// The device in whose memory the request can be computed; nothing if there is none.
-std::optional<std::uint32_t> device_of(const PairRequest& request) {
-  std::optional<std::uint32_t> device;
-  if (request.grid != nullptr) return std::nullopt;
-  for (const InputBox* input : {&request.reference, &request.candidate}) {
-    if (!tensor::is_floating(input->values.dtype)) return std::nullopt;
-    if (!is_resident(*input)) continue;
-    if (device && *device != *input->values.device) return std::nullopt;
-    if (!is_readable_in_place(*input, request.box)) return std::nullopt;
-    device = input->values.device;
-  }
-  return device;
-}
-
-}  // namespace
-
 void CudaBatch::add_resident(const PairRequest& request) {
   const std::optional<std::uint32_t> device = device_of(request);
   const std::vector<const InputBox*> inputs{&request.reference, &request.candidate};
@@ -290,18 +263,7 @@ void CudaBatch::add_resident(const PairRequest& request) {
                            pair_consumer(request.box, *request.stats, nullptr)));
     return stage(request.box, inputs, std::move(uses));
   }
-  PairRequest on_host = request;
-  std::array<std::vector<std::byte>, 2> copies;
-  const auto fetch = [&](InputBox& input, std::vector<std::byte>& copy) {
-    if (!is_resident(input)) return;
-    StoredValues& values = input.values;
-    copy.resize(values.bits.size());
-    pool_.fetch(*values.device, values.bits, copy);
-    values = {copy, values.dtype, values.scale};
-  };
-  fetch(on_host.reference, copies[0]);
-  fetch(on_host.candidate, copies[1]);
-  add(on_host);
+  add(FetchedPair(pool_, request).request());
 }
 
 void CudaBatch::add(const PairRequest& request) {

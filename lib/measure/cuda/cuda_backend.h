@@ -12,10 +12,11 @@
 #include "measure/cuda/device_gemm.h"
 #include "measure/cuda/workspace.h"
 #include "measure/products.h"
+#include "measure/shared_batches.h"
 
 namespace ttrace::measure::cuda {
 
-class CudaBackend : public Backend, public ProductBackend {
+class CudaBackend : public Backend, public ProductBackend, public SharedBatches {
  public:
   // `devices` must be there. The table and `cpu`, which computes what no device can take, must
   // outlive the backend.
@@ -29,6 +30,8 @@ class CudaBackend : public Backend, public ProductBackend {
   // Of its devices, those that are not lost.
   bool reads_device(std::uint32_t device) const override { return pool_.has(device); }
   std::unique_ptr<Batch> new_batch() const override;
+
+  std::size_t pairs_per_batch() const override { return 4096; }
 
   bool pays(std::uint64_t m, std::uint64_t n, std::uint64_t k, unsigned threads) const override;
   bool multiply(const Product& product) const override;
