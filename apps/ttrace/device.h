@@ -16,7 +16,8 @@ void limit_device_memory(const std::string& size);
 
 // Returns the backend that was chosen; `cpu` also computes what a device cannot take. `auto` is the
 // CPU as long as a thread adds up bytes of a file sooner than it would copy them for a device
-// (measure/cuda/costs.h), and its remarks say so. Throws a usage error that says why the device cannot be used.
+// (measure/cuda/costs.h), and its remarks say so. Throws a usage error that says why the device
+// cannot be used.
 const measure::Backend& chosen_backend(const measure::Backend& cpu);
 
 // "ttrace_cuda.so", or that there is none; for --version.
