@@ -7,12 +7,20 @@
 #include <utility>
 
 #include "base/text.h"
+#include "judge/noise_numbers.h"
 
 namespace ttrace::judge {
 namespace {
 
+// Without making a box of the cell: noise_within() asks for every cell of every slice.
 double share_of_cell(const measure::Grid& grid, std::size_t cell, double elements) {
-  return static_cast<double>(tensor::volume(grid.cell(cell))) / elements;
+  std::uint64_t inside = 1;
+  for (std::size_t d = grid.parts().size(); d-- > 0;) {
+    const std::uint64_t part = cell % grid.parts()[d];
+    cell /= grid.parts()[d];
+    inside *= grid.border(d, part + 1) - grid.border(d, part);
+  }
+  return static_cast<double>(inside) / elements;
 }
 
 double elements_of(const measure::Grid& grid) {
@@ -122,15 +130,16 @@ SliceNoise noise_within(const NoiseEstimate& estimate, const std::vector<tensor:
     for (const tensor::Box& box : boxes) inside += static_cast<double>(tensor::volume(box));
     return {norm * std::sqrt(inside / elements), 1};
   }
-  std::map<std::size_t, double> shares;
+  std::vector<double> shares(estimate.cells.size(), 0);
   for (const tensor::Box& box : boxes) {
     estimate.grid.for_each_overlap(box,
                                    [&](std::size_t cell, double share) { shares[cell] += share; });
   }
   double square = 0;
   Participation participation;
-  for (const auto& [cell, share] : shares) {
-    const double weight = share * share_of_cell(estimate.grid, cell, elements);
+  for (std::size_t cell = 0; cell < shares.size(); ++cell) {
+    if (shares[cell] == 0) continue;
+    const double weight = shares[cell] * share_of_cell(estimate.grid, cell, elements);
     const double here = estimate.cells[cell] * estimate.cells[cell] * weight;
     participation.add(here, weight);
     square += here;
@@ -177,24 +186,44 @@ double small_sample_factor(std::uint64_t elements, std::size_t runs) {
   return found->second;
 }
 
-Tolerance noise_tolerance(const NoisySlice& slice, double epsilon,
-                          const NoiseConstants& constants) {
-  const double widening = small_sample_factor(slice.freedom, slice.runs);
+namespace {
+
+double widening_of(const NoisySlice& slice) {
+  return small_sample_factor(slice.freedom, slice.runs);
+}
+
+double widened_floor(const NoiseConstants& constants, double widening) {
+  return constants.floor * std::min(widening, kMostFloorWidening);
+}
+
+double quanta_of(const NoisySlice& slice, const NoiseConstants& constants) {
+  return constants.floor * constants.quantum * std::sqrt(static_cast<double>(slice.elements));
+}
+
+}  // namespace
+
+Tolerance noise_numbers(const NoisySlice& slice, double epsilon, const NoiseConstants& constants) {
+  const double widening = widening_of(slice);
   Tolerance tolerance;
   tolerance.rule = Rule::kNoise;
   tolerance.epsilon = epsilon;
   tolerance.multiplier = constants.multiplier;
   tolerance.unit_norm = widening * slice.noise;
-  const double floor = constants.floor * std::min(widening, kMostFloorWidening);
-  const double root = std::sqrt(static_cast<double>(slice.elements));
-  const double quanta = constants.floor * constants.quantum * root;
-  tolerance.floor_norm =
-      floor * epsilon * slice.reference_norm + quanta + constants.absolute * root;
+  tolerance.floor_norm = widened_floor(constants, widening) * epsilon * slice.reference_norm +
+                         quanta_of(slice, constants) +
+                         constants.absolute * std::sqrt(static_cast<double>(slice.elements));
+  return tolerance;
+}
+
+Tolerance noise_tolerance(const NoisySlice& slice, double epsilon,
+                          const NoiseConstants& constants) {
+  const double widening = widening_of(slice);
+  Tolerance tolerance = noise_numbers(slice, epsilon, constants);
   tolerance.formula =
       base::concat(base::short_number(constants.multiplier), "·",
                    widening > 1.05 ? base::concat(base::short_number(widening), "·noise") : "noise",
-                   " + ", base::short_number(floor), "·ε");
-  if (quanta > kQuantumNamed * tolerance.floor_norm) {
+                   " + ", base::short_number(widened_floor(constants, widening)), "·ε");
+  if (quanta_of(slice, constants) > kQuantumNamed * tolerance.floor_norm) {
     tolerance.formula += base::concat(" + ", base::short_number(constants.floor), "·quantum");
   }
   if (constants.absolute > 0) {

@@ -6,11 +6,18 @@
 #include <utility>
 
 #include "base/text.h"
+#include "judge/noise_numbers.h"
 
 namespace ttrace::judge {
 namespace {
 
 constexpr double kOfKind = 8;  // the number of tensors that the mean of the kind counts as
+
+double used_share(double difference_norm, const Tolerance& tolerance) {
+  if (difference_norm == 0) return 0;
+  const double allowed = tolerance.allowed_norm();
+  return allowed > 0 ? difference_norm / allowed : std::numeric_limits<double>::infinity();
+}
 
 // Computes the tolerance of each slice and keeps the slices that are beyond it.
 class Judge {
@@ -20,71 +27,78 @@ class Judge {
       : estimate_(estimate),
         epsilon_(epsilon),
         constants_(constants),
-        own_rounding_(own_rounding) {}
+        own_rounding_(own_rounding),
+        noise_of_all_(judge::noise_of_all(estimate)) {}
 
-  void add_slice(Slice slice, std::uint64_t elements) {
+  SliceNoise noise_of(const Slice& slice) const { return noise_within(estimate_, slice.boxes); }
+
+  void add_slice(const Slice& slice, const SliceNoise& noise, std::uint64_t elements) {
     if (elements == 0 || !std::isfinite(slice.difference_norm)) return;
-    const SliceNoise noise = noise_within(estimate_, slice.boxes);
-    slice.tolerance =
-        noise_tolerance({noise.norm, estimate_.norms.size(), slice.reference_norm, elements,
-                         std::min(freedom(noise, elements), kMostFreedomOfSlice)},
-                        epsilon_, constants_);
-    allow_own_rounding(own_rounding_within(slice.boxes), slice.tolerance);
-    keep(std::move(slice));
+    const NoisySlice part{noise.norm, estimate_.norms.size(), slice.reference_norm, elements,
+                          std::min(freedom(noise, elements), kMostFreedomOfSlice)};
+    const double own = own_rounding_within(slice.boxes);
+    keep({slice.what, slice.difference_norm, slice.times}, slice, [&](Formula formula) {
+      Tolerance tolerance = tolerance_of(part, constants_, formula);
+      allow_own_rounding(own, tolerance);
+      return tolerance;
+    });
   }
 
-  void add_element(Slice slice, std::uint64_t elements) {
-    const SliceNoise all = noise_of_all(estimate_);
+  void add_element(const Slice& slice, std::uint64_t elements) {
     NoiseConstants wider = constants_;
     wider.multiplier *= kOutlierWidening;
     wider.floor *= kOutlierWidening;
     // The largest difference was chosen among all elements, so the small sample factor is that of
     // the whole tensor.
-    slice.tolerance = noise_tolerance({estimate_.largest_value(), estimate_.norms.size(),
-                                       slice.reference_norm, elements, freedom(all, elements)},
-                                      epsilon_, wider);
-    slice.times = kOutlierWidening;
-    const double root = std::sqrt(static_cast<double>(elements));
-    slice.tolerance.floor_norm -= (wider.absolute + wider.floor * wider.quantum) * root;
-    slice.tolerance.floor_norm += wider.absolute * kOutlierWidening + wider.floor * wider.quantum;
+    const NoisySlice part{estimate_.largest_value(), estimate_.norms.size(), slice.reference_norm,
+                          elements, freedom(noise_of_all_, elements)};
     double largest = 0;
     for (const double one : own_rounding_) largest = std::max(largest, std::abs(one));
-    allow_own_rounding(largest, slice.tolerance);
-    keep(std::move(slice));
+    keep({slice.what, slice.difference_norm, kOutlierWidening}, slice, [&](Formula formula) {
+      Tolerance tolerance = tolerance_of(part, wider, formula);
+      const double root = std::sqrt(static_cast<double>(elements));
+      tolerance.floor_norm -= (wider.absolute + wider.floor * wider.quantum) * root;
+      tolerance.floor_norm += wider.absolute * kOutlierWidening + wider.floor * wider.quantum;
+      allow_own_rounding(largest, tolerance);
+      return tolerance;
+    });
   }
 
   // Judges the scale of `slice`: its difference is the component of C - R along R, |k - 1|·‖R‖ with
   // k = ⟨C, R⟩/⟨R, R⟩. `along` is ⟨C - R, R⟩, `d2` is ‖C - R‖². The larger the component across R,
   // the larger the component along R may be by chance.
-  void add_scale(Slice slice, double along, double d2, double coherence, std::uint64_t elements) {
+  void add_scale(const Slice& slice, const SliceNoise& noise_of_slice, double along, double d2,
+                 double coherence, std::uint64_t elements) {
     if (elements < kFewestForScale || !(coherence > 0)) return;
     if (!(slice.reference_norm > 0)) return;
     const bool whole = elements == tensor::element_count(estimate_.grid.shape());
-    const SliceNoise noise = whole ? noise_of_all(estimate_) : noise_within(estimate_, slice.boxes);
+    const SliceNoise& noise = whole ? noise_of_all_ : noise_of_slice;
     std::uint64_t freedom = judge::freedom(noise, elements);
     if (!whole) freedom = std::min(freedom, kMostFreedomOfSlice);
-    slice.what = Slice::What::kScale;
-    slice.difference_norm = std::abs(along) / slice.reference_norm;
-    if (!std::isfinite(slice.difference_norm)) return;
-    slice.times = whole ? kScaleMultiplier : kSliceScaleMultiplier;
+    const Judged scale{Slice::What::kScale, std::abs(along) / slice.reference_norm,
+                       whole ? kScaleMultiplier : kSliceScaleMultiplier};
+    if (!std::isfinite(scale.difference_norm)) return;
     const double across =
-        std::sqrt(std::max(0.0, d2 - slice.difference_norm * slice.difference_norm));
+        std::sqrt(std::max(0.0, d2 - scale.difference_norm * scale.difference_norm));
     NoiseConstants constants = constants_;
-    constants.multiplier *= slice.times;
+    constants.multiplier *= scale.times;
     constants.floor = 0;
-    slice.tolerance =
-        noise_tolerance({coherence * std::max(noise.norm, across), estimate_.norms.size(),
-                         slice.reference_norm, elements, freedom},
-                        epsilon_, constants);
+    const NoisySlice part{coherence * std::max(noise.norm, across), estimate_.norms.size(),
+                          slice.reference_norm, elements, freedom};
     const double floor = kScaleFloor * constants_.floor;
-    slice.tolerance.floor_norm +=
-        std::max(floor * epsilon_, kScaleResolution) * slice.reference_norm +
-        floor * constants_.quantum * std::sqrt(static_cast<double>(elements));
-    slice.tolerance.formula =
-        base::concat(base::short_number(constants.multiplier), "·", base::short_number(coherence),
-                     "·noise + ", base::short_number(floor), "·ε");
-    allow_own_rounding(own_rounding_within(slice.boxes), slice.tolerance);
-    keep(std::move(slice));
+    const double own = own_rounding_within(slice.boxes);
+    keep(scale, slice, [&](Formula formula) {
+      Tolerance tolerance = noise_numbers(part, epsilon_, constants);
+      tolerance.floor_norm += std::max(floor * epsilon_, kScaleResolution) * slice.reference_norm +
+                              floor * constants_.quantum * std::sqrt(static_cast<double>(elements));
+      if (formula == Formula::kWritten) {
+        tolerance.formula = base::concat(base::short_number(constants.multiplier), "·",
+                                         base::short_number(coherence), "·noise + ",
+                                         base::short_number(floor), "·ε");
+      }
+      allow_own_rounding(own, tolerance);
+      return tolerance;
+    });
   }
 
   SliceJudgement done(std::size_t most_kept) {
@@ -96,13 +110,38 @@ class Judge {
   }
 
  private:
-  void keep(Slice slice) {
-    if (!judgement_.worst || slice.used_share() > judgement_.worst->used_share()) {
-      judgement_.worst = slice;
-    }
-    if (slice.difference_norm <= slice.tolerance.allowed_norm()) return;
+  // What is judged of a slice.
+  struct Judged {
+    Slice::What what;
+    double difference_norm;
+    double times;
+  };
+
+  enum class Formula { kWritten, kLeftOut };
+
+  Tolerance tolerance_of(const NoisySlice& part, const NoiseConstants& constants,
+                         Formula formula) const {
+    return formula == Formula::kWritten ? noise_tolerance(part, epsilon_, constants)
+                                        : noise_numbers(part, epsilon_, constants);
+  }
+
+  // Few slices are kept. Only these are copied and get a formula.
+  template <typename MakeTolerance>
+  void keep(const Judged& judged, const Slice& slice, MakeTolerance make_tolerance) {
+    const Tolerance numbers = make_tolerance(Formula::kLeftOut);
+    const double share = used_share(judged.difference_norm, numbers);
+    const bool is_worst = !judgement_.worst || share > judgement_.worst->used_share();
+    const bool is_beyond = !(judged.difference_norm <= numbers.allowed_norm());
+    if (!is_worst && !is_beyond) return;
+    Slice kept = slice;
+    kept.what = judged.what;
+    kept.difference_norm = judged.difference_norm;
+    kept.times = judged.times;
+    kept.tolerance = make_tolerance(Formula::kWritten);
+    if (is_worst) judgement_.worst = kept;
+    if (!is_beyond) return;
     ++judgement_.beyond;
-    judgement_.found.push_back(std::move(slice));
+    judgement_.found.push_back(std::move(kept));
   }
 
   double own_rounding_within(const std::vector<tensor::Box>& boxes) const {
@@ -120,6 +159,7 @@ class Judge {
   double epsilon_;
   NoiseConstants constants_;
   const std::vector<double>& own_rounding_;
+  SliceNoise noise_of_all_;
   SliceJudgement judgement_;
 };
 
@@ -141,10 +181,12 @@ void add_shards(const measure::Measurement& measurement, const std::vector<doubl
     slice.part = block.part;
     slice.difference_norm = measure::difference_norm(block.stats);
     slice.reference_norm = measure::reference_norm(block.stats);
+    const SliceNoise noise = judge.noise_of(slice);
     if (blocks_known && block.stats.nonfinite_different == 0) {
-      judge.add_scale(slice, along(block.stats), block.stats.sum_d2, most, block.stats.finite);
+      judge.add_scale(slice, noise, along(block.stats), block.stats.sum_d2, most,
+                      block.stats.finite);
     }
-    judge.add_slice(std::move(slice), block.stats.finite);
+    judge.add_slice(slice, noise, block.stats.finite);
   }
 }
 
@@ -166,10 +208,12 @@ void add_blocks(const measure::Measurement& measurement, const measure::Grid& gr
       slice.dim = d;
       slice.difference_norm = std::sqrt(sums[block].d2);
       slice.reference_norm = std::sqrt(sums[block].a2);
+      const SliceNoise noise = judge.noise_of(slice);
       if (d + 1 < coherence.size()) {
-        judge.add_scale(slice, sums[block].along, sums[block].d2, coherence[d + 1], elements);
+        judge.add_scale(slice, noise, sums[block].along, sums[block].d2, coherence[d + 1],
+                        elements);
       }
-      judge.add_slice(std::move(slice), elements);
+      judge.add_slice(slice, noise, elements);
     }
   }
 }
@@ -183,7 +227,7 @@ void add_largest(const measure::Measurement& measurement, Judge& judge) {
   slice.boxes = {{largest->at, tensor::Shape(largest->at.size(), 1)}};
   slice.difference_norm = largest->difference;
   slice.reference_norm = std::abs(largest->reference);
-  judge.add_element(std::move(slice), measurement.total.finite);
+  judge.add_element(slice, measurement.total.finite);
 }
 
 }  // namespace
@@ -239,11 +283,7 @@ std::vector<double> Coherence::of(const trace::TensorKey& key, std::size_t dims)
   return found;
 }
 
-double Slice::used_share() const {
-  if (difference_norm == 0) return 0;
-  const double allowed = tolerance.allowed_norm();
-  return allowed > 0 ? difference_norm / allowed : std::numeric_limits<double>::infinity();
-}
+double Slice::used_share() const { return judge::used_share(difference_norm, tolerance); }
 
 double Slice::passing_multiplier() const {
   return judge::passing_multiplier(tolerance, difference_norm) / times;
@@ -253,8 +293,8 @@ SliceJudgement judge_slices(const measure::Measurement& measurement, const Noise
                             double epsilon, const NoiseConstants& constants,
                             const std::vector<double>& own_rounding,
                             const std::vector<double>& coherence, std::size_t most_kept) {
+  if (!std::isfinite(estimate.norm())) return {};
   Judge judge(estimate, epsilon, constants, own_rounding);
-  if (!std::isfinite(estimate.norm())) return judge.done(most_kept);
   add_shards(measurement, coherence, judge);
   add_blocks(measurement, estimate.grid, coherence, judge);
   add_largest(measurement, judge);
@@ -263,7 +303,8 @@ SliceJudgement judge_slices(const measure::Measurement& measurement, const Noise
     Slice whole;
     whole.boxes = {tensor::whole(estimate.grid.shape())};
     whole.reference_norm = measure::reference_norm(total);
-    judge.add_scale(std::move(whole), along(total), total.sum_d2, coherence.front(), total.finite);
+    judge.add_scale(whole, judge.noise_of(whole), along(total), total.sum_d2, coherence.front(),
+                    total.finite);
   }
   return judge.done(most_kept);
 }
