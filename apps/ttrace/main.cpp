@@ -1,5 +1,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <cstdlib>
 #include <exception>
@@ -24,6 +27,16 @@ void allow_many_files() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Keeps the memory of the buffers of one tensor for those of the next. glibc would give it back to
+// the system, and the system clears every page again.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kKept = 4 << 20;  // bytes; the buffers of a tensor have a MiB
+  ::mallopt(M_MMAP_THRESHOLD, kKept);
+  ::mallopt(M_TRIM_THRESHOLD, kKept);
+#endif
+}
+
 // Memory for the message of the handler below.
 std::unique_ptr<char[]> reserve;
 
@@ -46,6 +59,7 @@ std::unique_ptr<char[]> reserve;
 int main(int argc, char** argv) {
   try {
     allow_many_files();
+    keep_freed_memory();
     constexpr std::size_t kReserve = std::size_t{1} << 18;
     reserve = std::make_unique<char[]>(kReserve);
     std::set_terminate(end_without_memory);

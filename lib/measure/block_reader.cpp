@@ -137,21 +137,36 @@ void BlockReader::note_different(std::size_t term) {
   different_.clear();
 }
 
+namespace {
+
+// What is decoded at once stays in the first-level cache until it is added.
+constexpr std::size_t kDecodedAtOnce = 2048;
+
+void combine(bool maximum, std::span<const double> term, std::span<double> sums) {
+  if (!maximum) {
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += term[i];
+    return;
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    // A NaN stays: it is greater than nothing.
+    if (term[i] > sums[i] || std::isnan(term[i])) sums[i] = term[i];
+  }
+}
+
+}  // namespace
+
 void BlockReader::read(const tensor::Box& box, std::span<double> out) {
-  for (std::size_t term = 0; term < terms_.size(); ++term) {
+  terms_[0].replicas[0].decode(read_term(0, box), out);
+  const std::size_t width = tensor::element_bytes(entry_->dtype);
+  for (std::size_t term = 1; term < terms_.size(); ++term) {
     const std::span<const std::byte> bits = read_term(term, box);
-    if (term == 0) {
-      terms_[0].replicas[0].decode(bits, out);
-      continue;
-    }
-    values_.resize(out.size());
-    terms_[term].replicas[0].decode(bits, values_);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      if (!combination_->maximum) {
-        out[i] += values_[i];
-      } else if (values_[i] > out[i] || std::isnan(values_[i])) {
-        out[i] = values_[i];  // a NaN stays: it is greater than nothing
-      }
+    values_.resize(std::min(kDecodedAtOnce, out.size()));
+    for (std::size_t first = 0; first < out.size(); first += kDecodedAtOnce) {
+      const std::size_t count = std::min(kDecodedAtOnce, out.size() - first);
+      const std::span<double> sums = out.subspan(first, count);
+      const std::span<double> values = std::span(values_).first(count);
+      terms_[term].replicas[0].decode(bits.subspan(first * width, count * width), values);
+      combine(combination_->maximum, values, sums);
     }
   }
   if (combination_->factor != 1) {
