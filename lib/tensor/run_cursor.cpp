@@ -14,13 +14,22 @@ RunCursor::RunCursor(const Box& box, const Box& frame) {
       run_ *= box.extent[d];
       contiguous = box.extent[d] == frame.extent[d];
     } else if (box.extent[d] != 1) {
-      outer_.push_back({box.extent[d], stride, 0});
+      add_outer({box.extent[d], stride, 0});
     }
     stride *= frame.extent[d];
   }
-  std::reverse(outer_.begin(), outer_.end());
-  one_run_ = outer_.empty();
+  one_run_ = outer_count_ == 0;
   left_in_run_ = empty(box) ? 0 : run_;
+}
+
+void RunCursor::add_outer(const Dimension& dimension) {
+  if (outer_count_ < kFew) {
+    few_[outer_count_] = dimension;
+  } else {
+    if (many_.empty()) many_.assign(few_.begin(), few_.end());
+    many_.push_back(dimension);
+  }
+  ++outer_count_;
 }
 
 void RunCursor::skip(std::uint64_t count) {
@@ -28,8 +37,7 @@ void RunCursor::skip(std::uint64_t count) {
   left_in_run_ -= count;
   if (left_in_run_ > 0) return;
   offset_ -= run_;
-  for (std::size_t d = outer_.size(); d-- > 0;) {
-    Dimension& dimension = outer_[d];
+  for (Dimension& dimension : outer()) {
     offset_ += dimension.stride;
     if (++dimension.at < dimension.extent) {
       left_in_run_ = run_;
@@ -40,11 +48,29 @@ void RunCursor::skip(std::uint64_t count) {
   }
 }
 
-// Copies up to `most` ≥ 1 whole runs along the innermost dimension of `outer_`, and returns how
+void RunCursor::advance(std::uint64_t count) {
+  while (count > 0) {
+    const std::uint64_t here = std::min(count, left_in_run_);
+    skip(here);
+    count -= here;
+  }
+}
+
+void RunCursor::place(std::uint64_t count, std::uint64_t together, std::size_t element_bytes,
+                      std::size_t* offsets) {
+  while (count > 0) {
+    const std::uint64_t here = std::min(count, left_in_run_);
+    for (std::uint64_t i = 0; i < here; i += together) *offsets++ = (offset_ + i) * element_bytes;
+    skip(here);
+    count -= here;
+  }
+}
+
+// Copies up to `most` ≥ 1 whole runs along the innermost outer dimension, and returns how
 // many. For short runs, finding the next one costs as much as copying it.
 std::uint64_t RunCursor::gather_rows(std::uint64_t most, const std::byte* frame_data,
                                      std::size_t element_bytes, std::byte* to) {
-  Dimension& rows = outer_.back();
+  Dimension& rows = outer().front();
   const std::uint64_t count = std::min(most, rows.extent - rows.at);
   const std::byte* from = frame_data + offset_ * element_bytes;
   const std::size_t bytes = run_ * element_bytes;
@@ -62,7 +88,7 @@ void RunCursor::gather(std::uint64_t count, const std::byte* frame_data, std::si
                        std::byte* to) {
   while (count > 0) {
     const std::uint64_t here = std::min(count, left_in_run_);
-    if (here == run_ && !outer_.empty()) {
+    if (here == run_ && !one_run_) {
       const std::uint64_t rows = gather_rows(count / run_, frame_data, element_bytes, to);
       to += rows * run_ * element_bytes;
       count -= rows * run_;

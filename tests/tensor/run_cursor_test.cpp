@@ -47,7 +47,35 @@ TEST_CASE("a cursor visits the elements of a part in its row-major order", "[ten
       at += count;
     }
     CHECK(gathered == expected);
+
+    // Every place, from anywhere on.
+    const std::size_t passed = random.between(0, expected.size());
+    RunCursor places(part, outer);
+    places.advance(passed);
+    REQUIRE(places.has_pieces_of(1));
+    std::vector<std::size_t> offsets(expected.size() - passed);
+    places.place(offsets.size(), 1, sizeof(std::uint64_t), offsets.data());
+    CHECK(places.left_in_run() == 0);
+    for (std::size_t i = 0; i < offsets.size(); ++i) CHECK(offsets[i] == 8 * expected[passed + i]);
   }
+}
+
+TEST_CASE("runs are cut into pieces", "[tensor]") {
+  const Box frame = whole({3, 10});
+  RunCursor rows({{1, 2}, {2, 6}}, frame);
+  CHECK(rows.has_pieces_of(3));
+  CHECK_FALSE(rows.has_pieces_of(4));
+  std::vector<std::size_t> offsets(4);
+  rows.place(6, 3, 2, offsets.data());
+  rows.place(6, 3, 2, offsets.data() + 2);
+  CHECK(offsets == std::vector<std::size_t>{24, 30, 44, 50});
+
+  // One run ends with a smaller piece.
+  RunCursor one(frame, frame);
+  CHECK(one.has_pieces_of(16));
+  one.place(30, 16, 1, offsets.data());
+  CHECK(offsets[0] == 0);
+  CHECK(offsets[1] == 16);
 }
 
 TEST_CASE("full inner dimensions make long runs", "[tensor]") {

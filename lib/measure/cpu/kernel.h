@@ -34,6 +34,20 @@ struct TileSums {
 using SumTile = void (*)(Stored type, const void* reference, const void* candidate,
                          std::size_t count, TileSums& sums);
 
+// Elements that lie side by side wherever a tile is scattered over a larger array.
+inline constexpr std::size_t kPlacedTogether = 16;
+
+// The elements of a tile where they are: kPlacedTogether from each offset on, the last ones fewer.
+struct PlacedValues {
+  const void* values = nullptr;
+  const std::size_t* offsets = nullptr;  // in bytes
+  double scale = 1;                      // a number is the stored value times this
+};
+
+// As SumTile, of values that are scattered or scaled.
+using SumPlacedTile = void (*)(Stored type, const PlacedValues& reference,
+                               const PlacedValues& candidate, std::size_t count, TileSums& sums);
+
 // Numbers that are stored one after the other, at any address.
 struct StoredColumn {
   Stored type = Stored::kF64;
@@ -69,6 +83,7 @@ using JudgeTile = void (*)(const UpdateFormula& formula, const UpdateTile& tile,
 struct Kernel {
   const char* isa;  // "x86-64-v4"
   SumTile sum;
+  SumPlacedTile sum_placed;
   ReplayTile replay;
   JudgeTile judge;
 };

@@ -3,80 +3,14 @@
 // have the same bits. The linker must see only the kernel: everything else is in an anonymous
 // namespace and uses no template of the library.
 #include "measure/cpu/kernel.h"
+#include "measure/cpu/placed.h"
+#include "measure/cpu/sums.h"
 #include "measure/cpu/unequal.h"
 #include "measure/cpu/update_kernel.h"
 #include "measure/cpu/vectors.h"
 
 namespace ttrace::measure {
 namespace {
-
-// Number of vectors of each sum that stay in registers: six sums and temporaries must fit. Measured
-// with GCC 12.
-#if defined(__AVX512F__)
-template <typename Bits>
-constexpr std::size_t kVectors = 2;
-#elif defined(__AVX2__)
-template <typename Bits>
-constexpr std::size_t kVectors = sizeof(Bits) == 2 || sizeof(Bits) == 4 ? 2 : 1;
-#else
-template <typename Bits>
-constexpr std::size_t kVectors = 1;
-#endif
-template <typename Type>
-constexpr std::size_t kBlock = kWidth * kVectors<typename Type::Bits>;
-
-// Returns sum + a · b. Where the product is exact, a fused operation gives the same bits.
-template <typename Type>
-[[gnu::always_inline]] inline Doubles plus_product(Doubles sum, Doubles a, Doubles b) {
-#ifdef __FMA__
-  if constexpr (Type::kExactProducts) {
-    for (std::size_t i = 0; i < kWidth; ++i) sum[i] = __builtin_fma(a[i], b[i], sum[i]);
-    return sum;
-  }
-#endif
-  return sum + a * b;
-}
-
-template <std::size_t kCount>
-struct Lanes {
-  double d2[kCount];
-  double d[kCount];
-  double r2[kCount];
-  double c2[kCount];
-  double rc[kCount];
-  double largest[kCount];
-};
-
-struct Sums {
-  Doubles d2 = {};
-  Doubles d = {};
-  Doubles r2 = {};
-  Doubles c2 = {};
-  Doubles rc = {};
-  Doubles largest = {};
-
-  template <typename Type, std::size_t kWhich>
-  [[gnu::always_inline]] void add(const char* reference, const char* candidate) {
-    const Doubles r = read<Type, kWhich>(reference);
-    const Doubles c = read<Type, kWhich>(candidate);
-    const Doubles difference = c - r;
-    d2 += difference * difference;
-    d += difference;
-    r2 = plus_product<Type>(r2, r, r);
-    c2 = plus_product<Type>(c2, c, c);
-    rc = plus_product<Type>(rc, r, c);
-    largest = larger_magnitude(difference, largest);
-  }
-
-  [[gnu::always_inline]] void put(std::size_t first, Lanes<kLanes>& all) const {
-    store(d2, all.d2 + first);
-    store(d, all.d + first);
-    store(r2, all.r2 + first);
-    store(c2, all.c2 + first);
-    store(rc, all.rc + first);
-    store(largest, all.largest + first);
-  }
-};
 
 struct CountNone {
   [[gnu::always_inline]] void add(const char*, const char*) {}
@@ -101,7 +35,7 @@ void sum_lanes(const void* reference, const void* candidate, std::size_t count, 
 #pragma GCC unroll 8
     for (std::size_t v = 0; v < kVectors<Bits>; ++v) {
       const std::size_t at = (i + first + v * kStep) * sizeof(Bits);
-      sums[v].template add<Type, kWhich>(r + at, c + at);
+      sums[v].template add<Type>(read<Type, kWhich>(r + at), read<Type, kWhich>(c + at));
       if constexpr (kCountedAtOnce<Bits> == kWidth) counted.add(r + at, c + at);
     }
   }
@@ -116,7 +50,8 @@ void sum_lanes(const void* reference, const void* candidate, std::size_t count, 
 #pragma GCC unroll 8
     for (std::size_t v = 0; v < kVectors<Bits>; ++v) {
       const std::size_t from = (first + v * kStep) * sizeof(Bits);
-      sums[v].template add<Type, kWhich>(rest_r + from, rest_c + from);
+      sums[v].template add<Type>(read<Type, kWhich>(rest_r + from),
+                                 read<Type, kWhich>(rest_c + from));
       if constexpr (kCountedAtOnce<Bits> == kWidth) counted.add(rest_r + from, rest_c + from);
     }
   }
@@ -189,13 +124,7 @@ void sum_of(const void* reference, const void* candidate, std::size_t count, Til
       sum_lanes<Type, 1>(reference, candidate, count, first, lanes, none);
     }
   }
-  sums.largest = 0;
-  for (const double size : lanes.largest) sums.largest = size > sums.largest ? size : sums.largest;
-  sums.d2 = folded<kApart<Type>>(lanes.d2);
-  sums.d = folded<kApart<Type>>(lanes.d);
-  sums.r2 = folded<kApart<Type>>(lanes.r2);
-  sums.c2 = folded<kApart<Type>>(lanes.c2);
-  sums.rc = folded<kApart<Type>>(lanes.rc);
+  fold<Type>(lanes, sums);
   sums.unequal = unequal.total();
 }
 
@@ -205,24 +134,21 @@ void sum_any(Stored type, const void* reference, const void* candidate, std::siz
     sums = {};
     return;
   }
-  switch (type) {
-    case Stored::kF64:
-      return sum_of<F64>(reference, candidate, count, sums);
-    case Stored::kF32:
-      return sum_of<F32>(reference, candidate, count, sums);
-    case Stored::kF16:
-      return sum_of<F16>(reference, candidate, count, sums);
-    case Stored::kBF16:
-      return sum_of<BF16>(reference, candidate, count, sums);
-    case Stored::kF8E4M3:
-      return sum_of<F8E4M3>(reference, candidate, count, sums);
-    case Stored::kF8E5M2:
-      return sum_of<F8E5M2>(reference, candidate, count, sums);
-  }
+  visit_type(type, [&](auto of) { sum_of<decltype(of)>(reference, candidate, count, sums); });
+}
+
+void sum_placed_any(Stored type, const PlacedValues& reference, const PlacedValues& candidate,
+                    std::size_t count, TileSums& sums) {
+  const bool scaled = reference.scale != 1 || candidate.scale != 1;
+  visit_type(type, [&](auto of) {
+    using Type = decltype(of);
+    scaled ? sum_placed<Type, true>(reference, candidate, count, sums)
+           : sum_placed<Type, false>(reference, candidate, count, sums);
+  });
 }
 
 }  // namespace
 
-const Kernel TTRACE_KERNEL{TTRACE_ISA, sum_any, replay_tile, judge_tile};
+const Kernel TTRACE_KERNEL{TTRACE_ISA, sum_any, sum_placed_any, replay_tile, judge_tile};
 
 }  // namespace ttrace::measure

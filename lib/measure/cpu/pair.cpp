@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -16,22 +17,84 @@ bool alike(const StoredValues& a, const StoredValues& b) {
   return a.dtype == b.dtype && a.scale == 1 && b.scale == 1;
 }
 
-void add_box(const Kernel& kernel, const InputBox& reference, const InputBox& candidate,
-             const tensor::Box& box, TileStats& into) {
-  const bool stored = alike(reference.values, candidate.values);
-  const tensor::DType dtype = stored ? reference.values.dtype : tensor::DType::kFloat64;
-  TileCursor r(reference, box);
-  TileCursor c(candidate, box);
-  const std::uint64_t count = tensor::volume(box);
-  for (std::uint64_t first = 0; first < count; first += kTileElements) {
-    const auto here =
-        static_cast<std::size_t>(std::min<std::uint64_t>(kTileElements, count - first));
-    if (stored) {
-      add_tile(kernel, dtype, r.next(here), c.next(here), here, box, first, into);
+// Both sides of a box, tile by tile: gathered where they do not lie one after the other, and
+// decoded where they are not stored alike.
+class BoxTiles {
+ public:
+  BoxTiles(const InputBox& reference, const InputBox& candidate, const tensor::Box& box)
+      : stored_(alike(reference.values, candidate.values)),
+        dtype_(stored_ ? reference.values.dtype : tensor::DType::kFloat64),
+        box_(box),
+        r_(reference, box),
+        c_(candidate, box) {}
+
+  // Adds the tile of `count` elements that begins at `first`, after the tiles that were added.
+  void add(const Kernel& kernel, std::uint64_t first, std::size_t count, TileStats& into) {
+    r_.skip(first - at_);
+    c_.skip(first - at_);
+    at_ = first + count;
+    if (stored_) {
+      add_tile(kernel, dtype_, r_.next(count), c_.next(count), count, box_, first, into);
     } else {
-      add_tile(kernel, dtype, r.next_numbers(here), c.next_numbers(here), here, box, first, into);
+      add_tile(kernel, dtype_, r_.next_numbers(count), c_.next_numbers(count), count, box_, first,
+               into);
     }
   }
+
+ private:
+  bool stored_;
+  tensor::DType dtype_;
+  const tensor::Box& box_;
+  TileCursor r_;
+  TileCursor c_;
+  std::uint64_t at_ = 0;
+};
+
+// Calls visit(first, count) for every tile of a box.
+template <typename Visit>
+void for_each_tile(const tensor::Box& box, Visit visit) {
+  const std::uint64_t count = tensor::volume(box);
+  for (std::uint64_t first = 0; first < count; first += kTileElements) {
+    visit(first, static_cast<std::size_t>(std::min<std::uint64_t>(kTileElements, count - first)));
+  }
+}
+
+// Adds tiles without gathering and decoding them, except those that are looked at element by
+// element.
+void add_placed(const Kernel& kernel, const InputBox& reference, const InputBox& candidate,
+                const tensor::Box& box, PlacedCursor& r, PlacedCursor& c, TileStats& into) {
+  const Stored type = stored_as(reference.values.dtype);
+  const bool same_places = reference.box == candidate.box;
+  std::unique_ptr<BoxTiles> gathered;  // an empty optional would be set to zeros, all of it
+  for_each_tile(box, [&](std::uint64_t first, std::size_t count) {
+    const PlacedValues of_r = r.next(count);
+    const PlacedValues of_c = same_places ? r.here(candidate.values) : c.next(count);
+    TileSums sums;
+    kernel.sum_placed(type, of_r, of_c, count, sums);
+    const double largest = into.largest ? into.largest->difference : 0.0;
+    if (std::isfinite(sums.r2) && std::isfinite(sums.c2) && sums.largest <= largest) {
+      into.elements += count;
+      into.finite += count;
+      return add_sums(sums, into);
+    }
+    if (!gathered) gathered = std::make_unique<BoxTiles>(reference, candidate, box);
+    gathered->add(kernel, first, count, into);
+  });
+}
+
+void add_box(const Kernel& kernel, const InputBox& reference, const InputBox& candidate,
+             const tensor::Box& box, TileStats& into) {
+  if (reference.values.dtype == candidate.values.dtype) {
+    PlacedCursor r(reference, box);
+    PlacedCursor c(candidate, box);
+    const bool plain = r.is_plain() && c.is_plain();
+    if (!plain && r.fits() && c.fits()) {
+      return add_placed(kernel, reference, candidate, box, r, c, into);
+    }
+  }
+  BoxTiles tiles(reference, candidate, box);
+  for_each_tile(
+      box, [&](std::uint64_t first, std::size_t count) { tiles.add(kernel, first, count, into); });
 }
 
 // Beyond 2^53 a difference of one rounds to none: integers are subtracted with more bits than

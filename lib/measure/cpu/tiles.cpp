@@ -60,6 +60,16 @@ const std::byte* TileCursor::next_numbers(std::size_t count) {
   return std::as_bytes(out).data();
 }
 
+PlacedCursor::PlacedCursor(const InputBox& input, const tensor::Box& box)
+    : values_(input.values),
+      element_bytes_(tensor::element_bytes(input.values.dtype)),
+      cursor_(box, input.box) {}
+
+PlacedValues PlacedCursor::next(std::size_t count) {
+  cursor_.place(count, kPlacedTogether, element_bytes_, offsets_.data());
+  return {values_.bits.data(), offsets_.data(), values_.scale};
+}
+
 namespace {
 
 bool same_nonfinite(double a, double b) {
@@ -107,6 +117,15 @@ Extreme find_largest(std::span<const double> reference, std::span<const double> 
 
 }  // namespace
 
+void add_sums(const TileSums& sums, TileStats& into) {
+  into.sum_d2 += sums.d2;
+  into.sum_d += sums.d;
+  into.sum_r2 += sums.r2;
+  into.sum_c2 += sums.c2;
+  into.sum_rc += sums.rc;
+  into.unequal += sums.unequal;
+}
+
 void add_tile(const Kernel& kernel, tensor::DType dtype, const std::byte* reference,
               const std::byte* candidate, std::size_t count, const tensor::Box& box,
               std::uint64_t first, TileStats& into) {
@@ -122,12 +141,7 @@ void add_tile(const Kernel& kernel, tensor::DType dtype, const std::byte* refere
                        box, first, into);
     kernel.sum(Stored::kF64, r.data(), c.data(), count, sums);
   }
-  into.sum_d2 += sums.d2;
-  into.sum_d += sums.d;
-  into.sum_r2 += sums.r2;
-  into.sum_c2 += sums.c2;
-  into.sum_rc += sums.rc;
-  into.unequal += sums.unequal;
+  add_sums(sums, into);
   if (sums.largest <= (into.largest ? into.largest->difference : 0.0)) return;
   if (!cleaned) {
     decoded(dtype, reference, count, r);

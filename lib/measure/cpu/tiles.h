@@ -37,6 +37,7 @@ class TileCursor {
   const std::byte* next(std::size_t count);
   // The same as numbers.
   const std::byte* next_numbers(std::size_t count);
+  void skip(std::uint64_t count) { cursor_.advance(count); }
 
  private:
   const StoredValues& values_;
@@ -45,6 +46,34 @@ class TileCursor {
   std::array<std::byte, kTileElements * sizeof(double)> gathered_;
   TileNumbers numbers_;
 };
+
+// Walks a box within an input as TileCursor does, but leaves the elements where they are.
+class PlacedCursor {
+ public:
+  PlacedCursor(const InputBox& input, const tensor::Box& box);
+
+  // Whether the elements lie one after the other, unscaled.
+  bool is_plain() const { return values_.scale == 1 && cursor_.is_one_run(); }
+  // Whether runs of elements are long enough; else next() must not be called.
+  bool fits() const { return cursor_.has_pieces_of(kPlacedTogether); }
+
+  // The next `count` ≤ kTileElements elements, valid until the next call. All calls but the last
+  // take a whole tile.
+  PlacedValues next(std::size_t count);
+  // The same elements of another input of this one's type and box.
+  PlacedValues here(const StoredValues& other) const {
+    return {other.bits.data(), offsets_.data(), other.scale};
+  }
+
+ private:
+  const StoredValues& values_;
+  std::size_t element_bytes_;
+  tensor::RunCursor cursor_;
+  std::array<std::size_t, kTileElements / kPlacedTogether> offsets_;
+};
+
+// Adds the sums of a tile of finite pairs, without its largest difference.
+void add_sums(const TileSums& sums, TileStats& into);
 
 // Adds the statistics of one tile to those of the elements before it: `count` ≤ kTileElements
 // values of the floating-point type `dtype`, stored one after the other. They are the values of

@@ -73,6 +73,18 @@ struct Unequal {
   [[gnu::always_inline]] std::size_t total() const { return count; }
 };
 
+// Counts pairs of decoded numbers.
+struct UnequalNumbers {
+  std::size_t count = 0;
+
+  [[gnu::always_inline]] void add(Doubles a, Doubles b) {
+    const unsigned which = which_unequal(same_bits<__m512d>(a), same_bits<__m512d>(b));
+    count += static_cast<std::size_t>(__builtin_popcount(which));
+  }
+
+  [[gnu::always_inline]] std::size_t total() const { return count; }
+};
+
 #else
 
 template <typename T>
@@ -141,6 +153,22 @@ struct Unequal {
     __builtin_memcpy(lanes, &minus_equal, sizeof lanes);
     long long all = 0;
     for (const Lane lane : lanes) all -= lane;
+    return pairs - static_cast<std::size_t>(all);
+  }
+};
+
+struct UnequalNumbers {
+  std::size_t pairs = 0;
+  Longs minus_equal = {};
+
+  [[gnu::always_inline]] void add(Doubles a, Doubles b) {
+    minus_equal += same_bits<Longs>(a == b);
+    pairs += kWidth;
+  }
+
+  [[gnu::always_inline]] std::size_t total() const {
+    long long all = 0;
+    for (std::size_t i = 0; i < kWidth; ++i) all -= minus_equal[i];
     return pairs - static_cast<std::size_t>(all);
   }
 };

@@ -202,6 +202,10 @@ struct F8E5M2 {
   __builtin_memcpy(lanes, &sum, sizeof sum);
 }
 
+[[gnu::always_inline]] inline void load(const double* lanes, Doubles& sum) {
+  __builtin_memcpy(&sum, lanes, sizeof sum);
+}
+
 // Adds lanes that are 16 apart, then 8, 4, 2 and 1. The array is ordered by vectors: where
 // neighbouring lanes are in two vectors (kNeighbours is 2), elements that are 1 apart in a vector
 // are lanes that are 2 apart.
