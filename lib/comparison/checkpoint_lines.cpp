@@ -97,6 +97,10 @@ class Writer {
     out_.count(values.size());
     for (const Item& value : values) put(value);
   }
+  void put(const tensor::Shape& values) {
+    out_.count(values.size());
+    for (const std::uint64_t value : values) put(value);
+  }
   template <typename Item>
   void put(const std::optional<Item>& value) {
     put(value.has_value());
@@ -142,6 +146,10 @@ class Reader {
       get(item);
       values.push_back(std::move(item));
     }
+  }
+  void get(tensor::Shape& values) {
+    values.clear();
+    for (std::uint64_t left = in_.items(); left > 0; --left) values.push_back(in_.count());
   }
   template <typename Item>
   void get(std::optional<Item>& value) {

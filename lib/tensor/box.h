@@ -11,12 +11,9 @@
 #include <vector>
 
 #include "tensor/dtype.h"
+#include "tensor/shape.h"
 
 namespace ttrace::tensor {
-
-// Extents of a tensor or shard, outermost dimension first. An empty shape is a 0-d tensor with one
-// element.
-using Shape = std::vector<std::uint64_t>;
 
 inline constexpr std::size_t kMostDimensions = 32;  // HDF5's own limit
 

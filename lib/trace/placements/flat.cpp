@@ -74,7 +74,7 @@ Flat Flat::parse(const base::JsonCursor& value) {
 std::string Flat::json() const {
   std::string text = "{\"flat\":[";
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    text += concat(i > 0 ? "," : "", json_list({ranges[i].start, ranges[i].stop}));
+    text += concat(i > 0 ? "," : "", "[", ranges[i].start, ",", ranges[i].stop, "]");
   }
   return text + "]}";
 }

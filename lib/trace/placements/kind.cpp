@@ -8,7 +8,7 @@ bool has_member(const base::JsonCursor& value, std::string_view key) {
   return value.is_object() && value.find(key).has_value();
 }
 
-std::string json_list(const std::vector<std::uint64_t>& numbers) {
+std::string json_list(std::span<const std::uint64_t> numbers) {
   std::string text = "[";
   for (const std::uint64_t number : numbers) {
     base::append_text(text, text.size() > 1 ? "," : "");
@@ -17,7 +17,7 @@ std::string json_list(const std::vector<std::uint64_t>& numbers) {
   return text + "]";
 }
 
-std::string describe_list(const std::vector<std::uint64_t>& numbers) {
+std::string describe_list(std::span<const std::uint64_t> numbers) {
   return describe_list(numbers, [](std::uint64_t number) { return std::to_string(number); });
 }
 

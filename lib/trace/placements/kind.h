@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,11 +81,11 @@ concept PlacementKind =
 bool has_member(const base::JsonCursor& value, std::string_view key);
 
 // "[1,2]", JSON.
-std::string json_list(const std::vector<std::uint64_t>& numbers);
+std::string json_list(std::span<const std::uint64_t> numbers);
 
 // "[1, 2]", for people; of a long list the first sixteen: "[0, 1, ... 40 in all]".
-template <typename Item, typename ToText>
-std::string describe_list(const std::vector<Item>& items, ToText to_text) {
+template <typename List, typename ToText>
+std::string describe_list(const List& items, ToText to_text) {
   constexpr std::size_t kMostNamed = 16;
   std::string text = "[";
   for (std::size_t i = 0; i < items.size() && i < kMostNamed; ++i) {
@@ -94,7 +95,7 @@ std::string describe_list(const std::vector<Item>& items, ToText to_text) {
   if (items.size() > kMostNamed) text += ", ... " + std::to_string(items.size()) + " in all";
   return text + "]";
 }
-std::string describe_list(const std::vector<std::uint64_t>& numbers);
+std::string describe_list(std::span<const std::uint64_t> numbers);
 
 // Throws an input error unless `listed` numbers, called `what`, are one for each of `count`
 // coordinates.
