@@ -47,9 +47,10 @@ class RandomFile {
   std::uint64_t size() const { return content_.size(); }
 
   // Whether a window gives the bytes, and gives no others.
-  bool reads(std::uint64_t offset, std::size_t bytes) const {
+  bool reads(std::uint64_t offset, std::size_t bytes, Unwritten unwritten = Unwritten::kNow) const {
     std::string out(bytes, '?');
-    if (!read_in_window(opened_, offset, std::as_writable_bytes(std::span(out)))) return false;
+    const auto to = std::as_writable_bytes(std::span(out));
+    if (!read_in_window(opened_, offset, to, unwritten)) return false;
     if (out != content_.substr(offset, bytes)) FAIL(offset << ", " << bytes);
     return true;
   }
@@ -118,6 +119,19 @@ TEST_CASE("nothing that was read before comes from a file that was written since
   CHECK_FALSE(shorter.reads(100, 10));
   CHECK_FALSE(shorter.reads(1000, 10));
   CHECK_FALSE(rewritten.reads(100, 10));
+}
+
+TEST_CASE("a header is read as the file was when its window was filled", "[hdf5]") {
+  const test::TempDir dir;
+  const RandomFile file(dir, 200'000, 1);
+  CHECK(file.reads(100, 10, Unwritten::kWhenFilled));
+  REQUIRE(::pwrite(file.opened().descriptor, "other", 5, 120) == 5);
+  const timespec later[] = {{0, UTIME_OMIT}, {1, 0}};
+  REQUIRE(::futimens(file.opened().descriptor, later) == 0);
+  CHECK(file.reads(120, 10, Unwritten::kWhenFilled));  // as it was
+  CHECK_FALSE(file.reads(150'000, 10, Unwritten::kWhenFilled));
+  CHECK_FALSE(file.reads(120, 10));
+  CHECK_FALSE(file.reads(120, 10, Unwritten::kWhenFilled));  // nothing is known of it any more
 }
 
 // Two datasets side by side: the first read brings the second into the window.

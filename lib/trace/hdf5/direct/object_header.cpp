@@ -213,7 +213,7 @@ std::optional<std::vector<std::byte>> read_header_bytes(const OpenFile& file, st
                                                         const std::string& what) {
   if (bytes > kLargestBlock || offset > file.end || bytes > file.end - offset) return std::nullopt;
   std::vector<std::byte> block(bytes);
-  if (read_in_window(file, offset, block)) return block;
+  if (read_in_window(file, offset, block, Unwritten::kWhenFilled)) return block;
   RawRange{file.descriptor, offset, bytes}.read_all(block, what);
   return block;
 }

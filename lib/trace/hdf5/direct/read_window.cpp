@@ -72,7 +72,8 @@ class Window {
 // The windows of one thread.
 class Windows {
  public:
-  // Returns a window that holds the bytes, or null if they cannot be read.
+  // Returns a window that holds the bytes, or null if they cannot be read, or if the file has been
+  // written when a window was filled with them.
   const Window* on(const OpenFile& file, std::uint64_t offset, std::size_t bytes) {
     Window* nearest = nullptr;
     Window* oldest = windows_.data();
@@ -86,9 +87,9 @@ class Windows {
     }
     const bool is_near = nearest != nullptr && nearest->distance(offset) <= 2 * kMostWindowBytes;
     Window& window = is_near ? *nearest : *oldest;
-    if (is_near ? window.move(file, offset, bytes) : window.open(file, offset, bytes)) {
-      return used(window);
-    }
+    const bool filled =
+        is_near ? window.move(file, offset, bytes) : window.open(file, offset, bytes);
+    if (filled && file.is_unchanged()) return used(window);
     window.close();
     return nullptr;
   }
@@ -112,12 +113,13 @@ class Windows {
 
 }  // namespace
 
-bool read_in_window(const OpenFile& file, std::uint64_t offset, std::span<std::byte> out) {
+bool read_in_window(const OpenFile& file, std::uint64_t offset, std::span<std::byte> out,
+                    Unwritten unwritten) {
   if (file.opening == 0 || out.size() > kLargestWindowRead) return false;
   thread_local Windows windows;
   const Window* const window = windows.on(file, offset, out.size());
   // What was read a while ago counts as read now if nobody has written since.
-  if (window == nullptr || !file.is_unchanged()) {
+  if (window == nullptr || (unwritten == Unwritten::kNow && !file.is_unchanged())) {
     windows.close(file.opening);
     return false;
   }

@@ -21,10 +21,19 @@ inline constexpr std::size_t kLargestWindowRead = std::size_t{1} << 13;
 inline constexpr std::size_t kMostWindowBytes = std::size_t{1} << 16;
 inline constexpr std::size_t kMostWindows = 16;
 
+// Up to when nobody may have written the file for its bytes to count.
+enum class Unwritten {
+  kNow,
+  // When the window was filled: for headers, whose elements are read and checked later. Asking the
+  // kernel takes as long as everything else that a header in a window needs.
+  kWhenFilled,
+};
+
 // Reads out.size() bytes from `offset` on, which lie within `file.end`, and returns true if the
 // file has not been written since it was opened, so that they are the file's bytes. Returns false
 // where it has, where it cannot be read and for large reads: the caller then reads without a
 // window, and finds out what is wrong.
-bool read_in_window(const OpenFile& file, std::uint64_t offset, std::span<std::byte> out);
+bool read_in_window(const OpenFile& file, std::uint64_t offset, std::span<std::byte> out,
+                    Unwritten unwritten = Unwritten::kNow);
 
 }  // namespace ttrace::trace::hdf5
