@@ -11,58 +11,65 @@
 
 namespace ttrace::measure {
 
-ReplicaCheck::ReplicaCheck(std::vector<std::uint64_t> ranks)
-    : ranks_(std::move(ranks)),
-      squared_distance_(ranks_.size(), 0),
-      class_of_(ranks_.size(), 0),
-      box_class_(ranks_.size(), 0) {}
+ReplicaCheck::ReplicaCheck(std::span<const std::uint64_t> ranks) {
+  replicas_.reserve(ranks.size());
+  for (const std::uint64_t rank : ranks) replicas_.push_back({rank});
+}
 
-void ReplicaCheck::add_equal(std::size_t i) { box_class_[i] = 0; }
+void ReplicaCheck::add_equal(std::size_t i) { replicas_[i].box_class = 0; }
 
 void ReplicaCheck::add_different(std::size_t i, double squared_distance,
                                  std::span<const std::byte> bits) {
-  squared_distance_[i] += squared_distance;
+  replicas_[i].squared_distance += squared_distance;
   if (squared_distance == 0) {
-    box_class_[i] = 0;  // -0 and +0, or two NaNs: no number differs
+    replicas_[i].box_class = 0;  // -0 and +0, or two NaNs: no number differs
     return;
   }
   const auto same = std::find_if(box_bits_.begin(), box_bits_.end(), [&bits](const auto& known) {
     return std::memcmp(known.data(), bits.data(), bits.size()) == 0;
   });
-  box_class_[i] = static_cast<std::size_t>(same - box_bits_.begin()) + 1;
+  replicas_[i].box_class = static_cast<std::size_t>(same - box_bits_.begin()) + 1;
   if (same == box_bits_.end()) box_bits_.emplace_back(bits.begin(), bits.end());
 }
 
-void ReplicaCheck::refine(const std::vector<std::size_t>& classes) {
+void ReplicaCheck::refine(const std::vector<Replica>& others, std::size_t Replica::*member) {
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> refined;
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
     const auto next = refined.size();
-    class_of_[i] = refined.emplace(std::pair(class_of_[i], classes[i]), next).first->second;
+    const std::pair both(replicas_[i].class_of, others[i].*member);
+    replicas_[i].class_of = refined.emplace(both, next).first->second;
   }
 }
 
 void ReplicaCheck::finish_box() {
-  if (!box_bits_.empty()) refine(box_class_);
+  if (!box_bits_.empty()) refine(replicas_, &Replica::box_class);
   box_bits_.clear();
-  std::fill(box_class_.begin(), box_class_.end(), 0);
+  for (Replica& replica : replicas_) replica.box_class = 0;
 }
 
 void ReplicaCheck::merge(const ReplicaCheck& later) {
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    squared_distance_[i] += later.squared_distance_[i];
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    replicas_[i].squared_distance += later.replicas_[i].squared_distance;
   }
-  if (!later.all_equal()) refine(later.class_of_);
+  if (!later.all_equal()) refine(later.replicas_, &Replica::class_of);
 }
 
 bool ReplicaCheck::all_equal() const {
-  return std::all_of(class_of_.begin(), class_of_.end(), [](std::size_t c) { return c == 0; });
+  return std::all_of(replicas_.begin(), replicas_.end(),
+                     [](const Replica& replica) { return replica.class_of == 0; });
+}
+
+std::vector<double> ReplicaCheck::squared_distances() const {
+  std::vector<double> squares;
+  for (const Replica& replica : replicas_) squares.push_back(replica.squared_distance);
+  return squares;
 }
 
 std::vector<std::vector<std::uint64_t>> ReplicaCheck::classes() const {
   std::vector<std::vector<std::uint64_t>> groups;
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (groups.size() <= class_of_[i]) groups.resize(class_of_[i] + 1);
-    groups[class_of_[i]].push_back(ranks_[i]);
+  for (const Replica& replica : replicas_) {
+    if (groups.size() <= replica.class_of) groups.resize(replica.class_of + 1);
+    groups[replica.class_of].push_back(replica.rank);
   }
   // A mesh may list its ranks in any order.
   for (std::vector<std::uint64_t>& group : groups) std::sort(group.begin(), group.end());
@@ -89,9 +96,7 @@ BlockReader::BlockReader(const trace::Source& source, const trace::TensorEntry& 
   open_shards_ = between == Between::kClose ? 0 : shards;
   for (const layout::Term& term : block.terms) {
     TermReaders readers;
-    const std::size_t count = all ? term.ranks.size() : 1;
-    const std::vector<std::uint64_t> ranks(term.ranks.begin(),
-                                           term.ranks.begin() + static_cast<std::ptrdiff_t>(count));
+    const auto ranks = std::span(term.ranks).first(all ? term.ranks.size() : 1);
     for (const std::uint64_t rank : ranks) {
       readers.replicas.emplace_back(source, entry, rank, block.held, between);
     }

@@ -19,7 +19,7 @@ namespace ttrace::measure {
 // Replica 0 is the one that the others are compared with.
 class ReplicaCheck {
  public:
-  explicit ReplicaCheck(std::vector<std::uint64_t> ranks);
+  explicit ReplicaCheck(std::span<const std::uint64_t> ranks);
 
   // In the current box, replica `i` (≥ 1) has the bits of replica 0.
   void add_equal(std::size_t i);
@@ -32,21 +32,25 @@ class ReplicaCheck {
   void merge(const ReplicaCheck& later);
 
   bool all_equal() const;
-  std::size_t replicas() const { return ranks_.size(); }
+  std::size_t replicas() const { return replicas_.size(); }
   // ‖replica i - replica 0‖² over everything read.
-  const std::vector<double>& squared_distances() const { return squared_distance_; }
+  std::vector<double> squared_distances() const;
   // Ranks that agree with each other everywhere read so far, ascending; the class of replica 0
   // first.
   std::vector<std::vector<std::uint64_t>> classes() const;
 
  private:
-  // Replicas stay in one class only if they are in the same one of `classes` too.
-  void refine(const std::vector<std::size_t>& classes);
+  struct Replica {
+    std::uint64_t rank = 0;
+    double squared_distance = 0;
+    std::size_t class_of = 0;
+    std::size_t box_class = 0;  // within the current box: replicas of equal bits
+  };
 
-  std::vector<std::uint64_t> ranks_;
-  std::vector<double> squared_distance_;
-  std::vector<std::size_t> class_of_;
-  std::vector<std::size_t> box_class_;            // within the current box: replicas of equal bits
+  // Replicas stay in one class only if they are in the same one of `others` too, by `member`.
+  void refine(const std::vector<Replica>& others, std::size_t Replica::*member);
+
+  std::vector<Replica> replicas_;
   std::vector<std::vector<std::byte>> box_bits_;  // of box classes 1, 2, ...
 };
 

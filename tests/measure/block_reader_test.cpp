@@ -159,7 +159,7 @@ using Classes = std::vector<std::vector<std::uint64_t>>;
 std::vector<std::byte> bits(int value) { return {static_cast<std::byte>(value), std::byte{0}}; }
 
 TEST_CASE("replicas that agree are one class") {
-  ReplicaCheck check({4, 5, 6});
+  ReplicaCheck check(std::vector<std::uint64_t>{4, 5, 6});
   check.add_equal(1);
   check.add_equal(2);
   check.finish_box();
@@ -170,13 +170,13 @@ TEST_CASE("replicas that agree are one class") {
 }
 
 TEST_CASE("nothing read yet is agreement") {
-  const ReplicaCheck check({1, 2});
+  const ReplicaCheck check(std::vector<std::uint64_t>{1, 2});
   CHECK(check.all_equal());
   CHECK(check.classes() == Classes{{1, 2}});
 }
 
 TEST_CASE("replicas that differ from the first may agree with each other") {
-  ReplicaCheck check({0, 1, 2, 3, 4});
+  ReplicaCheck check(std::vector<std::uint64_t>{0, 1, 2, 3, 4});
   check.add_different(1, 4, bits(1));
   check.add_equal(2);
   check.add_different(3, 4, bits(1));
@@ -188,7 +188,7 @@ TEST_CASE("replicas that differ from the first may agree with each other") {
 }
 
 TEST_CASE("classes only split from box to box and distances add up") {
-  ReplicaCheck check({0, 1, 2, 3});
+  ReplicaCheck check(std::vector<std::uint64_t>{0, 1, 2, 3});
   check.add_different(1, 1, bits(1));
   check.add_different(2, 1, bits(1));
   check.add_equal(3);
@@ -208,7 +208,7 @@ TEST_CASE("classes only split from box to box and distances add up") {
 }
 
 TEST_CASE("replicas that agree in one box and not in another are different") {
-  ReplicaCheck check({0, 1, 2});
+  ReplicaCheck check(std::vector<std::uint64_t>{0, 1, 2});
   check.add_different(1, 1, bits(1));
   check.add_equal(2);
   check.finish_box();
@@ -219,7 +219,7 @@ TEST_CASE("replicas that agree in one box and not in another are different") {
 }
 
 TEST_CASE("other bits of the same numbers are no difference") {
-  ReplicaCheck check({0, 1});
+  ReplicaCheck check(std::vector<std::uint64_t>{0, 1});
   check.add_different(1, 0, bits(1));
   check.finish_box();
   CHECK(check.all_equal());
@@ -227,7 +227,7 @@ TEST_CASE("other bits of the same numbers are no difference") {
 }
 
 TEST_CASE("an infinite distance stays infinite") {
-  ReplicaCheck check({0, 1});
+  ReplicaCheck check(std::vector<std::uint64_t>{0, 1});
   check.add_different(1, std::numeric_limits<double>::infinity(), bits(1));
   check.finish_box();
   check.add_different(1, 1, bits(1));
@@ -236,12 +236,12 @@ TEST_CASE("an infinite distance stays infinite") {
 }
 
 TEST_CASE("checks of two parts of one block are the check of both") {
-  ReplicaCheck first({0, 1, 2, 3});
+  ReplicaCheck first(std::vector<std::uint64_t>{0, 1, 2, 3});
   first.add_different(1, 4, bits(1));
   first.add_equal(2);
   first.add_different(3, 4, bits(1));
   first.finish_box();
-  ReplicaCheck second({0, 1, 2, 3});
+  ReplicaCheck second(std::vector<std::uint64_t>{0, 1, 2, 3});
   second.add_equal(1);
   second.add_different(2, 1, bits(1));
   second.add_equal(3);
@@ -250,7 +250,7 @@ TEST_CASE("checks of two parts of one block are the check of both") {
   both.merge(second);
   CHECK(both.classes() == Classes{{0}, {1, 3}, {2}});
   CHECK(both.squared_distances() == std::vector<double>{0, 4, 1, 4});
-  both.merge(ReplicaCheck({0, 1, 2, 3}));
+  both.merge(ReplicaCheck(std::vector<std::uint64_t>{0, 1, 2, 3}));
   CHECK(both.classes() == Classes{{0}, {1, 3}, {2}});
 }
 
