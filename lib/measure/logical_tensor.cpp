@@ -1,63 +1,21 @@
 #include "measure/logical_tensor.h"
 
 #include <algorithm>
-#include <set>
-
-#include "measure/shard_reader.h"
 
 namespace ttrace::measure {
-
-PartIndex::PartIndex(const layout::Plan& plan) {
-  for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
-    for (const layout::Part& part : plan.blocks[b].held.parts) parts_.push_back({0, b, &part});
-  }
-  const std::size_t dimensions = parts_.empty() ? 0 : parts_[0].part->global.extent.size();
-  std::size_t most = 0;
-  for (std::size_t d = 0; d < dimensions; ++d) {
-    std::set<std::uint64_t> starts;
-    for (const Located& located : parts_) starts.insert(located.part->global.origin[d]);
-    if (starts.size() <= most) continue;
-    most = starts.size();
-    dim_ = d;
-  }
-  if (dimensions == 0) return;
-  for (Located& located : parts_) {
-    located.start = located.part->global.origin[dim_];
-    longest_ = std::max(longest_, located.part->global.extent[dim_]);
-  }
-  std::stable_sort(parts_.begin(), parts_.end(),
-                   [](const Located& a, const Located& b) { return a.start < b.start; });
-}
-
-void PartIndex::for_each(
-    const tensor::Box& box,
-    const std::function<bool(std::size_t block, const layout::Part& part)>& visit) const {
-  const bool has_dimensions = !box.extent.empty();
-  const std::uint64_t from = has_dimensions ? box.origin[dim_] : 0;
-  const std::uint64_t stop = has_dimensions ? from + box.extent[dim_] : 1;
-  // A part that starts this much earlier ends before the box.
-  const std::uint64_t earliest = from > longest_ ? from - longest_ : 0;
-  auto located =
-      std::lower_bound(parts_.begin(), parts_.end(), earliest,
-                       [](const Located& l, std::uint64_t start) { return l.start < start; });
-  for (; located != parts_.end() && located->start < stop; ++located) {
-    if (!tensor::intersect(located->part->global, box)) continue;
-    if (!visit(located->block, *located->part)) return;
-  }
-}
 
 LogicalTensor::LogicalTensor(const trace::Source& source, const trace::TensorEntry& entry,
                              Replicas replicas)
     : source_(&source),
       entry_(&entry),
       replicas_(replicas),
-      plan_(resolved_plan(source, entry)),
-      index_(plan_) {}
+      planned_(planned_tensor(source, entry)) {}
 
 BlockReader& LogicalTensor::reader_of(std::size_t block) {
   auto found = open_.find(block);
   if (found == open_.end()) {
-    BlockReader reader(*source_, *entry_, plan_.blocks[block], plan_.combination, replicas_);
+    BlockReader reader(*source_, *entry_, planned_->plan().blocks[block],
+                       planned_->plan().combination, replicas_);
     open_shards_ += reader.open_shards();
     while (open_shards_ > kMostOpenShards && !open_.empty()) close_least_used();
     found = open_.emplace(block, OpenBlock{std::move(reader)}).first;
@@ -80,7 +38,7 @@ void LogicalTensor::close_least_used() {
 template <typename Value, typename ReadBlock>
 void LogicalTensor::read_parts(const tensor::Box& box, std::span<Value> out, ReadBlock read_block) {
   std::vector<Value> values;
-  index_.for_each(box, [&](std::size_t block, const layout::Part& part) {
+  planned_->index().for_each(box, [&](std::size_t block, const layout::Part& part) {
     const tensor::Box common = *tensor::intersect(part.global, box);
     const tensor::Box local =
         tensor::shifted(tensor::relative_to(common, part.global.origin), part.local.origin);
@@ -104,10 +62,11 @@ void LogicalTensor::read(const tensor::Box& box, std::span<double> out) {
 
 template <typename Read>
 std::optional<StoredValues> LogicalTensor::of_one_shard(const tensor::Box& box, Read read) {
-  if (!tensor::is_floating(entry_->dtype) || plan_.combination.factor != 1) return std::nullopt;
+  if (!tensor::is_floating(entry_->dtype) || planned_->plan().combination.factor != 1)
+    return std::nullopt;
   std::optional<StoredValues> stored;
-  index_.for_each(box, [&](std::size_t block, const layout::Part& part) {
-    if (plan_.blocks[block].terms.size() != 1) return false;
+  planned_->index().for_each(box, [&](std::size_t block, const layout::Part& part) {
+    if (planned_->plan().blocks[block].terms.size() != 1) return false;
     if (*tensor::intersect(part.global, box) != box) return false;
     const tensor::Box local =
         tensor::shifted(tensor::relative_to(box, part.global.origin), part.local.origin);
@@ -139,7 +98,7 @@ void LogicalTensor::read_integers(const tensor::Box& box, std::span<std::int64_t
 
 std::vector<RankBoxes> LogicalTensor::rank_boxes() const {
   std::vector<RankBoxes> owners;
-  for (const layout::Block& block : plan_.blocks) {
+  for (const layout::Block& block : planned_->plan().blocks) {
     RankBoxes owner;
     for (const layout::Part& part : block.held.parts) owner.boxes.push_back(part.global);
     for (const layout::Term& term : block.terms) {
@@ -154,14 +113,14 @@ std::vector<RankBoxes> LogicalTensor::rank_boxes() const {
 std::optional<Place> LogicalTensor::locate(const tensor::Shape& point) const {
   std::optional<Place> place;
   const tensor::Box element{point, tensor::Shape(point.size(), 1)};
-  index_.for_each(element, [&](std::size_t block, const layout::Part& part) {
-    const layout::LocalLayout& held = plan_.blocks[block].held;
+  planned_->index().for_each(element, [&](std::size_t block, const layout::Part& part) {
+    const layout::LocalLayout& held = planned_->plan().blocks[block].held;
     tensor::Shape local =
         tensor::shifted(tensor::relative_to(element, part.global.origin), part.local.origin).origin;
     if (held.range) {
       local = {tensor::position(held.shape, local) - held.range->start};
     }
-    place = Place{plan_.blocks[block].terms[0].ranks[0], std::move(local)};
+    place = Place{planned_->plan().blocks[block].terms[0].ranks[0], std::move(local)};
     return false;
   });
   return place;

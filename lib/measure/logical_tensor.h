@@ -1,45 +1,22 @@
 // Reads a tensor of a trace from its shards.
 #pragma once
 
-#include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "measure/block_reader.h"
+#include "measure/planned_tensor.h"
 #include "measure/tensor_reader.h"
 
 namespace ttrace::measure {
-
-// Finds the parts of a plan that share elements with a box, without visiting all parts.
-class PartIndex {
- public:
-  // `plan` must outlive the index.
-  explicit PartIndex(const layout::Plan& plan);
-
-  // Visits every part that shares elements with `box`, with the index of its block; stops when
-  // `visit` returns false.
-  void for_each(
-      const tensor::Box& box,
-      const std::function<bool(std::size_t block, const layout::Part& part)>& visit) const;
-
- private:
-  struct Located {
-    std::uint64_t start = 0;
-    std::size_t block = 0;
-    const layout::Part* part = nullptr;
-  };
-
-  std::size_t dim_ = 0;  // the dimension along which parts start at the most places
-  std::uint64_t longest_ = 0;
-  std::vector<Located> parts_;  // by start
-};
 
 // Shards are opened when a box first needs them, and closed when many others are needed: a run of
 // thousands of ranks has more files than a process may have open.
 class LogicalTensor : public TensorReader {
  public:
-  // `entry` must outlive the reader. Throws as resolved_plan.
+  // `entry` must outlive the reader. Throws as planned_tensor.
   LogicalTensor(const trace::Source& source, const trace::TensorEntry& entry,
                 Replicas replicas = Replicas::kFirstOnly);
 
@@ -70,8 +47,7 @@ class LogicalTensor : public TensorReader {
   const trace::Source* source_;
   const trace::TensorEntry* entry_;
   Replicas replicas_;
-  layout::Plan plan_;
-  PartIndex index_;
+  std::shared_ptr<const PlannedTensor> planned_;
   std::map<std::size_t, OpenBlock> open_;
   std::uint64_t uses_ = 0;
   std::size_t open_shards_ = 0;

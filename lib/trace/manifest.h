@@ -80,11 +80,15 @@ struct RunFacts {
 struct MeshAxis {
   std::string name;
   std::uint64_t size = 1;
+
+  bool operator==(const MeshAxis&) const = default;
 };
 
 struct Mesh {
   std::vector<MeshAxis> axes;
   std::vector<std::uint64_t> ranks;  // row-major order of the coordinates; empty: 0, 1, 2, ...
+
+  bool operator==(const Mesh&) const = default;
 };
 
 // A tensor that stands for several micro-batches: their sum, their mean, or all of them one after
