@@ -44,6 +44,8 @@ class HeapOptional {
   T* operator->() { return value_.get(); }
   const T* operator->() const { return value_.get(); }
 
+  T value_or(T other) const { return value_ ? *value_ : std::move(other); }
+
   bool operator==(const HeapOptional& other) const {
     return has_value() == other.has_value() && (!has_value() || *value_ == *other.value_);
   }

@@ -32,12 +32,12 @@ class FinishedChecks::OfPair {
 
   void check(const std::vector<measure::BlockStats>& blocks) const {
     for (const measure::BlockStats& block : blocks) {
-      for (const tensor::Box& box : block.boxes) {
+      for (const tensor::Box& box : block.owner->boxes) {
         require(lies_within(box), pair_.key, "a box that is not of the tensor");
       }
-      require(!block.boxes.empty() || says_nothing(block.stats), pair_.key,
+      require(!block.owner->boxes.empty() || says_nothing(block.stats), pair_.key,
               "a shard that lies nowhere");
-      for (const std::uint64_t rank : block.ranks) check_rank(rank);
+      for (const std::uint64_t rank : block.owner->ranks) check_rank(rank);
       check(block.stats);
     }
   }
@@ -217,7 +217,6 @@ void restore_measurements(Checkpoint& work, const trace::Source& candidate,
       ComparedNumbers& numbers = result.comparison.emplace();
       numbers.measurement = std::move(finished->measurement);
       numbers.noise = std::move(finished->noise);
-      set_largest_place(numbers.measurement.largest_place, result);
     }
     work.record_again({result.key, measured_of(result)});
   }

@@ -4,6 +4,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/heap_optional.h"
+#include "base/shared_value.h"
 #include "comparison/checkpoint.h"
 
 namespace ttrace::comparison {
@@ -29,8 +31,13 @@ void each_member(Archive& archive, Value& value) {
     archive(elements, finite, d2, d, r2, c2, rc, unequal, nonfinite_r, nonfinite_c, nonfinite_equal,
             nonfinite_different, largest, first_different);
   } else if constexpr (std::is_same_v<T, measure::BlockStats>) {
-    auto& [boxes, ranks, stats, part] = value;
-    archive(boxes, ranks, stats, part);
+    auto& [owner, stats] = value;
+    if constexpr (std::is_const_v<Value>) {
+      archive(owner->boxes, owner->ranks, stats, owner->part);
+    } else {
+      auto& [boxes, ranks, part] = owner.change();
+      archive(boxes, ranks, stats, part);
+    }
   } else if constexpr (std::is_same_v<T, measure::CellSums>) {
     auto& [d2, a2, along] = value;
     archive(d2, a2, along);
@@ -106,6 +113,15 @@ class Writer {
     put(value.has_value());
     if (value) put(*value);
   }
+  template <typename Item>
+  void put(const base::HeapOptional<Item>& value) {
+    put(value.has_value());
+    if (value) put(*value);
+  }
+  template <typename Item>
+  void put(const base::SharedValue<Item>& value) {
+    put(*value);
+  }
   template <typename Value>
   void put(const Value& value) {
     each_member(*this, value);
@@ -155,6 +171,17 @@ class Reader {
   void get(std::optional<Item>& value) {
     value.reset();
     if (in_.flag()) get(value.emplace());
+  }
+  template <typename Item>
+  void get(base::HeapOptional<Item>& value) {
+    value.reset();
+    if (in_.flag()) get(value.emplace());
+  }
+  template <typename Item>
+  void get(base::SharedValue<Item>& value) {
+    Item item;
+    get(item);
+    value = item == Item{} ? base::SharedValue<Item>() : base::SharedValue<Item>(std::move(item));
   }
   template <typename Value>
   void get(Value& value) {

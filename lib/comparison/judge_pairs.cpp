@@ -192,8 +192,8 @@ judge::Judgement Tolerances::judge(const AccumulationError& sums, TensorComparis
   const bool by_estimate = numbers.tolerance.rule == judge::Rule::kNoise ||
                            numbers.tolerance.rule == judge::Rule::kFallback;
   if (judgement.outcome != judge::Outcome::kDiverged || !by_estimate) return judgement;
-  if (numbers.own_rounding.empty()) numbers.own_rounding = sums.own_rounding(result.key);
-  return numbers.own_rounding.empty() ? judgement : judged();
+  if (numbers.own_rounding->empty()) numbers.own_rounding = sums.own_rounding(result.key);
+  return numbers.own_rounding->empty() ? judgement : judged();
 }
 
 void judge_parts(const judge::Policy& rules, std::size_t most_slices, TensorComparison& result) {

@@ -1,6 +1,7 @@
 #include "comparison/measure_pairs.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "base/error.h"
 #include "comparison/noise_runs.h"
@@ -118,7 +120,6 @@ class PairWork {
     numbers.measurement = measure::merge_sections(std::move(measured_));
     numbers.measurement.bytes_read += noise_bytes_;
     numbers.noise = std::move(estimate_);
-    set_largest_place(numbers.measurement.largest_place, result);
   }
 
  private:
@@ -212,16 +213,16 @@ struct Task {
 // Sorts the pairs into the order in which the reference was written, as far as its manifest tells,
 // so that files are read from front to back.
 std::vector<std::size_t> in_order_of_files(const std::vector<TensorComparison>& results) {
-  std::vector<std::size_t> order;
+  // Sorted apart from the records, which are large and lie far from each other.
+  std::vector<std::tuple<std::uint64_t, std::optional<std::uint64_t>, std::size_t>> places;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (is_to_be_measured(results[i])) order.push_back(i);
+    if (!is_to_be_measured(results[i])) continue;
+    places.emplace_back(results[i].key.step, results[i].reference->order, i);
   }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const trace::TensorKey& x = results[a].key;
-    const trace::TensorKey& y = results[b].key;
-    if (x.step != y.step) return x.step < y.step;
-    return results[a].reference->order < results[b].reference->order;
-  });
+  std::sort(places.begin(), places.end());
+  std::vector<std::size_t> order;
+  order.reserve(places.size());
+  for (const auto& [step, written, i] : places) order.push_back(i);
   return order;
 }
 
@@ -275,6 +276,33 @@ bool measure_together(const measure::Backend& backend, std::span<PairWork* const
   return true;
 }
 
+// Lets the records of equally laid out tensors share what says which ranks have which boxes.
+// Compares with what came last, since tensors that are measured one after the other are alike.
+class OwnerPool {
+ public:
+  void share(measure::Measurement& measurement) {
+    const std::lock_guard lock(mutex_);
+    for (measure::BlockStats& block : measurement.blocks) {
+      const auto known = std::find_if(kept_.begin(), kept_.end(),
+                                      [&](const Owner& owner) { return *owner == *block.owner; });
+      if (known != kept_.end()) {
+        block.owner = *known;
+        continue;
+      }
+      kept_.push_front(block.owner);
+      if (kept_.size() > kMostKept) kept_.pop_back();
+    }
+  }
+
+ private:
+  using Owner = base::SharedValue<measure::RankBoxes>;
+
+  static constexpr std::size_t kMostKept = 64;
+
+  std::mutex mutex_;
+  std::deque<Owner> kept_;
+};
+
 void report_measured(base::Progress& progress, const TensorComparison& result) {
   if (!result.comparison) return;
   progress.measured(to_string(result.key), relative_error(result.comparison->measurement));
@@ -300,6 +328,7 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
     }
     if (sections.size() > 1) works[i] = work_of(i);
   }
+  OwnerPool owners;
   // A pair of one section belongs to the thread that has its group.
   const auto begin = [&](const Task& task) -> PairWork& {
     if (!works[task.pair]) works[task.pair] = work_of(task.pair);
@@ -313,6 +342,7 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
     if (!last) return;
     works[i]->finish(results[i]);
     works[i].reset();
+    if (auto& numbers = results[i].comparison) owners.share(numbers->measurement);
     if (hooks.progress != nullptr) report_measured(*hooks.progress, results[i]);
     if (hooks.finished) hooks.finished(i);
   };
@@ -351,7 +381,6 @@ void mark_interrupted(TensorComparison& result) {
   result.outcome = judge::Outcome::kSkippedByRule;
   result.reason = kInterrupted;
   result.comparison.reset();
-  set_largest_place(std::nullopt, result);
 }
 
 void mark_unmeasured(std::vector<TensorComparison>& results) {

@@ -197,7 +197,7 @@ class MicrobatchPairing {
       Pair& pair = pairs_.find_or_add(whole->key);  // not removed: its key has no micro-batch
       if (pair.*other_side_ == nullptr) {
         pair.note = compose(*whole, pair);
-        pair.has_parts = !pair.note.empty();
+        pair.has_parts = !pair.note->empty();
       }
       if (whole->key.copy == 0) pair_further_copies(whole);
     }
@@ -271,7 +271,7 @@ void note_other_values(std::vector<Pair>& pairs) {
   std::map<Call, std::pair<bool, bool>> ran;  // in the reference, in the candidate
   for (const Pair& pair : pairs) {
     const bool one_sided = pair.reference == nullptr || pair.candidate == nullptr;
-    if (one_sided && pair.note.empty() && trace::is_module_value(pair.key.kind)) {
+    if (one_sided && pair.note->empty() && trace::is_module_value(pair.key.kind)) {
       ran[call_of(pair.key)];
     }
   }
@@ -286,7 +286,7 @@ void note_other_values(std::vector<Pair>& pairs) {
   for (Pair& pair : pairs) {
     const trace::TensorKey& key = pair.key;
     const bool in_reference = pair.reference != nullptr;
-    if (in_reference == (pair.candidate != nullptr) || !pair.note.empty() ||
+    if (in_reference == (pair.candidate != nullptr) || !pair.note->empty() ||
         !trace::is_module_value(key.kind)) {
       continue;
     }

@@ -187,8 +187,8 @@ void mark_absence(const Absence& absence, TensorComparison& result) {
     result.reason = concat("in the ", absence.present_in, " only, and left out by --common");
   } else {
     result.outcome = absence.outcome;
-    result.reason = concat("in the ", absence.present_in, " only", result.note.empty() ? "" : "; ",
-                           result.note);
+    result.reason = concat("in the ", absence.present_in, " only", result.note->empty() ? "" : "; ",
+                           *result.note);
   }
 }
 
@@ -228,7 +228,7 @@ TensorComparison initial_result(const InitialResultsInput& input, Pair pair) {
   if (result.candidate != nullptr && result.candidate->dtype != view.dtype) {
     result.candidate_dtype = result.candidate->dtype;
   }
-  std::string skipped = result.dropped;
+  std::string skipped = *result.dropped;
   if (skipped.empty()) {
     skipped = input.selection.selects(result.key) ? skip_reason(input, result.key) : "not selected";
   }

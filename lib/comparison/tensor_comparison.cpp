@@ -40,14 +40,6 @@ TruthRatios truth_ratios(const std::vector<const TensorTruth*>& truths) {
   return out;
 }
 
-void set_largest_place(const std::optional<measure::Place>& place, TensorComparison& result) {
-  result.largest_rank.reset();
-  result.largest_local.clear();
-  if (!place) return;
-  result.largest_rank = place->rank;
-  result.largest_local = place->local;
-}
-
 double relative_error(const measure::Measurement& measurement) {
   return ratio(measure::difference_norm(measurement.total),
                measure::reference_norm(measurement.total));
@@ -56,14 +48,14 @@ double relative_error(const measure::Measurement& measurement) {
 double used_share(const ComparedNumbers& numbers) {
   const double whole =
       ratio(measure::difference_norm(numbers.measurement.total), numbers.tolerance.allowed_norm());
-  const auto& worst = numbers.slices.worst;
+  const auto& worst = numbers.slices->worst;
   return worst ? std::max(whole, worst->used_share()) : whole;
 }
 
 double passing_multiplier(const ComparedNumbers& numbers) {
   double multiplier = judge::passing_multiplier(
       numbers.tolerance, measure::difference_norm(numbers.measurement.total));
-  for (const judge::Slice& slice : numbers.slices.found) {
+  for (const judge::Slice& slice : numbers.slices->found) {
     multiplier = std::max(multiplier, slice.passing_multiplier());
   }
   return multiplier;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/heap_optional.h"
+#include "base/shared_value.h"
 #include "judge/noise_rule.h"
 #include "judge/outcome.h"
 #include "judge/slices.h"
@@ -27,8 +28,10 @@ struct Pair {
   layout::ViewPtr reference;              // or null
   layout::ViewPtr candidate;              // or null
   std::vector<measure::TensorRef> noise;  // the tensor in those noise runs that have it
-  std::string dropped = "";               // why a rule of the map leaves it out, or empty
-  std::string note = "";   // why a side, or a rank's share of it, is absent, or empty
+  // Why a rule of the map leaves it out, or empty.
+  base::SharedValue<std::string> dropped = {};
+  // Why a side, or a rank's share of it, is absent, or empty.
+  base::SharedValue<std::string> note = {};
   bool has_parts = false;  // an absent side has some of its micro-batches
 };
 
@@ -74,34 +77,30 @@ struct ComparedNumbers {
   judge::Tolerance tolerance;
   base::HeapOptional<Replay> replay = std::nullopt;
   base::HeapOptional<judge::NoiseEstimate> noise = std::nullopt;  // from perturbed runs
-  judge::SliceJudgement slices = {};                              // empty without noise
+  base::SharedValue<judge::SliceJudgement> slices = {};           // empty without noise
   // What the reference's own accumulator rounded away, by element; or empty.
-  std::vector<double> own_rounding = {};
-  std::vector<double> coherence = {};  // of its noise and of that of tensors like it
+  base::SharedValue<std::vector<double>> own_rounding = {};
+  // Of its noise and of that of tensors like it.
+  base::SharedValue<std::vector<double>> coherence = {};
 };
 
 // The one record of a tensor: its two sides, and the results of comparing them.
 struct TensorComparison : Pair {
   judge::Outcome outcome = judge::Outcome::kMatch;
-  std::string reason;
   bool left_out = false;    // skipped because of --common: one side alone has it
   bool incomplete = false;  // not recorded, though it was to be
-  tensor::Shape shape;      // the reference's, or the candidate's if that is all there is
+  bool exact = false;       // integers on both sides: every bit must agree
+  std::string reason;
+  tensor::Shape shape;  // the reference's, or the candidate's if that is all there is
   tensor::DType dtype = tensor::DType::kFloat32;
   std::optional<tensor::DType> candidate_dtype;  // where it differs from `dtype`
-  bool exact = false;                            // integers on both sides: every bit must agree
   std::optional<ComparedNumbers> comparison;     // where numbers were compared
   base::HeapOptional<TensorTruth> truth;         // only with a comparison
   std::uint64_t tokens_left_out = 0;             // rows of tokens that a router sent elsewhere
   // For a missing or extra tensor: the other side's unmatched names of the same kind and shape.
-  std::vector<std::string> nearest;
-  // The place of the largest difference in the candidate.
-  std::optional<std::uint64_t> largest_rank;
-  tensor::Shape largest_local;
+  base::SharedValue<std::vector<std::string>> nearest;
 };
 
-// Sets the record's place of the largest difference, or clears it.
-void set_largest_place(const std::optional<measure::Place>& place, TensorComparison& result);
 // ‖C - R‖/‖R‖; infinite where the reference is zero and the candidate is not.
 double relative_error(const measure::Measurement& measurement);
 // Share of the allowed error that is used, by the tensor or by the worst of its slices; infinite

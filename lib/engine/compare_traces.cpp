@@ -98,6 +98,10 @@ class CompareRun {
     }
     out_.map_rules = map.file;
     pairs_ = comparison::pair_traces(reference_side_, candidate_side_, noise);
+    if (options_.truth == nullptr) {  // which alone needs the views by side
+      reference_side_ = {};
+      candidate_side_ = {};
+    }
     comparison::mark_dropped(dropped_of_reference, dropped_of_candidate, pairs_, out_);
     if (options_.selection.selects_all()) return;
     std::vector<trace::TensorKey> keys;

@@ -61,7 +61,7 @@ Judgement judge(trace::Kind kind, const measure::Measurement& measurement,
   const double allowed = exact ? 0 : tolerance.allowed_norm();
   // Replicas first: if they differ, it is undefined which of them was compared.
   if (measurement.replicas_differ &&
-      !(measurement.replicas.distance_norm <=
+      !(measurement.replicas->distance_norm <=
         allowed_between_replicas(kind, allowed, measure::reference_norm(stats)))) {
     return {Outcome::kReplicaConflict, "copies that should be equal differ"};
   }

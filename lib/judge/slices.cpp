@@ -173,12 +173,12 @@ void add_shards(const measure::Measurement& measurement, const std::vector<doubl
   const bool blocks_known = coherence.size() > 1 && most > coherence.front();
   if (measurement.blocks.size() < 2) return;
   for (const measure::BlockStats& block : measurement.blocks) {
-    if (block.boxes.empty()) continue;
+    if (block.owner->boxes.empty()) continue;
     Slice slice;
     slice.what = Slice::What::kShard;
-    slice.boxes = block.boxes;
-    slice.ranks = block.ranks;
-    slice.part = block.part;
+    slice.boxes = block.owner->boxes;
+    slice.ranks = block.owner->ranks;
+    slice.part = block.owner->part;
     slice.difference_norm = measure::difference_norm(block.stats);
     slice.reference_norm = measure::reference_norm(block.stats);
     const SliceNoise noise = judge.noise_of(slice);

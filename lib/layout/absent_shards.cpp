@@ -117,8 +117,8 @@ void add_lacking(const trace::Manifest& manifest, OfParameter parameter,
 std::vector<AbsentShards> absent_shards(const trace::Manifest& manifest) {
   std::map<trace::TensorKey, Ranks> absent;
   for (const trace::TensorEntry& entry : manifest.tensors) {
-    if (!entry.absent_on.empty()) {
-      absent[entry.key].insert(entry.absent_on.begin(), entry.absent_on.end());
+    if (!entry.absent_on->empty()) {
+      absent[entry.key].insert(entry.absent_on->begin(), entry.absent_on->end());
     }
   }
   const std::vector<const trace::TensorEntry*> entries = by_parameter(manifest);

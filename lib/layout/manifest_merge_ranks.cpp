@@ -282,10 +282,10 @@ void set_ranks(trace::TensorEntry& entry, const std::vector<std::uint64_t>& reco
   const Flags recorded = recorded_by(recorders, present);
   const Flags holding = holding_of(entry, recorded, present);
   check_own_held_at(entry, recorders, holding, present);
-  entry.absent_on.clear();
+  entry.absent_on = {};
   for (const std::uint64_t rank : lacking_ranks(entry, recorders, holding, present)) {
     if (!run.knows(rank)) throw missing_shard(entry, recorders, recorded, present, rank);
-    if (run.asked(rank, entry)) entry.absent_on.push_back(rank);
+    if (run.asked(rank, entry)) entry.absent_on.change().push_back(rank);
   }
   for (std::size_t a = 0; a < holding.size(); ++a) {
     const std::string& axis = present.mesh().axes[a].name;

@@ -105,19 +105,24 @@ std::string rank_group(const layout::View& view) {
 std::vector<Node> nodes_of(const std::vector<TensorComparison>& results) {
   std::vector<Node> nodes;
   nodes.reserve(results.size());
+  std::map<std::string, base::SharedValue<std::string>> groups;
   for (const TensorComparison& result : results) {
     const layout::View& view = result.reference != nullptr ? *result.reference : *result.candidate;
     // Replicas that differ follow from gradients whose replicas do, whatever the replay says.
     const bool replayed = result.comparison && result.comparison->replay &&
                           result.outcome != judge::Outcome::kReplicaConflict;
-    nodes.push_back({result.key, view.order, replayed, rank_group(view)});
+    std::string group = rank_group(view);
+    const auto& shared = groups.try_emplace(group, group).first->second;
+    nodes.push_back({result.key, view.order, replayed, shared});
   }
   return nodes;
 }
 
-Dataflow build_dataflow(const std::vector<Node>& nodes, const std::vector<trace::Module>& modules) {
-  Dataflow flow;
-  flow.from_modules = !modules.empty();
+namespace {
+
+// Sets the dependencies of all nodes, which may have cycles.
+void find_dependencies(const std::vector<Node>& nodes, const std::vector<trace::Module>& modules,
+                       Dataflow& flow) {
   flow.depends_on.resize(nodes.size());
   const NodeIndex index(nodes);
   const ModuleGraph graph(modules);
@@ -128,14 +133,46 @@ Dataflow build_dataflow(const std::vector<Node>& nodes, const std::vector<trace:
     std::vector<std::size_t>& needs = flow.depends_on[i];
     needs = dependencies(index, graph, i);
     if (before[i]) needs.push_back(*before[i]);
-    if (!chain.empty()) needs.insert(needs.end(), chain[i].begin(), chain[i].end());
+    if (!chain.empty()) {
+      const std::vector<std::size_t> earlier = std::move(chain[i]);  // freed as `needs` grow
+      needs.insert(needs.end(), earlier.begin(), earlier.end());
+    }
     std::sort(needs.begin(), needs.end());
     needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
     std::erase(needs, i);
   }
+}
+
+}  // namespace
+
+Dataflow build_dataflow(const std::vector<Node>& nodes, const std::vector<trace::Module>& modules) {
+  Dataflow flow;
+  flow.from_modules = !modules.empty();
+  find_dependencies(nodes, modules, flow);
   order_and_cut_cycles(nodes, flow);
   return flow;
 }
+
+namespace {
+
+// Moves items[order[i]] to place i, for all i. Each item moves once: records are large.
+template <typename Item>
+void put_in_order(const std::vector<std::size_t>& order, std::vector<Item>& items) {
+  std::vector<bool> done(order.size(), false);
+  for (std::size_t first = 0; first < order.size(); ++first) {
+    if (done[first] || order[first] == first) continue;
+    Item held = std::move(items[first]);
+    std::size_t to = first;
+    for (; order[to] != first; to = order[to]) {
+      items[to] = std::move(items[order[to]]);
+      done[to] = true;
+    }
+    items[to] = std::move(held);
+    done[to] = true;
+  }
+}
+
+}  // namespace
 
 void order_by_data_flow(std::vector<TensorComparison>& results, std::vector<Node>& nodes,
                         Dataflow& flow) {
@@ -145,16 +182,9 @@ void order_by_data_flow(std::vector<TensorComparison>& results, std::vector<Node
   for (std::vector<std::size_t>& depends_on : flow.depends_on) {
     for (std::size_t& node : depends_on) node = position[node];
   }
-  std::vector<std::size_t> goes_to = position;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    while (goes_to[i] != i) {
-      const std::size_t to = goes_to[i];
-      std::swap(results[i], results[to]);
-      std::swap(nodes[i], nodes[to]);
-      std::swap(flow.depends_on[i], flow.depends_on[to]);
-      std::swap(goes_to[i], goes_to[to]);
-    }
-  }
+  put_in_order(order, results);
+  put_in_order(order, nodes);
+  put_in_order(order, flow.depends_on);
   std::iota(flow.topological_order.begin(), flow.topological_order.end(), std::size_t{0});
 }
 
@@ -164,7 +194,7 @@ std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& n
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const trace::TensorKey& key = nodes[i].key;
     if (runs_in_order(key.kind) || key.kind == Kind::kParamGrad) {
-      steps[{key.step, nodes[i].rank_group}].push_back(i);
+      steps[{key.step, *nodes[i].rank_group}].push_back(i);
     }
     if (key.kind == Kind::kParam) params[key.step].push_back(i);
   }
@@ -202,14 +232,14 @@ std::vector<std::optional<std::size_t>> last_before_scalars(const std::vector<No
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const trace::TensorKey& key = nodes[i].key;
     if (!nodes[i].order || !runs_in_order(key.kind)) continue;
-    put({key.step, nodes[i].rank_group, key.microbatch}, i);
-    if (key.microbatch) put({key.step, nodes[i].rank_group, std::nullopt}, i);
+    put({key.step, *nodes[i].rank_group, key.microbatch}, i);
+    if (key.microbatch) put({key.step, *nodes[i].rank_group, std::nullopt}, i);
   }
   std::vector<std::optional<std::size_t>> before(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const trace::TensorKey& key = nodes[i].key;
     if (!nodes[i].order || key.kind != Kind::kScalar) continue;
-    const auto found = ordered.find({key.step, nodes[i].rank_group, key.microbatch});
+    const auto found = ordered.find({key.step, *nodes[i].rank_group, key.microbatch});
     if (found == ordered.end()) continue;
     auto at = found->second.lower_bound(*nodes[i].order);
     if (at != found->second.begin()) before[i] = std::prev(at)->second;

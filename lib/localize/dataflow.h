@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shared_value.h"
 #include "comparison/result.h"
 #include "trace/manifest.h"
 
@@ -16,9 +17,9 @@ namespace ttrace::localize {
 
 struct Node {
   trace::TensorKey key;
-  std::optional<std::uint64_t> order;  // execution order in the trace that has it
-  bool replayed = false;               // judged by a replay of its own inputs
-  std::string rank_group = "";         // `order` compares within one group of ranks
+  std::optional<std::uint64_t> order;              // execution order in the trace that has it
+  bool replayed = false;                           // judged by a replay of its own inputs
+  base::SharedValue<std::string> rank_group = {};  // `order` compares within one group of ranks
 };
 
 struct Dataflow {

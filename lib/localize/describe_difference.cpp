@@ -176,7 +176,7 @@ std::string describe_values(const measure::TensorRef& reference,
     std::string text = concat("reference ", value_of(reference, result.exact), ", candidate ");
     if (!measured.replicas_differ) return concat(text, value_of(candidate, result.exact));
     bool first = true;
-    for (const std::vector<std::uint64_t>& ranks : measured.replicas.classes) {
+    for (const std::vector<std::uint64_t>& ranks : measured.replicas->classes) {
       text += concat(first ? "" : ", ", value_of(as_on(candidate, ranks.front()), result.exact),
                      " on ", layout::describe_ranks(ranks));
       first = false;

@@ -55,9 +55,10 @@ std::string named_part(const trace::TensorEntry& part, const trace::TensorKey& w
 std::string percent_of(double share) { return concat(base::short_number(100 * share), " %"); }
 
 std::string describe_shard(const measure::BlockStats& block) {
-  return concat(
-      block.ranks.empty() ? std::string("in padding") : concat("on rank ", block.ranks.front()),
-      " (", block.part.empty() ? "" : concat(block.part, ", "), describe_boxes(block.boxes), ")");
+  return concat(block.owner->ranks.empty() ? std::string("in padding")
+                                           : concat("on rank ", block.owner->ranks.front()),
+                " (", block.owner->part.empty() ? "" : concat(block.owner->part, ", "),
+                describe_boxes(block.owner->boxes), ")");
 }
 
 std::string describe_elements(const measure::TileStats& stats) {
@@ -181,7 +182,7 @@ std::vector<std::uint64_t> ranks_with_error(const comparison::TensorComparison& 
   const measure::Measurement& measurement = result.comparison->measurement;
   std::set<std::uint64_t> ranks;
   if (result.outcome == judge::Outcome::kReplicaConflict) {
-    for (const auto& members : measurement.replicas.classes) {
+    for (const auto& members : measurement.replicas->classes) {
       ranks.insert(members.begin(), members.end());
     }
     return {ranks.begin(), ranks.end()};
@@ -190,7 +191,7 @@ std::vector<std::uint64_t> ranks_with_error(const comparison::TensorComparison& 
   for (const measure::BlockStats& block : measurement.blocks) {
     const bool more = mean_square(block.stats) >= even && block.stats.unequal > 0;
     if (more || block.stats.nonfinite_different > 0) {
-      ranks.insert(block.ranks.begin(), block.ranks.end());
+      ranks.insert(block.owner->ranks.begin(), block.owner->ranks.end());
     }
   }
   return {ranks.begin(), ranks.end()};

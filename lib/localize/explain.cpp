@@ -155,8 +155,8 @@ std::vector<Cause> causes_of(const ExplainInput& input, const TensorComparison& 
     the_case.measurement = &result.comparison->measurement;
     the_case.tolerance = result.comparison->tolerance;
     if (result.comparison->noise) the_case.noise_norm = result.comparison->noise->norm();
-    if (const auto& coherence = result.comparison->coherence; !coherence.empty()) {
-      the_case.coherence = coherence.front();
+    if (const auto& coherence = result.comparison->coherence; !coherence->empty()) {
+      the_case.coherence = coherence->front();
     }
     the_case.reduced_over = std::move(around.reduced_over);
     the_case.exact = result.exact;

@@ -76,7 +76,10 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
     }
   }
 
-  const std::vector<std::string> group_of = one_sided_groups(nodes, outcomes);
+  std::vector<std::string> group_of;  // of all nodes, if any of them is one-sided
+  if (std::any_of(outcomes.begin(), outcomes.end(), judge::is_one_sided)) {
+    group_of = one_sided_groups(nodes, outcomes);
+  }
   using Group = std::pair<Outcome, std::string>;
   std::map<Group, std::vector<std::size_t>> groups;
   for (const std::size_t node : flow.topological_order) {

@@ -67,7 +67,7 @@ class ReplicaTotals {
   void add(const CheckPath& path, const ReplicaCheck& check) {
     if (check.all_equal()) return;
     differ_ = true;
-    const std::vector<double>& squared = check.squared_distances();
+    const std::vector<double> squared = check.squared_distances();
     if (squares_.size() < squared.size()) squares_.resize(squared.size(), 0);
     for (std::size_t i = 0; i < squared.size(); ++i) squares_[i] += squared[i];
     const double furthest = *std::max_element(squared.begin(), squared.end());
@@ -81,10 +81,8 @@ class ReplicaTotals {
   void store(Measurement& measurement) const {
     measurement.replicas_differ = differ_;
     if (!differ_) return;
-    measurement.replicas.classes = classes_;
-    measurement.replicas.path = path_;
-    measurement.replicas.distance_norm =
-        std::sqrt(*std::max_element(squares_.begin(), squares_.end()));
+    const double furthest = std::sqrt(*std::max_element(squares_.begin(), squares_.end()));
+    measurement.replicas = ReplicaDifference{furthest, classes_, path_};
   }
 
  private:
@@ -108,8 +106,8 @@ SectionMeasuring::SectionMeasuring(const Backend& backend, const TensorRef& refe
       grid_(exact_ ? nullptr : grid),
       left_out_(left_out) {
   Measurement& sums = measured_.sums;
-  for (const RankBoxes& owner : candidate_.tensor().rank_boxes()) {
-    sums.blocks.push_back({owner.boxes, owner.ranks, {}, owner.part});
+  for (RankBoxes& owner : candidate_.tensor().rank_boxes()) {
+    sums.blocks.push_back({std::move(owner), {}});
   }
   if (grid != nullptr) sums.cells.resize(grid->cells());
 }
@@ -206,7 +204,7 @@ Measurement merge_sections(std::vector<MeasuredSection> sections) {
     whole.has_replicas = whole.has_replicas || sums.has_replicas;
     whole.bytes_read += sums.bytes_read;
     for (auto& [path, check] : section.checks) {
-      const auto [known, fresh] = checks.emplace(path, check);
+      const auto [known, fresh] = checks.try_emplace(path, std::move(check));
       if (!fresh) known->second.merge(check);
     }
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shared_value.h"
 #include "measure/backend.h"
 #include "measure/grid.h"
 #include "measure/sections.h"
@@ -44,12 +45,10 @@ class LeftOutRows {
   std::vector<bool> out_;
 };
 
-// The difference in the boxes that the same ranks of the candidate hold (RankBoxes).
+// The difference in the boxes that the same ranks of the candidate hold.
 struct BlockStats {
-  std::vector<tensor::Box> boxes;  // in coordinates of the logical tensor
-  std::vector<std::uint64_t> ranks;
+  base::SharedValue<RankBoxes> owner;  // in coordinates of the logical tensor
   TileStats stats;
-  std::string part = "";
 };
 
 // Replicas of the candidate that should be equal and are not.
@@ -57,6 +56,8 @@ struct ReplicaDifference {
   double distance_norm = 0;  // largest over replicas: ‖replica - first replica‖, whole tensor
   std::vector<std::vector<std::uint64_t>> classes;  // in the block where they are furthest apart
   CheckPath path = {};                              // that block
+
+  bool operator==(const ReplicaDifference&) const = default;
 };
 
 struct Measurement {
@@ -65,7 +66,7 @@ struct Measurement {
   std::vector<CellSums> cells;     // by the grid: a is the reference, b the candidate
   bool has_replicas = false;       // the candidate's layout has replicas, which were checked
   bool replicas_differ = false;
-  ReplicaDifference replicas;
+  base::SharedValue<ReplicaDifference> replicas;
   std::optional<Place> largest_place;  // of total.largest in the candidate
   std::uint64_t bytes_read = 0;
 };

@@ -41,13 +41,12 @@ UpdateMeasurement measure_update_section(const Backend& backend, const UpdateTen
 
   UpdateMeasurement result;
   for (RankBoxes& owner : after.tensor().rank_boxes()) {
-    result.blocks.push_back(
-        {std::move(owner.boxes), std::move(owner.ranks), {}, std::move(owner.part)});
+    result.blocks.push_back({std::move(owner), {}});
   }
   UpdateSums sums;
   const std::unique_ptr<Batch> batch = backend.new_batch();
   for (BlockStats& block : result.blocks) {
-    for (const tensor::Box& whole : block.boxes) {
+    for (const tensor::Box& whole : block.owner->boxes) {
       const auto here = tensor::intersect(whole, section);
       if (!here) continue;
       tensor::for_each_sub_box(*here, kReadElements, [&](const tensor::Box& box) {

@@ -23,6 +23,8 @@ struct RankBoxes {
   std::vector<std::uint64_t> ranks;  // ascending; empty for padding, which no rank holds
   // Which one of the tensors that a tensor is composed of ("mb 1", "layers.0.q"), or empty.
   std::string part;
+
+  bool operator==(const RankBoxes&) const = default;
 };
 
 // Identifies a block of one of the tensors that a tensor is composed of; the same in every reader

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/heap_optional.h"
 #include "tensor/box.h"
 
 namespace ttrace::measure {
@@ -38,7 +39,7 @@ struct TileStats {
   std::uint64_t nonfinite_equal = 0;      // same class on both sides: NaN, +inf or -inf
   std::uint64_t nonfinite_different = 0;  // non-finite on one side, another value on the other
   std::optional<Extreme> largest;         // the first largest among finite pairs that differ
-  std::optional<tensor::Shape> first_nonfinite_difference;
+  base::HeapOptional<tensor::Shape> first_nonfinite_difference;
 
   // Appends `later`, whose elements come after these.
   void merge(const TileStats& later);

@@ -50,7 +50,7 @@ void add_evidence(const comparison::Finding& finding, const comparison::TensorCo
   out["merged"] = finding.merged;
   out["replica_classes"] = json::array();
   if (result.outcome == Outcome::kReplicaConflict) {
-    out["replica_classes"] = result.comparison->measurement.replicas.classes;
+    out["replica_classes"] = result.comparison->measurement.replicas->classes;
   }
   out["depends_on"] = first_ones(finding.depends_on, refer, most);
   out["downstream"] = first_ones(finding.downstream, refer, most);

@@ -44,7 +44,7 @@ double distance_of(const comparison::TensorComparison& result) {
   if (result.outcome != judge::Outcome::kReplicaConflict)
     return comparison::used_share(*result.comparison);
   const double allowed = result.comparison->tolerance.allowed_norm();
-  const double apart = result.comparison->measurement.replicas.distance_norm;
+  const double apart = result.comparison->measurement.replicas->distance_norm;
   return allowed > 0 ? apart / allowed : apart;
 }
 

@@ -106,7 +106,7 @@ std::string describe_replicas(const comparison::TensorComparison& result) {
   if (result.outcome != judge::Outcome::kReplicaConflict) return "";
   const double norm = measure::reference_norm(measurement.total);
   if (!(norm > 0)) return "";
-  return concat("the copies differ by ", short_number(measurement.replicas.distance_norm / norm),
+  return concat("the copies differ by ", short_number(measurement.replicas->distance_norm / norm),
                 " of the reference's norm");
 }
 
@@ -148,9 +148,8 @@ std::string describe_largest(const comparison::TensorComparison& result) {
       concat("|d| = ", value(largest->difference), " at ", tensor::to_string(largest->at),
              result.comparison->replay ? ": replayed " : ": reference ", value(largest->reference),
              ", candidate ", value(largest->candidate));
-  if (result.largest_rank) {
-    text += concat(" (rank ", *result.largest_rank, " at ", tensor::to_string(result.largest_local),
-                   ")");
+  if (const auto& place = result.comparison->measurement.largest_place) {
+    text += concat(" (rank ", place->rank, " at ", tensor::to_string(place->local), ")");
   }
   return text;
 }
@@ -182,7 +181,7 @@ void write_one_sided(const comparison::CompareReport& report, const comparison::
   const bool extra = report.results[finding.result].outcome == judge::Outcome::kExtra;
   lines.add(extra ? "extra" : "missing",
             concat(what, extra ? " in the candidate alone" : " in the candidate"));
-  lines.add("why", report.results[finding.result].note);
+  lines.add("why", *report.results[finding.result].note);
 }
 
 std::string title_of(const comparison::Finding& finding,

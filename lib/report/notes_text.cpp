@@ -136,7 +136,7 @@ void write_unmatched(const comparison::CompareReport& report, bool all, std::ost
   // By name, because all kinds of a name have the same answer.
   std::map<std::string, const comparison::TensorComparison*> unmatched;
   for (const comparison::TensorComparison& result : report.results) {
-    if (result.outcome != Outcome::kMissing || result.nearest.empty()) continue;
+    if (result.outcome != Outcome::kMissing || result.nearest->empty()) continue;
     unmatched.emplace(result.key.name, &result);
   }
   if (unmatched.empty()) return;
@@ -147,8 +147,8 @@ void write_unmatched(const comparison::CompareReport& report, bool all, std::ost
     if (!all && lines++ == kMostUnmatched) break;
     out << "    reference " << printable(name) << " " << tensor::to_string(result->shape)
         << "  candidate ";
-    for (std::size_t i = 0; i < result->nearest.size(); ++i) {
-      out << (i > 0 ? ", " : "") << printable(result->nearest[i]);
+    for (std::size_t i = 0; i < result->nearest->size(); ++i) {
+      out << (i > 0 ? ", " : "") << printable((*result->nearest)[i]);
     }
     out << "\n";
   }

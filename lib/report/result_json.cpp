@@ -202,9 +202,9 @@ json max_abs_json(const comparison::TensorComparison& result) {
            {"index", largest->at},
            {"reference", value(largest->reference)},
            {"candidate", value(largest->candidate)}};
-  if (result.largest_rank) {
-    out["rank"] = *result.largest_rank;
-    out["local_index"] = result.largest_local;
+  if (const auto& place = result.comparison->measurement.largest_place) {
+    out["rank"] = place->rank;
+    out["local_index"] = place->local;
   }
   return out;
 }
@@ -261,14 +261,14 @@ json worst_slice_json(const measure::Measurement& measurement) {
     }
   }
   if (worst == nullptr) return nullptr;
-  const tensor::Box hull = tensor::hull(worst->boxes);
+  const tensor::Box hull = tensor::hull(worst->owner->boxes);
   json out{{"origin", hull.origin},
            {"extent", hull.extent},
-           {"ranks", worst->ranks},
+           {"ranks", worst->owner->ranks},
            {"error", number(worst_error)}};
-  if (worst->boxes.size() > 1) {
+  if (worst->owner->boxes.size() > 1) {
     json boxes = json::array();
-    for (const tensor::Box& box : worst->boxes) {
+    for (const tensor::Box& box : worst->owner->boxes) {
       boxes.push_back({{"origin", box.origin}, {"extent", box.extent}});
       if (boxes.size() == kMostBoxes) break;
     }
@@ -334,7 +334,7 @@ json result_json(const comparison::TensorComparison& result, const ResultStyle& 
               {"elements", tensor::element_count(result.shape).value_or(0)}});
   if (result.candidate_dtype) out["candidate_dtype"] = dtype_name(*result.candidate_dtype);
   if (!result.reason.empty()) out["reason"] = result.reason;
-  if (!result.nearest.empty()) out["nearest"] = result.nearest;
+  if (!result.nearest->empty()) out["nearest"] = *result.nearest;
   if (!result.comparison) return out;
   const comparison::ComparedNumbers& comparison = *result.comparison;
   const measure::TileStats& stats = comparison.measurement.total;
@@ -367,8 +367,8 @@ json result_json(const comparison::TensorComparison& result, const ResultStyle& 
   const bool all_finite = stats.nonfinite_reference + stats.nonfinite_candidate == 0;
   if (!style.version_2 || !all_finite) out["nonfinite"] = nonfinite_json(stats);
   if (comparison.measurement.replicas_differ) {
-    out["replica_drift"] = number(norm > 0 ? comparison.measurement.replicas.distance_norm / norm
-                                           : comparison.measurement.replicas.distance_norm);
+    out["replica_drift"] = number(norm > 0 ? comparison.measurement.replicas->distance_norm / norm
+                                           : comparison.measurement.replicas->distance_norm);
   }
   out["worst_slice"] = worst_slice_json(comparison.measurement);
   if (comparison.replay) out["replay"] = replay_json(*comparison.replay);

@@ -173,7 +173,7 @@ void write_drift(const comparison::CompareReport& report, std::ostream& out) {
     ++drifting;
     const double allowed = result.comparison->tolerance.allowed_norm();
     const double share =
-        allowed > 0 ? result.comparison->measurement.replicas.distance_norm / allowed : 0;
+        allowed > 0 ? result.comparison->measurement.replicas->distance_norm / allowed : 0;
     if (furthest == nullptr || share > largest) {
       furthest = &result;
       largest = share;

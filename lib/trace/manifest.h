@@ -11,6 +11,7 @@
 
 #include "base/heap_optional.h"
 #include "base/shared_map.h"
+#include "base/shared_value.h"
 #include "tensor/box.h"
 #include "tensor/dtype.h"
 #include "trace/key.h"
@@ -123,7 +124,7 @@ struct TensorEntry {
   std::optional<std::uint64_t> position = std::nullopt;
   // Ranks that should have a shard by the layout, ran to the step's end and recorded none,
   // ascending.
-  std::vector<std::uint64_t> absent_on = {};
+  base::SharedValue<std::vector<std::uint64_t>> absent_on = {};
 };
 
 struct OptimizerGroup {

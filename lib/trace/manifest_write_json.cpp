@@ -88,7 +88,7 @@ json tensor_json(const TensorEntry& entry) {
   if (entry.computed_in) out["computed_in"] = tensor::dtype_name(*entry.computed_in);
   if (entry.order) out["order"] = *entry.order;
   if (entry.position) out["position"] = *entry.position;
-  if (!entry.absent_on.empty()) out["absent_on"] = entry.absent_on;
+  if (!entry.absent_on->empty()) out["absent_on"] = *entry.absent_on;
   return out;
 }
 

@@ -135,7 +135,7 @@ TEST_CASE("what is no sum of the recorded terms is judged as ever") {
   candidate.wrong = 3.5;
   const TensorComparison result = result_of(compared(reference, candidate), Kind::kParamGrad);
   CHECK(result.outcome == Outcome::kDiverged);
-  CHECK(result.comparison->own_rounding.empty());
+  CHECK(result.comparison->own_rounding->empty());
   CHECK(rule_text(result.comparison->tolerance) == "fallback");
 }
 

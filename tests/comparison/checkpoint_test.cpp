@@ -38,11 +38,14 @@ FinishedMeasurement measurement() {
   FinishedMeasurement finished;
   measure::Measurement& measured = finished.measurement;
   measured.total = stats();
-  measured.blocks = {{{{{0, 0}, {3, 2}}, {{0, 2}, {3, 2}}}, {0, 7}, stats(), "mb 1"}, {}};
+  measured.blocks.resize(2);
+  measured.blocks[0].owner =
+      measure::RankBoxes{{{{0, 0}, {3, 2}}, {{0, 2}, {3, 2}}}, {0, 7}, "mb 1"};
+  measured.blocks[0].stats = stats();
   measured.cells = {{1, 2}, {3, std::numeric_limits<double>::quiet_NaN()}};
   measured.has_replicas = true;
   measured.replicas_differ = true;
-  measured.replicas = {0.25, {{0}, {1, 2}}};
+  measured.replicas = measure::ReplicaDifference{0.25, {{0}, {1, 2}}};
   measured.largest_place = measure::Place{3, {1, 1}};
   measured.bytes_read = std::numeric_limits<std::uint64_t>::max();
   finished.noise = judge::NoiseEstimate{1,
@@ -100,9 +103,9 @@ TEST_CASE("what is finished is one line, and the line says it again to the bit")
   CHECK(bits(again.measurement.total.sum_rc) == 0xfff8000000000123);
   CHECK(bits(again.measurement.total.sum_d) == bits(-0.0));
   CHECK(again.measurement.total.largest->at == tensor::Shape{1, 2});
-  CHECK(again.measurement.blocks[0].boxes[1] == tensor::Box{{0, 2}, {3, 2}});
-  CHECK(again.measurement.blocks[0].part == "mb 1");
-  CHECK(again.measurement.replicas.classes[1] == std::vector<std::uint64_t>{1, 2});
+  CHECK(again.measurement.blocks[0].owner->boxes[1] == tensor::Box{{0, 2}, {3, 2}});
+  CHECK(again.measurement.blocks[0].owner->part == "mb 1");
+  CHECK(again.measurement.replicas->classes[1] == std::vector<std::uint64_t>{1, 2});
   CHECK(again.measurement.largest_place->rank == 3);
   CHECK(again.noise->grid.parts() == tensor::Shape{1, 2});
   CHECK(again.noise->largest == std::vector<double>{4, 5});

@@ -97,7 +97,7 @@ TEST_CASE("a missing part leaves the whole without a partner, and the reason nam
                           trace_of({part("a", {2}, 0), part("a", {2}, 2)}));
   REQUIRE(pairs.size() == 3);
   CHECK(pairs[0].candidate == nullptr);
-  CHECK(pairs[0].note ==
+  CHECK(*pairs[0].note ==
         "it is all of micro-batches 0, 1, 2, 3, and the other side lacks micro-batch 1, 3");
   CHECK(pairs[1].reference == nullptr);
   CHECK(pairs[2].reference == nullptr);
@@ -106,7 +106,7 @@ TEST_CASE("a missing part leaves the whole without a partner, and the reason nam
 TEST_CASE("where there is no part at all there is nothing to say") {
   const auto pairs = pair(trace_of({whole("a", {8}, How::kSum, {0, 1})}), trace_of({}));
   REQUIRE(pairs.size() == 1);
-  CHECK(pairs[0].note.empty());
+  CHECK(pairs[0].note->empty());
 }
 
 TEST_CASE("parts that do not fit together are told, with both shapes") {
@@ -116,7 +116,7 @@ TEST_CASE("parts that do not fit together are told, with both shapes") {
     const auto pairs = pair(reference, candidate);
     CHECK(pairs.size() == 3);
     CHECK(pairs[0].candidate == nullptr);
-    return pairs[0].note;
+    return *pairs[0].note;
   };
   CHECK(note(How::kShard, part("a", {2, 2}, 0), part("a", {2, 3}, 1)) ==
         "a · output · step 0 · mb 1 is [2, 3], a · output · step 0 · mb 0 is [2, 2]; they cannot "

@@ -73,8 +73,8 @@ TEST_CASE("a changed element diverges and is found again on its rank") {
   const comparison::TensorComparison& result = out.results[0];
   CHECK(result.outcome == Outcome::kDiverged);
   CHECK(result.comparison->measurement.total.largest->at == tensor::Shape{3});
-  CHECK(result.largest_rank == std::optional<std::uint64_t>(1));
-  CHECK(result.largest_local == tensor::Shape{0});
+  CHECK(result.comparison->measurement.largest_place->rank == 1);
+  CHECK(result.comparison->measurement.largest_place->local == tensor::Shape{0});
 }
 
 // A parameter before and after an update, on two ranks.
@@ -99,16 +99,16 @@ TEST_CASE("a replica that one rank did not record is missing, and the rank is na
   const comparison::TensorComparison& result = out.results[out.findings[0].result];
   CHECK(result.key.kind == trace::Kind::kParamAfterStep);
   CHECK(result.reason == "run: rank 1 of 2 recorded step 0 but lacks it");
-  CHECK(result.note == "rank 1 of 2 recorded step 0 but lacks it");
+  CHECK(*result.note == "rank 1 of 2 recorded step 0 but lacks it");
   const CompareReport turned = compared(candidate, updated());
   CHECK(turned.verdict == Verdict::kDiverged);
-  CHECK(turned.results[turned.findings.at(0).result].note ==
+  CHECK(*turned.results[turned.findings.at(0).result].note ==
         "in the reference, rank 1 of 2 recorded step 0 but lacks it");
 }
 
 TEST_CASE("a part of a tensor that is cut is missing, or cannot be read if its rank is lost") {
   MemoryTrace candidate = updated({{"dp", trace::Shard{0, std::nullopt}}});
-  candidate.edit().tensors[1].absent_on = {1};
+  candidate.edit().tensors[1].absent_on = std::vector<std::uint64_t>{1};
   CHECK(compared(updated(), candidate).verdict == Verdict::kDiverged);
   CHECK(compared(updated(), candidate).counts.at(Outcome::kMissing) == 1);
   candidate.lose_rank(1);

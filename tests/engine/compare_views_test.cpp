@@ -317,8 +317,8 @@ TEST_CASE("a wrong micro-batch is found where it went wrong, on its rank") {
     REQUIRE(first_names(out) == std::vector<std::string>{first});
     CHECK(out.findings[0].ranks == std::vector<std::uint64_t>{1});
     const comparison::TensorComparison& result = out.results[out.findings[0].result];
-    CHECK(result.largest_rank == std::optional<std::uint64_t>(1));
-    CHECK(result.largest_local == tensor::Shape{0, 1});
+    CHECK(result.comparison->measurement.largest_place->rank == 1);
+    CHECK(result.comparison->measurement.largest_place->local == tensor::Shape{0, 1});
     CHECK(result.comparison->measurement.total.largest->at == tensor::Shape{1, 1});
     CHECK(out.downstream == (a != 0 ? 2U : 1U));
   }

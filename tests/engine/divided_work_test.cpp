@@ -175,11 +175,8 @@ TEST_CASE("copies, terms and noise runs are bytes to read") {
   reference.put(entry, std::vector<double>(16));
   entry.placements = {{"tp", trace::Shard{0, std::nullopt}}};
   const auto bytes = [&] {
-    comparison::Pair pair{entry.key,
-                          layout::view_of(reference.manifest().tensors[0]),
-                          layout::view_of(entry),
-                          {},
-                          ""};
+    comparison::Pair pair{
+        entry.key, layout::view_of(reference.manifest().tensors[0]), layout::view_of(entry), {}};
     return comparison::bytes_to_read(pair, candidate.manifest());
   };
   const std::uint64_t sharded = bytes();
@@ -213,20 +210,20 @@ TEST_CASE("what is known and cannot be of the tensor is refused") {
   CHECK(refused([](auto& f) { f.measurement.total.largest->at = {}; }) ==
         who + "an index that is not of the tensor");
   CHECK(refused([](auto& f) {
-          f.measurement.blocks[0].boxes = {{{1}, {2}}};
+          f.measurement.blocks[0].owner.change().boxes = {{{1}, {2}}};
         }) == who + "a box that is not of the tensor");
   CHECK(refused([](auto& f) {
-          f.measurement.blocks[0].boxes = {{{~0ULL}, {2}}};
+          f.measurement.blocks[0].owner.change().boxes = {{{~0ULL}, {2}}};
         }) == who + "a box that is not of the tensor");
-  CHECK(refused([](auto& f) { f.measurement.blocks[0].boxes.clear(); }) ==
+  CHECK(refused([](auto& f) { f.measurement.blocks[0].owner.change().boxes.clear(); }) ==
         who + "a shard that lies nowhere");
-  CHECK(refused([](auto& f) { f.measurement.blocks[0].ranks = {1}; }) ==
+  CHECK(refused([](auto& f) { f.measurement.blocks[0].owner.change().ranks = {1}; }) ==
         who + "a rank that does not hold it");
   CHECK(refused([](auto& f) { f.measurement.largest_place->rank = 5; }) ==
         who + "a rank that does not hold it");
   CHECK(refused([](auto& f) { f.measurement.replicas_differ = true; }) ==
         who + "copies that differ on no rank");
-  CHECK(refused([](auto& f) { f.measurement.replicas.classes = {{}}; }) ==
+  CHECK(refused([](auto& f) { f.measurement.replicas.change().classes = {{}}; }) ==
         who + "copies on no rank");
   CHECK(refused([](auto& f) { f.measurement.cells = {{}}; }) == who + "sums of another grid");
   CHECK(refused([](auto& f) { f.noise.emplace(); }) == who + "noise of another shape");

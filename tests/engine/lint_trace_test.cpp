@@ -50,7 +50,7 @@ TEST_CASE("a lost rank is told once, not for each of its tensors") {
 
 TEST_CASE("a tensor that fewer ranks recorded than hold it is a finding, told once") {
   MemoryTrace trace = clean();
-  trace.edit().tensors[0].absent_on = {1};
+  trace.edit().tensors[0].absent_on = std::vector<std::uint64_t>{1};
   trace::TensorEntry parameter = make_entry("w", {2}, trace::Kind::kParam);
   trace.put(parameter, {1, 2});
   parameter.key.kind = trace::Kind::kParamAfterStep;

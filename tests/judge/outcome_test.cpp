@@ -117,19 +117,19 @@ TEST_CASE("sums beyond binary64 are not compared") {
 TEST_CASE("replicas that disagree are told before anything else") {
   measure::Measurement measurement = measured(100);
   measurement.replicas_differ = true;
-  measurement.replicas.distance_norm = 2;
+  measurement.replicas.change().distance_norm = 2;
   measurement.total.nonfinite_different = 1;
   CHECK(outcome_of(measurement, 1) == Outcome::kReplicaConflict);
-  measurement.replicas.distance_norm = kNaN;
+  measurement.replicas.change().distance_norm = kNaN;
   CHECK(outcome_of(measurement, 1) == Outcome::kReplicaConflict);
-  measurement.replicas.distance_norm = kInfinity;
+  measurement.replicas.change().distance_norm = kInfinity;
   CHECK(outcome_of(measurement, 1) == Outcome::kReplicaConflict);
 }
 
 TEST_CASE("replicas that drift apart by less than the tolerance are no conflict") {
   measure::Measurement measurement = measured(0.5);
   measurement.replicas_differ = true;
-  measurement.replicas.distance_norm = 1;
+  measurement.replicas.change().distance_norm = 1;
   CHECK(outcome_of(measurement, 1) == Outcome::kMatch);
   measurement.total.sum_d2 = 4;
   CHECK(outcome_of(measurement, 1) == Outcome::kDiverged);
@@ -139,7 +139,7 @@ TEST_CASE(
     "replicated gradients that are per cents apart are a conflict, however wide the tolerance") {
   measure::Measurement measurement = measured(0.5);
   measurement.replicas_differ = true;
-  measurement.replicas.distance_norm = 0.04 * measure::reference_norm(measurement.total);
+  measurement.replicas.change().distance_norm = 0.04 * measure::reference_norm(measurement.total);
   const auto outcome = [&](trace::Kind kind) {
     return judge(kind, measurement, allowing(5), false).outcome;
   };
@@ -156,7 +156,7 @@ TEST_CASE("integers are equal or not, whatever the tolerance says") {
   CHECK(judgement.reason == "1 of 4 differ");
   measurement.total.unequal = 0;
   measurement.replicas_differ = true;
-  measurement.replicas.distance_norm = 1;
+  measurement.replicas.change().distance_norm = 1;
   CHECK(outcome_of(measurement, 100, true) == Outcome::kReplicaConflict);
 }
 

@@ -38,8 +38,8 @@ Measurement measured(Error error) {
   out.cells.resize(kGrid.cells());
   for (const std::uint64_t rank : {0, 1}) {
     measure::BlockStats block;
-    block.boxes = {Box{{rank * kRows / 2, 0}, {kRows / 2, kColumns}}};
-    block.ranks = {rank};
+    block.owner =
+        measure::RankBoxes{{Box{{rank * kRows / 2, 0}, {kRows / 2, kColumns}}}, {rank}, ""};
     for (std::uint64_t row = rank * kRows / 2; row < (rank + 1) * kRows / 2; ++row) {
       for (std::uint64_t column = 0; column < kColumns; ++column) {
         const double d = error(row, column);

@@ -75,7 +75,7 @@ TEST_CASE("values and gradients of micro-batches are where their tokens are") {
 TEST_CASE("what the entry says is reported, of ranks that closed their traces") {
   trace::TensorEntry cut = make_entry("a", {4});
   cut.placements.emplace("tp", trace::Shard{0, std::nullopt});
-  cut.absent_on = {1, 3};
+  cut.absent_on = std::vector<std::uint64_t>{1, 3};
   trace::Manifest manifest = made({cut});
   CHECK(absent_shards(manifest) == Parts{{cut.key, {1, 3}}});
   manifest.run.unfinished = {1, 2};

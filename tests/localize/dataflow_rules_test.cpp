@@ -254,7 +254,7 @@ TEST_CASE("tensors of other ranks are chained apart, whose orders say nothing of
                           make_node(Kind::kOutput, "d", 0)};
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     nodes[i].order = i % 2;
-    nodes[i].rank_group = i <= 2 ? "/pp:0," : "/pp:1,";
+    nodes[i].rank_group = std::string(i <= 2 ? "/pp:0," : "/pp:1,");
   }
   const auto chain = execution_chain(nodes);
   const auto before = [&](const std::string& name) {

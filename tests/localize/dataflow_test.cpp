@@ -86,6 +86,24 @@ std::vector<Node> random_nodes(std::mt19937& random) {
   return nodes;
 }
 
+TEST_CASE("records, nodes and their dependencies are put in the order of the flow together") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Node> nodes = random_nodes(random);
+    std::shuffle(nodes.begin(), nodes.end(), random);
+    Dataflow flow = build_dataflow(nodes, random_modules(random));
+    std::vector<comparison::TensorComparison> results(nodes.size());
+    for (std::size_t i = 0; i < nodes.size(); ++i) results[i].key = nodes[i].key;
+    const std::vector<std::string> order = order_of(nodes, flow);
+    const auto needs = needs_of(nodes, flow);
+    order_by_data_flow(results, nodes, flow);
+    CHECK(order_of(nodes, flow) == order);
+    CHECK(needs_of(nodes, flow) == needs);
+    CHECK(std::is_sorted(flow.topological_order.begin(), flow.topological_order.end()));
+    for (std::size_t i = 0; i < nodes.size(); ++i) REQUIRE(results[i].key == nodes[i].key);
+  }
+}
+
 TEST_CASE("the order of a step begins with parameters and ends with updated ones") {
   const std::vector<Node> nodes = test::tiny_nodes(1, 2);
   const Dataflow flow = build_dataflow(nodes, test::tiny_modules());
@@ -224,7 +242,7 @@ TEST_CASE("a scalar's order counts on its own ranks and in its own step alone") 
   std::vector<Node> nodes{at(0, make_node(Kind::kOutput, "a", 0)),
                           at(1, make_node(Kind::kScalar, "s", 0)),
                           at(1, make_node(Kind::kScalar, "s", 0, 1))};
-  nodes[1].rank_group = "/pp:1,";
+  nodes[1].rank_group = std::string("/pp:1,");
   const auto before = last_before_scalars(nodes);
   CHECK_FALSE(before[1]);
   CHECK_FALSE(before[2]);

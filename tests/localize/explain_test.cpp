@@ -138,12 +138,12 @@ TEST_CASE("the largest difference is found on the rank that holds it") {
   values[6] = 9;
   step.put("fc", Kind::kOutput, values, trace::Shard{0, std::nullopt});
   const CompareReport out = step.compared();
-  CHECK(out.results[0].largest_rank == std::optional<std::uint64_t>(1));
-  CHECK(out.results[0].largest_local == tensor::Shape{2});
+  CHECK(out.results[0].comparison->measurement.largest_place->rank == 1);
+  CHECK(out.results[0].comparison->measurement.largest_place->local == tensor::Shape{2});
 
   Step copies;
   copies.put("fc", Kind::kOutput, values);
-  CHECK(copies.compared().results[0].largest_rank == std::optional<std::uint64_t>(0));
+  CHECK(copies.compared().results[0].comparison->measurement.largest_place->rank == 0);
 }
 
 }  // namespace

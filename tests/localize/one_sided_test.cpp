@@ -97,7 +97,7 @@ TensorComparison result_of(const std::string& name, Outcome outcome, tensor::Sha
 std::vector<Names> nearest_of(std::vector<TensorComparison> results) {
   find_nearest_names(results);
   std::vector<Names> nearest;
-  for (const TensorComparison& result : results) nearest.push_back(result.nearest);
+  for (const TensorComparison& result : results) nearest.push_back(*result.nearest);
   return nearest;
 }
 

@@ -92,8 +92,8 @@ void check_same(const Measurement& a, const Measurement& b) {
     CHECK(a.cells[i].along == b.cells[i].along);
   }
   CHECK(a.replicas_differ == b.replicas_differ);
-  CHECK(a.replicas.distance_norm == b.replicas.distance_norm);
-  CHECK(a.replicas.classes == b.replicas.classes);
+  CHECK(a.replicas->distance_norm == b.replicas->distance_norm);
+  CHECK(a.replicas->classes == b.replicas->classes);
 }
 
 TEST_CASE("pairs are measured by the backend that is given") {

@@ -124,8 +124,8 @@ TEST_CASE("a measurement of a held tensor is that of the stored one", "[selftest
     CHECK(again.total.sum_c2 == stored.total.sum_c2);
     CHECK(again.blocks.size() == stored.blocks.size());
     CHECK(again.replicas_differ);
-    CHECK(again.replicas.distance_norm == stored.replicas.distance_norm);
-    CHECK(again.replicas.classes == stored.replicas.classes);
+    CHECK(again.replicas->distance_norm == stored.replicas->distance_norm);
+    CHECK(again.replicas->classes == stored.replicas->classes);
   }
 }
 

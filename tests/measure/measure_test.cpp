@@ -77,11 +77,11 @@ TEST_CASE("every block of the candidate has its own numbers and ranks") {
   const Whole reference({4}, {1, 2, 3, 4});
   const Measurement measured = measure(cpu_backend(), reference.ref(), {&source, &entry}, {});
   REQUIRE(measured.blocks.size() == 2);
-  CHECK(measured.blocks[0].boxes == std::vector<tensor::Box>{{{0}, {2}}});
-  CHECK(measured.blocks[0].ranks == std::vector<std::uint64_t>{0, 2});
+  CHECK(measured.blocks[0].owner->boxes == std::vector<tensor::Box>{{{0}, {2}}});
+  CHECK(measured.blocks[0].owner->ranks == std::vector<std::uint64_t>{0, 2});
   CHECK(measured.blocks[0].stats.sum_d2 == 0);
-  CHECK(measured.blocks[1].boxes == std::vector<tensor::Box>{{{2}, {2}}});
-  CHECK(measured.blocks[1].ranks == std::vector<std::uint64_t>{1, 3});
+  CHECK(measured.blocks[1].owner->boxes == std::vector<tensor::Box>{{{2}, {2}}});
+  CHECK(measured.blocks[1].owner->ranks == std::vector<std::uint64_t>{1, 3});
   CHECK(measured.blocks[1].stats.sum_d2 == 9);
   CHECK(measured.blocks[1].stats.largest->at == tensor::Shape{3});
   CHECK(difference_norm(measured.total) == 3);
@@ -118,7 +118,7 @@ TEST_CASE("partial shards and scales are applied before the comparison") {
   const Whole reference({2}, {2, 4});
   const Measurement measured = measure(cpu_backend(), reference.ref(), {&source, &entry}, {});
   CHECK(measured.total.unequal == 0);
-  CHECK(measured.blocks.at(0).ranks == std::vector<std::uint64_t>{0, 1});
+  CHECK(measured.blocks.at(0).owner->ranks == std::vector<std::uint64_t>{0, 1});
 }
 
 TEST_CASE("a tensor of several reads is measured whole") {

@@ -71,7 +71,7 @@ TEST_CASE("sections of an update add up to the whole", "[replay]") {
   CHECK(merged.largest_place->rank == whole.largest_place->rank);
   REQUIRE(merged.blocks.size() == 2);
   CHECK(merged.blocks[0].stats.elements == elements / 2);
-  CHECK(merged.blocks[0].boxes == whole.blocks[0].boxes);
+  CHECK(merged.blocks[0].owner->boxes == whole.blocks[0].owner->boxes);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 
 namespace ttrace::test {
 
-template <typename Value>
-void shuffle(Random& random, std::vector<Value>& values) {
+template <typename List>
+void shuffle(Random& random, List& values) {
   for (std::size_t i = values.size(); i-- > 1;) std::swap(values[i], values[random.between(0, i)]);
 }
 

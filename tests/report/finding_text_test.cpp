@@ -78,7 +78,7 @@ TEST_CASE("integers are told by how many differ") {
 TEST_CASE("a replica conflict says how far the copies are apart") {
   comparison::CompareReport report = test::diverged_report();
   report.results[0].outcome = Outcome::kReplicaConflict;
-  report.results[0].comparison->measurement.replicas.distance_norm = 5;
+  report.results[0].comparison->measurement.replicas.change().distance_norm = 5;
   CHECK(contains(block(report), "copies   the copies differ by 1 of the reference's norm\n"));
 }
 

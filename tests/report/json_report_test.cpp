@@ -127,8 +127,8 @@ TEST_CASE("the worst slice is the shard with the largest relative error") {
   std::vector<measure::BlockStats>& blocks = report.results[0].comparison->measurement.blocks;
   const auto block = [](std::uint64_t rank, double reference, double candidate) {
     const tensor::Box box{{rank}, {1}};
-    return measure::BlockStats{
-        {box}, {rank}, measure::box_stats(box, {{reference}}, {{candidate}})};
+    return measure::BlockStats{measure::RankBoxes{{box}, {rank}, ""},
+                               measure::box_stats(box, {{reference}}, {{candidate}})};
   };
   blocks = {block(0, 100, 101), block(1, 1, 1.5), block(2, 10, 11), block(3, 1, 1)};
   const json worst = parsed(report)["results"][0]["worst_slice"];
@@ -180,7 +180,8 @@ TEST_CASE("replicas in conflict are told in classes, missing ones by their group
   comparison::CompareReport report = test::diverged_report();
   report.results[0].outcome = Outcome::kReplicaConflict;
   report.results[0].comparison->measurement.replicas_differ = true;
-  report.results[0].comparison->measurement.replicas = {2.5, {{0, 2}, {1}}, {}};
+  report.results[0].comparison->measurement.replicas =
+      measure::ReplicaDifference{2.5, {{0, 2}, {1}}, {}};
   report.findings[0].one_sided_group = "layers.3";
   report.findings[0].causes[0].axis = "";
   const json out = parsed(report);
@@ -285,8 +286,7 @@ TEST_CASE("what is missing as a whole has a group's id") {
 // A divergence with everything that a result can have.
 comparison::TensorComparison with_slices(const std::string& name) {
   comparison::TensorComparison result = test::compared(name, {3, 4}, {3, 4.5}, Outcome::kDiverged);
-  result.largest_rank = 1;
-  result.largest_local = {1};
+  result.comparison->measurement.largest_place = measure::Place{1, {1}};
   judge::Slice slice;
   slice.what = judge::Slice::What::kBlock;
   slice.boxes = {tensor::Box{{1024, 0}, {2048, 4096}}};
@@ -294,9 +294,8 @@ comparison::TensorComparison with_slices(const std::string& name) {
   slice.reference_norm = 2.0 / 7;
   slice.tolerance = result.comparison->tolerance;
   slice.tolerance.formula = "4·1.23·noise + 2·ε";
-  result.comparison->slices.worst = slice;
-  result.comparison->slices.found.assign(16, slice);
-  result.comparison->slices.beyond = 40;
+  result.comparison->slices = judge::SliceJudgement{slice, 40, {}};
+  result.comparison->slices.change().found.assign(16, slice);
   return result;
 }
 

@@ -27,7 +27,7 @@ inline comparison::TensorComparison compared(const std::string& name,
   measure::Measurement& measurement = result.comparison->measurement;
   const tensor::Box box = tensor::whole(result.shape);
   measurement.total = measure::box_stats(box, reference, candidate);
-  measurement.blocks = {{{box}, {0}, measurement.total}};
+  measurement.blocks = {{measure::RankBoxes{{box}, {0}, ""}, measurement.total}};
   const double norm = measure::reference_norm(measurement.total);
   result.comparison->tolerance = judge::fallback_tolerance(norm, 0x1p-23, reference.size(), 0, 0);
   result.comparison->tolerance.multiplier = 16;  // whatever the rule's own is
@@ -82,8 +82,7 @@ inline comparison::CompareReport diverged_report() {
   finding.merged = "2 × [2] -> [2], replicas over tp";
   finding.downstream = {1};
   finding.causes = {{"scaled", "tp", "1.1 times the reference", 0.01}};
-  report.results[0].largest_rank = 1;
-  report.results[0].largest_local = {1};
+  report.results[0].comparison->measurement.largest_place = measure::Place{1, {1}};
   report.findings = {finding};
   report.downstream = 1;
   return report;

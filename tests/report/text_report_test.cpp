@@ -218,7 +218,7 @@ TEST_CASE("copies that drift apart within the tolerance are mentioned") {
   comparison::TensorComparison drifting = test::compared("fc", {3, 4}, {3, 4});
   drifting.comparison->tolerance.unit_norm = 0.25;
   drifting.comparison->measurement.replicas_differ = true;
-  drifting.comparison->measurement.replicas.distance_norm = 0.25;
+  drifting.comparison->measurement.replicas.change().distance_norm = 0.25;
   CHECK(contains(text_of(test::report_of(comparison::Verdict::kMatch, {drifting})),
                  "drift: replicas of 1 tensor differ, by less than the tolerance; the furthest by "
                  "6.2 % of it (fc · output · step 0)"));

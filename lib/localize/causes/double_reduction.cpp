@@ -44,7 +44,7 @@ std::vector<Cause> terms_are_sums(const Case& the_case, const trace::TensorEntry
     const double left = measure::difference_norm(measured.total);
     if (measured.total.nonfinite_different > 0) continue;
     const bool alike = !measured.replicas_differ ||
-                       measured.replicas.distance_norm <= the_case.tolerance.allowed_norm();
+                       measured.replicas->distance_norm <= the_case.tolerance.allowed_norm();
     if (!alike || !explains(the_case, left)) {
       reject(the_case, "double_reduction", left);
       continue;

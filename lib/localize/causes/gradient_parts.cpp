@@ -65,7 +65,7 @@ std::vector<PartNorm> norms_of_parts(const Related& related, std::uint64_t step)
         parts.push_back({base::concat("the gradients of ", mesh.axes[a].name, " ", c),
                          norm(gradients, [&](const Gradient&, const measure::BlockStats& shard) {
                            return std::any_of(
-                               shard.ranks.begin(), shard.ranks.end(),
+                               shard.owner->ranks.begin(), shard.owner->ranks.end(),
                                [&](std::uint64_t rank) { return ranks.count(rank) > 0; });
                          })});
       }
@@ -87,7 +87,7 @@ std::vector<PartNorm> norms_of_parts(const Related& related, std::uint64_t step)
   }
   parts.push_back({"all gradients, each copy of a replica counted",
                    norm(gradients, [](const Gradient&, const measure::BlockStats& shard) {
-                     return shard.ranks.size();
+                     return shard.owner->ranks.size();
                    })});
   return parts;
 }

@@ -156,7 +156,8 @@ std::vector<Cause> find_operand_order(const Case& the_case) {
     };
     std::vector<Best> best;
     for (const measure::BlockStats& block : the_case.measurement->blocks) {
-      best.push_back({squared_distance_in(block.boxes, operands->in, candidate, reference), {}});
+      best.push_back(
+          {squared_distance_in(block.owner->boxes, operands->in, candidate, reference), {}});
     }
     for (const std::vector<std::size_t>& order : orders) {
       std::fill(product.begin(), product.end(), 0.0);
@@ -164,7 +165,7 @@ std::vector<Cause> find_operand_order(const Case& the_case) {
         add_product(*operands, chunks, i, order[i], product);
       }
       for (std::size_t b = 0; b < best.size(); ++b) {
-        const double left2 = squared_distance_in(the_case.measurement->blocks[b].boxes,
+        const double left2 = squared_distance_in(the_case.measurement->blocks[b].owner->boxes,
                                                  operands->in, candidate, product);
         if (left2 < best[b].left2) best[b] = {left2, order};
       }

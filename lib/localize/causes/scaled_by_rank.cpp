@@ -54,7 +54,7 @@ std::vector<Cause> find_scaled_by_rank(const Case& the_case) {
     text += base::concat(
         i > 0 ? ", " : "",
         describe_factor(shards[i].fit.scale, std::max(1e-6, shards[i].fit.residual_norm / norm)),
-        " on ", layout::describe_ranks(shards[i].block->ranks));
+        " on ", layout::describe_ranks(shards[i].block->owner->ranks));
   }
   if (shards.size() > kMostNamed)
     text += base::concat(" and ", shards.size() - kMostNamed, " more");

@@ -53,7 +53,7 @@ std::vector<std::vector<std::int64_t>> local_orders(const Case& the_case, std::s
   for (const measure::BlockStats& block : the_case.measurement->blocks) {
     std::vector<std::int64_t> order;
     std::set<std::uint64_t> starts;
-    for (const tensor::Box& box : block.boxes) {
+    for (const tensor::Box& box : block.owner->boxes) {
       if (!starts.insert(box.origin[dim]).second) continue;
       for (std::uint64_t i = 0; i < box.extent[dim]; ++i) {
         order.push_back(static_cast<std::int64_t>(box.origin[dim] + i));

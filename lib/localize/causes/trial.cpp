@@ -154,9 +154,9 @@ std::vector<std::uint64_t> ranks_in(const Case& the_case, const tensor::Box& box
   std::set<std::uint64_t> ranks;
   for (const measure::BlockStats& block : the_case.measurement->blocks) {
     const bool touches = std::any_of(
-        block.boxes.begin(), block.boxes.end(),
+        block.owner->boxes.begin(), block.owner->boxes.end(),
         [&](const tensor::Box& one) { return tensor::intersect(one, box).has_value(); });
-    if (touches) ranks.insert(block.ranks.begin(), block.ranks.end());
+    if (touches) ranks.insert(block.owner->ranks.begin(), block.owner->ranks.end());
   }
   return {ranks.begin(), ranks.end()};
 }

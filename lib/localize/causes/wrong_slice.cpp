@@ -17,8 +17,8 @@ constexpr double kEstimateSlack = 3;
 std::map<std::uint64_t, std::uint64_t> ranges_along(const Case& the_case, std::size_t dim) {
   std::map<std::uint64_t, std::uint64_t> ranges;
   for (const measure::BlockStats& block : the_case.measurement->blocks) {
-    if (block.boxes.size() != 1) return {};
-    const tensor::Box& box = block.boxes.front();
+    if (block.owner->boxes.size() != 1) return {};
+    const tensor::Box& box = block.owner->boxes.front();
     const auto [at, fresh] = ranges.emplace(box.origin[dim], box.extent[dim]);
     if (at->second != box.extent[dim]) return {};
   }

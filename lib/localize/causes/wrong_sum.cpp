@@ -195,10 +195,10 @@ std::vector<Shard> shards_of(const Case& the_case) {
   constexpr std::size_t kMostShards = 16;
   for (const measure::BlockStats& block : the_case.measurement->blocks) {
     if (shards.size() == kMostShards) break;
-    shards.push_back({layout::describe_ranks(block.ranks),
+    shards.push_back({layout::describe_ranks(block.owner->ranks),
                       the_case.candidate,
-                      block.boxes,
-                      {block.ranks.begin(), block.ranks.end()}});
+                      block.owner->boxes,
+                      {block.owner->ranks.begin(), block.owner->ranks.end()}});
   }
   return shards;
 }

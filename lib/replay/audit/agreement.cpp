@@ -43,7 +43,7 @@ AuditCheck check_replicas(const TensorComparison& record) {
   check.operation = "replicas";
   check.expected = "the same value on every rank that holds it";
   const double norm = measure::candidate_norm(measured.total);
-  check.error = norm > 0 ? measured.replicas.distance_norm / norm : 0;
+  check.error = norm > 0 ? measured.replicas->distance_norm / norm : 0;
   const tensor::DType computed = record.candidate->computed_in.value_or(record.dtype);
   check.bound =
       tensor::is_floating(record.dtype)
@@ -54,7 +54,7 @@ AuditCheck check_replicas(const TensorComparison& record) {
   if (!apart) return check;
   check.result = CheckResult::kInconsistent;
   std::string classes;
-  for (const std::vector<std::uint64_t>& ranks : measured.replicas.classes) {
+  for (const std::vector<std::uint64_t>& ranks : measured.replicas->classes) {
     classes += base::concat(classes.empty() ? "" : ", ", layout::describe_ranks(ranks));
     check.ranks.insert(check.ranks.end(), ranks.begin(), ranks.end());
   }
@@ -129,7 +129,7 @@ AuditedTensor audited(const TensorComparison& record) {
     AuditCheck check;
     check.operation = "recorded by every rank";
     check.result = CheckResult::kInconsistent;
-    check.reason = record.reason.empty() ? record.note : record.reason;
+    check.reason = record.reason.empty() ? *record.note : record.reason;
     tensor.checks.push_back(std::move(check));
     return tensor;
   }

@@ -44,12 +44,12 @@ std::vector<std::uint64_t> ranks_that_stand_out(const measure::Measurement& meas
   std::set<std::uint64_t> all;
   std::set<std::uint64_t> found;
   for (const measure::BlockStats& block : measured.blocks) {
-    all.insert(block.ranks.begin(), block.ranks.end());
+    all.insert(block.owner->ranks.begin(), block.owner->ranks.end());
     const double elements =
         static_cast<double>(block.stats.elements) /
         static_cast<double>(std::max<std::uint64_t>(measured.total.elements, 1));
     if (block.stats.sum_d2 > kStandsOut * elements * measured.total.sum_d2) {
-      found.insert(block.ranks.begin(), block.ranks.end());
+      found.insert(block.owner->ranks.begin(), block.owner->ranks.end());
     }
   }
   if (found == all) return {};

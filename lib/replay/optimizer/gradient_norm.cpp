@@ -73,7 +73,7 @@ void adopt(const Norms& norms, TensorComparison& result) {
   comparison.replay = replay;
   comparison.noise.reset();
   comparison.slices = {};
-  comparison.own_rounding.clear();
+  comparison.own_rounding = {};
   const tensor::Box box = tensor::whole(result.shape);
   measure::Measurement& measurement = comparison.measurement;
   measurement.total = measure::box_stats(box, {&norms.implied, 1}, {&norms.recorded, 1});
@@ -154,7 +154,7 @@ void GradientNormJudge::judge(bool gradients_match, comparison::TensorComparison
   // Every rank takes the norm of the same sums and loses the same digits, so the ordinary tolerance
   // judges how far apart the ranks may be.
   const bool in_conflict = result.outcome == Outcome::kReplicaConflict ||
-                           measurement.replicas.distance_norm > norms.allowed;
+                           measurement.replicas->distance_norm > norms.allowed;
   if (measurement.replicas_differ && in_conflict) {
     adopt(norms, result);
     result.outcome = Outcome::kReplicaConflict;

@@ -53,11 +53,6 @@ void adopt(const UpdatePlan& plan, UpdateMeasurement measured, TensorComparison&
   comparison.noise.reset();
   measurement.bytes_read += measured.bytes_read;
   measurement.largest_place = measured.largest_place;
-  result.largest_rank.reset();
-  if (const auto& place = measurement.largest_place) {
-    result.largest_rank = place->rank;
-    result.largest_local = place->local;
-  }
 }
 
 std::string listed(const std::map<std::string, std::uint64_t>& counts) {

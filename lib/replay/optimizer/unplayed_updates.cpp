@@ -164,8 +164,6 @@ void reuse_update_verdicts(const trace::Source& candidate,
     const TensorComparison& update = results[found->second];
     if (!still_holds(candidate, result, update)) return;
     result.comparison = update.comparison;
-    result.largest_rank = update.largest_rank;
-    result.largest_local = update.largest_local;
     result.outcome = update.outcome;
     result.reason = base::concat(
         "the candidate's ", to_string(*before),

@@ -264,11 +264,6 @@ class RoutingFlips {
     comparison::judge_parts(input_.rules, input_.most_slices, result);
     comparison.measurement.cells = {};
     if (comparison.noise) comparison.noise->cells = {};
-    result.largest_rank.reset();
-    if (const auto& place = comparison.measurement.largest_place) {
-      result.largest_rank = place->rank;
-      result.largest_local = place->local;
-    }
     const judge::Judgement judgement =
         judge::judge(result.key.kind, comparison.measurement, comparison.tolerance, result.exact,
                      comparison.slices);
