@@ -143,7 +143,7 @@ bool Cublas::open_library(const std::string& place) {
       !find("cublasGetStatusString", functions->status_text)) {
     return false;
   }
-  functions_ = functions.release();  // for as long as the library, which stays loaded
+  functions_ = std::move(functions);
   return true;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -45,7 +46,7 @@ class Cublas : public measure::cuda::DeviceGemm {
   std::vector<std::string> places_;
   mutable std::mutex mutex_;
   bool opened_ = false;
-  const Functions* functions_ = nullptr;
+  std::shared_ptr<const Functions> functions_;  // the library itself stays loaded
   std::map<std::uint32_t, void*> handles_;
   std::string version_;
   std::string problem_;
