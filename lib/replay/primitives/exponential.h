@@ -56,4 +56,10 @@ inline __attribute__((always_inline)) D exponential_of(D x) {
 // which may be x, or null.
 double add_exponentials(const double* x, double shift, double* out, std::uint64_t n);
 
+// The same for one instruction set; add_exponentials() takes the best one of the machine.
+using ExponentialKernel = double (*)(const double* x, double shift, double* out, std::uint64_t n);
+extern const ExponentialKernel kExponentialsBaseline;
+extern const ExponentialKernel kExponentialsV3;  // of x86-64 alone, as the next
+extern const ExponentialKernel kExponentialsV4;
+
 }  // namespace ttrace::replay
