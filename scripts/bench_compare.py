@@ -160,7 +160,7 @@ class Cases:
         ]
         with pair(self.folder, flags, ["--noise", "1"]) as (ref, run):
             times = {"ttrace": grown([compare(ref, run)], self.rounds)}
-        return rows_of("100,000 × 4 KiB, 64 ranks", times, 0, {"ttrace": "≤ 3 s"})
+        return rows_of("100,000 × 4 KiB, 64 ranks", times, 0, {"ttrace": "≤ 2 s"})
 
     def startup(self) -> list[Row]:
         with pair(self.folder, ["--tensors", "1000", "--shape", "16"], ["--noise", "1"]) as (
