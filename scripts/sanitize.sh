@@ -7,6 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 # Of a damaged file HDF5 asks for as much memory as the file says, takes no for an answer, and leaks
 # what it had begun to read.
 export ASAN_OPTIONS=allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+export TSAN_OPTIONS=allocator_may_return_null=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}
 leaks=$(mktemp)
 trap 'rm -f "$leaks"' EXIT
 echo 'leak:H5FL_' >"$leaks"

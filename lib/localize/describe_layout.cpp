@@ -140,7 +140,7 @@ std::string describe_merging(const trace::Source& candidate, const trace::Tensor
 
 std::string describe_view(const trace::Source& candidate, const layout::View& view) {
   const std::vector<const trace::TensorEntry*> entries = layout::stored_in(view);
-  const std::string first = describe_merging(candidate, *entries.front());
+  std::string first = describe_merging(candidate, *entries.front());
   if (std::holds_alternative<layout::Stored>(view.how)) return first;
   const char* how = std::holds_alternative<layout::Sum>(view.how)          ? "the sum of "
                     : std::holds_alternative<layout::Transposed>(view.how) ? "transposed: "

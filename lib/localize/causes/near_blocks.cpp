@@ -75,7 +75,8 @@ std::vector<std::vector<std::size_t>> NearBlocks::find(std::uint64_t count) cons
   const std::vector<double> of_candidate = by_block(candidate_squares_, count);
   const std::vector<double> of_reference = by_block(reference_squares_, count);
   const std::vector<double> both = products(count);
-  const double terms = 8 * static_cast<double>(candidate_.size() / count + 16);
+  const std::uint64_t numbers = candidate_.size() / count;  // of a block
+  const double terms = 8 * static_cast<double>(numbers + 16);
   const auto error = [&](double squares) {
     return terms * (0x1p-53 * squares + std::numeric_limits<double>::denorm_min());
   };

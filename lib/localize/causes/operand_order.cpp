@@ -149,7 +149,8 @@ std::vector<Cause> find_operand_order(const Case& the_case) {
     const auto orders = orders_of(chunks);
     const double work = static_cast<double>(orders.size()) *
                         static_cast<double>(operands->tokens * operands->out * operands->in);
-    if ((most_work -= work) < 0) break;
+    most_work -= work;
+    if (most_work < 0) break;
     struct Best {
       double left2 = 0;
       std::vector<std::size_t> order;  // empty: as the reference

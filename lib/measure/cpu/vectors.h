@@ -163,6 +163,7 @@ struct BF16 {
 
 // Distance of the lanes of one vector.
 template <typename Type>
+// NOLINTNEXTLINE(bugprone-sizeof-expression): a count of elements in a unit, no pointer is meant.
 constexpr std::size_t kApart = sizeof(typename Type::Unit) / sizeof(typename Type::Bits);
 
 // Reads the numbers of the lanes 0, kApart, 2 kApart, ... from `from` on, or of their `kWhich`-th

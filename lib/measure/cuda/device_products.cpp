@@ -107,6 +107,14 @@ class Stages {
   std::size_t turn_ = 0;
 };
 
+// What of an operand the device holds.
+struct Held {
+  std::uint64_t row = 0;
+  std::uint64_t column = 0;
+  DeviceOperand operand;
+  bool narrow = false;
+};
+
 class DeviceProduct {
  public:
   DeviceProduct(Stages& stages, const Memory& memory, const ProductBlocks& blocks, DeviceGemm* gemm,
@@ -136,14 +144,6 @@ class DeviceProduct {
   }
 
  private:
-  // What of an operand the device holds.
-  struct Held {
-    std::uint64_t row = 0;
-    std::uint64_t column = 0;
-    DeviceOperand operand;
-    bool narrow = false;
-  };
-
   double* result(std::uint64_t row, std::uint64_t column) const {
     return product_.c + static_cast<std::int64_t>(row) * product_.row_stride +
            static_cast<std::int64_t>(column);

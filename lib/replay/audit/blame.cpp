@@ -68,7 +68,7 @@ void speak_of_expected(std::string& evidence) {
 }  // namespace
 
 measure::TensorRef expected_tensor(const trace::Source& run, const trace::TensorEntry& entry,
-                                   Value value) {
+                                   const Value& value) {
   const auto plain = std::make_shared<trace::TensorEntry>(entry);
   plain->placements.clear();
   plain->held_at.clear();

@@ -12,7 +12,7 @@ namespace ttrace::replay {
 
 // `value`, of the entry's shape, as a tensor that can be measured. `entry` must outlive it.
 measure::TensorRef expected_tensor(const trace::Source& run, const trace::TensorEntry& entry,
-                                   Value value);
+                                   const Value& value);
 
 // Adds ranks to `check` where the error sits in some of them, and causes to `tensor`, named and
 // rejected ones. `allowed`:

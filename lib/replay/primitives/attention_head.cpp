@@ -137,7 +137,11 @@ void Attention::probabilities(const Head& head, std::uint64_t row, std::uint64_t
     if (mask_) {
       const double mask = head.mask.data[static_cast<std::int64_t>(row) * head.mask.row_stride +
                                          static_cast<std::int64_t>(c) * head.mask.column_stride];
-      scores[c] = !keeps_ ? scores[c] + mask : mask != 0 ? scores[c] : kNever;
+      if (!keeps_) {
+        scores[c] += mask;
+      } else if (mask == 0) {
+        scores[c] = kNever;
+      }
     }
     if (causal_ && c > row) scores[c] = kNever;
   }
