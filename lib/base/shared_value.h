@@ -1,5 +1,5 @@
-// A value that is mostly the default one, or the same in many records. It takes one pointer, so
-// that a record of which there are a million may have many of them.
+// A value that is mostly the default one, or the same in many records. It takes one pointer: a
+// comparison may have a million records, each with many such values.
 #pragma once
 
 #include <atomic>

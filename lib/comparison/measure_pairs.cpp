@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,11 +12,10 @@
 
 #include "base/error.h"
 #include "comparison/noise_runs.h"
+#include "comparison/pair_work.h"
 #include "measure/measure.h"
 #include "measure/noise.h"
-#include "measure/one_pass.h"
 #include "measure/sections.h"
-#include "measure/shared_batches.h"
 
 namespace ttrace::comparison {
 
@@ -52,157 +50,6 @@ bool is_to_be_measured(const TensorComparison& result) {
 }
 
 namespace {
-
-// One pair being measured, section by section if its tensors are so large that several threads
-// measure them.
-class PairWork {
- public:
-  // All must outlive it.
-  PairWork(const MeasuredSides& sides, const measure::Backend& backend, const Pair& pair,
-           bool exact)
-      : backend_(backend),
-        pair_(pair),
-        reference_(&sides.reference, pair.reference),
-        candidate_(&sides.candidate, pair.candidate),
-        sections_(measure::sections_of(pair.reference->shape)),
-        measured_(sections_.size()),
-        left_(sections_.size()) {
-    if (exact) return;
-    if (pair.noise.empty()) {
-      estimate_ = sides.noise.of(sides.reference, pair, noise_bytes_);
-    } else {
-      noise_.resize(sections_.size());
-      summed_.resize(sections_.size());
-      grid_ = sides.noise.grid_for(pair);
-    }
-  }
-
-  // Measures one section; each is measured once, by any thread. Returns true for the last one to
-  // end: that thread may then call finish().
-  bool measure(std::size_t section) {
-    if (noise_.empty()) {
-      note_problem(section, problems_, [&] {
-        measured_[section] = measured(section, estimate_ ? &estimate_->grid : nullptr);
-      });
-    } else {
-      measure_with_noise(section);
-    }
-    const std::lock_guard lock(mutex_);
-    return --left_ == 0;
-  }
-
-  // Whether it can share a batch with other pairs: it is measured in one go.
-  bool may_share() const { return noise_.empty() && sections_.size() == 1; }
-
-  // Reads the pair and adds its requests to a batch; end() takes the results once the batch is
-  // finished. Throws an input error if a shard cannot be read: measure() says what that means.
-  void start(measure::Batch& batch) {
-    started_.emplace(backend_, reference_, candidate_, estimate_ ? &estimate_->grid : nullptr);
-    started_->add_to(batch, sections_[0]);
-  }
-  void end() {
-    measured_[0] = started_->take();
-    started_.reset();
-  }
-  // Forgets what was started.
-  void restart() { started_.reset(); }
-
-  // The result is the same whichever thread measured what, and in what order.
-  void finish(TensorComparison& result) {
-    if (!noise_.empty() && noise_problems_.empty()) use_noise();
-    for (const auto* problems : {&noise_problems_, &problems_}) {
-      if (problems->empty()) continue;
-      result.outcome = judge::Outcome::kUnreadable;
-      result.reason = problems->begin()->second;
-      return;
-    }
-    ComparedNumbers& numbers = result.comparison.emplace();
-    numbers.measurement = measure::merge_sections(std::move(measured_));
-    numbers.measurement.bytes_read += noise_bytes_;
-    numbers.noise = std::move(estimate_);
-  }
-
- private:
-  measure::MeasuredSection measured(std::size_t section, const measure::Grid* grid) const {
-    return measure::measure_section(backend_, reference_, candidate_, grid, sections_[section]);
-  }
-
-  // The noise decides by which cells the pair is summed, which is known when all of it is measured.
-  // Until then a pair is summed as its kind and its first elements let expect.
-  void measure_with_noise(std::size_t section) {
-    const bool expected = is_reached_by_noise(pair_.key.kind);
-    try {
-      auto both = measure::measure_with_noise(backend_, reference_, candidate_, pair_.noise, *grid_,
-                                              sections_[section], expected);
-      measured_[section] = std::move(both.pair);
-      noise_[section] = std::move(both.noise);
-      summed_[section] = both.by_grid ? Summed::kByGrid : Summed::kAsOneCell;
-      return;
-    } catch (const base::InputError&) {
-      // One of the files cannot be read. Measuring both apart below shows which: where a noise run
-      // and the candidate both fail, the reason given is the noise run's.
-    }
-    note_problem(section, noise_problems_, [&] {
-      noise_[section] = measure::measure_noise_section(backend_, reference_, pair_.noise, *grid_,
-                                                       sections_[section]);
-    });
-    summed_[section] = expected ? Summed::kByGrid : Summed::kAsOneCell;
-    note_problem(section, problems_, [&] {
-      const measure::Grid single(grid_->shape(), tensor::Shape(grid_->shape().size(), 1));
-      measured_[section] = measured(section, expected ? &*grid_ : &single);
-    });
-  }
-
-  // Measures the pair again in sections where it was summed by other cells.
-  void use_noise() {
-    const measure::Noise noise = measure::merge_sections(noise_, *grid_);
-    noise_bytes_ = noise.bytes_read;
-    estimate_ = judge::estimate_of(noise, *grid_);
-    const Summed wanted = estimate_->grid.cells() > 1 ? Summed::kByGrid : Summed::kAsOneCell;
-    for (std::size_t section = 0; section < sections_.size(); ++section) {
-      if (grid_->cells() == 1 || summed_[section] == wanted) continue;
-      note_problem(section, problems_,
-                   [&] { measured_[section] = measured(section, &estimate_->grid); });
-    }
-  }
-
-  // Does `work` unless a problem that counts more is known already: that of noise, or of an earlier
-  // section.
-  template <typename Work>
-  void note_problem(std::size_t section, std::map<std::size_t, std::string>& problems, Work work) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!noise_problems_.empty() && &problems != &noise_problems_) return;
-      if (!problems.empty() && problems.begin()->first < section) return;
-    }
-    try {
-      work();
-    } catch (const base::InputError& error) {
-      const std::lock_guard lock(mutex_);
-      problems.emplace(section, error.what());
-    }
-  }
-
-  const measure::Backend& backend_;
-  const Pair& pair_;
-  measure::TensorRef reference_;
-  measure::TensorRef candidate_;
-  std::vector<tensor::Box> sections_;
-  std::optional<judge::NoiseEstimate> estimate_;
-  std::vector<measure::MeasuredSection> measured_;
-  std::optional<measure::SectionMeasuring> started_;
-  enum class Summed : std::uint8_t { kByGrid, kAsOneCell };
-  std::vector<Summed> summed_;                // by section
-  std::vector<measure::NoiseSection> noise_;  // none without runs
-  std::optional<measure::Grid> grid_;         // of the noise
-  std::uint64_t noise_bytes_ = 0;
-
-  std::mutex mutex_;
-  std::size_t left_;
-  // Why sections cannot be read; the first one is reported.
-  std::map<std::size_t, std::string> noise_problems_;
-  std::map<std::size_t, std::string> problems_;
-};
 
 struct Task {
   std::size_t pair = 0;
@@ -346,7 +193,7 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
     if (hooks.progress != nullptr) report_measured(*hooks.progress, results[i]);
     if (hooks.finished) hooks.finished(i);
   };
-  const std::size_t pairs_per_batch = measure::pairs_per_batch(*execution.backend);
+  const std::size_t pairs_per_batch = execution.backend->pairs_per_batch();
   const auto measured_together = [&](std::span<const Task> group) {
     std::vector<bool> together(group.size(), false);
     if (pairs_per_batch == 1 || hooks.stopped()) return together;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "judge/noise_numbers.h"
 
 namespace ttrace::judge {
 namespace {

@@ -94,6 +94,9 @@ struct NoisySlice {
 // fp16 gradients were one quantum (2^-24) apart.
 Tolerance noise_tolerance(const NoisySlice& slice, double epsilon,
                           const NoiseConstants& constants = {});
+// The same without its formula: a tensor has up to a hundred slices, and writing a formula takes
+// longer than judging one.
+Tolerance noise_numbers(const NoisySlice& slice, double epsilon, const NoiseConstants& constants);
 
 // The tolerance of a scalar whose noise is not zero and known from kFewestRunsForScalars runs or
 // more:

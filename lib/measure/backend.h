@@ -167,6 +167,8 @@ class Batch {
   virtual void finish() = 0;
 };
 
+class ProductBackend;
+
 // Its members may be called from several threads.
 class Backend {
  public:
@@ -179,6 +181,11 @@ class Backend {
   virtual std::string remarks() const { return {}; }
   // Whether inputs of pairs may lie in the memory of this device (StoredValues::device).
   virtual bool reads_device(std::uint32_t) const { return false; }
+  // How many small pairs should share a batch: more than one where a batch ends in a launch and a
+  // wait.
+  virtual std::size_t pairs_per_batch() const { return 1; }
+  // What multiplies matrices (products.h); null leaves that to the CPU.
+  virtual const ProductBackend* products() const { return nullptr; }
   virtual std::unique_ptr<Batch> new_batch() const = 0;
 };
 

@@ -1,11 +1,9 @@
 // Products of matrices in binary64, which a replay and some causes need. The order of sums is part
 // of the interface: every element is the sum over k ascending, rounded after every product and
-// every addition. The CPU (cpu/multiply.h) does this on any machine, and a backend may do it too.
+// every addition. The CPU does this on any machine, and a backend may do it too.
 #pragma once
 
 #include <cstdint>
-
-#include "measure/backend.h"
 
 namespace ttrace::measure {
 
@@ -37,7 +35,17 @@ struct Product {
   bool add = false;
 };
 
-// What a backend may have beside its batches. Its members may be called from several threads.
+// On the CPU: on the calling thread, with the fastest instruction set of the machine.
+void multiply(const Product& product);
+void multiply(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, MatrixView b,
+              double* c, std::int64_t row_stride, bool add);
+
+// The rows and columns of a result that are worth a call on another thread.
+inline constexpr std::uint64_t kRowsPerCall = 256;
+inline constexpr std::uint64_t kColumnsPerCall = 512;
+
+// What multiplies for a backend (Backend::products). Its members may be called from several
+// threads.
 class ProductBackend {
  public:
   virtual ~ProductBackend() = default;
@@ -51,10 +59,5 @@ class ProductBackend {
   // 2k·2⁻⁵³·Σ_k |a[i, k]·b[k, j]|. No report may print what follows from it.
   virtual bool estimate(const Product& product) const { return multiply(product); }
 };
-
-// Null for a backend that leaves products to the CPU.
-inline const ProductBackend* products_of(const Backend& backend) {
-  return dynamic_cast<const ProductBackend*>(&backend);
-}
 
 }  // namespace ttrace::measure

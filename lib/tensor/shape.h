@@ -1,6 +1,5 @@
-// The extents of a tensor. A trace has a dozen shapes for each of its tensors, of which there may
-// be a million: extents of up to three dimensions lie in the shape itself, not in a block of the
-// heap.
+// The extents of a tensor. A trace may have a million tensors, and a dozen shapes for each: extents
+// of up to three dimensions lie in the shape itself, not in a block of the heap.
 #pragma once
 
 #include <algorithm>

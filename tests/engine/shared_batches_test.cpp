@@ -1,5 +1,4 @@
 // Small pairs share a batch where a backend pays for every launch; no result depends on it.
-#include "measure/shared_batches.h"
 
 #include <map>
 #include <memory>
@@ -112,7 +111,7 @@ TEST_CASE("small pairs share launches, and the report is the same", "[cuda]") {
   const MemoryTrace reference = trace_of(0);
   const MemoryTrace candidate = trace_of(0.5);
   const std::string expected = text_of(compared(reference, candidate, measure::cpu_backend(), 1));
-  CHECK(measure::pairs_per_batch(measure::cpu_backend()) == 1);
+  CHECK(measure::cpu_backend().pairs_per_batch() == 1);
   for (const unsigned threads : {1U, 3U}) {
     const CudaBackend backend(test::host_runtime({}), {0}, {}, measure::cpu_backend());
     CHECK(text_of(compared(reference, candidate, backend, threads)) == expected);

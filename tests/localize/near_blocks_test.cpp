@@ -6,7 +6,6 @@
 #include <random>
 
 #include "measure/cpu/cpu_backend.h"
-#include "measure/cpu/multiply.h"
 #include "measure/products.h"
 #include "property/random.h"
 #include "support/catch.h"
@@ -79,6 +78,7 @@ class OtherOrder : public measure::Backend, public measure::ProductBackend {
   std::string name() const override { return "other"; }
   std::string instruction_set() const override { return {}; }
   std::unique_ptr<measure::Batch> new_batch() const override { return nullptr; }
+  const measure::ProductBackend* products() const override { return this; }
   bool pays(std::uint64_t, std::uint64_t, std::uint64_t, unsigned) const override { return true; }
   bool multiply(const measure::Product&) const override { return false; }
   bool estimate(const measure::Product& p) const override {

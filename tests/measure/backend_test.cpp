@@ -12,6 +12,7 @@
 #include "measure/measure_update.h"
 #include "measure/naive_backend.h"
 #include "measure/noise.h"
+#include "measure/same_stats.h"
 #include "property/random.h"
 #include "support/memory_trace.h"
 
@@ -19,6 +20,7 @@ namespace ttrace::measure {
 namespace {
 
 using tensor::DType;
+using test::check_same;
 using test::make_entry;
 using test::make_mesh;
 using test::MemoryTrace;
@@ -56,29 +58,6 @@ struct Made {
   MemoryTrace source;
   trace::TensorEntry entry;
 };
-
-bool same(const std::optional<Extreme>& a, const std::optional<Extreme>& b) {
-  if (!a || !b) return !a && !b;
-  return a->difference == b->difference && a->reference == b->reference &&
-         a->candidate == b->candidate && a->at == b->at;
-}
-
-void check_same(const TileStats& a, const TileStats& b) {
-  CHECK(a.elements == b.elements);
-  CHECK(a.finite == b.finite);
-  CHECK(a.sum_d2 == b.sum_d2);
-  CHECK(a.sum_d == b.sum_d);
-  CHECK(a.sum_r2 == b.sum_r2);
-  CHECK(a.sum_c2 == b.sum_c2);
-  CHECK(a.sum_rc == b.sum_rc);
-  CHECK(a.unequal == b.unequal);
-  CHECK(a.nonfinite_reference == b.nonfinite_reference);
-  CHECK(a.nonfinite_candidate == b.nonfinite_candidate);
-  CHECK(a.nonfinite_equal == b.nonfinite_equal);
-  CHECK(a.nonfinite_different == b.nonfinite_different);
-  CHECK(same(a.largest, b.largest));
-  CHECK(a.first_nonfinite_difference == b.first_nonfinite_difference);
-}
 
 void check_same(const Measurement& a, const Measurement& b) {
   check_same(a.total, b.total);

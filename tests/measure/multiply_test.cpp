@@ -1,11 +1,10 @@
 // Products of matrices on the CPU.
-#include "measure/cpu/multiply.h"
-
 #include <array>
 #include <random>
 #include <vector>
 
 #include "measure/cpu/panels.h"
+#include "measure/products.h"
 #include "support/catch.h"
 
 namespace ttrace::measure {

@@ -8,6 +8,7 @@
 #include "measure/cpu/cpu_backend.h"
 #include "measure/cpu/kernel.h"
 #include "measure/cpu/tiles.h"
+#include "measure/same_stats.h"
 #include "property/random.h"
 #include "support/catch.h"
 #include "tensor/codec.h"
@@ -18,6 +19,7 @@ namespace {
 
 using tensor::Box;
 using tensor::DType;
+using test::check_same;
 using test::Random;
 
 constexpr std::array kFloats{DType::kFloat64,  DType::kFloat32,    DType::kFloat16,
@@ -85,28 +87,6 @@ TEST_CASE("every kernel adds up scattered and scaled tiles as decoded ones", "[k
       }
     }
   }
-}
-
-void check_same(const TileStats& a, const TileStats& b) {
-  CHECK(a.elements == b.elements);
-  CHECK(a.finite == b.finite);
-  CHECK(a.sum_d2 == b.sum_d2);
-  CHECK(a.sum_d == b.sum_d);
-  CHECK(a.sum_r2 == b.sum_r2);
-  CHECK(a.sum_c2 == b.sum_c2);
-  CHECK(a.sum_rc == b.sum_rc);
-  CHECK(a.unequal == b.unequal);
-  CHECK(a.nonfinite_reference == b.nonfinite_reference);
-  CHECK(a.nonfinite_candidate == b.nonfinite_candidate);
-  CHECK(a.nonfinite_equal == b.nonfinite_equal);
-  CHECK(a.nonfinite_different == b.nonfinite_different);
-  CHECK(a.first_nonfinite_difference == b.first_nonfinite_difference);
-  REQUIRE(a.largest.has_value() == b.largest.has_value());
-  if (!a.largest) return;
-  CHECK(a.largest->difference == b.largest->difference);
-  CHECK(a.largest->reference == b.largest->reference);
-  CHECK(a.largest->candidate == b.largest->candidate);
-  CHECK(a.largest->at == b.largest->at);
 }
 
 struct Summed {

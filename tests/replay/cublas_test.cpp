@@ -8,9 +8,9 @@
 
 #include "localize/causes/near_blocks.h"
 #include "measure/cpu/cpu_backend.h"
-#include "measure/cpu/multiply.h"
 #include "measure/cuda/cuda_backend.h"
 #include "measure/cuda/host_runtime.h"
+#include "measure/products.h"
 #include "property/random.h"
 #include "support/catch.h"
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "measure/cpu/multiply.h"
+#include "measure/products.h"
 
 namespace ttrace::localize {
 namespace {
@@ -53,7 +53,7 @@ std::vector<double> NearBlocks::products(std::uint64_t count) const {
   product.c = sums.data();
   product.row_stride = static_cast<std::int64_t>(count);
   const measure::ProductBackend* const backend =
-      backend_ == nullptr ? nullptr : measure::products_of(*backend_);
+      backend_ == nullptr ? nullptr : backend_->products();
   const bool pays =
       backend != nullptr && backend->pays(product.m, product.n, product.k, /*threads=*/1);
   if (!pays || !backend->estimate(product)) measure::multiply(product);

@@ -1,10 +1,9 @@
-#include "measure/cpu/multiply.h"
-
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "measure/cpu/panels.h"
+#include "measure/products.h"
 
 namespace ttrace::measure {
 namespace {

@@ -12,11 +12,10 @@
 #include "measure/cuda/device_gemm.h"
 #include "measure/cuda/workspace.h"
 #include "measure/products.h"
-#include "measure/shared_batches.h"
 
 namespace ttrace::measure::cuda {
 
-class CudaBackend : public Backend, public ProductBackend, public SharedBatches {
+class CudaBackend : public Backend, public ProductBackend {
  public:
   // `devices` must be there. The table and `cpu`, which computes what no device can take, must
   // outlive the backend.
@@ -32,6 +31,7 @@ class CudaBackend : public Backend, public ProductBackend, public SharedBatches 
   std::unique_ptr<Batch> new_batch() const override;
 
   std::size_t pairs_per_batch() const override { return 4096; }
+  const ProductBackend* products() const override { return this; }
 
   bool pays(std::uint64_t m, std::uint64_t n, std::uint64_t k, unsigned threads) const override;
   bool multiply(const Product& product) const override;

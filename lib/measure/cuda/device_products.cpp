@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "measure/cpu/multiply.h"
+#include "measure/products.h"
 
 namespace ttrace::measure::cuda {
 namespace {

@@ -24,7 +24,7 @@ std::vector<std::string> cublas_places();
 
 class Cublas : public measure::cuda::DeviceGemm {
  public:
-  // Opens nothing yet: a program that estimates nothing does without the library.
+  // The library is opened by the first multiply(): most commands estimate nothing.
   explicit Cublas(std::vector<std::string> places) : places_(std::move(places)) {}
   ~Cublas() override;
   Cublas(const Cublas&) = delete;

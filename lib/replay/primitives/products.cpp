@@ -103,7 +103,7 @@ bool is_one_matrix(const Value& value) {
 // Writes all products if the backend multiplies, and each of them is worth it.
 bool multiply_on_backend(const measure::ExecutionContext& context, const Value& left,
                          const Value& right, Value& result) {
-  const measure::ProductBackend* const backend = measure::products_of(*context.backend);
+  const measure::ProductBackend* const backend = context.backend->products();
   if (backend == nullptr) return false;
   const std::size_t last = result.dimensions() - 1;
   measure::Product product;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "measure/backend.h"
-#include "measure/cpu/multiply.h"
+#include "measure/products.h"
 #include "replay/primitives/value.h"
 
 namespace ttrace::replay {

@@ -1,8 +1,8 @@
 // Products of matrices against those of the CPU.
 #include "measure/cuda/conformance_products.h"
 
-#include "measure/cpu/multiply.h"
 #include "measure/cuda/conformance_data.h"
+#include "measure/products.h"
 
 namespace ttrace::test {
 namespace {

@@ -4,11 +4,11 @@
 #include <random>
 
 #include "measure/cpu/cpu_backend.h"
-#include "measure/cpu/multiply.h"
 #include "measure/cuda/conformance_products.h"
 #include "measure/cuda/cuda_backend.h"
 #include "measure/cuda/device_products.h"
 #include "measure/cuda/host_runtime.h"
+#include "measure/products.h"
 #include "property/random.h"
 
 namespace ttrace::test {

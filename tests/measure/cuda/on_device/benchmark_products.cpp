@@ -1,10 +1,10 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "measure/cpu/multiply.h"
 #include "measure/cuda/conformance_data.h"
 #include "measure/cuda/on_device/benchmark.h"
 #include "measure/cuda/on_device/scratch.h"
+#include "measure/products.h"
 #include "replay/cuda/cublas.h"
 
 namespace ttrace::test {

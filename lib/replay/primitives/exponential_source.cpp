@@ -1,12 +1,9 @@
-// The loop of add_exponentials(). Included by one file per instruction set.
-#pragma once
-
+// The loop of add_exponentials(). Compiled once per instruction set: TTRACE_EXPONENTIALS names it.
 #include <cstring>
 
 #include "replay/primitives/exponential.h"
 
 namespace ttrace::replay {
-
 namespace {
 
 #if defined(__AVX512F__)
@@ -19,7 +16,7 @@ constexpr std::uint64_t kWidth = 2;
 using Numbers [[gnu::vector_size(kWidth * sizeof(double))]] = double;
 using Integers [[gnu::vector_size(kWidth * sizeof(double))]] = std::int64_t;
 
-inline double add_all_exponentials(const double* x, double shift, double* out, std::uint64_t n) {
+double add_all_exponentials(const double* x, double shift, double* out, std::uint64_t n) {
   constexpr std::uint64_t kSums = 8;
   Numbers sums[kSums / kWidth] = {};
   std::uint64_t i = 0;
@@ -49,4 +46,7 @@ inline double add_all_exponentials(const double* x, double shift, double* out, s
 }
 
 }  // namespace
+
+const ExponentialKernel TTRACE_EXPONENTIALS = add_all_exponentials;
+
 }  // namespace ttrace::replay

@@ -1,7 +1,0 @@
-#include "replay/primitives/exponential_kernel.h"
-
-namespace ttrace::replay {
-
-const ExponentialKernel kExponentialsV3 = add_all_exponentials;
-
-}  // namespace ttrace::replay
