@@ -15,7 +15,7 @@
 namespace ttrace::app {
 namespace {
 
-struct Flags {
+struct AuditFlags {
   std::string run;
   std::string specification;
   std::string layout;
@@ -27,7 +27,7 @@ struct Flags {
   SelectionFlags selection;
 };
 
-int run(const Flags& flags) {
+int run_audit(const AuditFlags& flags) {
   require_not_of_trace(flags.json, flags.run);
   if (!flags.specification.empty() && flags.json == flags.specification) {
     throw base::usage_error("--json and --specification name the same file");
@@ -60,7 +60,7 @@ int run(const Flags& flags) {
        report.warnings, replay::exit_code(report.verdict)});
 }
 
-constexpr const char* kHowToRead =
+constexpr const char* kHowToReadAudit =
     "Without a specification only replicas, finite values, gradient norms and optimizer steps are\n"
     "checked. `ttrace_torch.specify(...)` or TTRACE_SPECIFICATION=FILE in a one-process run of "
     "the\n"
@@ -75,7 +75,7 @@ void add_audit_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "audit",
       "check every tensor of a run against what it was computed from, without a reference");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<AuditFlags>();
   command->add_option("RUN", flags->run, "the trace to check")->required();
   command->add_option("--specification", flags->specification,
                       "from which tensors every other one follows, and how");
@@ -90,8 +90,8 @@ void add_audit_command(CLI::App& app, Action& action) {
   command->add_flag("--all", flags->all, "print every finding in full and every tensor");
   command->add_option("--color", flags->colour, "when to use colour")
       ->check(CLI::IsMember({"auto", "always", "never"}));
-  command->footer(kHowToRead);
-  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+  command->footer(kHowToReadAudit);
+  command->callback([flags, &action] { action = [flags] { return run_audit(*flags); }; });
 }
 
 }  // namespace ttrace::app

@@ -14,7 +14,7 @@
 namespace ttrace::app {
 namespace {
 
-struct Flags {
+struct CalibrateFlags {
   std::string reference;
   std::vector<std::string> noise;
   std::string output;
@@ -22,7 +22,7 @@ struct Flags {
   unsigned threads = 0;
 };
 
-std::string format_summary(const engine::CalibrationSummary& summary, const Flags& flags,
+std::string format_summary(const engine::CalibrationSummary& summary, const CalibrateFlags& flags,
                            std::size_t rules, std::uint64_t bytes) {
   std::string text =
       base::concat(base::plural(summary.tensors - summary.without, "tensor"), " from ",
@@ -35,7 +35,7 @@ std::string format_summary(const engine::CalibrationSummary& summary, const Flag
   return text;
 }
 
-int run(const Flags& flags) {
+int run_calibrate(const CalibrateFlags& flags) {
   std::vector<std::string> inputs = flags.noise;
   inputs.push_back(flags.reference);
   if (!flags.starter.empty()) inputs.push_back(flags.starter);
@@ -74,7 +74,7 @@ int run(const Flags& flags) {
 void add_calibrate_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "calibrate", "estimate every tensor's tolerance from perturbed runs of the reference");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<CalibrateFlags>();
   command->add_option("REF", flags->reference, "the trusted trace: a file or a directory")
       ->required();
   command
@@ -86,7 +86,7 @@ void add_calibrate_command(CLI::App& app, Action& action) {
   command->add_option("--starter", flags->starter,
                       "a run known to be good: rules that would let it pass are written too");
   command->add_option("--threads", flags->threads, "number of threads (default: one per core)");
-  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+  command->callback([flags, &action] { action = [flags] { return run_calibrate(*flags); }; });
 }
 
 }  // namespace ttrace::app

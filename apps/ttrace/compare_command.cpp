@@ -53,7 +53,7 @@ void add_rank(const std::string& text, const comparison::ComparisonId& mine, Gat
   }
 }
 
-struct Flags {
+struct CompareFlags {
   ComparisonFlags comparison;
   SharedWorkFlags work;
   ReportFlags report;
@@ -61,7 +61,7 @@ struct Flags {
 };
 
 // Named by the report's footer (report/text_report.cpp) and repeated in this folder's README.md.
-constexpr const char* kHowToRead =
+constexpr const char* kHowToReadComparison =
     "Reading the report:\n"
     "  ε           the rounding error of the precision a tensor was computed in, 1.2e-7 in fp32 "
     "and\n"
@@ -76,7 +76,7 @@ constexpr const char* kHowToRead =
     "Exit codes: 0 match (clean), 1 diverged (findings), 2 usage or unreadable input,\n"
     "3 inconclusive (nothing compared, ranks missing, interrupted, all under the noise floor).";
 
-void require_starter_alone(const Flags& flags) {
+void require_starter_alone(const CompareFlags& flags) {
   flags.comparison.require_not_input(flags.map_starter);
   if (flags.map_starter.empty()) return;
   if (flags.map_starter == "-") {
@@ -93,7 +93,7 @@ void require_starter_alone(const Flags& flags) {
 
 // Prints what the draft of the rules contains. Comes last, because the answer above it lists the
 // names that do not match yet.
-void print_starter_summary(const Flags& flags, const layout::MapFile& starter) {
+void print_starter_summary(const CompareFlags& flags, const layout::MapFile& starter) {
   const std::size_t rules = starter.reference.size() + starter.candidate.size();
   const std::size_t open = starter.unmatched_reference.size() + starter.unmatched_candidate.size();
   std::cout << "\n  " << base::printable(flags.map_starter) << " has "
@@ -139,7 +139,7 @@ int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const Share
   return output->write(report);
 }
 
-int run(const Flags& flags) {
+int run_compare(const CompareFlags& flags) {
   flags.comparison.require_not_input(flags.report.json);
   flags.comparison.require_not_input(flags.work.resume);
   if (!flags.work.resume.empty() && flags.work.resume == flags.report.json) {
@@ -170,7 +170,7 @@ int run(const Flags& flags) {
 void add_compare_command(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("compare", "compare a run with its reference, first divergence first");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<CompareFlags>();
   flags->comparison.pair.add_to(*command, "the trace to check");
   command->add_option("--truth", flags->comparison.truth,
                       "the reference run in higher precision: which side is nearer to it is shown "
@@ -185,10 +185,10 @@ void add_compare_command(CLI::App& app, Action& action) {
       ->excludes("--map");
   flags->work.add_to(*command);
   flags->report.add_to(*command);
-  command->footer(kHowToRead);
+  command->footer(kHowToReadComparison);
   command->callback([flags, &action] {
     flags->comparison.all_slices = flags->report.all_slices;
-    action = [flags] { return run(*flags); };
+    action = [flags] { return run_compare(*flags); };
   });
 }
 

@@ -13,7 +13,7 @@
 namespace ttrace::app {
 namespace {
 
-struct Flags {
+struct InspectFlags {
   std::string trace;
   std::string layout;
   bool values = false;
@@ -24,7 +24,7 @@ struct Flags {
 
 // The specification that the user names, or the one that lies in the trace's directory or beside
 // it.
-std::string specification_file(const Flags& flags) {
+std::string specification_file(const InspectFlags& flags) {
   if (!flags.specification.empty()) return flags.specification;
   namespace fs = std::filesystem;
   fs::path trace = flags.trace;
@@ -39,7 +39,7 @@ std::string specification_file(const Flags& flags) {
       "one with TTRACE_SPECIFICATION=FILE");
 }
 
-int run(const Flags& flags) {
+int run_inspect(const InspectFlags& flags) {
   const OpenedTrace source(flags.trace, flags.layout);
   if (!flags.expression) {
     if (!flags.specification.empty()) {
@@ -60,7 +60,7 @@ int run(const Flags& flags) {
 
 void add_inspect_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("inspect", "list what is in a trace, and how it is cut");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<InspectFlags>();
   command->add_option("TRACE", flags->trace, "a file or a directory")->required();
   command->add_option("PATTERN", flags->selection.only, "only tensors whose name matches (globs)");
   command->add_flag("--values", flags->values,
@@ -72,7 +72,7 @@ void add_inspect_command(CLI::App& app, Action& action) {
                       "specification.json beside the trace");
   add_layout_flag(*command, flags->layout);
   flags->selection.add_to(*command);
-  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+  command->callback([flags, &action] { action = [flags] { return run_inspect(*flags); }; });
 }
 
 }  // namespace ttrace::app

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Flags {
+struct LintFlags {
   std::string trace;
   std::string layout;
   engine::LintOptions options;
@@ -70,7 +70,7 @@ struct Written {
   std::vector<std::string> findings;
 };
 
-Written write_manifest(const Flags& flags) {
+Written write_manifest(const LintFlags& flags) {
   std::error_code error;
   const auto status = fs::status(flags.trace, error);
   if (!fs::exists(status)) {
@@ -106,7 +106,7 @@ void add_files_of_no_rank(const std::string& run, const trace::Source& source,
   }
 }
 
-int run(const Flags& flags) {
+int run_lint(const LintFlags& flags) {
   Written written;
   if (flags.write) written = write_manifest(flags);
   const OpenedTrace source(flags.trace, flags.layout);
@@ -138,7 +138,7 @@ int run(const Flags& flags) {
 void add_lint_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "lint", "check that a trace is what its manifest says, reading no numbers");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<LintFlags>();
   command->add_option("TRACE", flags->trace, "a file or a directory")->required();
   command->add_flag("--manifest-only", flags->options.manifest_only,
                     "check the layout alone, open no rank file");
@@ -149,7 +149,7 @@ void add_lint_command(CLI::App& app, Action& action) {
     // Outside of the action, which starts again after a crash of HDF5 and could then find its own
     // output.
     if (flags->write) flags->why_not_written = refusal_to_replace(manifest_path(flags->trace));
-    action = [flags] { return run(*flags); };
+    action = [flags] { return run_lint(*flags); };
   });
 }
 

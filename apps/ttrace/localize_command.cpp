@@ -18,7 +18,7 @@
 namespace ttrace::app {
 namespace {
 
-struct Flags {
+struct LocalizeFlags {
   ComparisonFlags comparison;
   std::string specification;
   std::string candidate_specification;
@@ -33,7 +33,7 @@ struct Flags {
 
 // What `ttrace compare` found: read from its report, or compared now. Both go through the same
 // JSON, so that both give the same answer.
-replay::ReportedComparison reported_comparison(const Flags& flags) {
+replay::ReportedComparison reported_comparison(const LocalizeFlags& flags) {
   if (!flags.report.empty()) {
     return report::parse_reported(base::read_text(flags.report), flags.report);
   }
@@ -43,7 +43,7 @@ replay::ReportedComparison reported_comparison(const Flags& flags) {
 }
 
 // The plan is a file of its own, and no input.
-void require_other_file(const Flags& flags) {
+void require_other_file(const LocalizeFlags& flags) {
   if (flags.plan.empty()) return;
   if (is_stdout(flags.plan)) {
     throw base::usage_error("--plan: the answer goes to standard output, name a file");
@@ -57,7 +57,7 @@ void require_other_file(const Flags& flags) {
   }
 }
 
-int run(const Flags& flags) {
+int run_localize(const LocalizeFlags& flags) {
   flags.comparison.require_not_input(flags.json);
   if (!flags.candidate_specification.empty() && flags.specification.empty()) {
     throw base::usage_error("--candidate-specification needs --specification, to compare it with");
@@ -114,7 +114,7 @@ void add_localize_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "localize",
       "explain what a comparison found: what follows from its own inputs, and what not");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<LocalizeFlags>();
   flags->comparison.pair.add_to(*command, "the trace to explain");
   command->add_option("--specification", flags->specification,
                       "from which tensors every other one follows, and how");
@@ -139,7 +139,7 @@ void add_localize_command(CLI::App& app, Action& action) {
       "Exit codes: 0 nothing to explain, 1 findings, 2 usage or unreadable input, 3 the "
       "comparison\n"
       "is inconclusive and found nothing.");
-  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+  command->callback([flags, &action] { action = [flags] { return run_localize(*flags); }; });
 }
 
 }  // namespace ttrace::app

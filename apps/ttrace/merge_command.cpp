@@ -15,7 +15,7 @@
 namespace ttrace::app {
 namespace {
 
-struct Flags {
+struct MergeFlags {
   std::string run;
   std::string output;
   std::string layout;
@@ -24,7 +24,7 @@ struct Flags {
 };
 
 // Called before the run is opened, which may take a while.
-void require_may_write(const Flags& flags) {
+void require_may_write(const MergeFlags& flags) {
   std::error_code error;
   const auto status = std::filesystem::symlink_status(flags.output, error);
   if (!flags.force && std::filesystem::is_regular_file(status)) {
@@ -34,7 +34,7 @@ void require_may_write(const Flags& flags) {
   base::require_free_place(flags.output, base::Existing::kReplaced);
 }
 
-int run(const Flags& flags) {
+int run_merge(const MergeFlags& flags) {
   require_not_of_trace(flags.output, flags.run);
   if (!flags.layout.empty()) require_not_of_trace(flags.output, flags.layout);
   require_may_write(flags);
@@ -62,13 +62,13 @@ int run(const Flags& flags) {
 
 void add_merge_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("merge", "put the shards of a run together into one file");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<MergeFlags>();
   command->add_option("RUN", flags->run, "a file or a directory")->required();
   command->add_option("-o,--output", flags->output, "the HDF5 file to write")->required();
   command->add_flag("--force", flags->force, "replace the file if it is there already");
   add_layout_flag(*command, flags->layout);
   flags->selection.add_to(*command);
-  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+  command->callback([flags, &action] { action = [flags] { return run_merge(*flags); }; });
 }
 
 }  // namespace ttrace::app

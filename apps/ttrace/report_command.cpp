@@ -13,7 +13,7 @@
 namespace ttrace::app {
 namespace {
 
-struct Flags {
+struct ReportMergeFlags {
   std::vector<std::string> parts;
   unsigned threads = 0;
   ReportFlags report;
@@ -77,7 +77,7 @@ void record_all(const PartFile& file, comparison::Checkpoint& work) {
   }
 }
 
-int run_merge(const Flags& flags) {
+int run_report_merge(const ReportMergeFlags& flags) {
   for (const std::string& part : flags.parts) {
     std::error_code error;
     if (!std::filesystem::equivalent(part, flags.report.json, error)) continue;
@@ -114,11 +114,11 @@ void add_report_command(CLI::App& app, Action& action) {
   command->require_subcommand(1);
   CLI::App* merge = command->add_subcommand(
       "merge", "join the parts of a comparison (`compare --part I/N --json FILE`) to its report");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ReportMergeFlags>();
   merge->add_option("PART", flags->parts, "the reports of all parts, in any order")->required();
   merge->add_option("--threads", flags->threads, "number of threads (default: one per core)");
   flags->report.add_to(*merge);
-  merge->callback([flags, &action] { action = [flags] { return run_merge(*flags); }; });
+  merge->callback([flags, &action] { action = [flags] { return run_report_merge(*flags); }; });
 }
 
 }  // namespace ttrace::app

@@ -15,13 +15,13 @@
 namespace ttrace::app {
 namespace {
 
-struct Flags {
+struct SelftestFlags {
   JudgedPairFlags pair;
   std::string json;
   bool all = false;
 };
 
-int run(const Flags& flags) {
+int run_selftest(const SelftestFlags& flags) {
   flags.pair.require_not_input(flags.json);
   OutputFile json(flags.json);
   const JudgedPair pair(flags.pair);
@@ -44,13 +44,13 @@ int run(const Flags& flags) {
 void add_selftest_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "selftest", "which faults would comparing this healthy pair catch? tries them in memory");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<SelftestFlags>();
   flags->pair.add_to(*command, "a trace that matches it");
   command->add_option("--json", flags->json,
                       "also write the answer as JSON to this file; - is standard output, and the "
                       "text goes to stderr then");
   command->add_flag("--all", flags->all, "list every fault that is missed");
-  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+  command->callback([flags, &action] { action = [flags] { return run_selftest(*flags); }; });
 }
 
 }  // namespace ttrace::app

@@ -16,7 +16,7 @@
 namespace ttrace::app {
 namespace {
 
-struct Flags {
+struct SynthFlags {
   std::string output;
   std::string spec;
   std::optional<std::uint64_t> seed;
@@ -50,7 +50,7 @@ Parsed known(const std::optional<Parsed>& parsed, const char* flag, const std::s
   return *parsed;
 }
 
-synth::Recipe recipe_of_flags(const Flags& flags) {
+synth::Recipe recipe_of_flags(const SynthFlags& flags) {
   synth::Group group;
   group.entry.key.name = flags.name;
   group.entry.key.kind = known(trace::parse_kind(flags.kind), "--kind", flags.kind);
@@ -72,9 +72,9 @@ synth::Recipe recipe_of_flags(const Flags& flags) {
   return recipe;
 }
 
-bool is_file(const Flags& flags) { return flags.output.ends_with(".h5"); }
+bool is_file(const SynthFlags& flags) { return flags.output.ends_with(".h5"); }
 
-synth::Request request_of(const Flags& flags) {
+synth::Request request_of(const SynthFlags& flags) {
   synth::Request request;
   request.recipe = flags.spec.empty()
                        ? recipe_of_flags(flags)
@@ -105,7 +105,7 @@ bool fills_no_disk(const synth::Recipe& recipe) {
   return false;
 }
 
-void check_room(const Flags& flags, const synth::Recipe& recipe) {
+void check_room(const SynthFlags& flags, const synth::Recipe& recipe) {
   const auto bytes = synth::stored_bytes(recipe);
   if (!bytes) {
     throw base::input_error(flags.output, ": the size in bytes of all shards overflows 64 bits");
@@ -113,7 +113,7 @@ void check_room(const Flags& flags, const synth::Recipe& recipe) {
   if (!fills_no_disk(recipe)) require_room(flags.output, *bytes);
 }
 
-synth::Made fill(const NewFolder& folder, const Flags& flags, const synth::Request& request) {
+synth::Made fill(const NewFolder& folder, const SynthFlags& flags, const synth::Request& request) {
   synth::Made made;
   if (!flags.manifest_only) {
     made = synth::make_trace(request, [&folder](std::uint64_t rank) {
@@ -127,7 +127,7 @@ synth::Made fill(const NewFolder& folder, const Flags& flags, const synth::Reque
   return made;
 }
 
-synth::Made make(const Flags& flags, const synth::Request& request) {
+synth::Made make(const SynthFlags& flags, const synth::Request& request) {
   if (is_file(flags)) {
     return synth::make_trace(request, [&flags](std::uint64_t) {
       return trace::hdf5::create_file(flags.output, base::Existing::kKept);
@@ -143,7 +143,7 @@ synth::Made make(const Flags& flags, const synth::Request& request) {
   }
 }
 
-int run(const Flags& flags) {
+int run_synth(const SynthFlags& flags) {
   require_absent(flags.output);
   if (flags.manifest_only && is_file(flags)) {
     throw base::usage_error("--manifest-only: ", flags.output, " would be a single file; ",
@@ -166,7 +166,7 @@ int run(const Flags& flags) {
   return 0;
 }
 
-void add_what(CLI::App& command, Flags& flags) {
+void add_what(CLI::App& command, SynthFlags& flags) {
   auto* spec = command.add_option("--spec", flags.spec,
                                   "the tensors and meshes as JSON (schemas/synth-v1.md), in the "
                                   "place of the flags from --tensors to --sparse");
@@ -204,7 +204,7 @@ void add_what(CLI::App& command, Flags& flags) {
 void add_synth_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "synth", "make traces for tests and benchmarks: any mesh, layout, dtype, size and fault");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<SynthFlags>();
   command
       ->add_option("-o,--output", flags->output,
                    "NAME.h5: one file with whole tensors, a reference; else a directory of ranks")
@@ -225,7 +225,7 @@ void add_synth_command(CLI::App& app, Action& action) {
                       "key_missing; rank_missing=RANK");
   command->add_flag("--manifest-only", flags->manifest_only, "manifest.json and no rank files");
   command->add_option("--threads", flags->threads, "default: one per core");
-  command->callback([flags, &action] { action = [flags] { return run(*flags); }; });
+  command->callback([flags, &action] { action = [flags] { return run_synth(*flags); }; });
 }
 
 }  // namespace ttrace::app

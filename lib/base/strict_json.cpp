@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <unordered_set>
@@ -389,6 +390,12 @@ std::vector<std::uint64_t> JsonCursor::as_counts() const {
     return false;
   });
   return counts;
+}
+
+std::vector<std::string> JsonCursor::as_strings() const {
+  std::vector<std::string> strings;
+  for (const JsonCursor& item : items()) strings.push_back(item.as_string());
+  return strings;
 }
 
 std::vector<std::pair<std::string, JsonCursor>> JsonCursor::members() const {

@@ -41,6 +41,7 @@ class JsonCursor {
   bool as_bool() const;
   std::vector<JsonCursor> items() const;
   std::vector<std::uint64_t> as_counts() const;
+  std::vector<std::string> as_strings() const;
   std::vector<std::pair<std::string, JsonCursor>> members() const;
 
   // Throws an input error if the object has a key that is not listed.

@@ -17,7 +17,7 @@ namespace {
 using base::concat;
 using base::printable;
 
-constexpr std::uint64_t kSlabElements = std::uint64_t{1} << 18;
+constexpr std::uint64_t kPrintedSlabElements = std::uint64_t{1} << 18;
 
 std::string describe_stored_values(const trace::Source& source, const trace::TensorEntry& entry) {
   measure::LogicalTensor logical(source, entry);
@@ -26,19 +26,20 @@ std::string describe_stored_values(const trace::Source& source, const trace::Ten
   double largest = -smallest;
   std::uint64_t nonfinite = 0;
   std::vector<double> values;
-  tensor::for_each_sub_box(tensor::whole(entry.shape), kSlabElements, [&](const tensor::Box& slab) {
-    values.resize(tensor::volume(slab));
-    logical.read(slab, values);
-    for (const double value : values) {
-      if (!std::isfinite(value)) {
-        ++nonfinite;
-        continue;
-      }
-      square += value * value;
-      smallest = std::min(smallest, value);
-      largest = std::max(largest, value);
-    }
-  });
+  tensor::for_each_sub_box(tensor::whole(entry.shape), kPrintedSlabElements,
+                           [&](const tensor::Box& slab) {
+                             values.resize(tensor::volume(slab));
+                             logical.read(slab, values);
+                             for (const double value : values) {
+                               if (!std::isfinite(value)) {
+                                 ++nonfinite;
+                                 continue;
+                               }
+                               square += value * value;
+                               smallest = std::min(smallest, value);
+                               largest = std::max(largest, value);
+                             }
+                           });
   if (smallest > largest) return concat("no finite element, ", nonfinite, " not finite");
   return concat("norm ", base::short_number(std::sqrt(square)), ", ", base::short_number(smallest),
                 " … ", base::short_number(largest),

@@ -13,7 +13,7 @@
 namespace ttrace::engine {
 namespace {
 
-constexpr std::uint64_t kSlabElements = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMergedSlabElements = std::uint64_t{1} << 20;
 
 bool is_partial(const trace::TensorEntry& entry) {
   return std::any_of(entry.placements.begin(), entry.placements.end(), [](const auto& placement) {
@@ -71,7 +71,7 @@ class Merger {
 
   void write_part(const trace::TensorEntry& entry, const std::string& path,
                   const layout::Part& part, measure::BlockReader& reader, MergeResult& result) {
-    tensor::for_each_sub_box(part.local, kSlabElements, [&](const tensor::Box& local) {
+    tensor::for_each_sub_box(part.local, kMergedSlabElements, [&](const tensor::Box& local) {
       const std::span<const std::byte> bytes = slab_bytes(entry, reader, local);
       const tensor::Box global =
           tensor::shifted(tensor::relative_to(local, part.local.origin), part.global.origin);

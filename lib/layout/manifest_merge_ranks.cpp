@@ -56,12 +56,12 @@ std::string describe_group(const trace::OptimizerGroup& group) {
   return text;
 }
 
-using Numbers = std::vector<std::uint64_t>;
+using RankNumbers = std::vector<std::uint64_t>;
 // For every axis a flag for every coordinate.
 using Flags = std::vector<std::vector<bool>>;
 
-Numbers listed(const std::vector<bool>& holding) {
-  Numbers coordinates;
+RankNumbers listed(const std::vector<bool>& holding) {
+  RankNumbers coordinates;
   for (std::size_t c = 0; c < holding.size(); ++c) {
     if (holding[c]) coordinates.push_back(c);
   }
@@ -69,11 +69,11 @@ Numbers listed(const std::vector<bool>& holding) {
 }
 
 // Flags the coordinates of the ranks that recorded the tensor.
-Flags recorded_by(const Numbers& recorders, const PresentRanks& present) {
+Flags recorded_by(const RankNumbers& recorders, const PresentRanks& present) {
   Flags recorded;
   for (const trace::MeshAxis& axis : present.mesh().axes) recorded.emplace_back(axis.size, false);
   for (const std::uint64_t rank : recorders) {
-    const Numbers& coordinates = present.coordinates().at(rank);
+    const RankNumbers& coordinates = present.coordinates().at(rank);
     for (std::size_t a = 0; a < coordinates.size(); ++a) recorded[a][coordinates[a]] = true;
   }
   return recorded;
@@ -103,7 +103,7 @@ Flags holding_of(const trace::TensorEntry& entry, const Flags& recorded,
   return holding;
 }
 
-bool holds(const Flags& holding, const Numbers& coordinates) {
+bool holds(const Flags& holding, const RankNumbers& coordinates) {
   for (std::size_t a = 0; a < coordinates.size(); ++a) {
     if (!holding[a][coordinates[a]]) return false;
   }
@@ -112,12 +112,12 @@ bool holds(const Flags& holding, const Numbers& coordinates) {
 
 // Whether the placements leave the coordinates no element, so that there was nothing to record.
 bool shard_is_empty(const trace::TensorEntry& entry, const trace::Mesh& mesh, const Flags& holding,
-                    const Numbers& coordinates) {
+                    const RankNumbers& coordinates) {
   std::vector<tensor::Ranges> left(entry.shape.size());
   for (std::size_t d = 0; d < left.size(); ++d) append(left[d], {0, entry.shape[d]});
   try {
     for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
-      const Numbers held = listed(holding[a]);
+      const RankNumbers held = listed(holding[a]);
       const auto index = static_cast<std::size_t>(
           std::lower_bound(held.begin(), held.end(), coordinates[a]) - held.begin());
       const trace::Placement& placement = placement_on(entry, mesh.axes[a].name);
@@ -134,15 +134,15 @@ bool shard_is_empty(const trace::TensorEntry& entry, const trace::Mesh& mesh, co
                      [](const tensor::Ranges& held) { return held.empty(); });
 }
 
-base::InputError missing_shard(const trace::TensorEntry& entry, const Numbers& recorders,
+base::InputError missing_shard(const trace::TensorEntry& entry, const RankNumbers& recorders,
                                const Flags& recorded, const PresentRanks& present,
                                std::uint64_t rank) {
   const std::string key = trace::to_string(entry.key);
-  const Numbers& coordinates = present.coordinates().at(rank);
+  const RankNumbers& coordinates = present.coordinates().at(rank);
   for (std::size_t a = 0; a < coordinates.size(); ++a) {
     const trace::MeshAxis& axis = present.mesh().axes[a];
     if (recorded[a][coordinates[a]]) continue;
-    const Numbers there = listed(recorded[a]);
+    const RankNumbers there = listed(recorded[a]);
     return base::input_error(
         key, ": ", cuts(placement_on(entry, axis.name)) ? "cut over" : "held along", " axis ",
         axis.name, ", but only its ", there.size() == 1 ? "coordinate " : "coordinates ",
@@ -155,10 +155,10 @@ base::InputError missing_shard(const trace::TensorEntry& entry, const Numbers& r
                            " between them did not run that module or has no such gradient");
 }
 
-void check_own_held_at(const trace::TensorEntry& entry, const Numbers& recorders,
+void check_own_held_at(const trace::TensorEntry& entry, const RankNumbers& recorders,
                        const Flags& holding, const PresentRanks& present) {
   for (const std::uint64_t rank : recorders) {
-    const Numbers& coordinates = present.coordinates().at(rank);
+    const RankNumbers& coordinates = present.coordinates().at(rank);
     for (std::size_t a = 0; a < coordinates.size(); ++a) {
       const std::string& axis = present.mesh().axes[a].name;
       if (holding[a][coordinates[a]] || !entry.held_at.contains(axis)) continue;
@@ -171,9 +171,9 @@ void check_own_held_at(const trace::TensorEntry& entry, const Numbers& recorders
 }
 
 // The ranks that should have a shard by the layout and recorded none, ascending.
-Numbers lacking_ranks(const trace::TensorEntry& entry, const Numbers& recorders,
-                      const Flags& holding, const PresentRanks& present) {
-  Numbers lacking;
+RankNumbers lacking_ranks(const trace::TensorEntry& entry, const RankNumbers& recorders,
+                          const Flags& holding, const PresentRanks& present) {
+  RankNumbers lacking;
   for (const auto& [rank, coordinates] : present.coordinates()) {
     if (!std::binary_search(recorders.begin(), recorders.end(), rank) &&
         holds(holding, coordinates) &&
@@ -265,7 +265,7 @@ PresentRanks::PresentRanks(const trace::Mesh& mesh, const std::vector<std::uint6
   for (std::uint64_t i = 0; i < size; ++i) {
     const std::uint64_t rank = rank_at(mesh, i);
     if (!std::binary_search(ranks.begin(), ranks.end(), rank)) continue;
-    const Numbers coordinates = coordinates_at(mesh, i);
+    const RankNumbers coordinates = coordinates_at(mesh, i);
     for (std::size_t a = 0; a < coordinates.size(); ++a) any_[a][coordinates[a]] = true;
     coordinates_.emplace(rank, coordinates);
   }
@@ -290,7 +290,7 @@ void set_ranks(trace::TensorEntry& entry, const std::vector<std::uint64_t>& reco
   for (std::size_t a = 0; a < holding.size(); ++a) {
     const std::string& axis = present.mesh().axes[a].name;
     if (std::holds_alternative<trace::Only>(placement_on(entry, axis))) continue;
-    Numbers coordinates = listed(holding[a]);
+    RankNumbers coordinates = listed(holding[a]);
     if (coordinates.size() < holding[a].size()) entry.held_at.emplace(axis, std::move(coordinates));
   }
 }

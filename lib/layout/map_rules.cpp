@@ -234,8 +234,7 @@ std::string NamePattern::filled(const Captures& captures) const {
 std::vector<std::string> one_or_more(const base::JsonCursor& rule, std::string_view key) {
   const base::JsonCursor value = rule.require(key);
   if (value.is_string()) return {value.as_string()};
-  std::vector<std::string> values;
-  for (const base::JsonCursor& item : value.items()) values.push_back(item.as_string());
+  std::vector<std::string> values = value.as_strings();
   if (values.empty()) throw value.error("expected at least one");
   return values;
 }

@@ -67,7 +67,7 @@ std::string describe_slices(const judge::SliceJudgement& slices, const tensor::S
 
 namespace {
 
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 27;
+constexpr std::uint64_t kMostElementsDescribed = std::uint64_t{1} << 27;
 constexpr std::uint64_t kFewestIndices = 4;
 constexpr double kMostOfError = 0.9;
 constexpr std::size_t kMostRangesNamed = 3;
@@ -113,7 +113,8 @@ std::string describe_ranges(const std::vector<std::size_t>& indices, const tenso
 std::string rows_with_error(const measure::TensorRef& reference,
                             const measure::TensorRef& candidate) {
   const tensor::Shape& shape = reference.view->shape;
-  if (tensor::element_count(shape).value_or(kMostElements + 1) > kMostElements) return "";
+  if (tensor::element_count(shape).value_or(kMostElementsDescribed + 1) > kMostElementsDescribed)
+    return "";
   const auto errors = measure::squared_errors_by_index(reference, candidate);
   std::string text;
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {

@@ -20,7 +20,7 @@ using judge::Outcome;
 // Beyond this many, their order is not looked for: the work grows with the square.
 constexpr std::size_t kMostOrdered = 256;
 // Elements of one tensor; larger ones are not read once more for this.
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 24;
+constexpr std::uint64_t kMostElementsCompared = std::uint64_t{1} << 24;
 constexpr std::size_t kMostNumbersNamed = 8;
 
 using Numbers = std::set<std::uint64_t>;
@@ -85,7 +85,8 @@ std::vector<Series> witnesses(const std::vector<TensorComparison>& results, std:
   for (const TensorComparison* one : {first, loss}) {
     if (one == nullptr || (one == loss && first == loss && !found.empty())) continue;
     Series series;
-    bool whole = tensor::element_count(one->shape).value_or(kMostElements + 1) <= kMostElements;
+    bool whole = tensor::element_count(one->shape).value_or(kMostElementsCompared + 1) <=
+                 kMostElementsCompared;
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (series_key(results[i].key) != series_key(one->key)) continue;
       whole = whole && is_ordered(results[i]) && results[i].shape == one->shape;

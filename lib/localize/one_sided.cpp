@@ -86,7 +86,7 @@ void add_groups(const std::vector<Node>& nodes, const std::vector<Outcome>& outc
   }
 }
 
-constexpr std::size_t kMostNamed = 3;
+constexpr std::size_t kMostOneSidedNamed = 3;
 // The names of two whole models are compared in pairs; beyond this nobody reads the answers.
 constexpr std::size_t kMostLookedUp = 200;
 
@@ -130,7 +130,7 @@ void find_nearest_names(std::vector<comparison::TensorComparison>& results) {
     if (found != known.end()) {
       result.nearest = found->second;
     } else if (known.size() < kMostLookedUp) {
-      result.nearest = base::nearest_names(result.key.name, candidates->second, kMostNamed);
+      result.nearest = base::nearest_names(result.key.name, candidates->second, kMostOneSidedNamed);
       known.emplace(std::pair(alike, result.key.name), result.nearest);
     }
   }

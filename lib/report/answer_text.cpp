@@ -25,10 +25,6 @@ std::string_view precision_name(double epsilon) {
   return "other";
 }
 
-std::string bold(const std::string& text, const char* colour, const TextStyle& style) {
-  return style.colour ? concat("\x1b[1;", colour, "m", text, "\x1b[0m") : text;
-}
-
 // "f32 median 1.1e-06, widest 4.0e-06; bf16 ...". A match in bf16 proves less than one in f32.
 std::string describe_sharpness(const comparison::CompareReport& report) {
   const std::vector<Sharpness> sharpness = sharpness_of(report);

@@ -8,7 +8,6 @@
 namespace ttrace::report {
 namespace {
 
-using json = nlohmann::ordered_json;
 using replay::AuditCheck;
 using replay::AuditedTensor;
 
@@ -25,13 +24,13 @@ json check_json(const AuditCheck& check) {
   return out;
 }
 
-json checks_json(const AuditedTensor& tensor) {
+json audit_checks_json(const AuditedTensor& tensor) {
   json checks = json::array();
   for (const AuditCheck& check : tensor.checks) checks.push_back(check_json(check));
   return checks;
 }
 
-json result_json(const AuditedTensor& tensor) {
+json audited_json(const AuditedTensor& tensor) {
   json out{{"id", id_of(tensor.key)},
            {"key", key_json(tensor.key)},
            {"outcome", audit_outcome_name(tensor.outcome)},
@@ -39,11 +38,11 @@ json result_json(const AuditedTensor& tensor) {
            {"dtype", tensor::dtype_name(tensor.dtype)}};
   if (tensor.downstream) out["downstream"] = true;
   if (!tensor.reason.empty()) out["reason"] = tensor.reason;
-  if (!tensor.checks.empty()) out["checks"] = checks_json(tensor);
+  if (!tensor.checks.empty()) out["checks"] = audit_checks_json(tensor);
   return out;
 }
 
-json finding_json(const replay::AuditFinding& finding, const replay::AuditReport& report) {
+json audit_finding_json(const replay::AuditFinding& finding, const replay::AuditReport& report) {
   const AuditedTensor& shown = report.tensors[finding.shown];
   json keys = json::array();
   for (const std::size_t member : finding.members) {
@@ -57,7 +56,7 @@ json finding_json(const replay::AuditFinding& finding, const replay::AuditReport
           {"called_at", shown.called_at},
           {"phase", localize::phase_name(localize::phase_of(shown.key))},
           {"ranks", shown.broken_check()->ranks},
-          {"local", {{"checks", checks_json(shown)}}},
+          {"local", {{"checks", audit_checks_json(shown)}}},
           {"causes", causes_json(shown.causes)},
           {"rejected", rejected_json(shown.rejected)}};
 }
@@ -84,10 +83,10 @@ std::string audit_json(const replay::AuditReport& report) {
              sharpness.worst ? json(id_of(report.tensors[*sharpness.worst].key)) : json(nullptr)},
             {"gradient", sharpness.gradient ? number(*sharpness.gradient) : json(nullptr)}});
   text.add_lines("findings", report.findings, [&report](const replay::AuditFinding& finding) {
-    return nine_digits(finding_json(finding, report));
+    return nine_digits(audit_finding_json(finding, report));
   });
   text.add_lines("results", report.tensors,
-                 [](const AuditedTensor& tensor) { return nine_digits(result_json(tensor)); });
+                 [](const AuditedTensor& tensor) { return nine_digits(audited_json(tensor)); });
   text.add_lines("warnings", report.warnings,
                  [](const std::string& warning) { return json(warning); });
   text.add("environment", environment_json(report.environment));

@@ -25,14 +25,10 @@ using replay::AuditOutcome;
 using replay::AuditReport;
 using replay::AuditVerdict;
 
-constexpr std::size_t kFindingsInFull = 3;
-constexpr std::size_t kFindingsInLines = 12;
-constexpr std::size_t kReasonsInLines = 4;
+constexpr std::size_t kAuditFindingsInFull = 3;
+constexpr std::size_t kAuditFindingsInLines = 12;
+constexpr std::size_t kAuditReasonsInLines = 4;
 constexpr std::size_t kIndent = 11;
-
-std::string bold(const std::string& text, const char* colour, const TextStyle& style) {
-  return style.colour ? concat("\x1b[1;", colour, "m", text, "\x1b[0m") : text;
-}
 
 std::string describe_coverage(const AuditReport& report) {
   const replay::AuditCoverage& coverage = report.coverage;
@@ -85,9 +81,9 @@ void write_answer(const AuditReport& report, const TextStyle& style, std::ostrea
   out << folded(line, style.width) << "\n";
 }
 
-class Lines {
+class AuditLines {
  public:
-  Lines(const TextStyle& style, std::ostream& out) : style_(style), out_(out) {}
+  AuditLines(const TextStyle& style, std::ostream& out) : style_(style), out_(out) {}
 
   void write(const std::string& label, const std::string& text) {
     std::string padded = concat("     ", label);
@@ -100,7 +96,7 @@ class Lines {
   std::ostream& out_;
 };
 
-std::string describe_error(const AuditedTensor& tensor, const AuditCheck& check) {
+std::string describe_check_error(const AuditedTensor& tensor, const AuditCheck& check) {
   std::string text = short_number(check.error);
   const double epsilon = tensor::is_floating(tensor.dtype) ? tensor::epsilon(tensor.dtype) : 0;
   if (epsilon > 0) text += concat(" = ", short_number(check.error / epsilon), " ε");
@@ -110,19 +106,19 @@ std::string describe_error(const AuditedTensor& tensor, const AuditCheck& check)
   return text;
 }
 
-void write_finding(const AuditReport& report, std::size_t f, const TextStyle& style,
-                   std::ostream& out) {
+void write_audit_finding(const AuditReport& report, std::size_t f, const TextStyle& style,
+                         std::ostream& out) {
   const replay::AuditFinding& finding = report.findings[f];
   const AuditedTensor& tensor = report.tensors[finding.shown];
   const AuditCheck& check = *tensor.broken_check();
   out << "\n  " << f + 1 << "  " << printable(finding.title) << "   "
       << tensor::to_string(tensor.shape) << " " << dtype_short_name(tensor.dtype) << "   "
       << localize::describe_phase(localize::phase_of(tensor.key)) << "\n";
-  Lines lines(style, out);
+  AuditLines lines(style, out);
   if (finding.members.size() > 1) lines.write("shown", to_string(tensor.key));
   if (!check.expected.empty()) lines.write("expected", check.expected);
   lines.write("broken", concat(check.operation, ": ", check.reason));
-  if (std::isfinite(check.error)) lines.write("error", describe_error(tensor, check));
+  if (std::isfinite(check.error)) lines.write("error", describe_check_error(tensor, check));
   if (!check.rows.empty()) lines.write("rows", check.rows);
   if (!check.ranks.empty()) lines.write("ranks", layout::describe_ranks(check.ranks));
   for (const comparison::Cause& cause : tensor.causes) {
@@ -143,12 +139,12 @@ void write_finding(const AuditReport& report, std::size_t f, const TextStyle& st
   }
 }
 
-void write_findings(const AuditReport& report, const TextStyle& style, std::ostream& out) {
+void write_audit_findings(const AuditReport& report, const TextStyle& style, std::ostream& out) {
   const std::size_t in_full =
-      std::min(report.findings.size(), style.all ? report.findings.size() : kFindingsInFull);
-  for (std::size_t f = 0; f < in_full; ++f) write_finding(report, f, style, out);
+      std::min(report.findings.size(), style.all ? report.findings.size() : kAuditFindingsInFull);
+  for (std::size_t f = 0; f < in_full; ++f) write_audit_finding(report, f, style, out);
   if (report.findings.size() > in_full) out << "\n";
-  const std::size_t stop = std::min(report.findings.size(), in_full + kFindingsInLines);
+  const std::size_t stop = std::min(report.findings.size(), in_full + kAuditFindingsInLines);
   for (std::size_t f = in_full; f < stop; ++f) {
     const AuditedTensor& tensor = report.tensors[report.findings[f].shown];
     out << "  " << f + 1 << "  " << printable(report.findings[f].title) << ": "
@@ -159,12 +155,12 @@ void write_findings(const AuditReport& report, const TextStyle& style, std::ostr
   }
 }
 
-void write_not_judged(const AuditReport& report, const TextStyle& style, std::ostream& out) {
+void write_audit_not_judged(const AuditReport& report, const TextStyle& style, std::ostream& out) {
   using Reason = std::pair<std::string, std::uint64_t>;
   std::vector<Reason> reasons(report.coverage.not_judged.begin(), report.coverage.not_judged.end());
   std::stable_sort(reasons.begin(), reasons.end(),
                    [](const Reason& a, const Reason& b) { return a.second > b.second; });
-  const std::size_t most = style.all ? reasons.size() : kReasonsInLines;
+  const std::size_t most = style.all ? reasons.size() : kAuditReasonsInLines;
   for (std::size_t i = 0; i < reasons.size() && i < most; ++i) {
     out << folded(concat("  not judged: ", plural(reasons[i].second, "tensor"), ": ",
                          printable(reasons[i].first)),
@@ -182,7 +178,7 @@ void write_not_judged(const AuditReport& report, const TextStyle& style, std::os
   }
 }
 
-void write_every_tensor(const AuditReport& report, std::ostream& out) {
+void write_every_audited(const AuditReport& report, std::ostream& out) {
   out << "\n  outcome      error      bound      used    tensor\n";
   for (const AuditedTensor& tensor : report.tensors) {
     const AuditCheck* shown = tensor.broken_check();
@@ -211,7 +207,7 @@ std::string describe_run(const comparison::TraceFacts& run) {
                 run.precision.empty() ? "" : ", ", run.precision, ")");
 }
 
-void write_footer(const AuditReport& report, const TextStyle& style, std::ostream& out) {
+void write_audit_footer(const AuditReport& report, const TextStyle& style, std::ostream& out) {
   std::uint64_t given = 0;
   std::uint64_t broken = 0;
   for (const AuditedTensor& tensor : report.tensors) {
@@ -223,7 +219,7 @@ void write_footer(const AuditReport& report, const TextStyle& style, std::ostrea
       << " hold, " << broken << " broken"
       << (report.downstream > 0 ? concat(" (", report.downstream, " downstream)") : "") << ", "
       << coverage.tensors - coverage.judged << " not judged, " << given << " given\n";
-  write_not_judged(report, style, out);
+  write_audit_not_judged(report, style, out);
   const comparison::Environment& environment = report.environment;
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", environment.seconds);
@@ -240,9 +236,9 @@ void write_footer(const AuditReport& report, const TextStyle& style, std::ostrea
 
 void write_audit(const AuditReport& report, const TextStyle& style, std::ostream& out) {
   write_answer(report, style, out);
-  write_findings(report, style, out);
-  if (style.all) write_every_tensor(report, out);
-  write_footer(report, style, out);
+  write_audit_findings(report, style, out);
+  if (style.all) write_every_audited(report, out);
+  write_audit_footer(report, style, out);
 }
 
 }  // namespace ttrace::report

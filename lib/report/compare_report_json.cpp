@@ -14,7 +14,6 @@
 namespace ttrace::report {
 namespace {
 
-using json = nlohmann::ordered_json;
 using judge::Outcome;
 
 constexpr std::size_t kMostSlices = 4;

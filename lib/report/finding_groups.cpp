@@ -27,7 +27,7 @@ std::string_view word_of(judge::Outcome outcome) {
 
 using GroupKey = std::tuple<std::uint64_t, trace::Kind, judge::Outcome, std::string, std::string>;
 
-GroupKey key_of(const comparison::Finding& finding, const comparison::TensorComparison& result) {
+GroupKey group_key(const comparison::Finding& finding, const comparison::TensorComparison& result) {
   std::string cause;
   std::string pattern;
   if (finding.causes.empty()) {
@@ -138,7 +138,7 @@ std::vector<FindingGroup> group_findings(const comparison::CompareReport& report
                         ""});
       continue;
     }
-    const auto [at, fresh] = known.emplace(key_of(finding, result), groups.size());
+    const auto [at, fresh] = known.emplace(group_key(finding, result), groups.size());
     if (fresh) groups.push_back({id_of(result.key), {}, f, ""});
     groups[at->second].findings.push_back(f);
   }

@@ -7,10 +7,9 @@
 namespace ttrace::report {
 namespace {
 
-using json = nlohmann::ordered_json;
 using replay::AuditedTensor;
 
-json checks_json(const std::vector<AuditedTensor>& local) {
+json local_checks_json(const std::vector<AuditedTensor>& local) {
   json checks = json::array();
   for (const AuditedTensor& tensor : local) {
     const std::string id = id_of(tensor.key);
@@ -38,7 +37,7 @@ json checks_json(const std::vector<AuditedTensor>& local) {
   return checks;
 }
 
-json finding_json(const replay::LocalizedFinding& finding) {
+json localized_finding_json(const replay::LocalizedFinding& finding) {
   const replay::ReportedFinding& reported = finding.reported;
   return {{"id", reported.id},
           {"title", reported.title},
@@ -51,7 +50,7 @@ json finding_json(const replay::LocalizedFinding& finding) {
           {"ranks", reported.ranks},
           {"where", reported.where},
           {"here", finding.here},
-          {"local", {{"summary", finding.summary}, {"checks", checks_json(finding.local)}}},
+          {"local", {{"summary", finding.summary}, {"checks", local_checks_json(finding.local)}}},
           {"causes", causes_json(reported.causes)},
           {"rejected", rejected_json(reported.rejected)},
           {"upstream", finding.upstream},
@@ -65,7 +64,7 @@ json layer_json(const replay::LayerSummary& layer) {
           {"judged", layer.judged},
           {"not_judged", layer.not_judged},
           {"worst_share", number(layer.worst_share)},
-          {"broken", checks_json(layer.broken)}};
+          {"broken", local_checks_json(layer.broken)}};
 }
 
 json isolated_json(const replay::IsolatedModule& isolated) {
@@ -113,7 +112,7 @@ std::string localize_json(const replay::LocalizeReport& report) {
     text.add_lines("code", report.code->differences, code_json);
   }
   text.add_lines("findings", report.findings, [](const replay::LocalizedFinding& finding) {
-    return nine_digits(finding_json(finding));
+    return nine_digits(localized_finding_json(finding));
   });
   text.add_lines("suspects", report.suspects, [](const replay::LocalizedSuspect& suspect) {
     return nine_digits(json{{"id", id_of(suspect.reported.key)},

@@ -16,7 +16,7 @@ using base::plural;
 using base::printable;
 using base::short_number;
 
-constexpr std::size_t kFindingsInFull = 5;
+constexpr std::size_t kLocalizedInFull = 5;
 constexpr std::size_t kLayersInLines = 20;
 constexpr std::size_t kNotJudgedInLines = 4;
 constexpr std::size_t kDifferencesInLines = 8;
@@ -36,8 +36,8 @@ std::string first_cause(const replay::ReportedFinding& reported) {
   return concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis);
 }
 
-void write_finding(const replay::LocalizedFinding& finding, std::size_t number,
-                   const TextStyle& style, std::ostream& out) {
+void write_localized_finding(const replay::LocalizedFinding& finding, std::size_t number,
+                             const TextStyle& style, std::ostream& out) {
   const replay::ReportedFinding& reported = finding.reported;
   out << "\n";
   const std::string head = concat(number, "  ", printable(reported.title));
@@ -184,14 +184,11 @@ void write_layers(const replay::LocalizeReport& report, const TextStyle& style, 
 void write_localize(const replay::LocalizeReport& report, const TextStyle& style,
                     std::ostream& out) {
   std::string answer;
-  const auto bold = [&style](const char* text, const char* colour) {
-    return style.colour ? concat("\x1b[1;", colour, "m", text, "\x1b[0m") : std::string(text);
-  };
   std::size_t here = 0;
   for (const replay::LocalizedFinding& finding : report.findings) here += finding.here ? 1 : 0;
   switch (report.exit_code()) {
     case 0:
-      answer = concat(bold("NOTHING TO EXPLAIN", "32"), "  the comparison is a match");
+      answer = concat(bold("NOTHING TO EXPLAIN", "32", style), "  the comparison is a match");
       if (!report.layers.empty()) {
         answer += concat(", and ", plural(report.layers.size(), "module"),
                          " follow from their own inputs");
@@ -199,7 +196,7 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
       break;
     case 1:
       answer =
-          concat(bold("FINDINGS", "31"), "  ", plural(report.findings.size(), "finding"),
+          concat(bold("FINDINGS", "31", style), "  ", plural(report.findings.size(), "finding"),
                  report.specification.empty() ? ", explained without a specification"
                                               : concat(", ", here, " inside the module named"));
       if (report.code && !report.code->differences.empty()) {
@@ -208,14 +205,14 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
       }
       break;
     default:
-      answer = concat(bold("INCONCLUSIVE", "33"), "  ", printable(report.comparison.why));
+      answer = concat(bold("INCONCLUSIVE", "33", style), "  ", printable(report.comparison.why));
   }
   out << folded(answer, style.width) << "\n";
   write_code(report, style, out);
   write_isolated(report, style, out);
-  const std::size_t most = style.all ? report.findings.size() : kFindingsInFull;
+  const std::size_t most = style.all ? report.findings.size() : kLocalizedInFull;
   for (std::size_t i = 0; i < report.findings.size() && i < most; ++i) {
-    write_finding(report.findings[i], i + 1, style, out);
+    write_localized_finding(report.findings[i], i + 1, style, out);
   }
   if (report.findings.size() > most) {
     out << "\n  and " << report.findings.size() - most << " more findings (--all)\n";

@@ -8,15 +8,7 @@ namespace ttrace::report {
 namespace {
 
 using base::JsonCursor;
-using json = nlohmann::ordered_json;
-
-std::vector<std::string> strings_from(const JsonCursor& cursor) {
-  std::vector<std::string> values;
-  for (const JsonCursor& item : cursor.items()) values.push_back(item.as_string());
-  return values;
-}
-
-comparison::PartNumber number_from(const JsonCursor& part) {
+comparison::PartNumber part_number_from(const JsonCursor& part) {
   const comparison::PartNumber number{part.require("index").as_count(),
                                       part.require("of").as_count()};
   if (number.index < 1 || number.index > number.of) {
@@ -38,24 +30,24 @@ std::string comparison_id_text(const comparison::ComparisonId& id) {
   return dumped(out);
 }
 
-comparison::ComparisonId comparison_id_from(const JsonCursor& json) {
-  json.allow_keys({"reference", "candidate", "noise", "tolerance", "layout", "map", "truth", "only",
-                   "skip", "kind", "step", "common", "facts"});
+comparison::ComparisonId comparison_id_from(const JsonCursor& cursor) {
+  cursor.allow_keys({"reference", "candidate", "noise", "tolerance", "layout", "map", "truth",
+                     "only", "skip", "kind", "step", "common", "facts"});
   comparison::ComparisonId id;
-  id.reference = json.require("reference").as_string();
-  id.candidate = json.require("candidate").as_string();
-  id.noise = strings_from(json.require("noise"));
-  id.tolerance = json.require("tolerance").as_string();
-  id.layout = json.require("layout").as_string();
-  id.map = json.require("map").as_string();
-  id.truth = json.require("truth").as_string();
-  id.only = strings_from(json.require("only"));
-  id.skip = strings_from(json.require("skip"));
-  id.kinds = strings_from(json.require("kind"));
-  for (const JsonCursor& step : json.require("step").items()) id.steps.push_back(step.as_count());
-  id.common = json.require("common").as_bool();
-  for (const JsonCursor& fact : json.require("facts").items()) {
-    const std::vector<std::string> both = strings_from(fact);
+  id.reference = cursor.require("reference").as_string();
+  id.candidate = cursor.require("candidate").as_string();
+  id.noise = cursor.require("noise").as_strings();
+  id.tolerance = cursor.require("tolerance").as_string();
+  id.layout = cursor.require("layout").as_string();
+  id.map = cursor.require("map").as_string();
+  id.truth = cursor.require("truth").as_string();
+  id.only = cursor.require("only").as_strings();
+  id.skip = cursor.require("skip").as_strings();
+  id.kinds = cursor.require("kind").as_strings();
+  for (const JsonCursor& step : cursor.require("step").items()) id.steps.push_back(step.as_count());
+  id.common = cursor.require("common").as_bool();
+  for (const JsonCursor& fact : cursor.require("facts").items()) {
+    const std::vector<std::string> both = fact.as_strings();
     if (both.size() != 2) throw fact.error("expected what it is about, and what it was");
     id.facts.emplace_back(both[0], both[1]);
   }
@@ -75,9 +67,9 @@ comparison::PartOfWork parse_share(std::string_view report, const std::string& f
     throw root.error("a report of all tensors; only those of `ttrace compare --part` are merged");
   }
   part->allow_keys({"index", "of", "interrupted", "comparison", "measurements"});
-  return {number_from(*part), part->require("interrupted").as_bool(),
+  return {part_number_from(*part), part->require("interrupted").as_bool(),
           comparison_id_from(part->require("comparison")),
-          strings_from(part->require("measurements"))};
+          part->require("measurements").as_strings()};
 }
 
 }  // namespace ttrace::report

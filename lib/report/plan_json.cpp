@@ -6,8 +6,6 @@
 namespace ttrace::report {
 namespace {
 
-using json = nlohmann::ordered_json;
-
 json values_json(const std::vector<replay::PlannedValues>& tensors) {
   json out = json::array();
   for (const replay::PlannedValues& values : tensors) {

@@ -25,7 +25,7 @@ std::uint64_t number_of(std::string_view text, const JsonCursor& id) {
 }
 
 // "0/-/main_grad/fc.weight/0/0"; nothing of a group or a setting.
-std::optional<trace::TensorKey> key_of(const JsonCursor& id) {
+std::optional<trace::TensorKey> key_of_id(const JsonCursor& id) {
   const std::string text = id.as_string();
   if (text.starts_with("group:") || text.starts_with("setting:")) return std::nullopt;
   std::vector<std::size_t> slashes;
@@ -54,29 +54,29 @@ std::optional<trace::TensorKey> key_of(const JsonCursor& id) {
   return key;
 }
 
-comparison::TraceFacts facts_from(const JsonCursor& json) {
+comparison::TraceFacts facts_from(const JsonCursor& cursor) {
   comparison::TraceFacts facts;
-  facts.path = json.require("path").as_string();
-  facts.ranks = json.require("ranks").as_count();
-  for (const JsonCursor& step : json.require("steps").items())
+  facts.path = cursor.require("path").as_string();
+  facts.ranks = cursor.require("ranks").as_count();
+  for (const JsonCursor& step : cursor.require("steps").items())
     facts.steps.push_back(step.as_count());
-  facts.precision = json.require("precision").as_string();
+  facts.precision = cursor.require("precision").as_string();
   return facts;
 }
 
-double number_from(const JsonCursor& json) {
-  if (!json.is_string()) return json.as_number();
-  const std::string text = json.as_string();
+double number_from(const JsonCursor& cursor) {
+  if (!cursor.is_string()) return cursor.as_number();
+  const std::string text = cursor.as_string();
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (text == "inf" || text == "-inf") {
     return (text == "inf" ? 1 : -1) * std::numeric_limits<double>::infinity();
   }
-  throw json.error("\"", base::printable(text), "\" is no number");
+  throw cursor.error("\"", base::printable(text), "\" is no number");
 }
 
-std::vector<comparison::Cause> causes_from(const JsonCursor& json) {
+std::vector<comparison::Cause> causes_from(const JsonCursor& cursor) {
   std::vector<comparison::Cause> causes;
-  for (const JsonCursor& item : json.items()) {
+  for (const JsonCursor& item : cursor.items()) {
     comparison::Cause cause;
     cause.name = item.require("name").as_string();
     const JsonCursor axis = item.require("axis");
@@ -88,57 +88,51 @@ std::vector<comparison::Cause> causes_from(const JsonCursor& json) {
   return causes;
 }
 
-std::vector<comparison::RejectedCause> rejected_from(const JsonCursor& json) {
+std::vector<comparison::RejectedCause> rejected_from(const JsonCursor& cursor) {
   std::vector<comparison::RejectedCause> rejected;
-  for (const JsonCursor& item : json.items()) {
+  for (const JsonCursor& item : cursor.items()) {
     rejected.push_back(
         {item.require("name").as_string(), number_from(item.require("unexplained"))});
   }
   return rejected;
 }
 
-std::vector<std::string> strings_from(const JsonCursor& json) {
-  std::vector<std::string> strings;
-  for (const JsonCursor& item : json.items()) strings.push_back(item.as_string());
-  return strings;
-}
-
-ReportedFinding finding_from(const JsonCursor& json) {
+ReportedFinding finding_from(const JsonCursor& cursor) {
   ReportedFinding finding;
-  const JsonCursor id = json.require("id");
+  const JsonCursor id = cursor.require("id");
   finding.id = id.as_string();
   finding.members = {finding.id};
-  if (const auto setting = json.find("setting")) {
+  if (const auto setting = cursor.find("setting")) {
     finding.outcome = "setting";
     finding.title = base::concat(
-        setting->require("name").as_string(), " of ", json.require("parameters_total").as_count(),
+        setting->require("name").as_string(), " of ", cursor.require("parameters_total").as_count(),
         " parameters: reference ", setting->require("reference").as_string(), ", candidate ",
         setting->require("candidate").as_string());
     return finding;
   }
-  finding.outcome = json.require("outcome").as_string();
-  finding.shown = key_of(id);
+  finding.outcome = cursor.require("outcome").as_string();
+  finding.shown = key_of_id(id);
   finding.title = finding.shown
                       ? base::concat(kind_name(finding.shown->kind), " of ", finding.shown->name)
                       : finding.id;
   for (const char* group : {"missing_group", "extra_group"}) {
-    if (const auto what = json.find(group)) {
+    if (const auto what = cursor.find(group)) {
       finding.title = base::concat(finding.outcome, ": ", what->as_string());
     }
   }
-  if (const auto members = json.find("members")) finding.members = strings_from(*members);
-  if (const auto source = json.find("source")) {
+  if (const auto members = cursor.find("members")) finding.members = members->as_strings();
+  if (const auto source = cursor.find("source")) {
     finding.class_name = source->require("class").as_string();
     finding.called_at = source->require("called_at").as_string();
   }
-  if (const auto ranks = json.find("ranks")) {
+  if (const auto ranks = cursor.find("ranks")) {
     for (const JsonCursor& rank : ranks->items()) finding.ranks.push_back(rank.as_count());
   }
-  if (const auto where = json.find("where")) finding.where = where->as_string();
-  if (const auto depends = json.find("depends_on")) finding.depends_on = strings_from(*depends);
-  if (const auto total = json.find("downstream_total")) finding.downstream = total->as_count();
-  if (const auto causes = json.find("causes")) finding.causes = causes_from(*causes);
-  if (const auto rejected = json.find("rejected")) finding.rejected = rejected_from(*rejected);
+  if (const auto where = cursor.find("where")) finding.where = where->as_string();
+  if (const auto depends = cursor.find("depends_on")) finding.depends_on = depends->as_strings();
+  if (const auto total = cursor.find("downstream_total")) finding.downstream = total->as_count();
+  if (const auto causes = cursor.find("causes")) finding.causes = causes_from(*causes);
+  if (const auto rejected = cursor.find("rejected")) finding.rejected = rejected_from(*rejected);
   return finding;
 }
 
@@ -154,7 +148,7 @@ std::vector<ReportedFinding> grouped(std::vector<ReportedFinding> findings,
   std::map<std::string, std::size_t> group_of;
   for (const JsonCursor& group : groups.items()) {
     all.push_back({group.require("title").as_string(), group.require("shown").as_string(),
-                   strings_from(group.require("findings"))});
+                   group.require("findings").as_strings()});
     for (const std::string& id : all.back().ids) group_of.emplace(id, all.size() - 1);
   }
   std::map<std::string, const ReportedFinding*> by_id;
@@ -211,19 +205,19 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
   }
   reported.findings = grouped(std::move(findings), root.require("groups"));
   for (const JsonCursor& item : root.require("suspects").items()) {
-    const auto key = key_of(item.require("id"));
+    const auto key = key_of_id(item.require("id"));
     if (!key) throw item.error("a suspect is a tensor");
     reported.suspects.push_back(
         {*key, number_from(item.require("used")), number_from(item.require("used_before"))});
   }
-  reported.warnings = strings_from(root.require("warnings"));
+  reported.warnings = root.require("warnings").as_strings();
   for (const JsonCursor& item : root.require("results").items()) {
     const std::string outcome = item.require("outcome").as_string();
     if (outcome == "match") continue;
     const JsonCursor id = item.require("id");
     reported.outcomes.emplace(id.as_string(), outcome);
     if (!is_bad(outcome)) continue;
-    if (const auto key = key_of(id)) reported.bad.push_back(*key);
+    if (const auto key = key_of_id(id)) reported.bad.push_back(*key);
   }
   return reported;
 }

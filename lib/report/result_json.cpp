@@ -12,8 +12,6 @@
 
 namespace ttrace::report {
 
-using json = nlohmann::ordered_json;
-
 std::string dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -187,7 +185,7 @@ namespace {
 constexpr std::size_t kMostBoxes = 64;  // per shard
 
 // An integer with all of its digits, if binary64 represents it exactly.
-json whole_number(double value) {
+json whole_number_json(double value) {
   constexpr double kMost = 0x1p53;
   return std::abs(value) <= kMost ? json(static_cast<std::int64_t>(value)) : number(value);
 }
@@ -196,7 +194,7 @@ json max_abs_json(const comparison::TensorComparison& result) {
   const auto& largest = result.comparison->measurement.total.largest;
   if (!largest) return nullptr;
   const auto value = [&result](double one) {
-    return result.exact ? whole_number(one) : number(one);
+    return result.exact ? whole_number_json(one) : number(one);
   };
   json out{{"value", value(largest->difference)},
            {"index", largest->at},

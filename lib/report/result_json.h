@@ -11,23 +11,26 @@
 
 namespace ttrace::report {
 
+// Keeps members in the order in which they are added.
+using json = nlohmann::ordered_json;
+
 // The number, or one of the strings "nan", "inf", "-inf" if it is not finite.
-nlohmann::ordered_json number(double value);
+json number(double value);
 
 // `value` with every floating-point number in it rounded to nine significant digits.
-nlohmann::ordered_json nine_digits(nlohmann::ordered_json value);
+json nine_digits(json value);
 
-nlohmann::ordered_json key_json(const trace::TensorKey& key);
+json key_json(const trace::TensorKey& key);
 
-nlohmann::ordered_json trace_json(const comparison::TraceFacts& facts);
+json trace_json(const comparison::TraceFacts& facts);
 
-nlohmann::ordered_json causes_json(const std::vector<comparison::Cause>& causes);
+json causes_json(const std::vector<comparison::Cause>& causes);
 
-nlohmann::ordered_json rejected_json(const std::vector<comparison::RejectedCause>& rejected);
+json rejected_json(const std::vector<comparison::RejectedCause>& rejected);
 
 // `value` on one line. Replaces invalid UTF-8, which a path may contain, so that a report can
 // always be written.
-std::string dumped(const nlohmann::ordered_json& value);
+std::string dumped(const json& value);
 
 // Builds the text of a report member by member.
 class ReportText {
@@ -35,7 +38,7 @@ class ReportText {
   explicit ReportText(std::string_view schema);
 
   // Adds a member on one line, or an array with one line per item.
-  void add(std::string_view name, const nlohmann::ordered_json& value);
+  void add(std::string_view name, const json& value);
   template <typename Item, typename ToJson>
   void add_lines(std::string_view name, const std::vector<Item>& items, ToJson to_json) {
     begin_lines(name);
@@ -48,7 +51,7 @@ class ReportText {
 
  private:
   void begin_lines(std::string_view name);
-  void add_line(const nlohmann::ordered_json& value);
+  void add_line(const json& value);
   void end_lines();
 
   std::string text_;
@@ -56,19 +59,18 @@ class ReportText {
 };
 
 // Members that both versions have.
-void add_runs(const comparison::CompareReport& report, const nlohmann::ordered_json& tolerance,
-              ReportText& text);
-nlohmann::ordered_json environment_json(const comparison::Environment& environment);
-nlohmann::ordered_json tolerance_json(const comparison::CompareReport& report);
+void add_runs(const comparison::CompareReport& report, const json& tolerance, ReportText& text);
+json environment_json(const comparison::Environment& environment);
+json tolerance_json(const comparison::CompareReport& report);
 
 // The routing flips of one router.
-nlohmann::ordered_json router_json(const comparison::RouterFlips& router);
+json router_json(const comparison::RouterFlips& router);
 
 // The member `truth` of a result: the comparison with the high-precision run.
-nlohmann::ordered_json tensor_truth_json(const comparison::TensorTruth& truth);
+json tensor_truth_json(const comparison::TensorTruth& truth);
 
 // The member `truth` of the report, which must have one.
-nlohmann::ordered_json truth_json(const comparison::CompareReport& report);
+json truth_json(const comparison::CompareReport& report);
 
 struct ResultStyle {
   std::string_view outcome;     // the name to write for result.outcome
@@ -77,7 +79,6 @@ struct ResultStyle {
 };
 
 // The result of one tensor.
-nlohmann::ordered_json result_json(const comparison::TensorComparison& result,
-                                   const ResultStyle& style);
+json result_json(const comparison::TensorComparison& result, const ResultStyle& style);
 
 }  // namespace ttrace::report

@@ -6,8 +6,6 @@
 namespace ttrace::report {
 namespace {
 
-using json = nlohmann::ordered_json;
-
 // Always writes the member `copy`, also if it is 0.
 json whole_key_json(const trace::TensorKey& key) {
   json out = key_json(key);

@@ -33,6 +33,11 @@ std::string time_text(double seconds) {
 
 }  // namespace
 
+std::string bold(std::string_view text, const char* colour, const TextStyle& style) {
+  if (!style.colour) return std::string(text);
+  return base::concat("\x1b[1;", colour, "m", text, "\x1b[0m");
+}
+
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
   if (width == 0 || indent + columns(text) <= width) return std::string(text);
   std::string out;

@@ -19,6 +19,9 @@ struct TextStyle {
   std::size_t width = 0;  // columns to fold to; 0: do not fold
 };
 
+// The answer of a report in bold. `colour` is an ANSI colour such as "32", green.
+std::string bold(std::string_view text, const char* colour, const TextStyle& style);
+
 // Writes the report of a comparison.
 void write_text(const comparison::CompareReport& report, const TextStyle& style, std::ostream& out);
 

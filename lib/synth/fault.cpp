@@ -34,7 +34,7 @@ constexpr std::array kDescriptions{
 };
 
 template <typename... Parts>
-base::Error refusal(std::string_view text, const Parts&... parts) {
+base::Error fault_refusal(std::string_view text, const Parts&... parts) {
   return base::usage_error("--fault ", base::printable(text), ": ", parts...);
 }
 
@@ -44,7 +44,7 @@ const Description& description_of(std::string_view text, std::string_view name) 
   }
   std::vector<std::string> names;
   for (const Description& known : kDescriptions) names.emplace_back(known.name);
-  throw refusal(text, "there is no such fault", base::nearest_hint(name, names));
+  throw fault_refusal(text, "there is no such fault", base::nearest_hint(name, names));
 }
 
 std::optional<double> number_from(std::string_view text, const Description& known,
@@ -55,7 +55,8 @@ std::optional<double> number_from(std::string_view text, const Description& know
   const bool counts = known.kind != PlantedFault::Kind::kScaled;
   if (problem != std::errc() || stop != end || !std::isfinite(value) ||
       (counts && (value < 0 || value != std::floor(value) || value > 0x1p53))) {
-    throw refusal(text, "expected a ", counts ? "whole " : "", "number after ", known.name, "=");
+    throw fault_refusal(text, "expected a ", counts ? "whole " : "", "number after ", known.name,
+                        "=");
   }
   return value;
 }
@@ -102,24 +103,24 @@ void check_named(const Recipe& recipe, const PlantedFault& fault) {
       if (!fault.concerns(key)) continue;
       found = true;
       const std::string problem = problem_of(recipe, group, fault);
-      if (!problem.empty()) throw refusal(fault.text, problem);
+      if (!problem.empty()) throw fault_refusal(fault.text, problem);
     }
   }
   if (found) return;
   if (names.contains(fault.name)) {
-    throw refusal(fault.text, "there is no tensor of this name and kind");
+    throw fault_refusal(fault.text, "there is no tensor of this name and kind");
   }
-  throw refusal(fault.text, "there is no such tensor",
-                base::nearest_hint(fault.name, {names.begin(), names.end()}));
+  throw fault_refusal(fault.text, "there is no such tensor",
+                      base::nearest_hint(fault.name, {names.begin(), names.end()}));
 }
 
 void check_rank(const Recipe& recipe, const PlantedFault& fault) {
   const std::vector<std::uint64_t> ranks = layout::ranks_of(recipe.meshes);
   const auto rank = static_cast<std::uint64_t>(*fault.number);
   if (!std::binary_search(ranks.begin(), ranks.end(), rank)) {
-    throw refusal(fault.text, "the trace has no such rank");
+    throw fault_refusal(fault.text, "the trace has no such rank");
   }
-  if (ranks.size() == 1) throw refusal(fault.text, "it is the only rank");
+  if (ranks.size() == 1) throw fault_refusal(fault.text, "it is the only rank");
 }
 
 }  // namespace
@@ -135,22 +136,23 @@ PlantedFault parse_fault(std::string_view text) {
   const Description& known = description_of(text, what.substr(0, equals));
   PlantedFault fault{known.kind, std::nullopt, std::nullopt, "", std::string(text)};
   if (equals != std::string_view::npos) {
-    if (known.number == Number::kNone) throw refusal(text, known.name, " takes no number");
+    if (known.number == Number::kNone) throw fault_refusal(text, known.name, " takes no number");
     fault.number = number_from(text, known, what.substr(equals + 1));
   } else if (known.number == Number::kRequired) {
-    throw refusal(text, "expected a number, as in ", known.name, "=0");
+    throw fault_refusal(text, "expected a number, as in ", known.name, "=0");
   }
   if (!known.named) {
-    if (at != std::string_view::npos) throw refusal(text, known.name, " is of no tensor");
+    if (at != std::string_view::npos) throw fault_refusal(text, known.name, " is of no tensor");
     return fault;
   }
   std::string_view name = at == std::string_view::npos ? std::string_view() : text.substr(at + 1);
   if (const std::size_t slash = name.find('/'); slash != std::string_view::npos) {
     fault.of_kind = trace::parse_kind(name.substr(0, slash));
-    if (!fault.of_kind) throw refusal(text, "there is no kind of tensor before the /");
+    if (!fault.of_kind) throw fault_refusal(text, "there is no kind of tensor before the /");
     name.remove_prefix(slash + 1);
   }
-  if (name.empty()) throw refusal(text, "expected a tensor, as in ", known.name, "@fc.weight");
+  if (name.empty())
+    throw fault_refusal(text, "expected a tensor, as in ", known.name, "@fc.weight");
   fault.name = name;
   return fault;
 }

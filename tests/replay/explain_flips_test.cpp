@@ -34,7 +34,7 @@ struct Case {
   Table chosen_by_reference = choices(reference);
   Table chosen_by_candidate = choices(candidate);
 
-  Explanation explained(Noise noise = Noise::kEven) const {
+  Explanation explained(NoiseSpread noise = NoiseSpread::kEven) const {
     const Held r(chosen_by_reference);
     const Held c(chosen_by_candidate);
     const Decision decision{r.ref(), c.ref(), Spelling::kMap, reference.size(),
@@ -122,7 +122,7 @@ TEST_CASE("a swap far from a tie is not explained though either run followed its
   CHECK(found.first->token == 150);
   CHECK(says(found, "expert 2 for 1, which are 1 apart in the reference"));
   // Unless flips before it have moved some tokens' scores more than others'.
-  CHECK(far.explained(Noise::kUneven).explained());
+  CHECK(far.explained(NoiseSpread::kUneven).explained());
 }
 
 TEST_CASE("scores that are not finite explain nothing") {

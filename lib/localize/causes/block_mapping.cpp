@@ -15,11 +15,12 @@ namespace {
 constexpr std::uint64_t kMostBlocks = 64;
 // Single slices are blocks of their own up to this number.
 constexpr std::uint64_t kMostSingleSlices = 256;
-constexpr std::uint64_t kFewestElements = 8;  // of a block, where there are more than as many
-constexpr double kMostWork = 0x1p28;          // differences of slices
+constexpr std::uint64_t kFewestElementsOfBlock =
+    8;                                       // of a block, where there are more than as many
+constexpr double kMostDifferences = 0x1p28;  // differences of slices
 // The estimate of a distance by sketches may be as many times too large.
-constexpr double kEstimateSlack = 3;
-constexpr std::size_t kMostNamed = 16;
+constexpr double kSlackOfBlocks = 3;
+constexpr std::size_t kMostBlocksNamed = 16;
 
 std::vector<std::uint64_t> block_counts(std::uint64_t extent, std::uint64_t elements) {
   std::vector<std::uint64_t> counts;
@@ -27,9 +28,9 @@ std::vector<std::uint64_t> block_counts(std::uint64_t extent, std::uint64_t elem
   for (std::uint64_t n = 2; n <= extent; ++n) {
     const bool small = n <= kMostBlocks || (n == extent && n <= kMostSingleSlices);
     if (!small || extent % n != 0) continue;
-    if (n > kFewestElements && elements / n < kFewestElements) continue;
+    if (n > kFewestElementsOfBlock && elements / n < kFewestElementsOfBlock) continue;
     work += static_cast<double>(n * extent);
-    if (work > kMostWork / kSketchSize) break;
+    if (work > kMostDifferences / kSketchSize) break;
     counts.push_back(n);
   }
   return counts;
@@ -150,7 +151,7 @@ std::optional<BlockMapping> find_block_mapping(const Case& the_case, bool permut
       if (!guessed || is_identity(guessed->source)) continue;
       BlockMapping mapping{dim, guessed->source, std::sqrt(guessed->left2)};
       if (mapping.is_permutation() != permutation) continue;
-      const double most = kEstimateSlack * allowed;
+      const double most = kSlackOfBlocks * allowed;
       if (guessed->left2 > std::max(most * most, profile->d2 * 1e-12)) {
         reject(the_case, name, mapping.left);
         continue;
@@ -192,8 +193,8 @@ std::string describe_permutation(const BlockMapping& mapping) {
     }
   }
   std::string text = base::concat(n, " blocks are in the order");
-  for (std::size_t i = 0; i < n && i < kMostNamed; ++i) text += base::concat(" ", source[i]);
-  return n > kMostNamed ? text + " ..." : text;
+  for (std::size_t i = 0; i < n && i < kMostBlocksNamed; ++i) text += base::concat(" ", source[i]);
+  return n > kMostBlocksNamed ? text + " ..." : text;
 }
 
 }  // namespace ttrace::localize

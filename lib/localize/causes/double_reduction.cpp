@@ -6,7 +6,7 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr double kMostOff = 1e-3;  // relative, of the factor from the axis' size
+constexpr double kMostOffAxis = 1e-3;  // relative, of the factor from the axis' size
 
 // Axes of more than one coordinate over which `entry` is a sum.
 std::vector<const trace::MeshAxis*> summed_axes(const trace::TensorEntry& entry,
@@ -71,7 +71,7 @@ std::vector<Cause> summed_again(const Case& the_case, const trace::TensorEntry& 
   std::vector<Cause> causes;
   for (const trace::MeshAxis& axis : mesh.axes) {
     const auto size = static_cast<double>(axis.size);
-    if (axis.size < 2 || std::abs(fit->scale - size) > kMostOff * size) continue;
+    if (axis.size < 2 || std::abs(fit->scale - size) > kMostOffAxis * size) continue;
     if (!is_whole_over(entry, axis.name)) continue;
     bool whole = false;
     for (const auto* record :
@@ -85,7 +85,7 @@ std::vector<Cause> summed_again(const Case& the_case, const trace::TensorEntry& 
     if (!whole) continue;
     causes.push_back(
         {"double_reduction", axis.name,
-         base::concat(describe_factor(fit->scale, kMostOff),
+         base::concat(describe_factor(fit->scale, kMostOffAxis),
                       " times the reference, "
                       "the size of axis ",
                       axis.name, ", and its param_grad is whole on each of these ranks ",

@@ -5,7 +5,7 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr std::size_t kMostTried = 64;
+constexpr std::size_t kMostEarlierTried = 64;
 
 std::string describe_other(const trace::TensorKey& other, const trace::TensorKey& key) {
   if (other.step != key.step) return base::concat("of step ", other.step);
@@ -57,7 +57,7 @@ std::vector<Cause> find_earlier_value(const Case& the_case) {
   std::size_t tried = 0;
   for (const auto* record : the_case.related->alike(key.kind, the_case.result->shape)) {
     if (!is_earlier_value(record->key, key) || record->reference == nullptr) continue;
-    if (++tried > kMostTried) break;
+    if (++tried > kMostEarlierTried) break;
     const std::string which = describe_other(record->key, key);
     const measure::TensorRef reference = the_case.related->reference(*record);
     if (looks_like(the_case, reference)) {

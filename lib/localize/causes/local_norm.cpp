@@ -9,7 +9,7 @@ namespace ttrace::localize {
 namespace {
 
 // Relative, of a norm that was added up in single precision.
-constexpr double kMostOff = 1e-4;
+constexpr double kMostOffNorm = 1e-4;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ std::vector<Cause> find_local_norm(const Case& the_case) {
   if (!best) return {};
   const double left = std::abs(best->norm - recorded[0]);
   const double error = std::abs(*all - recorded[0]);
-  if (left > kMostOff * recorded[0] || left > 0.1 * error) {
+  if (left > kMostOffNorm * recorded[0] || left > 0.1 * error) {
     reject(the_case, "local_norm", left);
     return {};
   }

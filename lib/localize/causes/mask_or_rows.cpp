@@ -9,12 +9,12 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr double kMostOfError = 0.99;
+constexpr double kMostOfErrorInMask = 0.99;
 constexpr double kMostIndices = 0.75;  // the share of indices that may be wrong
-constexpr std::size_t kFewestIndices = 4;
+constexpr std::size_t kFewestIndicesOfMask = 4;
 // How large an index without error may be beside one with error, as root mean square.
 constexpr double kMostElsewhere = 0.05;
-constexpr std::size_t kMostRangesNamed = 4;
+constexpr std::size_t kMostMaskedRangesNamed = 4;
 
 struct Wrong {
   std::vector<std::uint64_t> indices;  // ascending
@@ -24,7 +24,7 @@ struct Wrong {
 
 // The indices that are wrong beside others that are not; nothing if there is no such gap.
 std::optional<Wrong> wrong_indices(const std::vector<double>& d2) {
-  if (d2.size() < kFewestIndices) return std::nullopt;
+  if (d2.size() < kFewestIndicesOfMask) return std::nullopt;
   const double all = std::accumulate(d2.begin(), d2.end(), 0.0);
   const double largest = *std::max_element(d2.begin(), d2.end());
   if (!(all > 0)) return std::nullopt;
@@ -46,22 +46,22 @@ std::optional<Wrong> wrong_indices(const std::vector<double>& d2) {
   const bool few =
       static_cast<double>(wrong.indices.size()) <= kMostIndices * static_cast<double>(d2.size());
   const bool gap = elsewhere <= kMostElsewhere * kMostElsewhere * smallest;
-  if (!few || !gap || wrong.share < kMostOfError) return std::nullopt;
+  if (!few || !gap || wrong.share < kMostOfErrorInMask) return std::nullopt;
   return wrong;
 }
 
-std::string describe(const Wrong& wrong, std::size_t of, const std::string& what) {
+std::string describe_wrong(const Wrong& wrong, std::size_t of, const std::string& what) {
   std::string text;
   std::size_t ranges = 0;
   for (std::size_t i = 0; i < wrong.indices.size(); ++ranges) {
     const std::uint64_t first = wrong.indices[i];
     while (i + 1 < wrong.indices.size() && wrong.indices[i + 1] == wrong.indices[i] + 1) ++i;
     const std::uint64_t last = wrong.indices[i++];
-    if (ranges >= kMostRangesNamed) continue;
+    if (ranges >= kMostMaskedRangesNamed) continue;
     text +=
         base::concat(ranges > 0 ? ", " : "", first, last > first ? base::concat(" to ", last) : "");
   }
-  if (ranges > kMostRangesNamed) text += ", ...";
+  if (ranges > kMostMaskedRangesNamed) text += ", ...";
   return base::concat(base::short_number(100 * wrong.share), " % of the squared error is in ",
                       wrong.indices.size(), " of ", of, " ", what, " (", text,
                       "), and the others are right");
@@ -71,7 +71,7 @@ std::optional<Cause> other_mask(const Case& the_case, const Profile& profile) {
   const double masked = profile.vanished_d2 + profile.appeared_d2;
   if (profile.vanished == 0 || profile.appeared == 0) return std::nullopt;
   const double left = std::sqrt(profile.other_d2);
-  if (!(masked >= kMostOfError * profile.d2) || !explains(the_case, left)) {
+  if (!(masked >= kMostOfErrorInMask * profile.d2) || !explains(the_case, left)) {
     reject(the_case, "mask_or_rows", left);
     return std::nullopt;
   }
@@ -100,7 +100,7 @@ std::vector<Cause> find_mask_or_rows(const Case& the_case) {
     const double part = static_cast<double>(wrong->indices.size()) / static_cast<double>(d2.size());
     if (part >= fewest) return;
     fewest = part;
-    best = Cause{"mask_or_rows", "", describe(*wrong, d2.size(), what),
+    best = Cause{"mask_or_rows", "", describe_wrong(*wrong, d2.size(), what),
                  relative_to_reference(the_case, left)};
   };
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {

@@ -9,7 +9,7 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr std::size_t kMostNamed = 8;
+constexpr std::size_t kMostLayersNamed = 8;
 
 std::optional<std::uint64_t> number(std::string_view text) {
   std::uint64_t value = 0;
@@ -51,7 +51,7 @@ std::vector<Cause> find_missing_layer(const std::string& group, const trace::Sou
   std::string text;
   std::size_t named = 0;
   for (const auto& [layer, where] : stages) {
-    if (++named > kMostNamed) break;
+    if (++named > kMostLayersNamed) break;
     std::string at;
     for (const std::string& one : where) {
       if (!one.empty()) at += base::concat(at.empty() ? "" : " and ", one);
@@ -59,8 +59,8 @@ std::vector<Cause> find_missing_layer(const std::string& group, const trace::Sou
     text += base::concat(named > 1 ? ", " : "", prefix, layer,
                          at.empty() ? " on all ranks" : base::concat(" on ", at));
   }
-  if (stages.size() > kMostNamed)
-    text += base::concat(" and ", stages.size() - kMostNamed, " more");
+  if (stages.size() > kMostLayersNamed)
+    text += base::concat(" and ", stages.size() - kMostLayersNamed, " more");
   return {{"missing_layer", "", base::concat("no rank has ", name, "; there are ", text), 0}};
 }
 

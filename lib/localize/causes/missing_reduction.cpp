@@ -9,7 +9,7 @@ namespace ttrace::localize {
 namespace {
 
 // What may be left of the distance between the copies.
-constexpr double kMostLeft = 0.25;
+constexpr double kMostLeftOfCopies = 0.25;
 
 bool has_copies_over(const trace::TensorEntry& entry, const std::string& axis,
                      const trace::Manifest& manifest) {
@@ -51,7 +51,7 @@ std::vector<Cause> find_missing_reduction(const Case& the_case) {
       const double norm = measure::reference_norm(measured.total);
       if (!(norm > 0) || measured.total.nonfinite_different > 0) continue;
       // Copies that are all near the reference have a mean that is near it, too.
-      if (!(left <= allowed) || !(left <= kMostLeft * replicas.distance_norm)) {
+      if (!(left <= allowed) || !(left <= kMostLeftOfCopies * replicas.distance_norm)) {
         reject(the_case, "missing_reduction", left);
         continue;
       }

@@ -9,7 +9,7 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr double kMostWork = 0x1p27;  // multiplications
+constexpr double kMostMultiplications = 0x1p27;  // multiplications
 constexpr std::uint64_t kMostChunksInAnyOrder = 4;
 
 // The two factors of a weight's gradient dYᵀ·X, of one module call.
@@ -22,8 +22,8 @@ struct Operands {
   std::uint64_t first = 0;  // extent of the first dimension
 };
 
-const comparison::TensorComparison* value_of(const Case& the_case, trace::Kind kind,
-                                             std::string_view name) {
+const comparison::TensorComparison* operand_value(const Case& the_case, trace::Kind kind,
+                                                  std::string_view name) {
   const trace::TensorKey& key = the_case.result->key;
   const comparison::TensorComparison* found = nullptr;
   for (const auto* record : the_case.related->of_kind(kind)) {
@@ -43,8 +43,8 @@ std::optional<Operands> operands_of(const Case& the_case) {
   if (!std::string_view(key.name).ends_with(kWeight)) return std::nullopt;
   const std::string_view module =
       std::string_view(key.name).substr(0, key.name.size() - kWeight.size());
-  const auto* x = value_of(the_case, trace::Kind::kInput, module);
-  const auto* dy = value_of(the_case, trace::Kind::kGradOutput, module);
+  const auto* x = operand_value(the_case, trace::Kind::kInput, module);
+  const auto* dy = operand_value(the_case, trace::Kind::kGradOutput, module);
   if (x == nullptr || dy == nullptr || x->shape.size() != dy->shape.size()) return std::nullopt;
   if (x->shape.size() < 2 || x->shape.back() != shape[1] || dy->shape.back() != shape[0]) {
     return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<Operands> operands_of(const Case& the_case) {
   for (std::size_t d = 0; d + 1 < x->shape.size(); ++d) made.tokens *= x->shape[d];
   const double work = static_cast<double>(made.tokens) * static_cast<double>(made.out) *
                       static_cast<double>(made.in);
-  if (!(work * 2 <= kMostWork)) return std::nullopt;
+  if (!(work * 2 <= kMostMultiplications)) return std::nullopt;
   made.x.resize(made.tokens * made.in);
   made.dy.resize(made.tokens * made.out);
   the_case.related->reference(*x)
@@ -143,7 +143,7 @@ std::vector<Cause> find_operand_order(const Case& the_case) {
 
   std::set<std::uint64_t> counts;
   for (const std::uint64_t size : axis_sizes(the_case)) counts.insert({size, 2 * size});
-  double most_work = kMostWork;
+  double most_work = kMostMultiplications;
   for (const std::uint64_t chunks : counts) {
     if (operands->first % chunks != 0) continue;
     const auto orders = orders_of(chunks);

@@ -6,7 +6,7 @@ namespace ttrace::localize {
 namespace {
 
 // Tensors of other layers that are looked at.
-constexpr std::size_t kMostTried = 512;
+constexpr std::size_t kMostLayersTried = 512;
 
 // An input that is, bit for bit, the run's own output of a module from which the reference's input
 // does not come.
@@ -17,7 +17,7 @@ std::vector<Cause> other_source(const Case& the_case) {
   for (const auto* record : the_case.related->alike(trace::Kind::kOutput, the_case.result->shape)) {
     if (record->key.step != key.step || record->key.microbatch != key.microbatch) continue;
     if (record->reference == nullptr || record->candidate == nullptr) continue;
-    if (++tried > kMostTried) break;
+    if (++tried > kMostLayersTried) break;
     const measure::TensorRef own = the_case.related->candidate(*record);
     if (!looks_like(the_case, own)) continue;
     const auto distance = distance_from(the_case, own, the_case.candidate);
@@ -48,7 +48,7 @@ std::vector<Cause> find_other_layer(const Case& the_case) {
     const bool sibling = other.name != key.name && other.step == key.step &&
                          other.microbatch == key.microbatch && other.call == key.call &&
                          judge::name_pattern(other.name) == pattern;
-    if (!sibling || record->reference == nullptr || ++tried > kMostTried) continue;
+    if (!sibling || record->reference == nullptr || ++tried > kMostLayersTried) continue;
     const measure::TensorRef reference = the_case.related->reference(*record);
     if (!looks_like(the_case, reference)) continue;
     const auto left = distance_from(the_case, reference, the_case.candidate);

@@ -8,8 +8,8 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr std::size_t kMostNamed = 4;
-constexpr double kSmallPart = 0.1;  // of the difference, that may be left
+constexpr std::size_t kMostRanksNamed = 4;
+constexpr double kSmallPartOfRank = 0.1;  // of the difference, that may be left
 // Factors that are nearer to each other are one.
 constexpr double kSameFactor = 1e-3;
 
@@ -44,20 +44,20 @@ std::vector<Cause> find_scaled_by_rank(const Case& the_case) {
   const double size = std::max(std::abs(least->fit.scale), std::abs(most->fit.scale));
   if (most->fit.scale - least->fit.scale <= kSameFactor * size) return {};
   const double left = std::sqrt(left2);
-  if (!explains(the_case, left) || left > kSmallPart * difference_of(the_case)) {
+  if (!explains(the_case, left) || left > kSmallPartOfRank * difference_of(the_case)) {
     reject(the_case, "scaled_by_rank", left);
     return {};
   }
   std::string text;
-  for (std::size_t i = 0; i < shards.size() && i < kMostNamed; ++i) {
+  for (std::size_t i = 0; i < shards.size() && i < kMostRanksNamed; ++i) {
     const double norm = measure::reference_norm(shards[i].block->stats);
     text += base::concat(
         i > 0 ? ", " : "",
         describe_factor(shards[i].fit.scale, std::max(1e-6, shards[i].fit.residual_norm / norm)),
         " on ", layout::describe_ranks(shards[i].block->owner->ranks));
   }
-  if (shards.size() > kMostNamed)
-    text += base::concat(" and ", shards.size() - kMostNamed, " more");
+  if (shards.size() > kMostRanksNamed)
+    text += base::concat(" and ", shards.size() - kMostRanksNamed, " more");
   return {{"scaled_by_rank", "",
            base::concat("every shard is a multiple of the reference: ", text, " ",
                         describe_left(the_case, left)),

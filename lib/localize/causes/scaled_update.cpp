@@ -8,8 +8,8 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr double kMostLeft = 0.1;      // of the difference, that a factor may leave
-constexpr double kMostOffNorm = 1e-3;  // relative, of a ratio of norms
+constexpr double kMostLeftOfUpdate = 0.1;  // of the difference, that a factor may leave
+constexpr double kMostOffRatio = 1e-3;     // relative, of a ratio of norms
 
 // Sums over the steps U = P' - P of both runs.
 struct Steps {
@@ -59,7 +59,7 @@ std::string clipped_by(const Case& the_case, double factor) {
   const auto all = norm_of_all(*the_case.related, step);
   if (!all) return "";
   for (const PartNorm& part : norms_of_parts(*the_case.related, step)) {
-    if (part.norm > 0 && std::abs(factor * part.norm / *all - 1) <= kMostOffNorm) {
+    if (part.norm > 0 && std::abs(factor * part.norm / *all - 1) <= kMostOffRatio) {
       return base::concat(", as if clipped by the norm of ", part.words, " and not of all");
     }
   }
@@ -82,12 +82,12 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
     const double factor = sums.rc / sums.rr;
     const double left = std::sqrt(std::max(0.0, sums.cc - factor * sums.rc));
     const double error = std::sqrt(std::max(0.0, sums.cc - 2 * sums.rc + sums.rr));
-    if (!(left <= kMostLeft * error)) {
+    if (!(left <= kMostLeftOfUpdate * error)) {
       reject(the_case, "scaled", left);
       return {};
     }
     // An update of zero is what find_stale names.
-    if (std::abs(factor) < kMostLeft * kMostLeft) return {};
+    if (std::abs(factor) < kMostLeftOfUpdate * kMostLeftOfUpdate) return {};
     return {
         {"scaled", "",
          base::concat("its update is ", describe_factor(factor, left / std::sqrt(sums.rr)),

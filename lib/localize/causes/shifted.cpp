@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMostPlaces = 8;
 constexpr std::int64_t kMostRolled = 2;
-constexpr double kEstimateSlack = 3;
+constexpr double kSlackOfShift = 3;
 
 struct Shift {
   SliceMap source;
@@ -134,7 +134,7 @@ std::vector<Cause> find_shifted(const Case& the_case) {
   const Profile* profile = profile_of(the_case);
   if (profile == nullptr) return {};
   const tensor::Shape& shape = the_case.reference.view->shape;
-  const double most = the_case.exact ? 0 : kEstimateSlack * the_case.tolerance.allowed_norm();
+  const double most = the_case.exact ? 0 : kSlackOfShift * the_case.tolerance.allowed_norm();
   const double most2 = std::max(most * most, profile->d2 * 1e-12);
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
     const std::vector<SliceSums>& slices = profile->slices[dim];

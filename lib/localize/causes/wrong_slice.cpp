@@ -9,8 +9,8 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr std::uint64_t kFewestElements = 8;
-constexpr double kEstimateSlack = 3;
+constexpr std::uint64_t kFewestElementsOfSlice = 8;
+constexpr double kSlackOfSlice = 3;
 
 // The ranges into which the candidate's shards cut a dimension, by their start; empty if it is not
 // cut, or if ranges overlap (a shard of several boxes).
@@ -50,7 +50,7 @@ std::vector<Cause> find_wrong_slice(const Case& the_case) {
   if (profile == nullptr) return {};
   const tensor::Shape& shape = the_case.reference.view->shape;
   const std::uint64_t elements = tensor::element_count(shape).value_or(0);
-  const double most = the_case.exact ? 0 : kEstimateSlack * the_case.tolerance.allowed_norm();
+  const double most = the_case.exact ? 0 : kSlackOfSlice * the_case.tolerance.allowed_norm();
   const double most2 = std::min(std::max(most * most, profile->d2 * 1e-12), profile->d2 / 16);
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
     const auto ranges = ranges_along(the_case, dim);
@@ -67,7 +67,7 @@ std::vector<Cause> find_wrong_slice(const Case& the_case) {
         map[start + i] = static_cast<std::int64_t>(start + i);
       }
       if (d2 <= most2) continue;
-      const bool enough = length * (elements / shape[dim]) >= kFewestElements;
+      const bool enough = length * (elements / shape[dim]) >= kFewestElementsOfSlice;
       const auto at = enough ? place_of(slices, start, length, most2) : std::nullopt;
       if (!at || *at == start) {
         all = false;

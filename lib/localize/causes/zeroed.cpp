@@ -32,7 +32,7 @@ bool is_range(const std::vector<std::uint64_t>& indices) {
   return indices.back() - indices.front() + 1 == indices.size();
 }
 
-std::string describe(const Case& the_case, const Zeros& zeros) {
+std::string describe_zeros(const Case& the_case, const Zeros& zeros) {
   const std::uint64_t extent = the_case.reference.view->shape[zeros.dim];
   const std::uint64_t first = zeros.slices.front();
   const std::uint64_t last = zeros.slices.back();
@@ -68,7 +68,7 @@ std::vector<Cause> find_zeroed(const Case& the_case) {
   const bool tail = zeros && is_range(zeros->slices) && zeros->slices.back() + 1 == extent &&
                     zeros->slices.size() < extent;
   const std::string what =
-      zeros ? describe(the_case, *zeros)
+      zeros ? describe_zeros(the_case, *zeros)
             : base::concat(profile->vanished, " of ", the_case.measurement->total.elements,
                            " elements are zero, and the reference's are not");
   return {{tail ? "truncated" : "zeroed", "",

@@ -9,21 +9,21 @@ namespace ttrace::measure {
 namespace {
 
 // 64 bytes: one register of AVX-512, two of AVX2, four of SSE2.
-using Lanes = double __attribute__((vector_size(64)));
-constexpr std::uint64_t kLanes = 8;
+using PanelLanes = double __attribute__((vector_size(64)));
+constexpr std::uint64_t kPanelLanes = 8;
 
 template <std::uint64_t Columns>
 inline __attribute__((always_inline)) void add_columns(std::uint64_t k, const double* a,
                                                        const double* b, double* c) {
-  constexpr std::uint64_t kVectors = Columns / kLanes;
-  Lanes sums[kPanelRows][kVectors];
+  constexpr std::uint64_t kVectors = Columns / kPanelLanes;
+  PanelLanes sums[kPanelRows][kVectors];
   for (std::uint64_t i = 0; i < kPanelRows; ++i) {
     for (std::uint64_t v = 0; v < kVectors; ++v) {
-      std::memcpy(&sums[i][v], c + i * kPanelColumns + v * kLanes, sizeof(Lanes));
+      std::memcpy(&sums[i][v], c + i * kPanelColumns + v * kPanelLanes, sizeof(PanelLanes));
     }
   }
   for (std::uint64_t step = 0; step < k; ++step) {
-    Lanes row[kVectors];
+    PanelLanes row[kVectors];
     std::memcpy(row, b + step * kPanelColumns, sizeof row);
     for (std::uint64_t i = 0; i < kPanelRows; ++i) {
       const double factor = a[step * kPanelRows + i];
@@ -32,7 +32,7 @@ inline __attribute__((always_inline)) void add_columns(std::uint64_t k, const do
   }
   for (std::uint64_t i = 0; i < kPanelRows; ++i) {
     for (std::uint64_t v = 0; v < kVectors; ++v) {
-      std::memcpy(c + i * kPanelColumns + v * kLanes, &sums[i][v], sizeof(Lanes));
+      std::memcpy(c + i * kPanelColumns + v * kPanelLanes, &sums[i][v], sizeof(PanelLanes));
     }
   }
 }
@@ -43,11 +43,11 @@ inline __attribute__((always_inline)) void add_rows(std::uint64_t k, const doubl
                                                     std::int64_t row_stride,
                                                     std::int64_t column_stride, const double* b,
                                                     double* c) {
-  static_assert(kThinColumns == kLanes);
-  Lanes sums[Rows];
+  static_assert(kThinColumns == kPanelLanes);
+  PanelLanes sums[Rows];
   std::memcpy(sums, c, sizeof sums);
   for (std::uint64_t step = 0; step < k; ++step) {
-    Lanes row;
+    PanelLanes row;
     std::memcpy(&row, b + step * kThinColumns, sizeof row);
     const double* column = a + static_cast<std::int64_t>(step) * column_stride;
     for (std::uint64_t i = 0; i < Rows; ++i) {

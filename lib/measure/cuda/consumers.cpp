@@ -16,7 +16,7 @@ static_assert(kTile == kTileElements && kWarp == kLanes);
 
 // Calls visit(result, elements, first) for every tile; `first` is the position in the box.
 template <typename Visit>
-void for_each_tile(const Piece& piece, std::span<const TileResult> results, Visit visit) {
+void for_each_result(const Piece& piece, std::span<const TileResult> results, Visit visit) {
   for (std::uint64_t tile = 0; tile < piece.tiles(); ++tile) {
     const std::uint64_t first = tile * kTile;
     visit(results[tile], std::min<std::uint64_t>(kTile, piece.elements - first), first);
@@ -56,9 +56,10 @@ class PairConsumer : public Consumer {
 
   void take(const Piece& piece, std::span<const TileResult> results) override {
     TileStats& sums = cell_ == nullptr ? into_ : part_;
-    for_each_tile(piece, results, [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
-      add_result(result, n, box_, piece.first + at, sums);
-    });
+    for_each_result(piece, results,
+                    [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
+                      add_result(result, n, box_, piece.first + at, sums);
+                    });
   }
   void end() override {
     if (cell_ == nullptr) return;
@@ -73,14 +74,14 @@ class PairConsumer : public Consumer {
   TileStats part_;
 };
 
-__extension__ using Wide = __int128;  // holds the difference of any two 64-bit integers
+__extension__ using WideInteger = __int128;  // holds the difference of any two 64-bit integers
 
-Wide integer_at(const StoredValues& values, std::uint64_t i) {
+WideInteger integer_at(const StoredValues& values, std::uint64_t i) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, values.bits.data() + i * sizeof bits, sizeof bits);
   return values.dtype == tensor::DType::kUInt64
-             ? static_cast<Wide>(bits)
-             : static_cast<Wide>(static_cast<std::int64_t>(bits));
+             ? static_cast<WideInteger>(bits)
+             : static_cast<WideInteger>(static_cast<std::int64_t>(bits));
 }
 
 class IntegerConsumer : public Consumer {
@@ -88,20 +89,21 @@ class IntegerConsumer : public Consumer {
   IntegerConsumer(const tensor::Box& box, TileStats& into) : box_(box), into_(into) {}
 
   void take(const Piece& piece, std::span<const TileResult> results) override {
-    for_each_tile(piece, results, [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
-      TileResult sums = result;
-      sums.largest = 0;
-      add_result(sums, n, box_, piece.first + at, stats_);
-      if (result.unequal == 0) return;
-      const Wide r = integer_at(piece.inputs[0], at + result.largest_at);
-      const Wide c = integer_at(piece.inputs[1], at + result.largest_at);
-      const Wide size = c > r ? c - r : r - c;
-      if (size <= largest_) return;
-      largest_ = size;
-      stats_.largest =
-          Extreme{static_cast<double>(size), static_cast<double>(r), static_cast<double>(c),
-                  tensor::coordinates(box_, piece.first + at + result.largest_at)};
-    });
+    for_each_result(
+        piece, results, [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
+          TileResult sums = result;
+          sums.largest = 0;
+          add_result(sums, n, box_, piece.first + at, stats_);
+          if (result.unequal == 0) return;
+          const WideInteger r = integer_at(piece.inputs[0], at + result.largest_at);
+          const WideInteger c = integer_at(piece.inputs[1], at + result.largest_at);
+          const WideInteger size = c > r ? c - r : r - c;
+          if (size <= largest_) return;
+          largest_ = size;
+          stats_.largest =
+              Extreme{static_cast<double>(size), static_cast<double>(r), static_cast<double>(c),
+                      tensor::coordinates(box_, piece.first + at + result.largest_at)};
+        });
   }
   void end() override { into_.merge(stats_); }
 
@@ -109,7 +111,7 @@ class IntegerConsumer : public Consumer {
   tensor::Box box_;
   TileStats& into_;
   TileStats stats_;
-  Wide largest_ = 0;
+  WideInteger largest_ = 0;
 };
 
 class NoiseConsumer : public Consumer {
@@ -166,16 +168,17 @@ class ReplicaConsumer : public Consumer {
 
   void take(const Piece& piece, std::span<const TileResult> results) override {
     is_floating_ = tensor::is_floating(piece.inputs[0].dtype);
-    for_each_tile(piece, results, [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
-      different_ = different_ || result.unequal > 0 || result.nonfinite_different > 0;
-      if (result.nonfinite_different > 0) {
-        squares_ = std::numeric_limits<double>::infinity();
-      } else if (result.nonfinite_equal == 0) {
-        squares_ += result.d2;
-      } else {
-        add_one_by_one(piece, at, n);
-      }
-    });
+    for_each_result(
+        piece, results, [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
+          different_ = different_ || result.unequal > 0 || result.nonfinite_different > 0;
+          if (result.nonfinite_different > 0) {
+            squares_ = std::numeric_limits<double>::infinity();
+          } else if (result.nonfinite_equal == 0) {
+            squares_ += result.d2;
+          } else {
+            add_one_by_one(piece, at, n);
+          }
+        });
   }
   void end() override {
     if (!is_floating_) {

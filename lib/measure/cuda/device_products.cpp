@@ -16,7 +16,7 @@ namespace {
 // Fewer steps are not worth a launch, and fewer lines no block of threads.
 constexpr std::uint64_t kLeastSteps = 256;
 constexpr std::uint64_t kLeastLines = 128;
-constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kLeastOperandBytes = std::uint64_t{1} << 20;
 
 // A part of an operand, stored on the device without gaps.
 struct Part {
@@ -47,7 +47,9 @@ bool copy(const double* from, std::int64_t step, std::uint64_t count, double* to
 class Memory {
  public:
   Memory(WorkspacePool& pool, std::uint32_t device, std::uint64_t wanted)
-      : pool_(pool), device_(device), bytes_(pool.take_memory(device, wanted, kLeastBytes)) {}
+      : pool_(pool),
+        device_(device),
+        bytes_(pool.take_memory(device, wanted, kLeastOperandBytes)) {}
   ~Memory() {
     if (!bytes_.empty()) pool_.return_memory(device_, bytes_);
   }

@@ -12,7 +12,7 @@ namespace ttrace::measure::cuda {
 namespace {
 
 // Ratios that are further apart than this compare the same after any rounding.
-constexpr double kApart = 1 + 0x1p-40;
+constexpr double kClearlyAbove = 1 + 0x1p-40;
 
 // Of the first element whose |C - Q| is larger than the ratio so far times its bound, and so on:
 // the device follows this chain from the start of each tile, where the ratio so far is 0.
@@ -22,8 +22,9 @@ WorstOf worst_of(const UpdateResult& tile, double so_far) {
   if (tile.ratio == 0) return WorstOf::kEarlierTile;
   if (so_far == 0) return WorstOf::kThisTile;
   if (tile.tiny > 0) return WorstOf::kUnclear;
-  if (tile.ratio * kApart < so_far) return WorstOf::kEarlierTile;
-  const bool above = tile.ratio > so_far * kApart && tile.ratio > tile.before * kApart;
+  if (tile.ratio * kClearlyAbove < so_far) return WorstOf::kEarlierTile;
+  const bool above =
+      tile.ratio > so_far * kClearlyAbove && tile.ratio > tile.before * kClearlyAbove;
   return above ? WorstOf::kThisTile : WorstOf::kUnclear;
 }
 

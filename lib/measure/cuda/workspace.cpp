@@ -10,7 +10,7 @@ namespace ttrace::measure::cuda {
 namespace {
 
 // Smaller ones would launch kernels for a few tiles each.
-constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kLeastWorkspaceBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kBytesPerResult = 1024;
 
 }  // namespace
@@ -97,7 +97,7 @@ void Workspace::wait() {
 
 WorkspacePool::WorkspacePool(const Api& api, const std::vector<std::uint32_t>& devices,
                              PoolLimits limits)
-    : api_(api), limits_(limits), bytes_(std::max(limits.workspace_bytes, kLeastBytes)) {
+    : api_(api), limits_(limits), bytes_(std::max(limits.workspace_bytes, kLeastWorkspaceBytes)) {
   for (const std::uint32_t index : devices) devices_.emplace_back().index = index;
 }
 
@@ -129,7 +129,7 @@ std::unique_ptr<Workspace> WorkspacePool::create(Device& device) {
     }
     out_of_memory_ = true;
     // Smaller ones only as long as there is none at all.
-    if (device.bytes > 0 || bytes_ / 2 < kLeastBytes) return nullptr;
+    if (device.bytes > 0 || bytes_ / 2 < kLeastWorkspaceBytes) return nullptr;
     bytes_ /= 2;
   }
 }

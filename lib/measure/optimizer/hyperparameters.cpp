@@ -70,7 +70,7 @@ std::optional<Algorithm> algorithm_of(const std::string& type) {
   return std::nullopt;
 }
 
-bool same(double a, double b) {
+bool same_number(double a, double b) {
   constexpr double kSinglePrecision = 0x1p-23;
   return std::abs(a - b) <= kSinglePrecision * std::max(std::abs(a), std::abs(b));
 }
@@ -115,8 +115,9 @@ ReadHyperparameters read_hyperparameters(const trace::OptimizerGroup& group) {
 
 std::string first_difference(const Hyperparameters& candidate, const Hyperparameters& reference) {
   const auto number = [](const char* name, double c, double r) {
-    return same(c, r) ? std::string()
-                      : concat(name, " ", short_number(c), ", in the reference ", short_number(r));
+    return same_number(c, r)
+               ? std::string()
+               : concat(name, " ", short_number(c), ", in the reference ", short_number(r));
   };
   const auto flag = [](const char* name, bool c, bool r) {
     return c == r ? std::string() : concat(name, c ? "" : " not", " set, unlike in the reference");

@@ -17,7 +17,7 @@ namespace {
 using trace::Kind;
 using trace::TensorEntry;
 
-constexpr std::uint64_t kSlabElements = std::uint64_t{1} << 18;
+constexpr std::uint64_t kPlannedSlabElements = std::uint64_t{1} << 18;
 
 // The number among the module's tensors: 0 of "attn", 1 of "attn[1]"; named ones say it. Nothing if
 // it is not known.
@@ -55,21 +55,22 @@ std::optional<PlannedValues> distribution_of(const trace::Source& run, const Ten
   bool finite = true;
   std::vector<double> different;
   std::vector<double> values;
-  tensor::for_each_sub_box(tensor::whole(entry.shape), kSlabElements, [&](const tensor::Box& slab) {
-    values.resize(tensor::volume(slab));
-    logical.read(slab, values);
-    if (count == 0 && !values.empty()) shift = values.front();
-    for (const double value : values) {
-      finite = finite && std::isfinite(value);
-      sum += value - shift;
-      squares += (value - shift) * (value - shift);
-      ++count;
-      if (different.size() <= 2 &&
-          std::find(different.begin(), different.end(), value) == different.end()) {
-        different.push_back(value);
-      }
-    }
-  });
+  tensor::for_each_sub_box(
+      tensor::whole(entry.shape), kPlannedSlabElements, [&](const tensor::Box& slab) {
+        values.resize(tensor::volume(slab));
+        logical.read(slab, values);
+        if (count == 0 && !values.empty()) shift = values.front();
+        for (const double value : values) {
+          finite = finite && std::isfinite(value);
+          sum += value - shift;
+          squares += (value - shift) * (value - shift);
+          ++count;
+          if (different.size() <= 2 &&
+              std::find(different.begin(), different.end(), value) == different.end()) {
+            different.push_back(value);
+          }
+        }
+      });
   if (!finite || different.size() <= 2) return std::nullopt;
   const double mean = sum / static_cast<double>(count);
   const double variance = squares / static_cast<double>(count) - mean * mean;
@@ -88,17 +89,17 @@ bool lies_in_rows(const TensorEntry& entry) {
 
 RewritingPlan isolation_plan(const trace::Source& reference, const trace::Source& candidate,
                              const std::set<std::string>& modules) {
-  using Value = std::pair<Kind, std::string>;
-  std::map<Value, const TensorEntry*> in_candidate;
+  using KindAndName = std::pair<Kind, std::string>;
+  std::map<KindAndName, const TensorEntry*> in_candidate;
   for (const TensorEntry& entry : candidate.manifest().tensors) {
-    in_candidate.emplace(Value(entry.key.kind, entry.key.name), &entry);
+    in_candidate.emplace(KindAndName(entry.key.kind, entry.key.name), &entry);
   }
   // Of every value the entry of the first step, micro-batch and call.
-  std::map<Value, const TensorEntry*> first;
+  std::map<KindAndName, const TensorEntry*> first;
   for (const TensorEntry& entry : reference.manifest().tensors) {
     if (entry.key.kind != Kind::kInput && entry.key.kind != Kind::kGradOutput) continue;
     if (!modules.contains(module_of(entry.key))) continue;
-    const auto [known, added] = first.emplace(Value(entry.key.kind, entry.key.name), &entry);
+    const auto [known, added] = first.emplace(KindAndName(entry.key.kind, entry.key.name), &entry);
     if (!added && entry.key < known->second->key) known->second = &entry;
   }
   std::map<std::string, PlannedModule> planned;

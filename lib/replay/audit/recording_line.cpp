@@ -42,7 +42,7 @@ bool records(const trace::Recorded& recorded, Kind kind) {
 }
 
 // "decoder.layers.3" for "decoder.layers.3.mlp.fc1"; the name itself if nothing in it is numbered.
-std::string layer_of(const std::string& module) {
+std::string numbered_layer(const std::string& module) {
   for (std::size_t start = 0; start < module.size();) {
     const std::size_t end = std::min(module.find('.', start), module.size());
     const std::string_view part = std::string_view(module).substr(start, end - start);
@@ -102,7 +102,7 @@ void add_recording_lines(const trace::Manifest& reference, const trace::Manifest
   for (comparison::Finding& finding : findings) {
     const comparison::TensorComparison& result = results[finding.result];
     if (!result.comparison || !is_of_module(result.key.kind)) continue;
-    const auto globs = globs_of_layer(candidate, layer_of(module_of(result.key)));
+    const auto globs = globs_of_layer(candidate, numbered_layer(module_of(result.key)));
     if (!globs.empty()) finding.record_next = format_line(kinds, globs);
   }
 }

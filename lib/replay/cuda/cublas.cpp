@@ -60,13 +60,13 @@ void add_packages_below(const fs::path& environment, std::vector<std::string>& p
 
 // An operand as cuBLAS takes it, which stores matrices by columns. With its lines as columns it is
 // `steps` × lines; transposed if the elements of a step lie side by side.
-struct Operand {
+struct CublasOperand {
   int how = kAsStored;
   std::uint64_t leading = 0;
 };
 
-Operand with_lines_as_columns(const measure::cuda::DeviceOperand& operand, std::uint64_t lines,
-                              std::uint64_t steps) {
+CublasOperand with_lines_as_columns(const measure::cuda::DeviceOperand& operand,
+                                    std::uint64_t lines, std::uint64_t steps) {
   if (operand.step_stride == 1) return {kAsStored, std::max(operand.line_stride, steps)};
   return {kTransposed, std::max(operand.step_stride, lines)};
 }
@@ -183,8 +183,8 @@ bool Cublas::multiply(std::uint32_t device, void* stream,
   void* const handle = open() ? handle_of(device) : nullptr;
   if (handle == nullptr) return false;
   // cuBLAS sees c, whose rows are dense, as its transpose of n × m, which is bᵀ·aᵀ.
-  const Operand a = with_lines_as_columns(launch.a, launch.m, launch.k);
-  Operand b = with_lines_as_columns(launch.b, launch.n, launch.k);
+  const CublasOperand a = with_lines_as_columns(launch.a, launch.m, launch.k);
+  CublasOperand b = with_lines_as_columns(launch.b, launch.n, launch.k);
   b.how = b.how == kAsStored ? kTransposed : kAsStored;
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<int>::max());
   if (std::max({launch.m, launch.n, launch.k, a.leading, b.leading}) > kMost) return false;

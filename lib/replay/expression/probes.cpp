@@ -8,17 +8,14 @@
 #include "replay/expression/evaluation.h"
 #include "replay/primitives/loops.h"
 #include "replay/primitives/products.h"
+#include "replay/primitives/shape_rules.h"
 
 namespace ttrace::replay {
 namespace {
 
 using tensor::Shape;
 
-bool is_open(const Shape& shape) {
-  return std::find(shape.begin(), shape.end(), kAnyExtent) != shape.end();
-}
-
-std::uint64_t columns_of(const Shape& shape) { return shape.empty() ? 1 : shape.back(); }
+std::uint64_t last_extent(const Shape& shape) { return shape.empty() ? 1 : shape.back(); }
 
 // Walks from the result down to products.
 class Planner {
@@ -106,7 +103,7 @@ class Planner {
 
 // Seen as [rows, columns of the last dimension].
 Value as_matrix(const Value& value) {
-  const std::uint64_t columns = columns_of(value.shape());
+  const std::uint64_t columns = last_extent(value.shape());
   return value.reshaped({columns == 0 ? 0 : value.size() / columns, columns});
 }
 
@@ -229,7 +226,7 @@ std::optional<RowSums> probe(const Expression& expression, const ProductPlan& pl
                              const ExpressionOptions& options) {
   RowSums sums(recorded.shape());
   const std::uint64_t rows = sums.error.size();
-  const Value probes = signs(columns_of(recorded.shape()), options.seed);
+  const Value probes = signs(last_extent(recorded.shape()), options.seed);
   const Value held = times(as_matrix(recorded), probes, options.context);
   const Probed exact =
       probe_expected(expression, plan, leaves, rows, probes, std::nullopt, options.context);

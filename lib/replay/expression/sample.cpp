@@ -10,7 +10,7 @@ namespace ttrace::replay {
 namespace {
 
 using tensor::Shape;
-using Taken = std::vector<std::optional<Part>>;
+using TakenParts = std::vector<std::optional<Part>>;
 
 // A result of fewer elements is cheap, and a sample of it would scatter.
 constexpr std::uint64_t kFewestToSample = std::uint64_t{1} << 15U;
@@ -18,7 +18,7 @@ constexpr std::uint64_t kFewestSampled = 4096;
 constexpr std::uint64_t kMostParts = 16;  // into which a dimension is cut
 constexpr double kWorthwhile = 0.6;       // of the work of the whole
 
-double count_of(const Shape& shape) {
+double work_of(const Shape& shape) {
   double count = 1;
   for (const std::uint64_t extent : shape) count *= static_cast<double>(extent);
   return count;
@@ -33,7 +33,7 @@ class PartRule {
       : node_(node), arguments_(std::move(arguments)), part_(part) {}
 
   // Returns nothing if the step can only be computed as a whole.
-  std::optional<Taken> apply() const {
+  std::optional<TakenParts> apply() const {
     static const std::set<std::string_view> kLines{
         "softmax", "log_softmax", "softmax_grad", "log_softmax_grad",
         "cumsum",  "concat",      "slice",        "place"};
@@ -43,7 +43,7 @@ class PartRule {
     if (kLines.contains(name)) return along_others({integer("dim")});
     if (name == "flip") return along_others(dims("dims"));
     if (name == "reshape") return of_reshape();
-    if (name == "permute") return Taken{at(part_, dims("dims")[part_.dim])};
+    if (name == "permute") return TakenParts{at(part_, dims("dims")[part_.dim])};
     if (name == "matmul") return of_matmul();
     if (name == "embedding") return of_embedding();
     if (name.starts_with("attention")) return of_attention();
@@ -62,10 +62,10 @@ class PartRule {
     return node_.attributes.dims(name);
   }
 
-  Taken same_of_all() const { return Taken(arguments_.size(), part_); }
+  TakenParts same_of_all() const { return TakenParts(arguments_.size(), part_); }
 
   // Lines along `closed` dimensions are computed as a whole.
-  std::optional<Taken> along_others(const std::vector<std::size_t>& closed) const {
+  std::optional<TakenParts> along_others(const std::vector<std::size_t>& closed) const {
     if (std::find(closed.begin(), closed.end(), part_.dim) != closed.end()) return std::nullopt;
     return same_of_all();
   }
@@ -77,25 +77,25 @@ class PartRule {
     return at(part, part.dim - added);
   }
 
-  Taken of_broadcast() const {
-    Taken taken;
+  TakenParts of_broadcast() const {
+    TakenParts taken;
     for (const Shape* shape : arguments_) taken.push_back(broadcast_part(*shape, part_));
     return taken;
   }
 
   // Of the dimension that begins at the same element: that part of it, if it ends at whole indices.
-  std::optional<Taken> of_reshape() const {
+  std::optional<TakenParts> of_reshape() const {
     const Shape& from = *arguments_[0];
     const std::uint64_t before = volume(node_.shape, 0, part_.dim);
     const std::uint64_t length = volume(node_.shape, part_.dim + 1, node_.shape.size());
     for (std::size_t d = 0; d < from.size(); ++d) {
       if (from[d] == 1 || volume(from, 0, d) != before) continue;
       const std::uint64_t own = volume(from, d + 1, from.size());
-      if (own == length) return Taken{at(part_, d)};
+      if (own == length) return TakenParts{at(part_, d)};
       if (part_.step != 1 || part_.start * length % own != 0 || part_.count * length % own != 0) {
         return std::nullopt;
       }
-      return Taken{Part{d, part_.start * length / own, 1, part_.count * length / own}};
+      return TakenParts{Part{d, part_.start * length / own, 1, part_.count * length / own}};
     }
     return std::nullopt;
   }
@@ -106,25 +106,25 @@ class PartRule {
     return count;
   }
 
-  std::optional<Taken> of_matmul() const {
+  std::optional<TakenParts> of_matmul() const {
     const std::size_t last = node_.shape.size() - 1;
     const Shape& x = *arguments_[0];
     const Shape& y = *arguments_[1];
-    if (part_.dim == last - 1) return Taken{at(part_, x.size() - 2), std::nullopt};
-    if (part_.dim == last) return Taken{std::nullopt, at(part_, y.size() - 1)};
+    if (part_.dim == last - 1) return TakenParts{at(part_, x.size() - 2), std::nullopt};
+    if (part_.dim == last) return TakenParts{std::nullopt, at(part_, y.size() - 1)};
     return of_broadcast();
   }
 
-  std::optional<Taken> of_embedding() const {
+  std::optional<TakenParts> of_embedding() const {
     const std::size_t ids = arguments_[1]->size();
-    if (part_.dim < ids) return Taken{std::nullopt, part_};
-    return Taken{at(part_, part_.dim - ids + 1), std::nullopt};
+    if (part_.dim < ids) return TakenParts{std::nullopt, part_};
+    return TakenParts{at(part_, part_.dim - ids + 1), std::nullopt};
   }
 
-  std::optional<Taken> of_norm() const {
+  std::optional<TakenParts> of_norm() const {
     const std::size_t count = integer("count");
     if (part_.dim >= node_.shape.size() - count) return std::nullopt;
-    Taken taken;
+    TakenParts taken;
     for (const Shape* shape : arguments_) {
       const bool is_weight = shape->size() < node_.shape.size();
       taken.push_back(is_weight ? std::nullopt : std::optional(part_));
@@ -132,27 +132,27 @@ class PartRule {
     return taken;
   }
 
-  std::optional<Taken> of_reduction() const {
+  std::optional<TakenParts> of_reduction() const {
     const std::vector<std::size_t>& reduced = dims("dims");
     const bool keep = node_.attributes.flag("keep");
     std::size_t to = 0;
     for (std::size_t d = 0; d < arguments_[0]->size(); ++d) {
       const bool gone = std::find(reduced.begin(), reduced.end(), d) != reduced.end();
-      if (!gone && to == part_.dim) return Taken{at(part_, d)};
+      if (!gone && to == part_.dim) return TakenParts{at(part_, d)};
       if (!gone || keep) ++to;
     }
     return std::nullopt;
   }
 
   // Batches, and heads: some of one group that shares k and v, or whole groups.
-  std::optional<Taken> of_attention() const {
+  std::optional<TakenParts> of_attention() const {
     const bool forward = node_.primitive->name == "attention";
     const std::size_t q = forward ? 0 : 1;
     const std::size_t heads_dim = node_.shape.size() - 3;
     if (part_.dim > heads_dim || (part_.dim == heads_dim && part_.step != 1)) return std::nullopt;
     const bool masked = arguments_.size() > q + 3;
     if (part_.dim < heads_dim) {
-      Taken taken = same_of_all();
+      TakenParts taken = same_of_all();
       if (masked) taken.back() = broadcast_part(*arguments_.back(), part_);
       return taken;
     }
@@ -170,7 +170,7 @@ class PartRule {
       const bool whole = part_.start % shared == 0 && part_.count % shared == 0;
       if (!whole && held.count > 1) return std::nullopt;
     }
-    Taken taken(arguments_.size(), heads);
+    TakenParts taken(arguments_.size(), heads);
     taken[q + 1] = held;
     taken[q + 2] = held;
     if (masked) taken.back() = broadcast_part(*arguments_.back(), heads);
@@ -219,7 +219,7 @@ class Sampler {
       if (alike) sample.computed[v] = first;
       if (v < leaves_) continue;
       const Step& step = expression_.steps[v - leaves_];
-      std::optional<Taken> taken;
+      std::optional<TakenParts> taken;
       if (sample.computed[v]) {
         std::vector<const Shape*> shapes;
         for (const std::uint32_t argument : step.arguments) shapes.push_back(&shape_of(argument));
@@ -227,7 +227,7 @@ class Sampler {
       }
       if (!taken) sample.computed[v].reset();
       sample.taken[v - leaves_] =
-          taken ? std::move(*taken) : Taken(step.arguments.size(), std::nullopt);
+          taken ? std::move(*taken) : TakenParts(step.arguments.size(), std::nullopt);
       for (std::size_t i = 0; i < step.arguments.size(); ++i) {
         wanted[step.arguments[i]].push_back(sample.taken[v - leaves_][i]);
       }
@@ -239,7 +239,7 @@ class Sampler {
   double work(const Sample& sample) const {
     double work = 0;
     for (std::uint32_t v = 0; v < leaves_ + expression_.steps.size(); ++v) {
-      double own = count_of(shape_of(v));
+      double own = work_of(shape_of(v));
       if (sample.computed[v]) {
         const Part& part = *sample.computed[v];
         own *= static_cast<double>(part.count) / static_cast<double>(shape_of(v)[part.dim]);
@@ -287,7 +287,7 @@ std::optional<Sample> sample_of(const Expression& expression) {
   const Sampler sampler(expression);
   if (sampler.is_open()) return std::nullopt;
   const Shape& shape = sampler.shape_of(expression.result);
-  const double elements = count_of(shape);
+  const double elements = work_of(shape);
   if (elements < kFewestToSample) return std::nullopt;
   std::optional<Sample> best;
   double least = kWorthwhile * sampler.work(sampler.sample(std::nullopt));

@@ -13,7 +13,7 @@ namespace {
 
 // Half-precision gradients are squared and added up in single precision, and each tensor's norm is
 // rounded to their own type.
-double rounding_of(const trace::TensorEntry& entry) {
+double rounding_of_entry(const trace::TensorEntry& entry) {
   const double single = *measure::unit_roundoff(tensor::DType::kFloat32);
   const double own = measure::unit_roundoff(entry.dtype).value_or(single);
   const std::uint64_t elements = tensor::element_count(entry.shape).value_or(0);
@@ -79,7 +79,7 @@ MainGradientNorm MainGradientNorms::norm_of(std::uint64_t step) const {
                                 ? known->second
                                 : measure::squared_norm({&run_, layout::view_of(entry)});
       squares += square;
-      rounding += square * rounding_of(entry);
+      rounding += square * rounding_of_entry(entry);
       coarsest = std::max(coarsest, measure::unit_roundoff(entry.dtype).value_or(0));
     } catch (const base::InputError&) {
       return {0, 0, "a main gradient, and so what was clipped, cannot be read"};

@@ -63,7 +63,7 @@ struct Norms {
 };
 
 // Replaces the comparison with the reference by one with the norm that the main gradients imply.
-void adopt(const Norms& norms, TensorComparison& result) {
+void adopt_norms(const Norms& norms, TensorComparison& result) {
   comparison::ComparedNumbers& comparison = *result.comparison;
   comparison::Replay replay;
   replay.of = "grad_norm";
@@ -156,7 +156,7 @@ void GradientNormJudge::judge(bool gradients_match, comparison::TensorComparison
   const bool in_conflict = result.outcome == Outcome::kReplicaConflict ||
                            measurement.replicas->distance_norm > norms.allowed;
   if (measurement.replicas_differ && in_conflict) {
-    adopt(norms, result);
+    adopt_norms(norms, result);
     result.outcome = Outcome::kReplicaConflict;
     result.reason = base::concat("ranks recorded different gradient norms; ", implied_words);
     return;
@@ -168,12 +168,12 @@ void GradientNormJudge::judge(bool gradients_match, comparison::TensorComparison
       return;
     }
     if (result.outcome == Outcome::kDiverged && !gradients_match) return;
-    adopt(norms, result);
+    adopt_norms(norms, result);
     result.outcome = Outcome::kMatch;
     result.reason.clear();
     return;
   }
-  adopt(norms, result);
+  adopt_norms(norms, result);
   if (off <= own.rounding * recorded) {
     result.outcome = Outcome::kNotJudged;
     result.reason = base::concat(

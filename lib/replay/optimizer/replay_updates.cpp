@@ -34,7 +34,7 @@ std::string describe_optimizer(Algorithm algorithm) {
 }
 
 // Replaces the comparison with the reference by the replay.
-void adopt(const UpdatePlan& plan, UpdateMeasurement measured, TensorComparison& result) {
+void adopt_replay(const UpdatePlan& plan, UpdateMeasurement measured, TensorComparison& result) {
   comparison::ComparedNumbers& comparison = *result.comparison;
   measure::Measurement& measurement = comparison.measurement;
   comparison::Replay replay;
@@ -63,7 +63,7 @@ std::string listed(const std::map<std::string, std::uint64_t>& counts) {
   return text;
 }
 
-std::uint64_t total(const std::map<std::string, std::uint64_t>& counts) {
+std::uint64_t total_count(const std::map<std::string, std::uint64_t>& counts) {
   std::uint64_t sum = 0;
   for (const auto& [what, count] : counts) sum += count;
   return sum;
@@ -176,7 +176,7 @@ struct Update {
 
 std::string adopt_if_sound(const UpdatePlan& plan, comparison::FinishedReplay finished,
                            TensorComparison& result) {
-  if (finished.problem.empty()) adopt(plan, std::move(finished.measured), result);
+  if (finished.problem.empty()) adopt_replay(plan, std::move(finished.measured), result);
   return finished.problem;
 }
 
@@ -262,15 +262,15 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
   std::vector<std::string> warnings;
   if (!problems.empty()) {
     warnings.push_back(base::concat(
-        total(problems), " of ", base::plural(updates.size(), "updated parameter"),
+        total_count(problems), " of ", base::plural(updates.size(), "updated parameter"),
         " could not be judged by replaying the optimizer, only by the tolerance of the others, "
         "which is wider: ",
         listed(problems)));
   }
   if (!differences.empty()) {
     warnings.push_back(base::concat("the optimizer had other settings than in the reference for ",
-                                    base::plural(total(differences), "updated parameter"), ": ",
-                                    listed(differences)));
+                                    base::plural(total_count(differences), "updated parameter"),
+                                    ": ", listed(differences)));
   }
   return warnings;
 }

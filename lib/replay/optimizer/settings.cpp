@@ -61,7 +61,7 @@ bool same(double a, double b) {
   return a == b || std::abs(a - b) <= kSinglePrecision * std::max(std::abs(a), std::abs(b));
 }
 
-std::optional<double> number_of(const OptimizerGroup& group, const std::string& name) {
+std::optional<double> setting_of(const OptimizerGroup& group, const std::string& name) {
   const auto found = group.numbers.find(name);
   if (found != group.numbers.end()) return found->second;
   if (name == "weight_decay" || name == "momentum" || name == "dampening") return 0;
@@ -77,7 +77,7 @@ bool is_known(const std::string& type) {
   return type == "sgd" || type == "adam" || type == "adamw";
 }
 
-bool decays(const OptimizerGroup& group) { return number_of(group, "weight_decay") != 0.0; }
+bool decays(const OptimizerGroup& group) { return setting_of(group, "weight_decay") != 0.0; }
 
 bool same_optimizer(const OptimizerGroup& a, const OptimizerGroup& b) {
   if (a.type == b.type) return true;
@@ -85,7 +85,7 @@ bool same_optimizer(const OptimizerGroup& a, const OptimizerGroup& b) {
 }
 
 bool is_plain_sgd(const OptimizerGroup& group) {
-  return group.type == "sgd" && number_of(group, "momentum") == 0.0 && !decays(group);
+  return group.type == "sgd" && setting_of(group, "momentum") == 0.0 && !decays(group);
 }
 
 std::string words(const std::vector<double>& values) {
@@ -116,8 +116,8 @@ std::vector<SettingPair> setting_differences(const OptimizerGroup& reference,
     for (const auto& [name, value] : group->switches) flags.insert(name);
   }
   for (const std::string& name : names) {
-    const auto r = number_of(reference, name);
-    const auto c = number_of(candidate, name);
+    const auto r = setting_of(reference, name);
+    const auto c = setting_of(candidate, name);
     if (name == "updates" && is_plain_sgd(reference) && is_plain_sgd(candidate)) continue;
     if (r && c ? same(*r, *c) : name != "clip_norm") continue;
     found.push_back(

@@ -19,8 +19,8 @@ using judge::Outcome;
 using trace::Kind;
 using trace::TensorKey;
 
-constexpr double kMostSteps = 2;       // of the reference's, that matching inputs permit
-constexpr double kShortestStep = 0.5;  // of the reference's
+constexpr double kMostOfReferenceStep = 2;  // of the reference's, that matching inputs permit
+constexpr double kShortestStep = 0.5;       // of the reference's
 
 // Updates that were made from something bad: the gradient norm, or a tensor of the parameter.
 class BadInputs {
@@ -132,7 +132,7 @@ void judge_unplayed_updates(const trace::Source& reference, const trace::Source&
         base::concat("; its optimizer cannot be replayed, what it was updated from is good, it is ",
                      base::short_number(off), " off, and the reference's step moves it by ",
                      base::short_number(*meant));
-    if (off > allowed + kMostSteps * *meant || *taken < kShortestStep * *meant) {
+    if (off > allowed + kMostOfReferenceStep * *meant || *taken < kShortestStep * *meant) {
       result.reason =
           base::concat(*taken == 0 ? std::string("did not move")
                                    : base::concat("moved by ", base::short_number(*taken)),

@@ -57,7 +57,7 @@ Shape result_shape(const ShapeCall& call) {
 enum class Grad { kQuery, kKey, kValue };
 
 template <Grad grad>
-Shape grad_shape(const ShapeCall& call) {
+Shape attention_grad_shape(const ShapeCall& call) {
   check<1>(call);
   Shape output = argument(call, 1);
   output.back() = argument(call, 3).back();
@@ -80,7 +80,7 @@ std::vector<double> column_norms_of(MatrixView matrix, std::uint64_t rows, std::
 
 // Σ weights · values of rows, for the output and for dq.
 template <bool derivative>
-Value rows_of(const EvaluationCall& call) {
+Value query_rows(const EvaluationCall& call) {
   const Attention attention(call, derivative ? 1 : 0);
   Value result = Value::uninitialised(call.shape);
   const std::uint64_t width = call.shape.back();
@@ -126,7 +126,7 @@ Value rows_of(const EvaluationCall& call) {
 
 // Σ weightsᵀ · values over the rows of all heads of a group: dk and dv.
 template <Grad grad>
-Value columns_of(const EvaluationCall& call) {
+Value grad_columns(const EvaluationCall& call) {
   constexpr bool kKey = grad == Grad::kKey;
   const Attention attention(call, 1);
   Value result = Value::uninitialised(call.shape);
@@ -228,13 +228,13 @@ std::vector<Primitive> attention_primitives() {
        attributes,
        kOnce,
        result_shape,
-       rows_of<false>},
-      {"attention_grad_query", grad, 4, false, attributes, kOnce, grad_shape<Grad::kQuery>,
-       rows_of<true>, all_gradients},
-      {"attention_grad_key", grad, 4, false, attributes, kOnce, grad_shape<Grad::kKey>,
-       columns_of<Grad::kKey>, all_gradients},
-      {"attention_grad_value", grad, 4, false, attributes, kOnce, grad_shape<Grad::kValue>,
-       columns_of<Grad::kValue>, all_gradients},
+       query_rows<false>},
+      {"attention_grad_query", grad, 4, false, attributes, kOnce,
+       attention_grad_shape<Grad::kQuery>, query_rows<true>, all_gradients},
+      {"attention_grad_key", grad, 4, false, attributes, kOnce, attention_grad_shape<Grad::kKey>,
+       grad_columns<Grad::kKey>, all_gradients},
+      {"attention_grad_value", grad, 4, false, attributes, kOnce,
+       attention_grad_shape<Grad::kValue>, grad_columns<Grad::kValue>, all_gradients},
   };
 }
 

@@ -37,7 +37,7 @@ Shape loss_shape(const ShapeCall& call) {
   return {};
 }
 
-Shape grad_shape(const ShapeCall& call) {
+Shape loss_grad_shape(const ShapeCall& call) {
   check_scores(argument(call, 1), argument(call, 2));
   require_fit("g", argument(call, 0), is_none(call) ? argument(call, 2) : Shape{});
   return argument(call, 1);
@@ -124,7 +124,7 @@ std::vector<Primitive> loss_primitives() {
   const std::vector<AttributeRule> both{{"reduction", kWord}, ignore};
   return {
       {"nll_loss", {"x", "target", "weight"}, 2, false, both, kOnce, loss_shape, loss},
-      {"nll_loss_grad", {"g", "x", "target"}, 3, false, both, kOnce, grad_shape, loss_grad},
+      {"nll_loss_grad", {"g", "x", "target"}, 3, false, both, kOnce, loss_grad_shape, loss_grad},
       {"nll_loss_count", {"target"}, 1, false, {ignore}, kExact, count_shape, loss_count},
   };
 }

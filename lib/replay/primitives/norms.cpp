@@ -11,7 +11,7 @@ namespace {
 
 using tensor::Shape;
 
-std::size_t count_of(const ShapeCall& call, const Shape& x) {
+std::size_t normalized_dims(const ShapeCall& call, const Shape& x) {
   const std::int64_t count = call.attributes.integer("count");
   if (count < 1 || static_cast<std::uint64_t>(count) > x.size()) {
     throw ShapeProblem{base::concat("\"count\" is ", count, ", of ", x.size(), " dimensions")};
@@ -26,7 +26,7 @@ Shape last_of(const Shape& x, std::size_t count) {
 template <std::size_t kX>
 void check_weights(const ShapeCall& call) {
   const Shape& x = argument(call, kX);
-  const std::size_t count = count_of(call, x);
+  const std::size_t count = normalized_dims(call, x);
   for (std::size_t i = kX + 1; i < call.arguments.size(); ++i) {
     if (call.arguments[i] != nullptr) {
       require_fit("a weight", *call.arguments[i], last_of(x, count));
@@ -41,7 +41,7 @@ Shape forward_shape(const ShapeCall& call) {
 
 Shape statistic_shape(const ShapeCall& call) {
   Shape shape = argument(call, 0);
-  const std::size_t count = count_of(call, shape);
+  const std::size_t count = normalized_dims(call, shape);
   std::fill(shape.end() - static_cast<std::ptrdiff_t>(count), shape.end(), 1);
   return shape;
 }
@@ -54,11 +54,11 @@ Shape input_shape(const ShapeCall& call) {
 
 Shape weight_shape(const ShapeCall& call) {
   require_fit("g", argument(call, 0), argument(call, 1));
-  return last_of(argument(call, 1), count_of(call, argument(call, 1)));
+  return last_of(argument(call, 1), normalized_dims(call, argument(call, 1)));
 }
 
 // x as rows of the elements that are normalised together.
-struct Rows {
+struct NormalizedRows {
   Value x;
   std::uint64_t count = 0;
   std::uint64_t length = 1;
@@ -67,7 +67,7 @@ struct Rows {
   std::optional<Noise> noise;
   double unit = 0;  // the roundoff of what a kernel computes with inside, binary32 or wider
 
-  Rows(const EvaluationCall& call, const Value& value, bool is_centred)
+  NormalizedRows(const EvaluationCall& call, const Value& value, bool is_centred)
       : x(value.to_dense()),
         eps(call.attributes.number("eps")),
         centred(is_centred),
@@ -115,7 +115,7 @@ struct Rows {
 
 // Calls work(row, statistics) for every row.
 template <typename Work>
-void for_each_row(const EvaluationCall& call, const Rows& rows, const Work& work) {
+void for_each_row(const EvaluationCall& call, const NormalizedRows& rows, const Work& work) {
   for_rows(call.context, rows.count, rows.length, [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) work(r, rows.statistics(r));
   });
@@ -133,12 +133,12 @@ std::optional<Noise> stream_of(const EvaluationCall& call, std::uint64_t number)
 
 template <bool centred>
 Value forward(const EvaluationCall& call) {
-  const Rows rows(call, *call.arguments[0], centred);
+  const NormalizedRows rows(call, *call.arguments[0], centred);
   const auto weight = dense_argument(call, 1);
   const auto bias = dense_argument(call, 2);
   Value result = Value::uninitialised(call.shape);
   const std::optional<Noise> noise = stream_of(call, 3);
-  for_each_row(call, rows, [&](std::uint64_t r, const Rows::Statistics& row) {
+  for_each_row(call, rows, [&](std::uint64_t r, const NormalizedRows::Statistics& row) {
     const double* x = rows.x.data() + r * rows.length;
     double* out = result.fresh() + r * rows.length;
     for (std::uint64_t i = 0; i < rows.length; ++i) {
@@ -154,9 +154,9 @@ Value forward(const EvaluationCall& call) {
 
 template <bool scale>
 Value statistic(const EvaluationCall& call) {
-  const Rows rows(call, *call.arguments[0], true);
+  const NormalizedRows rows(call, *call.arguments[0], true);
   Value result = Value::uninitialised(call.shape);
-  for_each_row(call, rows, [&](std::uint64_t r, const Rows::Statistics& row) {
+  for_each_row(call, rows, [&](std::uint64_t r, const NormalizedRows::Statistics& row) {
     result.fresh()[r] = scale ? row.scale : row.mean;
   });
   return result;
@@ -164,13 +164,13 @@ Value statistic(const EvaluationCall& call) {
 
 template <bool centred>
 Value grad_input(const EvaluationCall& call) {
-  const Rows rows(call, *call.arguments[1], centred);
+  const NormalizedRows rows(call, *call.arguments[1], centred);
   const Value g = call.arguments[0]->to_dense();
   const auto weight = dense_argument(call, 2);
   Value result = Value::uninitialised(call.shape);
   const std::optional<Noise> of_rows = stream_of(call, 3);
   const std::optional<Noise> of_elements = stream_of(call, 4);
-  for_each_row(call, rows, [&](std::uint64_t r, const Rows::Statistics& row) {
+  for_each_row(call, rows, [&](std::uint64_t r, const NormalizedRows::Statistics& row) {
     const double* x = rows.x.data() + r * rows.length;
     const double* grad = g.data() + r * rows.length;
     double* out = result.fresh() + r * rows.length;
@@ -212,11 +212,12 @@ Value grad_input(const EvaluationCall& call) {
 
 template <bool centred>
 Value grad_weight(const EvaluationCall& call) {
-  const Rows rows(call, *call.arguments[1], centred);
+  const NormalizedRows rows(call, *call.arguments[1], centred);
   const Value g = call.arguments[0]->to_dense();
-  std::vector<Rows::Statistics> statistics(rows.count);
-  for_each_row(call, rows,
-               [&](std::uint64_t r, const Rows::Statistics& row) { statistics[r] = row; });
+  std::vector<NormalizedRows::Statistics> statistics(rows.count);
+  for_each_row(call, rows, [&](std::uint64_t r, const NormalizedRows::Statistics& row) {
+    statistics[r] = row;
+  });
   Value result = Value::uninitialised(call.shape);
   double* out = result.fresh();
   for_ranges(call.context, rows.length, 64, [&](std::uint64_t begin, std::uint64_t end) {

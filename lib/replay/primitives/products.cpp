@@ -13,7 +13,7 @@ namespace {
 
 using tensor::Shape;
 
-Shape shape_rule(const ShapeCall& call) {
+Shape matmul_shape(const ShapeCall& call) {
   const Shape& x = argument(call, 0);
   const Shape& y = argument(call, 1);
   if (x.size() < 2 || y.size() < 2 || !fits(x.back(), y[y.size() - 2])) {
@@ -206,7 +206,7 @@ Value column_norms(const Value& value, const measure::ExecutionContext& context)
 }
 
 std::vector<Primitive> product_primitives() {
-  return {{"matmul", {"x", "y"}, 2, false, {}, Rounding::kOnce, shape_rule, matmul}};
+  return {{"matmul", {"x", "y"}, 2, false, {}, Rounding::kOnce, matmul_shape, matmul}};
 }
 
 }  // namespace ttrace::replay

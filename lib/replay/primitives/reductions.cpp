@@ -33,7 +33,7 @@ Shape along_shape(const ShapeCall& call) {
 }
 
 // The elements that are reduced to one, as rows.
-struct Rows {
+struct ReducedRows {
   Value dense;
   std::uint64_t count = 0;
   std::uint64_t length = 1;
@@ -41,12 +41,12 @@ struct Rows {
   const double* row(std::uint64_t r) const { return dense.data() + r * length; }
 };
 
-Rows rows_of(const EvaluationCall& call) {
+ReducedRows reduced_rows(const EvaluationCall& call) {
   const Value& x = *call.arguments[0];
   std::vector<char> chosen(x.dimensions(), 0);
   for (const std::size_t dim : call.attributes.dims("dims")) chosen[dim] = 1;
   std::vector<std::size_t> order;
-  Rows rows;
+  ReducedRows rows;
   rows.count = 1;
   for (std::size_t d = 0; d < x.dimensions(); ++d) {
     if (chosen[d] != 0) continue;
@@ -84,7 +84,7 @@ double plain_sum(const double* x, std::uint64_t n) {
 // Calls reduce(row, length, index) for every row.
 template <typename F>
 Value reduce(const EvaluationCall& call, const F& reduce) {
-  const Rows rows = rows_of(call);
+  const ReducedRows rows = reduced_rows(call);
   Value result = Value::uninitialised(call.shape);
   for_rows(call.context, rows.count, rows.length, [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) {

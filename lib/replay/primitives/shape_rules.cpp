@@ -24,6 +24,10 @@ Shape known(const Shape& a, const Shape& b) {
   return result;
 }
 
+bool is_open(const Shape& shape) {
+  return std::find(shape.begin(), shape.end(), kAnyExtent) != shape.end();
+}
+
 std::string describe_shape(const Shape& shape) {
   std::string text = "[";
   for (const std::uint64_t extent : shape) {

@@ -17,6 +17,9 @@ bool fits(const tensor::Shape& a, const tensor::Shape& b);
 std::uint64_t known(std::uint64_t a, std::uint64_t b);
 tensor::Shape known(const tensor::Shape& a, const tensor::Shape& b);
 
+// Whether an extent is not known.
+bool is_open(const tensor::Shape& shape);
+
 // "[8, ?]".
 std::string describe_shape(const tensor::Shape& shape);
 

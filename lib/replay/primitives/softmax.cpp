@@ -15,7 +15,7 @@ namespace {
 
 using tensor::Shape;
 
-Shape shape_rule(const ShapeCall& call) {
+Shape softmax_shape(const ShapeCall& call) {
   const Shape shape = like_first_rule(call);
   dimension(call, "dim", shape);
   return shape;
@@ -139,10 +139,10 @@ std::vector<Primitive> softmax_primitives() {
   using enum Rounding;
   const std::vector<AttributeRule> dim{{"dim", AttributeType::kInteger}};
   return {
-      {"softmax", {"x"}, 1, false, dim, kOnce, shape_rule, softmax},
-      {"log_softmax", {"x"}, 1, false, dim, kOnce, shape_rule, log_softmax},
-      {"softmax_grad", {"g", "y"}, 2, false, dim, kOnce, shape_rule, softmax_grad},
-      {"log_softmax_grad", {"g", "y"}, 2, false, dim, kOnce, shape_rule, log_softmax_grad},
+      {"softmax", {"x"}, 1, false, dim, kOnce, softmax_shape, softmax},
+      {"log_softmax", {"x"}, 1, false, dim, kOnce, softmax_shape, log_softmax},
+      {"softmax_grad", {"g", "y"}, 2, false, dim, kOnce, softmax_shape, softmax_grad},
+      {"log_softmax_grad", {"g", "y"}, 2, false, dim, kOnce, softmax_shape, log_softmax_grad},
   };
 }
 

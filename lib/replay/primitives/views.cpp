@@ -13,10 +13,6 @@ namespace {
 using base::concat;
 using tensor::Shape;
 
-bool is_open(const Shape& shape) {
-  return std::find(shape.begin(), shape.end(), kAnyExtent) != shape.end();
-}
-
 std::uint64_t count_of(const Shape& shape) {
   const auto count = tensor::element_count(shape);
   if (!count) throw ShapeProblem{concat(describe_shape(shape), " has too many elements")};

@@ -44,7 +44,9 @@ constexpr double kSumRounding = 4 * 0x1p-23;
 
 // Of the score itself, and half an ulp of its exponential, in case the choice is made after a
 // softmax or sigmoid.
-double rounding_of(double score, double epsilon) { return epsilon * (std::abs(score) + 0.25); }
+double rounding_of_score(double score, double epsilon) {
+  return epsilon * (std::abs(score) + 0.25);
+}
 
 constexpr std::size_t kMostRowsKept = std::size_t{1} << 20;  // elements of W: 8 MiB
 
@@ -55,7 +57,7 @@ class RecordedScores final : public Scores {
 
   Score of(std::uint64_t token, std::uint64_t expert) override {
     const double value = rows_.row(token)[expert];
-    return {value, rounding_of(value, epsilon_)};
+    return {value, rounding_of_score(value, epsilon_)};
   }
   std::uint64_t bytes_read() const override { return rows_.bytes_read(); }
 
@@ -82,7 +84,7 @@ class LinearScores final : public Scores {
       sizes += std::abs(x[i] * w[i]);
     }
     if (bias_) score.value += bias_->row(expert)[0];
-    score.rounding = rounding_of(score.value, epsilon_) + kSumRounding * sizes;
+    score.rounding = rounding_of_score(score.value, epsilon_) + kSumRounding * sizes;
     return score;
   }
   std::uint64_t bytes_read() const override {

@@ -16,13 +16,13 @@ constexpr std::uint64_t kSampledTokens = 256;
 constexpr std::uint64_t kSampledExperts = 64;
 constexpr std::uint64_t kSampledChoices = 64;
 
-struct Sample {
+struct TokenSample {
   double noise = 0;
   double spread = 0;
 };
 
 // Samples evenly spaced tokens and experts; a value that is not finite makes the noise infinite.
-Sample sample_of(const Decision& decision, Scores& reference, Scores& candidate) {
+TokenSample sample_of(const Decision& decision, Scores& reference, Scores& candidate) {
   const std::uint64_t tokens = std::min(decision.tokens, kSampledTokens);
   const std::uint64_t experts = std::min(decision.experts, kSampledExperts);
   double squares = 0;
@@ -90,7 +90,7 @@ std::string list(const std::vector<std::uint64_t>& experts) {
 
 class Examiner {
  public:
-  Examiner(const Decision& decision, Scores& reference, Scores& candidate, Noise noise)
+  Examiner(const Decision& decision, Scores& reference, Scores& candidate, NoiseSpread noise)
       : decision_(decision),
         noise_(noise),
         before_(decision.reference, decision.tokens),
@@ -99,7 +99,7 @@ class Examiner {
         candidate_(candidate),
         sample_(sample_of(decision, reference, candidate)) {}
 
-  const Sample& sample() const { return sample_; }
+  const TokenSample& sample() const { return sample_; }
 
   // Returns why the flip is not explained; if it is, returns nothing and raises `largest_gap` to
   // it.
@@ -124,7 +124,7 @@ class Examiner {
     }
     const Lead apart = gap(reference_, token, *change);
     const bool near = apart.value <= kMostNoise * sample_.noise + apart.rounding;
-    if (noise_ == Noise::kEven && !near) {
+    if (noise_ == NoiseSpread::kEven && !near) {
       return concat(swap, ", which are ", short_number(apart.value),
                     " apart in the reference, where the noise of the scores is ",
                     short_number(sample_.noise));
@@ -135,12 +135,12 @@ class Examiner {
 
  private:
   const Decision& decision_;
-  Noise noise_;
+  NoiseSpread noise_;
   TokenRows before_;
   TokenRows after_;
   Scores& reference_;
   Scores& candidate_;
-  Sample sample_;
+  TokenSample sample_;
 };
 
 }  // namespace
@@ -163,7 +163,7 @@ bool choice_follows(const Decision& decision, Scores& reference) {
 }
 
 Explanation explain_flips(const Decision& decision, const std::vector<std::uint64_t>& flipped,
-                          Scores& reference, Scores& candidate, Noise noise) {
+                          Scores& reference, Scores& candidate, NoiseSpread noise) {
   Examiner examiner(decision, reference, candidate, noise);
   Explanation result;
   result.noise = examiner.sample().noise;

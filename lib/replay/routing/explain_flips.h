@@ -41,14 +41,15 @@ struct Explanation {
 
 // Even where the noise of the scores is rounding, of one size for all tokens; uneven where flips
 // before this router have reached some tokens more than others.
-enum class Noise { kEven, kUneven };
+enum class NoiseSpread { kEven, kUneven };
 
 // A flip is explained where (1) as many experts were chosen as in the reference, (2) either run
 // chose those that its own scores prefer, within their rounding, and (3), where the noise is even,
 // the swapped experts' scores are in the reference at most kMostNoise times the noise apart, beyond
 // that rounding. `flipped` is not empty. Throws an input error if a shard cannot be read.
 Explanation explain_flips(const Decision& decision, const std::vector<std::uint64_t>& flipped,
-                          Scores& reference, Scores& candidate, Noise noise = Noise::kEven);
+                          Scores& reference, Scores& candidate,
+                          NoiseSpread noise = NoiseSpread::kEven);
 
 // Whether the reference chose what these scores of its own prefer, within their rounding, over a
 // sample of tokens: hidden states may have the shape of scores too. Throws an input error if a

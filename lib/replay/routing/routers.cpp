@@ -19,8 +19,8 @@ using layout::View;
 using trace::Kind;
 using trace::TensorKey;
 
-constexpr std::size_t kMostValues = 64;  // of one module that are examined
-constexpr std::uint64_t kSampledTokens = 256;
+constexpr std::size_t kMostValuesExamined = 64;  // of one module that are examined
+constexpr std::uint64_t kTokensTried = 256;
 constexpr std::uint64_t kOrderCompared = 8;  // experts, where a token's number is not known
 
 // "experts.3", "local_experts.12": an expert's module, seen from the module around its router.
@@ -51,7 +51,7 @@ bool follows_from_choice(Router& router) {
 template <typename Holds>
 bool all_sampled(const Decision& decision, Holds holds) {
   TokenRows rows(decision.reference, decision.tokens);
-  const std::uint64_t sample = std::min(decision.tokens, kSampledTokens);
+  const std::uint64_t sample = std::min(decision.tokens, kTokensTried);
   for (std::uint64_t i = 0; i < sample; ++i) {
     if (!holds(rows.row(i * decision.tokens / sample))) return false;
   }
@@ -137,7 +137,7 @@ class Routers::Finder {
     const std::string module(trace::module_of_value(key.name));
     std::vector<std::size_t> found;
     const auto add = [&](std::size_t i) {
-      if (found.size() < kMostValues && is_floating_pair(i)) found.push_back(i);
+      if (found.size() < kMostValuesExamined && is_floating_pair(i)) found.push_back(i);
     };
     const auto add_values = [&](Kind kind) {
       for (const std::size_t i : values_of(key, kind, module)) add(i);
@@ -379,7 +379,8 @@ class Routers::Finder {
         [&](std::size_t i, const TensorKey& sought) { return key_of(i) < sought; });
   }
 
-  // All values of the module in the call of `like`, at most kMostValues: "m", then "m[...]".
+  // All values of the module in the call of `like`, at most kMostValuesExamined: "m", then
+  // "m[...]".
   std::vector<std::size_t> values_of(const TensorKey& like, Kind kind,
                                      const std::string& module) const {
     std::vector<std::size_t> found;
@@ -387,7 +388,7 @@ class Routers::Finder {
     for_each_named(like, kind, module + "[", [&](const TensorKey& key, std::size_t i) {
       const bool same = key.call == like.call && key.copy == like.copy;
       if (same) found.push_back(i);
-      return found.size() < kMostValues;
+      return found.size() < kMostValuesExamined;
     });
     return found;
   }

@@ -73,7 +73,7 @@ class RoutingFlips {
     }
     const Explanation explanation =
         explain_flips(router.decision, router.flipped, *router.reference, *router.candidate,
-                      follows ? Noise::kUneven : Noise::kEven);
+                      follows ? NoiseSpread::kUneven : NoiseSpread::kEven);
     if (!checked && !explanation.scores_agree()) return;
     // A choice that was not recorded may follow from more than the scores (a bias, groups).
     if (router.implied && !explanation.explained()) return;

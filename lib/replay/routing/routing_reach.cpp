@@ -23,7 +23,7 @@ bool is_number(std::string_view word) {
 }
 
 // "decoder.layers.1" of "decoder.layers.1.mlp.router"; what is around it where nothing is numbered.
-std::string_view layer_of(std::string_view module) {
+std::string_view layer_around(std::string_view module) {
   for (std::string_view name = around(module); !name.empty(); name = around(name)) {
     if (is_number(name.substr(name.rfind('.') + 1))) return name;
   }
@@ -51,7 +51,7 @@ class Reach {
         router_(nodes[router].key),
         module_(trace::module_of_value(router_.name)),
         beside_(around(module_)),
-        layer_(layer_of(module_)),
+        layer_(layer_around(module_)),
         dependants_(nodes.size()) {
     for (const trace::Module& m : modules) classes_.emplace(m.name, m.class_name);
     for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -15,7 +15,7 @@ using base::concat;
 using base::JsonCursor;
 
 constexpr std::size_t kMostDimensions = 64;
-constexpr std::size_t kMostValues = 4096;
+constexpr std::size_t kMostListedValues = 4096;
 constexpr double kLargestExact = 0x1p53;
 
 std::int64_t integer_of(const JsonCursor& cursor) {
@@ -42,8 +42,8 @@ double number_of(const JsonCursor& cursor) {
 
 std::vector<double> numbers_of(const JsonCursor& cursor) {
   const auto items = cursor.items();
-  if (items.size() > kMostValues) {
-    throw cursor.error("more than ", kMostValues, " values");
+  if (items.size() > kMostListedValues) {
+    throw cursor.error("more than ", kMostListedValues, " values");
   }
   std::vector<double> values;
   values.reserve(items.size());
@@ -105,11 +105,8 @@ Attributes::Content content_of(const JsonCursor& cursor, AttributeType type) {
     }
     case AttributeType::kWord:
       return cursor.as_string();
-    case AttributeType::kWords: {
-      std::vector<std::string> words;
-      for (const JsonCursor& item : cursor.items()) words.push_back(item.as_string());
-      return words;
-    }
+    case AttributeType::kWords:
+      return cursor.as_strings();
   }
   throw base::internal_error("unknown type of attribute");
 }

@@ -23,7 +23,7 @@
 namespace ttrace::trace::hdf5 {
 namespace {
 
-using Bytes = std::span<const std::byte>;
+using MessageBytes = std::span<const std::byte>;
 
 // Messages of an object header, by their numbers in the format's specification, IV.A.2.
 enum Message : std::uint64_t {
@@ -42,10 +42,10 @@ enum Message : std::uint64_t {
 constexpr std::size_t kPrefixBytes = 16;
 constexpr std::size_t kMessagePrefixBytes = 8;
 constexpr std::size_t kFirstRead = 512;  // holds most headers whole
-constexpr std::uint64_t kLargestBlock = std::uint64_t{1} << 16;
-constexpr std::size_t kMostBlocks = 4;
+constexpr std::uint64_t kLargestMessageBlock = std::uint64_t{1} << 16;
+constexpr std::size_t kMostMessageBlocks = 4;
 
-std::optional<tensor::Shape> shape_in(Bytes message) {
+std::optional<tensor::Shape> shape_in(MessageBytes message) {
   if (message.size() < 4) return std::nullopt;
   const std::uint64_t version = number_at(message, 0, 1);
   const std::uint64_t rank = number_at(message, 1, 1);
@@ -63,7 +63,7 @@ std::optional<tensor::Shape> shape_in(Bytes message) {
 }
 
 // Whether the attribute is not the one that repeats the element type, or agrees with it.
-bool agrees(Bytes message, tensor::DType dtype) {
+bool agrees(MessageBytes message, tensor::DType dtype) {
   const auto attribute = parse_attribute(message);
   if (!attribute) return false;
   if (attribute->name != "ttrace_dtype") return true;
@@ -79,7 +79,7 @@ struct Found {
   std::vector<std::vector<std::byte>> attributes;
 };
 
-std::optional<std::pair<std::uint64_t, std::uint64_t>> layout_in(Bytes message) {
+std::optional<std::pair<std::uint64_t, std::uint64_t>> layout_in(MessageBytes message) {
   constexpr std::uint64_t kContiguous = 1;
   if (message.size() < 18) return std::nullopt;
   const std::uint64_t version = number_at(message, 0, 1);
@@ -89,7 +89,7 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> layout_in(Bytes message) 
 }
 
 // False: the header is not of the simplest kind.
-bool take(std::uint64_t kind, Bytes message, Found& found) {
+bool take(std::uint64_t kind, MessageBytes message, Found& found) {
   switch (kind) {
     case kDatatype:
       if (found.dtype) return false;
@@ -117,13 +117,14 @@ bool take(std::uint64_t kind, Bytes message, Found& found) {
   }
 }
 
-struct Block {
+struct MessageBlock {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
 
 // Takes the messages of one block, and adds the blocks that they name to `blocks`.
-bool take_all(Bytes block, std::uint64_t& left, std::vector<Block>& blocks, Found& found) {
+bool take_all(MessageBytes block, std::uint64_t& left, std::vector<MessageBlock>& blocks,
+              Found& found) {
   std::size_t at = 0;
   while (left > 0 && block.size() - at >= kMessagePrefixBytes) {
     const std::uint64_t kind = number_at(block, at, 2);
@@ -132,7 +133,7 @@ bool take_all(Bytes block, std::uint64_t& left, std::vector<Block>& blocks, Foun
     at += kMessagePrefixBytes;
     // Flag 1, shared, has the message elsewhere. Constant messages (0) are the rule.
     if (size > block.size() - at || (flags & ~std::uint64_t{1}) != 0) return false;
-    const Bytes message = block.subspan(at, size);
+    const MessageBytes message = block.subspan(at, size);
     at += size;
     --left;
     if (kind != kContinuation) {
@@ -141,7 +142,7 @@ bool take_all(Bytes block, std::uint64_t& left, std::vector<Block>& blocks, Foun
     }
     if (size < 16) return false;
     blocks.push_back({number_at(message, 0, 8), number_at(message, 8, 8)});
-    if (blocks.size() > kMostBlocks) return false;
+    if (blocks.size() > kMostMessageBlocks) return false;
   }
   return true;
 }
@@ -205,15 +206,16 @@ std::optional<DatasetHeader> read_dataset_header(const OpenFile& file, std::uint
   if (!first || number_at(*first, 0, 1) != 1) return std::nullopt;
   std::uint64_t messages = number_at(*first, 2, 2);
   const std::uint64_t bytes = number_at(*first, 8, 4);
-  std::vector<Block> blocks{{address + kPrefixBytes, bytes}};
+  std::vector<MessageBlock> blocks{{address + kPrefixBytes, bytes}};
   Found found;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const Block block = blocks[i];
+    const MessageBlock block = blocks[i];
     if (i == 0 && bytes <= first->size() - kPrefixBytes) {
-      if (!take_all(Bytes(*first).subspan(kPrefixBytes, bytes), messages, blocks, found)) return {};
+      if (!take_all(MessageBytes(*first).subspan(kPrefixBytes, bytes), messages, blocks, found))
+        return {};
       continue;
     }
-    if (block.bytes > kLargestBlock) return std::nullopt;
+    if (block.bytes > kLargestMessageBlock) return std::nullopt;
     const auto more = read_header_bytes(file, block.offset, block.bytes, what);
     if (!more || !take_all(*more, messages, blocks, found)) return std::nullopt;
   }

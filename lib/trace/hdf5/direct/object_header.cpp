@@ -17,13 +17,13 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::uint64_t kContinuation = 0x10;
-constexpr std::uint64_t kLargestBlock = std::uint64_t{1} << 20;
-constexpr std::size_t kMostBlocks = 256;
+constexpr std::uint64_t kContinuationMessage = 0x10;
+constexpr std::uint64_t kLargestHeaderBlock = std::uint64_t{1} << 20;
+constexpr std::size_t kMostHeaderBlocks = 256;
 constexpr std::size_t kSignatureBytes = 4;
 constexpr std::size_t kChecksumBytes = 4;
 
-struct Block {
+struct HeaderBlock {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
@@ -37,7 +37,7 @@ struct Format {
 
 struct Reading {
   Format format;
-  std::vector<Block> blocks;
+  std::vector<HeaderBlock> blocks;
   std::vector<HeaderMessage> messages;
 };
 
@@ -62,8 +62,8 @@ bool take_messages(Bytes block, Reading& reading) {
     const Bytes bytes = block.subspan(at, size);
     at += size;
     message.bytes.assign(bytes.begin(), bytes.end());
-    if (message.kind == kContinuation) {
-      if (size < 16 || reading.blocks.size() == kMostBlocks) return false;
+    if (message.kind == kContinuationMessage) {
+      if (size < 16 || reading.blocks.size() == kMostHeaderBlocks) return false;
       reading.blocks.push_back({number_at(bytes, 0, 8), number_at(bytes, 8, 8)});
     }
     reading.messages.push_back(std::move(message));
@@ -72,8 +72,8 @@ bool take_messages(Bytes block, Reading& reading) {
 }
 
 // The block that begins at the header, or nothing if there is no header.
-std::optional<Block> first_block(const OpenFile& file, std::uint64_t address, Format& format,
-                                 const std::string& what) {
+std::optional<HeaderBlock> first_block(const OpenFile& file, std::uint64_t address, Format& format,
+                                       const std::string& what) {
   if (address > file.end) return std::nullopt;
   const auto prefix =
       read_header_bytes(file, address, std::min<std::uint64_t>(48, file.end - address), what);
@@ -81,7 +81,7 @@ std::optional<Block> first_block(const OpenFile& file, std::uint64_t address, Fo
   if (!is_signed(*prefix, "OHDR")) {
     if (number_at(*prefix, 0, 1) != 1) return std::nullopt;
     format.messages = number_at(*prefix, 2, 2);
-    return Block{address + 16, number_at(*prefix, 8, 4)};
+    return HeaderBlock{address + 16, number_at(*prefix, 8, 4)};
   }
   const std::uint64_t flags = number_at(*prefix, 5, 1);
   std::size_t at = 6;
@@ -91,7 +91,7 @@ std::optional<Block> first_block(const OpenFile& file, std::uint64_t address, Fo
   if (number_at(*prefix, 4, 1) != 2 || prefix->size() < at + width) return std::nullopt;
   format = {2, (flags & 4U) != 0 ? std::size_t{6} : std::size_t{4},
             std::numeric_limits<std::uint64_t>::max()};
-  return Block{address + at + width, number_at(*prefix, at, width)};
+  return HeaderBlock{address + at + width, number_at(*prefix, at, width)};
 }
 
 // Classes of element types.
@@ -106,7 +106,7 @@ std::string_view text_of(Bytes bytes) {
   return text.substr(0, text.find('\0'));
 }
 
-constexpr std::uint64_t kAttribute = 0x0c;
+constexpr std::uint64_t kAttributeMessage = 0x0c;
 constexpr std::uint64_t kShared = 2;
 
 bool is_one_element(Bytes space) {
@@ -211,7 +211,8 @@ std::uint64_t number_at(Bytes bytes, std::size_t at, std::size_t width) {
 std::optional<std::vector<std::byte>> read_header_bytes(const OpenFile& file, std::uint64_t offset,
                                                         std::uint64_t bytes,
                                                         const std::string& what) {
-  if (bytes > kLargestBlock || offset > file.end || bytes > file.end - offset) return std::nullopt;
+  if (bytes > kLargestHeaderBlock || offset > file.end || bytes > file.end - offset)
+    return std::nullopt;
   std::vector<std::byte> block(bytes);
   if (read_in_window(file, offset, block, Unwritten::kWhenFilled)) return block;
   RawRange{file.descriptor, offset, bytes}.read_all(block, what);
@@ -226,7 +227,7 @@ std::optional<std::vector<HeaderMessage>> read_header_messages(const OpenFile& f
   if (!first) return std::nullopt;
   reading.blocks.push_back(*first);
   for (std::size_t i = 0; i < reading.blocks.size(); ++i) {
-    const Block place = reading.blocks[i];
+    const HeaderBlock place = reading.blocks[i];
     const auto block = read_header_bytes(file, place.offset, place.bytes, what);
     if (!block) return std::nullopt;
     Bytes messages(*block);
@@ -281,7 +282,7 @@ std::optional<AttributeValue> read_attribute(hid_t object, const std::string& na
   const auto messages = read_header_messages(*file, *address, what);
   if (!messages) return std::nullopt;
   for (const HeaderMessage& message : *messages) {
-    if (message.kind != kAttribute || (message.flags & kShared) != 0) continue;
+    if (message.kind != kAttributeMessage || (message.flags & kShared) != 0) continue;
     const auto attribute = parse_attribute(message.bytes);
     if (!attribute) {
       throw base::input_error(what,
