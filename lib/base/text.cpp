@@ -100,6 +100,33 @@ std::string without_stars(std::string_view pattern) {
 
 }  // namespace
 
+TextPart::TextPart(double value) {
+  constexpr int kStreamPrecision = 6;
+  char* const end = std::to_chars(digits_.data(), digits_.data() + digits_.size(), value,
+                                  std::chars_format::general, kStreamPrecision)
+                        .ptr;
+  piece_ = std::string_view(digits_.data(), end);
+}
+
+void TextPart::set_signed(std::int64_t value) {
+  piece_ = std::string_view(
+      digits_.data(), std::to_chars(digits_.data(), digits_.data() + digits_.size(), value).ptr);
+}
+
+void TextPart::set_unsigned(std::uint64_t value) {
+  piece_ = std::string_view(
+      digits_.data(), std::to_chars(digits_.data(), digits_.data() + digits_.size(), value).ptr);
+}
+
+std::string joined(std::initializer_list<std::string_view> pieces) {
+  std::size_t bytes = 0;
+  for (const std::string_view piece : pieces) bytes += piece.size();
+  std::string text;
+  text.reserve(bytes);
+  for (const std::string_view piece : pieces) text += piece;
+  return text;
+}
+
 std::string short_number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";

@@ -4,13 +4,11 @@
 #pragma once
 
 #include <array>
-#include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <locale>
+#include <initializer_list>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,38 +16,45 @@
 
 namespace ttrace::base {
 
-// Appends what `out << value` would write in the classic locale. Strings and numbers avoid the
-// stream, because setting one up takes a microsecond and every tensor of a trace needs a few.
-template <typename Value>
-void append_text(std::string& text, const Value& value) {
-  if constexpr (std::is_convertible_v<const Value&, std::string_view>) {
-    text += std::string_view(value);
-  } else if constexpr (std::is_same_v<Value, char>) {
-    text += value;
-  } else if constexpr (std::is_same_v<Value, bool>) {
-    text += value ? '1' : '0';
-  } else if constexpr (std::integral<Value> && sizeof(Value) > 1) {
-    std::array<char, 24> digits{};
-    text.append(digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr);
-  } else if constexpr (std::floating_point<Value>) {
-    std::array<char, 32> digits{};
-    constexpr int kStreamPrecision = 6;
-    text.append(digits.data(), std::to_chars(digits.begin(), digits.end(), value,
-                                             std::chars_format::general, kStreamPrecision)
-                                   .ptr);
-  } else {
-    std::ostringstream out;
-    out.imbue(std::locale::classic());
-    out << value;
-    text += out.view();
+// One part of a text: a string, a character, a number, or 0 or 1 for a bool. Numbers look as a
+// stream writes them in the classic locale: whole numbers in full, others with six significant
+// digits. Lives as long as the expression that it is made in.
+class TextPart {
+ public:
+  TextPart(const char* text) : piece_(text) {}
+  TextPart(std::string_view text) : piece_(text) {}
+  TextPart(const std::string& text) : piece_(text) {}
+  TextPart(char character) : piece_(digits_.data(), 1) { digits_[0] = character; }
+  TextPart(bool value) : TextPart(value ? '1' : '0') {}
+  TextPart(double value);
+  template <std::integral Integer>
+    requires(sizeof(Integer) > 1)
+  TextPart(Integer value) {
+    if constexpr (std::is_signed_v<Integer>) {
+      set_signed(value);
+    } else {
+      set_unsigned(value);
+    }
   }
-}
+  TextPart(const TextPart&) = delete;
+  TextPart& operator=(const TextPart&) = delete;
 
+  std::string_view piece() const { return piece_; }
+
+ private:
+  void set_signed(std::int64_t value);
+  void set_unsigned(std::uint64_t value);
+
+  std::array<char, 24> digits_;
+  std::string_view piece_;
+};
+
+std::string joined(std::initializer_list<std::string_view> pieces);
+
+// Returns the parts one after the other.
 template <typename... Parts>
 std::string concat(const Parts&... parts) {
-  std::string text;
-  (append_text(text, parts), ...);
-  return text;
+  return joined({TextPart(parts).piece()...});
 }
 
 // The functions below give the same text on every machine and in every locale.

@@ -11,8 +11,7 @@ bool has_member(const base::JsonCursor& value, std::string_view key) {
 std::string json_list(std::span<const std::uint64_t> numbers) {
   std::string text = "[";
   for (const std::uint64_t number : numbers) {
-    base::append_text(text, text.size() > 1 ? "," : "");
-    base::append_text(text, number);
+    text += base::concat(text.size() > 1 ? "," : "", number);
   }
   return text + "]";
 }
