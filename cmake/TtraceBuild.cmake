@@ -23,6 +23,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC bug 105651: "x" + std::string(...) is reported as an overlapping copy.
   target_compile_options(ttrace_options INTERFACE -Wno-restrict)
 endif()
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # A class of one source may have members of file-local types. In a batch the source is included, and
+  # GCC takes it for a header that other sources include too.
+  target_compile_options(ttrace_options INTERFACE -Wno-subobject-linkage)
+endif()
 if(TTRACE_WERROR)
   target_compile_options(ttrace_options INTERFACE -Werror)
 endif()

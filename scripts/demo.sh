@@ -4,8 +4,7 @@
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-install_packages
-configure_and_build --target ttrace
+build_program
 
 cd "$root/testdata/tiny_gpt"
 noise=(--noise noise1.h5 --noise noise2.h5 --noise noise3.h5)

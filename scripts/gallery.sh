@@ -6,10 +6,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 export TTRACE=${TTRACE:-$build/ttrace}
-if [ ! -x "$TTRACE" ]; then
-  install_packages
-  configure_and_build
-fi
+[ -x "$TTRACE" ] || build_program
 make_venv
 export PYTHONPATH=$root/lib/torch:$root/tests OMP_NUM_THREADS=1
 exec "$venv/bin/python" -m power.bug_gallery "$@"

@@ -7,10 +7,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 export TTRACE=${TTRACE:-$build/ttrace}
-if [ ! -x "$TTRACE" ]; then
-  install_packages
-  configure_and_build
-fi
+[ -x "$TTRACE" ] || build_program
 python=$("$root/scripts/frameworks_venv.sh")
 "$python" -c 'import matplotlib' 2>/dev/null ||
   "$python" -m pip install --quiet --disable-pip-version-check "$(grep matplotlib "$root/tests/requirements.txt")"

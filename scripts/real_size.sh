@@ -8,10 +8,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 export TTRACE=${TTRACE:-$build/ttrace}
-if [ ! -x "$TTRACE" ]; then
-  install_packages
-  configure_and_build
-fi
+[ -x "$TTRACE" ] || build_program
 python=$("$root/scripts/frameworks_venv.sh")
 export PYTHONPATH=$root/lib/torch:$root/tests:$root/tests/frameworks OMP_NUM_THREADS=1
 exec "$python" -m real_size.study "$@"

@@ -13,7 +13,7 @@ trap 'rm -f "$leaks"' EXIT
 echo 'leak:H5FL_' >"$leaks"
 export LSAN_OPTIONS=suppressions=$leaks${LSAN_OPTIONS:+:$LSAN_OPTIONS}
 
-install_packages
+install_packages "${packages[@]}"
 for sanitizers in address,undefined thread; do
   folder=$root/build-${sanitizers%%,*}
   say "$sanitizers in $folder"

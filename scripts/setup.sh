@@ -12,8 +12,9 @@ venv=${TTRACE_VENV:-$root/.venv}
 
 say() { printf '\n== %s\n' "$*"; }
 
-# Debian and Ubuntu package, and what it is called elsewhere.
-packages=(
+# Debian and Ubuntu package, and what it is called elsewhere: what the program is built from, and what
+# only the tests need.
+packages_to_build=(
   "g++|a C++20 compiler: g++ 12 or newer, or clang 16 or newer"
   "cmake|CMake 3.25 or newer"
   "ninja-build|ninja"
@@ -22,6 +23,8 @@ packages=(
   "libdeflate-dev|libdeflate, or else zlib is used (Fedora: libdeflate-devel, Arch and Homebrew: libdeflate)"
   "nlohmann-json3-dev|nlohmann/json (Fedora: json-devel, Arch and Homebrew: nlohmann-json)"
   "libspdlog-dev|spdlog (Fedora: spdlog-devel, Arch and Homebrew: spdlog)"
+)
+packages_to_test=(
   "libopenmpi-dev|optional, for comparing under mpirun: Open MPI or another MPI, with headers"
   "openmpi-bin|mpirun (part of Open MPI elsewhere)"
   "catch2|Catch2, 2.13 or 3 (Fedora: catch-devel, Arch: catch2-v2 or catch2, Homebrew: catch2)"
@@ -29,6 +32,7 @@ packages=(
   "python3|Python 3.9 or newer"
   "python3-venv|Python's venv module (part of Python elsewhere)"
 )
+packages=("${packages_to_build[@]}" "${packages_to_test[@]}")
 
 list_packages_elsewhere() {
   echo "This machine has no apt-get. Install these with its package manager, then run" >&2
@@ -50,6 +54,7 @@ have() {
   esac >/dev/null 2>&1
 }
 
+# install_packages PACKAGE...: entries of the lists above.
 install_packages() {
   local missing=() entry sudo=()
   if ! command -v apt-get >/dev/null; then
@@ -61,7 +66,7 @@ install_packages() {
     trap 'list_packages_elsewhere' ERR
     return
   fi
-  for entry in "${packages[@]}"; do
+  for entry in "$@"; do
     have "${entry%%|*}" || missing+=("${entry%%|*}")
   done
   [ ${#missing[@]} -eq 0 ] && return
@@ -78,19 +83,33 @@ install_packages() {
     "${missing[@]}" >/dev/null
 }
 
-# configure_and_build [cmake --build arguments]
-configure_and_build() {
-  say "building in $build"
+# configure [-D...]: makes the build folder, or changes these options of an old one. A new one builds
+# in batches, several sources at once, which takes half the time; for developing, make the folder with
+# `cmake -B build` first.
+configure() {
+  local options=("$@")
   if [ ! -f "$build/CMakeCache.txt" ]; then
-    local generator=()
-    command -v ninja >/dev/null && generator=(-G Ninja)
-    cmake -S "$root" -B "$build" "${generator[@]}" >"$build.log" 2>&1 || {
-      cat "$build.log" >&2
-      exit 2
-    }
-    rm -f "$build.log"
+    options+=(-DCMAKE_UNITY_BUILD=ON)
+    ! command -v ninja >/dev/null || options+=(-G Ninja)
   fi
+  cmake -S "$root" -B "$build" "${options[@]}" >"$build.log" 2>&1 || {
+    cat "$build.log" >&2
+    exit 2
+  }
+  rm -f "$build.log"
+}
+
+# compile [cmake --build arguments]
+compile() {
+  say "building in $build"
   cmake --build "$build" --parallel "$(nproc)" "$@"
+}
+
+# The program alone, with no more packages than it needs.
+build_program() {
+  install_packages "${packages_to_build[@]}"
+  [ -f "$build/CMakeCache.txt" ] || configure -DTTRACE_BUILD_TESTS=OFF
+  compile --target ttrace
 }
 
 # A virtual environment with what the Python tests need; made again when the list changes.
@@ -175,10 +194,10 @@ install_cuda() {
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
   case ${1:-} in
     --cuda)
-      install_packages
+      install_packages "${packages[@]}"
       install_cuda
       ;;
-    "") install_packages ;;
+    "") install_packages "${packages[@]}" ;;
     *)
       echo "usage: scripts/setup.sh [--cuda]" >&2
       exit 2

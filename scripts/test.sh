@@ -1,11 +1,25 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test, C++ and Python, and the quick part of
 # scripts/lint.sh. A second run reuses all.
+#   scripts/test.sh [--durations] [ARGUMENT OF PYTEST...]
+# --durations lists the twenty slowest tests of each language.
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-install_packages
-configure_and_build
+durations=()
+if [ "${1:-}" = --durations ]; then
+  durations=(--durations=20)
+  shift
+fi
+
+install_packages "${packages[@]}"
+# Installing the Python packages is mostly waiting, so it goes on while the compiler works.
+environments_log=$build.environments.log
+{ make_venv && bash "$root/scripts/frameworks_venv.sh"; } >"$environments_log" 2>&1 &
+environments=$!
+trap 'kill "$environments" 2>/dev/null || true' EXIT
+configure -DTTRACE_BUILD_TESTS=ON
+compile
 
 say "C++ tests"
 ctest --test-dir "$build" --parallel "$(nproc)" --no-tests=error --output-on-failure --quiet \
@@ -13,15 +27,26 @@ ctest --test-dir "$build" --parallel "$(nproc)" --no-tests=error --output-on-fai
   cat "$build/ctest.log"
   exit 1
 }
+if [ ${#durations[@]} -gt 0 ]; then
+  sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \(.*[^ .]\) [ .]*Passed *\([0-9.]*\) sec$/\2s \1/p' \
+    "$build/ctest.log" | sort -rn | head -n 20
+fi
 tail -n 5 "$build/ctest.log"
 
-make_venv
+wait "$environments" || {
+  cat "$environments_log" >&2
+  exit 1
+}
+trap - EXIT
+rm -f "$environments_log"
 linted=true
 bash "$root/scripts/lint.sh" --quick || linted=false  # fails this script after the tests
 say "Python tests"
 workers=$(nproc)  # each needs some 2 GiB: tests train
 [ "$workers" -le 8 ] || workers=8
 cd "$root"
+# The files stay in the order of tests/conftest.py, the slowest first.
 TTRACE=$build/ttrace PYTHONPATH=$root/lib/torch OMP_NUM_THREADS=1 \
-  "$venv/bin/python" -m pytest tests -q -p no:cacheprovider -n "$workers" --dist loadfile "$@"
+  "$venv/bin/python" -m pytest tests -q -p no:cacheprovider -n "$workers" --dist loadfile \
+  --no-loadscope-reorder "${durations[@]}" "$@"
 $linted || { echo "scripts/lint.sh --quick failed, see above" >&2; exit 1; }
