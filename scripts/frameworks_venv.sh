@@ -2,11 +2,13 @@
 # Makes .venv-frameworks, in which tests/frameworks and tests/real_size train with real frameworks,
 # and prints the path of its interpreter. With --hunt it holds what only scripts/hunt.sh needs, too.
 # Nothing is installed twice; TTRACE_FRAMEWORKS_VENV names another place.
-set -euo pipefail
+# shellcheck source=scripts/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+tests_venv=$venv
 venv=${TTRACE_FRAMEWORKS_VENV:-$root/.venv-frameworks}
-packages=(torch==2.13.0 numpy h5py pytest einops jsonschema transformers==5.23.0)
+# torch and what else the tests need is taken from the environment of the tests.
+packages=(einops transformers==5.23.0)
 # DeepSpeed is built from its source, with the torch that is there by then.
 built=(deepspeed==0.19.8)
 # Megatron-core asks for numpy 1 and for packages that it does not need here.
@@ -24,10 +26,13 @@ mkdir -p "$(dirname "$venv")"
 exec 9>"$venv.lock"
 if command -v flock >/dev/null; then flock 9; fi
 stamp=$venv/ttrace-requirements.txt
-wanted="${packages[*]} ${built[*]} ${alone[*]} ${older[*]}"
+wanted="$(cat "$root/tests/requirements.txt") ${packages[*]} ${built[*]} ${alone[*]} ${older[*]}"
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
   {
+    venv=$tests_venv make_venv
     python3 -m venv "$venv"
+    "$tests_venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+      >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tests.pth"
     "$venv/bin/python" "${install[@]}" "${packages[@]}"
     "$venv/bin/python" "${install[@]}" setuptools wheel
     "$venv/bin/python" "${install[@]}" --no-build-isolation "${built[@]}"
