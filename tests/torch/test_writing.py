@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -226,6 +227,49 @@ def test_a_disk_full_from_the_start_leaves_no_file(tmp_path, capfd):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     check_failure(tracer, capfd, "there is no trace of this rank")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_commit_that_fails_half_way_keeps_the_steps_before(tmp_path, monkeypatch, capfd):
+    tracer, model, optimizer = made(tmp_path / "run.h5")
+    train(tracer, model, optimizer, [0])
+    wait_for(tracer)
+    before = (tmp_path / "run.h5").read_bytes()
+    truncate, calls = os.ftruncate, []
+
+    def failing_once(*arguments):
+        # The changes of earlier bytes have been written by then, and the file has no name.
+        calls.append((tmp_path / "run.h5").exists())
+        if len(calls) == 1:
+            raise OSError(errno.EIO, "Input/output error")
+        truncate(*arguments)
+
+    monkeypatch.setattr(os, "ftruncate", failing_once)
+    train(tracer, model, optimizer, [1])
+    wait_for(tracer)
+    check_failure(tracer, capfd, "Input/output error", "has the steps before that")
+    assert calls[0] is False
+    assert (tmp_path / "run.h5").read_bytes() == before
+    Trace(tmp_path / "run.h5").check_complete()
+
+
+def test_reads_may_return_less_than_was_asked_for(tmp_path, monkeypatch):
+    train_two = made(tmp_path / "whole.h5")
+    train(*train_two, [0, 1])
+    train_two[0].close()
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, size, at: pread(file, max(1, size // 2), at))
+    train_two = made(tmp_path / "halves.h5")
+    train(*train_two, [0, 1])
+    train_two[0].close()
+    assert (tmp_path / "halves.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
+
+
+def test_another_ranks_file_that_cannot_be_read_is_told(tmp_path, capfd):
+    tracer, model, optimizer = made(tmp_path / "run", mesh=tt.Mesh({"dp": 2}), rank=0)
+    (tmp_path / "run" / "rank_00001.h5").write_text("damaged")
+    train(tracer, model, optimizer, [0])
+    tracer.close()
+    assert "manifest.json" in tracer.failed and tracer.failed in capfd.readouterr().err
 
 
 def test_a_folder_that_vanishes(tmp_path, capfd):

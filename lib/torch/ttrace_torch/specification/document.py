@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ttrace_torch.base.files import write_whole
 from ttrace_torch.specification.expressions import FLOATS
 from ttrace_torch.specification.graph import Graph
 from ttrace_torch.specification.marks import Mark, Place
@@ -63,12 +63,7 @@ def write(specification: Mapping[str, Any], path: str | Path) -> None:
     """Writes the file, which appears under its name only when it is whole."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(_text(specification), encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, _text(specification))
 
 
 def _text(specification: Mapping[str, Any]) -> str:

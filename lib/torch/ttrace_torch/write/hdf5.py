@@ -224,9 +224,13 @@ def read_manifest(path: Path) -> str:
 
 
 def is_closed(path: Path) -> bool:
-    """Whether the file exists and its rank has closed the tracer."""
+    """Whether the file exists and its rank has closed the tracer.
+
+    Throws OSError if it cannot be read: taken for a rank that still runs, it would leave the run
+    without a manifest and without a word.
+    """
     try:
         with h5py.File(path, "r") as file:
             return _CLOSED in file.attrs
-    except OSError:
+    except FileNotFoundError:
         return False

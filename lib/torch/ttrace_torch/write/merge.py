@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ttrace_torch.base.files import remove_quietly, sync_folder, write_synced
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.write import manifest
@@ -29,7 +30,8 @@ def rank_file(rank: int) -> str:
 
 
 def complete(folder: Path, ranks: Iterable[int]) -> bool:
-    """Whether the files of all `ranks` exist and are closed."""
+    """Whether the files of all `ranks` exist and are closed. Throws OSError for one that cannot be
+    read."""
     files = [folder / rank_file(rank) for rank in ranks]
     # Existence is cheaper to check, and most often the answer.
     return all(file.exists() for file in files) and all(map(is_closed, files))
@@ -69,18 +71,22 @@ def save_manifest(folder: Path, whole: Mapping[str, Any]) -> bool:
     """
     text = manifest.dumps(whole)
     temporary = folder / f"{MANIFEST}.{uuid.uuid4().hex}.tmp"
-    temporary.write_text(text, encoding="utf-8")
     target = folder / MANIFEST
     try:
-        os.link(temporary, target)
-    except FileExistsError:
-        first = False
-    except OSError:  # a file system without links: two ranks may take themselves for the first
-        first = not target.exists()
-    else:
-        temporary.unlink()
-        return True
-    os.replace(temporary, target)
+        write_synced(temporary, text)
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            first = False
+        except OSError:  # a file system without links: two ranks may take themselves for the first
+            first = not target.exists()
+        else:
+            first = True
+        os.replace(temporary, target)
+    finally:
+        # Of two names of one file, replace() leaves both.
+        remove_quietly(temporary)
+    sync_folder(folder)
     return first
 
 

@@ -9,8 +9,11 @@ Meanwhile the file has its temporary name: readers find it complete, or not at a
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+
+from ttrace_torch.base.files import remove_quietly, sync_folder
 
 _PAGE = 4096
 
@@ -59,21 +62,38 @@ class StepFile:
     def commit(self) -> None:
         """Commits the bytes written since `begin`, and closes the file.
 
-        Throws OSError for I/O errors; the caller must then call `rollback`.
+        Throws OSError for I/O errors; the caller must then call `rollback`. The last commit stays,
+        unless it cannot be restored either.
         """
         # Some file systems report a lack of space only now.
         os.fsync(self._descriptor)
+        before: dict[int, bytes] | None = None
         if self._published:
+            places = {number: number * _PAGE for number in self._pages}
+            before = {n: _read_at(self._descriptor, _PAGE, at) for n, at in places.items()}
             os.rename(self._path, self._temporary)
             # Until the file is back, half of a commit must not count as committed.
-            self._published, self._committed = False, 0
-            for number, page in self._pages.items():
-                _write_at(self._descriptor, memoryview(page), number * _PAGE)
-        os.ftruncate(self._descriptor, self._size)
+            self._published = False
+        try:
+            self._publish(self._pages, self._size)
+        except OSError:
+            if before is not None and not self._published:
+                with suppress(OSError):
+                    self._publish(before, self._committed)
+            if not self._published:
+                self._committed = 0
+            raise
+        self._close()
+
+    def _publish(self, pages: Mapping[int, bytes | bytearray], size: int) -> None:
+        """Writes `pages`, ends the file after `size` bytes, and gives it its name."""
+        for number, page in pages.items():
+            _write_at(self._descriptor, memoryview(page), number * _PAGE)
+        os.ftruncate(self._descriptor, size)
         os.fsync(self._descriptor)
         os.rename(self._temporary, self._path)
-        self._published, self._committed = True, self._size
-        self._close()
+        self._published, self._committed = True, size
+        sync_folder(self._path.parent)
 
     def ignore(self) -> None:
         """Ignores writes from here on: the step will be rolled back."""
@@ -88,14 +108,12 @@ class StepFile:
 
     def discard_temporary(self) -> None:
         """Removes the temporary file."""
-        with suppress(OSError):
-            self._temporary.unlink()
+        remove_quietly(self._temporary)
 
     def discard(self) -> None:
         """Removes the file and the temporary file."""
         self.discard_temporary()
-        with suppress(OSError):
-            self._path.unlink()
+        remove_quietly(self._path)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Sets the position of the next read or write."""
@@ -124,14 +142,8 @@ class StepFile:
         """Fills `buffer` from the position on, with zeros for bytes that were not written yet."""
         view = memoryview(buffer).cast("B")
         start, size = self._place, len(view)
-        done = 0
-        while done < size:
-            data = os.pread(self._descriptor, size - done, start + done)
-            if not data:
-                view[done:] = bytes(size - done)
-                break
-            view[done : done + len(data)] = data
-            done += len(data)
+        data = _read_at(self._descriptor, size, start)
+        view[:] = data.ljust(size, b"\0")
         for number in self._changed(start, size):
             low, high = max(start, number * _PAGE), min(start + size, (number + 1) * _PAGE)
             page = memoryview(self._pages[number])
@@ -170,7 +182,7 @@ class StepFile:
         for number in range(start // _PAGE, (end - 1) // _PAGE + 1):
             first = number * _PAGE
             if number not in self._pages:
-                known = os.pread(self._descriptor, _PAGE, first)
+                known = _read_at(self._descriptor, _PAGE, first)
                 self._pages[number] = bytearray(known.ljust(_PAGE, b"\0"))
             low, high = max(start, first), min(end, first + _PAGE)
             self._pages[number][low - first : high - first] = view[low - start : high - start]
@@ -179,6 +191,15 @@ class StepFile:
         self._pages = {}
         descriptor, self._descriptor = self._descriptor, -1
         os.close(descriptor)
+
+
+def _read_at(descriptor: int, size: int, place: int) -> bytes:
+    """The bytes from `place` on: `size`, or fewer where the file ends. One call may read fewer."""
+    parts = []
+    while size > 0 and (part := os.pread(descriptor, size, place)):
+        parts.append(part)
+        size, place = size - len(part), place + len(part)
+    return b"".join(parts)
 
 
 def _write_at(descriptor: int, view: memoryview, place: int) -> None:

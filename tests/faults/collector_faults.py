@@ -1,0 +1,117 @@
+"""Runs each traced job once for each call of its input or output, and lets that call fail.
+
+    collector_faults.py FOLDER ERRORS all|sample
+
+Started with the library of `failing_io` preloaded. ERRORS are separated by commas. "all" lets each
+call fail with each error. The sample has all calls but reads and writes, of runs of these the first
+and each 30th; every second one of them fails, with the errors in turn. Prints JSON, by job: how
+many calls it makes, how many runs there were, and what was wrong: error, number and family of the
+call, path, why, and what the job said.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import sys
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import failing_io
+import torch
+from traced_jobs import JOBS, Intended, Job, Run, intended, wait_for, what_is_wrong
+
+FAMILIES = (*failing_io.CHANGES, "read")
+# The sample has each so many-th call of a run of reads or writes.
+LONG = 30
+
+
+def run_under(settings: dict[str, str], job: Job, folder: Path) -> Run:
+    """Runs the job in a child."""
+    result, said = folder.with_suffix(".result"), folder.with_suffix(".said")
+    child = os.fork()
+    if child == 0:
+        try:
+            with said.open("w") as stderr:
+                os.dup2(stderr.fileno(), 2)
+            failing_io.set_in_this_process(settings)
+            finished = [0]
+
+            def after_step(tracer: Any) -> None:
+                wait_for(tracer)
+                finished[0] += tracer.failed is None
+
+            losses = job.run(folder, after_step)
+            result.write_bytes(pickle.dumps((losses, finished[0])))
+        except BaseException as error:
+            print(f"ended by {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    losses, steps = pickle.loads(result.read_bytes()) if result.exists() else (None, 0)
+    run = Run(losses, steps, said.read_text())
+    for path in (result, said):
+        path.unlink(missing_ok=True)
+    return run
+
+
+def calls_of(root: Path, job: Job, expected: Intended) -> list[failing_io.Call]:
+    """The calls of a run in which all succeed. Their paths are relative to the job's folder."""
+    folder, count = root / "counted", root / "count"
+    shutil.copytree(root / "prepared", folder)
+    run = run_under(failing_io.variables(folder, calls=FAMILIES, count=count), job, folder)
+    problem = what_is_wrong(folder, expected, run)
+    assert not problem and not run.said, (problem, run.said)
+    found = failing_io.counted(count)
+    return [one._replace(path=os.path.relpath(one.path, folder)) for one in found]
+
+
+def sample(calls: list[failing_io.Call], first: int) -> list[failing_io.Call]:
+    """Every second call that is not in the middle of a run of reads or writes."""
+    kept = []
+    for before, call in zip([None, *calls], calls, strict=False):
+        moves = call.call in ("read", "write") and before is not None
+        if not moves or before[1:] != call[1:] or call.number % LONG == 0:
+            kept.append(call)
+    return kept[first::2]
+
+
+def tried(root: Path, number: int, job: Job, errors: list[str], whole: bool) -> dict[str, Any]:
+    """What came of one job. number: its place among the jobs. whole: whether all calls fail."""
+    (root / "prepared").mkdir(parents=True)
+    expected = intended(job, root / "intended")
+    job.prepare(root / "prepared")
+    calls = calls_of(root, job, expected)
+    wrong, runs = [], 0
+    if whole:
+        chosen = [(call, error) for error in errors for call in calls]
+    else:
+        chosen = list(zip(sample(calls, number % 2), cycle(errors), strict=False))
+    for call, error in chosen:
+        folder = root / f"at_{call.number}"
+        shutil.copytree(root / "prepared", folder)
+        settings = failing_io.variables(folder, at=call.number, error=error, calls=FAMILIES)
+        run = run_under(settings, job, folder)
+        why = what_is_wrong(folder, expected, run)
+        if why:
+            wrong.append([error, *call, why, run.said])
+        runs += 1
+        shutil.rmtree(folder)
+    return {"calls": len(calls), "runs": runs, "wrong": wrong}
+
+
+def main() -> None:
+    root, errors, extent = sys.argv[1:]
+    torch.set_num_threads(1)
+    found = {
+        name: tried(Path(root, name), number, job, errors.split(","), extent == "all")
+        for number, (name, job) in enumerate(JOBS.items())
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

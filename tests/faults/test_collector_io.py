@@ -1,0 +1,43 @@
+"""The collector under calls that fail: each write, sync, close, rename ... once, with every error.
+
+The job must train on as if nothing were traced. Its folder holds what was intended, to the byte, or
+a part of it that no reader takes for the whole, and then the job has said so. No finished step is
+lost. `TTRACE_LONG=1` tries every call with every error, scripts/faults.sh prints the numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import failing_io
+import pytest
+from traced_jobs import JOBS
+
+HERE = Path(__file__).parent
+ERRORS = ("ENOSPC", "EIO", "SHORT")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What came of each job, all run by one process: importing torch takes longer than a job."""
+    folder = tmp_path_factory.mktemp("jobs")
+    extent = "all" if os.environ.get("TTRACE_LONG") == "1" else "sample"
+    command = [sys.executable, "collector_faults.py", folder, ",".join(ERRORS), extent]
+    path = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **path, **failing_io.variables(folder / "none")}
+    done = subprocess.run(
+        command, cwd=HERE, env=environment, capture_output=True, text=True, timeout=7200
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_one_call_fails(found, job):
+    calls, runs, wrong = (found[job][name] for name in ("calls", "runs", "wrong"))
+    print(f"collector, {job}: {calls} calls, {runs} runs with one that fails")
+    assert runs >= 20 and not wrong, wrong[:5]
