@@ -35,6 +35,7 @@ ORDER = (
     "traced_steps",
     "tracer",
     "inactive",
+    "assembly",
     "api",
     "trainer",
     "union",

@@ -1,0 +1,186 @@
+"""Makes a tracer from a model, an optimizer and a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ttrace_torch.base import names as naming
+from ttrace_torch.base.process import current_rank, say, world_size
+from ttrace_torch.capture.compiled import graphed_of
+from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingRanks
+from ttrace_torch.config import ModelConfig, TraceConfig
+from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks import framework_of
+from ttrace_torch.frameworks.accelerated import deals_in_turn, inner_optimizer, scaler_of
+from ttrace_torch.frameworks.framework import Framework
+from ttrace_torch.job import TracedJob
+from ttrace_torch.layout.assignment import Assignment, assign
+from ttrace_torch.layout.megatron_attributes import check_axis
+from ttrace_torch.layout.meshes import Meshes
+from ttrace_torch.optimizer.scaler import ScalerWatch
+from ttrace_torch.optimizer.wrappers import shares_out_state, without_averaging
+from ttrace_torch.perturb.perturber import Perturber
+from ttrace_torch.rewrite.plan import read_plan
+from ttrace_torch.rewrite.rewriter import Rewriter
+from ttrace_torch.specification.reference_run import NoReference, ReferenceRun, refusal
+from ttrace_torch.tracer import Tracer
+from ttrace_torch.write.no_output import NoOutput
+from ttrace_torch.write.output import Output
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A model's names and layouts, from the user's arguments and the framework's adapter."""
+
+    adapter: Framework
+    names: naming.ModelNames
+    meshes: Meshes
+    rank: int
+    assignment: Assignment
+
+
+def resolve(model: Any, given: ModelConfig) -> Resolved:
+    """Throws TraceError for an argument that contradicts the model or its framework."""
+    adapter = framework_of(model, given.framework)
+    mesh, further = adapter.meshes(given.mesh, given.meshes)
+    check_axis(given.tp_axis, mesh)
+    meshes = Meshes(mesh, further)
+    rank = current_rank() if given.rank is None else given.rank
+    if given.rank is None:
+        _check_ranks(meshes)
+    mesh.coordinate(rank)
+    names = naming.ModelNames.of(model, naming.renamed(adapter.naming(), given.rename))
+    known = adapter.layouts(names, [layout.pattern for layout in given.layouts])
+    assignment = assign(given.layouts, names, meshes, given.tp_axis, known)
+    return Resolved(adapter, names, meshes, rank, assignment)
+
+
+def _check_ranks(meshes: Meshes) -> None:
+    """Throws TraceError if the meshes are not those of the job."""
+    world, known = world_size(), meshes.ranks
+    if world > 1 and known != list(range(world)):
+        raise TraceError(
+            f"mesh={meshes.default!r} has {len(known)} rank(s), the job has {world}; give "
+            "trace(mesh=tt.Mesh({...})) the axes of the whole job"
+        )
+
+
+def make_tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
+    """Returns an active tracer. Throws TraceError as `trace` does."""
+    config = given.with_environment()
+    steps = config.chosen_steps(path_given=given.out is not None)
+    found = resolve(model, config.model)
+    names, meshes, rank = found.names, found.meshes, found.rank
+    writing = WritingRanks(config.chosen_ranks(), meshes.named.values())
+    selection = _select(names, config.kinds, config.modules)
+    if not writing.takes(rank):
+        selection = Selection((), set(), set())
+    elif config.out is None:
+        selection = replace(selection, kinds=())
+    in_turn = deals_in_turn(optimizer) if config.interleaved is None else config.interleaved
+    scaler = ScalerWatch(scaler_of(optimizer) if config.scaler is None else config.scaler)
+    optimizer = found.adapter.optimizer(without_averaging(inner_optimizer(optimizer)))
+    if shares_out_state(optimizer):
+        kept = tuple(kind for kind in selection.kinds if kind != "optimizer_state")
+        selection = replace(selection, kinds=kept)
+    if selection.kinds and (graphed := graphed_of(names)):
+        raise TraceError(
+            f"{graphed[0]} runs in CUDA graphs, which replay kernels without the hooks that record "
+            "them; trace with TORCHDYNAMO_DISABLE=1, or without make_graphed_callables and "
+            'mode="reduce-overhead"'
+        )
+    found.adapter.check(selection, optimizer)
+    rewriter = _rewriter(config, names, meshes, rank)
+    facts = {"framework": found.adapter.label, "model": found.adapter.model_class(names)}
+    output = _output(config, meshes, rank, {**facts, **(config.run or {})}, selection)
+    if isinstance(steps, FirstStep):
+        steps.announces &= rank == 0
+    perturber = None if config.perturb is None else Perturber(config.perturb, meshes, rank)
+    return Tracer(
+        TracedJob(
+            names=names,
+            assignment=found.assignment,
+            selection=selection,
+            output=output,
+            optimizer=optimizer,
+            framework=found.adapter,
+            perturber=perturber,
+            rewriter=rewriter,
+            reference=_reference(config, names, meshes, rank, facts["model"]),
+            steps=steps,
+            writing=writing,
+            scaler=scaler,
+            interleaved=in_turn,
+        )
+    )
+
+
+def _output(
+    config: TraceConfig, meshes: Meshes, rank: int, run: Mapping[str, Any], selection: Selection
+) -> Output:
+    if config.out is None:
+        return NoOutput(meshes, rank)
+    return Output(
+        str(config.out),
+        meshes,
+        rank,
+        run,
+        config.compress,
+        config.memory_bytes(),
+        selection.facts(),
+    )
+
+
+def _reference(
+    config: TraceConfig, names: naming.ModelNames, meshes: Meshes, rank: int, model: str
+) -> ReferenceRun:
+    if config.specification is None:
+        return NoReference()
+    is_changed = config.perturb is not None or config.plan is not None
+    refused = refusal(len(meshes.ranks), is_changed)
+    if refused is None:
+        return ReferenceRun(config.specification, names, model)
+    if rank == 0:
+        say(f"no specification in {config.specification}: {refused}")
+    return NoReference()
+
+
+def _rewriter(
+    config: TraceConfig, names: naming.ModelNames, meshes: Meshes, rank: int
+) -> Rewriter | None:
+    if config.plan is None:
+        return None
+    path = Path(config.plan)
+    if config.perturb is not None:
+        raise TraceError(
+            f"plan {path} in a noise run: a perturbation does not travel where inputs are "
+            "overwritten; leave out one of the two"
+        )
+    return Rewriter(read_plan(path), names.modules, meshes, rank)
+
+
+def _select(
+    names: naming.ModelNames, kinds: Iterable[str] | None, patterns: Iterable[str] | None
+) -> Selection:
+    wanted = KINDS if kinds is None else tuple(kinds)
+    for kind in wanted:
+        if kind not in KINDS:
+            raise TraceError(f"kinds: {kind!r} is none of {', '.join(KINDS)}")
+    if patterns is None:
+        return Selection(wanted, set(names.modules), set(names.parameters))
+    patterns = tuple(patterns)
+    chosen: set[str] = set()
+    for pattern in patterns:
+        matched = naming.matching(pattern, names.modules)
+        if not matched:
+            raise TraceError(
+                f"modules: {pattern!r} matches no module; " + naming.nearest(pattern, names.modules)
+            )
+        chosen.update(matched)
+    parameters = {
+        name for name, owners in names.owners.items() if any(o in chosen for o, _ in owners)
+    }
+    return Selection(wanted, chosen, parameters, patterns)
