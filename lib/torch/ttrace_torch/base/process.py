@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 import uuid
 import weakref
 from contextlib import suppress
@@ -13,7 +14,10 @@ from typing import Any, Callable
 
 from torch import distributed
 
-_PREFIX = "ttrace_torch/run_id"
+_PREFIX = "ttrace_torch"
+
+# The process that imported this module, and when.
+_imported = os.getpid(), time.time()
 
 # Path -> number of tracers that this process has made for it.
 _made: dict[str, int] = {}
@@ -36,23 +40,53 @@ def world_size() -> int:
 def run_id(path: str | Path) -> tuple[str, bool]:
     """Returns an id of the run traced to `path`, new for every run, and whether all ranks share it.
 
-    The ranks share the id through the default store of torch.distributed, without waiting. Without
-    a store every rank draws its own, and the merged manifest has that of the lowest rank. A
-    restarted job has a new store.
+    Without a store every rank draws its own, and the merged manifest has that of the lowest rank.
     """
-    drawn = uuid.uuid4().hex
     turn = _made[str(path)] = _made.get(str(path), 0) + 1
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return drawn, False
-    if distributed.get_world_size() == 1:
-        return drawn, False
+    return settle(f"run_id/{path}/{turn}", uuid.uuid4().hex)
+
+
+def settle(topic: str, proposal: str) -> tuple[str, bool]:
+    """Returns what the ranks settle on, the first proposal that any of them makes for `topic`, and
+    whether all ranks share it.
+
+    They do so through the default store of torch.distributed, without waiting for each other.
+    Without a store every rank gets its own proposal.
+    """
+    if world_size() == 1:
+        return proposal, False
     try:
         store = distributed.distributed_c10d._get_default_store()
-        shared = store.compare_set(f"{_PREFIX}/{path}/{turn}", "", drawn)
-        return bytes(shared).decode() or drawn, True
-    except (AttributeError, RuntimeError, ValueError, TypeError):
-        # Not every store has compare_set. A run id is not worth a training job.
-        return drawn, False
+        key, stamped = f"{_PREFIX}/{topic}", f"{time.time():.3f} {proposal}"
+        shared = bytes(store.compare_set(key, "", stamped)).decode()
+        if _is_of_an_earlier_attempt(shared):
+            shared = bytes(store.compare_set(key, shared, stamped)).decode()
+        return shared.split(" ", 1)[1], True
+    except (AttributeError, RuntimeError, ValueError, TypeError, IndexError):
+        # Not every store has compare_set. What is settled here is not worth a training job.
+        return proposal, False
+
+
+def _is_of_an_earlier_attempt(stamped: str) -> bool:
+    """Whether a proposal was made before this process began.
+
+    A job that torchrun restarts may have the store of its first attempt. Its ranks settle nothing
+    before they have joined a group, and so not before all of its processes have begun.
+    """
+    return float(stamped.split(" ", 1)[0]) < _began()
+
+
+def _began() -> float:
+    """When this process began, as time.time() counts; 0 if the system does not tell."""
+    try:
+        after_name = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2]
+        since_boot = int(after_name.split()[19]) / os.sysconf("SC_CLK_TCK")
+        began = time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0
+    # Where the system tells nonsense, nothing is known.
+    importer, when = _imported
+    return 0.0 if importer == os.getpid() and began > when else began
 
 
 def call_at_exit(method: Callable[[], Any]) -> Callable[[], None]:
