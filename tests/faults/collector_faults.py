@@ -63,8 +63,8 @@ def calls_of(root: Path, job: Job, expected: Intended) -> list[failing_io.Call]:
     folder, count = root / "counted", root / "count"
     shutil.copytree(root / "prepared", folder)
     run = run_under(failing_io.variables(folder, calls=FAMILIES, count=count), job, folder)
-    problem = what_is_wrong(folder, expected, run)
-    assert not problem and not run.said, (problem, run.said)
+    problem = what_is_wrong(folder, job, expected, run)
+    assert not problem and run.said.count("\n") == bool(job.over), (problem, run.said)
     found = failing_io.counted(count)
     return [one._replace(path=os.path.relpath(one.path, folder)) for one in found]
 
@@ -95,7 +95,7 @@ def tried(root: Path, number: int, job: Job, errors: list[str], whole: bool) -> 
         shutil.copytree(root / "prepared", folder)
         settings = failing_io.variables(folder, at=call.number, error=error, calls=FAMILIES)
         run = run_under(settings, job, folder)
-        why = what_is_wrong(folder, expected, run)
+        why = what_is_wrong(folder, job, expected, run)
         if why:
             wrong.append([error, *call, why, run.said])
         runs += 1

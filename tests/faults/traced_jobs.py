@@ -28,10 +28,15 @@ AfterStep = Callable[[Any], None]
 
 
 class Job(NamedTuple):
-    """prepare: fills the folder before any call may fail. run: trains, and gives the losses."""
+    """prepare: fills the folder before any call may fail. run: trains, and gives the losses.
+
+    over: what stands in the folder: "" for nothing of an earlier run, "same" for a trace that this
+        one replaces, "other" for one that stays.
+    """
 
     prepare: Callable[[Path], None]
     run: Callable[[Path, AfterStep], list[float]]
+    over: str = ""
 
 
 def train(folder: Path, after_step: AfterStep, path: str, **options: Any) -> list[float]:
@@ -67,6 +72,21 @@ def one_of_two(folder: Path) -> None:
     train(folder, lambda tracer: None, "run", mesh=tt.Mesh({"dp": 2}), rank=1)
 
 
+def same(folder: Path) -> None:
+    """A trace of the same kind as that of the job."""
+    train(folder, lambda tracer: None, "run", run={"id": "earlier"})
+
+
+def other(folder: Path) -> None:
+    """A trace of another kind."""
+    train(folder, lambda tracer: None, "run", run={"id": "earlier"}, perturb=tt.Disturb(1))
+
+
+def other_file(folder: Path) -> None:
+    """A trace of another kind in a single file."""
+    train(folder, lambda tracer: None, "run.h5", run={"id": "earlier"}, perturb=tt.Disturb(1))
+
+
 def folder_job(folder: Path, after_step: AfterStep) -> list[float]:
     return train(folder, after_step, "run")
 
@@ -89,22 +109,27 @@ JOBS = {
     "packed": Job(nothing, packed_job),
     "file": Job(nothing, file_job),
     "second": Job(one_of_two, second_job),
+    "folder over the same": Job(same, folder_job, over="same"),
+    "folder over another": Job(other, folder_job, over="other"),
+    "file over another": Job(other_file, file_job, over="other"),
 }
 
 
 class Intended(NamedTuple):
-    """losses: of the training. states: file name -> the contents that it may have, the last of
-    which is that of a whole run."""
+    """losses: of the training. states: path -> the contents that the file may have. whole: path ->
+    content at the end. earlier: the contents of the trace of an earlier run."""
 
     losses: list[float]
     states: dict[str, list[bytes]]
+    whole: dict[str, bytes]
+    earlier: list[bytes]
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """Path below the folder -> content, of what a reader takes for a trace or a specification."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.suffix in (".h5", ".json"):
+        if path.is_file() and path.suffix not in (".tmp", ".part"):
             content = path.read_bytes()
             found[str(path.relative_to(folder))] = CREATED.sub(b"", content)
     return found
@@ -124,10 +149,12 @@ def intended(job: Job, folder: Path) -> Intended:
 
     folder.mkdir()
     job.prepare(folder)
+    earlier = list(files_of(folder).values()) if job.over else []
     losses = job.run(folder, keep)
     keep()
+    whole = files_of(folder)
     shutil.rmtree(folder)
-    return Intended(losses, states)
+    return Intended(losses, states, whole, earlier)
 
 
 def wait_for(tracer: Any) -> None:
@@ -148,26 +175,34 @@ class Run(NamedTuple):
     said: str
 
 
-def what_is_wrong(folder: Path, expected: Intended, run: Run) -> str:
+def what_is_wrong(folder: Path, job: Job, expected: Intended, run: Run) -> str:
     """Why the run of a job under a fault is not what it should be; empty if it is."""
     if run.losses != expected.losses:
         return f"the job trained to {run.losses}, not to {expected.losses}"
     found = files_of(folder)
     for name, content in found.items():
-        if name not in expected.states:
-            return f"{name} is no file of this job"
-        if content not in expected.states[name]:
+        if content in expected.earlier:
+            stands = name == "run.h5" or name.startswith("run/")
+            if stands and "is of an earlier run" not in run.said:
+                return f"{name} is of an earlier run, and nothing was said"
+        elif content not in expected.states.get(name, []):
             return f"{name} has other bytes than intended"
-    whole = {name: states[-1] for name, states in expected.states.items()}
-    for name, states in expected.states.items():
-        if "rank_00000" in name or name == "run.h5":
-            steps = states.index(found[name]) + 1 if name in found else 0
-            if steps < run.finished:
-                return f"{name} has {steps} of {run.finished} finished steps"
-    if found != whole and "ttrace: " not in run.said:
-        lacking = [name for name in whole if found.get(name) != whole[name]]
+    lacking = [name for name in expected.whole if found.get(name) != expected.whole[name]]
+    if lacking and "ttrace: " not in run.said:
         return f"{', '.join(lacking)} is not whole, and nothing was said"
-    manifests = [name for name in found if name.endswith("manifest.json")]
-    if manifests and found != whole:
+    if lacking and expected.whole.get("run/manifest.json") in found.values():
         return "there is a manifest of a run that is not whole"
-    return ""
+    return what_is_lost(job, expected, run, found)
+
+
+def what_is_lost(job: Job, expected: Intended, run: Run, found: dict[str, bytes]) -> str:
+    """Which finished step of this run, or what of the earlier trace, is gone; empty if nothing."""
+    for name in ("run/rank_00000.h5", "run.h5"):
+        states = expected.states.get(name, [])
+        has = states.index(found[name]) + 1 if found.get(name) in states else 0
+        if states and has < run.finished:
+            return f"{name} has {has} of {run.finished} finished steps"
+        if has and job.over == "same":
+            return ""
+    gone = [content for content in expected.earlier if content not in found.values()]
+    return f"{len(gone)} file(s) of the earlier trace are gone" if gone else ""

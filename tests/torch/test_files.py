@@ -214,16 +214,18 @@ def test_no_step_traced_is_a_valid_empty_trace(tmp_path, capsys):
         pass
 
 
-def test_old_files_go_and_other_files_stay(tmp_path):
+def test_files_of_an_earlier_run_go_at_once_and_other_files_stay(tmp_path):
     run_training(tmp_path / "run")
     (tmp_path / "run" / "notes.txt").write_text("mine")
-    (tmp_path / "run" / "rank_00001.h5").write_text("not mine")
+    (tmp_path / "run" / "rank_00001.h5").write_text("of a rank that this run does not have")
     tracer = tt.trace(nn.Linear(2, 2), out=tmp_path / "run")
     left = {p.name for p in (tmp_path / "run").iterdir()}
-    assert left == {"notes.txt", "rank_00001.h5", "rank_00000.h5.tmp"}
+    assert left == {"notes.txt", "rank_00000.h5.tmp"}
     tracer.close()
     left = {p.name for p in (tmp_path / "run").iterdir()}
-    assert left == {"notes.txt", "rank_00001.h5", "rank_00000.h5", "manifest.json"}
+    assert left == {"notes.txt", "rank_00000.h5", "manifest.json"}
+    left = {p.name for p in (tmp_path / "run.1").iterdir()}
+    assert left == {"rank_00000.h5", "rank_00001.h5", "manifest.json"}
 
 
 def test_an_exception_before_the_first_step_leaves_no_trace(tmp_path):

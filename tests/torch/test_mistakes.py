@@ -82,7 +82,7 @@ def test_no_optimizer(tmp_path, capsys):
     with tt.trace(model, out=tmp_path / "run.h5") as tracer, tracer.step(0):
         model(torch.ones(1, WIDTH)).sum().backward()
     assert "no optimizer was given" in capsys.readouterr().err
-    with tt.trace(model, out=tmp_path / "run.h5") as tracer, tracer.step(0):
+    with tt.trace(model, out=tmp_path / "grads.h5") as tracer, tracer.step(0):
         model(torch.ones(1, WIDTH)).sum().backward()
         tracer.main_grads()
     assert capsys.readouterr().err == ""
@@ -100,7 +100,7 @@ def test_steps_that_are_never_reached(tmp_path, capsys):
         ("1,5", "step(s) 5 were to be recorded and never ran to their end"),
         ("1-", ""),
     ):
-        with tt.trace(model, out=tmp_path / "run.h5", steps=steps) as tracer:
+        with tt.trace(model, out=tmp_path / f"{steps}.h5", steps=steps) as tracer:
             for step in range(2):
                 with tracer.step(step):
                     model(torch.ones(1, WIDTH))

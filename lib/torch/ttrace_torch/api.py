@@ -98,10 +98,12 @@ def trace(
     scaler: the GradScaler that scales the loss, so that gradients carry their scale; by default
         that of accelerate.
 
-    Removes this rank's earlier file in `out`, and its manifest. Never communicates. Throws
-    TraceError for wrong arguments, such as a pattern without a match, and for a job that cannot be
-    traced; everything later is printed and does not stop the job. Axes that the mesh of this run
-    lacks are ignored in `layouts`. I/O errors are printed, see `Tracer.failed`.
+    A trace of an earlier run in `out` is moved out of the way; one of the same kind (a reference, a
+    noise run of this seed, a candidate on this mesh) is deleted once a step is finished. Never
+    waits for other ranks. Throws TraceError for wrong arguments, such as a pattern without a match,
+    and for a job that cannot be traced; everything later is printed and does not stop the job. Axes
+    that the mesh of this run lacks are ignored in `layouts`. I/O errors are printed, see
+    `Tracer.failed`.
     """
     if not is_active(out, specification):
         return Inactive()

@@ -95,7 +95,8 @@ def make_tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
     found.adapter.check(selection, optimizer)
     rewriter = _rewriter(config, names, meshes, rank)
     facts = {"framework": found.adapter.label, "model": found.adapter.model_class(names)}
-    output = _output(config, meshes, rank, {**facts, **(config.run or {})}, selection)
+    run = {**facts, **(config.run or {})}
+    output = _output(config, meshes, rank, run, selection, rewriter)
     if isinstance(steps, FirstStep):
         steps.announces &= rank == 0
     perturber = None if config.perturb is None else Perturber(config.perturb, meshes, rank)
@@ -119,7 +120,12 @@ def make_tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
 
 
 def _output(
-    config: TraceConfig, meshes: Meshes, rank: int, run: Mapping[str, Any], selection: Selection
+    config: TraceConfig,
+    meshes: Meshes,
+    rank: int,
+    run: Mapping[str, Any],
+    selection: Selection,
+    rewriter: Rewriter | None,
 ) -> Output:
     if config.out is None:
         return NoOutput(meshes, rank)
@@ -131,6 +137,8 @@ def _output(
         config.compress,
         config.memory_bytes(),
         selection.facts(),
+        noise=None if config.perturb is None else config.perturb.seed,
+        plan=None if rewriter is None else rewriter.facts()["digest"],
     )
 
 

@@ -5,7 +5,7 @@ Parts that contradict each other leave out the tensors concerned, not the manife
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,19 @@ from ttrace_torch.write.merge_tensors import Contradiction
 _MOST_SHOWN = 8
 
 
-def close_run(folder: Path, shared_id: str | None = None) -> None:
+def close_run(
+    folder: Path, shared_id: str | None = None, earlier_ids: Collection[str] = ()
+) -> None:
     """Writes the manifest of a run whose files are all closed, and lists what is incomplete.
 
     shared_id: the run's id that all ranks must have; None if each may have drawn its own.
+    earlier_ids: those of the run that stood here before. Where a file still has one, its rank has
+        not begun, and will write the manifest itself.
     Throws OSError, and TraceError if the files are not of one run.
     """
     parts = read_parts(folder)
+    if any(run.get("id") in earlier_ids for run in _runs(parts)):
+        return
     if shared_id is not None:
         strange = sorted(r for r, run in zip(sorted(parts), _runs(parts)) if run["id"] != shared_id)
         if strange:

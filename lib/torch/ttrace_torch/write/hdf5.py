@@ -50,7 +50,7 @@ class RankFile:
         return self._file.empty
 
     def create(self) -> None:
-        """Removes the file of an earlier run, and checks that this one can be written."""
+        """Checks that the file can be written."""
         self._file.create()
 
     def write(self, record: Record, data: torch.Tensor) -> None:

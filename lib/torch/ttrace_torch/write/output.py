@@ -10,7 +10,7 @@ from typing import Any, Callable
 import torch
 
 from ttrace_torch.base.dtypes import StepPrecision
-from ttrace_torch.base.process import run_id
+from ttrace_torch.base.process import run_id, say
 from ttrace_torch.capture.records import Record
 from ttrace_torch.capture.selection import KINDS
 from ttrace_torch.errors import TraceError
@@ -19,8 +19,10 @@ from ttrace_torch.version import __version__
 from ttrace_torch.write import manifest, merge
 from ttrace_torch.write.background import Failure, Writer, default_memory
 from ttrace_torch.write.closing import close_run, list_incomplete
+from ttrace_torch.write.earlier import Claim, EarlierTrace, make_way, set_aside
 from ttrace_torch.write.hdf5 import RankFile
 from ttrace_torch.write.host_copies import HostCopies
+from ttrace_torch.write.kind import TraceKind
 
 RUN_FACTS = {"id", "framework", "model", "precision", "command", "created", "extra"}
 
@@ -29,8 +31,8 @@ class Output:
     """The file of one rank of a run.
 
     A path that ends in `.h5` is the single-file form, for a run of one rank; any other path is a
-    folder. This rank's earlier file and the folder's manifest are removed at once, so that old
-    parts are never merged with new ones.
+    folder. What an earlier run left there is moved out of the way at once, so that old parts are
+    never merged with new ones.
 
     I/O errors go to `failure` and are never thrown.
     """
@@ -44,9 +46,12 @@ class Output:
         compress: int | None = None,
         memory: int | None = None,
         recorded: Mapping[str, Any] | None = None,
+        noise: int | None = None,
+        plan: str | None = None,
     ) -> None:
         """memory: number of bytes that may wait to be written.
         recorded: the manifest's `run.recorded` without the steps.
+        noise, plan: the seed of a noise run, the digest of a rewritten run's plan.
         """
         unknown = set(run) - RUN_FACTS
         if unknown:
@@ -85,12 +90,17 @@ class Output:
         self._facts: dict[str, Any] = {}
         self._layouts: list[str] = []
         self._kinds: set[str] = set()
+        kind = TraceKind(meshes.default, noise, plan, self._run.get("model"))
+        claim = Claim(rank, frozenset(meshes.ranks), drawn, kind)
+        self._earlier: EarlierTrace | None = None
         try:
-            if self._folder is not None:
-                (self._folder / merge.MANIFEST).unlink(missing_ok=True)
+            self._earlier = make_way(Path(path), claim)
             self._file.create()
         except OSError as error:
             self.failure.record(f"making {self._path}", error)
+            left = set_aside(Path(path), claim) if self._earlier is None else None
+            if left is not None:
+                say(left)
 
     def put(self, record: Record, value: torch.Tensor, again: bool) -> None:
         """Copies `value` and writes it in the background. Waits while too many bytes wait already.
@@ -155,7 +165,11 @@ class Output:
         if self.failure.message is None and self._folder is not None:
             try:
                 if merge.complete(self._folder, self.meshes.ranks):
-                    close_run(self._folder, self._run["id"] if self._id_is_shared else None)
+                    close_run(
+                        self._folder,
+                        self._run["id"] if self._id_is_shared else None,
+                        self._earlier_ids(),
+                    )
             except Exception as error:
                 self.failure.record(f"writing {self._folder / merge.MANIFEST}", error)
         elif self.failure.message is None:
@@ -164,11 +178,18 @@ class Output:
             self.failure.remind("there is no trace of this rank")
         else:
             self.failure.remind(f"{self._path} has the steps before that")
+        self._tell_of_earlier_trace()
 
     def discard(self) -> None:
         """Removes this rank's file."""
         self._writer.stop()
         self._file.discard()
+        self._tell_of_earlier_trace()
+
+    def _tell_of_earlier_trace(self) -> None:
+        sentence = None if self._earlier is None else self._earlier.sentence()
+        if sentence is not None:
+            say(sentence)
 
     def _store(self, record: Record, copy: Callable[[], torch.Tensor], again: bool) -> None:
         data = copy()
@@ -193,6 +214,13 @@ class Output:
         if self._optimizer:
             part["optimizer"] = self._optimizer
         self._file.commit(manifest.dumps(part), closed=records is None)
+        # A rank that records nothing never finishes a step.
+        if self._earlier is not None and (records is not None or not self._recorded["kinds"]):
+            self._earlier.forget()
+
+    def _earlier_ids(self) -> frozenset[str]:
+        """The ids of the run that stood here, unless the user gives all runs one id."""
+        return frozenset() if self._earlier is None else self._earlier.ids - {self._run["id"]}
 
     def _undo(self) -> None:
         self._file.rollback()

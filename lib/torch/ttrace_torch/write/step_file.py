@@ -45,9 +45,8 @@ class StepFile:
         return not self._published
 
     def create(self) -> None:
-        """Makes the folder and an empty temporary file, and removes an earlier file."""
+        """Makes the folder and an empty temporary file."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.unlink(missing_ok=True)
         self._temporary.write_bytes(b"")
 
     def begin(self) -> None:
