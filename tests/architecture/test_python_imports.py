@@ -29,6 +29,7 @@ ORDER = (
     "write",
     "frameworks",
     "specification",
+    "variables",
     "config",
     "job",
     "checks",

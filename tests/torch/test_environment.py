@@ -175,35 +175,6 @@ def test_a_noise_run_needs_no_change_of_the_script(tmp_path, monkeypatch):
     assert (values[0] != values[2]).any()
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("STEPS", "1-x", "TTRACE_STEPS='1-x': '1-x' is neither"),
-        ("STEPS", "3-2", "TTRACE_STEPS='3-2': '3-2' is neither"),
-        ("STEPS", "1,,2", "TTRACE_STEPS='1,,2': '' is neither"),
-        ("RANKS", "-1", "TTRACE_RANKS='-1': '-1' is neither"),
-        ("RANKS", "4", r"ranks: \[4\] of 1 rank"),
-        ("RANKS", "0-", "has no end"),
-        ("KINDS", "outputs", "'outputs' is none of"),
-        ("MODULES", "layer.*", "'layer.*' matches no module"),
-        ("NOISE", "seven", "TTRACE_NOISE='seven' is no integer"),
-        ("NOISE", "-1", "seed -1"),
-        ("NOISE_AT", "layers.0", "TTRACE_NOISE_AT='layers.0' needs TTRACE_NOISE"),
-        ("COMPRESS", "high", "TTRACE_COMPRESS='high' is no integer"),
-        ("COMPRESS", "11", "the levels are 0 to 9"),
-        ("MEMORY", "much", "TTRACE_MEMORY='much' is no size"),
-        ("MEMORY", "0", "TTRACE_MEMORY='0' is no size"),
-    ],
-)
-def test_bad_variables_are_refused_in_one_sentence(tmp_path, monkeypatch, name, value, message):
-    monkeypatch.setenv("TTRACE_OUT", str(tmp_path / "run.h5"))
-    monkeypatch.setenv(f"TTRACE_{name}", value)
-    with pytest.raises(tt.TraceError, match=message) as caught:
-        run()
-    assert "\n" not in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_perturb_is_another_name_of_disturb(tmp_path):
     assert run(out=tmp_path / "one.h5", perturb=tt.Disturb(7)) == run(
         out=tmp_path / "other.h5", disturb=tt.Disturb(7)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Callable
 
-from ttrace_torch.assembly import make_tracer, resolve
+from ttrace_torch.assembly import make_tracer, resolve, tell_unknown_variables
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.config import ModelConfig, TraceConfig, is_active, one_of_disturb_and_perturb
 from ttrace_torch.errors import TraceError
@@ -101,10 +101,12 @@ def trace(
     A trace of an earlier run in `out` is moved out of the way; one of the same kind (a reference, a
     noise run of this seed, a candidate on this mesh) is deleted once a step is finished. Never
     waits for other ranks. Throws TraceError for wrong arguments, such as a pattern without a match,
-    and for a job that cannot be traced; everything later is printed and does not stop the job. Axes
-    that the mesh of this run lacks are ignored in `layouts`. I/O errors are printed, see
-    `Tracer.failed`.
+    and for a job that cannot be traced. What only the environment asks for never throws: it is
+    printed, and the tracer is inactive; except in noise runs and rewritten runs. Everything later
+    is printed and does not stop the job, see `Tracer.failed`. Axes that the mesh of this run lacks
+    are ignored in `layouts`.
     """
+    tell_unknown_variables()
     if not is_active(out, specification):
         return Inactive()
     perturb = one_of_disturb_and_perturb(disturb, perturb)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ttrace_torch.base import names as naming
-from ttrace_torch.base.process import current_rank, say, world_size
+from ttrace_torch.base.process import (
+    current_rank,
+    job_size,
+    run_id,
+    say,
+    say_for_job,
+    world_size,
+)
 from ttrace_torch.capture.compiled import graphed_of
+from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingRanks
 from ttrace_torch.config import ModelConfig, TraceConfig
-from ttrace_torch.errors import TraceError
+from ttrace_torch.errors import TraceError, WrongSetting
 from ttrace_torch.frameworks import framework_of
 from ttrace_torch.frameworks.accelerated import deals_in_turn, inner_optimizer, scaler_of
 from ttrace_torch.frameworks.framework import Framework
+from ttrace_torch.inactive import Inactive
 from ttrace_torch.job import TracedJob
 from ttrace_torch.layout.assignment import Assignment, assign
 from ttrace_torch.layout.megatron_attributes import check_axis
@@ -27,8 +37,10 @@ from ttrace_torch.rewrite.plan import read_plan
 from ttrace_torch.rewrite.rewriter import Rewriter
 from ttrace_torch.specification.reference_run import NoReference, ReferenceRun, refusal
 from ttrace_torch.tracer import Tracer
+from ttrace_torch.variables import unknown_in
+from ttrace_torch.write.earlier import Claim, set_aside
 from ttrace_torch.write.no_output import NoOutput
-from ttrace_torch.write.output import Output
+from ttrace_torch.write.output import Output, check_path
 
 
 @dataclass(frozen=True)
@@ -69,13 +81,53 @@ def _check_ranks(meshes: Meshes) -> None:
 
 
 def make_tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
-    """Returns an active tracer. Throws TraceError as `trace` does."""
+    """Returns an active tracer. Throws TraceError as `trace` does.
+
+    What only the environment asks for ends no job: if that cannot be done, it is told, the trace of
+    an earlier run is moved aside, and the tracer is inactive. Noise runs and rewritten runs throw.
+    """
     config = given.with_environment()
-    steps = config.chosen_steps(path_given=given.out is not None)
-    found = resolve(model, config.model)
+    try:
+        return _active(model, optimizer, config)
+    except WrongSetting as error:
+        if config.changes_the_run:
+            raise
+        return _untraced(config, str(error))
+    except TraceError:
+        raise
+    except Exception as error:
+        if config.changes_the_run or not config.is_asked_for_by_environment:
+            raise
+        return _untraced(config, describe(error))
+
+
+def tell_unknown_variables() -> None:
+    """Names the variables of the environment that look like ttrace's and are not."""
+    for sentence in unknown_in(os.environ):
+        say_for_job(sentence)
+
+
+def _untraced(config: TraceConfig, why: str) -> Tracer:
+    """Returns a tracer that records nothing, after it was told why."""
+    say_for_job(f"{why}; the job trains on, and nothing of it is recorded")
+    if config.out is not None:
+        topic, _ = run_id(config.out)
+        claim = Claim(current_rank(), range(job_size()), topic, None)
+        left = set_aside(Path(config.out), claim)
+        if left is not None:
+            say(left)
+    return Inactive(why)
+
+
+def _active(model: Any, optimizer: Any, config: TraceConfig) -> Tracer:
+    config.check_noise()
+    steps = config.chosen_steps()
+    with config.refusing(config.model == ModelConfig()):
+        found = resolve(model, config.model)
     names, meshes, rank = found.names, found.meshes, found.rank
-    writing = WritingRanks(config.chosen_ranks(), meshes.named.values())
-    selection = _select(names, config.kinds, config.modules)
+    with config.reading("ranks"):
+        writing = WritingRanks(config.chosen_ranks(), meshes.named.values())
+    selection = _select(config, names, meshes)
     if not writing.takes(rank):
         selection = Selection((), set(), set())
     elif config.out is None:
@@ -86,29 +138,23 @@ def make_tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
     if shares_out_state(optimizer):
         kept = tuple(kind for kind in selection.kinds if kind != "optimizer_state")
         selection = replace(selection, kinds=kept)
-    if selection.kinds and (graphed := graphed_of(names)):
-        raise TraceError(
-            f"{graphed[0]} runs in CUDA graphs, which replay kernels without the hooks that record "
-            "them; trace with TORCHDYNAMO_DISABLE=1, or without make_graphed_callables and "
-            'mode="reduce-overhead"'
-        )
-    found.adapter.check(selection, optimizer)
+    with config.refusing():
+        _check_graphs(names, selection)
+        found.adapter.check(selection, optimizer)
     rewriter = _rewriter(config, names, meshes, rank)
     facts = {"framework": found.adapter.label, "model": found.adapter.model_class(names)}
     run = {**facts, **(config.run or {})}
-    output = _output(config, meshes, rank, run, selection, rewriter)
     if isinstance(steps, FirstStep):
         steps.announces &= rank == 0
-    perturber = None if config.perturb is None else Perturber(config.perturb, meshes, rank)
     return Tracer(
         TracedJob(
             names=names,
             assignment=found.assignment,
             selection=selection,
-            output=output,
+            output=_output(config, meshes, rank, run, selection, rewriter),
             optimizer=optimizer,
             framework=found.adapter,
-            perturber=perturber,
+            perturber=None if config.perturb is None else Perturber(config.perturb, meshes, rank),
             rewriter=rewriter,
             reference=_reference(config, names, meshes, rank, facts["model"]),
             steps=steps,
@@ -117,6 +163,15 @@ def make_tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
             interleaved=in_turn,
         )
     )
+
+
+def _check_graphs(names: naming.ModelNames, selection: Selection) -> None:
+    if selection.kinds and (graphed := graphed_of(names)):
+        raise TraceError(
+            f"{graphed[0]} runs in CUDA graphs, which replay kernels without the hooks that record "
+            "them; trace with TORCHDYNAMO_DISABLE=1, or without make_graphed_callables and "
+            'mode="reduce-overhead"'
+        )
 
 
 def _output(
@@ -129,12 +184,14 @@ def _output(
 ) -> Output:
     if config.out is None:
         return NoOutput(meshes, rank)
+    with config.reading("out"):
+        check_path(config.out, meshes)
     return Output(
         str(config.out),
         meshes,
         rank,
         run,
-        config.compress,
+        config.compression(),
         config.memory_bytes(),
         selection.facts(),
         noise=None if config.perturb is None else config.perturb.seed,
@@ -147,8 +204,7 @@ def _reference(
 ) -> ReferenceRun:
     if config.specification is None:
         return NoReference()
-    is_changed = config.perturb is not None or config.plan is not None
-    refused = refusal(len(meshes.ranks), is_changed)
+    refused = refusal(len(meshes.ranks), config.changes_the_run)
     if refused is None:
         return ReferenceRun(config.specification, names, model)
     if rank == 0:
@@ -170,25 +226,30 @@ def _rewriter(
     return Rewriter(read_plan(path), names.modules, meshes, rank)
 
 
-def _select(
-    names: naming.ModelNames, kinds: Iterable[str] | None, patterns: Iterable[str] | None
-) -> Selection:
+def _select(config: TraceConfig, names: naming.ModelNames, meshes: Meshes) -> Selection:
+    kinds, patterns = config.names("kinds"), config.names("modules")
     wanted = KINDS if kinds is None else tuple(kinds)
-    for kind in wanted:
-        if kind not in KINDS:
-            raise TraceError(f"kinds: {kind!r} is none of {', '.join(KINDS)}")
+    with config.reading("kinds"):
+        for kind in wanted:
+            if kind not in KINDS:
+                raise TraceError(f"kinds: {kind!r} is none of {', '.join(KINDS)}")
     if patterns is None:
         return Selection(wanted, set(names.modules), set(names.parameters))
-    patterns = tuple(patterns)
     chosen: set[str] = set()
     for pattern in patterns:
         matched = naming.matching(pattern, names.modules)
-        if not matched:
-            raise TraceError(
-                f"modules: {pattern!r} matches no module; " + naming.nearest(pattern, names.modules)
-            )
+        if not matched and not (config.gave("modules") and _is_stage(names, meshes)):
+            with config.reading("modules"):
+                near = naming.nearest(pattern, names.modules)
+                raise TraceError(f"modules: {pattern!r} matches no module; {near}")
         chosen.update(matched)
     parameters = {
         name for name, owners in names.owners.items() if any(o in chosen for o, _ in owners)
     }
-    return Selection(wanted, chosen, parameters, patterns)
+    return Selection(wanted, chosen, parameters, tuple(patterns))
+
+
+def _is_stage(names: naming.ModelNames, meshes: Meshes) -> bool:
+    """Whether other ranks may have modules that this one lacks: the stages of a pipeline."""
+    parts = names.naming.parts(names.model)
+    return meshes.default.axes.get("pp", 1) > 1 or any(map(names.naming.place, parts))

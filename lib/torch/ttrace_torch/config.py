@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable
 
+from ttrace_torch import variables
 from ttrace_torch.base.int_ranges import int_ranges
 from ttrace_torch.capture.selection import FirstStep, Steps, TheseSteps
-from ttrace_torch.errors import TraceError
+from ttrace_torch.errors import TraceError, WrongSetting
 from ttrace_torch.layout.layouts import Layout
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.perturb.perturber import Disturb
 from ttrace_torch.write.background import parse_memory
 
-OUT = "TTRACE_OUT"
-STEPS = "TTRACE_STEPS"
-RANKS = "TTRACE_RANKS"
-KINDS = "TTRACE_KINDS"
-MODULES = "TTRACE_MODULES"
-NOISE = "TTRACE_NOISE"
-NOISE_AT = "TTRACE_NOISE_AT"
-COMPRESS = "TTRACE_COMPRESS"
-MEMORY = "TTRACE_MEMORY"
-PLAN = "TTRACE_PLAN"
-SPECIFICATION = "TTRACE_SPECIFICATION"
+# Argument of `trace` -> the variable that stands in for it.
+_VARIABLES = {
+    "out": variables.OUT,
+    "steps": variables.STEPS,
+    "ranks": variables.RANKS,
+    "kinds": variables.KINDS,
+    "modules": variables.MODULES,
+    "compress": variables.COMPRESS,
+    "memory": variables.MEMORY,
+    "plan": variables.PLAN,
+    "specification": variables.SPECIFICATION,
+}
 
 
 @dataclass(frozen=True)
@@ -50,19 +53,20 @@ class TraceConfig:
     """What to record, where, and under which changes of the run.
 
     The fields have the names, types and meanings of `trace`'s keyword arguments. None means that
-    the user gave no value: `with_environment` then takes the environment variable.
+    the user gave no value: `with_environment` then takes the environment variable. Values are
+    parsed by the methods, inside `reading`, which knows where a value came from.
 
-    steps, ranks: ints, or a text such as "0,5,10-12".
-    memory: bytes, or a text such as "4GiB".
+    from_environment: the names of the fields that a variable gave.
+    noise_at: the module of a noise run; from the environment alone.
     """
 
     out: str | Path | None = None
     model: ModelConfig = field(default_factory=ModelConfig)
     perturb: Disturb | None = None
-    kinds: Iterable[str] | None = None
-    modules: Iterable[str] | None = None
+    kinds: str | Iterable[str] | None = None
+    modules: str | Iterable[str] | None = None
     run: Mapping[str, Any] | None = None
-    compress: int | None = None
+    compress: int | str | None = None
     plan: str | Path | None = None
     steps: str | int | Iterable[int] | None = None
     ranks: str | int | Iterable[int] | None = None
@@ -70,66 +74,137 @@ class TraceConfig:
     specification: str | Path | None = None
     interleaved: bool | None = None
     scaler: Any = None
+    from_environment: frozenset[str] = frozenset()
+    noise_at: str | None = None
 
-    def with_environment(self, variables: Mapping[str, str] | None = None) -> TraceConfig:
+    def with_environment(self, environment: Mapping[str, str] | None = None) -> TraceConfig:
         """Returns a copy with environment variables in the place of fields that are None.
 
-        variables: `os.environ` by default. An empty variable counts as unset.
-        Throws TraceError for a variable that does not parse; the message names the variable.
+        environment: `os.environ` by default. An empty variable counts as unset.
+        Throws TraceError for a noise run whose variables do not parse.
         """
-        variables = os.environ if variables is None else variables
-        said = {
-            name: value.strip()
-            for name, value in variables.items()
-            if name.startswith("TTRACE_") and value.strip()
+        said = variables.settings_in(os.environ if environment is None else environment)
+        taken = {
+            name: said[variable]
+            for name, variable in _VARIABLES.items()
+            if variable in said and getattr(self, name) is None
         }
-        # Parsed here for a message that names the variable, and again where it is used.
-        if self.steps is None and STEPS in said:
-            int_ranges(said[STEPS], f"{STEPS}=")
-        if self.ranks is None and RANKS in said:
-            int_ranges(said[RANKS], f"{RANKS}=")
-        if self.memory is None and MEMORY in said:
-            parse_memory(said[MEMORY], f"{MEMORY}=")
+        perturb = self.perturb if self.perturb is not None else _noise(said)
+        whole: dict[str, Any] = {**taken, "perturb": perturb}
         return replace(
             self,
-            out=self.out if self.out is not None else said.get(OUT),
-            steps=self.steps if self.steps is not None else said.get(STEPS),
-            ranks=self.ranks if self.ranks is not None else said.get(RANKS),
-            kinds=_names(self.kinds, said.get(KINDS)),
-            modules=_names(self.modules, said.get(MODULES)),
-            perturb=self.perturb if self.perturb is not None else _noise(said),
-            compress=self.compress if self.compress is not None else _integer(said, COMPRESS),
-            memory=self.memory if self.memory is not None else said.get(MEMORY),
-            plan=self.plan if self.plan is not None else variables.get(PLAN) or None,
-            specification=self.specification or variables.get(SPECIFICATION) or None,
+            **whole,
+            from_environment=frozenset(taken),
+            noise_at=said.get(variables.NOISE_AT),
         )
 
-    def chosen_steps(self, path_given: bool) -> Steps:
-        """The steps to record.
+    @property
+    def changes_the_run(self) -> bool:
+        """Whether nobody trains with the run's results: it is perturbed or rewritten."""
+        return self.perturb is not None or self.plan is not None
 
-        path_given: whether the script gave `out`. Without `out` and `steps`, only the first step
-            is recorded.
+    @property
+    def is_asked_for_by_environment(self) -> bool:
+        """Whether the script alone would record nothing."""
+        return self.from_environment >= {
+            name for name in ("out", "specification") if getattr(self, name) is not None
+        }
+
+    def gave(self, name: str) -> bool:
+        """Whether a variable of the environment gave the field."""
+        return name in self.from_environment
+
+    def check_noise(self) -> None:
+        """Throws WrongSetting for the place of a perturbation without the perturbation."""
+        if self.noise_at is not None and self.perturb is None:
+            raise WrongSetting(
+                f"{variables.NOISE_AT}={self.noise_at!r} needs {variables.NOISE}, the seed of the "
+                "noise"
+            )
+
+    @contextmanager
+    def refusing(self, is_of_job: bool = True) -> Iterator[None]:
+        """A context that finds out whether the job can be traced: a TraceError in it becomes a
+        WrongSetting if only the environment asks for the trace.
+
+        is_of_job: whether no argument of the script can be the reason.
         """
+        try:
+            yield
+        except TraceError as error:
+            if not is_of_job or not self.is_asked_for_by_environment:
+                raise
+            raise WrongSetting(str(error)) from error
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """A context that uses the field `name`: a TraceError in it becomes a WrongSetting if the
+        value came from the environment."""
+        try:
+            yield
+        except TraceError as error:
+            if not self.gave(name):
+                raise
+            said = f"{_VARIABLES[name]}={getattr(self, name)!r}"
+            text = str(error)
+            raise WrongSetting(text if text.startswith(said) else f"{said}: {text}") from error
+
+    def prefix(self, name: str) -> str:
+        """How messages name the field: "steps=", or the variable that gave it."""
+        return f"{_VARIABLES[name] if self.gave(name) else name}="
+
+    def chosen_steps(self) -> Steps:
+        """The steps to record: where the script gave no `out` and nobody any steps, the first."""
         if self.steps is not None:
-            return TheseSteps(int_ranges(self.steps, "steps="))
+            with self.reading("steps"):
+                return TheseSteps(int_ranges(self.steps, self.prefix("steps")))
         if self.out is None:
             # For the specification alone.
             return FirstStep(str(self.specification), announces=False)
-        return Steps() if path_given else FirstStep(str(self.out))
+        return FirstStep(str(self.out)) if self.gave("out") else Steps()
 
     def chosen_ranks(self) -> list[int] | None:
         """The ranks that record; None for all ranks."""
-        return None if self.ranks is None else int_ranges(self.ranks, "ranks=").listed()
+        if self.ranks is None:
+            return None
+        with self.reading("ranks"):
+            return int_ranges(self.ranks, self.prefix("ranks")).listed()
+
+    def names(self, name: str) -> list[str] | None:
+        """The kinds or modules, which a text lists with commas; None for all."""
+        given: str | Iterable[str] | None = getattr(self, name)
+        if isinstance(given, str):
+            return [part.strip() for part in given.split(",")]
+        return None if given is None else list(given)
 
     def memory_bytes(self) -> int | None:
         """The number of bytes that may wait to be written; None for the default."""
-        return None if self.memory is None else parse_memory(self.memory, "memory=")
+        if self.memory is None:
+            return None
+        with self.reading("memory"):
+            return parse_memory(self.memory, self.prefix("memory"))
+
+    def compression(self) -> int | None:
+        """The deflate level, 0 to 9; None for none."""
+        if self.compress is None:
+            return None
+        with self.reading("compress"):
+            prefix = self.prefix("compress")
+            try:
+                level = int(self.compress)
+            except ValueError:
+                raise TraceError(f"{prefix}{self.compress!r} is no integer") from None
+            if not 0 <= level <= 9:
+                raise TraceError(f"{prefix}{self.compress!r}: the levels are 0 to 9")
+            return level
 
 
 def is_active(out: str | Path | None, specification: str | Path | None = None) -> bool:
     """Whether anything is recorded: the script, TTRACE_OUT or TTRACE_SPECIFICATION gives a path."""
-    given = out is not None or specification is not None
-    return given or bool(os.environ.get(OUT) or os.environ.get(SPECIFICATION))
+    if out is not None or specification is not None:
+        return True
+    said = variables.settings_in(os.environ)
+    return variables.OUT in said or variables.SPECIFICATION in said
 
 
 def one_of_disturb_and_perturb(disturb: Disturb | None, perturb: Disturb | None) -> Disturb | None:
@@ -139,30 +214,11 @@ def one_of_disturb_and_perturb(disturb: Disturb | None, perturb: Disturb | None)
     return perturb if disturb is None else disturb
 
 
-def _names(given: Iterable[str] | None, said: str | None) -> Iterable[str] | None:
-    """The names that the script gave, one by one or as a text like the variable's, else those."""
-    if isinstance(given, str):
-        return _list(given)
-    return given if given is not None else _list(said)
-
-
-def _list(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",")]
-
-
-def _integer(said: Mapping[str, str], name: str) -> int | None:
-    if name not in said:
+def _noise(said: Mapping[str, str]) -> Disturb | None:
+    if variables.NOISE not in said:
         return None
     try:
-        return int(said[name])
+        seed = int(said[variables.NOISE])
     except ValueError:
-        raise TraceError(f"{name}={said[name]!r} is no integer") from None
-
-
-def _noise(said: Mapping[str, str]) -> Disturb | None:
-    seed = _integer(said, NOISE)
-    if seed is None:
-        if NOISE_AT in said:
-            raise TraceError(f"{NOISE_AT}={said[NOISE_AT]!r} needs {NOISE}, the seed of the noise")
-        return None
-    return Disturb(seed, at=said.get(NOISE_AT))
+        raise TraceError(f"{variables.NOISE}={said[variables.NOISE]!r} is no integer") from None
+    return Disturb(seed, at=said.get(variables.NOISE_AT))

@@ -14,3 +14,7 @@ class Unplaced(TraceError):
     def __init__(self, reason: str, placements: str = "{}") -> None:
         super().__init__(reason)
         self.placements = placements
+
+
+class WrongSetting(TraceError):
+    """A variable of the environment asks for what cannot be recorded. It ends the tracing alone."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from ttrace_torch.base.process import say_for_job
 from ttrace_torch.tracer import Tracer
 
 
@@ -15,7 +16,10 @@ class Inactive(Tracer):
     The calls of `Tracer` do nothing outside of a traced step, and this one never enters a step.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, failed: str | None = None) -> None:
+        """failed: why a job that was to be traced is not."""
+        self._failed = failed
+        self._reminder = None if failed is None else f"nothing was recorded: {failed}"
         # The attributes that the inherited calls read outside of a step.
         self._step = None
         self._nothing: AbstractContextManager[Tracer] = nullcontext(self)
@@ -38,8 +42,8 @@ class Inactive(Tracer):
 
     @property
     def failed(self) -> str | None:
-        """None."""
-        return None
+        """Why a job that was to be traced is not; None if it was not to be."""
+        return self._failed
 
     @property
     def incomplete(self) -> list[str]:
@@ -52,7 +56,11 @@ class Inactive(Tracer):
         return []
 
     def close(self) -> None:
-        """Does nothing."""
+        """Says once more why a job that was to be traced is not."""
+        reminder, self._reminder = self._reminder, None
+        if reminder is not None:
+            say_for_job(reminder)
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
-        """Does nothing."""
+        """As `close`."""
+        self.close()

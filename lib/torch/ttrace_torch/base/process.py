@@ -37,6 +37,15 @@ def world_size() -> int:
     return 1
 
 
+def job_size() -> int:
+    """Number of ranks, as far as a process knows that may join its group later: WORLD_SIZE too."""
+    try:
+        said = int(os.environ.get("WORLD_SIZE", "1"))
+    except ValueError:
+        said = 1
+    return max(world_size(), said)
+
+
 def run_id(path: str | Path) -> tuple[str, bool]:
     """Returns an id of the run traced to `path`, new for every run, and whether all ranks share it.
 
@@ -102,6 +111,13 @@ def call_at_exit(method: Callable[[], Any]) -> Callable[[], None]:
 
     atexit.register(call)
     return lambda: atexit.unregister(call)
+
+
+def say_for_job(text: str) -> None:
+    """Prints one line on stderr, once for all ranks that say the same and share a store."""
+    rank = str(current_rank())
+    if settle(f"said/{text}", rank)[0] == rank:
+        say(text)
 
 
 def say(text: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ttrace_torch.base.names import ROOT, matching
 from ttrace_torch.base.process import say
 from ttrace_torch.errors import TraceError
 from ttrace_torch.write.merge import merge_manifests, read_parts, save_manifest
@@ -46,6 +47,8 @@ def close_run(
         entries = [*run.get("incomplete", []), *found]
         run["incomplete"] = sorted(entries, key=lambda one: (one["tensors"], one["reason"]))
     if save_manifest(folder, whole):
+        for pattern in _unmatched(whole):
+            say(f"modules: {pattern!r} matches no module on any rank, so nothing of it is recorded")
         list_incomplete([{"incomplete": whole.get("run", {}).get("incomplete", [])}, *_runs(parts)])
 
 
@@ -72,6 +75,19 @@ def list_incomplete(runs: Iterable[Mapping[str, Any]]) -> None:
         say("these layouts record them; check the placements, which are guesses:")
         for line in ["layouts=[", *(f"    {line}" for line in lines), "]"]:
             say(line)
+
+
+def _unmatched(whole: Mapping[str, Any]) -> list[str]:
+    """The globs for modules to record that matched none. A stage of a pipeline cannot tell."""
+    recorded = whole.get("run", {}).get("recorded", {})
+    if not recorded.get("steps") or "modules" not in recorded:
+        return []
+    names = {ROOT, *(entry["name"] for entry in whole.get("modules", []))}
+    for entry in whole["tensors"]:
+        name = entry["name"].split("[")[0]
+        # A parameter is of the module before its last dot.
+        names.update((name, name.rpartition(".")[0]))
+    return [one for one in recorded["modules"] if not matching(one, names)]
 
 
 def _runs(parts: Mapping[int, Mapping[str, Any]]) -> list[Mapping[str, Any]]:

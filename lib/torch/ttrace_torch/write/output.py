@@ -27,6 +27,15 @@ from ttrace_torch.write.kind import TraceKind
 RUN_FACTS = {"id", "framework", "model", "precision", "command", "created", "extra"}
 
 
+def check_path(path: str | Path, meshes: Meshes) -> None:
+    """Throws TraceError for a single file where there are several ranks."""
+    if Path(path).suffix == ".h5" and len(meshes.ranks) != 1:
+        raise TraceError(
+            f"{path}: a single file holds one rank, the mesh has {len(meshes.ranks)}; give a "
+            "folder, e.g. out='run/'"
+        )
+
+
 class Output:
     """The file of one rank of a run.
 
@@ -59,8 +68,6 @@ class Output:
                 f"run={{{', '.join(sorted(map(repr, unknown)))}}}: the facts are "
                 f"{', '.join(sorted(RUN_FACTS))}; anything else goes into 'extra'"
             )
-        if compress is not None and not 0 <= compress <= 9:
-            raise TraceError(f"compress={compress}: the levels are 0 to 9")
         self.meshes = meshes
         self.rank = rank
         self.skipped: set[str] = set()
@@ -72,13 +79,7 @@ class Output:
         self._steps: list[int] = []
         self._folder: Path | None = None
         self._path = Path(path)
-        if self._path.suffix == ".h5":
-            if len(meshes.ranks) != 1:
-                raise TraceError(
-                    f"{path}: a single file holds one rank, the mesh has {len(meshes.ranks)}; give "
-                    "a folder, e.g. out='run/'"
-                )
-        else:
+        if self._path.suffix != ".h5":
             self._folder = self._path
             self._path = self._folder / merge.rank_file(rank)
         self._file = RankFile(self._path, rank, compress)
