@@ -20,7 +20,7 @@ from trace_reading import Trace
 
 import ttrace_torch as tt
 from ttrace_torch.write import output as output_module
-from ttrace_torch.write.hdf5 import RankFile
+from ttrace_torch.write.hdf5 import RankFile, is_closed
 
 MEGABYTE = torch.arange(1 << 18, dtype=torch.float32)
 
@@ -270,6 +270,29 @@ def test_another_ranks_file_that_cannot_be_read_is_told(tmp_path, capfd):
     train(tracer, model, optimizer, [0])
     tracer.close()
     assert "manifest.json" in tracer.failed and tracer.failed in capfd.readouterr().err
+
+
+def test_a_file_that_its_rank_is_changing_is_looked_at_again(tmp_path, monkeypatch):
+    tracer, model, optimizer = made(tmp_path / "run.h5")
+    train(tracer, model, optimizer, [0])
+    tracer.close()
+    path, real, calls = tmp_path / "run.h5", h5py.File, []
+
+    def half_changed(*arguments, **options):
+        calls.append(path.exists())
+        if len(calls) == 1:
+            raise OSError("half of a commit")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(h5py, "File", half_changed)
+    assert is_closed(path) and calls == [True, True]
+
+    def taken_away(*_, **__):
+        path.unlink()
+        raise OSError("half of a commit")
+
+    monkeypatch.setattr(h5py, "File", taken_away)
+    assert not is_closed(path)
 
 
 def test_a_folder_that_vanishes(tmp_path, capfd):

@@ -23,6 +23,8 @@ _LIBVER = ("earliest", "v110")
 _CHUNK_BYTES = 1 << 20
 # Attribute of a finished file.
 _CLOSED = "ttrace_closed"
+# How often a file is opened that another rank may be changing.
+_TRIES = 3
 
 
 class RankFile:
@@ -229,8 +231,14 @@ def is_closed(path: Path) -> bool:
     Throws OSError if it cannot be read: taken for a rank that still runs, it would leave the run
     without a manifest and without a word.
     """
-    try:
-        with h5py.File(path, "r") as file:
-            return _CLOSED in file.attrs
-    except FileNotFoundError:
-        return False
+    for turn in range(_TRIES):
+        try:
+            with h5py.File(path, "r") as file:
+                return _CLOSED in file.attrs
+        except OSError:
+            # Its rank may have begun a commit, which takes the file away while it changes it.
+            if not path.exists():
+                return False
+            if turn + 1 == _TRIES:
+                raise
+    return False
