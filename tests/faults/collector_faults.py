@@ -2,11 +2,11 @@
 
     collector_faults.py FOLDER ERRORS all|sample
 
-Started with the library of `failing_io` preloaded. ERRORS are separated by commas. "all" lets each
-call fail with each error. The sample has all calls but reads and writes, of runs of these the first
-and each 30th; every second one of them fails, with the errors in turn. Prints JSON, by job: how
-many calls it makes, how many runs there were, and what was wrong: error, number and family of the
-call, path, why, and what the job said.
+Started with the library of `failing_io` preloaded. ERRORS are separated by commas; with FULL all
+writes fail from that one on. "all" lets each call fail with each error. The sample has all calls
+but reads and writes, of runs of these the first and each 30th; every second one of them fails, with
+the errors in turn. Prints JSON, by job: how many calls it makes, how many runs there were, and what
+was wrong: error, number and family of the call, path, why, and what the job said.
 """
 
 from __future__ import annotations
@@ -22,9 +22,20 @@ from typing import Any
 
 import failing_io
 import torch
-from traced_jobs import JOBS, Intended, Job, Run, intended, wait_for, what_is_wrong
+from traced_jobs import (
+    JOBS,
+    Intended,
+    Job,
+    Run,
+    intended,
+    wait_for,
+    what_is_lost,
+    what_is_wrong,
+)
 
 FAMILIES = (*failing_io.CHANGES, "read")
+# An error: from that write on, none has space.
+FULL = "FULL"
 # The sample has each so many-th call of a run of reads or writes.
 LONG = 30
 
@@ -63,7 +74,7 @@ def calls_of(root: Path, job: Job, expected: Intended) -> list[failing_io.Call]:
     folder, count = root / "counted", root / "count"
     shutil.copytree(root / "prepared", folder)
     run = run_under(failing_io.variables(folder, calls=FAMILIES, count=count), job, folder)
-    problem = what_is_wrong(folder, job, expected, run)
+    problem = what_is_wrong(folder, expected, run)
     assert not problem and run.said.count("\n") == bool(job.over), (problem, run.said)
     found = failing_io.counted(count)
     return [one._replace(path=os.path.relpath(one.path, folder)) for one in found]
@@ -79,6 +90,16 @@ def sample(calls: list[failing_io.Call], first: int) -> list[failing_io.Call]:
     return kept[first::2]
 
 
+def settings_for(
+    folder: Path, call: failing_io.Call, error: str, calls: list[failing_io.Call]
+) -> dict[str, str]:
+    """The variables under which a run's call fails."""
+    if error != FULL:
+        return failing_io.variables(folder, at=call.number, error=error, calls=FAMILIES)
+    at = [one.number for one in calls if one.call == "write"].index(call.number) + 1
+    return failing_io.variables(folder, at=at, calls=["write"], times=len(calls) + 1000)
+
+
 def tried(root: Path, number: int, job: Job, errors: list[str], whole: bool) -> dict[str, Any]:
     """What came of one job. number: its place among the jobs. whole: whether all calls fail."""
     (root / "prepared").mkdir(parents=True)
@@ -91,11 +112,15 @@ def tried(root: Path, number: int, job: Job, errors: list[str], whole: bool) -> 
     else:
         chosen = list(zip(sample(calls, number % 2), cycle(errors), strict=False))
     for call, error in chosen:
+        if error == FULL and call.call != "write":
+            continue
         folder = root / f"at_{call.number}"
         shutil.copytree(root / "prepared", folder)
-        settings = failing_io.variables(folder, at=call.number, error=error, calls=FAMILIES)
+        settings = settings_for(folder, call, error, calls)
         run = run_under(settings, job, folder)
-        why = what_is_wrong(folder, job, expected, run)
+        why = what_is_wrong(folder, expected, run)
+        if error != FULL:  # nothing can be written back then
+            why = why or what_is_lost(folder, job, expected, run)
         if why:
             wrong.append([error, *call, why, run.said])
         runs += 1

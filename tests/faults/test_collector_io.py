@@ -1,8 +1,9 @@
 """The collector under calls that fail: each write, sync, close, rename ... once, with every error.
 
 The job must train on as if nothing were traced. Its folder holds what was intended, to the byte, or
-a part of it that no reader takes for the whole, and then the job has said so. No finished step is
-lost. `TTRACE_LONG=1` tries every call with every error, scripts/faults.sh prints the numbers.
+a part of it that no reader takes for the whole, and then the job has said so. No finished step and
+no trace of an earlier run is lost, unless nothing can be written any more. `TTRACE_LONG=1` tries
+every call with every error, scripts/faults.sh prints the numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 from traced_jobs import JOBS
 
 HERE = Path(__file__).parent
-ERRORS = ("ENOSPC", "EIO", "SHORT")
+ERRORS = ("ENOSPC", "EIO", "SHORT", "FULL")
 
 
 @pytest.fixture(scope="module")

@@ -175,7 +175,7 @@ class Run(NamedTuple):
     said: str
 
 
-def what_is_wrong(folder: Path, job: Job, expected: Intended, run: Run) -> str:
+def what_is_wrong(folder: Path, expected: Intended, run: Run) -> str:
     """Why the run of a job under a fault is not what it should be; empty if it is."""
     if run.losses != expected.losses:
         return f"the job trained to {run.losses}, not to {expected.losses}"
@@ -192,11 +192,12 @@ def what_is_wrong(folder: Path, job: Job, expected: Intended, run: Run) -> str:
         return f"{', '.join(lacking)} is not whole, and nothing was said"
     if lacking and expected.whole.get("run/manifest.json") in found.values():
         return "there is a manifest of a run that is not whole"
-    return what_is_lost(job, expected, run, found)
+    return ""
 
 
-def what_is_lost(job: Job, expected: Intended, run: Run, found: dict[str, bytes]) -> str:
+def what_is_lost(folder: Path, job: Job, expected: Intended, run: Run) -> str:
     """Which finished step of this run, or what of the earlier trace, is gone; empty if nothing."""
+    found = files_of(folder)
     for name in ("run/rank_00000.h5", "run.h5"):
         states = expected.states.get(name, [])
         has = states.index(found[name]) + 1 if found.get(name) in states else 0

@@ -78,11 +78,21 @@ class StepFile:
         except OSError:
             if before is not None and not self._published:
                 with suppress(OSError):
-                    self._publish(before, self._committed)
+                    self._restore(before)
             if not self._published:
                 self._committed = 0
             raise
         self._close()
+
+    def _restore(self, pages: Mapping[int, bytes]) -> None:
+        """Makes the file again what the last commit left. A full disk may refuse every write, so
+        only pages that have changed are written."""
+        changed = {
+            number: page
+            for number, page in pages.items()
+            if _read_at(self._descriptor, len(page), number * _PAGE) != page
+        }
+        self._publish(changed, self._committed)
 
     def _publish(self, pages: Mapping[int, bytes | bytearray], size: int) -> None:
         """Writes `pages`, ends the file after `size` bytes, and gives it its name."""
