@@ -13,12 +13,14 @@ from itertools import product
 import h5py
 import pytest
 import torch
+from fake_ranks import playing
 from plans import write_plan
 from small_models import TiedGPT, seeded, train_step
-from torch import nn
+from torch import distributed, nn
 from trace_reading import Trace
 
 import ttrace_torch as tt
+from ttrace_torch.write.earlier import Claim, make_way
 
 
 def run(out, model=TiedGPT, steps=1, **options):
@@ -237,6 +239,20 @@ def test_the_current_folder_and_links(tmp_path, capfd, monkeypatch):
     run(tmp_path / "two.h5", perturb=tt.Disturb(1))
     assert (tmp_path / "two.h5.1").is_symlink() and not (tmp_path / "two.h5").is_symlink()
     assert Trace(tmp_path / "one.h5").manifest["run"].get("noise") is None
+
+
+def test_a_place_that_other_ranks_chose_may_be_taken_on_this_disk(tmp_path):
+    claim = Claim(1, range(2), "topic", None)
+    with playing(1, 2, distributed.HashStore()):
+        for content in ("one", "two", "three"):
+            (tmp_path / "run").mkdir(exist_ok=True)
+            (tmp_path / "run" / "rank_00001.h5").write_text(content)
+            make_way(tmp_path / "run", claim)
+    assert files(tmp_path) == {
+        "run.old/rank_00001.h5": b"one",
+        "run.old.1/rank_00001.h5": b"two",
+        "run.old.2/rank_00001.h5": b"three",
+    }
 
 
 def as_nobody(work, *arguments):

@@ -113,7 +113,9 @@ def make_way(path: Path, claim: Claim) -> EarlierTrace | None:
     proposal = _describe(path, names, claim)
     text, is_shared = settle(f"earlier/{claim.topic}", json.dumps(vars(proposal)))
     found = _Found(**json.loads(text))
-    if not is_shared and len(claim.ranks) > 1:
+    alone = not is_shared and len(claim.ranks) > 1
+    # Ranks may have disks of their own, on which that place is taken.
+    if alone or _is_taken(Path(found.target), path, names):
         found = replace(found, target=str(_free_place(path, names, claim)))
     moved = _move(path, names, Path(found.target))
     teller = found.rank if is_shared else min(claim.ranks)
@@ -212,14 +214,14 @@ def _describe(path: Path, names: list[str], claim: Claim) -> _Found:
 
 
 def _free_place(path: Path, names: list[str], claim: Claim) -> Path:
-    """The first place for an earlier trace where none of `names` lies that is still to be moved."""
+    """The first place for an earlier trace that is not taken."""
+    places = _places(path, "1" if claim.kind is not None else "old")
+    return next(place for place in places if not _is_taken(place, path, names))
 
-    def is_free(place: Path) -> bool:
-        return not any(
-            os.path.lexists(place / name) and os.path.lexists(path / name) for name in names
-        )
 
-    return next(filter(is_free, _places(path, "1" if claim.kind is not None else "old")))
+def _is_taken(place: Path, path: Path, names: list[str]) -> bool:
+    """Whether one of `names` that is still to be moved lies there already."""
+    return any(os.path.lexists(place / name) and os.path.lexists(path / name) for name in names)
 
 
 def _places(path: Path, first: str) -> Iterator[Path]:
