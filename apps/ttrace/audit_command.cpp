@@ -40,7 +40,7 @@ int run_audit(const AuditFlags& flags) {
   options.exact = flags.exact;
   std::optional<replay::Specification> specification;
   if (!flags.specification.empty()) {
-    specification = replay::read_specification(flags.specification);
+    specification = read_specification(flags.specification);
     options.specification = &*specification;
     options.specification_file = flags.specification;
   }

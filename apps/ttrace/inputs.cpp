@@ -1,5 +1,6 @@
 #include "inputs.h"
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 
@@ -50,6 +51,12 @@ std::string today() {
 void add_layout_flag(CLI::App& command, std::string& path) {
   command.add_option("--layout", path,
                      "rules (JSON) that override the layouts of the run's manifest");
+}
+
+replay::Specification read_specification(const std::string& path, std::uint64_t held) {
+  replay::SpecificationLimits limits;
+  limits.bytes = memory_limit() - std::min(held, memory_limit());
+  return replay::read_specification(path, limits);
 }
 
 std::unique_ptr<trace::Source> open_and_log(const std::string& path) {

@@ -50,7 +50,7 @@ int run_inspect(const InspectFlags& flags) {
   }
   if (flags.values) throw base::usage_error("--expression reads no values; leave --values out");
   const std::string file = specification_file(flags);
-  const replay::Specification specification = replay::read_specification(file);
+  const replay::Specification specification = read_specification(file);
   replay::require_fits(*source, specification, file);
   report::inspect_expressions(*source, specification, flags.selection.selection(), std::cout);
   return 0;

@@ -78,13 +78,13 @@ int run_localize(const LocalizeFlags& flags) {
   options.plan_file = flags.plan;
   std::optional<replay::Specification> specification;
   if (!flags.specification.empty()) {
-    specification = replay::read_specification(flags.specification);
+    specification = read_specification(flags.specification);
     options.specification = &*specification;
     options.specification_file = flags.specification;
   }
   std::optional<replay::Specification> of_candidate;
   if (!flags.candidate_specification.empty()) {
-    of_candidate = replay::read_specification(flags.candidate_specification);
+    of_candidate = read_specification(flags.candidate_specification, specification->bytes);
     options.candidate_specification = &*of_candidate;
     options.candidate_specification_file = flags.candidate_specification;
   }

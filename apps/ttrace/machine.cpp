@@ -51,6 +51,8 @@ std::string version_text() {
                       "formats: ttrace.manifest/2, ttrace.report/2");
 }
 
+std::uint64_t memory_limit() { return 2 * parsed().memory_bytes; }
+
 measure::ExecutionContext execution_context(unsigned threads) {
   measure::ExecutionContext context = parsed();
   context.threads = threads;

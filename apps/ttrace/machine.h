@@ -2,6 +2,7 @@
 // the work of a command runs in.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "measure/backend.h"
@@ -23,6 +24,9 @@ void choose_instruction_set(const std::string& isa);
 void limit_memory(const std::string& size);
 // A quarter of the machine's memory, at most 2 GiB.
 void limit_memory_by_default();
+
+// All that --memory allows.
+std::uint64_t memory_limit();
 
 // The context with the instruction set and memory above and the backend of --device (device.h).
 // `threads` as given to the command; 0: one per core.

@@ -80,7 +80,7 @@ std::string escaped(std::string_view key) {
       out += c;
     }
   }
-  return printable(out);
+  return excerpt(out);
 }
 
 // The keys of all objects of a document, each once.
@@ -240,7 +240,7 @@ class JsonDocument::Builder final : public nlohmann::json_sax<json> {
 
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    throw input_error(file_, ": not valid JSON: ", printable(error.what()));
+    throw input_error(file_, ": not valid JSON: ", excerpt(error.what()));
   }
 
  private:
@@ -349,7 +349,7 @@ std::string JsonCursor::as_string() const { return std::string(as_text()); }
 std::uint64_t JsonCursor::as_count() const {
   const Value& value = value_of(value_);
   if (value.type() != Type::kUnsigned) {
-    throw error("expected a whole number from 0 to 2^64-1, found ", printable(text()));
+    throw error("expected a whole number from 0 to 2^64-1, found ", excerpt(text()));
   }
   return value.bits;
 }

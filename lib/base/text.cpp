@@ -195,6 +195,12 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string excerpt(std::string_view text) {
+  constexpr std::size_t kLongest = 200;
+  if (text.size() <= kLongest) return printable(text);
+  return concat(printable(text.substr(0, kLongest)), "... (", text.size(), " bytes)");
+}
+
 std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   double number = 0;
   const auto [end, error] =

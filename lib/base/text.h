@@ -77,6 +77,9 @@ std::string plural(std::uint64_t count, std::string_view noun);
 // Escapes control characters and invalid UTF-8 as \xNN, and invisible characters as \uNNNN, so that
 // text from a file can neither move the cursor nor look like other text.
 std::string printable(std::string_view text);
+// The same of the beginning of a long text: "abc... (67108864 bytes)". For messages that quote what
+// a file has.
+std::string excerpt(std::string_view text);
 
 // Parses "512", "64K", "1.5G", "2GiB" as bytes, with units of 1024. Returns nothing if it is no
 // such number or has more than 63 bits.

@@ -198,7 +198,58 @@ TEST_CASE("a buffer with values need not be recorded") {
   const Value product = evaluate(found, leaves, std::nullopt, test::on_threads(1));
   CHECK(product.at(1) == 4);
   CHECK(std::isinf(product.at(3)));
-  CHECK(peak_bytes(found) == 3 * 4 * sizeof(double));
+  const std::uint32_t wanted[] = {found.result};
+  CHECK(peak_bytes(found, wanted) == 3 * 4 * sizeof(double));
+  // The leaves once more, off by a rounding each; the result, that with roundings, and the
+  // recorded.
+  CHECK(judging_bytes(found) == (3 + 2 + 3) * 4 * sizeof(double));
+}
+
+TEST_CASE("a sum of sizes that wraps is endless") {
+  const Specification specification =
+      test::one_pattern({R"("dtype": "float32", "shape": [1])"},
+                        R"(["expand", [0], {}, "float32", [1099511627776, 1048576]],
+         ["add", [1, 1], {}, "float32", [1099511627776, 1048576]],
+         ["sum", [2], {"dims": [0, 1], "keep": false}, "float32", []])",
+                        "float32", "[]");
+  const Expression expression = test::last_expression(specification);
+  CHECK(judging_bytes(expression) == std::numeric_limits<std::uint64_t>::max());
+}
+
+TEST_CASE("a value beyond the limit of memory is an error of the data") {
+  const Specification specification = specification_of(
+      R"({"inputs": 1, "nodes": [["concat", [0, 0], {"dim": 0}, "float32", [-1]],
+          ["concat", [1, 1], {"dim": 0}, "float32", [-1]],
+          ["sum", [2], {"dims": [0], "keep": false}, "float32", []]]})",
+      R"({"kind": "param", "name": "a", "dtype": "float32", "shape": [-1]},
+         {"kind": "output", "name": "y", "dtype": "float32", "shape": [], "pattern": 0,
+          "from": [0]})");
+  const Expression expression = test::last_expression(specification);
+  const Value leaf = Value::zeros({1 << 16});
+  const auto made = [&] {
+    return evaluate(expression, {&leaf, 1}, std::nullopt, test::on_threads(1));
+  };
+  CHECK(made().at(0) == 0);
+  {
+    const ValueMemoryLimit limit(3 << 20);
+    CHECK_THROWS_WITH(made(), Contains("needs more than 3.1 MB of memory"));
+  }
+  CHECK(made().at(0) == 0);
+}
+
+TEST_CASE("a file that may need more memory than is allowed is refused before it is read") {
+  const auto parsed = [](std::uint64_t bytes) {
+    SpecificationLimits limits;
+    limits.bytes = bytes;
+    return parse_specification(R"({"schema": "ttrace.specification/1", "patterns": [],
+                                   "tensors": [)" +
+                                   given("a") + output("y", R"("opaque": "fft")") + "]}",
+                               "s.json", limits);
+  };
+  const Specification specification = parsed(std::uint64_t{1} << 20);
+  CHECK(specification.bytes > 0);
+  CHECK_THROWS_WITH(parsed(100), Contains("s.json: reading it needs up to"));
+  CHECK_THROWS_WITH(parsed(specification.bytes), Contains("allow more with --memory"));
 }
 
 TEST_CASE("an open extent is settled by the values") {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -12,8 +13,25 @@ namespace {
 
 using tensor::Shape;
 
-// More than any model needs: patterns are used with few combinations of shapes.
-constexpr std::uint64_t kMostChecks = 40'000'000;
+// Of nodes and arguments. More than any model needs: patterns are used with few combinations of
+// shapes.
+constexpr std::uint64_t kMostChecks = 100'000'000;
+
+// Numbers of shapes, so that a pattern with many inputs does not hold as many copies.
+class ShapeNumbers {
+ public:
+  std::uint32_t of(Shape shape) {
+    const auto [known, fresh] =
+        numbers_.try_emplace(std::move(shape), static_cast<std::uint32_t>(shapes_.size()));
+    if (fresh) shapes_.push_back(&known->first);
+    return known->second;
+  }
+  const Shape& shape(std::uint32_t number) const { return *shapes_[number]; }
+
+ private:
+  std::map<Shape, std::uint32_t> numbers_;
+  std::vector<const Shape*> shapes_;
+};
 
 }  // namespace
 
@@ -30,7 +48,8 @@ Shape shape_of(const Node& node, std::span<const Shape* const> arguments) {
 }
 
 void check_shapes(const Specification& specification, const std::string& file) {
-  std::map<std::pair<std::uint32_t, std::vector<Shape>>, Shape> results;
+  ShapeNumbers shapes;
+  std::map<std::pair<std::uint32_t, std::vector<std::uint32_t>>, std::uint32_t> results;
   std::uint64_t checks = 0;
   for (std::size_t t = 0; t < specification.tensors.size(); ++t) {
     const SpecifiedTensor& tensor = specification.tensors[t];
@@ -40,14 +59,16 @@ void check_shapes(const Specification& specification, const std::string& file) {
                               describe_shape(specification.tensors[*tensor.same].shape));
     }
     if (!tensor.pattern) continue;
-    std::vector<Shape> values;
+    std::vector<std::uint32_t> values;
+    values.reserve(tensor.from.size());
     for (const std::uint32_t input : tensor.from) {
-      values.push_back(specification.tensors[input].shape);
+      values.push_back(shapes.of(specification.tensors[input].shape));
     }
     const auto [result, fresh] = results.try_emplace({*tensor.pattern, values});
     if (fresh) {
       const Pattern& pattern = specification.patterns[*tensor.pattern];
-      checks += pattern.nodes.size();
+      checks += values.size();
+      for (const Node& node : pattern.nodes) checks += 1 + node.arguments.size();
       if (checks > kMostChecks) {
         throw base::input_error(file, ": /tensors/", t, ": the patterns are used with more than ",
                                 kMostChecks, " combinations of nodes and shapes");
@@ -55,11 +76,10 @@ void check_shapes(const Specification& specification, const std::string& file) {
       for (std::size_t n = 0; n < pattern.nodes.size(); ++n) {
         std::vector<const Shape*> arguments;
         for (const std::uint32_t argument : pattern.nodes[n].arguments) {
-          arguments.push_back(&values[argument]);
+          arguments.push_back(&shapes.shape(values[argument]));
         }
         try {
-          Shape shape = shape_of(pattern.nodes[n], arguments);
-          values.push_back(std::move(shape));
+          values.push_back(shapes.of(shape_of(pattern.nodes[n], arguments)));
         } catch (const ShapeProblem& problem) {
           throw base::input_error(file, ": /patterns/", *tensor.pattern, "/nodes/", n, ": ",
                                   pattern.nodes[n].primitive->name, ": ", problem.reason,
@@ -68,10 +88,10 @@ void check_shapes(const Specification& specification, const std::string& file) {
       }
       result->second = values.back();
     }
-    if (!fits(result->second, tensor.shape)) {
+    if (!fits(shapes.shape(result->second), tensor.shape)) {
       throw base::input_error(file, ": /tensors/", t, ": the shape is ",
                               describe_shape(tensor.shape), ", that of its pattern's result ",
-                              describe_shape(result->second));
+                              describe_shape(shapes.shape(result->second)));
     }
   }
 }

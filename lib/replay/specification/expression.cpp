@@ -28,7 +28,7 @@ class Builder {
       open_.erase(next);
       for (const std::uint32_t input : specification_.tensors[next].from) {
         const auto value = static_cast<std::uint32_t>(specification_.original(input));
-        if (leaf_of_.contains(value)) continue;
+        if (leaf_of_.contains(value) || computed_.contains(value)) continue;
         if (auto problem = need(input)) return *problem;
       }
     }
@@ -77,11 +77,15 @@ class Builder {
                           base::concat("needs ", describe_tensor(specification_, original),
                                        ", which is not recorded")};
     }
-    steps_ += specification_.patterns[*tensor.pattern].nodes.size();
-    if (steps_ > kMostSteps) {
+    const Pattern& pattern = specification_.patterns[*tensor.pattern];
+    steps_ += pattern.nodes.size();
+    for (const Node& node : pattern.nodes) arguments_ += node.arguments.size();
+    if (steps_ > kMostSteps || arguments_ > kMostArguments) {
       return NoExpression{
           NoExpression::Why::kTooLarge, number,
-          base::concat("needs more than ", kMostSteps, " operations from what is recorded")};
+          steps_ > kMostSteps
+              ? base::concat("needs more than ", kMostSteps, " operations from what is recorded")
+              : base::concat("its operations take more than ", kMostArguments, " arguments")};
     }
     computed_.insert(number);
     open_.insert(number);
@@ -130,6 +134,7 @@ class Builder {
       value_of[tensor] = values.back();
     }
     expression.result = value_of.at(original);
+    expression.computed.assign(computed_.begin(), computed_.end());
     return expression;
   }
 
@@ -140,6 +145,7 @@ class Builder {
   std::set<std::uint32_t> computed_;       // originals
   std::set<std::uint32_t> open_;           // of them, whose inputs are not settled
   std::size_t steps_ = 0;
+  std::size_t arguments_ = 0;
 };
 
 }  // namespace

@@ -33,10 +33,11 @@ struct Step {
 // Valid as long as the specification.
 struct Expression {
   const Specification* specification = nullptr;
-  std::uint32_t tensor = 0;  // whose expression it is
-  std::vector<Leaf> leaves;  // each tensor once, in the order of the specification
-  std::vector<Step> steps;   // in an order of computation
-  std::uint32_t result = 0;  // the value that the tensor should be
+  std::uint32_t tensor = 0;             // whose expression it is
+  std::vector<Leaf> leaves;             // each tensor once, in the order of the specification
+  std::vector<Step> steps;              // in an order of computation
+  std::uint32_t result = 0;             // the value that the tensor should be
+  std::vector<std::uint32_t> computed;  // originals whose values the steps compute, in order
 };
 
 // Why a tensor has no expression over recorded tensors.
@@ -45,7 +46,7 @@ struct NoExpression {
     kGiven,        // a parameter, a buffer, a batch: it follows from nothing
     kOpaque,       // an operation that no primitive expresses
     kNotRecorded,  // it needs a given tensor that is not recorded
-    kTooLarge,     // more than kMostSteps operations
+    kTooLarge,     // more than kMostSteps operations or kMostArguments arguments
   };
 
   Why why = Why::kGiven;
@@ -54,6 +55,8 @@ struct NoExpression {
 };
 
 inline constexpr std::size_t kMostSteps = 100'000;
+// Of all operations of an expression together.
+inline constexpr std::size_t kMostArguments = 400'000;
 
 // Whether the trace holds a tensor of the specification.
 using IsRecorded = std::function<bool(std::size_t tensor)>;

@@ -1,6 +1,10 @@
 #include "replay/specification/specification.h"
 
+#include <filesystem>
+
+#include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 
 namespace ttrace::replay {
 
@@ -37,8 +41,15 @@ trace::TensorKey Specification::key_of(std::size_t tensor) const {
   return key;
 }
 
-Specification read_specification(const std::string& path) {
-  return parse_specification(base::read_text(path), path);
+Specification read_specification(const std::string& path, const SpecificationLimits& limits) {
+  std::error_code problem;  // read_text() tells it
+  const std::uint64_t size = std::filesystem::file_size(path, problem);
+  if (!problem && size > limits.bytes / 2) {
+    throw base::input_error(path, ": reading its ", base::human_bytes(size),
+                            " needs more than the ", base::human_bytes(limits.bytes),
+                            " of memory that are allowed; allow more with --memory");
+  }
+  return parse_specification(base::read_text(path), path, limits);
 }
 
 }  // namespace ttrace::replay

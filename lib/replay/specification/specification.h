@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,6 +25,8 @@ inline constexpr std::string_view kSpecificationSchema = "ttrace.specification/1
 struct SpecificationLimits {
   std::uint64_t nodes = 10'000'000;  // of all patterns
   std::uint64_t tensors = 1'000'000;
+  // Of memory, while the file is read: the text, its JSON, and what is made of it.
+  std::uint64_t bytes = std::numeric_limits<std::uint64_t>::max();
 };
 
 // One operation of a pattern.
@@ -77,6 +80,7 @@ struct Specification {
   std::vector<SpecifiedTensor> tensors;  // in an order of computation
   AfterBackward after_backward;
   std::map<std::string, std::uint64_t> opaque;  // operation -> tensors
+  std::uint64_t bytes = 0;                      // of memory, at most
 
   // The tensor's number, or nothing. Step and micro-batch of the key do not matter.
   std::optional<std::size_t> find(const trace::TensorKey& key) const;
@@ -101,8 +105,9 @@ struct Specification {
 // Reads and validates a file. Throws an input error in one sentence, with the JSON pointer, for
 // anything that violates the schema: unknown keys, primitives and attributes, arguments that do not
 // stand before their user (so there are no cycles), shapes that contradict each other in any use of
-// a pattern, more nodes or tensors than the limits.
-Specification read_specification(const std::string& path);
+// a pattern, more nodes or tensors than the limits; and for what may need more memory than they
+// allow.
+Specification read_specification(const std::string& path, const SpecificationLimits& limits = {});
 // The same of a text; `file` is used in messages only.
 Specification parse_specification(std::string_view text, const std::string& file,
                                   const SpecificationLimits& limits = {});

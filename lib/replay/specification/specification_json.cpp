@@ -21,7 +21,7 @@ constexpr double kLargestExact = 0x1p53;
 std::int64_t integer_of(const JsonCursor& cursor) {
   const double value = cursor.as_number();
   if (value != std::trunc(value) || std::abs(value) > kLargestExact) {
-    throw cursor.error("expected a whole number, found ", base::printable(cursor.text()));
+    throw cursor.error("expected a whole number, found ", base::excerpt(cursor.text()));
   }
   return static_cast<std::int64_t>(value);
 }
@@ -33,7 +33,7 @@ double number_of(const JsonCursor& cursor) {
     if (text == "-inf") return -std::numeric_limits<double>::infinity();
     if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
     throw cursor.error("expected a number, \"nan\", \"inf\" or \"-inf\", found \"",
-                       base::printable(text), "\"");
+                       base::excerpt(text), "\"");
   }
   const std::string text = cursor.text();
   if (text == "true" || text == "false") return text == "true" ? 1 : 0;
@@ -54,7 +54,7 @@ std::vector<double> numbers_of(const JsonCursor& cursor) {
 tensor::DType dtype_of(const JsonCursor& cursor) {
   const std::string name = cursor.as_string();
   const auto dtype = tensor::parse_dtype(name);
-  if (!dtype) throw cursor.error("unknown dtype \"", base::printable(name), "\"");
+  if (!dtype) throw cursor.error("unknown dtype \"", base::excerpt(name), "\"");
   return *dtype;
 }
 
@@ -118,7 +118,7 @@ Attributes attributes_from(const JsonCursor& cursor, const Primitive& primitive)
         primitive.attributes.begin(), primitive.attributes.end(),
         [&key = key](const AttributeRule& candidate) { return candidate.name == key; });
     if (rule == primitive.attributes.end()) {
-      throw value.error(primitive.name, " has no attribute \"", base::printable(key), "\"");
+      throw value.error(primitive.name, " has no attribute \"", base::excerpt(key), "\"");
     }
     attributes.set(rule->name, content_of(value, rule->type));
   }
@@ -140,7 +140,7 @@ Node node_from(const JsonCursor& cursor, std::uint64_t values_before) {
   const std::string name = parts[0].as_string();
   node.primitive = find_primitive(name);
   if (node.primitive == nullptr) {
-    throw parts[0].error("unknown primitive \"", base::printable(name), "\"",
+    throw parts[0].error("unknown primitive \"", base::excerpt(name), "\"",
                          base::did_you_mean(name, primitive_names()));
   }
   node.arguments = references(parts[1], values_before, "value");
@@ -171,17 +171,77 @@ Pattern pattern_from(const JsonCursor& cursor, const SpecificationLimits& limits
   return pattern;
 }
 
-// Counts before anything is made of them.
-void check_counts(const std::vector<JsonCursor>& patterns, const JsonCursor& tensors,
-                  const SpecificationLimits& limits) {
+// Bytes of the longest string of a JSON text.
+std::uint64_t longest_string(std::string_view text) {
+  std::uint64_t longest = 0;
+  bool inside = false;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (inside && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      if (inside) longest = std::max<std::uint64_t>(longest, i - begin);
+      inside = !inside;
+      begin = i;
+    }
+  }
+  return longest;
+}
+
+// What reading a file needs in memory, at most, found before it is needed.
+class MemoryNeeded {
+ public:
+  MemoryNeeded(std::string_view text, const std::string& file, const SpecificationLimits& limits)
+      : file_(file), most_(limits.bytes), text_(text.size()), longest_(longest_string(text)) {
+    values_ = static_cast<std::uint64_t>(std::count_if(
+        text.begin(), text.end(), [](char c) { return c == ',' || c == '[' || c == '{'; }));
+    require(json());
+  }
+
+  // Returns the bytes of the specification.
+  std::uint64_t require_for(std::uint64_t nodes, std::uint64_t tensors) const {
+    // The texts themselves are kept once more.
+    const std::uint64_t made =
+        nodes * kNodeBytes + tensors * kTensorBytes + values_ * kBytesOfItem + text_;
+    require(json() + made);
+    return made;
+  }
+
+ private:
+  // Measured with files of as many nodes and tensors as fit; tests/faults has them.
+  static constexpr std::uint64_t kNodeBytes = 320;
+  static constexpr std::uint64_t kTensorBytes = 900;
+  static constexpr std::uint64_t kBytesOfItem = 16;  // of lists of numbers
+  static constexpr std::uint64_t kBytesOfJson = 32;  // of every value, and of the list that has it
+
+  // The parser has the string that it reads in two buffers that grow twofold.
+  std::uint64_t json() const { return 2 * text_ + 4 * longest_ + values_ * kBytesOfJson; }
+
+  void require(std::uint64_t bytes) const {
+    if (bytes <= most_) return;
+    throw base::input_error(file_, ": reading it needs up to ", base::human_bytes(bytes),
+                            " of memory, and ", base::human_bytes(most_),
+                            " are allowed; allow more with --memory");
+  }
+
+  const std::string& file_;
+  std::uint64_t most_;
+  std::uint64_t text_;
+  std::uint64_t longest_;
+  std::uint64_t values_ = 0;
+};
+
+// Counts before anything is made of them. Returns the memory that all of it takes.
+std::uint64_t check_counts(const std::vector<JsonCursor>& patterns, const JsonCursor& tensors,
+                           const SpecificationLimits& limits, const MemoryNeeded& memory) {
   std::uint64_t nodes = 0;
   for (const JsonCursor& pattern : patterns) {
     nodes += pattern.require("nodes").items().size();
     if (nodes > limits.nodes) throw pattern.error("more than ", limits.nodes, " nodes in all");
   }
-  if (tensors.items().size() > limits.tensors) {
-    throw tensors.error("more than ", limits.tensors, " tensors");
-  }
+  const std::uint64_t count = tensors.items().size();
+  if (count > limits.tensors) throw tensors.error("more than ", limits.tensors, " tensors");
+  return memory.require_for(nodes + patterns.size(), count);
 }
 
 void read_origin(const JsonCursor& cursor, const Specification& specification,
@@ -237,12 +297,12 @@ SpecifiedTensor tensor_from(const JsonCursor& cursor, const Specification& speci
   SpecifiedTensor tensor;
   const JsonCursor kind = cursor.require("kind");
   const auto parsed = trace::parse_kind(kind.as_string());
-  if (!parsed) throw kind.error("unknown kind \"", base::printable(kind.as_string()), "\"");
+  if (!parsed) throw kind.error("unknown kind \"", base::excerpt(kind.as_string()), "\"");
   tensor.kind = *parsed;
   const JsonCursor name = cursor.require("name");
   tensor.name = name.as_string();
   if (const auto problem = trace::name_problem(tensor.name)) {
-    throw name.error("the name \"", base::printable(tensor.name), "\" ", *problem);
+    throw name.error("the name \"", base::excerpt(tensor.name), "\" ", *problem);
   }
   if (const auto call = cursor.find("call")) tensor.call = call->as_count();
   if (const auto copy = cursor.find("copy")) tensor.copy = copy->as_count();
@@ -265,7 +325,7 @@ AfterBackward after_backward_from(const JsonCursor& cursor) {
     const JsonCursor combine = main_grad->require("combine");
     const std::string word = combine.as_string();
     if (word != "sum" && word != "mean") {
-      throw combine.error("expected \"sum\" or \"mean\", found \"", base::printable(word), "\"");
+      throw combine.error("expected \"sum\" or \"mean\", found \"", base::excerpt(word), "\"");
     }
     after.has_main_grad = true;
     after.mean = word == "mean";
@@ -289,6 +349,7 @@ AfterBackward after_backward_from(const JsonCursor& cursor) {
 
 Specification parse_specification(std::string_view text, const std::string& file,
                                   const SpecificationLimits& limits) {
+  const MemoryNeeded memory(text, file, limits);
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
   root.allow_keys(
@@ -296,7 +357,7 @@ Specification parse_specification(std::string_view text, const std::string& file
   const JsonCursor schema = root.require("schema");
   if (schema.as_string() != kSpecificationSchema) {
     throw schema.error("expected \"", kSpecificationSchema, "\", found \"",
-                       base::printable(schema.as_string()), "\"");
+                       base::excerpt(schema.as_string()), "\"");
   }
   Specification specification;
   if (const auto source = root.find("source")) {
@@ -308,7 +369,7 @@ Specification parse_specification(std::string_view text, const std::string& file
   if (const auto precision = root.find("precision")) specification.precision = dtype_of(*precision);
   const auto patterns = root.require("patterns").items();
   const JsonCursor tensors = root.require("tensors");
-  check_counts(patterns, tensors, limits);
+  specification.bytes = check_counts(patterns, tensors, limits, memory);
   specification.patterns.reserve(patterns.size());
   for (const JsonCursor& pattern : patterns) {
     specification.patterns.push_back(pattern_from(pattern, limits));
