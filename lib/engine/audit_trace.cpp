@@ -10,6 +10,7 @@
 #include "replay/audit/after_backward.h"
 #include "replay/audit/agreement.h"
 #include "replay/audit/expressions.h"
+#include "replay/audit/step_coverage.h"
 
 namespace ttrace::engine {
 namespace {
@@ -50,9 +51,10 @@ class AuditRun {
   // Replicas, finite values, and the replay of updates.
   void measure_itself() {
     const auto records = replay::measure_itself(run_, options_.selection, options_.execution);
+    const tensor::DType coarsest = replay::coarsest_stored(run_.manifest());
     for (const comparison::TensorComparison& record : records) {
       if (record.outcome == judge::Outcome::kSkippedByRule) continue;
-      out_.tensors.push_back(replay::audited(record));
+      out_.tensors.push_back(replay::audited(record, coarsest));
       if (!record.comparison) continue;
       const measure::Measurement& measured = record.comparison->measurement;
       norms_.emplace(record.key, measure::candidate_norm(measured.total));
@@ -95,9 +97,10 @@ class AuditRun {
       mark_without_specification();
       return;
     }
-    replay::check_expressions(
+    judged_ = replay::check_expressions(
         {run_, *specification_, options_.specification_file, options_.execution,
-         options_.exact ? replay::Products::kExact : replay::Products::kProbed},
+         options_.exact ? replay::Products::kExact : replay::Products::kProbed,
+         specification_->bytes},
         out_.tensors);
   }
 
@@ -136,7 +139,8 @@ class AuditRun {
         if (tensor.kind == Kind::kParamGrad) trained->insert(tensor.name);
       }
     }
-    const replay::MeasuredRun measured{run_, options_.execution, norms_, std::move(trained)};
+    const replay::MeasuredRun measured{run_, options_.execution, norms_, std::move(trained),
+                                       specification_};
     replay::check_main_gradients(measured, accumulation, out_.tensors);
     replay::check_gradient_norms(measured, out_.tensors);
     replay::check_steps(measured, out_.tensors);
@@ -144,6 +148,12 @@ class AuditRun {
 
   void conclude() {
     comparison::set_execution(options_.execution, out_.environment);
+    replay::settle_outcomes(out_.tensors);
+    if (!options_.selection.selects_all()) out_.selected_of = run_.manifest().tensors.size();
+    if (specification_ != nullptr) {
+      out_.coverage.step = replay::cover_step(*specification_, run_.manifest(), options_.selection,
+                                              out_.tensors, judged_);
+    }
     replay::conclude(lost_.problems.size(), run_.manifest(), out_);
   }
 
@@ -152,6 +162,7 @@ class AuditRun {
   const replay::Specification* specification_;
   comparison::LostRanks lost_;
   std::map<trace::TensorKey, double> norms_;  // of the tensors that could be read
+  replay::JudgedValues judged_;
   replay::AuditReport out_;
 };
 

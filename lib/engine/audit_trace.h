@@ -5,7 +5,7 @@
 
 #include "comparison/selection.h"
 #include "measure/backend.h"
-#include "replay/audit/record.h"
+#include "replay/audit/verdict.h"
 #include "replay/specification/specification.h"
 #include "trace/source.h"
 

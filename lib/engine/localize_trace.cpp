@@ -44,18 +44,19 @@ class LocalChecks {
     if (selection.only.size() > kMostPatterns) selection.only.clear();
     selection.kinds.assign(kinds.begin(), kinds.end());
     std::map<trace::TensorKey, double> norms;
+    const tensor::DType coarsest = replay::coarsest_stored(run_.manifest());
     for (const comparison::TensorComparison& record :
          replay::measure_itself(run_, selection, options_.execution)) {
       const std::string module = replay::module_of(record.key);
       if (record.outcome == judge::Outcome::kSkippedByRule || !modules.contains(module)) continue;
-      tensors_.push_back(replay::audited(record));
+      tensors_.push_back(replay::audited(record, coarsest));
       if (record.comparison) {
         norms.emplace(record.key, measure::candidate_norm(record.comparison->measurement.total));
       }
     }
     judge_values(norms);
+    replay::settle_outcomes(tensors_);
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      replay::settle_outcome(tensors_[i]);
       by_module_[replay::module_of(tensors_[i].key)].push_back(i);
     }
     replay::mark_downstream(tensors_);
@@ -81,13 +82,16 @@ class LocalChecks {
   void judge_values(const std::map<trace::TensorKey, double>& norms) {
     std::optional<replay::GradientAccumulation> accumulation;
     if (const replay::Specification* specification = options_.specification) {
-      replay::check_expressions({run_, *specification, options_.specification_file,
-                                 options_.execution, replay::Products::kProbed},
-                                tensors_);
+      const replay::Specification* other = options_.candidate_specification;
+      replay::check_expressions(
+          {run_, *specification, options_.specification_file, options_.execution,
+           replay::Products::kProbed, specification->bytes + (other ? other->bytes : 0)},
+          tensors_);
       const replay::AfterBackward& after = specification->after_backward;
       if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied};
     }
-    const replay::MeasuredRun measured{run_, options_.execution, norms, std::nullopt};
+    const replay::MeasuredRun measured{run_, options_.execution, norms, std::nullopt,
+                                       options_.specification};
     replay::check_main_gradients(measured, accumulation, tensors_);
     replay::check_gradient_norms(measured, tensors_);
     replay::check_steps(measured, tensors_);
@@ -120,8 +124,8 @@ void discount_what_the_reference_breaks(const std::vector<AuditedTensor>& refere
       tensor.reason = check.reason;
     }
     tensor.outcome = AuditOutcome::kNotJudged;
-    replay::settle_outcome(tensor);
   }
+  replay::settle_outcomes(candidate);
 }
 
 class LocalizeRun {
@@ -296,7 +300,8 @@ class LocalizeRun {
   void count_not_replayable(const std::string& module, const std::vector<AuditedTensor>& local) {
     const std::string of_class = class_of(module);
     for (const AuditedTensor& tensor : local) {
-      if (tensor.outcome == AuditOutcome::kNotJudged) {
+      if (tensor.outcome == AuditOutcome::kNotJudged ||
+          tensor.outcome == AuditOutcome::kBelowBound) {
         ++out_.not_replayable[of_class.empty() ? module : of_class];
       }
     }
@@ -359,8 +364,11 @@ class LocalizeRun {
       layer.module = module;
       layer.class_name = class_of(module);
       for (AuditedTensor& tensor : local_of(module, nullptr)) {
-        if (tensor.outcome == AuditOutcome::kGiven) continue;
-        if (tensor.outcome == AuditOutcome::kNotJudged) {
+        if (tensor.outcome == AuditOutcome::kGiven ||
+            tensor.outcome == AuditOutcome::kZeroWithinRounding) {
+          continue;
+        }
+        if (!tensor.judged()) {
           ++layer.not_judged;
           continue;
         }
@@ -370,6 +378,7 @@ class LocalizeRun {
           continue;
         }
         for (const replay::AuditCheck& check : tensor.checks) {
+          if (check.result != replay::CheckResult::kConsistent) continue;
           layer.worst_share = std::max(layer.worst_share, check.share());
         }
       }

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "replay/audit/record.h"
+#include "replay/audit/verdict.h"
 #include "report/text_report.h"
 
 namespace ttrace::report {

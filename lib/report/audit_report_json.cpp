@@ -61,6 +61,18 @@ json audit_finding_json(const replay::AuditFinding& finding, const replay::Audit
           {"rejected", rejected_json(shown.rejected)}};
 }
 
+void add_step(const replay::StepCoverage& step, json& coverage) {
+  json lacking = json::object();
+  for (const auto& [kind, tensors] : step.lacking) {
+    lacking[std::string(kind_name(kind))] = tensors;
+  }
+  if (!lacking.empty()) coverage["lacking"] = std::move(lacking);
+  coverage["gradients"] = {{"parameters", step.parameters},
+                           {"judged", step.parameters - step.unjudged_gradients.size()},
+                           {"not_judged", step.unjudged_gradients}};
+  if (step.coarser) coverage["coarser"] = dtype_name(*step.coarser);
+}
+
 }  // namespace
 
 std::string audit_json(const replay::AuditReport& report) {
@@ -74,6 +86,14 @@ std::string audit_json(const replay::AuditReport& report) {
   json coverage{{"judged", report.coverage.judged},
                 {"tensors", report.coverage.tensors},
                 {"not_judged", report.coverage.not_judged}};
+  if (report.coverage.below_bound > 0) coverage["below_bound"] = report.coverage.below_bound;
+  if (report.coverage.zero_within_rounding > 0) {
+    coverage["zero_within_rounding"] = report.coverage.zero_within_rounding;
+  }
+  if (report.coverage.endless > 0) coverage["not_finite"] = report.coverage.endless;
+  if (report.coverage.wide > 0) coverage["wide_bound"] = report.coverage.wide;
+  if (report.coverage.step) add_step(*report.coverage.step, coverage);
+  if (report.selected_of) coverage["selected_of"] = *report.selected_of;
   if (!report.coverage.record_next.empty()) coverage["record_next"] = report.coverage.record_next;
   text.add("coverage", coverage);
   const replay::AuditSharpness& sharpness = report.sharpness;

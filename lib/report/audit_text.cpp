@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/phase.h"
+#include "replay/specification/describe.h"
 #include "report/audit_report.h"
 #include "report/text_report.h"
 #include "report/text_sections.h"
@@ -28,19 +29,76 @@ using replay::AuditVerdict;
 constexpr std::size_t kAuditFindingsInFull = 3;
 constexpr std::size_t kAuditFindingsInLines = 12;
 constexpr std::size_t kAuditReasonsInLines = 4;
+constexpr std::size_t kUnjudgedInLine = 5;
 constexpr std::size_t kIndent = 11;
+
+// The first line and what people read in a table of runs: longer lines are cut there.
+constexpr std::size_t kLongestAnswer = 200;
 
 std::string describe_coverage(const AuditReport& report) {
   const replay::AuditCoverage& coverage = report.coverage;
-  const std::uint64_t left = coverage.tensors - coverage.judged;
-  std::string text = concat(coverage.judged, " of ", plural(coverage.tensors, "tensor"),
-                            " follow from what they were computed from (",
-                            percent(coverage.tensors > 0 ? static_cast<double>(coverage.judged) /
-                                                               static_cast<double>(coverage.tensors)
-                                                         : 0),
-                            ")");
-  if (left > 0) text += concat(", ", left, " could not be judged");
-  return text;
+  return concat(coverage.judged, " of ",
+                report.selected_of ? plural(coverage.tensors, "selected tensor")
+                                   : plural(coverage.tensors, "tensor"),
+                " follow from what they were computed from (",
+                report.selected_of
+                    ? concat("of ", *report.selected_of)
+                    : percent(coverage.tensors > 0 ? static_cast<double>(coverage.judged) /
+                                                         static_cast<double>(coverage.tensors)
+                                                   : 0),
+                ")");
+}
+
+// "28 main gradients and 3 other tensors": the most important kind by name.
+std::string describe_lacking(const replay::AuditCoverage& coverage) {
+  constexpr std::pair<trace::Kind, std::string_view> kNamed[] = {
+      {trace::Kind::kLoss, "loss"},
+      {trace::Kind::kGradNorm, "gradient norm"},
+      {trace::Kind::kMainGrad, "main gradient"},
+      {trace::Kind::kParamGrad, "raw gradient"},
+      {trace::Kind::kParamAfterStep, "updated parameter"},
+      {trace::Kind::kOutput, "output"}};
+  for (const auto& [kind, noun] : kNamed) {
+    const auto found = coverage.step->lacking.find(kind);
+    if (found == coverage.step->lacking.end()) continue;
+    const std::uint64_t others = coverage.lacking - found->second;
+    return concat(plural(found->second, noun),
+                  others > 0 ? concat(" and ", plural(others, "other tensor")) : std::string());
+  }
+  return plural(coverage.lacking, "tensor");
+}
+
+std::string describe_unjudged_gradients(const replay::StepCoverage& step) {
+  return concat("the gradients of ", step.unjudged_gradients.size(), " of ",
+                plural(step.parameters, "parameter"), " were not judged");
+}
+
+// What was not checked, the most serious first.
+std::vector<std::string> describe_unchecked(const AuditReport& report) {
+  const replay::AuditCoverage& coverage = report.coverage;
+  std::vector<std::string> clauses;
+  if (coverage.lacking > 0) {
+    clauses.push_back(concat("the trace lacks ", describe_lacking(coverage), " of the step"));
+  }
+  if (coverage.step && !coverage.step->unjudged_gradients.empty()) {
+    clauses.push_back(describe_unjudged_gradients(*coverage.step));
+  }
+  const std::uint64_t left = coverage.tensors - coverage.judged - coverage.lacking;
+  if (left > 0) clauses.push_back(concat(left, " could not be judged"));
+  if (coverage.endless > 0) {
+    clauses.push_back(concat(plural(coverage.endless, "tensor"),
+                             coverage.endless == 1 ? " has" : " have",
+                             " NaN or infinities, as expected"));
+  }
+  if (coverage.wide > 0) {
+    clauses.push_back(concat(coverage.wide, coverage.wide == 1 ? " has" : " have",
+                             " a bound of more than half of its value"));
+  }
+  if (coverage.step && coverage.step->coarser) {
+    clauses.push_back(concat("bounds are of ", dtype_name(*coverage.step->coarser),
+                             ", coarser than anything stored"));
+  }
+  return clauses;
 }
 
 std::string describe_gradient_sharpness(const AuditReport& report) {
@@ -54,14 +112,24 @@ std::string describe_gradient_sharpness(const AuditReport& report) {
   return concat("; a factor of ", factor.data(), " in 9 of 10 gradients would show");
 }
 
+std::string describe_holding(const AuditReport& report, const TextStyle& style) {
+  const std::vector<std::string> unchecked = describe_unchecked(report);
+  std::string line = concat(bold("HOLDS", "32", style), "  ", describe_coverage(report));
+  if (!unchecked.empty()) line += concat("; ", unchecked.front());
+  if (unchecked.size() > 1) line += concat(", and ", unchecked.size() - 1, " more");
+  const std::string sharpness = concat("worst ", short_number(report.sharpness.worst_share),
+                                       " of its bound", describe_gradient_sharpness(report));
+  const bool fits = line.size() + sharpness.size() + 2 <= kLongestAnswer;
+  if (fits) return folded(concat(line, "; ", sharpness), style.width);
+  return concat(folded(line, style.width), "\n", folded(concat("  ", sharpness), style.width));
+}
+
 void write_answer(const AuditReport& report, const TextStyle& style, std::ostream& out) {
   std::string line;
   switch (report.verdict) {
     case AuditVerdict::kHolds:
-      line = concat(bold("HOLDS", "32", style), "  ", describe_coverage(report), "; worst ",
-                    short_number(report.sharpness.worst_share), " of its bound",
-                    describe_gradient_sharpness(report));
-      break;
+      out << describe_holding(report, style) << "\n";
+      return;
     case AuditVerdict::kInconclusive:
       line = concat(bold("INCONCLUSIVE", "33", style), "  nothing is broken, but ",
                     printable(report.why));
@@ -178,8 +246,19 @@ void write_audit_not_judged(const AuditReport& report, const TextStyle& style, s
   }
 }
 
+void write_unjudged_gradients(const AuditReport& report, const TextStyle& style,
+                              std::ostream& out) {
+  if (!report.coverage.step || report.coverage.step->unjudged_gradients.empty()) return;
+  const replay::StepCoverage& step = *report.coverage.step;
+  const std::size_t most = style.all ? step.unjudged_gradients.size() : kUnjudgedInLine;
+  out << folded(concat("  ", describe_unjudged_gradients(step), ": ",
+                       printable(replay::list_some(step.unjudged_gradients, most, ", "))),
+                style.width)
+      << "\n";
+}
+
 void write_every_audited(const AuditReport& report, std::ostream& out) {
-  out << "\n  outcome      error      bound      used    tensor\n";
+  out << "\n  outcome              error      bound      used    tensor\n";
   for (const AuditedTensor& tensor : report.tensors) {
     const AuditCheck* shown = tensor.broken_check();
     for (const AuditCheck& check : tensor.checks) {
@@ -187,7 +266,7 @@ void write_every_audited(const AuditReport& report, std::ostream& out) {
     }
     std::array<char, 96> row{};
     const bool numbers = shown != nullptr;
-    std::snprintf(row.data(), row.size(), "  %-12s %-10s %-10s %-7s",
+    std::snprintf(row.data(), row.size(), "  %-20s %-10s %-10s %-7s",
                   std::string(audit_outcome_name(tensor.outcome)).c_str(),
                   numbers ? short_number(shown->error).c_str() : "-",
                   numbers ? short_number(shown->bound).c_str() : "-",
@@ -218,8 +297,17 @@ void write_audit_footer(const AuditReport& report, const TextStyle& style, std::
   out << "\n  " << plural(report.tensors.size(), "tensor") << ": " << coverage.judged - broken
       << " hold, " << broken << " broken"
       << (report.downstream > 0 ? concat(" (", report.downstream, " downstream)") : "") << ", "
-      << coverage.tensors - coverage.judged << " not judged, " << given << " given\n";
+      << coverage.tensors - coverage.judged - coverage.lacking - coverage.below_bound
+      << " not judged, " << given << " given"
+      << (coverage.below_bound > 0 ? concat(", ", coverage.below_bound, " below their bound") : "")
+      << (coverage.zero_within_rounding > 0
+              ? concat(", ", coverage.zero_within_rounding, " zero within rounding")
+              : "")
+      << (coverage.lacking > 0 ? concat("; the trace lacks ", coverage.lacking, " of the step")
+                               : "")
+      << "\n";
   write_audit_not_judged(report, style, out);
+  write_unjudged_gradients(report, style, out);
   const comparison::Environment& environment = report.environment;
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", environment.seconds);

@@ -179,6 +179,20 @@ void write_layers(const replay::LocalizeReport& report, const TextStyle& style, 
   if (layers.size() > most) out << "  and " << layers.size() - most << " more (--all)\n";
 }
 
+// "12 modules follow from their own inputs, 3 could not be judged".
+std::string describe_layers(const replay::LocalizeReport& report) {
+  const std::uint64_t judged = report.judged_layers();
+  const std::uint64_t left = report.layers.size() - judged;
+  if (judged == 0) {
+    return concat(
+        "none of ", plural(left, "module"), " could be judged",
+        report.specification.empty() ? " (--specification says what they follow from)" : "");
+  }
+  return concat(plural(judged, "module"),
+                judged == 1 ? " follows from its own inputs" : " follow from their own inputs",
+                left > 0 ? concat(", ", left, " could not be judged") : std::string());
+}
+
 }  // namespace
 
 void write_localize(const replay::LocalizeReport& report, const TextStyle& style,
@@ -189,10 +203,7 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
   switch (report.exit_code()) {
     case 0:
       answer = concat(bold("NOTHING TO EXPLAIN", "32", style), "  the comparison is a match");
-      if (!report.layers.empty()) {
-        answer += concat(", and ", plural(report.layers.size(), "module"),
-                         " follow from their own inputs");
-      }
+      if (!report.layers.empty()) answer += concat(", and ", describe_layers(report));
       break;
     case 1:
       answer =
@@ -205,7 +216,10 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
       }
       break;
     default:
-      answer = concat(bold("INCONCLUSIVE", "33", style), "  ", printable(report.comparison.why));
+      answer = concat(bold("INCONCLUSIVE", "33", style), "  ",
+                      report.comparison.exit_code == 3
+                          ? printable(report.comparison.why)
+                          : concat("the comparison is a match, but ", describe_layers(report)));
   }
   out << folded(answer, style.width) << "\n";
   write_code(report, style, out);

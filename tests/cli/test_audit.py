@@ -23,11 +23,13 @@ def audited(ttrace: Run, tmp_path: Path, *arguments: str | Path) -> tuple[Any, d
     report = read_report(out)
     assert report["exit_code"] == done.returncode
     counts = report["coverage"]
-    left = sum(counts["not_judged"].values())
     outcomes = [result["outcome"] for result in report["results"]]
     assert counts["judged"] == outcomes.count("holds") + outcomes.count("broken")
-    assert counts["tensors"] == counts["judged"] + left == len(outcomes) - outcomes.count("given")
-    assert left == outcomes.count("not_judged")
+    assert sum(counts["not_judged"].values()) == outcomes.count("not_judged")
+    for outcome in ("below_bound", "zero_within_rounding"):
+        assert counts.get(outcome, 0) == outcomes.count(outcome)
+    apart = outcomes.count("given") + outcomes.count("zero_within_rounding")
+    assert counts["tensors"] == len(outcomes) - apart + sum(counts.get("lacking", {}).values())
     return done, report
 
 

@@ -147,5 +147,9 @@ def test_every_operation_follows_from_its_inputs(tmp_path, dtype, inputs):
     )
     assert done.returncode == 0, done.stdout
     report = json.loads((tmp_path / "report.json").read_text())
-    assert report["coverage"]["judged"] == report["coverage"]["tensors"] > 6 * len(OPERATIONS)
+    coverage = report["coverage"]
+    # Where a function saturates or a gradient cancels, what is left may be all rounding.
+    below = coverage.get("below_bound", 0)
+    assert below <= (4 if inputs in ("shifted", "cancelling") else 0)
+    assert coverage["judged"] + below == coverage["tensors"] > 6 * len(OPERATIONS)
     assert report["sharpness"]["worst_share"] < 0.7, report["sharpness"]

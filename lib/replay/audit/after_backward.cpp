@@ -11,6 +11,7 @@
 #include "measure/measure.h"
 #include "measure/measure_update.h"
 #include "measure/optimizer/step.h"
+#include "replay/audit/agreement.h"
 #include "replay/audit/blame.h"
 #include "replay/optimizer/gradient_norm.h"
 
@@ -28,11 +29,27 @@ EntriesByKey entries_of(const trace::Source& run) {
   return entries;
 }
 
-double roundoff_of(const TensorEntry& entry) {
+// The coarsest roundoff that the trace or the specification shows. A run that says it computed in
+// something coarser is not believed.
+double coarsest_roundoff(const MeasuredRun& measured) {
+  double epsilon = tensor::epsilon(coarsest_stored(measured.run.manifest()));
+  if (measured.specification != nullptr) {
+    for (const Pattern& pattern : measured.specification->patterns) {
+      for (const Node& node : pattern.nodes) {
+        if (tensor::is_floating(node.dtype)) {
+          epsilon = std::max(epsilon, tensor::epsilon(node.dtype));
+        }
+      }
+    }
+  }
+  return epsilon / 2;
+}
+
+double roundoff_of(const TensorEntry& entry, double coarsest) {
   const double own = measure::unit_roundoff(entry.dtype).value_or(0);
   const double computed =
       measure::unit_roundoff(entry.computed_in.value_or(entry.dtype)).value_or(0);
-  return std::max(own, computed);
+  return std::max(own, std::min(computed, coarsest));
 }
 
 // The ranks whose terms add up to the tensor.
@@ -57,7 +74,10 @@ struct RawGradients {
 class MainGradients {
  public:
   MainGradients(const MeasuredRun& measured, const GradientAccumulation& accumulation)
-      : measured_(measured), accumulation_(accumulation), entries_(entries_of(measured.run)) {
+      : measured_(measured),
+        accumulation_(accumulation),
+        coarsest_(coarsest_roundoff(measured)),
+        entries_(entries_of(measured.run)) {
     for (const TensorEntry& entry : measured.run.manifest().tensors) {
       if (entry.key.kind != Kind::kParamGrad) continue;
       raw_[{entry.key.step, entry.key.name}].push_back(&entry);
@@ -159,11 +179,11 @@ class MainGradients {
                      const measure::TensorRef& expected) const {
     double squares = 0;
     double terms = 0;
-    double roundoff = roundoff_of(entry);
+    double roundoff = roundoff_of(entry, coarsest_);
     for (const TensorEntry* term : raw.terms) {
       squares += squared_norm(*term);
       terms += partial_ranks(measured_.run.manifest(), *term);
-      roundoff = std::max(roundoff, roundoff_of(*term));
+      roundoff = std::max(roundoff, roundoff_of(*term, coarsest_));
     }
     const measure::Measurement measurement =
         measure::measure(*measured_.execution.backend, expected, {&measured_.run, &entry}, nullptr);
@@ -181,7 +201,11 @@ class MainGradients {
     check.error = norm > 0 ? off / norm : (off > 0 ? std::numeric_limits<double>::infinity() : 0);
     check.bound = norm > 0 ? allowed / norm : 0;
     check.expected_norm = norm;
-    if (check.error <= check.bound && measurement.total.nonfinite_different == 0) return check;
+    check.allowed = allowed;
+    if (check.error <= check.bound && measurement.total.nonfinite_different == 0) {
+      check.require_bound(measurement.total.unequal == 0);
+      return check;
+    }
     check.result = CheckResult::kInconsistent;
     check.reason = base::concat("is not the ", check.expected);
     return check;
@@ -195,6 +219,7 @@ class MainGradients {
 
   const MeasuredRun& measured_;
   const GradientAccumulation& accumulation_;
+  double coarsest_;
   EntriesByKey entries_;
   std::map<std::pair<std::uint64_t, std::string>, std::vector<const TensorEntry*>> raw_;
   std::map<std::uint64_t, std::set<std::uint64_t>> microbatches_;
@@ -276,6 +301,9 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
       nearest = value;
     }
     check.expected = base::concat("norm of the main gradients, ", base::nine_digits(nearest));
+    check.expected_norm = nearest;
+    check.allowed = check.bound * nearest;
+    check.require_bound(check.error == 0);
     if (!(check.error <= check.bound)) {
       check.result =
           check.error <= own.rounding ? CheckResult::kNotReplayable : CheckResult::kInconsistent;

@@ -10,6 +10,7 @@
 
 #include "measure/backend.h"
 #include "replay/audit/record.h"
+#include "replay/specification/specification.h"
 #include "trace/source.h"
 
 namespace ttrace::replay {
@@ -29,6 +30,7 @@ struct MeasuredRun {
   const std::map<trace::TensorKey, double>& norms;  // ‖x‖, of those that could be read
   // The parameters that get gradients; nothing if no specification says so.
   std::optional<std::set<std::string>> trained;
+  const Specification* specification = nullptr;
 };
 
 // Adds a check to every main gradient, or the reason why it cannot be judged. Without

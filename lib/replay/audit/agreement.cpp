@@ -37,7 +37,7 @@ bool must_be_finite(Kind kind) {
   }
 }
 
-AuditCheck check_replicas(const TensorComparison& record) {
+AuditCheck check_replicas(const TensorComparison& record, tensor::DType coarsest) {
   const measure::Measurement& measured = record.comparison->measurement;
   AuditCheck check;
   check.operation = "replicas";
@@ -45,10 +45,11 @@ AuditCheck check_replicas(const TensorComparison& record) {
   const double norm = measure::candidate_norm(measured.total);
   check.error = norm > 0 ? measured.replicas->distance_norm / norm : 0;
   const tensor::DType computed = record.candidate->computed_in.value_or(record.dtype);
-  check.bound =
-      tensor::is_floating(record.dtype)
-          ? kReplicaEpsilons * std::max(tensor::epsilon(record.dtype), tensor::epsilon(computed))
-          : 0;
+  check.bound = tensor::is_floating(record.dtype)
+                    ? kReplicaEpsilons *
+                          std::max(tensor::epsilon(record.dtype),
+                                   std::min(tensor::epsilon(computed), tensor::epsilon(coarsest)))
+                    : 0;
   const bool apart =
       measured.replicas_differ && (record.exact || !(check.error <= check.bound) || norm == 0);
   if (!apart) return check;
@@ -85,6 +86,9 @@ AuditCheck check_update(const TensorComparison& record) {
     check.error = measure::difference_norm(record.comparison->measurement.total) / norm;
     check.bound = replay.bound_norm / norm;
   }
+  check.expected_norm = norm;
+  check.allowed = replay.bound_norm;
+  check.require_bound(record.comparison->measurement.total.sum_d2 == 0);
   if (replay.outside == 0) return check;
   check.result = CheckResult::kInconsistent;
   check.reason = base::concat(
@@ -120,7 +124,16 @@ std::vector<TensorComparison> measure_itself(const trace::Source& run,
   return records;
 }
 
-AuditedTensor audited(const TensorComparison& record) {
+tensor::DType coarsest_stored(const trace::Manifest& manifest) {
+  tensor::DType coarsest = tensor::DType::kFloat64;
+  for (const trace::TensorEntry& entry : manifest.tensors) {
+    if (!tensor::is_floating(entry.dtype)) continue;
+    if (tensor::epsilon(entry.dtype) > tensor::epsilon(coarsest)) coarsest = entry.dtype;
+  }
+  return coarsest;
+}
+
+AuditedTensor audited(const TensorComparison& record, tensor::DType coarsest) {
   AuditedTensor tensor;
   tensor.key = record.key;
   tensor.dtype = record.dtype;
@@ -138,7 +151,10 @@ AuditedTensor audited(const TensorComparison& record) {
     tensor.unreadable = record.outcome == Outcome::kUnreadable;
     return tensor;
   }
-  if (record.comparison->measurement.has_replicas) tensor.checks.push_back(check_replicas(record));
+  tensor.norm = measure::candidate_norm(record.comparison->measurement.total);
+  if (record.comparison->measurement.has_replicas) {
+    tensor.checks.push_back(check_replicas(record, coarsest));
+  }
   if (tensor::is_floating(record.dtype) && must_be_finite(record.key.kind)) {
     tensor.checks.push_back(check_finite(record));
   }

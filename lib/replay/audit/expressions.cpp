@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <list>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "layout/view.h"
@@ -41,6 +43,12 @@ class ValueCache {
   ValueCache(const trace::Source& run, std::uint64_t most_bytes)
       : run_(run), most_bytes_(most_bytes) {}
 
+  // Keeps so many bytes from now on.
+  void limit(std::uint64_t most_bytes) {
+    most_bytes_ = most_bytes;
+    drop_until(most_bytes);
+  }
+
   Value of(const TensorEntry& entry) {
     const auto known = values_.find(&entry);
     if (known != values_.end()) {
@@ -49,13 +57,8 @@ class ValueCache {
     }
     Value value = read_value({&run_, &entry});
     const std::uint64_t bytes = value.size() * sizeof(double);
-    while (!order_.empty() && used_ + bytes > most_bytes_) {
-      const auto oldest = values_.find(order_.front());
-      used_ -= oldest->second.value.size() * sizeof(double);
-      values_.erase(oldest);
-      order_.pop_front();
-    }
     if (bytes <= most_bytes_) {
+      drop_until(most_bytes_ - bytes);
       order_.push_back(&entry);
       values_.emplace(&entry, Kept{value, std::prev(order_.end())});
       used_ += bytes;
@@ -68,6 +71,15 @@ class ValueCache {
     Value value;
     std::list<const TensorEntry*>::iterator place;
   };
+
+  void drop_until(std::uint64_t bytes) {
+    while (used_ > bytes) {
+      const auto oldest = values_.find(order_.front());
+      used_ -= oldest->second.value.size() * sizeof(double);
+      values_.erase(oldest);
+      order_.pop_front();
+    }
+  }
 
   const trace::Source& run_;
   std::uint64_t most_bytes_;
@@ -90,14 +102,33 @@ std::string describe_ranges(const std::vector<std::uint64_t>& numbers) {
   return list_some(ranges, kMostRanges, ", ");
 }
 
-// The judging of one step and micro-batch.
+// The memory for values: all that --memory allows, of which the execution has half.
+std::uint64_t memory_for_values(const ExpressionAudit& audit) {
+  const std::uint64_t all = base::checked_mul(audit.execution.memory_bytes, 2)
+                                .value_or(std::numeric_limits<std::uint64_t>::max());
+  return all - std::min(all, audit.held_bytes);
+}
+
+// The judging of a run. `tensors` are its own, with the checks that need no expression.
 class Audit {
  public:
-  explicit Audit(const ExpressionAudit& audit)
+  Audit(const ExpressionAudit& audit, const std::vector<AuditedTensor>& tensors)
       : audit_(audit),
-        values_(audit.run, std::min(audit.execution.memory_bytes, kMostCachedBytes)),
-        shared_(std::min(audit.execution.memory_bytes, kMostSharedBytes)),
-        recorded_(audit.run.manifest()) {}
+        memory_(memory_for_values(audit)),
+        limit_(memory_),
+        values_(audit.run, kMostCachedBytes),
+        shared_(kMostSharedBytes),
+        recorded_(audit.run.manifest()),
+        held_(audit.specification.tensors.size(), 0) {
+    for (const TensorEntry& entry : audit.run.manifest().tensors) {
+      if (const auto number = audit.specification.find(entry.key)) held_[*number] = 1;
+    }
+    for (const AuditedTensor& tensor : tensors) {
+      if (const std::set<std::string> known = travelling(tensor); !known.empty()) {
+        travelling_.emplace(tensor.key, known);
+      }
+    }
+  }
 
   void check(AuditedTensor& tensor) {
     const TensorEntry* entry = recorded_.find(tensor.key);
@@ -121,8 +152,10 @@ class Audit {
       return recorded(other, tensor.key) != nullptr;
     });
     if (const auto* none = std::get_if<NoExpression>(&found)) {
-      if (none->why == NoExpression::Why::kGiven) {
+      if (none->why == NoExpression::Why::kGiven && !is_computed(tensor.key)) {
         tensor.outcome = AuditOutcome::kGiven;
+      } else if (none->why == NoExpression::Why::kGiven) {
+        tensor.reason = "the specification does not say what it follows from";
       } else {
         tensor.reason = none->reason;
         if (none->why == NoExpression::Why::kNotRecorded) {
@@ -138,20 +171,29 @@ class Audit {
     }
   }
 
+  JudgedValues judged() && { return std::move(judged_); }
+
  private:
   static constexpr std::uint64_t kMostCachedBytes = std::uint64_t{1} << 29;
   static constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;
 
   const TensorEntry* recorded(std::size_t number, const trace::TensorKey& like) const {
-    return recorded_.find(audit_.specification, number, like);
+    return held_[number] != 0 ? recorded_.find(audit_.specification, number, like) : nullptr;
   }
 
-  // Notes that the tensor follows from another one, under all names under which the trace has it:
-  // ranks may have taken the result of a reduction where the first name is the term before it.
-  void note_source(std::size_t source, AuditedTensor& tensor) const {
+  // Notes that the tensor follows from another one whose fault travels, under all names under which
+  // the trace has it: ranks may have taken the result of a reduction where the first name is the
+  // term before it. Of those with the same faults the first is enough.
+  void note_source(std::size_t source, std::set<std::string>& noted, AuditedTensor& tensor) const {
+    if (travelling_.empty()) return;
     for (const std::uint32_t name : audit_.specification.names_of_value(source)) {
       const TensorEntry* entry = recorded(name, tensor.key);
-      if (entry != nullptr && entry->key != tensor.key) tensor.follows_from.push_back(entry->key);
+      if (entry == nullptr || entry->key == tensor.key) continue;
+      const auto found = travelling_.find(entry->key);
+      if (found == travelling_.end()) continue;
+      const std::size_t before = noted.size();
+      noted.insert(found->second.begin(), found->second.end());
+      if (noted.size() > before) tensor.follows_from.push_back(entry->key);
     }
   }
 
@@ -165,19 +207,27 @@ class Audit {
   }
 
   void judge(Expression expression, const TensorEntry& entry, AuditedTensor& tensor) {
-    const std::uint64_t needed = peak_bytes(expression);
-    if (needed / 2 > audit_.execution.memory_bytes) {
+    const std::uint64_t needed = judging_bytes(expression);
+    if (needed > memory_) {
       tensor.reason = base::concat("its expression needs up to ", base::human_bytes(needed),
                                    " of memory; allow more with --memory");
       return;
     }
+    values_.limit(std::min(kMostCachedBytes, (memory_ - needed) / 3 * 2));
+    shared_.limit(std::min(kMostSharedBytes, (memory_ - needed) / 3));
+    if (is_forged(expression, tensor.key)) {
+      tensor.reason = "it follows from constants of the specification alone";
+      return;
+    }
     const bool is_identity = expression.steps.empty();
+    const std::vector<std::uint32_t> computed = expression.computed;
     std::vector<Value> leaves;
     Sharing sharing{&shared_, {}};
+    std::set<std::string> noted;
     for (Leaf& leaf : expression.leaves) {
       const TensorEntry* from = recorded(leaf.tensor, tensor.key);
       leaf.exact = from == nullptr || is_exact(*from);
-      if (from != nullptr) note_source(leaf.tensor, tensor);
+      if (from != nullptr) note_source(leaf.tensor, noted, tensor);
       sharing.leaves.push_back(from != nullptr ? to_string(from->key)
                                                : base::concat("constant ", leaf.tensor));
       leaves.push_back(from != nullptr ? values_.of(*from)
@@ -194,21 +244,57 @@ class Audit {
     options.most_rows = kMostRows;
     options.context = audit_.execution;
     options.sharing = &sharing;
+    const Value recorded_value = values_.of(entry);
     const ExpressionJudgement judged =
-        judge_expression(expression, leaves, values_.of(entry), entry.dtype, options);
+        judge_expression(expression, leaves, recorded_value, entry.dtype, options);
     AuditCheck check;
     check.operation = is_identity ? "identity" : "expression";
     check.expected = describe_expression(expression);
     check.error = judged.relative_error;
     check.bound = judged.expected_norm > 0 ? judged.bound / judged.expected_norm : 0;
+    check.expected_norm = judged.expected_norm;
+    check.allowed = judged.bound;
     check.by_probes = judged.by_probes;
-    if (!judged.follows()) {
+    const std::uint64_t elements = recorded_value.size();
+    if (judged.follows()) tensor.endless = judged.endless;
+    if (judged.follows() && 2 * judged.endless > elements) {
+      check.result = CheckResult::kNotReplayable;
+      check.reason = base::concat(judged.endless, " of ", base::plural(elements, "element"),
+                                  " are NaN or infinite, as is what they were computed from");
+      tensor.reason = check.reason;
+    } else if (judged.follows() && judged.below_bound) {
+      check.result = CheckResult::kBelowBound;
+      check.reason = "what may be rounding is as large as its value";
+    } else if (!judged.follows()) {
       check.result = CheckResult::kInconsistent;
       check.reason = reason_of(judged, tensor);
       name_rows(judged, entry, check);
       explain(expression, leaves, entry, judged.bound, check, tensor);
     }
+    if (check.result == CheckResult::kConsistent || check.result == CheckResult::kInconsistent) {
+      note_judged(computed, tensor.key);
+    }
     tensor.checks.push_back(std::move(check));
+  }
+
+  // A loss or gradient that follows from elements that stand in the specification, and from nothing
+  // that the run holds, would be held against an answer that somebody has written down.
+  static bool is_forged(const Expression& expression, const trace::TensorKey& key) {
+    if (key.kind == Kind::kInput || key.kind == Kind::kOutput || !is_computed(key)) return false;
+    if (std::any_of(expression.leaves.begin(), expression.leaves.end(),
+                    [](const Leaf& leaf) { return !leaf.constant; })) {
+      return false;
+    }
+    return !expression.leaves.empty() ||
+           std::any_of(expression.steps.begin(), expression.steps.end(),
+                       [](const Step& step) { return step.node->primitive->name == "literal"; });
+  }
+
+  void note_judged(const std::vector<std::uint32_t>& computed, const trace::TensorKey& key) {
+    std::set<std::uint32_t>& judged = judged_[{key.step, key.microbatch}];
+    judged.insert(computed.begin(), computed.end());
+    const std::size_t own = *audit_.specification.find(key);
+    judged.insert(static_cast<std::uint32_t>(audit_.specification.original(own)));
   }
 
   static std::string reason_of(const ExpressionJudgement& judged, const AuditedTensor& tensor) {
@@ -220,6 +306,10 @@ class Audit {
     }
     if (judged.unequal > judged.undecided) {
       return base::concat(whole, ": ", judged.unequal, " integers differ");
+    }
+    if (judged.norm_share <= 1 && judged.small_elements_beyond > 0 && judged.rows_beyond == 0) {
+      return base::concat(whole, " in ", base::plural(judged.small_elements_beyond, "element"),
+                          " that are much smaller than others of their row");
     }
     if (judged.norm_share <= 1 && judged.rows_beyond > 0) {
       return base::concat(whole, " in ", base::plural(judged.rows_beyond, "row"));
@@ -297,10 +387,15 @@ class Audit {
   }
 
   const ExpressionAudit& audit_;
+  std::uint64_t memory_;  // for values
+  ValueMemoryLimit limit_;
   ValueCache values_;
   SharedValues shared_;
   RecordedTensors recorded_;
+  std::vector<char> held_;  // by number in the specification: in some step and micro-batch
+  std::map<trace::TensorKey, std::set<std::string>> travelling_;  // see travelling()
   std::size_t explained_ = 0;
+  JudgedValues judged_;
 };
 
 }  // namespace
@@ -326,9 +421,10 @@ void require_fits(const trace::Source& run, const Specification& specification,
   }
 }
 
-void check_expressions(const ExpressionAudit& audit, std::vector<AuditedTensor>& tensors) {
-  Audit running(audit);
+JudgedValues check_expressions(const ExpressionAudit& audit, std::vector<AuditedTensor>& tensors) {
+  Audit running(audit, tensors);
   for (AuditedTensor& tensor : tensors) running.check(tensor);
+  return std::move(running).judged();
 }
 
 }  // namespace ttrace::replay

@@ -8,6 +8,7 @@
 
 #include "measure/backend.h"
 #include "replay/audit/record.h"
+#include "replay/audit/step_coverage.h"
 #include "replay/expression/judge_expression.h"
 #include "replay/specification/specification.h"
 #include "trace/source.h"
@@ -20,6 +21,7 @@ struct ExpressionAudit {
   std::string specification_file;  // for messages
   const measure::ExecutionContext& execution;
   Products products = Products::kProbed;
+  std::uint64_t held_bytes = 0;  // of specifications, which count as memory of the execution
 };
 
 // Throws an input error, with the first difference, if the specification is of another model,
@@ -28,8 +30,9 @@ void require_fits(const trace::Source& run, const Specification& specification,
                   const std::string& file);
 
 // Adds a check to every tensor with an expression over recorded tensors, or the reason why it
-// cannot be judged; marks those that follow from nothing as given. `tensors` are of the run. The
-// results are the same for every number of threads.
-void check_expressions(const ExpressionAudit& audit, std::vector<AuditedTensor>& tensors);
+// cannot be judged; marks those that follow from nothing as given, unless every step computes their
+// kind. `tensors` are of the run. Returns what was judged. The results are the same for every
+// number of threads.
+JudgedValues check_expressions(const ExpressionAudit& audit, std::vector<AuditedTensor>& tensors);
 
 }  // namespace ttrace::replay

@@ -24,10 +24,16 @@ void add_once(std::string item, std::vector<std::string>& items) {
 
 }  // namespace
 
+std::uint64_t LocalizeReport::judged_layers() const {
+  return static_cast<std::uint64_t>(std::count_if(
+      layers.begin(), layers.end(), [](const LayerSummary& layer) { return layer.judged > 0; }));
+}
+
 int LocalizeReport::exit_code() const {
   const bool broken = std::any_of(layers.begin(), layers.end(),
                                   [](const LayerSummary& layer) { return !layer.broken.empty(); });
   if (!findings.empty() || broken || (code && !code->differences.empty())) return 1;
+  if (!layers.empty() && judged_layers() == 0) return 3;
   return comparison.exit_code == 3 ? 3 : 0;
 }
 
@@ -53,13 +59,18 @@ std::string describe_local(const std::vector<AuditedTensor>& local) {
       if (!tensor.downstream) ++broken[base::concat(kind, ": ", check->reason)];
       continue;
     }
-    if (tensor.outcome == AuditOutcome::kGiven) continue;
-    if (tensor.outcome == AuditOutcome::kNotJudged) {
+    if (tensor.outcome == AuditOutcome::kGiven ||
+        tensor.outcome == AuditOutcome::kZeroWithinRounding) {
+      continue;
+    }
+    if (!tensor.judged()) {
       add_once(kind, unknown);
       continue;
     }
     add_once(kind, holding);
-    for (const AuditCheck& check : tensor.checks) worst = std::max(worst, check.share());
+    for (const AuditCheck& check : tensor.checks) {
+      if (check.result == CheckResult::kConsistent) worst = std::max(worst, check.share());
+    }
   }
   std::string text;
   if (!holding.empty()) {

@@ -102,7 +102,10 @@ struct LocalizeReport {
   std::vector<std::string> warnings;
   comparison::Environment environment;
 
-  // 0: nothing to explain, 1: findings, 3: the comparison is inconclusive and there is none.
+  // Of the modules asked for, those of which a tensor was judged.
+  std::uint64_t judged_layers() const;
+  // 0: nothing to explain, 1: findings, 3: there is none, and the comparison is inconclusive or no
+  // module asked for could be judged.
   int exit_code() const;
   std::string_view verdict() const;  // "nothing to explain", "findings", "inconclusive"
 };

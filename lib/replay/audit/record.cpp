@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
-#include <set>
+#include <map>
 #include <tuple>
-
-#include "base/text.h"
-#include "judge/slices.h"
-#include "replay/audit/recording_line.h"
 
 namespace ttrace::replay {
 
@@ -16,63 +13,16 @@ using trace::Kind;
 
 namespace {
 
-constexpr double kLeastCoverage = 0.5;
-
-// A check that says what the value must be. The others hold of any value.
-bool judges_value(const AuditCheck& check) {
-  return check.operation != "replicas" && check.operation != "finite values";
-}
-
 AuditOutcome outcome_of(const AuditedTensor& tensor) {
   if (tensor.broken_check() != nullptr) return AuditOutcome::kBroken;
-  for (const AuditCheck& check : tensor.checks) {
-    if (judges_value(check) && check.result == CheckResult::kConsistent) {
-      return AuditOutcome::kHolds;
-    }
-  }
+  const auto judged = [&](CheckResult result) {
+    return std::any_of(tensor.checks.begin(), tensor.checks.end(), [&](const AuditCheck& check) {
+      return judges_value(check) && check.result == result;
+    });
+  };
+  if (judged(CheckResult::kConsistent)) return AuditOutcome::kHolds;
+  if (judged(CheckResult::kBelowBound)) return AuditOutcome::kBelowBound;
   return tensor.outcome == AuditOutcome::kGiven ? AuditOutcome::kGiven : AuditOutcome::kNotJudged;
-}
-
-bool is_of_parameter(Kind kind) {
-  return kind == Kind::kParam || kind == Kind::kParamGrad || kind == Kind::kMainGrad ||
-         kind == Kind::kParamAfterStep;
-}
-
-bool is_gradient(Kind kind) { return kind == Kind::kParamGrad || kind == Kind::kMainGrad; }
-
-std::string title_of(const std::vector<AuditedTensor>& tensors,
-                     const std::vector<std::size_t>& members) {
-  constexpr std::size_t kMostPatterns = 3;
-  std::set<std::string> names;
-  std::set<std::string> patterns;
-  std::set<std::optional<std::uint64_t>> microbatches;
-  for (const std::size_t i : members) {
-    const trace::TensorKey& key = tensors[i].key;
-    names.insert(key.name);
-    patterns.insert(judge::name_pattern(key.name));
-    microbatches.insert(key.microbatch);
-  }
-  const Kind kind = tensors[members.front()].key.kind;
-  std::string title = base::concat(kind_name(kind), " of ");
-  if (names.size() == 1) {
-    title += *names.begin();
-  } else {
-    std::string list;
-    std::size_t listed = 0;
-    for (const std::string& pattern : patterns) {
-      if (listed++ == kMostPatterns) {
-        list += base::concat(" and ", patterns.size() - kMostPatterns, " more");
-        break;
-      }
-      list += base::concat(list.empty() ? "" : ", ", pattern);
-    }
-    title += base::concat(names.size(), is_of_parameter(kind) ? " parameters (" : " tensors (",
-                          list, ")");
-  }
-  if (microbatches.size() > 1) {
-    title += base::concat(" in ", microbatches.size(), " micro-batches");
-  }
-  return title;
 }
 
 // A value that differs between replicas, or is not finite, makes what is computed from it differ,
@@ -89,92 +39,73 @@ std::set<std::string> broken_operations(const AuditedTensor& tensor) {
   return operations;
 }
 
-std::vector<AuditFinding> group(const std::vector<AuditedTensor>& tensors) {
-  using GroupKey = std::tuple<std::uint64_t, Kind, std::string, std::string, std::string>;
-  std::vector<AuditFinding> findings;
-  std::map<GroupKey, std::size_t> known;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const AuditedTensor& tensor = tensors[i];
-    if (tensor.outcome != AuditOutcome::kBroken || tensor.downstream) continue;
-    const std::string cause = tensor.causes.empty() ? ""
-                                                    : base::concat(tensor.causes.front().name, "/",
-                                                                   tensor.causes.front().axis);
-    const GroupKey key{tensor.key.step, tensor.key.kind, tensor.broken_check()->operation, cause,
-                       cause.empty() && !travels(tensor.broken_check()->operation)
-                           ? judge::name_pattern(tensor.key.name)
-                           : ""};
-    const auto [at, fresh] = known.emplace(key, findings.size());
-    if (fresh) findings.push_back({i, {}, ""});
-    findings[at->second].members.push_back(i);
-  }
-  for (AuditFinding& finding : findings) finding.title = title_of(tensors, finding.members);
-  return findings;
-}
-
-// Why the audit decides nothing although nothing is broken, or empty.
-std::string why_inconclusive(std::size_t lost_ranks, const AuditReport& report) {
-  if (lost_ranks > 0) {
-    return base::concat(base::plural(lost_ranks, "rank"),
-                        " could not be read, so not every tensor was checked");
-  }
-  std::uint64_t unreadable = 0;
-  std::string first;
-  for (const AuditedTensor& tensor : report.tensors) {
-    if (tensor.unreadable && ++unreadable == 1) first = tensor.reason;
-  }
-  if (unreadable > 0) {
-    return base::concat(base::plural(unreadable, "tensor"), " could not be read: ", first);
-  }
-  const AuditCoverage& coverage = report.coverage;
-  if (coverage.judged == 0) return "no tensor could be judged";
-  constexpr std::pair<Kind, std::string_view> kNeeded[] = {{Kind::kLoss, "loss"},
-                                                           {Kind::kGradNorm, "gradient norm"},
-                                                           {Kind::kMainGrad, "main gradient"}};
-  for (const auto& [kind, noun] : kNeeded) {
-    std::uint64_t unjudged = 0;
-    std::string reason;
-    for (const AuditedTensor& tensor : report.tensors) {
-      if (tensor.key.kind != kind || tensor.outcome != AuditOutcome::kNotJudged) continue;
-      if (++unjudged == 1) reason = tensor.reason;
+// The gradients of parameters by step, micro-batch, kind and module.
+class Gradients {
+ public:
+  explicit Gradients(const std::vector<AuditedTensor>& tensors) : tensors_(tensors) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (is_gradient(tensors[i])) by_module_[place_of(tensors[i])].push_back(i);
     }
-    if (unjudged == 0) continue;
-    return base::concat(base::plural(unjudged, noun), " could not be judged: ", reason);
   }
-  if (static_cast<double>(coverage.judged) <
-      kLeastCoverage * static_cast<double>(coverage.tensors)) {
-    return base::concat("only ", coverage.judged, " of ", base::plural(coverage.tensors, "tensor"),
-                        " could be judged");
+
+  static bool is_gradient(const AuditedTensor& tensor) {
+    return tensor.key.kind == Kind::kParamGrad || tensor.key.kind == Kind::kMainGrad;
   }
-  return "";
-}
+
+  // Whether the gradient, whose bound is as large as itself, is 0 but for rounding: its elements
+  // and what may be rounding of them are small against those of the module's largest other
+  // gradient, which holds. Gradients of the keys' biases are: softmax does not see what all scores
+  // of a row have in common, so that the terms of their sums cancel.
+  bool vanishes(const AuditedTensor& tensor) const {
+    const AuditedTensor* weight = nullptr;
+    for (const std::size_t i : by_module_.at(place_of(tensor))) {
+      const AuditedTensor& other = tensors_[i];
+      if (other.outcome != AuditOutcome::kHolds || elements(other) < elements(tensor)) continue;
+      if (weight == nullptr || elements(other) > elements(*weight)) weight = &other;
+    }
+    if (weight == nullptr || !weight->norm || !tensor.norm) return false;
+    const double size = *weight->norm / std::sqrt(elements(*weight));
+    double own = *tensor.norm;
+    for (const AuditCheck& check : tensor.checks) {
+      if (check.result == CheckResult::kBelowBound) own = std::max(own, check.allowed);
+    }
+    return own / std::sqrt(elements(tensor)) <= kSmallAgainstWeight * size;
+  }
+
+ private:
+  using Place = std::tuple<std::uint64_t, std::optional<std::uint64_t>, Kind, std::string>;
+
+  // Of root mean squares.
+  static constexpr double kSmallAgainstWeight = 1.0 / 16;
+
+  static Place place_of(const AuditedTensor& tensor) {
+    return {tensor.key.step, tensor.key.microbatch, tensor.key.kind, module_of(tensor.key)};
+  }
+  static double elements(const AuditedTensor& tensor) {
+    return static_cast<double>(
+        std::max<std::uint64_t>(tensor::element_count(tensor.shape).value_or(1), 1));
+  }
+
+  const std::vector<AuditedTensor>& tensors_;
+  std::map<Place, std::vector<std::size_t>> by_module_;
+};
 
 }  // namespace
 
 std::string_view check_result_name(CheckResult result) {
-  constexpr std::array<std::string_view, 3> kNames{"consistent", "inconsistent", "not_replayable"};
+  constexpr std::array<std::string_view, 4> kNames{"consistent", "inconsistent", "not_replayable",
+                                                   "below_bound"};
   return kNames.at(static_cast<std::size_t>(result));
 }
 
 std::string_view audit_outcome_name(AuditOutcome outcome) {
-  constexpr std::array<std::string_view, 4> kNames{"holds", "broken", "not_judged", "given"};
+  constexpr std::array<std::string_view, 6> kNames{"holds", "broken",      "not_judged",
+                                                   "given", "below_bound", "zero_within_rounding"};
   return kNames.at(static_cast<std::size_t>(outcome));
 }
 
-std::string_view audit_verdict_name(AuditVerdict verdict) {
-  constexpr std::array<std::string_view, 3> kNames{"holds", "broken", "inconclusive"};
-  return kNames.at(static_cast<std::size_t>(verdict));
-}
-
-int exit_code(AuditVerdict verdict) {
-  switch (verdict) {
-    case AuditVerdict::kHolds:
-      return 0;
-    case AuditVerdict::kBroken:
-      return 1;
-    case AuditVerdict::kInconclusive:
-      return 3;
-  }
-  return 3;
+bool judges_value(const AuditCheck& check) {
+  return check.operation != "replicas" && check.operation != "finite values";
 }
 
 std::string module_of(const trace::TensorKey& key) {
@@ -203,11 +134,25 @@ double AuditCheck::share() const {
   return error == 0 ? 0 : std::numeric_limits<double>::infinity();
 }
 
+void AuditCheck::require_bound(bool equal_bits) {
+  if (result != CheckResult::kConsistent || equal_bits) return;
+  // Comparisons with NaN are false.
+  if (allowed < expected_norm && std::isfinite(share())) return;
+  result = CheckResult::kBelowBound;
+  reason = "what may be rounding is as large as its value";
+}
+
 const AuditCheck* AuditedTensor::broken_check() const {
   const auto found = std::find_if(checks.begin(), checks.end(), [](const AuditCheck& check) {
     return check.result == CheckResult::kInconsistent;
   });
   return found == checks.end() ? nullptr : &*found;
+}
+
+std::set<std::string> travelling(const AuditedTensor& tensor) {
+  std::set<std::string> operations = broken_operations(tensor);
+  std::erase_if(operations, [](const std::string& operation) { return !travels(operation); });
+  return operations;
 }
 
 void mark_downstream(std::vector<AuditedTensor>& tensors) {
@@ -254,50 +199,13 @@ void mark_downstream(std::vector<AuditedTensor>& tensors) {
   }
 }
 
-void settle_outcome(AuditedTensor& tensor) { tensor.outcome = outcome_of(tensor); }
-
-void conclude(std::size_t lost_ranks, const trace::Manifest& manifest, AuditReport& report) {
-  std::vector<trace::TensorKey> lacking;
-  std::vector<double> gradient_bounds;
-  AuditCoverage& coverage = report.coverage;
-  AuditSharpness& sharpness = report.sharpness;
-  for (std::size_t i = 0; i < report.tensors.size(); ++i) {
-    AuditedTensor& tensor = report.tensors[i];
-    settle_outcome(tensor);
-    if (tensor.outcome == AuditOutcome::kGiven) continue;
-    ++coverage.tensors;
-    if (tensor.outcome == AuditOutcome::kNotJudged) {
-      if (tensor.reason.empty()) tensor.reason = "nothing says what it follows from";
-      ++coverage.not_judged[tensor.reason];
-      if (tensor.lacks) lacking.push_back(*tensor.lacks);
-      continue;
-    }
-    ++coverage.judged;
-    for (const AuditCheck& check : tensor.checks) {
-      if (!judges_value(check) || check.result != CheckResult::kConsistent) continue;
-      if (check.share() > sharpness.worst_share || !sharpness.worst) {
-        sharpness.worst_share = check.share();
-        sharpness.worst = i;
-      }
-      if (is_gradient(tensor.key.kind)) {
-        gradient_bounds.push_back(check.bound);
-      }
-    }
+void settle_outcomes(std::vector<AuditedTensor>& tensors) {
+  for (AuditedTensor& tensor : tensors) tensor.outcome = outcome_of(tensor);
+  const Gradients gradients(tensors);
+  for (AuditedTensor& tensor : tensors) {
+    if (tensor.outcome != AuditOutcome::kBelowBound || !Gradients::is_gradient(tensor)) continue;
+    if (gradients.vanishes(tensor)) tensor.outcome = AuditOutcome::kZeroWithinRounding;
   }
-  coverage.record_next = recording_line(manifest, lacking);
-  if (!gradient_bounds.empty()) {
-    std::sort(gradient_bounds.begin(), gradient_bounds.end());
-    sharpness.gradient = gradient_bounds[(gradient_bounds.size() * 9 + 9) / 10 - 1];
-  }
-  mark_downstream(report.tensors);
-  for (const AuditedTensor& tensor : report.tensors) report.downstream += tensor.downstream ? 1 : 0;
-  report.findings = group(report.tensors);
-  if (!report.findings.empty()) {
-    report.verdict = AuditVerdict::kBroken;
-    return;
-  }
-  report.why = why_inconclusive(lost_ranks, report);
-  report.verdict = report.why.empty() ? AuditVerdict::kHolds : AuditVerdict::kInconclusive;
 }
 
 }  // namespace ttrace::replay

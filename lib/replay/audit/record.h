@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,14 @@ namespace ttrace::replay {
 // "layers.0.norm1" of "layers.0.norm1.weight" (a parameter) and of "layers.0.norm1[1]" (a value).
 std::string module_of(const trace::TensorKey& key);
 
-enum class CheckResult { kConsistent, kInconsistent, kNotReplayable };
+enum class CheckResult {
+  kConsistent,
+  kInconsistent,
+  kNotReplayable,
+  kBelowBound,  // what may be rounding is as large as the value itself: any value would hold
+};
 
-// "consistent", "inconsistent", "not_replayable": names in the JSON reports.
+// "consistent", "inconsistent", "not_replayable", "below_bound": names in the JSON reports.
 std::string_view check_result_name(CheckResult result);
 
 // One thing that must hold of a tensor by its own run.
@@ -33,6 +39,7 @@ struct AuditCheck {
   double error = 0;      // ‖recorded - expected‖ / ‖expected‖
   double bound = 0;      // the largest error that is rounding, in the same unit
   double expected_norm = 0;
+  double allowed = 0;  // bound · ‖expected‖, also where nothing is expected
   std::string reason;  // why it does not hold or cannot be replayed; or empty
   bool by_probes = false;
   std::string rows;                  // which rows stand out, or empty
@@ -40,16 +47,24 @@ struct AuditCheck {
 
   // error / bound; infinite where no error is allowed and there is one.
   double share() const;
+  // A check that holds only because its bound is as large as what it judges has judged nothing,
+  // unless the value is as expected to the bit: makes it kBelowBound, with the reason.
+  void require_bound(bool equal_bits);
 };
 
 enum class AuditOutcome {
-  kHolds,      // it follows from what it was computed from
-  kBroken,     // a check does not hold
-  kNotJudged,  // it could not be replayed
-  kGiven,      // it follows from nothing in the step: a parameter, a buffer, the batch
+  kHolds,       // it follows from what it was computed from
+  kBroken,      // a check does not hold
+  kNotJudged,   // it could not be replayed
+  kGiven,       // it follows from nothing in the step: a parameter, a buffer, the batch
+  kBelowBound,  // its bound is as large as its value
+  // A gradient whose terms cancel, such as that of a key's bias: below its bound, and small against
+  // the gradient of its module's weight.
+  kZeroWithinRounding,
 };
 
-// "holds", "broken", "not_judged", "given": names in the JSON report.
+// "holds", "broken", "not_judged", "given", "below_bound", "zero_within_rounding": names in the
+// JSON report.
 std::string_view audit_outcome_name(AuditOutcome outcome);
 
 // One tensor of the run.
@@ -57,80 +72,47 @@ struct AuditedTensor {
   trace::TensorKey key;
   tensor::DType dtype = tensor::DType::kFloat32;
   tensor::Shape shape;
+  std::optional<double> norm;  // of what is recorded, of its finite elements; if it could be read
   AuditOutcome outcome = AuditOutcome::kNotJudged;
   std::vector<AuditCheck> checks;
   std::string reason;       // why it was not judged, or empty
   bool unreadable = false;  // a shard of it cannot be read
+  // Elements that are NaN or +infinity, as is what they were computed from. A mask makes -infinity.
+  std::uint64_t endless = 0;
   // The tensor that it follows from and that the trace lacks, if that is the reason.
   std::optional<trace::TensorKey> lacks;
   std::vector<comparison::Cause> causes;
   std::vector<comparison::RejectedCause> rejected;  // tried and not named, the nearest first
   std::string class_name;                           // of its module, or empty
   std::string called_at;
-  // The recorded tensors that it was computed from, as far as a check says so.
+  // Recorded tensors that it was computed from, as far as a check says so: all whose faults travel,
+  // or enough of them to have every such fault.
   std::vector<trace::TensorKey> follows_from;
   // A tensor that it was computed from explains why it is broken: mark_downstream().
   bool downstream = false;
 
   // The first check that does not hold; null if all hold.
   const AuditCheck* broken_check() const;
+  // A check that says what the value must be holds, or does not.
+  bool judged() const {
+    return outcome == AuditOutcome::kHolds || outcome == AuditOutcome::kBroken;
+  }
 };
+
+// Whether a check says what the value must be. The others hold of any value.
+bool judges_value(const AuditCheck& check);
+
+// The checks that do not hold of the tensor and that hold of nothing that is computed from it
+// either: its replicas differ, or it is not finite.
+std::set<std::string> travelling(const AuditedTensor& tensor);
 
 // Marks the broken tensors that tensors they were computed from explain: whose replicas differ, or
 // that are not finite, as is true of one of these, or that do not follow from one whose replicas
 // differ.
 void mark_downstream(std::vector<AuditedTensor>& tensors);
 
-// Sets the outcome from the checks; a given tensor stays given unless a check judges it.
-void settle_outcome(AuditedTensor& tensor);
-
-// Tensors that break the same check, of one kind and name pattern.
-struct AuditFinding {
-  std::size_t shown = 0;  // index of the tensor that stands for them: the first of the step
-  std::vector<std::size_t> members;
-  std::string title;  // "param_grad of 3 parameters (layers.*.fc1.weight)"
-};
-
-struct AuditCoverage {
-  std::uint64_t judged = 0;                         // hold or are broken
-  std::uint64_t tensors = 0;                        // without those that are given
-  std::map<std::string, std::uint64_t> not_judged;  // by reason
-  std::string record_next;  // settings of the collector that record what is lacking, or empty
-};
-
-struct AuditSharpness {
-  double worst_share = 0;            // of a tensor that holds
-  std::optional<std::size_t> worst;  // that tensor
-  // The bound of nine of ten gradients that hold is at most this: a factor of 1 + this in them
-  // would show. Nothing if there is none.
-  std::optional<double> gradient;
-};
-
-enum class AuditVerdict { kHolds, kBroken, kInconclusive };
-
-// "holds", "broken", "inconclusive".
-std::string_view audit_verdict_name(AuditVerdict verdict);
-// 0 holds, 1 broken, 3 inconclusive.
-int exit_code(AuditVerdict verdict);
-
-struct AuditReport {
-  AuditVerdict verdict = AuditVerdict::kHolds;
-  std::string why;  // of an inconclusive verdict
-  comparison::TraceFacts run;
-  std::string specification;  // the file, or empty
-  AuditCoverage coverage;
-  AuditSharpness sharpness;
-  std::vector<AuditedTensor> tensors;  // in the order of the step
-  std::vector<AuditFinding> findings;  // the first of the step first
-  std::uint64_t downstream = 0;        // broken tensors that a finding explains
-  std::vector<std::string> warnings;
-  comparison::Environment environment;
-};
-
-// Sets outcomes, findings, coverage, sharpness and the verdict from the checks. A run of which less
-// than half could be judged is inconclusive, and so is one whose recorded loss, gradient norm or a
-// main gradient could not, or of which a tensor could not be read. `lost_ranks`: ranks whose files
-// cannot be read.
-void conclude(std::size_t lost_ranks, const trace::Manifest& manifest, AuditReport& report);
+// Sets the outcomes from the checks; a given tensor stays given unless a check judges it. The
+// tensors of a module are together.
+void settle_outcomes(std::vector<AuditedTensor>& tensors);
 
 }  // namespace ttrace::replay

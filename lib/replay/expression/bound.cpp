@@ -10,10 +10,14 @@
 namespace ttrace::replay {
 namespace {
 
+// What is allowed without limit is no judgement: below_bound says so.
 double share_of(double error, double allowed) {
-  if (error == 0) return 0;
-  return allowed > 0 ? error / allowed : std::numeric_limits<double>::infinity();
+  if (error == 0 || !std::isfinite(allowed)) return 0;
+  const double share = allowed > 0 ? error / allowed : std::numeric_limits<double>::infinity();
+  return std::isnan(share) ? std::numeric_limits<double>::infinity() : share;
 }
+
+bool is_as_large(double bound, double norm) { return !(bound < norm); }
 
 double total(const std::vector<double>& values) {
   double sum = 0;
@@ -21,13 +25,35 @@ double total(const std::vector<double>& values) {
   return sum;
 }
 
-// The number of independent values in the spread.
-std::uint64_t freedom_of(const RowSums& sums, double spread) {
-  const std::uint64_t elements = sums.elements();
-  if (!(sums.spread_fourth > 0)) return elements;
-  const double effective = spread * spread / sums.spread_fourth;
-  return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(effective), 1,
-                                   std::max<std::uint64_t>(elements, 1));
+// The number of independent values in the spread of so many elements.
+std::uint64_t freedom_of(std::uint64_t elements, double spread, double spread_fourth) {
+  if (!(spread_fourth > 0)) return elements;
+  const double effective = std::min(spread * spread / spread_fourth, static_cast<double>(elements));
+  return std::max<std::uint64_t>(static_cast<std::uint64_t>(effective), 1);
+}
+
+// The elements of every band, held against a bound of their own. Returns the number of elements in
+// bands whose bound is as large as they are, and that are not as expected to the bit.
+std::uint64_t judge_bands(const RowSums& sums, double stored, tensor::DType dtype,
+                          ExpressionJudgement& judgement) {
+  const double smallest = smallest_normal(dtype);
+  std::uint64_t unjudged = 0;
+  for (std::size_t b = 1; b < kBands; ++b) {
+    const Band& band = sums.bands[b];
+    if (band.error == 0) continue;
+    const auto elements = static_cast<double>(band.elements);
+    const double spread = band.spread + stored * band.expected + elements * smallest * smallest;
+    const double widening =
+        judge::small_sample_factor(freedom_of(band.elements, band.spread, band.spread_fourth),
+                                   static_cast<std::size_t>(sums.draws));
+    const double bound = kSpreadMultiplier * widening * std::sqrt(spread);
+    if (is_as_large(bound, std::sqrt(band.expected))) unjudged += band.elements;
+    const double share = share_of(std::sqrt(band.error), bound);
+    if (share > kBandMultiplier) judgement.small_elements_beyond += band.elements;
+    judgement.band_share = std::max(judgement.band_share, share);
+  }
+  judgement.share = std::max(judgement.share, judgement.band_share / kBandMultiplier);
+  return unjudged;
 }
 
 }  // namespace
@@ -56,7 +82,7 @@ void conclude(const RowSums& sums, const StorageRounding& storage, tensor::DType
   const double drawn = total(sums.spread);
   const double spread = drawn + stored * expected + smallest * elements;
 
-  const std::uint64_t freedom = freedom_of(sums, drawn);
+  const std::uint64_t freedom = freedom_of(sums.elements(), drawn, sums.spread_fourth);
   const double widening = judge::small_sample_factor(freedom, static_cast<std::size_t>(sums.draws));
   judgement.expected_norm = std::sqrt(expected);
   judgement.error = std::sqrt(error);
@@ -65,6 +91,9 @@ void conclude(const RowSums& sums, const StorageRounding& storage, tensor::DType
   judgement.relative_error = error == 0 ? 0 : share_of(judgement.error, judgement.expected_norm);
   judgement.epsilons = judgement.relative_error / tensor::epsilon(dtype);
   judgement.share = std::max(judgement.share, judgement.norm_share);
+  const std::uint64_t unjudged = judge_bands(sums, stored, dtype, judgement);
+  judgement.below_bound =
+      is_as_large(judgement.bound, judgement.expected_norm) || 2 * unjudged > sums.elements();
 
   if (expected > 0) {
     judgement.scale = sums.product / expected;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "replay/expression/bands.h"
 #include "replay/expression/judge_expression.h"
 
 namespace ttrace::replay {
@@ -15,6 +16,9 @@ inline constexpr double kSpreadMultiplier = 2;
 // units of bound / ‖E‖, and of what simulated roundings change the scale.
 inline constexpr double kScaleOfBound = 0.3;
 inline constexpr double kScaleOfSpread = 6;
+// Elements of one size may have so many times their own bound: what is simulated is right for a
+// whole tensor, and less so for the small elements of it.
+inline constexpr double kBandMultiplier = 3;
 // Tensors of fewer elements are not judged by their scale.
 inline constexpr std::uint64_t kFewestToScale = 64;
 
@@ -28,6 +32,7 @@ struct RowSums {
   double moved = 0;              // ⟨E' - E, E⟩, the root mean square over all draws
   double spread_fourth = 0;  // Σ (E' - E)⁴ over all elements, the mean over draws; 0: not known
   std::uint64_t draws = 1;
+  Bands bands{};  // all but the first, where they are known
 
   explicit RowSums(const tensor::Shape& of);
   std::uint64_t elements() const;
@@ -40,7 +45,7 @@ struct StorageRounding {
   double quantum = 0;
 };
 
-// Fills the shares, norms, scale and rows of `judgement`.
+// Fills the shares, norms, scale, rows and below_bound of `judgement`.
 void conclude(const RowSums& sums, const StorageRounding& storage, tensor::DType dtype,
               std::size_t most_rows, ExpressionJudgement& judgement);
 

@@ -10,20 +10,26 @@
 namespace ttrace::replay {
 namespace {
 
-// The narrower floating-point type that every use of the leaf casts it to.
-std::optional<tensor::DType> only_cast(const Expression& expression, std::uint32_t leaf) {
-  std::optional<tensor::DType> found;
-  if (expression.result == leaf) return std::nullopt;
+// By leaf, the narrower floating-point type that every use of it casts it to.
+std::vector<std::optional<tensor::DType>> only_casts(const Expression& expression) {
+  const std::size_t leaves = expression.leaves.size();
+  std::vector<std::optional<tensor::DType>> found(leaves);
+  std::vector<char> otherwise(leaves, 0);  // used without that cast as well
+  if (expression.result < leaves) otherwise[expression.result] = 1;
   for (const Step& step : expression.steps) {
+    const tensor::DType dtype = step.node->dtype;
+    const bool casts =
+        step.node->primitive->rounding == Rounding::kCast && tensor::is_floating(dtype);
     for (const std::uint32_t argument : step.arguments) {
-      if (argument != leaf) continue;
-      const tensor::DType dtype = step.node->dtype;
-      const bool narrows = step.node->primitive->rounding == Rounding::kCast &&
-                           tensor::is_floating(dtype) &&
-                           unit_roundoff(dtype) > unit_roundoff(dtype_of_value(expression, leaf));
-      if (!narrows || (found && *found != dtype)) return std::nullopt;
-      found = dtype;
+      if (argument >= leaves) continue;
+      const bool narrows =
+          casts && unit_roundoff(dtype) > unit_roundoff(dtype_of_value(expression, argument));
+      if (!narrows || (found[argument] && *found[argument] != dtype)) otherwise[argument] = 1;
+      found[argument] = dtype;
     }
+  }
+  for (std::size_t l = 0; l < leaves; ++l) {
+    if (otherwise[l] != 0) found[l].reset();
   }
   return found;
 }
@@ -44,13 +50,12 @@ Value stored_as(const Value& value, tensor::DType dtype, const measure::Executio
 void take_casts_into_leaves(Expression& expression, std::vector<Value>& leaves,
                             const measure::ExecutionContext& context) {
   const auto count = static_cast<std::uint32_t>(expression.leaves.size());
+  const auto casts = only_casts(expression);
   bool any = false;
   for (std::uint32_t l = 0; l < count; ++l) {
-    if (!expression.leaves[l].exact) continue;
-    const auto dtype = only_cast(expression, l);
-    if (!dtype) continue;
-    leaves[l] = stored_as(leaves[l], *dtype, context);
-    expression.leaves[l].rounded_to = dtype;
+    if (!expression.leaves[l].exact || !casts[l]) continue;
+    leaves[l] = stored_as(leaves[l], *casts[l], context);
+    expression.leaves[l].rounded_to = casts[l];
     any = true;
   }
   if (!any) return;

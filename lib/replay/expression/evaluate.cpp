@@ -1,7 +1,9 @@
 #include "replay/expression/evaluate.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "replay/expression/evaluation.h"
@@ -34,13 +36,39 @@ std::vector<char> needed_steps(const Expression& expression,
   return needed;
 }
 
+constexpr std::uint64_t kEndless = std::numeric_limits<std::uint64_t>::max();
+
+std::uint64_t added(std::uint64_t a, std::uint64_t b) {
+  return base::checked_add(a, b).value_or(kEndless);
+}
+
+std::uint64_t bytes_of(const tensor::Shape& shape) {
+  std::uint64_t count = sizeof(double);
+  for (const std::uint64_t extent : shape) {
+    if (extent != kAnyExtent && __builtin_mul_overflow(count, extent, &count)) return kEndless;
+  }
+  return count;
+}
+
+std::uint64_t leaf_bytes(const Expression& expression) {
+  std::uint64_t bytes = 0;
+  for (const Leaf& leaf : expression.leaves) {
+    bytes = added(bytes, bytes_of(expression.specification->tensors[leaf.tensor].shape));
+  }
+  return bytes;
+}
+
 class Evaluation {
  public:
   Evaluation(const Expression& expression, const std::optional<Perturbation>& perturbation,
              const measure::ExecutionContext& context, const Sample* sample, const Sharing* sharing)
       : expression_(expression), context_(context), sample_(sample) {
-    if (sharing != nullptr && !perturbation && sample == nullptr) {
+    const bool shares =
+        std::any_of(expression.steps.begin(), expression.steps.end(),
+                    [](const Step& step) { return is_worth_sharing(*step.node->primitive); });
+    if (sharing != nullptr && !perturbation && sample == nullptr && shares) {
       shared_ = sharing->values;
+      shared_->make_room();
       for (const std::string& leaf : sharing->leaves) {
         numbers_.push_back(shared_->number_of_leaf(leaf));
       }
@@ -127,10 +155,12 @@ class Evaluation {
   template <typename Evaluate>
   auto call(std::size_t number, const Evaluate& evaluate) const {
     const Step& step = expression_.steps[number];
-    Node node = *step.node;
+    std::optional<Node> cut;
     if (const auto part = computed_part(expression_.leaves.size() + number)) {
-      node.shape[part->dim] = part->count;
+      cut = *step.node;
+      cut->shape[part->dim] = part->count;
     }
+    const Node& node = cut ? *cut : *step.node;
     const Primitive& primitive = *node.primitive;
     try {
       const std::vector<Value> given = arguments_of(number);
@@ -268,40 +298,42 @@ Value read_value(const measure::TensorRef& tensor) {
   return value;
 }
 
-std::uint64_t peak_bytes(const Expression& expression) {
-  const auto bytes = [](const tensor::Shape& shape) {
-    std::uint64_t count = sizeof(double);
-    for (const std::uint64_t extent : shape) {
-      if (extent != kAnyExtent && __builtin_mul_overflow(count, extent, &count)) {
-        return std::numeric_limits<std::uint64_t>::max() / 2;
-      }
-    }
-    return count;
-  };
+std::uint64_t peak_bytes(const Expression& expression, std::span<const std::uint32_t> wanted) {
   const std::size_t leaves = expression.leaves.size();
-  std::vector<std::size_t> last(leaves + expression.steps.size(), 0);
-  for (std::size_t s = 0; s < expression.steps.size(); ++s) {
+  const std::size_t end = expression.steps.size();
+  const std::vector<char> needed = needed_steps(expression, wanted);
+  std::vector<std::size_t> last(leaves + end, 0);  // the step that takes a value last
+  for (std::size_t s = 0; s < end; ++s) {
+    if (needed[s] == 0) continue;
     for (const std::uint32_t argument : expression.steps[s].arguments) last[argument] = s;
   }
-  last[expression.result] = expression.steps.size();
-  std::uint64_t held = 0;
-  for (const Leaf& leaf : expression.leaves) {
-    held += bytes(expression.specification->tensors[leaf.tensor].shape);
-  }
+  for (const std::uint32_t value : wanted) last[value] = end;
+  std::uint64_t held = leaf_bytes(expression);
   std::uint64_t peak = held;
-  for (std::size_t s = 0; s < expression.steps.size(); ++s) {
-    held += bytes(expression.steps[s].node->shape);
+  for (std::size_t s = 0; s < end; ++s) {
+    if (needed[s] == 0) continue;
+    held = added(held, bytes_of(expression.steps[s].node->shape));
+    if (held >= kEndless) return kEndless;
     peak = std::max(peak, held);
-    std::vector<std::uint32_t> arguments = expression.steps[s].arguments;
-    std::sort(arguments.begin(), arguments.end());
-    arguments.erase(std::unique(arguments.begin(), arguments.end()), arguments.end());
-    for (const std::uint32_t argument : arguments) {
-      if (argument >= leaves && last[argument] == s) {
-        held -= bytes(expression.steps[argument - leaves].node->shape);
-      }
+    for (const std::uint32_t argument : expression.steps[s].arguments) {
+      if (argument < leaves || last[argument] != s) continue;
+      held -= bytes_of(expression.steps[argument - leaves].node->shape);
+      last[argument] = end;  // it may be taken twice
     }
   }
   return peak;
+}
+
+std::uint64_t judging_bytes(const Expression& expression) {
+  const std::uint32_t wanted[] = {expression.result};
+  const std::size_t leaves = expression.leaves.size();
+  const std::uint64_t result = bytes_of(
+      expression.result < leaves
+          ? expression.specification->tensors[expression.leaves[expression.result].tensor].shape
+          : expression.steps[expression.result - leaves].node->shape);
+  std::uint64_t bytes = added(peak_bytes(expression, wanted), leaf_bytes(expression));
+  for (int i = 0; i < 3; ++i) bytes = added(bytes, result);  // E, E' and C
+  return bytes;
 }
 
 }  // namespace ttrace::replay

@@ -35,8 +35,12 @@ Value constant_value(const SpecifiedTensor& tensor);
 // Reads a whole tensor of a trace. Throws an input error if a shard cannot be read.
 Value read_value(const measure::TensorRef& tensor);
 
-// An upper bound of the bytes that are alive at a time while `expression` is evaluated (twice at
-// once with `perturbation`), leaves included. An open extent counts as 1.
-std::uint64_t peak_bytes(const Expression& expression);
+// An upper bound of the bytes of the values that are alive at a time while `wanted` is evaluated,
+// leaves included. An open extent counts as 1.
+std::uint64_t peak_bytes(const Expression& expression, std::span<const std::uint32_t> wanted);
+
+// The same of evaluating the result, and then again with simulated roundings, next to the result
+// and to what was recorded.
+std::uint64_t judging_bytes(const Expression& expression);
 
 }  // namespace ttrace::replay

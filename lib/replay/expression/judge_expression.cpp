@@ -7,12 +7,12 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "replay/expression/bands.h"
 #include "replay/expression/bound.h"
 #include "replay/expression/evaluation.h"
+#include "replay/expression/full_judging.h"
 #include "replay/expression/probes.h"
-#include "replay/primitives/loops.h"
 #include "replay/primitives/shape_rules.h"
-#include "tensor/codec.h"
 
 namespace ttrace::replay {
 namespace {
@@ -107,229 +107,22 @@ void judge_exactly(const Expression& expression, std::span<const Value> leaves,
       judgement.undecided = std::max(judgement.undecided, flips);
     }
   }
-  judgement.share = judgement.undecided == 0
-                        ? kInfinite
-                        : static_cast<double>(judgement.unequal) /
-                              (kUnequalPerFlip * static_cast<double>(judgement.undecided));
+  const double most = kUnequalPerFlip * static_cast<double>(judgement.undecided);
+  judgement.share = most > 0 ? static_cast<double>(judgement.unequal) / most : kInfinite;
+  judgement.below_bound = judgement.follows() && most >= static_cast<double>(expected.size());
 }
 
-// 0 for finite numbers, else which of the others it is.
-int class_of(double value) {
-  if (std::isfinite(value)) return 0;
-  return std::isnan(value) ? 1 : value > 0 ? 2 : 3;
+double root_mean_square(const Value& value) {
+  const Value dense = value.to_dense();
+  double squares = 0;
+  std::uint64_t finite = 0;
+  for (const double element : dense.elements()) {
+    if (!std::isfinite(element)) continue;
+    squares += element * element;
+    ++finite;
+  }
+  return finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
 }
-
-// The largest number of a type, beyond which values become infinite when they are stored.
-double largest_of(tensor::DType dtype) {
-  switch (dtype) {
-    case tensor::DType::kFloat16:
-      return 65504;
-    case tensor::DType::kFloat8E4M3:
-      return 448;
-    case tensor::DType::kFloat8E5M2:
-      return 57344;
-    case tensor::DType::kFloat64:
-      return std::numeric_limits<double>::max();
-    default:
-      return 0x1.fep127;
-  }
-}
-
-// What one row adds, apart from spreads.
-struct RowPart {
-  double product = 0;
-  std::uint64_t non_finite = 0;
-  std::uint64_t first = 0;  // of those
-  bool equal = true;
-  bool left_out = false;  // an element that is not finite, on one side or on both
-};
-
-class FullJudging {
- public:
-  FullJudging(const Value& expected, const Value& recorded, tensor::DType dtype,
-              const ExpressionOptions& options)
-      : expected_(expected.to_dense()),
-        recorded_(recorded.to_dense()),
-        dtype_(dtype),
-        options_(options),
-        sums_(recorded.shape()),
-        columns_(recorded.shape().empty() ? 1 : recorded.shape().back()),
-        counts_(static_cast<std::size_t>(recorded.size()), 0) {}
-
-  void compare(ExpressionJudgement& judgement) {
-    std::vector<RowPart> parts(sums_.error.size());
-    const double largest = largest_of(dtype_);
-    for_rows(options_.context, parts.size(), columns_, [&](std::uint64_t begin, std::uint64_t end) {
-      for (std::uint64_t r = begin; r < end; ++r) parts[r] = compare_row(r, largest);
-    });
-    judgement.equal_bits = true;
-    for (const RowPart& part : parts) {
-      if (part.non_finite > 0 && judgement.non_finite == 0) {
-        judgement.first_unequal = place_of(recorded_, part.first);
-      }
-      judgement.non_finite += part.non_finite;
-      judgement.equal_bits = judgement.equal_bits && part.equal;
-      left_out_ = left_out_ || part.left_out;
-      sums_.product += part.product;
-    }
-    if (judgement.non_finite > 0) judgement.share = kInfinite;
-  }
-
-  void add_draw(const Value& moved_value, std::uint64_t draws) {
-    const Value moved = moved_value.to_dense();
-    const auto weight = static_cast<double>(draws);
-    std::vector<double> drifts(sums_.error.size(), 0.0);
-    std::vector<double> fourths(sums_.error.size(), 0.0);
-    for_rows(options_.context, drifts.size(), columns_,
-             [&](std::uint64_t begin, std::uint64_t end) {
-               for (std::uint64_t r = begin; r < end; ++r) {
-                 for (std::uint64_t i = r * columns_; i < (r + 1) * columns_; ++i) {
-                   const double e = expected_.data()[i];
-                   const double apart = moved.data()[i] - e;
-                   if (counts_[i] == 0 || !std::isfinite(apart)) continue;
-                   const double square = apart * apart;
-                   sums_.spread[r] += square / weight;
-                   fourths[r] += square * square / weight;
-                   drifts[r] += apart * e;
-                 }
-               }
-             });
-    double drift = 0;
-    for (std::size_t r = 0; r < drifts.size(); ++r) {
-      drift += drifts[r];
-      sums_.spread_fourth += fourths[r];
-    }
-    sums_.moved = std::hypot(sums_.moved, drift / std::sqrt(weight));
-    sums_.draws = draws;
-  }
-
-  // The sums with a spread that is relative to E what it is in `part` of the result; nothing if
-  // that part is 0.
-  std::optional<RowSums> with_sample(const Value& moved_part, const Part& part) const {
-    const Value moved = moved_part.to_dense();
-    const Value exact = part.of(expected_).to_dense();
-    const Value recorded = part.of(recorded_).to_dense();
-    double spread = 0;
-    double fourth = 0;
-    double square = 0;
-    double drift = 0;
-    for (std::uint64_t i = 0; i < moved.size(); ++i) {
-      const double e = exact.data()[i];
-      const double apart = moved.data()[i] - e;
-      if (!std::isfinite(apart) || !std::isfinite(recorded.data()[i])) continue;
-      spread += apart * apart;
-      fourth += apart * apart * apart * apart;
-      square += e * e;
-      drift += apart * e;
-    }
-    if (!(square > 0)) return std::nullopt;
-    RowSums sums = sums_;
-    double all = 0;
-    for (std::size_t r = 0; r < sums.spread.size(); ++r) {
-      sums.spread[r] = spread / square * sums.expected[r];
-      all += sums.expected[r];
-    }
-    const double times = static_cast<double>(expected_.size()) / static_cast<double>(moved.size());
-    sums.spread_fourth = fourth * (all / square) * (all / square) / times;
-    sums.moved = std::abs(drift) * all / square;
-    return sums;
-  }
-
-  // Elements of equal size are all rounded in one direction when the result is stored, which
-  // changes its scale.
-  void add_drift_of_storage() {
-    double drift = 0;
-    for (std::uint64_t i = 0; i < expected_.size(); ++i) {
-      const double e = expected_.data()[i];
-      if (counts_[i] != 0) drift += (tensor::round_to(dtype_, e) - e) * e;
-    }
-    sums_.moved = std::hypot(sums_.moved, drift);
-  }
-
-  // After compare(): whether C is E, without any rounding.
-  bool is_equal() const {
-    return !left_out_ && std::all_of(sums_.error.begin(), sums_.error.end(),
-                                     [](double error) { return error == 0; });
-  }
-
-  const RowSums& sums() const { return sums_; }
-
- private:
-  RowPart compare_row(std::uint64_t r, double largest) {
-    const double* c = recorded_.data() + r * columns_;
-    const double* e = expected_.data() + r * columns_;
-    bool plain = true;
-    for (std::uint64_t i = 0; i < columns_; ++i) {
-      plain &= std::abs(c[i]) <= largest;
-      plain &= std::abs(e[i]) <= largest;
-    }
-    RowPart part = plain ? compare_plain(r, c, e) : compare_any(r, c, e, largest);
-    for (std::uint64_t i = 0; part.equal && i < columns_; ++i) {
-      part.equal =
-          c[i] == e[i] || counts_[r * columns_ + i] == 0 || tensor::round_to(dtype_, e[i]) == c[i];
-    }
-    return part;
-  }
-
-  // All elements are finite, as nearly always.
-  RowPart compare_plain(std::uint64_t r, const double* c, const double* e) {
-    constexpr std::uint64_t kSums = 8;
-    double errors[kSums] = {};
-    double expected[kSums] = {};
-    double products[kSums] = {};
-    const auto add = [&](std::uint64_t i, std::uint64_t s) {
-      const double apart = c[i] - e[i];
-      errors[s] += apart * apart;
-      expected[s] += e[i] * e[i];
-      products[s] += c[i] * e[i];
-    };
-    std::uint64_t i = 0;
-    for (; i + kSums <= columns_; i += kSums) {
-      for (std::uint64_t s = 0; s < kSums; ++s) add(i + s, s);
-    }
-    for (std::uint64_t s = 0; i < columns_; ++i, ++s) add(i, s);
-    RowPart part;
-    for (std::uint64_t s = 0; s < kSums; ++s) {
-      sums_.error[r] += errors[s];
-      sums_.expected[r] += expected[s];
-      part.product += products[s];
-    }
-    std::fill_n(counts_.begin() + static_cast<std::ptrdiff_t>(r * columns_), columns_, 1);
-    return part;
-  }
-
-  RowPart compare_any(std::uint64_t r, const double* c, const double* expected, double largest) {
-    RowPart part;
-    for (std::uint64_t i = 0; i < columns_; ++i) {
-      double e = expected[i];
-      if (std::abs(e) > largest) e = tensor::round_to(dtype_, e);
-      const int kind = class_of(c[i]);
-      part.left_out = part.left_out || kind != 0;
-      if (kind != class_of(e)) {
-        if (part.non_finite++ == 0) part.first = r * columns_ + i;
-        part.equal = false;
-        part.left_out = true;
-        continue;
-      }
-      if (kind != 0) continue;
-      counts_[r * columns_ + i] = 1;
-      const double apart = c[i] - e;
-      sums_.error[r] += apart * apart;
-      sums_.expected[r] += e * e;
-      part.product += c[i] * e;
-    }
-    return part;
-  }
-
-  Value expected_;
-  Value recorded_;
-  tensor::DType dtype_;
-  const ExpressionOptions& options_;
-  RowSums sums_;
-  std::uint64_t columns_;
-  bool left_out_ = false;
-  std::vector<char> counts_;  // elements that are finite on both sides
-};
 
 // Judges with roundings that are simulated on a sample. Returns nothing where there is none, or
 // where it does not say enough.
@@ -348,10 +141,26 @@ std::optional<ExpressionJudgement> judge_by_sample(
   ExpressionJudgement judgement = compared;
   conclude(*sums, storage, dtype, options.most_rows, judgement);
   if (judgement.norm_share > kSampledShare || judgement.scale_share > kSuspectedScale ||
-      judgement.row_share > kSampledShare * kRowMultiplier) {
+      judgement.row_share > kSampledShare * kRowMultiplier ||
+      judgement.band_share > kSampledShare * kBandMultiplier) {
     return std::nullopt;
   }
   return judgement;
+}
+
+// Whether zeros are what is left of numbers whose roundings are larger than what the formula takes:
+// a formula that adds a large number and takes it away again makes zeros of everything. Those of a
+// function that saturates are smaller by the roundoff, and those of a function of zeros are what
+// the type's smallest number allows.
+bool may_be_anything(const ExpressionJudgement& judgement, std::span<const Value> leaves,
+                     const Value& recorded, tensor::DType dtype) {
+  constexpr double kPart = 1.0 / 16;
+  constexpr double kQuanta = 4;
+  const auto count = static_cast<double>(std::max<std::uint64_t>(recorded.size(), 1));
+  if (judgement.bound / std::sqrt(count) <= kQuanta * tensor::quantum(dtype)) return false;
+  double largest = 0;
+  for (const Value& leaf : leaves) largest = std::max(largest, root_mean_square(leaf));
+  return !(judgement.bound / std::sqrt(count) < kPart * largest);
 }
 
 void judge_in_full(const Expression& expression, std::span<const Value> leaves,
@@ -360,7 +169,7 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
   const Value expected =
       evaluate(expression, leaves, std::nullopt, options.context, options.sharing);
   require_same_shape(expected, recorded);
-  FullJudging judging(expected, recorded, dtype, options);
+  FullJudging judging(expected, recorded, dtype, options.context);
   judging.compare(judgement);
   const std::uint64_t draws = draws_for(recorded.size());
   // Other operations may round inside in other ways than the specification says.
@@ -368,14 +177,16 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
   const bool keeps_inputs =
       (plan && takes_leaves(expression, *plan)) || asks_for_equal_numbers(expression);
   const StorageRounding storage = storage_of(expression, dtype);
-  if (judging.is_equal()) {
+  if (judging.is_equal() && !judging.is_zero()) {
     conclude(judging.sums(), {unit_roundoff(dtype), tensor::quantum(dtype)}, dtype,
              options.most_rows, judgement);
+    judgement.below_bound = false;
     return;
   }
   if (const auto sampled = judge_by_sample(judging, judgement, storage, expression, leaves,
                                            draw(options, 0, keeps_inputs), dtype, options)) {
     judgement = *sampled;
+    if (judgement.equal_bits) judgement.below_bound = false;
     return;
   }
   for (std::uint64_t d = 0; d < draws; ++d) {
@@ -384,10 +195,15 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
   }
   const ExpressionJudgement compared = judgement;
   conclude(judging.sums(), storage, dtype, options.most_rows, judgement);
-  if (judgement.scale_share <= kSuspectedScale) return;
-  judgement = compared;
-  judging.add_drift_of_storage();
-  conclude(judging.sums(), storage, dtype, options.most_rows, judgement);
+  if (judgement.scale_share > kSuspectedScale) {
+    judgement = compared;
+    judging.add_drift_of_storage();
+    conclude(judging.sums(), storage, dtype, options.most_rows, judgement);
+  }
+  if (judgement.equal_bits &&
+      !(judging.is_zero() && may_be_anything(judgement, leaves, recorded, dtype))) {
+    judgement.below_bound = false;
+  }
 }
 
 // By probes, or nothing where they cannot judge or object.
@@ -398,17 +214,18 @@ std::optional<ExpressionJudgement> judge_by_probes(const Expression& expression,
   const std::uint64_t columns = recorded.shape().empty() ? 1 : recorded.shape().back();
   if (columns < kProbes || recorded.size() / columns < kFewestRowsToProbe) return std::nullopt;
   const auto plan = plan_of(expression);
-  if (!plan) return std::nullopt;
+  if (!plan || plan_bytes(expression, *plan) > judging_bytes(expression)) return std::nullopt;
   const std::size_t first = expression.leaves.size();
   const tensor::Shape& shape = expression.steps[expression.result - first].node->shape;
-  if (shape != recorded.shape()) return std::nullopt;
+  // The bound is a share of the row's norm, which the largest elements are most of.
+  if (shape != recorded.shape() || has_small_elements(recorded)) return std::nullopt;
   const auto sums = probe(expression, *plan, leaves, recorded, options);
   if (!sums) return std::nullopt;
   ExpressionJudgement judgement;
   judgement.by_probes = true;
   conclude(*sums, storage_of(expression, dtype), dtype, options.most_rows, judgement);
   if (judgement.norm_share > kProbedShare || judgement.scale_share > kProbedShare ||
-      judgement.row_share > kProbedRowShare) {
+      judgement.row_share > kProbedRowShare || judgement.below_bound) {
     return std::nullopt;
   }
   return judgement;

@@ -41,11 +41,15 @@ struct RowError {
 
 // C is the recorded value, E what the expression gives.
 struct ExpressionJudgement {
-  // The largest share of what is allowed, of the whole tensor, its scale and its rows (where
-  // kRowMultiplier times a row's bound is allowed); beyond 1 the tensor does not follow. Infinite
-  // if values that are not finite, integers or booleans differ more than rounding explains.
+  // The largest share of what is allowed, of the whole tensor, its scale, its rows and its elements
+  // of one size (where kRowMultiplier and kBandMultiplier times their bounds are allowed); beyond 1
+  // the tensor does not follow. Infinite if values that are not finite, integers or booleans differ
+  // more than rounding explains.
   double share = 0;
   bool follows() const { return share <= 1; }
+  // The bound is as large as what it judges, of the whole tensor or of more than half of its
+  // elements by their size, and C is not E bit for bit: nothing was judged.
+  bool below_bound = false;
 
   double expected_norm = 0;   // ‖E‖, of the finite elements
   double error = 0;           // ‖C - E‖
@@ -57,17 +61,20 @@ struct ExpressionJudgement {
   double residual = 0;        // ‖C - k·E‖ / ‖E‖
   double scale_share = 0;     // of the allowed |k - 1|
   double row_share = 0;       // error / bound of the worst row, of tensors with several rows
+  double band_share = 0;      // of elements that are much smaller than others of their row
   bool equal_bits = false;    // every element of C is E's, rounded to the dtype
   bool by_probes = false;     // estimated; the error of a row may be off by 25 %
 
   std::uint64_t non_finite =
       0;                      // elements that are NaN or infinite on one side only, or differently
+  std::uint64_t endless = 0;  // elements that are NaN or +infinity on both sides
   std::uint64_t unequal = 0;  // integers and booleans that differ
   std::uint64_t undecided = 0;                 // of them, as many may follow from rounding (ties)
   std::optional<tensor::Shape> first_unequal;  // of either kind
 
-  std::uint64_t rows_beyond = 0;  // rows beyond kRowMultiplier times their bound
-  std::vector<RowError> rows;     // those, worst first
+  std::uint64_t small_elements_beyond = 0;  // in bands beyond kBandMultiplier times their bound
+  std::uint64_t rows_beyond = 0;            // rows beyond kRowMultiplier times their bound
+  std::vector<RowError> rows;               // those, worst first
 };
 
 // A row is looked at from so many times its bound on (by probes it scatters).

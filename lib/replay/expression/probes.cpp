@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "replay/expression/evaluation.h"
 #include "replay/primitives/loops.h"
@@ -17,29 +19,48 @@ using tensor::Shape;
 
 std::uint64_t last_extent(const Shape& shape) { return shape.empty() ? 1 : shape.back(); }
 
-// Walks from the result down to products.
+// Collects the terms of a sum, from the result down to products. A value that several terms
+// contain is taken apart once, with the sum of its coefficients: steps stand after their arguments,
+// so a value's coefficient is complete when all values behind it are done.
 class Planner {
  public:
-  explicit Planner(const Expression& expression) : expression_(expression) {}
+  explicit Planner(const Expression& expression)
+      : expression_(expression), leaves_(expression.leaves.size()) {}
 
   std::optional<ProductPlan> plan() {
-    descend(expression_.result, false, 1);
-    if (plan_.products.empty() || open_) return std::nullopt;
-    return plan_;
+    add(expression_.result, false, 1);
+    while (!open_.empty()) {
+      const auto last = std::prev(open_.end());
+      const auto [value, transposed] = last->first;
+      const double coefficient = last->second;
+      open_.erase(last);
+      if (is_open(shape_of(value))) return std::nullopt;
+      take_apart(value, transposed, coefficient);
+      if (open_.size() + plan_.products.size() + kept_.size() > kMostTerms) return std::nullopt;
+    }
+    if (plan_.products.empty()) return std::nullopt;
+    for (const auto& [other, coefficient] : kept_) {
+      const auto& [value, transposed, shape] = other;
+      plan_.others.push_back({value, shape, transposed, coefficient});
+    }
+    return std::move(plan_);
   }
 
  private:
-  Shape shape_of(std::uint32_t value) const {
-    const std::size_t leaves = expression_.leaves.size();
-    if (value < leaves) {
-      return expression_.specification->tensors[expression_.leaves[value].tensor].shape;
-    }
-    return expression_.steps[value - leaves].node->shape;
+  using Term = std::pair<std::uint32_t, bool>;  // a value; whether its transpose is meant
+
+  const Shape& shape_of(std::uint32_t value) const {
+    return value < leaves_
+               ? expression_.specification->tensors[expression_.leaves[value].tensor].shape
+               : expression_.steps[value - leaves_].node->shape;
   }
 
-  void keep(std::uint32_t value, Shape shape, bool transposed, double sign) {
-    open_ = open_ || is_open(shape);
-    plan_.others.push_back({value, std::move(shape), transposed, sign});
+  void add(std::uint32_t value, bool transposed, double coefficient) {
+    open_[{value, transposed}] += coefficient;
+  }
+
+  void keep(std::uint32_t value, const Shape& shape, bool transposed, double coefficient) {
+    kept_[{value, transposed, shape}] += coefficient;
   }
 
   void add_rounding(tensor::DType dtype) {
@@ -48,12 +69,10 @@ class Planner {
   }
 
   // `transposed`: the value is a matrix whose transpose is a term of the result.
-  void descend(std::uint32_t value, bool transposed, double sign) {
-    const std::size_t leaves = expression_.leaves.size();
-    const Shape shape = shape_of(value);
-    open_ = open_ || is_open(shape);
-    if (value < leaves) return keep(value, shape, transposed, sign);
-    const Step& step = expression_.steps[value - leaves];
+  void take_apart(std::uint32_t value, bool transposed, double coefficient) {
+    const Shape& shape = shape_of(value);
+    if (value < leaves_) return keep(value, shape, transposed, coefficient);
+    const Step& step = expression_.steps[value - leaves_];
     const std::string_view name = step.node->primitive->name;
     const auto argument = [&step](std::size_t i) { return step.arguments[i]; };
 
@@ -62,26 +81,26 @@ class Planner {
           unit_roundoff(dtype_of_value(expression_, argument(0)))) {
         add_rounding(step.node->dtype);
       }
-      return descend(argument(0), transposed, sign);
+      return add(argument(0), transposed, coefficient);
     }
-    if (name == "negate") return descend(argument(0), transposed, -sign);
+    if (name == "negate") return add(argument(0), transposed, -coefficient);
     if (name == "reshape") {
-      const Shape from = shape_of(argument(0));
+      const Shape& from = shape_of(argument(0));
       const bool same_matrix = transposed
                                    ? from == shape
                                    : !from.empty() && !shape.empty() && from.back() == shape.back();
-      if (same_matrix) return descend(argument(0), transposed, sign);
+      if (same_matrix) return add(argument(0), transposed, coefficient);
     }
     if (name == "permute" && shape.size() == 2 &&
         step.node->attributes.dims("dims") == std::vector<std::size_t>{1, 0}) {
-      return descend(argument(0), !transposed, sign);
+      return add(argument(0), !transposed, coefficient);
     }
     if (name == "add" || name == "subtract") {
       add_rounding(step.node->dtype);
       for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-        const double own = i == 1 && name == "subtract" ? -sign : sign;
+        const double own = i == 1 && name == "subtract" ? -coefficient : coefficient;
         if (shape_of(argument(i)) == shape) {
-          descend(argument(i), transposed, own);
+          add(argument(i), transposed, own);
         } else {
           keep(argument(i), shape, transposed, own);
         }
@@ -90,15 +109,18 @@ class Planner {
     }
     if (name == "matmul" && shape_of(argument(1)).size() == 2 &&
         (!transposed || shape.size() == 2)) {
-      plan_.products.push_back({argument(0), argument(1), transposed, sign, step.node->dtype});
+      plan_.products.push_back(
+          {argument(0), argument(1), transposed, coefficient, step.node->dtype});
       return;
     }
-    keep(value, shape, transposed, sign);
+    keep(value, shape, transposed, coefficient);
   }
 
   const Expression& expression_;
+  const std::size_t leaves_;
+  std::map<Term, double> open_;
+  std::map<std::tuple<std::uint32_t, bool, Shape>, double> kept_;
   ProductPlan plan_;
-  bool open_ = false;
 };
 
 // Seen as [rows, columns of the last dimension].
@@ -124,8 +146,8 @@ Value signs(std::uint64_t columns, std::uint64_t seed) {
   return value;
 }
 
-void add(const Value& term, double sign, std::vector<double>& sum) {
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += sign * term.data()[i];
+void add(const Value& term, double coefficient, std::vector<double>& sum) {
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += coefficient * term.data()[i];
 }
 
 // The expected tensor times the probes, and what the roundings of its products may add.
@@ -134,18 +156,23 @@ struct Probed {
   std::vector<double> products;  // Σ u²/3 · ‖row of a product‖² and the like, by row
 };
 
+// The factors of all products, then the other terms.
+std::vector<std::uint32_t> operands_of(const ProductPlan& plan) {
+  std::vector<std::uint32_t> operands;
+  for (const auto& product : plan.products) {
+    operands.push_back(product.left);
+    operands.push_back(product.right);
+  }
+  for (const auto& other : plan.others) operands.push_back(other.value);
+  return operands;
+}
+
 Probed probe_expected(const Expression& expression, const ProductPlan& plan,
                       std::span<const Value> leaves, std::uint64_t rows, const Value& probes,
                       const std::optional<Perturbation>& perturbation,
                       const measure::ExecutionContext& context) {
-  std::vector<std::uint32_t> wanted;
-  for (const auto& product : plan.products) {
-    wanted.push_back(product.left);
-    wanted.push_back(product.right);
-  }
-  for (const auto& other : plan.others) wanted.push_back(other.value);
   const std::vector<Value> values =
-      evaluate_values(expression, leaves, wanted, perturbation, context);
+      evaluate_values(expression, leaves, operands_of(plan), perturbation, context);
 
   Probed probed;
   probed.expected.assign(rows * kProbes, 0.0);
@@ -160,7 +187,7 @@ Probed probe_expected(const Expression& expression, const ProductPlan& plan,
       right = transposed(right);
     }
     const Value term = times(left, times(right, probes, context), context);
-    add(term, product.sign, probed.expected);
+    add(term, product.coefficient, probed.expected);
     if (perturbation) continue;
     const Value left_norms = row_norms(left, context);
     const Value right_norms = row_norms(right, context);
@@ -175,14 +202,15 @@ Probed probe_expected(const Expression& expression, const ProductPlan& plan,
         square += term.data()[r * kProbes + p] * term.data()[r * kProbes + p];
       }
       probed.products[r] +=
-          unit * unit / 3 * square / kProbes +
-          sum_unit * sum_unit / 3 * left_norms.data()[r] * left_norms.data()[r] * right_square;
+          product.coefficient * product.coefficient *
+          (unit * unit / 3 * square / kProbes +
+           sum_unit * sum_unit / 3 * left_norms.data()[r] * left_norms.data()[r] * right_square);
     }
   }
   for (const auto& other : plan.others) {
     Value value = values[next++].expanded(other.shape);
     value = other.transposed ? transposed(value) : as_matrix(value);
-    add(times(value, probes, context), other.sign, probed.expected);
+    add(times(value, probes, context), other.coefficient, probed.expected);
   }
   return probed;
 }
@@ -200,6 +228,10 @@ bool is_exact(const Expression& expression) {
 
 std::optional<ProductPlan> plan_of(const Expression& expression) {
   return Planner(expression).plan();
+}
+
+std::uint64_t plan_bytes(const Expression& expression, const ProductPlan& plan) {
+  return peak_bytes(expression, operands_of(plan));
 }
 
 bool takes_leaves(const Expression& expression, const ProductPlan& plan) {

@@ -19,6 +19,8 @@ inline constexpr std::uint64_t kFewestRowsToProbe = 32;
 // estimate scatter: of one direction it has 8 degrees of freedom, and a healthy 0.5 reads 0.75.
 inline constexpr double kProbedShare = 0.6;
 inline constexpr double kProbedRowShare = 2;
+// A sum of more terms is not probed: the operands of all of them are held at once.
+inline constexpr std::size_t kMostTerms = 4096;
 
 // A sum of products and other values at the root of an expression, seen as a matrix whose columns
 // are the last dimension of the result.
@@ -27,22 +29,25 @@ struct ProductPlan {
     std::uint32_t left = 0;  // values of the expression
     std::uint32_t right = 0;
     bool transposed = false;  // the term is (left · right)ᵀ
-    double sign = 1;
+    double coefficient = 1;
     tensor::DType dtype = tensor::DType::kFloat32;
   };
   struct Other {
     std::uint32_t value = 0;
     tensor::Shape shape;  // to which it is broadcast
     bool transposed = false;
-    double sign = 1;
+    double coefficient = 1;
   };
   std::vector<Product> products;
   std::vector<Other> others;
   double rounding = 0;  // Σ u²/3 of the roundings after the products
 };
 
-// Returns nothing if the root is no such sum, or has an open extent.
+// Returns nothing if the root is no such sum, has an open extent, or more than kMostTerms terms.
 std::optional<ProductPlan> plan_of(const Expression& expression);
+
+// An upper bound of the bytes of the values that probing holds at a time.
+std::uint64_t plan_bytes(const Expression& expression, const ProductPlan& plan);
 
 // Whether all operands and terms are inputs of the expression, or views of them. One that is
 // computed may have been rounded in the run to another side, as in a quantisation.

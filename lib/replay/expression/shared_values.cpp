@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "base/bytes.h"
 #include "base/text.h"
 #include "replay/primitives/shape_rules.h"
 
@@ -12,19 +13,56 @@ void append(std::string& text, double number) { text += base::exact_number(numbe
 void append(std::string& text, bool flag) { text += flag ? "yes" : "no"; }
 void append(std::string& text, std::int64_t number) { text += base::concat(number); }
 void append(std::string& text, const std::string& word) { text += word; }
+void append(std::string& text, std::size_t number) { text += base::concat(number); }
+// Lists may have thousands of items.
 template <typename One>
 void append(std::string& text, const std::vector<One>& list) {
-  for (const One& one : list) text += base::concat(one, ',');
-}
-void append(std::string& text, const std::vector<double>& list) {
-  for (const double one : list) text += base::exact_number(one) + ',';
+  std::string items;
+  for (const One& one : list) {
+    append(items, one);
+    items += ',';
+  }
+  constexpr std::size_t kLongest = 64;
+  text += items.size() <= kLongest ? items
+                                   : base::concat(list.size(), " items of ", base::fnv1a(items));
 }
 
 }  // namespace
 
+void SharedValues::limit(std::uint64_t most_bytes) {
+  most_bytes_ = most_bytes;
+  drop_until(most_bytes);
+}
+
+void SharedValues::drop_until(std::uint64_t bytes) {
+  while (used_ > bytes) {
+    const auto oldest = values_.find(order_.front());
+    used_ -= oldest->second.value.size() * sizeof(double);
+    values_.erase(oldest);
+    order_.pop_front();
+  }
+}
+
+void SharedValues::make_room() {
+  constexpr std::uint64_t kMostText = std::uint64_t{1} << 24U;
+  if (text_bytes_ <= kMostText) return;
+  numbers_.clear();
+  text_bytes_ = 0;
+  drop_until(0);
+}
+
+std::uint32_t SharedValues::number_of(std::string text) {
+  const std::uint64_t bytes = text.size() + sizeof(std::string) + sizeof(std::uint32_t);
+  const auto [known, fresh] = numbers_.try_emplace(std::move(text), next_number_);
+  if (fresh) {
+    ++next_number_;
+    text_bytes_ += bytes;
+  }
+  return known->second;
+}
+
 std::uint32_t SharedValues::number_of_leaf(const std::string& name) {
-  return numbers_.emplace("leaf " + name, static_cast<std::uint32_t>(numbers_.size()))
-      .first->second;
+  return number_of("leaf " + name);
 }
 
 std::uint32_t SharedValues::number_of_step(const Primitive& primitive, const Node& node,
@@ -39,8 +77,7 @@ std::uint32_t SharedValues::number_of_step(const Primitive& primitive, const Nod
     std::visit([&text](const auto& value) { append(text, value); }, *content);
   }
   for (const std::uint32_t argument : arguments) text += base::concat(" #", argument);
-  return numbers_.emplace(std::move(text), static_cast<std::uint32_t>(numbers_.size()))
-      .first->second;
+  return number_of(std::move(text));
 }
 
 std::optional<Value> SharedValues::find(std::uint32_t number) {
@@ -53,12 +90,7 @@ std::optional<Value> SharedValues::find(std::uint32_t number) {
 void SharedValues::add(std::uint32_t number, const Value& value) {
   const std::uint64_t bytes = value.size() * sizeof(double);
   if (bytes > most_bytes_ || values_.contains(number)) return;
-  while (used_ + bytes > most_bytes_) {
-    const auto oldest = values_.find(order_.front());
-    used_ -= oldest->second.value.size() * sizeof(double);
-    values_.erase(oldest);
-    order_.pop_front();
-  }
+  drop_until(most_bytes_ - bytes);
   order_.push_back(number);
   values_.emplace(number, Kept{value, std::prev(order_.end())});
   used_ += bytes;

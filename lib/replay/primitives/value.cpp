@@ -1,29 +1,77 @@
 #include "replay/primitives/value.h"
 
 #include <algorithm>
+#include <atomic>
+#include <limits>
 #include <list>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ttrace::replay {
 namespace {
+
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+
+// The bytes of all values, those that are kept for later ones included.
+struct Budget {
+  std::atomic<std::uint64_t> most{kNoLimit};
+  std::atomic<std::uint64_t> used{0};
+
+  bool charge(std::uint64_t bytes) {
+    if (used.fetch_add(bytes) + bytes <= most) return true;
+    used -= bytes;
+    return false;
+  }
+};
+
+Budget& budget() {
+  static Budget all;
+  return all;
+}
 
 // Memory of large values, kept for the next value of the same size: the kernel's work for fresh
 // pages costs as much as most operations on them.
 class KeptMemory {
  public:
   std::shared_ptr<double[]> take(std::uint64_t count) {
-    if (count < kFewest) return std::make_shared_for_overwrite<double[]>(count);
-    std::unique_ptr<double[]> memory = find(count);
-    if (!memory) memory = std::make_unique_for_overwrite<double[]>(count);
+    const bool small = count < kFewest;
+    std::unique_ptr<double[]> memory = small ? nullptr : find(count);
+    if (!memory) {
+      charge(count * sizeof(double));
+      memory = std::make_unique_for_overwrite<double[]>(count);
+    }
+    if (small) {
+      return {memory.release(), [count](double* elements) { drop(elements, count); }};
+    }
     return {memory.release(),
             [this, count](double* elements) { give(std::unique_ptr<double[]>(elements), count); }};
   }
 
  private:
+  static void drop(double* elements, std::uint64_t count) {
+    delete[] elements;
+    budget().used -= count * sizeof(double);
+  }
+
+  void charge(std::uint64_t bytes) {
+    if (budget().charge(bytes)) return;
+    drop_kept();
+    if (budget().charge(bytes)) return;
+    throw base::input_error("needs more than ", base::human_bytes(budget().most),
+                            " of memory; allow more with --memory");
+  }
+
+  void drop_kept() {
+    const std::lock_guard lock(mutex_);
+    for (Piece& piece : pieces_) drop(piece.memory.release(), piece.count);
+    pieces_.clear();
+    held_ = 0;
+  }
+
   static constexpr std::uint64_t kFewest = std::uint64_t{1} << 13U;
   static constexpr std::uint64_t kMost = std::uint64_t{1} << 24U;  // 128 MiB
 
@@ -49,6 +97,7 @@ class KeptMemory {
     held_ += count;
     while (held_ > kMost) {
       held_ -= pieces_.back().count;
+      drop(pieces_.back().memory.release(), pieces_.back().count);
       pieces_.pop_back();
     }
   }
@@ -123,6 +172,9 @@ std::optional<std::vector<std::int64_t>> recut(const tensor::Shape& shape,
 }
 
 }  // namespace
+
+ValueMemoryLimit::ValueMemoryLimit(std::uint64_t most_bytes) { budget().most = most_bytes; }
+ValueMemoryLimit::~ValueMemoryLimit() { budget().most = kNoLimit; }
 
 Value::Value() : elements_(std::make_shared<double[]>(1)) {}
 
@@ -237,6 +289,7 @@ Value Value::permuted(std::span<const std::size_t> dims) const {
 }
 
 Value Value::expanded(const tensor::Shape& shape) const {
+  checked_count(shape);
   Value view = *this;
   view.shape_ = shape;
   view.strides_.assign(shape.size(), 0);

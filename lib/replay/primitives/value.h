@@ -14,6 +14,17 @@
 
 namespace ttrace::replay {
 
+// Limits the memory of all values together while it lives: making a value beyond it is an input
+// error. What a graph claims to need is thereby bounded whatever its shape. One at a time; without
+// one there is no limit.
+class ValueMemoryLimit {
+ public:
+  explicit ValueMemoryLimit(std::uint64_t most_bytes);
+  ~ValueMemoryLimit();
+  ValueMemoryLimit(const ValueMemoryLimit&) = delete;
+  ValueMemoryLimit& operator=(const ValueMemoryLimit&) = delete;
+};
+
 // Views share their elements, which live as long as the last view. Elements do not change once a
 // value is complete.
 class Value {
