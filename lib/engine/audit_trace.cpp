@@ -11,6 +11,7 @@
 #include "replay/audit/agreement.h"
 #include "replay/audit/expressions.h"
 #include "replay/audit/step_coverage.h"
+#include "replay/audit/unused_parameters.h"
 
 namespace ttrace::engine {
 namespace {
@@ -138,6 +139,9 @@ class AuditRun {
       for (const replay::SpecifiedTensor& tensor : specification_->tensors) {
         if (tensor.kind == Kind::kParamGrad) trained->insert(tensor.name);
       }
+    }
+    if (trained) {
+      replay::check_unused_parameters(run_, *trained, options_.execution, out_.tensors);
     }
     const replay::MeasuredRun measured{run_, options_.execution, norms_, std::move(trained),
                                        specification_};

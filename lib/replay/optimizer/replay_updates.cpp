@@ -210,6 +210,12 @@ void replay_all(std::vector<Update>& updates, const measure::ExecutionContext& e
 
 }  // namespace
 
+bool is_as_planned(const UpdatePlan& plan, const measure::Backend& backend) {
+  if (!plan.problem.empty()) return false;
+  const comparison::FinishedReplay finished = replayed(plan, backend);
+  return finished.problem.empty() && is_healthy(finished.measured);
+}
+
 std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
                        TensorComparison& result) {
   if (!plan.problem.empty()) return plan.problem;

@@ -33,6 +33,14 @@ std::map<std::size_t, UpdatePlan> plan_replays(
     const trace::Source& reference, const trace::Source& candidate,
     const std::vector<comparison::TensorComparison>& results);
 
+// Returns the replays of `param_after_step` tensors of a run whose parameters got no gradient, as
+// an optimizer steps them that is handed zeros.
+std::vector<UpdatePlan> plan_with_zero_gradients(
+    const trace::Source& run, const std::vector<const trace::TensorEntry*>& updated);
+
+// Whether the update can be replayed and every element is as replayed.
+bool is_as_planned(const UpdatePlan& plan, const measure::Backend& backend);
+
 // Replaces the comparison with the reference by the replay. Returns why the parameter is left to
 // the other rules instead, or nothing.
 std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,

@@ -145,15 +145,32 @@ struct Leaf {
   }
 };
 
+// A tensor of zeros that no rank holds.
+class ZeroReader : public measure::TensorReader {
+ public:
+  void read(const tensor::Box&, std::span<double> out) override { std::ranges::fill(out, 0.0); }
+  void read_integers(const tensor::Box&, std::span<std::int64_t> out) override {
+    std::ranges::fill(out, std::int64_t{0});
+  }
+  std::vector<measure::RankBoxes> rank_boxes() const override { return {}; }
+  std::optional<measure::Place> locate(const tensor::Shape&) const override { return std::nullopt; }
+  void for_each_check(const measure::VisitCheck&) const override {}
+  std::uint64_t bytes_read() const override { return 0; }
+};
+
 class UpdatePlanner {
  public:
+  enum class Gradients { kRecorded, kZero };
+
   // Both sources must outlive the planner.
   UpdatePlanner(const trace::Source& reference, const trace::Source& candidate,
-                const std::vector<comparison::TensorComparison>& results)
+                const std::vector<comparison::TensorComparison>& results,
+                Gradients gradients = Gradients::kRecorded)
       : candidate_(candidate),
         references_(reference.manifest()),
         candidates_(candidate.manifest()),
-        clipping_(candidate, results) {}
+        clipping_(candidate, results),
+        zero_gradients_(gradients == Gradients::kZero) {}
 
   // `pair` is a `param_after_step`, made of any stored ones (a map may have renamed, joined or cut
   // them).
@@ -189,6 +206,11 @@ class UpdatePlanner {
     };
     plan.tensors.parameter = over(kParameter);
     plan.tensors.gradient = over(kGradient);
+    if (zero_gradients_) {
+      plan.tensors.gradient.opener = [](measure::Replicas) {
+        return std::make_unique<ZeroReader>();
+      };
+    }
     plan.tensors.momentum_buffer = over(kMomentumBuffer);
     plan.tensors.exp_avg = over(kExpAvg);
     plan.tensors.exp_avg_sq = over(kExpAvgSq);
@@ -227,6 +249,7 @@ class UpdatePlanner {
     } else {
       measure::ReadHyperparameters read = measure::read_hyperparameters(*found.group);
       if (!read.values) return fail(std::move(read.problem));
+      if (gradient == nullptr && zero_gradients_) gradient = parameter;  // its shape and type
       if (gradient == nullptr) return fail("the main gradient was not recorded");
       if (is_partial(*gradient, candidate_.manifest())) {
         return fail("the main gradient was recorded before its reduction");
@@ -248,7 +271,8 @@ class UpdatePlanner {
       leaf.operands[rule.operand] = candidates_.state(key, rule.name);
       there += leaf.operands[rule.operand] != nullptr ? 1 : 0;
     }
-    if (there != wanted && (there != 0 || h.updates > 1)) {
+    // Without gradients before this step, there is no state, or one of zeros.
+    if (there != wanted && (there != 0 || (h.updates > 1 && !zero_gradients_))) {
       return fail("the optimizer's state was not recorded");
     }
     for (const TensorEntry* operand : leaf.operands) {
@@ -257,7 +281,7 @@ class UpdatePlanner {
     }
 
     double clip = 1;
-    if (h.clip_norm) {
+    if (h.clip_norm && !zero_gradients_) {
       Clip found_clip = clipping_.of(key.step, *h.clip_norm);
       if (!found_clip.problem.empty()) return fail(std::move(found_clip.problem));
       clip = found_clip.factor;
@@ -278,12 +302,28 @@ class UpdatePlanner {
   OptimizerIndex references_;
   OptimizerIndex candidates_;
   Clipping clipping_;
+  bool zero_gradients_;
 };
 
 }  // namespace
 
 bool is_measured_update(const comparison::TensorComparison& result) {
   return result.key.kind == trace::Kind::kParamAfterStep && result.comparison && !result.exact;
+}
+
+std::vector<UpdatePlan> plan_with_zero_gradients(
+    const trace::Source& run, const std::vector<const trace::TensorEntry*>& updated) {
+  if (updated.empty()) return {};
+  UpdatePlanner planner(run, run, {}, UpdatePlanner::Gradients::kZero);
+  std::vector<UpdatePlan> plans;
+  for (const TensorEntry* entry : updated) {
+    comparison::Pair pair;
+    pair.key = entry->key;
+    pair.reference = layout::view_of(*entry);
+    pair.candidate = pair.reference;
+    plans.push_back(planner.plan(pair));
+  }
+  return plans;
 }
 
 std::map<std::size_t, UpdatePlan> plan_replays(
