@@ -19,6 +19,8 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from trace_reading import SCHEMAS
 
 import ttrace_torch as tt
+from ttrace_torch.specification.marks import Marks
+from ttrace_torch.specification.slicing import Slicer
 
 VALIDATOR = jsonschema_rs.Draft202012Validator(
     json.loads((SCHEMAS / "specification.schema.json").read_text(encoding="utf-8"))
@@ -186,6 +188,24 @@ def test_file_that_cannot_be_written_does_not_stop_the_job(tmp_path, capfd):
     (tmp_path / "file").write_text("")
     train(specification=tmp_path / "file" / "specification.json")
     assert "no specification" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("failing", ["Slicer.cut", "Marks.__call__", "Marks.buffers"])
+def test_specification_that_fails_costs_no_trace(tmp_path, monkeypatch, capfd, failing):
+    def broken(*_, **__):
+        raise KeyError(36)
+
+    owner, method = failing.split(".")
+    monkeypatch.setattr({"Slicer": Slicer, "Marks": Marks}[owner], method, broken)
+    train(tmp_path / "with.h5", specification=tmp_path / "specification.json")
+    assert not (tmp_path / "specification.json").exists()
+    said = capfd.readouterr().err
+    assert said.count("no specification in") == said.count("KeyError: 36") == 1
+    train(tmp_path / "without.h5")
+    one, other = datasets(tmp_path / "with.h5"), datasets(tmp_path / "without.h5")
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(other[name], value)
 
 
 def specified(model, path, loss, microbatches=1, optimizer=None):

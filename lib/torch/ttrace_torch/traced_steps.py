@@ -186,13 +186,14 @@ class TracedSteps:
             self._facts["plan"] = rewriter.facts()
         if step.clip_norm is not None:
             step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
-        self._job.reference.finish(step.clip_norm)
         records, precision = step.recorder.records.values(), step.recorder.precision
         self._facts["incomplete"] = self._problems.entries()
         numbers = self._forwards.numbers()
         self._job.output.write(
             step.number, records, precision, step.optimizer, self._facts, numbers
         )
+        # After the trace, which no specification that fails may cost.
+        self._job.reference.finish(step.clip_norm)
 
     def record_parameters(self, step: Step, kind: str) -> None:
         job = self._job

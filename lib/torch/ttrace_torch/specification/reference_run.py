@@ -11,10 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Callable
 
+import torch
+
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.base.process import say
 from ttrace_torch.capture.calls import in_backward
-from ttrace_torch.capture.recorder import Observer
+from ttrace_torch.capture.recorder import Observer, describe
+from ttrace_torch.capture.records import Key
 from ttrace_torch.specification.after_backward import Combination, after_backward
 from ttrace_torch.specification.document import document, write
 from ttrace_torch.specification.marks import Marks
@@ -24,7 +27,8 @@ from ttrace_torch.specification.recorder import OperationRecorder
 class ReferenceRun:
     """Records the specification of one step, and writes it to a file.
 
-    An error is printed and ends the recording, not the training.
+    An error is printed and ends the recording of the specification. It costs neither the training
+    nor the trace of the step.
     """
 
     def __init__(self, path: str | Path, names: ModelNames, model: str) -> None:
@@ -40,7 +44,28 @@ class ReferenceRun:
     def observer(self) -> Observer | None:
         """What is to be told of every tensor of the step that begins; None if it is not
         recorded."""
-        return self._marks if self.waits else None
+        return self._mark if self.waits else None
+
+    def _mark(self, key: Key, tensor: torch.Tensor, accumulate: bool, several: bool) -> None:
+        """Tells the marks of a tensor of the step, as long as nothing has failed."""
+        if not self.waits:
+            return
+        try:
+            self._marks(key, tensor, accumulate, several)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Gives the specification up."""
+        say(f"no specification in {self._path}: {describe(error)}; the trace is not affected")
+        self._end()
+
+    def _end(self) -> None:
+        """Records nothing any more."""
+        self.waits = False
+        self._recorder.paused = True
+        # Not needed any more, and large.
+        del self._marks, self._recorder
 
     @contextmanager
     def recording(self, running: Callable[[], bool]) -> Iterator[None]:
@@ -52,7 +77,12 @@ class ReferenceRun:
             yield
             return
         self._recorder.inside_model = lambda: running() or in_backward()
-        self._marks.buffers()
+        try:
+            self._marks.buffers()
+        except Exception as error:
+            self._fail(error)
+            yield
+            return
         with self._recorder:
             yield
 
@@ -65,10 +95,15 @@ class ReferenceRun:
         """Writes the specification of the step, which has ended."""
         if not self.waits:
             return
-        self.waits = False
+        try:
+            self._finish(clip_norm)
+        except Exception as error:
+            self._fail(error)
+        else:
+            self._end()
+
+    def _finish(self, clip_norm: float | None) -> None:
         marks, recorder = self._marks, self._recorder
-        # Not needed any more, and large.
-        del self._marks, self._recorder
         if marks.several_microbatches:
             say(
                 f"no specification in {self._path}: the step ran several micro-batches at once; "

@@ -58,8 +58,8 @@ class Slicer:
         self.patterns: dict[Pattern, int] = {}
         # Value -> number of the first entry that has it.
         self._named: dict[int, int] = {}
-        # Value -> the same elements as a view of a named value.
-        self._seen_through: dict[int, int] = {}
+        # Value -> the named value that has the same elements, and these as a view of it.
+        self._seen_through: dict[int, tuple[int, int]] = {}
 
     def cut(self, marks: Mapping[Place, Mark]) -> None:
         """Adds an entry for each mark, in their order, if a trace can hold it."""
@@ -139,9 +139,15 @@ class Slicer:
         return _Expression([self._named[n] for n in numbers], order, None)
 
     def _at(self, number: int, root: int) -> int:
-        if number != root and number not in self._named:
-            return self._seen_through.get(number, number)
-        return number
+        """The value to read in the place of a value, in the expression of `root`.
+
+        What can be seen through `root` alone is computed: a tensor does not follow from itself,
+        though another tensor has the same value and is named already.
+        """
+        if number == root or number in self._named:
+            return number
+        named, image = self._seen_through.get(number, (number, number))
+        return number if named == root else image
 
     def _pattern(self, found: _Expression) -> int:
         local = {number: turn for turn, number in enumerate(self._inputs)}
@@ -168,7 +174,7 @@ class Slicer:
             if source in self._named or source in self._seen_through:
                 return
             image = self._back(node, image)
-            self._seen_through[source] = image
+            self._seen_through[source] = value, image
             node = self._graph.nodes[source]
 
     def _back(self, node: Node, image: int) -> int:
