@@ -220,6 +220,9 @@ void decide(const RunState& state, CompareReport& out) {
   if (const std::string why = essentials_unchecked(out); !why.empty()) {
     return inconclusive(concat("nothing diverged, but ", why), out);
   }
+  if (!state.unrecorded_main_gradients.empty()) {
+    return inconclusive(concat("nothing diverged, but ", state.unrecorded_main_gradients), out);
+  }
   if (state.same_run) {
     return inconclusive(
         "the reference and the candidate are the same run, so nothing was checked; give a run of "

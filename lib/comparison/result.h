@@ -191,12 +191,15 @@ struct RunState {
   std::size_t lost_reference_ranks = 0;  // whose files cannot be read
   std::size_t lost_candidate_ranks = 0;
   bool same_run = false;  // reference and candidate are recordings of the same run
+  // Why nothing was checked of what the optimizers consumed, or empty.
+  std::string unrecorded_main_gradients = "";
 };
 
 // Sets `verdict` and `why` from counts and results. A run that was not really checked is
 // inconclusive, never a match: one against itself, one with ranks or tensors that could not be
-// read or judged, and one whose loss, gradient norm or at least a tenth of whose main gradients was
-// not judged (tensors that a selection or a rule leaves out do not count).
+// read or judged, one whose loss, gradient norm or at least a tenth of whose main gradients was not
+// judged (tensors that a selection or a rule leaves out do not count), and one without any main
+// gradient that trains all the same.
 void decide(const RunState& state, CompareReport& out);
 
 }  // namespace ttrace::comparison

@@ -108,4 +108,28 @@ std::vector<trace::Kind> kinds_in_neither(const trace::Manifest& reference,
   return kinds;
 }
 
+std::string unrecorded_main_gradients(const trace::Manifest& reference,
+                                      const trace::Manifest& candidate) {
+  using trace::Kind;
+  const auto has = [](const trace::Manifest& run, Kind kind) {
+    return std::any_of(run.tensors.begin(), run.tensors.end(),
+                       [kind](const trace::TensorEntry& entry) { return entry.key.kind == kind; });
+  };
+  if (has(reference, Kind::kMainGrad) || has(candidate, Kind::kMainGrad)) return "";
+  for (const auto& [run, name] : {std::pair{&reference, "reference"}, {&candidate, "candidate"}}) {
+    const auto& told = run->run.recorded;
+    if (told &&
+        std::find(told->kinds.begin(), told->kinds.end(), Kind::kMainGrad) == told->kinds.end()) {
+      continue;
+    }
+    const bool raw = has(*run, Kind::kParamGrad);
+    if (!raw && run->optimizer.empty()) continue;
+    return base::concat("neither run recorded main gradients, and the ", name, " has ",
+                        raw ? "raw gradients" : "an optimizer",
+                        ", so nothing says what its optimizer consumed; give trace() the "
+                        "optimizer, or call tracer.main_grads() when the gradients are final");
+  }
+  return "";
+}
+
 }  // namespace ttrace::comparison

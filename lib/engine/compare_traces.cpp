@@ -232,9 +232,14 @@ class CompareRun {
       }
     }
     comparison::set_execution(options_.execution, out_.environment);
-    comparison::decide({lost_in_reference_.problems.size(), lost_in_candidate_.problems.size(),
-                        comparison::is_same_run(reference_, candidate_)},
-                       out_);
+    // Whoever selects tensors knows that these are no training step.
+    const bool whole = options_.selection.selects_all();
+    comparison::decide(
+        {lost_in_reference_.problems.size(), lost_in_candidate_.problems.size(),
+         comparison::is_same_run(reference_, candidate_),
+         whole ? comparison::unrecorded_main_gradients(reference_.manifest(), candidate_.manifest())
+               : ""},
+        out_);
   }
 
   const trace::Source& reference_;

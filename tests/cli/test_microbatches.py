@@ -34,7 +34,7 @@ def values() -> dict[str, np.ndarray]:
     }
 
 
-KINDS = {"fc1": "output", "fc2": "output", "fc2.weight": "param_grad", "loss": "loss"}
+KINDS = {"fc1": "output", "fc2": "output", "fc2.weight": "grad_output", "loss": "loss"}
 
 
 def wholes() -> list[tuple[dict, np.ndarray]]:
@@ -111,7 +111,7 @@ def test_a_batch_cut_over_data_parallel_ranks_meets_its_micro_batches(
         if described["kind"] == "output":
             described |= {"placements": {"dp": {"shard": 0}}}
             tensors.append((described, {0: array[:2], 1: array[2:]}))
-        elif described["kind"] == "param_grad":
+        elif described["kind"] == "grad_output":
             described |= {"placements": {"dp": {"partial": "sum"}}}
             tensors.append((described, {0: array - 1, 1: np.ones_like(array)}))
         else:

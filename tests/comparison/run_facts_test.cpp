@@ -78,6 +78,30 @@ TEST_CASE("kinds that neither run has are told") {
         std::vector{trace::Kind::kMainGrad});
 }
 
+TEST_CASE("raw gradients or an optimizer without any main gradient are told") {
+  const auto lacking = [](const std::vector<trace::Kind>& kinds, bool optimizer,
+                          std::optional<trace::Recorded> recorded = {}) {
+    MemoryTrace reference = run("ref.h5");
+    MemoryTrace candidate = run("run/");
+    for (const trace::Kind kind : kinds) {
+      candidate.edit().tensors.push_back(test::make_entry("a", tensor::Shape{1}, kind));
+    }
+    if (optimizer) candidate.edit().optimizer.emplace_back();
+    candidate.edit().run.recorded = std::move(recorded);
+    return unrecorded_main_gradients(reference.manifest(), candidate.manifest());
+  };
+  CHECK(lacking({trace::Kind::kParamGrad}, false).find("the candidate has raw gradients") !=
+        std::string::npos);
+  CHECK(lacking({trace::Kind::kLoss}, true).find("the candidate has an optimizer") !=
+        std::string::npos);
+  CHECK(lacking({trace::Kind::kParamGrad, trace::Kind::kMainGrad}, true).empty());
+  CHECK(lacking({trace::Kind::kLoss}, false).empty());
+  CHECK(lacking({trace::Kind::kParamGrad}, true, trace::Recorded{{trace::Kind::kParamGrad}, {}, {}})
+            .empty());
+  const trace::Recorded both{{trace::Kind::kParamGrad, trace::Kind::kMainGrad}, {}, {}};
+  CHECK_FALSE(lacking({trace::Kind::kParamGrad}, true, both).empty());
+}
+
 trace::TensorEntry badly_cut(const std::string& name) {
   trace::TensorEntry entry = test::make_entry(name, {5});
   entry.placements["tp"] = trace::Shard{0, std::vector<std::uint64_t>{2, 2}};

@@ -258,7 +258,7 @@ MemoryTrace one_batch() {
   MemoryTrace made;
   made.put(whole_of("a", {2, 2}, How::kShard, {0, 1}), {1, 2, 3, 4});
   made.put(whole_of("b", {2, 2}, How::kShard, {0, 1}), {5, 6, 7, 8});
-  made.put(whole_of("w", {2}, How::kSum, {0, 1}, Kind::kParamGrad), {4, 6});
+  made.put(whole_of("w", {2}, How::kSum, {0, 1}, Kind::kGradOutput), {4, 6});
   made.put(whole_of("loss", {}, How::kMean, {0, 1}, Kind::kLoss), {3});
   made.edit().modules = {module_of("a", {}), module_of("b", {"a"}), module_of("loss", {"b"})};
   return made;
@@ -276,8 +276,8 @@ MemoryTrace two_batches(std::uint64_t ranks, double a_error = 0, double b_error 
   put(part_of("a", {1, 2}, 1), {3, 4 + a_error});
   put(part_of("b", {1, 2}, 0), {5, 6});
   put(part_of("b", {1, 2}, 1), {7, 8 + a_error + b_error});
-  put(part_of("w", {2}, 0, Kind::kParamGrad), {1, 2});
-  put(part_of("w", {2}, 1, Kind::kParamGrad), {3, 4});
+  put(part_of("w", {2}, 0, Kind::kGradOutput), {1, 2});
+  put(part_of("w", {2}, 1, Kind::kGradOutput), {3, 4});
   put(part_of("loss", {}, 0, Kind::kLoss), {2});
   put(part_of("loss", {}, 1, Kind::kLoss), {4 + a_error + b_error});
   made.edit().modules = {module_of("a", {}), module_of("b", {"a"}), module_of("loss", {"b"})};

@@ -359,3 +359,20 @@ class Tracer:
         """Notes that the optimizer has made its step; called by the optimizer's watch."""
         if self._step is not None:
             self._step.updated = True
+
+    def evaluated_again(self) -> AbstractContextManager[Tracer]:
+        """A context for an evaluation of the optimizer's closure after the first one of a step:
+        nothing of it is recorded. Called by the optimizer's watch."""
+        step = self._step
+        if step is not None and not step.evaluated_again:
+            step.evaluated_again = True
+            self._problems.say_once(
+                "the optimizer evaluates its closure several times in a step; the first evaluation "
+                "is recorded, and the update cannot be replayed"
+            )
+            # No optimizer of this type is known, so nothing is expected of the update.
+            step.optimizer = [
+                {**entry, "type": f"{entry['type']} over several evaluations"}
+                for entry in step.optimizer
+            ]
+        return self.unrecorded()

@@ -30,6 +30,8 @@ class Step:
         self.main_grads_done = False
         self.updated = False
         self.params_after_done = False
+        # Whether the optimizer has evaluated its closure more than once.
+        self.evaluated_again = False
         self.in_microbatch = False
         self.clip_norm: float | None = None
         self.optimizer: list[dict[str, Any]] = []

@@ -45,6 +45,9 @@ class Listener(Protocol):
     def after_update(self) -> None:
         """The optimizer has made its step."""
 
+    def evaluated_again(self) -> AbstractContextManager[Any]:
+        """A context for an evaluation of the optimizer's closure after the first one of a step."""
+
     def spoil(self, why: str) -> None:
         """What the step records would be wrong: it is dropped when it ends."""
 
@@ -149,9 +152,10 @@ class Framework:
 
     def watch_optimizer(self, optimizer: Any, tracer: Listener) -> Watch:
         """Tells `tracer` of the optimizer's steps, traced or not."""
+        events = tracer.before_update, tracer.after_update, tracer.evaluated_again
         if isinstance(optimizer, list):
-            return OptimizersWatch(optimizer, tracer.before_update, tracer.after_update)
-        return OptimizerWatch(optimizer, tracer.before_update, tracer.after_update)
+            return OptimizersWatch(optimizer, *events)
+        return OptimizerWatch(optimizer, *events)
 
     def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:
         """A context that tells `tracer` the events of a traced step."""

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Callable
 
 from ttrace_torch.base.names import ModelNames
+from ttrace_torch.optimizer.closures import Again
 from ttrace_torch.optimizer.state import StateTensor
 from ttrace_torch.optimizer.watch import OptimizerWatch
 
@@ -14,18 +15,23 @@ from ttrace_torch.optimizer.watch import OptimizerWatch
 class OptimizersWatch:
     """Follows optimizers that make one step each.
 
-    before: called before the first of them makes its step. after: after the last one has.
+    before: called before the first of them makes its step, when its gradients are final. after:
+        after the last one has. again: as for `OptimizerWatch`.
     """
 
     def __init__(
-        self, optimizers: Sequence[Any], before: Callable[[], None], after: Callable[[], None]
+        self,
+        optimizers: Sequence[Any],
+        before: Callable[[], None],
+        after: Callable[[], None],
+        again: Again | None = None,
     ) -> None:
         self._before = before
         self._after = after
         self._begun: set[int] = set()
         self._count = len(optimizers)
         self._all = [
-            OptimizerWatch(one, partial(self._begin, turn), partial(self._end, turn))
+            OptimizerWatch(one, partial(self._begin, turn), partial(self._end, turn), again)
             for turn, one in enumerate(optimizers)
         ]
 

@@ -9,6 +9,7 @@ import torch
 
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
+from ttrace_torch.optimizer.closures import Again, Arguments, closure_of, followed, with_closure
 from ttrace_torch.optimizer.state import StateTensor, state_tensors
 
 _NUMBERS = ("lr", "momentum", "dampening", "eps", "weight_decay")
@@ -20,11 +21,17 @@ class OptimizerWatch:
 
     optimizer: a torch optimizer, or any object with its `register_step_pre_hook` and
         `register_step_post_hook`; `param_groups` and `state` are read if it has them.
-    before, after: called around every optimizer step.
+    before, after: called around every optimizer step. Where the step evaluates a closure, `before`
+        is called when the gradients are final: when the closure has returned for the first time.
+    again: a context for every further evaluation of the closure in the step.
     """
 
     def __init__(
-        self, optimizer: Any, before: Callable[[], None], after: Callable[[], None]
+        self,
+        optimizer: Any,
+        before: Callable[[], None],
+        after: Callable[[], None],
+        again: Again | None = None,
     ) -> None:
         for method in ("register_step_pre_hook", "register_step_post_hook"):
             if not hasattr(optimizer, method):
@@ -36,8 +43,12 @@ class OptimizerWatch:
         self._optimizer = optimizer
         self._count = 0
 
-        def pre(*_: Any) -> None:
-            before()
+        def pre(*given: Any) -> Arguments | None:
+            closure = closure_of(given)
+            if closure is None:
+                before()
+                return None
+            return with_closure(given, followed(closure, before, again))
 
         def post(*_: Any) -> None:
             self._count += 1
