@@ -65,7 +65,7 @@ def local_tensors_rank(rank, folder):
     assert tracer.incomplete == []
     with tt.trace(model, out=folder / "no_graph") as tracer:
         with complains(tracer, r"cannot be told from the graph"):
-            with tracer.step(0), torch.no_grad():
+            with torch.no_grad(), tracer.step(0):
                 model(torch.ones(1, 3, WIDTH))
         with tracer.step(1), tracer.unrecorded():
             model(torch.ones(1, 3, WIDTH))

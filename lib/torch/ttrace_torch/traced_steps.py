@@ -12,12 +12,14 @@ from ttrace_torch.base.names import ROOT
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.compiled import compiled_of
 from ttrace_torch.capture.dataflow import DataFlow
+from ttrace_torch.capture.evaluations import Evaluations
 from ttrace_torch.capture.forwards import Forwards
 from ttrace_torch.capture.hooks import ForwardHooks
 from ttrace_torch.capture.random_numbers import watch_random_numbers
 from ttrace_torch.capture.recorder import Recorder, describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
+from ttrace_torch.capture.turns import Turns
 from ttrace_torch.checks import active_dropout
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Listener, Watch
@@ -39,6 +41,8 @@ class TracedSteps:
         self._problems = problems
         self._facts: dict[str, Any] = {}
         self._forwards: Forwards
+        self._turns: Turns
+        self._evaluations: Evaluations
 
     def enter(self, number: int, stack: ExitStack, listener: Listener) -> Step | None:
         """The step that begins, with its hooks; None if it cannot be recorded."""
@@ -58,13 +62,14 @@ class TracedSteps:
             step.gradients.follow_parameters(
                 job.names, job.selection.parameters, job.assignment, compiled
             )
+            self._evaluations.attach(job.names, compiled, stack)
             self._forwards.attach(job.names, compiled, stack)
             hooks.attach(job.names, job.selection.modules, job.assignment, compiled)
             # mistakes_at_step() has named active dropout already; hooks on a compiled model would
             # break its graph.
             if ROOT not in compiled and not active_dropout(job.names):
                 watch_random_numbers(job.names.modules[ROOT], stack, self._problems.advise)
-            watch = stack.enter_context(job.framework.watch_step(listener))
+            watch = stack.enter_context(job.framework.watch_step(listener, self._turns))
             step.gradients.backward_batch = watch.backward_batch
             step.gradients.repeats_outputs = watch.repeats_outputs
             stack.enter_context(
@@ -156,8 +161,9 @@ class TracedSteps:
         step = Step(number, recorder, DataFlow() if follows_flow else None)
         place = job.framework.data_rank() or (0, 1)
         changed = job.perturber is not None or job.rewriter is not None
-        counts = job.framework.counts_forwards
-        self._forwards = Forwards(step, counts, place, job.interleaved, changed)
+        self._turns = Turns(place, job.interleaved, changed)
+        self._evaluations = Evaluations(step.calls)
+        self._forwards = Forwards(step, job.framework.counts_forwards, self._turns)
         return step
 
     def _missed(self, step: Step) -> TraceError | None:
@@ -187,8 +193,13 @@ class TracedSteps:
         if step.clip_norm is not None:
             step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
         records, precision = step.recorder.records.values(), step.recorder.precision
+        if self._evaluations.seen and not step.calls.any_run:
+            self._problems.say_once(
+                f"step {step.number}: every forward of the model ran with gradients off, and none "
+                "is recorded; to trace an evaluation, turn them off before the step begins"
+            )
         self._facts["incomplete"] = self._problems.entries()
-        numbers = self._forwards.numbers()
+        numbers = self._turns.final()
         self._job.output.write(
             step.number, records, precision, step.optimizer, self._facts, numbers
         )

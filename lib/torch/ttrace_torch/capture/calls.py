@@ -50,6 +50,11 @@ def in_backward() -> bool:
     return inside
 
 
+def in_function() -> bool:
+    """Whether this thread runs inside the forward or backward of a custom autograd function."""
+    return next(_functions_on_stack(), None) is not None
+
+
 class CallCounter:
     """Numbers the runs of one traced step."""
 
@@ -73,6 +78,11 @@ class CallCounter:
         for ctx in functions:
             _leave(ctx, name, run)
         return run
+
+    @property
+    def any_run(self) -> bool:
+        """Whether any run has been recorded."""
+        return bool(self._counts)
 
     def count(self, microbatch: Batch, name: str) -> int:
         """Number of runs of module `name` in that micro-batch."""

@@ -1,9 +1,6 @@
 """Numbers a step's micro-batches by the forwards of the whole model, where nobody else does.
 
-The n-th forward of a rank begins its n-th micro-batch. Data-parallel rank d of D has the global
-numbers d · count + n if the batch is dealt out in blocks, n · D + d if in turn. In blocks, `count`
-is known when the step ends; until then, all ranks but the first use provisional numbers.
-
+The n-th forward of a rank begins its n-th micro-batch; `Turns` knows its global number.
 Recomputation, evaluation and forwards inside the user's `microbatch()` do not count. Two forwards
 before one backward are two calls of one micro-batch.
 """
@@ -21,9 +18,8 @@ from ttrace_torch.base import pytree
 from ttrace_torch.base.names import ROOT, ModelNames
 from ttrace_torch.capture.calls import in_backward
 from ttrace_torch.capture.step import Step
-
-# Above all numbers that a job gives.
-_PROVISIONAL = 1 << 30
+from ttrace_torch.capture.turns import Turns
+from ttrace_torch.errors import TraceError
 
 
 class Forwards:
@@ -31,28 +27,16 @@ class Forwards:
 
     step: the step whose current micro-batch is set.
     counts: whether the micro-batches are numbered here; a framework may know them better.
-    place: this rank's number among the data-parallel ranks, and their number.
-    interleaved: whether the ranks take micro-batches in turn.
-    changed: whether the run is perturbed or rewritten, which needs final numbers at once.
     """
 
-    def __init__(
-        self,
-        step: Step,
-        counts: bool,
-        place: tuple[int, int],
-        interleaved: bool,
-        changed: bool,
-    ) -> None:
+    def __init__(self, step: Step, counts: bool, turns: Turns) -> None:
         self._step = step
         self._counts = counts
-        self._rank, self._ranks = place
-        self._interleaved = interleaved
-        self._changed = changed
+        self._turns = turns
         self._count = 0
         # Whether a backward has passed the output of the last forward.
         self._passed = False
-        step.calls.microbatch = self._rank
+        step.calls.microbatch = turns.first
 
     def attach(
         self, names: ModelNames, compiled: Mapping[str, nn.Module], stack: ExitStack
@@ -67,17 +51,6 @@ class Forwards:
             stack.callback(whole.register_forward_pre_hook(self._begin).remove)
             stack.callback(whole.register_forward_hook(self._end).remove)
 
-    def numbers(self) -> dict[int, int]:
-        """Provisional number -> final number, of a step that has ended."""
-        if not self._provisional:
-            return {}
-        first = self._rank * self._count
-        return {_PROVISIONAL + turn: first + turn for turn in range(self._count)}
-
-    @property
-    def _provisional(self) -> bool:
-        return self._rank > 0 and not self._interleaved and not self._changed
-
     def _begin(self, *_: Any) -> None:
         step = self._step
         if step.calls.paused or step.in_microbatch or in_backward() or not torch.is_grad_enabled():
@@ -90,17 +63,10 @@ class Forwards:
             return
         self._passed = False
         turn, self._count = self._count, self._count + 1
-        if self._interleaved:
-            step.calls.microbatch = turn * self._ranks + self._rank
-        elif self._provisional:
-            step.calls.microbatch = _PROVISIONAL + turn
-        else:
-            step.calls.microbatch = self._rank + turn
-        if turn and self._rank and self._changed and not self._interleaved:
-            step.spoiled = (
-                "a noise run or rewritten run on several data-parallel ranks with several "
-                "micro-batches on each needs `with tracer.microbatch(n, of=count):`"
-            )
+        try:
+            step.calls.microbatch = self._turns.number(turn)
+        except TraceError as error:
+            step.spoiled = str(error)
 
     def _end(self, module: Any, args: Any, output: Any) -> None:
         if self._passed or in_backward() or not torch.is_grad_enabled():

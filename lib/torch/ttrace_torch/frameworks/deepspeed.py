@@ -16,6 +16,7 @@ from torch import distributed, nn
 
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.capture.selection import Selection
+from ttrace_torch.capture.turns import Turns
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.deepspeed_limits import check_engine, check_kinds
 from ttrace_torch.frameworks.deepspeed_optimizer import EngineWatch, loss_scale
@@ -103,6 +104,6 @@ class DeepSpeed(Framework):
     def watch_optimizer(self, optimizer: Any, tracer: Listener) -> Watch:
         return EngineWatch(self._engine, tracer, self._partitions)
 
-    def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:
+    def watch_step(self, tracer: Listener, turns: Turns) -> AbstractContextManager[StepWatch]:
         place = self._ranks.index(distributed.get_rank())
         return MicroSteps(self._engine, tracer, place).watching()

@@ -14,6 +14,7 @@ from ttrace_torch.base.microbatch import Batch
 from ttrace_torch.base.names import ROOT, ModelNames, Naming
 from ttrace_torch.base.process import current_rank, world_size
 from ttrace_torch.capture.selection import Selection
+from ttrace_torch.capture.turns import Turns
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.optimizer.several import OptimizersWatch
@@ -157,6 +158,9 @@ class Framework:
             return OptimizersWatch(optimizer, *events)
         return OptimizerWatch(optimizer, *events)
 
-    def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:
-        """A context that tells `tracer` the events of a traced step."""
+    def watch_step(self, tracer: Listener, turns: Turns) -> AbstractContextManager[StepWatch]:
+        """A context that tells `tracer` the events of a traced step.
+
+        turns: numbers this rank's micro-batches.
+        """
         return nullcontext(StepWatch())

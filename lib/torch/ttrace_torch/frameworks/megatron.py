@@ -15,6 +15,7 @@ from torch import nn
 
 from ttrace_torch.base.names import ModelNames, Naming
 from ttrace_torch.capture.selection import Selection
+from ttrace_torch.capture.turns import Turns
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks import megatron_mesh
 from ttrace_torch.frameworks.framework import Framework, Listener, StepWatch
@@ -114,7 +115,7 @@ class Megatron(Framework):
             return super().watch_optimizer(optimizer, tracer)
         return MegatronOptimizerWatch(optimizer, tracer)
 
-    def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:
+    def watch_step(self, tracer: Listener, turns: Turns) -> AbstractContextManager[StepWatch]:
         return ScheduleWatch(tracer, self._parts, self._state).watching()
 
     def _loss_scale(self) -> float:

@@ -11,6 +11,7 @@ from torch import distributed, nn
 
 from ttrace_torch.base.names import ROOT, ModelNames, Naming
 from ttrace_torch.capture.selection import Selection
+from ttrace_torch.capture.turns import Turns
 from ttrace_torch.errors import TraceError, Unplaced
 from ttrace_torch.frameworks import pipelining
 from ttrace_torch.frameworks.data_parallel import merge_units, units_of
@@ -131,11 +132,11 @@ class Native(Framework):
     def data_rank(self) -> tuple[int, int] | None:
         return self._data.place, self._data.count
 
-    def watch_step(self, tracer: Listener) -> AbstractContextManager[StepWatch]:
+    def watch_step(self, tracer: Listener, turns: Turns) -> AbstractContextManager[StepWatch]:
         forget()
         if self._pipeline is None:
-            return super().watch_step(tracer)
-        return self._pipeline.watching(tracer, self._data.place)
+            return super().watch_step(tracer, turns)
+        return self._pipeline.watching(tracer, turns)
 
     def _ends(self) -> tuple[Placements | None, Placements | None]:
         """Placements of the whole model's input, on the first stage, and output, on the last."""

@@ -9,13 +9,14 @@ later stages run on uninitialised memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Callable
 
 from torch import distributed, nn
 
 from ttrace_torch.base.names import ROOT, Naming
+from ttrace_torch.capture.turns import Turns
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Listener, StepWatch
 
@@ -81,33 +82,73 @@ class Pipeline:
         return StageNaming(self._stages)
 
     @contextmanager
-    def watching(self, tracer: Listener, data_rank: int) -> Iterator[StepWatch]:
+    def watching(self, tracer: Listener, turns: Turns) -> Iterator[StepWatch]:
         """A context that tells `tracer` the micro-batches of one step.
 
-        data_rank: this rank's number among the data-parallel ranks, which have equally many
-            micro-batches.
+        turns: numbers them, over all runs of the schedule in the step.
         """
         repeating: list[int] = []
         with ExitStack() as stack:
+            if self._schedule is not None:
+                _wrap(stack, self._schedule, "eval", lambda *_: tracer.unrecorded())
             for stage in self._stages:
-
-                def number(chunk: int, stage: Any = stage) -> int:
-                    return data_rank * int(stage.chunks) + chunk
-
+                chunks = _Chunks(stage, tracer, turns)
                 for name in _REHEARSALS:
                     if hasattr(stage, name):
-                        _wrap(stack, stage, name, lambda _: tracer.unrecorded())
-                _wrap(stack, stage, "forward_one_chunk", _from_now_on(tracer, number))
-                inside = _inside(tracer, number)
-                _wrap(stack, stage, _BACKWARD, inside)
+                        _wrap(stack, stage, name, lambda *_: tracer.unrecorded())
+                _wrap(stack, stage, "forward_one_chunk", chunks.forward)
+                _wrap(stack, stage, _BACKWARD, chunks.backward)
                 if hasattr(stage, _BACKWARD_OF_WEIGHTS):
-                    _wrap(stack, stage, _BACKWARD_OF_WEIGHTS, inside)
+                    _wrap(stack, stage, _BACKWARD_OF_WEIGHTS, chunks.backward)
                     if not stage.is_first:
                         # The backward passes the outputs again for the gradients of weights. The
                         # first stage, whose input needs no gradient, computes everything here.
                         again = partial(_listed, repeating)
                         _wrap(stack, stage, _BACKWARD_OF_WEIGHTS, again)
             yield StepWatch(repeats_outputs=lambda: bool(repeating))
+
+
+class _Chunks:
+    """The chunks of one stage in a traced step, over one run of the schedule or several."""
+
+    def __init__(self, stage: Any, tracer: Listener, turns: Turns) -> None:
+        self._stage = stage
+        self._tracer = tracer
+        self._turns = turns
+        self._runs = 0
+        # The chunks that the current run has begun.
+        self._begun: set[int] = set()
+
+    def forward(self, chunk: int) -> AbstractContextManager[Any]:
+        """Around a forward: its micro-batch stays current for the loss, computed after it."""
+        if self._evaluates():
+            return self._tracer.unrecorded()
+        # Known once the schedule has run.
+        self._turns.expected = int(self._stage.chunks)
+        if not self._begun or chunk in self._begun:
+            self._runs += 1
+            self._begun.clear()
+        self._begun.add(chunk)
+        try:
+            self._tracer.begin_microbatch(self._number(chunk))
+        except TraceError as error:
+            self._tracer.spoil(str(error))
+        return nullcontext()
+
+    def backward(self, chunk: int) -> AbstractContextManager[Any]:
+        """Around a backward, which runs while a later forward's micro-batch is current."""
+        if self._evaluates():
+            return nullcontext()
+        try:
+            return self._tracer.microbatch(self._number(chunk))
+        except TraceError:
+            return nullcontext()  # said in the forward
+
+    def _evaluates(self) -> bool:
+        return not getattr(self._stage, "has_backward", True)
+
+    def _number(self, chunk: int) -> int:
+        return self._turns.number((self._runs - 1) * int(self._stage.chunks) + chunk)
 
 
 class StageNaming(Naming):
@@ -145,21 +186,6 @@ def _made_of(thing: Any, base: str) -> bool:
     )
 
 
-def _from_now_on(tracer: Listener, number: Callable[[int], int]) -> Any:
-    """Around a stage's forward: its micro-batch stays current for the loss, computed after it."""
-
-    def around(chunk: int) -> Any:
-        tracer.begin_microbatch(number(chunk))
-        return nullcontext()
-
-    return around
-
-
-def _inside(tracer: Listener, number: Callable[[int], int]) -> Any:
-    """Around a stage's backward, which runs while a later forward's micro-batch is current."""
-    return lambda chunk: tracer.microbatch(number(chunk))
-
-
 @contextmanager
 def _listed(known: list[int], chunk: int) -> Iterator[None]:
     """Keeps `chunk` in the list inside the context."""
@@ -175,9 +201,9 @@ def _wrap(stack: ExitStack, stage: Any, name: str, context: Callable[..., Any]) 
     method = getattr(stage, name)
     had = name in vars(stage)
 
-    def wrapped(first: Any, *args: Any, **kwargs: Any) -> Any:
-        with context(first):
-            return method(first, *args, **kwargs)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with context(*args[:1]):
+            return method(*args, **kwargs)
 
     setattr(stage, name, wrapped)
 
