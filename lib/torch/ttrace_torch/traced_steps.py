@@ -163,7 +163,10 @@ class TracedSteps:
         changed = job.perturber is not None or job.rewriter is not None
         self._turns = Turns(place, job.interleaved, changed)
         self._evaluations = Evaluations(step.calls)
-        self._forwards = Forwards(step, job.framework.counts_forwards, self._turns)
+        framework = job.framework
+        self._forwards = Forwards(
+            step, framework.counts_forwards, self._turns, framework.shares_batch
+        )
         return step
 
     def _missed(self, step: Step) -> TraceError | None:

@@ -7,9 +7,9 @@ before one backward are two calls of one micro-batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch import nn
@@ -27,11 +27,19 @@ class Forwards:
 
     step: the step whose current micro-batch is set.
     counts: whether the micro-batches are numbered here; a framework may know them better.
+    shares_batch: whether a micro-batch with these inputs is that of all data-parallel ranks.
     """
 
-    def __init__(self, step: Step, counts: bool, turns: Turns) -> None:
+    def __init__(
+        self,
+        step: Step,
+        counts: bool,
+        turns: Turns,
+        shares_batch: Callable[[Sequence[torch.Tensor]], bool],
+    ) -> None:
         self._step = step
         self._counts = counts
+        self._shares_batch = shares_batch
         self._turns = turns
         self._count = 0
         # Whether a backward has passed the output of the last forward.
@@ -48,10 +56,11 @@ class Forwards:
         whole = compiled.get(ROOT, names.modules.get(ROOT))
         in_place = ROOT in compiled and whole is names.modules[ROOT]
         if self._counts and whole is not None and not in_place:
-            stack.callback(whole.register_forward_pre_hook(self._begin).remove)
+            begin = whole.register_forward_pre_hook(self._begin, with_kwargs=True)
+            stack.callback(begin.remove)
             stack.callback(whole.register_forward_hook(self._end).remove)
 
-    def _begin(self, *_: Any) -> None:
+    def _begin(self, module: Any, args: Any, kwargs: Any) -> None:
         step = self._step
         if step.calls.paused or step.in_microbatch or in_backward() or not torch.is_grad_enabled():
             return
@@ -64,6 +73,8 @@ class Forwards:
         self._passed = False
         turn, self._count = self._count, self._count + 1
         try:
+            if self._shares_batch(pytree.tensors_in((args, kwargs))):
+                self._turns.share()
             step.calls.microbatch = self._turns.number(turn)
         except TraceError as error:
             step.spoiled = str(error)

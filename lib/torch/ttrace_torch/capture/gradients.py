@@ -159,8 +159,9 @@ class GradientHooks:
         for name, parameter in names.parameters.items():
             if name in selected and parameter.requires_grad:
                 # Evaluated late: the graph that decides them exists after the forward only.
-                placements = partial(layout.parameters[name].of, "param_grad")
-                hooks[name] = self._hook(self._parameter_key(name), placements)
+                own = layout.parameters[name]
+                placements = partial(own.of, "param_grad")
+                hooks[name] = self._hook(self._parameter_key(name), placements, own.shown)
                 handle = parameter.register_hook(hooks[name])  # type: ignore[no-untyped-call]
                 self._handles.append(handle)
         seen = {name: hook for name, hook in hooks.items() if not _in(compiled, names.owners[name])}

@@ -31,6 +31,10 @@ class Turns:
         # How many the rank is expected to run: final numbers are given by it.
         self.expected = 1
 
+    def share(self) -> None:
+        """Notes that all data-parallel ranks hold parts of each micro-batch."""
+        self._rank, self._ranks = 0, 1
+
     def number(self, turn: int) -> int:
         """The number of the rank's micro-batch `turn`, counted from 0; it may be provisional.
 

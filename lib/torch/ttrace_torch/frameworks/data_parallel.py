@@ -26,6 +26,7 @@ class Unit:
     axes: (name, ranks of the line through this rank) for each axis.
     divisor: divisor of the sum over the ranks; None if unknown.
     device_mesh: device mesh of FSDP; None for DDP.
+    summed: the axes of a mesh with other ones, too, over which FSDP sums gradients.
     """
 
     label: str
@@ -33,6 +34,7 @@ class Unit:
     axes: tuple[tuple[str, tuple[int, ...]], ...]
     divisor: float | None
     device_mesh: Any = None
+    summed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,6 @@ def _units(module: nn.Module) -> Iterator[Unit]:
 def _sharded(group: Any) -> Unit:
     """The unit of a group of FSDP2's parameters."""
     info = group.mesh_info
-    if getattr(info, "is_spmd_mesh", False):
-        raise TraceError(
-            "fully_shard(dp_mesh_dims=...): parameters on a mesh with other axes than the data's "
-            'are not described; give fully_shard its own mesh[...], or say framework="none"'
-        )
     device_mesh = info.mesh
     ranks = tuple(device_mesh.mesh.flatten().tolist())
     names = device_mesh.mesh_dim_names or (
@@ -127,7 +124,9 @@ def _sharded(group: Any) -> Unit:
         divisor = float(factor) if factor is not None else float(len(ranks))
     replicated = getattr(info, "shard_mesh_dim", 0) is None
     label = "replicate" if replicated else "FSDP2" if device_mesh.ndim == 1 else "HSDP"
-    return Unit(label, ranks, tuple(zip(names, lines)), divisor, device_mesh)
+    dims = getattr(info, "dp_mesh_dims", None)
+    summed = () if dims is None else (*dims.shard_names, *dims.replicate_names)
+    return Unit(label, ranks, tuple(zip(names, lines)), divisor, device_mesh, summed)
 
 
 def _ddp_divisor(module: Any, count: int) -> float | None:

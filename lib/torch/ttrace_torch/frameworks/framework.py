@@ -128,6 +128,11 @@ class Framework:
         """This rank's number among the data-parallel ranks, and their number; None if unknown."""
         return None if self._bare == 1 else (current_rank(), self._bare)
 
+    def shares_batch(self, inputs: Sequence[torch.Tensor]) -> bool:
+        """Whether a forward of the whole model on `inputs` is that of one micro-batch of which all
+        data-parallel ranks hold parts."""
+        return False
+
     def mistakes(self) -> Iterator[str]:
         """Sentences about how the model is distributed that cannot be meant so."""
         if self._bare > 1:

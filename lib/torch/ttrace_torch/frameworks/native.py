@@ -25,7 +25,7 @@ from ttrace_torch.frameworks.local_tensors import (
     placements_of,
 )
 from ttrace_torch.layout.assignment import Assignment
-from ttrace_torch.layout.dtensor import is_dtensor
+from ttrace_torch.layout.dtensor import is_dtensor, lines_of, with_terms
 from ttrace_torch.layout.layouts import ModuleLayout, ParameterLayout, Rule
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.placements import Only, Placement, Placements
@@ -105,7 +105,15 @@ class Native(Framework):
             for name, parameter in names.parameters.items()
             if self._tensor_axes and not is_dtensor(parameter)
         }
-        return Assignment(modules, {n: of for n, of in whole.items() if not of.has_attributes})
+        parameters: dict[str, ParameterLayout] = {
+            name: of for name, of in whole.items() if not of.has_attributes
+        }
+        summed = frozenset(axis for unit in self._units for axis in unit.summed)
+        if summed:
+            for name, parameter in names.parameters.items():
+                if is_dtensor(parameter):
+                    parameters[name] = SummedGradient(summed)
+        return Assignment(modules, parameters)
 
     def check(self, selection: Selection, optimizer: Any) -> None:
         raw = set(_RAW) & set(selection.kinds)
@@ -131,6 +139,15 @@ class Native(Framework):
 
     def data_rank(self) -> tuple[int, int] | None:
         return self._data.place, self._data.count
+
+    def shares_batch(self, inputs: Sequence[torch.Tensor]) -> bool:
+        known = set(self._data.ranks)
+        return any(
+            placement.is_shard() and len(line) > 1 and set(line) <= known
+            for tensor in inputs
+            if is_dtensor(tensor)
+            for placement, line in lines_of(tensor)
+        )
 
     def watch_step(self, tracer: Listener, turns: Turns) -> AbstractContextManager[StepWatch]:
         forget()
@@ -179,6 +196,18 @@ class GradientByGraph(ParameterLayout):
 
     def of(self, kind: str) -> Placements:
         return gradient_of(self._parameter, self._axes) if kind == "param_grad" else {}
+
+
+class SummedGradient(ParameterLayout):
+    """A parameter of FSDP2 on a mesh with all axes. FSDP2 sums the raw gradients over the data's
+    axes, also where their placements say that they are replicated."""
+
+    def __init__(self, axes: frozenset[str]) -> None:
+        super().__init__()
+        self._axes = axes
+
+    def shown(self, gradient: torch.Tensor) -> torch.Tensor:
+        return with_terms(gradient, self._axes) if is_dtensor(gradient) else gradient
 
 
 def _of_fsdp(base: type) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 import torch
@@ -65,6 +66,20 @@ def is_dtensor(tensor: torch.Tensor) -> bool:
     return _is_dtensor(tensor)
 
 
+def lines_of(tensor: torch.Tensor) -> list[tuple[Any, tuple[int, ...]]]:
+    """The placements of a DTensor, each with the ranks along its axis through this rank."""
+    dtensor: Any = tensor
+    mesh = dtensor.device_mesh
+    place = mesh.get_coordinate()
+    if place is None:
+        return []
+    found = []
+    for axis, placement in enumerate(dtensor.placements):
+        where = tuple(slice(None) if dim == axis else at for dim, at in enumerate(place))
+        found.append((placement, tuple(mesh.mesh[where].tolist())))
+    return found
+
+
 def differentiable_local(tensor: torch.Tensor) -> torch.Tensor:
     """The local tensor of a DTensor, connected to its graph."""
     dtensor: Any = tensor
@@ -81,6 +96,24 @@ def with_local(tensor: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
     meta = {"shape": dtensor.shape, "stride": dtensor.stride()}
     result: torch.Tensor = _dtensor_module().DTensor.from_local(
         local, dtensor.device_mesh, dtensor.placements, run_check=False, **meta
+    )
+    return result
+
+
+def with_terms(tensor: torch.Tensor, axes: Container[str]) -> torch.Tensor:
+    """A DTensor that is replicated over some of the mesh's `axes`, as terms of a sum over these."""
+    dtensor: Any = tensor
+    names = dtensor.device_mesh.mesh_dim_names or ()
+    module = _dtensor_module()
+    placements = [
+        module.Partial() if axis in axes and placement.is_replicate() else placement
+        for axis, placement in zip(names, dtensor.placements)
+    ]
+    if not names or tuple(placements) == tuple(dtensor.placements):
+        return tensor
+    meta = {"shape": dtensor.shape, "stride": dtensor.stride()}
+    result: torch.Tensor = module.DTensor.from_local(
+        storage_of(tensor), dtensor.device_mesh, placements, run_check=False, **meta
     )
     return result
 

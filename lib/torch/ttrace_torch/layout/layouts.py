@@ -160,6 +160,10 @@ class ParameterLayout:
             return {} if self.fallback is None else self.fallback.of(kind)
         return given
 
+    def shown(self, gradient: torch.Tensor) -> torch.Tensor:
+        """The raw gradient to record."""
+        return gradient if self.fallback is None else self.fallback.shown(gradient)
+
 
 def _pick(placements: TensorPlacements | Rule, index: int, tensor: torch.Tensor) -> Placements:
     if callable(placements):
