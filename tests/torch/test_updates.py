@@ -99,6 +99,28 @@ def test_counts_are_told_apart(watching, late):
     assert told == {name: 2 if name in late else 3 for name, _ in model.named_parameters()}
 
 
+class Distributed:
+    """Of Megatron's distributed optimizer, what the collector reads; it holds some shards."""
+
+    def __init__(self, parameters):
+        shards = [nn.Parameter(one.detach().flatten()[:2].clone()) for one in parameters]
+        self.model_fp32_groups, self.shard_fp32_groups = [parameters], [shards]
+        self.optimizer = SimpleNamespace(param_groups=[{"params": shards}], state={})
+
+    def step(self):
+        raise AssertionError("no step is made here")
+
+
+def test_what_a_distributed_optimizer_lacks_other_ranks_hold():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    names = ModelNames.of(model)
+    for parameters in ([], list(model.parameters())[:2]):
+        assert MegatronOptimizerWatch(Distributed(parameters), None).held(names) is None
+    other = list(nn.Linear(3, 3).parameters())
+    assert MegatronOptimizerWatch(Distributed(other), None).held(names) == set()
+    assert watch_megatron(model).held(names) == {name for name, _ in model.named_parameters()}
+
+
 def test_state_of_copies_is_that_of_their_parameters():
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     watch = watch_engine(engine_of_copies)(model)

@@ -8,21 +8,22 @@ from typing import Any
 from torch import nn
 
 from ttrace_torch.base.names import ModelNames
+from ttrace_torch.frameworks.framework import Watch
 from ttrace_torch.job import TracedJob
-from ttrace_torch.optimizer.watch import updated_tensors
 
 # Number of modules that a sentence names.
 _MOST_NAMED = 3
 
 
-def mistakes_at_trace(job: TracedJob) -> Iterator[str]:
-    """Sentences about the arguments of trace() that cannot be meant so."""
+def mistakes_at_trace(job: TracedJob, watch: Watch | None) -> Iterator[str]:
+    """Sentences about the arguments of trace() that cannot be meant so.
+
+    watch: follows the optimizer; None without one.
+    """
     yield from job.framework.mistakes()
-    groups = [group for one in _optimizers(job.optimizer) for group in one.param_groups]
-    if not groups:
+    held = None if watch is None else watch.held(job.names)
+    if held is None:
         return
-    known = updated_tensors(job.names)
-    held = {known[id(p)] for group in groups for p in group["params"] if id(p) in known}
     trained = {name for name, p in job.names.parameters.items() if p.requires_grad}
     if trained and not held:
         yield (
@@ -86,11 +87,6 @@ def active_dropout(names: ModelNames) -> list[str]:
         if module.training and isinstance(share, (int, float)) and share > 0:
             found.append(name)
     return found
-
-
-def _optimizers(optimizer: Any) -> list[Any]:
-    several = optimizer if isinstance(optimizer, (list, tuple)) else [optimizer]
-    return [one for one in several if hasattr(one, "param_groups")]
 
 
 def _named(names: Sequence[str]) -> str:

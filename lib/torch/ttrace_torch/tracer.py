@@ -44,7 +44,7 @@ class Tracer:
         if job.optimizer is not None:
             self._steps.watch = job.framework.watch_optimizer(job.optimizer, self)
         self._checked = False
-        self._tell(mistakes_at_trace(job))
+        self._tell(mistakes_at_trace(job, self._steps.watch))
         self._cancel_at_exit = call_at_exit(self._exit)
 
     def step(self, number: int | None = None) -> AbstractContextManager[Tracer]:

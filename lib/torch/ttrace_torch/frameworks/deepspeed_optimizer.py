@@ -80,6 +80,10 @@ class EngineWatch:
             found.extend(group_entries(inner, group, members, step, self._count))
         return found
 
+    def held(self, names: ModelNames) -> set[str] | None:
+        """None: the engine makes its optimizer from the parameters that it was given."""
+        return None
+
     def states(self, names: ModelNames) -> Iterator[StateTensor]:
         """This rank's state at the beginning of the coming step; a shard may be empty.
 

@@ -65,6 +65,10 @@ class Watch(Protocol):
     def states(self, names: ModelNames) -> Iterable[StateTensor]:
         """The optimizer's state at the beginning of the coming step."""
 
+    def held(self, names: ModelNames) -> set[str] | None:
+        """The parameters of which the optimizer's groups hold the tensor, or a copy that it updates
+        in its place; None where this rank alone cannot tell."""
+
 
 @dataclass
 class StepWatch:

@@ -11,7 +11,7 @@ from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Listener
 from ttrace_torch.optimizer.state import StateTensor, state_tensors
-from ttrace_torch.optimizer.watch import entries_of, updated_tensors
+from ttrace_torch.optimizer.watch import entries_of, held_in, updated_tensors
 
 Range = tuple[int, int]
 
@@ -61,6 +61,17 @@ class MegatronOptimizerWatch:
         for one, known in self._known(names):
             yield from state_tensors(one.optimizer, known, names.parameters)
 
+    def held(self, names: ModelNames) -> set[str] | None:
+        """The parameters of which the groups hold the tensor, a wider copy, or this rank's shard.
+
+        None for a distributed optimizer that holds some: what it lacks, other ranks hold.
+        """
+        known = [(one, held_in(one.optimizer, by_id)) for one, by_id in self._known(names)]
+        if all(held is None for _, held in known):
+            return None
+        found = set().union(*(held for _, held in known if held is not None))
+        return None if found and any(_shards(one) for one, _ in known) else found
+
     def _known(self, names: ModelNames) -> Iterator[tuple[Any, dict[int, str]]]:
         """Each optimizer with a torch optimizer inside, and id of its updated tensors ->
         canonical name."""
@@ -70,7 +81,8 @@ class MegatronOptimizerWatch:
             for model_groups, shard_groups in _shards(one):
                 for models, shards in zip(model_groups, shard_groups):
                     for model, shard in zip(models, shards):
-                        known[id(shard)] = by_id[id(model)]
+                        if id(model) in by_id:
+                            known[id(shard)] = by_id[id(model)]
             yield one, known
 
 

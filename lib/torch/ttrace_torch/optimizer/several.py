@@ -49,6 +49,11 @@ class OptimizersWatch:
         for watch in self._all:
             yield from watch.states(names)
 
+    def held(self, names: ModelNames) -> set[str] | None:
+        """The parameters that the groups of all optimizers hold."""
+        known = [one for watch in self._all if (one := watch.held(names)) is not None]
+        return set().union(*known) if known else None
+
     def _begin(self, turn: int) -> None:
         # A second step of one of them begins the next round.
         if not self._begun or turn in self._begun:

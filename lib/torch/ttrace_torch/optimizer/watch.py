@@ -73,6 +73,20 @@ class OptimizerWatch:
         """The state at the beginning of the coming step."""
         return state_tensors(self._optimizer, updated_tensors(names), names.parameters)
 
+    def held(self, names: ModelNames) -> set[str] | None:
+        """The parameters that the optimizer's groups hold."""
+        return held_in(self._optimizer, updated_tensors(names))
+
+
+def held_in(optimizer: Any, by_id: Mapping[int, str]) -> set[str] | None:
+    """The parameters of which the groups of a torch optimizer hold a tensor; None without any
+    tensor.
+
+    by_id: as for `entries_of`.
+    """
+    held = [p for group in getattr(optimizer, "param_groups", []) for p in group["params"]]
+    return {by_id[id(p)] for p in held if id(p) in by_id} if held else None
+
 
 def updated_tensors(names: ModelNames) -> dict[int, str]:
     """id of each tensor that an optimizer may update -> canonical name of its parameter."""
