@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 LEAF = "(leaf)"
 OPAQUE = "(opaque)"
+# The operation of an opaque value that the collector could not follow.
+MISTAKE = "a mistake of the collector"
 
 Attributes = tuple[tuple[str, Any], ...]
 

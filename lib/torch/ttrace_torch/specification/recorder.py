@@ -15,17 +15,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ttrace_torch.layout.dtensor import storage_of
+from ttrace_torch.specification.collectives import effect_of, tensors_in
 from ttrace_torch.specification.expressions import Expressions, Inexpressible
-from ttrace_torch.specification.graph import Graph, Value
+from ttrace_torch.specification.graph import MISTAKE, Graph, Value
 from ttrace_torch.specification.operations.table import Call
 from ttrace_torch.specification.outside import constant_of, is_zero
 from ttrace_torch.specification.signature import Signature
 from ttrace_torch.specification.storages import Storages, apply, dtype_name, shape_of
 
-# Collectives that change nothing where one process is the whole group.
 _READS_NUMBER = "aten::_local_scalar_dense"
-_KEEPING = frozenset({"c10d::allreduce_", "c10d::broadcast_", "c10d::barrier", "c10d::send"})
-_COPYING = frozenset({"c10d::_allgather_base_", "c10d::_reduce_scatter_base_"})
 
 
 class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -114,11 +112,12 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
     def _give_up(self, signature: Signature, tensors: Any, error: Exception) -> None:
-        """Forgets all that an operation read or wrote: what no recording can follow must not end a
-        training job, nor leave the value of something overwritten."""
+        """Gives up the values of all that an operation read or wrote: what no recording can follow
+        must not end a training job, nor leave the value of something overwritten."""
         self.mistakes[f"{signature.operation}: {error!r}"] += 1
-        for tensor in _tensors(tensors):
+        for tensor in tensors_in(tensors):
             self.storages.forget(tensor)
+            self._lose(storage_of(tensor), MISTAKE)
 
     def _lift(self, tensor: torch.Tensor) -> None:
         """Takes over the elements of a tensor that the model makes of Python numbers."""
@@ -129,7 +128,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _know_zeros(self, target: Any) -> None:
         """Notes that what is written for the first time holds zeros: a buffer of gradients."""
-        for tensor in _tensors(target):
+        for tensor in tensors_in(target):
             try:
                 if self.storages.read(tensor) is None and is_zero(tensor):
                     zeros = self.make.full(0.0, dtype_name(tensor.dtype), shape_of(tensor))
@@ -153,13 +152,9 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         values: Mapping[str, Any],
         results: Sequence[torch.Tensor],
     ) -> None:
-        written = [x for name in signature.written for x in _tensors(given.get(name))]
-        if signature.name in _KEEPING:
-            return
-        if signature.name in _COPYING:
-            copied = self.value(_tensors(given[signature.names[1]])[0])
-            target = written[0]
-            self.storages.write(target, self.make.reshape(copied, shape_of(target)))
+        written = [x for name in signature.written for x in tensors_in(given.get(name))]
+        if signature.collective is not None:
+            self._record_collective(signature, given)
             return
         targets = written or results
         if not targets:
@@ -178,6 +173,22 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if all(value is None for value in found) and not written:
             found = self._decomposed(signature, given, results) or found
         self._settle(signature, given, values, targets, found)
+
+    def _record_collective(self, signature: Signature, given: Mapping[str, Any]) -> None:
+        effect = effect_of(str(signature.collective), given)
+        for target, value in [(one, self.value(other)) for one, other in effect.copies]:
+            cast = self.make.cast(value, dtype_name(target.dtype))
+            self.storages.write(target, self.make.reshape(cast, shape_of(target)))
+        for tensor in effect.unknown:
+            self._lose(tensor, signature.operation)
+
+    def _lose(self, tensor: torch.Tensor, why: str) -> None:
+        """Notes that the values of a tensor cannot be followed."""
+        dtype, shape = dtype_name(tensor.dtype), shape_of(tensor)
+        try:
+            self.storages.write(tensor, self.graph.opaque(why, [], dtype, shape))
+        except (NotImplementedError, RuntimeError):
+            return  # it has no storage: the next reader makes it a leaf
 
     def _settle(
         self,
@@ -239,7 +250,10 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if signature.for_each is not None:
             return self._translated_each(signature, values, targets)
         if signature.alone:
-            return [values[signature.names[0]]]
+            if values.get("group_size", 1) != 1:
+                raise Inexpressible("a group of several processes")
+            handed_on = values[signature.names[0]]
+            return list(handed_on) if isinstance(handed_on, list) else [handed_on]
         if signature.translation is None:
             raise Inexpressible(signature.operation)
         used = {name: x for name, x in values.items() if name not in signature.unused}
@@ -335,10 +349,6 @@ def _local(argument: Any) -> Any:
     if isinstance(argument, (list, tuple)):
         return [_local(x) for x in argument]
     return argument
-
-
-def _tensors(argument: Any) -> list[torch.Tensor]:
-    return [x for x in _listed(argument) if isinstance(x, torch.Tensor)]
 
 
 def _values(values: Mapping[str, Any]) -> list[Value]:

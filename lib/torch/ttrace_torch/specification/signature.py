@@ -9,7 +9,22 @@ from ttrace_torch.specification import operations  # noqa: F401
 from ttrace_torch.specification.operations.table import TABLE, VIEWS
 
 # Collectives that hand on their argument where one process is the whole group.
-_ALONE = frozenset({"all_reduce", "wait_tensor", "broadcast", "all_to_all_single"})
+_ALONE = frozenset(
+    {
+        "_wrap_tensor_autograd",
+        "all_gather_into_tensor",
+        "all_gather_into_tensor_coalesced",
+        "all_gather_into_tensor_out",
+        "all_reduce",
+        "all_reduce_coalesced",
+        "all_to_all_single",
+        "broadcast",
+        "reduce_scatter_tensor",
+        "reduce_scatter_tensor_coalesced",
+        "reduce_scatter_tensor_out",
+        "wait_tensor",
+    }
+)
 # The result's dtype is known; where and how it lies in memory is no matter of the formula.
 _WITHOUT_MEANING = frozenset(
     {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "generator"}
@@ -50,6 +65,8 @@ class Signature:
         self.translation = TABLE.get(base if space == "aten" else self.name)
         self.view = VIEWS.get(base) if space == "aten" and not mutates else None
         self.alone = space == "_c10d_functional" and base in _ALONE
+        # The name of an operation of c10d, whose schema does not say what it writes.
+        self.collective = name if space == "c10d" else None
         # The argument whose bits the result has, if no dtype changes.
         self.copied = {"clone": "x", "_to_copy": "x", "lift_fresh_copy": "x", "copy": "src"}.get(
             base
@@ -61,7 +78,9 @@ class Signature:
             if a.kwarg_only and a.alias_info is not None and a.alias_info.is_write
         }
         self.without_tensors = self.name in _WITHOUT_TENSORS or (
-            not mutates and not any("Tensor" in str(r.type) for r in schema.returns)
+            self.collective is None
+            and not mutates
+            and not any("Tensor" in str(r.type) for r in schema.returns)
         )
         self.decomposition = None
         if self.translation is None and self.view is None and space == "aten" and not mutates:

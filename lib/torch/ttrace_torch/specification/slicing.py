@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttrace_torch.base import dtypes
-from ttrace_torch.specification.graph import LEAF, OPAQUE, Graph, Node, attribute
+from ttrace_torch.specification.graph import LEAF, MISTAKE, OPAQUE, Graph, Node, attribute
 from ttrace_torch.specification.marks import Mark, Place
 
 # What a tensor follows from that neither the model nor the trace has.
@@ -88,7 +88,7 @@ class Slicer:
             return
         found = self._expression(root)
         if found.opaque is not None:
-            if not found.inputs and tensor.place[0] in _DATA:
+            if not found.inputs and tensor.place[0] in _DATA and found.opaque != MISTAKE:
                 return
             tensor.opaque, tensor.sources = found.opaque, found.inputs
             return

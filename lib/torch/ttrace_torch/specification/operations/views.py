@@ -129,7 +129,7 @@ def _copy(call: Call, x: Value, src: Value, **_: Any) -> Value:
     return call.make.expand(call.make.cast(src, x.dtype), x.shape)
 
 
-@operation("_chunk_cat", "fsdp::chunk_cat")
+@operation("_chunk_cat", "fsdp::chunk_cat", "fsdp::chunk_cat_mixed_dtype")
 def _chunk_cat(call: Call, tensors: Sequence[Value], dim: int, num_chunks: int, **_: Any) -> Value:
     """Gradients one after the other, as FSDP2 reduces them; one rank makes one chunk of each."""
     if num_chunks != 1 or dim != 0:
