@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from answers import compared
+from answers import audited, compared
 from process_groups import run_ranks
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -43,12 +43,14 @@ def data_of(number):
 def reference(folder, count):
     model = Layers(range(LAYERS))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    tracer = tt.trace(model, optimizer, out=folder / "reference.h5")
+    path = folder / "specification.json"
+    tracer = tt.trace(model, optimizer, out=folder / "reference.h5", specification=path)
     with tracer.step(0):
         for number in range(count):
             with tracer.microbatch(number):
                 x, y = data_of(number)
-                (tracer.loss((model(x) - y).square().mean()) / count).backward()
+                loss = tracer.loss((model(x) - y).square().mean(), labels=y)
+                (loss / count).backward()
         optimizer.step()
     tracer.close()
 
@@ -70,7 +72,8 @@ def pipeline_rank(rank, folder, ranks, schedule_class, fault, arguments):
 
     def loss_fn(output, target):
         # FSDP2 averages over its ranks.
-        return tracer.loss((output - target).square().mean()) / (RUNS * CHUNKS)
+        loss = tracer.loss((output - target).square().mean(), labels=target)
+        return loss / (RUNS * CHUNKS)
 
     schedule = schedule_class(
         stages if several else stages[0], CHUNKS, loss_fn=loss_fn, scale_grads=False
@@ -118,6 +121,8 @@ def test_healthy_run_matches(tmp_path, case):
     run_case(tmp_path, case)
     answer = compared(tmp_path, "run")
     assert answer.code == 0, answer
+    answer = audited(tmp_path, "run")
+    assert answer.code == 0 and answer.judged == answer.tensors, answer
 
 
 @pytest.mark.parametrize("fault", ["swapped", "forgotten"])
@@ -125,6 +130,7 @@ def test_fault_of_one_run_of_the_schedule_is_found(tmp_path, fault):
     run_case(tmp_path, "pp", fault)
     answer = compared(tmp_path, "run")
     assert answer.code == 1
-    assert answer.found[0].startswith("loss" if fault == "swapped" else "main_grad layers.0"), (
-        answer
-    )
+    first = "scalar labels" if fault == "swapped" else "main_grad layers.0"
+    assert answer.found[0].startswith(first), answer
+    # Swapped rows of labels are no contradiction within the run.
+    assert audited(tmp_path, "run").code == (0 if fault == "swapped" else 1)

@@ -5,7 +5,7 @@ The activations are DTensors on that mesh, too, so that a micro-batch is that of
 
 import pytest
 import torch
-from answers import compared
+from answers import audited, compared
 from process_groups import run_ranks
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -69,7 +69,7 @@ def train(tracer, model, optimizer, batch, factor):
     with tracer.step(0):
         for number in range(MICROBATCHES):
             x, y = batch(number)
-            loss = tracer.loss((model(x) - y).square().mean())
+            loss = tracer.loss((model(x) - y).square().mean(), labels=y)
             (loss * factor / MICROBATCHES).backward()
         optimizer.step()
     tracer.close()
@@ -128,10 +128,12 @@ def test_healthy_run_matches(tmp_path, case):
     run_case(tmp_path, case)
     answer = compared(tmp_path, "run")
     assert answer.code == 0, answer
+    answer = audited(tmp_path, "run")
+    assert answer.code == 0 and answer.judged == answer.tensors, answer
 
 
 @pytest.mark.parametrize(
-    ("fault", "first"), [("swapped", "loss loss"), ("divided", "grad_output (model)")]
+    ("fault", "first"), [("swapped", "scalar labels"), ("divided", "grad_output (model)")]
 )
 def test_fault_is_found(tmp_path, fault, first):
     run_case(tmp_path, "tp", fault)

@@ -4,7 +4,9 @@ namespace ttrace::replay {
 
 RecordedTensors::RecordedTensors(const trace::Manifest& manifest) {
   for (const trace::TensorEntry& entry : manifest.tensors) {
-    if (!entry.microbatches) entries_.emplace(entry.key, &entry);
+    if (entry.microbatches) continue;
+    entries_.emplace(entry.key, &entry);
+    if (entry.key.microbatch) microbatches_[entry.key.step].insert(*entry.key.microbatch);
   }
 }
 
@@ -21,6 +23,11 @@ const trace::TensorEntry* RecordedTensors::find(const Specification& specificati
   key.microbatch = like.microbatch;
   const trace::TensorEntry* entry = find(key);
   if (entry != nullptr || !like.microbatch) return entry;
+  const auto several = microbatches_.find(key.step);
+  if (key.kind == trace::Kind::kScalar && several != microbatches_.end() &&
+      several->second.size() > 1) {
+    return nullptr;
+  }
   key.microbatch.reset();
   return find(key);
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <set>
 
 #include "replay/specification/specification.h"
 #include "trace/key.h"
@@ -19,12 +21,14 @@ class RecordedTensors {
   // The entry of that key, or null.
   const trace::TensorEntry* find(const trace::TensorKey& key) const;
   // The entry of a tensor of the specification in the step and micro-batch of `like`, or null. What
-  // has no micro-batch, such as a parameter, is that of the step.
+  // has no micro-batch, such as a parameter, is that of the step. A number that the run recorded
+  // for its whole step may be that of any of several micro-batches, so it is of none of them.
   const trace::TensorEntry* find(const Specification& specification, std::size_t tensor,
                                  const trace::TensorKey& like) const;
 
  private:
   std::map<trace::TensorKey, const trace::TensorEntry*> entries_;
+  std::map<std::uint64_t, std::set<std::uint64_t>> microbatches_;  // of each step
 };
 
 }  // namespace ttrace::replay

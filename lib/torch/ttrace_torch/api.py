@@ -202,7 +202,7 @@ def specify(
         computes with their casts to that of the model or `precision`, as FSDP2 does with
         `MixedPrecisionPolicy(param_dtype=...)`.
     data: name -> tensor that `loss` takes from elsewhere, such as labels. A trace records it
-        with `tracer.scalar(name, tensor)` inside `tracer.microbatch()`.
+        with `tracer.loss(loss, name=tensor)`.
     framework, rename: as for `trace`.
 
     Throws TraceError if the model returns no loss.

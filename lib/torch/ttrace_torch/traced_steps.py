@@ -18,7 +18,7 @@ from ttrace_torch.capture.hooks import ForwardHooks
 from ttrace_torch.capture.random_numbers import watch_random_numbers
 from ttrace_torch.capture.recorder import Recorder, describe
 from ttrace_torch.capture.records import Key
-from ttrace_torch.capture.step import Step
+from ttrace_torch.capture.step import Step, numbers_of_held
 from ttrace_torch.capture.turns import Turns
 from ttrace_torch.checks import active_dropout
 from ttrace_torch.errors import TraceError
@@ -202,7 +202,9 @@ class TracedSteps:
                 "is recorded; to trace an evaluation, turn them off before the step begins"
             )
         self._facts["incomplete"] = self._problems.entries()
-        numbers = self._turns.final()
+        turns, held = self._turns.final(), numbers_of_held(step)
+        numbers: dict[int, int | None] = {**turns}
+        numbers.update((of, n if n is None else turns.get(n, n)) for of, n in held.items())
         self._job.output.write(
             step.number, records, precision, step.optimizer, self._facts, numbers
         )

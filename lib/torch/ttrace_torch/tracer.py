@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from ttrace_torch.base.microbatch import batch_of, global_number
+from ttrace_torch.base.microbatch import Batch, batch_of, global_number
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.base.process import call_at_exit
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
-from ttrace_torch.capture.step import Number, Step, record_value
+from ttrace_torch.capture.step import Number, Step, note_loss, record_number, record_value
 from ttrace_torch.checks import mistakes_at_close, mistakes_at_step, mistakes_at_trace
 from ttrace_torch.errors import TraceError
 from ttrace_torch.job import TracedJob
@@ -152,16 +152,23 @@ class Tracer:
         finally:
             step.calls.microbatch, step.calls.paused, step.in_microbatch = outer
 
-    def loss(self, loss: torch.Tensor, placements: Placements | None = None) -> torch.Tensor:
+    def loss(
+        self, loss: torch.Tensor, placements: Placements | None = None, **data: Number
+    ) -> torch.Tensor:
         """Records this rank's loss of the current micro-batch, and returns it.
 
         placements: axis -> placement of a loss that is not replicated, e.g. {"dp":
             Partial("mean")}.
+        data: what the loss is computed from that no module got, such as labels=labels; recorded as
+            by `scalar`, with this micro-batch.
         """
         step = self._step
         if step is not None:
+            for name, value in data.items():
+                self.scalar(name, value, microbatch=step.calls.microbatch)
             with step.recorder.guarded(Key(step.number, None, "loss", "loss")):
                 placements = self._known(placements)
+                note_loss(step, loss)
                 record_value(step, "loss", "loss", loss, placements, step.calls.microbatch)
                 if step.flow is not None and not step.calls.paused:
                     step.flow.loss("loss", loss)
@@ -187,13 +194,31 @@ class Tracer:
             if clip_norm is not None and math.isfinite(clip_norm):
                 step.clip_norm = float(clip_norm)
 
-    def scalar(self, name: str, value: Number, placements: Placements | None = None) -> None:
-        """Records another number; inside `microbatch()` it belongs to the micro-batch."""
+    def scalar(
+        self,
+        name: str,
+        value: Number,
+        placements: Placements | None = None,
+        microbatch: Batch | None = None,
+    ) -> None:
+        """Records another number, or a tensor such as the labels of a loss.
+
+        Inside `microbatch()` it belongs to the micro-batch. Outside, a tensor that the losses of
+        some micro-batches keep for their backward belongs to these, and all else to the step.
+
+        microbatch: the global number of the micro-batch that it belongs to.
+        """
         step = self._step
-        if step is not None:
-            batch = step.calls.microbatch if step.in_microbatch else None
-            with step.recorder.guarded(Key(step.number, None, "scalar", str(name))):
-                record_value(step, "scalar", name, value, self._known(placements), batch)
+        if step is None:
+            return
+        if microbatch is None and step.in_microbatch:
+            microbatch = step.calls.microbatch
+        with step.recorder.guarded(Key(step.number, None, "scalar", str(name))):
+            placements = self._known(placements)
+            if microbatch is None:
+                record_number(step, name, value, placements)
+            else:
+                record_value(step, "scalar", name, value, placements, microbatch)
 
     def index(self, name: str, rows: torch.Tensor, placements: Placements | None = None) -> None:
         """Records which rows of the whole tensor this rank holds, for tensors placed by `Rows`.

@@ -88,19 +88,31 @@ class Recorder:
         accumulate: bool = False,
         microbatches: dict[str, Any] | None = None,
         position: int | None = None,
+        observed: bool = True,
     ) -> None:
         """Stores `tensor`, of any device and memory layout, under `key`.
 
         accumulate: adds a second tensor under the same key to the first, as autograd would.
         microbatches: the manifest's `microbatches`, for a tensor of several.
         position: position of a module's value, if its name does not give it.
+        observed: whether the observer is told.
 
         Never throws. A tensor whose placements do not fit it, or whose key is taken, is left out.
         """
         try:
+            if observed:
+                self.observe(key, tensor, accumulate, microbatches is not None)
             self._add(key, tensor, placements, accumulate, microbatches, position)
         except Exception as error:
             self.leave_out(key, error)
+
+    def observe(
+        self, key: Key, tensor: torch.Tensor, accumulate: bool = False, several: bool = False
+    ) -> None:
+        """Tells the observer of a tensor."""
+        if self._observer is not None:
+            self._observed.add(key)
+            self._observer(key, tensor, accumulate, several)
 
     @contextmanager
     def guarded(self, key: Key) -> Iterator[None]:
@@ -127,9 +139,6 @@ class Recorder:
         microbatches: dict[str, Any] | None,
         position: int | None,
     ) -> None:
-        if self._observer is not None:
-            self._observed.add(key)
-            self._observer(key, tensor, accumulate, microbatches is not None)
         if key.kind not in self._kinds:
             return
         what = f"{key} on rank {self._rank}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from dataclasses import dataclass, field
 from typing import Any, Union
 
 import torch
@@ -10,6 +12,7 @@ from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
 from ttrace_torch.capture.calls import CallCounter
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.gradients import GradientHooks
+from ttrace_torch.capture.loss_reads import LossReads, Place, place_of
 from ttrace_torch.capture.recorder import Recorder
 from ttrace_torch.capture.records import Key
 from ttrace_torch.errors import TraceError
@@ -33,10 +36,80 @@ class Step:
         # Whether the optimizer has evaluated its closure more than once.
         self.evaluated_again = False
         self.in_microbatch = False
+        self.reads = LossReads()
+        # Numbers of which no loss is known that reads them.
+        self.held: list[HeldNumber] = []
         self.clip_norm: float | None = None
         self.optimizer: list[dict[str, Any]] = []
         # Why the step is to be dropped when it ends; None if it is not.
         self.spoiled: str | None = None
+
+
+# Above all numbers of micro-batches, provisional ones too.
+_HELD = 1 << 31
+
+
+@dataclass
+class HeldNumber:
+    """A recorded tensor whose micro-batch may yet show.
+
+    tensor: as long as the job has it. version: of its elements when it was recorded.
+    """
+
+    name: str
+    tensor: weakref.ref[torch.Tensor]
+    version: int
+    place: Place | None
+    placements: Placements | None
+    batches: list[Batch] = field(default_factory=list)
+
+
+def record_number(step: Step, name: str, value: Number, placements: Placements | None) -> None:
+    """Records a number outside of any `microbatch()`: with the micro-batches of the losses that
+    read it, or with the step if none does."""
+    if step.calls.paused:
+        return
+    tensor = _as_tensor(value)
+    key = Key(step.number, _HELD + len(step.held), "scalar", name)
+    held = HeldNumber(name, weakref.ref(tensor), _version_of(tensor), place_of(tensor), placements)
+    step.held.append(held)
+    step.recorder.add(key, tensor, placements or {}, observed=False)
+    for batch in step.reads.batches_of(held.place):
+        _settle(step, held, batch)
+
+
+def note_loss(step: Step, loss: torch.Tensor) -> None:
+    """Gives the numbers that the loss of the current micro-batch reads to this micro-batch."""
+    if step.calls.paused:
+        return
+    step.reads.note(loss, step.calls.microbatch)
+    for held in step.held:
+        for batch in step.reads.batches_of(held.place):
+            _settle(step, held, batch)
+
+
+def numbers_of_held(step: Step) -> dict[int, int | None]:
+    """Provisional number -> that of the micro-batch which a held number turned out to be of; None
+    for the step."""
+    found: dict[int, int | None] = {}
+    for turn, held in enumerate(step.held):
+        found[_HELD + turn] = number_of(held.batches[0]) if held.batches else None
+    return found
+
+
+def _settle(step: Step, held: HeldNumber, batch: Batch) -> None:
+    """Notes that a held number is of that micro-batch, too."""
+    if batch in held.batches:
+        return
+    held.batches.append(batch)
+    tensor = held.tensor()
+    if tensor is None or _version_of(tensor) != held.version:
+        return
+    if len(held.batches) == 1 and not isinstance(batch, MicroBatches):
+        # What is stored already gets its number when the step ends.
+        step.recorder.observe(Key(step.number, batch, "scalar", held.name), tensor)
+    else:
+        record_value(step, "scalar", held.name, tensor, held.placements, batch)
 
 
 def record_value(
@@ -54,9 +127,7 @@ def record_value(
     """
     if step.calls.paused:
         return
-    if not isinstance(value, torch.Tensor):
-        exact = torch.float64 if isinstance(value, float) else None
-        value = torch.tensor(value, dtype=exact)
+    value = _as_tensor(value)
     key = step.recorder.next_call(Key(step.number, number_of(batch), kind, name))
     together = None
     if isinstance(batch, MicroBatches) and kind != "index":
@@ -69,3 +140,15 @@ def record_value(
             return
         together = batch.entry("mean", value.dim(), str(key))
     step.recorder.add(key, value, placements or {}, microbatches=together)
+
+
+def _version_of(tensor: torch.Tensor) -> int:
+    """Changes when the elements are overwritten; 0 where torch does not count."""
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def _as_tensor(value: Number) -> torch.Tensor:
+    """A Python float as float64."""
+    if isinstance(value, torch.Tensor):
+        return value
+    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)

@@ -62,8 +62,16 @@ class Slicer:
         self._seen_through: dict[int, tuple[int, int]] = {}
 
     def cut(self, marks: Mapping[Place, Mark]) -> None:
-        """Adds an entry for each mark, in their order, if a trace can hold it."""
-        for place, mark in marks.items():
+        """Adds an entry for each mark, if a trace can hold it.
+
+        They come in their order, data first: labels may be recorded after the loss that reads them.
+        """
+
+        def is_computed(item: tuple[Place, Mark]) -> bool:
+            place, mark = item
+            return place[0] not in _DATA or self._graph.nodes[mark.value.id].primitive != LEAF
+
+        for place, mark in sorted(marks.items(), key=is_computed):
             if mark.dtype not in _KNOWN_DTYPES:
                 continue
             tensor = Tensor(place, mark)

@@ -77,22 +77,32 @@ class RankFile:
             dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
             self._check()
 
-    def renumber(self, records: Iterable[Record], numbers: Mapping[int, int]) -> list[Record]:
-        """Gives datasets the final numbers of their micro-batches, provisional number -> final.
+    def renumber(
+        self, records: Iterable[Record], numbers: Mapping[int, int | None]
+    ) -> list[Record]:
+        """Gives datasets the final numbers of their micro-batches, provisional number -> final;
+        None for the step.
 
-        Returns the records. Leaves out those whose final key another one has.
+        Returns the records. Leaves out those whose final key another one has; a scalar gets the
+        next free call.
         """
         found = list(records)
         taken = {record.key for record in found}
         kept = []
         for record in found:
-            number = numbers.get(-1 if record.key.microbatch is None else record.key.microbatch)
-            if number is None:
+            provisional = record.key.microbatch
+            if provisional is None or provisional not in numbers:
                 kept.append(record)
                 continue
-            old, key = record.dataset(), record.key._replace(microbatch=number)
+            old, key = (
+                record.dataset(),
+                record.key._replace(microbatch=numbers[provisional]),
+            )
+            while key.kind == "scalar" and key in taken:
+                key = key._replace(call=key.call + 1)
             if key in taken:
                 continue
+            taken.add(key)
             record.key = key
             kept.append(record)
             if self._hdf5 is not None and old in self._hdf5:

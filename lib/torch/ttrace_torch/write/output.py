@@ -127,13 +127,13 @@ class Output:
         precision: StepPrecision,
         optimizer: Iterable[dict[str, Any]],
         facts: Mapping[str, Any],
-        numbers: Mapping[int, int],
+        numbers: Mapping[int, int | None],
     ) -> None:
         """Ends a step, and commits all its records.
 
         facts: the manifest's `modules`, `run.noise`, `run.plan` and `run.incomplete` as far as they
             are known.
-        numbers: provisional number -> final number of a micro-batch.
+        numbers: provisional number -> final number of a micro-batch; None for the step.
         """
         self._facts.update(facts)
         self._steps = sorted([*self._steps, step])
@@ -205,7 +205,7 @@ class Output:
         records: Iterable[Record] | None = None,
         precision: StepPrecision | None = None,
         optimizer: Iterable[dict[str, Any]] = (),
-        numbers: Mapping[int, int] | None = None,
+        numbers: Mapping[int, int | None] | None = None,
     ) -> None:
         if records is not None and precision is not None:
             kept = self._file.renumber(records, numbers or {})
