@@ -10,6 +10,7 @@
 #include "replay/audit/after_backward.h"
 #include "replay/audit/agreement.h"
 #include "replay/audit/expressions.h"
+#include "replay/audit/skipped_steps.h"
 #include "replay/audit/step_coverage.h"
 #include "replay/audit/unused_parameters.h"
 
@@ -152,6 +153,7 @@ class AuditRun {
 
   void conclude() {
     comparison::set_execution(options_.execution, out_.environment);
+    replay::mark_overflows(run_.manifest(), out_.tensors);
     replay::settle_outcomes(out_.tensors);
     if (!options_.selection.selects_all()) out_.selected_of = run_.manifest().tensors.size();
     if (specification_ != nullptr) {

@@ -94,6 +94,7 @@ std::string audit_json(const replay::AuditReport& report) {
   if (report.coverage.wide > 0) coverage["wide_bound"] = report.coverage.wide;
   if (report.coverage.step) add_step(*report.coverage.step, coverage);
   if (report.selected_of) coverage["selected_of"] = *report.selected_of;
+  if (report.coverage.overflowed > 0) coverage["overflowed"] = report.coverage.overflowed;
   if (!report.coverage.record_next.empty()) coverage["record_next"] = report.coverage.record_next;
   text.add("coverage", coverage);
   const replay::AuditSharpness& sharpness = report.sharpness;

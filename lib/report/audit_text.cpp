@@ -85,6 +85,10 @@ std::vector<std::string> describe_unchecked(const AuditReport& report) {
   }
   const std::uint64_t left = coverage.tensors - coverage.judged - coverage.lacking;
   if (left > 0) clauses.push_back(concat(left, " could not be judged"));
+  if (coverage.overflowed > 0) {
+    clauses.push_back(
+        concat(coverage.overflowed, " are not finite in a step that the GradScaler skipped"));
+  }
   if (coverage.endless > 0) {
     clauses.push_back(concat(plural(coverage.endless, "tensor"),
                              coverage.endless == 1 ? " has" : " have",
@@ -298,7 +302,9 @@ void write_audit_footer(const AuditReport& report, const TextStyle& style, std::
       << " hold, " << broken << " broken"
       << (report.downstream > 0 ? concat(" (", report.downstream, " downstream)") : "") << ", "
       << coverage.tensors - coverage.judged - coverage.lacking - coverage.below_bound
-      << " not judged, " << given << " given"
+      << " not judged, "
+      << (coverage.overflowed > 0 ? concat(coverage.overflowed, " overflowed, ") : "") << given
+      << " given"
       << (coverage.below_bound > 0 ? concat(", ", coverage.below_bound, " below their bound") : "")
       << (coverage.zero_within_rounding > 0
               ? concat(", ", coverage.zero_within_rounding, " zero within rounding")

@@ -131,7 +131,7 @@ struct OptimizerGroup {
   std::uint64_t step = 0;
   std::string type;
   std::map<std::string, double> numbers;  // lr, momentum, eps, ...
-  std::map<std::string, bool> switches;   // nesterov, maximize, amsgrad
+  std::map<std::string, bool> switches;   // nesterov, maximize, amsgrad, skipped
   std::vector<double> betas;
   std::vector<std::string> params;
 };

@@ -272,7 +272,8 @@ class KeysSeen {
 
 OptimizerGroup optimizer_from(const JsonCursor& object) {
   object.allow_keys({"step", "type", "lr", "momentum", "dampening", "nesterov", "maximize", "betas",
-                     "eps", "amsgrad", "weight_decay", "updates", "clip_norm", "params"});
+                     "eps", "amsgrad", "weight_decay", "updates", "clip_norm", "skipped",
+                     "params"});
   OptimizerGroup group;
   group.step = object.require("step").as_count();
   group.type = object.require("type").as_string();
@@ -284,7 +285,7 @@ OptimizerGroup optimizer_from(const JsonCursor& object) {
     if (count > kMostUpdates) throw updates->error(count, " updates, at most 2^53 are possible");
     group.numbers.emplace("updates", static_cast<double>(count));
   }
-  for (const char* key : {"nesterov", "maximize", "amsgrad"}) {
+  for (const char* key : {"nesterov", "maximize", "amsgrad", "skipped"}) {
     if (const auto value = object.find(key)) group.switches.emplace(key, value->as_bool());
   }
   if (const auto betas = object.find("betas")) {

@@ -15,6 +15,7 @@
 #include "layout/view.h"
 #include "replay/audit/blame.h"
 #include "replay/audit/recorded_tensors.h"
+#include "replay/audit/skipped_steps.h"
 #include "replay/expression/declared_casts.h"
 #include "replay/expression/evaluate.h"
 #include "replay/primitives/shape_rules.h"
@@ -268,6 +269,10 @@ class Audit {
     } else if (!judged.follows()) {
       check.result = CheckResult::kInconsistent;
       check.reason = reason_of(judged, tensor);
+      if (judged.non_finite > 0) {
+        check.overflow = has_overflowed(
+            entry, leaves, evaluate(expression, leaves, std::nullopt, audit_.execution));
+      }
       name_rows(judged, entry, check);
       explain(expression, leaves, entry, judged.bound, check, tensor);
     }

@@ -42,6 +42,7 @@ struct AuditCheck {
   double allowed = 0;  // bound · ‖expected‖, also where nothing is expected
   std::string reason;  // why it does not hold or cannot be replayed; or empty
   bool by_probes = false;
+  bool overflow = false;             // what is not finite grew too large for its type
   std::string rows;                  // which rows stand out, or empty
   std::vector<std::uint64_t> ranks;  // that hold them; empty if none stand out
 
@@ -79,6 +80,7 @@ struct AuditedTensor {
   bool unreadable = false;  // a shard of it cannot be read
   // Elements that are NaN or +infinity, as is what they were computed from. A mask makes -infinity.
   std::uint64_t endless = 0;
+  bool overflowed = false;  // not finite in a step that a GradScaler skipped: mark_overflows()
   // The tensor that it follows from and that the trace lacks, if that is the reason.
   std::optional<trace::TensorKey> lacks;
   std::vector<comparison::Cause> causes;

@@ -157,6 +157,7 @@ class Coverage {
   void count_gradients() {
     std::set<std::string> names = trained_;
     std::set<std::string> judged;
+    std::set<std::string> overflowed;
     std::map<std::string, std::uint64_t> reasons;
     for (const AuditedTensor& tensor : tensors_) {
       const Kind kind = tensor.key.kind;
@@ -165,11 +166,14 @@ class Coverage {
       if (kind != Kind::kParamGrad) continue;
       if (tensor.judged() || tensor.outcome == AuditOutcome::kZeroWithinRounding) {
         judged.insert(tensor.key.name);
+      } else if (tensor.overflowed) {
+        overflowed.insert(tensor.key.name);
       } else {
         ++reasons[tensor.reason];
       }
     }
-    std::erase_if(names, [this](const std::string& name) {
+    std::erase_if(names, [&](const std::string& name) {
+      if (overflowed.contains(name) && !judged.contains(name)) return true;
       TensorKey key;
       key.kind = Kind::kParamGrad;
       key.name = name;

@@ -91,7 +91,7 @@ std::string why_not_judged(const AuditReport& report) {
     std::uint64_t unjudged = 0;
     std::string reason;
     for (const AuditedTensor& tensor : report.tensors) {
-      if (tensor.key.kind != kind) continue;
+      if (tensor.key.kind != kind || tensor.overflowed) continue;
       if (tensor.outcome != AuditOutcome::kNotJudged &&
           tensor.outcome != AuditOutcome::kBelowBound) {
         continue;
@@ -166,6 +166,10 @@ bool has_wide_bound(const AuditedTensor& tensor) {
 }
 
 void count(AuditedTensor& tensor, AuditCoverage& coverage) {
+  if (tensor.overflowed) {
+    ++coverage.overflowed;
+    return;
+  }
   switch (tensor.outcome) {
     case AuditOutcome::kGiven:
       return;

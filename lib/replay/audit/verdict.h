@@ -29,6 +29,7 @@ struct AuditCoverage {
   std::uint64_t tensors = 0;
   std::map<std::string, std::uint64_t> not_judged;  // by reason
   std::uint64_t below_bound = 0;
+  std::uint64_t overflowed = 0;  // not among these
   std::uint64_t zero_within_rounding = 0;
   std::uint64_t endless = 0;         // judged tensors with elements that are NaN or +infinity
   std::uint64_t wide = 0;            // judged tensors whose bound is more than half of their value
