@@ -13,7 +13,7 @@ from gallery.expected import EXPECTED, named_cause
 FIRST = {
     "P1": ("embedding.word", "output", "mask_or_rows"),
     "P2": ("layers.1.mlp.fc2.weight", "param_grad", "unknown"),
-    "P3": ("(model)", "grad_output", "scaled"),
+    "P3": ("loss", "grad_output", "scaled"),
     "P4": ("embedding.word.weight", "main_grad", "scaled"),
     "P5": ("embedding.word.weight", "main_grad", "replica_conflict"),
     "P6": ("layers.0.mlp.router.weight", "main_grad", "missing_reduction"),

@@ -96,7 +96,8 @@ def test_everything_is_recorded(run: Runner) -> None:
     further_inputs = {name.split("[")[0] for name in names["input"] if "[" in name}
 
     assert {key.kind for key in recorded} == set(KINDS)
-    assert first_inputs == names["output"] == names["grad_output"] == modules
+    assert first_inputs == names["output"] == modules
+    assert names["grad_output"] == modules | {"loss"}
     assert further_inputs == {
         "(model)",
         "layers.0.attn.core",

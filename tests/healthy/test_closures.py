@@ -124,7 +124,7 @@ def test_wrong_weight_of_a_micro_batch_is_found(tmp_path):
     as_lightning(tmp_path, "run.h5", weights=(1.0, 1.05))
     answer = compared(tmp_path)
     assert answer.code == 1
-    assert answer.found[0] == "grad_output (model)"
+    assert answer.found[0] == "grad_output loss"
     assert audited(tmp_path).code == 1
 
 

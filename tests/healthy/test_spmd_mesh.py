@@ -133,7 +133,7 @@ def test_healthy_run_matches(tmp_path, case):
 
 
 @pytest.mark.parametrize(
-    ("fault", "first"), [("swapped", "scalar labels"), ("divided", "grad_output (model)")]
+    ("fault", "first"), [("swapped", "scalar labels"), ("divided", "grad_output loss")]
 )
 def test_fault_is_found(tmp_path, fault, first):
     run_case(tmp_path, "tp", fault)

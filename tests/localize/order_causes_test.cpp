@@ -167,6 +167,32 @@ TEST_CASE("a value of an earlier step, or of another micro-batch, is stale") {
   }
 }
 
+TEST_CASE("what the reference has alike in two micro-batches is not stale where both are wrong") {
+  TwoRuns runs;
+  trace::TensorEntry entry = make_entry("loss", {16, 4}, Kind::kGradOutput);
+  Values twice = kWhole;
+  for (double& value : twice) value *= 2;
+  for (const std::uint64_t microbatch : {0, 1}) {
+    entry.key.microbatch = microbatch;
+    runs.put(entry, kWhole, twice);
+  }
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "scaled");
+}
+
+TEST_CASE("one number is scaled where it is what a loss is multiplied by") {
+  for (const Kind kind : {Kind::kGradOutput, Kind::kOutput}) {
+    TwoRuns runs;
+    runs.put(make_entry("loss", {}, kind), {0.25}, {0.5});
+    const std::vector<Cause> causes = runs.causes();
+    REQUIRE(causes.size() == (kind == Kind::kGradOutput ? 1 : 0));
+    if (kind != Kind::kGradOutput) continue;
+    CHECK(causes[0].name == "scaled");
+    CHECK(causes[0].evidence.find("2 times the reference") == 0);
+  }
+}
+
 TEST_CASE("a layout under which the shards match is proposed") {
   TwoRuns runs(make_mesh({{"cp", 2}}));
   const trace::TensorEntry entry = make_entry("fc", {16, 4});

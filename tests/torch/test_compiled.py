@@ -154,7 +154,9 @@ def test_gradients_carry_the_scale_and_skipped_steps_say_so(tmp_path, infinite):
     assert trace.entry("param_grad", "weight", 1, 0)["scale"] == 1 / scale
     incomplete = trace.manifest["run"].get("incomplete", [])
     if infinite:
-        assert trace.names("main_grad") == trace.names("param_after_step") == []
+        assert trace.names("main_grad") == ["weight", "bias"]
+        assert trace.names("param_after_step") == []
+        assert [e["skipped"] for e in trace.manifest["optimizer"] if e["step"] == 1] == [True]
         assert any("GradScaler skipped the update of step 1" in e["reason"] for e in incomplete)
     else:
         # The scaler has divided by its scale when the optimizer begins.

@@ -93,6 +93,12 @@ bool is_rounding(double residual, double scale, const Case& the_case,
   return residual <= kMostNoise * unit * std::max(1.0, std::abs(scale));
 }
 
+// Whether it is the gradient of a loss: one number, which the script multiplies the loss by.
+bool is_factor(const Case& the_case) {
+  return the_case.result != nullptr && the_case.result->key.kind == trace::Kind::kGradOutput &&
+         the_case.result->shape.empty();
+}
+
 std::string describe_axis(double factor, double uncertainty, const Case& the_case,
                           std::string& axis) {
   std::string words;
@@ -134,8 +140,9 @@ std::string describe_factor(double factor, double uncertainty) {
 
 std::vector<Cause> find_scaled(const Case& the_case) {
   const measure::TileStats& stats = the_case.measurement->total;
-  // One element is always a multiple of another.
-  if (stats.finite < 2 || stats.nonfinite_different > 0 || the_case.measurement->replicas_differ) {
+  // One element is always a multiple of another. What a loss is multiplied by is nothing else.
+  if (stats.finite < (is_factor(the_case) ? 1 : 2) || stats.nonfinite_different > 0 ||
+      the_case.measurement->replicas_differ) {
     return {};
   }
   const auto fit = measure::fit_scale(stats);

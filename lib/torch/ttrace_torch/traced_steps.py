@@ -22,21 +22,22 @@ from ttrace_torch.capture.step import Step, numbers_of_held
 from ttrace_torch.capture.turns import Turns
 from ttrace_torch.checks import active_dropout
 from ttrace_torch.errors import TraceError
-from ttrace_torch.frameworks.framework import Listener, Watch
+from ttrace_torch.frameworks.framework import Listener
 from ttrace_torch.job import TracedJob
 from ttrace_torch.optimizer.state import record_states
+from ttrace_torch.traced_updates import TracedUpdates
 
 
 class TracedSteps:
     """Begins and ends the traced steps of a job.
 
     finished: numbers of the steps that were recorded to their end.
-    watch: follows the optimizer; None without one.
+    updates: records what belongs to the optimizer's steps.
     """
 
     def __init__(self, job: TracedJob, problems: Problems) -> None:
         self.finished: set[int] = set()
-        self.watch: Watch | None = None
+        self.updates = TracedUpdates(job, problems)
         self._job = job
         self._problems = problems
         self._facts: dict[str, Any] = {}
@@ -49,14 +50,14 @@ class TracedSteps:
         job = self._job
         try:
             job.names.check_unchanged()
-            scales = self._scales()
+            scales = self.updates.scales()
             step = self._begin(number, scales)
             hooks = ForwardHooks(step, job.perturber, job.rewriter)
             if job.rewriter is not None:
                 job.rewriter.begin(number, scales)
             stack.callback(hooks.remove)
             stack.callback(step.gradients.remove)
-            self.record_parameters(step, "param")
+            self.updates.record_parameters(step, "param")
             self._record_optimizer_state(step)
             compiled = compiled_of(job.names)
             step.gradients.follow_parameters(
@@ -73,29 +74,19 @@ class TracedSteps:
             step.gradients.backward_batch = watch.backward_batch
             step.gradients.repeats_outputs = watch.repeats_outputs
             stack.enter_context(
-                job.scaler.watching(lambda: step.updated, lambda: self._skipped(step))
+                job.scaler.watching(
+                    job.optimizer,
+                    lambda: step.updated,
+                    lambda: self.updates.met_scaler(step),
+                    lambda: self.updates.skipped(step),
+                )
             )
-            stack.enter_context(job.reference.recording(hooks.running))
+            stack.enter_context(job.reference.recording(hooks.running, job.scaler.state()))
             return step
         except Exception as error:
             self._close(stack, None, None, None)
             self._drop(number, error)
             return None
-
-    def _scales(self) -> dict[str, float]:
-        """Kind -> factor, with that of a GradScaler."""
-        scales, scaler = self._job.framework.scales(), self._job.scaler
-        if scaler.active:
-            for kind in ("grad_output", "param_grad"):
-                scales[kind] = scales.get(kind, 1.0) / scaler.scale()
-        return scales
-
-    def _skipped(self, step: Step) -> None:
-        """Notes that the GradScaler has skipped the optimizer's step."""
-        reason = f"the GradScaler skipped the update of step {step.number}: infinite gradients"
-        for kind in ("main_grad", "param_after_step"):
-            if kind != "main_grad" or not step.main_grads_done:
-                self._problems.note(f"{step.number}/-/{kind}/*", reason)
 
     def leave(
         self, step: Step, stack: ExitStack, kind: Any, error: Any, where: Any
@@ -111,7 +102,7 @@ class TracedSteps:
                 spoiled = TraceError(step.spoiled)
             if kind is None and spoiled is None:
                 if step.updated and not step.params_after_done:
-                    self.record_parameters(step, "param_after_step")
+                    self.updates.record_parameters(step, "param_after_step")
                 missed = self._missed(step)
                 if missed is None:
                     self._finish(step)
@@ -156,6 +147,7 @@ class TracedSteps:
             job.reference.observer(),
             self._problems,
         )
+        job.reference.follow_scales(recorder.scales)
         # The first finished step records the data flow of all steps.
         follows_flow = "modules" not in self._facts and job.writing.takes(output.rank)
         step = Step(number, recorder, DataFlow() if follows_flow else None)
@@ -211,34 +203,13 @@ class TracedSteps:
         # After the trace, which no specification that fails may cost.
         self._job.reference.finish(step.clip_norm)
 
-    def record_parameters(self, step: Step, kind: str) -> None:
-        job = self._job
-        if kind == "main_grad" and not job.scaler.unscaled(job.optimizer):
-            step.recorder.set_scale(
-                kind, job.framework.scales().get(kind, 1.0) / job.scaler.scale()
-            )
-        for name, parameter in job.names.parameters.items():
-            if name not in job.selection.parameters:
-                continue
-            key = Key(step.number, None, kind, name)
-            try:
-                tensor = job.framework.held(name, parameter, kind)
-                placements = job.assignment.parameters[name].of(kind)
-            except Exception as error:
-                step.recorder.leave_out(key, error)
-                continue
-            if tensor is not None:
-                step.recorder.add(key, tensor, placements)
-            if kind == "param":
-                step.recorder.precision.note(parameter)
-
     def _record_optimizer_state(self, step: Step) -> None:
         names, selection = self._job.names, self._job.selection
-        if self.watch is None or not step.recorder.wants("optimizer_state"):
+        if self.updates.watch is None or not step.recorder.wants("optimizer_state"):
             return
         with step.recorder.guarded(Key(step.number, None, "optimizer_state", "*")):
             record_states(
-                self.watch.states(names),
+                self.updates.watch.states(names),
                 {name: names.parameters[name] for name in selection.parameters},
                 self._job.assignment,
                 step,

@@ -15,7 +15,14 @@ from ttrace_torch.base.problems import Problems
 from ttrace_torch.base.process import call_at_exit
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
-from ttrace_torch.capture.step import Number, Step, note_loss, record_number, record_value
+from ttrace_torch.capture.step import (
+    Number,
+    Step,
+    note_loss,
+    record_loss,
+    record_number,
+    record_value,
+)
 from ttrace_torch.checks import mistakes_at_close, mistakes_at_step, mistakes_at_trace
 from ttrace_torch.errors import TraceError
 from ttrace_torch.job import TracedJob
@@ -41,10 +48,11 @@ class Tracer:
         self._problems = Problems(job.output.rank)
         self._next_step = 0
         self._steps = TracedSteps(job, self._problems)
+        self._updates = self._steps.updates
         if job.optimizer is not None:
-            self._steps.watch = job.framework.watch_optimizer(job.optimizer, self)
+            self._updates.watch = job.framework.watch_optimizer(job.optimizer, self)
         self._checked = False
-        self._tell(mistakes_at_trace(job, self._steps.watch))
+        self._tell(mistakes_at_trace(job, self._updates.watch))
         self._cancel_at_exit = call_at_exit(self._exit)
 
     def step(self, number: int | None = None) -> AbstractContextManager[Tracer]:
@@ -169,7 +177,7 @@ class Tracer:
             with step.recorder.guarded(Key(step.number, None, "loss", "loss")):
                 placements = self._known(placements)
                 note_loss(step, loss)
-                record_value(step, "loss", "loss", loss, placements, step.calls.microbatch)
+                record_loss(step, loss, placements)
                 if step.flow is not None and not step.calls.paused:
                     step.flow.loss("loss", loss)
         return loss
@@ -268,9 +276,7 @@ class Tracer:
                 f"step {step.number}: main_grads() once more; the first gradients are kept"
             )
             return
-        step.main_grads_done = True
-        self._steps.record_parameters(step, "main_grad")
-        self._job.reference.end_recording()
+        self._updates.record_main_gradients(step)
 
     def params_after_step(self) -> None:
         """Records the updated parameters. Without this call they are recorded at the end of the
@@ -278,7 +284,7 @@ class Tracer:
         step = self._step
         if step is not None:
             step.params_after_done = True
-            self._steps.record_parameters(step, "param_after_step")
+            self._updates.record_parameters(step, "param_after_step")
 
     @property
     def skipped(self) -> list[str]:
@@ -348,8 +354,8 @@ class Tracer:
 
     def _detach(self) -> None:
         self._cancel_at_exit()
-        if self._steps.watch is not None:
-            self._steps.watch.remove()
+        if self._updates.watch is not None:
+            self._updates.watch.remove()
 
     def begin_microbatch(self, number: int) -> bool:
         """Assigns what runs from now on to micro-batch `number`; called by a framework's adapter.
@@ -364,21 +370,8 @@ class Tracer:
 
     def before_update(self) -> None:
         """Records what an optimizer step begins with; called by the optimizer's watch."""
-        step = self._step
-        if step is None:
-            return
-        if step.updated:
-            step.params_after_done = True
-            mistake = f"step {step.number}: the optimizer makes a second step in it"
-            self._problems.mistake(step.number, f"{mistake}, so its update is not recorded")
-            return
-        if not step.main_grads_done:
-            self.main_grads()
-        try:
-            if self._steps.watch is not None:
-                step.optimizer = self._steps.watch.entries(step.number, self._job.names)
-        except Exception as error:
-            self._problems.mistake(step.number, f"step {step.number}: {describe(error)}")
+        if self._step is not None:
+            self._updates.begin(self._step)
 
     def after_update(self) -> None:
         """Notes that the optimizer has made its step; called by the optimizer's watch."""
@@ -388,16 +381,6 @@ class Tracer:
     def evaluated_again(self) -> AbstractContextManager[Tracer]:
         """A context for an evaluation of the optimizer's closure after the first one of a step:
         nothing of it is recorded. Called by the optimizer's watch."""
-        step = self._step
-        if step is not None and not step.evaluated_again:
-            step.evaluated_again = True
-            self._problems.say_once(
-                "the optimizer evaluates its closure several times in a step; the first evaluation "
-                "is recorded, and the update cannot be replayed"
-            )
-            # No optimizer of this type is known, so nothing is expected of the update.
-            step.optimizer = [
-                {**entry, "type": f"{entry['type']} over several evaluations"}
-                for entry in step.optimizer
-            ]
+        if self._step is not None:
+            self._updates.evaluated_again(self._step)
         return self.unrecorded()

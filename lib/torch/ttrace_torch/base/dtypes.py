@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ttrace_torch.base.names import ROOT
+from ttrace_torch.base.names import LOSS, ROOT
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class StepPrecision:
     A step computes in that type: the loss and the gradient norm of a bf16 model carry bf16 rounding
     errors even if they are stored as float32 or float64. Every floating-point value stored in a
     wider type is therefore marked, except values that the step did not compute: parameters before
-    it, buffers, and the inputs of the whole model.
+    it, buffers, and the inputs of the whole model, and what a script multiplies its losses by.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,8 @@ class StepPrecision:
     def computed_in(self, kind: str, name: str, stored: str) -> str | None:
         """Name of the dtype that a tensor was computed in; None if it is `stored`, the dtype in the
         file."""
-        given = kind in _GIVEN_KINDS or (kind == "input" and name.split("[")[0] == ROOT)
+        given = kind in _GIVEN_KINDS or (kind, name) == ("grad_output", LOSS)
+        given = given or (kind == "input" and name.split("[")[0] == ROOT)
         if given or BY_NAME[stored].epsilon is None or self._narrowest is None:
             return None
         narrower = _narrower(self._narrowest, BY_NAME[stored])

@@ -13,6 +13,9 @@ from torch import nn
 from ttrace_torch.errors import TraceError
 
 ROOT = "(model)"
+# The loss. Its `grad_output` is what a script multiplies it by before its backward: a weight,
+# 1 / micro-batches, a scale.
+LOSS = "loss"
 
 # Path components that wrappers insert: DistributedDataParallel, torch.compile, FSDP, activation
 # checkpointing.

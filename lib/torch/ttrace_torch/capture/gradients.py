@@ -27,7 +27,7 @@ from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.views import ViewOf
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.dtensor import is_dtensor
-from ttrace_torch.layout.placements import Placements
+from ttrace_torch.layout.placements import Partial, Placements
 
 Hook = Callable[[torch.Tensor | None], None]
 
@@ -138,6 +138,21 @@ class GradientHooks:
         if tensor.is_leaf:
             # Other tensors die with the graph; a leaf and its hooks do not.
             self._handles.append(handle)
+
+    def follow_loss(self, loss: torch.Tensor, key: Key, placements: Placements) -> None:
+        """Records the gradient that arrives at a loss under `key`: what the script multiplies the
+        loss by before its backward.
+
+        placements: those of the loss. Gradients of a mean add up to the whole, those of a sum are
+            equal for every term.
+        """
+        if not loss.requires_grad or loss.numel() != 1 or not self._recorder.wants(key.kind):
+            return
+        shared = {a: Partial("sum") for a, one in placements.items() if one == Partial("mean")}
+        batch = self._calls.microbatch
+        together = batch.entry("sum", 0, str(key)) if isinstance(batch, MicroBatches) else None
+        record = self._hook(lambda: (key, together, None), shared)
+        loss.register_hook(record)  # type: ignore[no-untyped-call]
 
     def follow_parameters(
         self,

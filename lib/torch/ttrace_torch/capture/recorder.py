@@ -58,13 +58,21 @@ class Recorder:
         # A tensor placed by `Rows` cannot be read without its index.
         self._kinds = frozenset([*kinds, "index"] if self._writing.takes(rank) else [])
         self._skipped = skipped
-        self._scales = dict(scales or {})
+        self.scales = dict(scales or {})
         self._observer = observer
         self._observed: set[Key] = set()
 
     def set_scale(self, kind: str, scale: float) -> None:
         """Sets the factor that tensors of that kind must be multiplied by."""
-        self._scales[kind] = scale
+        self.scales[kind] = scale
+
+    def rescale(self, kinds: Iterable[str], scale: float) -> None:
+        """Multiplies the factor of tensors of these kinds, recorded ones and those to come."""
+        for kind in kinds:
+            self.scales[kind] = self.scales.get(kind, 1.0) * scale
+        for record in self.records.values():
+            if record.key.kind in kinds:
+                record.scale *= scale
 
     def wants(self, kind: str) -> bool:
         """Whether tensors of that kind are recorded or observed."""
@@ -168,7 +176,7 @@ class Recorder:
             len(self.records),
             placed.mesh,
             microbatches,
-            self._scales.get(key.kind, 1.0),
+            self.scales.get(key.kind, 1.0),
             stored.members,
             position,
         )

@@ -9,6 +9,7 @@ from typing import Any, Union
 import torch
 
 from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
+from ttrace_torch.base.names import LOSS
 from ttrace_torch.capture.calls import CallCounter
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.gradients import GradientHooks
@@ -119,14 +120,16 @@ def record_value(
     value: Number,
     placements: Placements | None,
     batch: Batch | None = None,
-) -> None:
+) -> Key | None:
     """Records `value` in `step`, a Python float as float64. The same name again is a further call.
+
+    Returns the key; None if nothing is recorded now.
 
     batch: the micro-batch of the value, or several whose mean it is. Integers of several
         micro-batches have no mean, and are left out.
     """
     if step.calls.paused:
-        return
+        return None
     value = _as_tensor(value)
     key = step.recorder.next_call(Key(step.number, number_of(batch), kind, name))
     together = None
@@ -137,9 +140,17 @@ def record_value(
                 "floating-point number, or record it outside of microbatch([...])"
             )
             step.recorder.leave_out(key, why)
-            return
+            return None
         together = batch.entry("mean", value.dim(), str(key))
     step.recorder.add(key, value, placements or {}, microbatches=together)
+    return key
+
+
+def record_loss(step: Step, loss: torch.Tensor, placements: Placements | None) -> None:
+    """Records the loss of the current micro-batch, and in its backward what it is multiplied by."""
+    key = record_value(step, "loss", LOSS, loss, placements, step.calls.microbatch)
+    if key is not None:
+        step.gradients.follow_loss(loss, key._replace(kind="grad_output"), placements or {})
 
 
 def _version_of(tensor: torch.Tensor) -> int:

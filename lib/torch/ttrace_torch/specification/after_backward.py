@@ -7,10 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ttrace_torch.base.names import ROOT, ModelNames
-from ttrace_torch.specification.graph import Graph, Value, attribute
+from ttrace_torch.specification.graph import (
+    SAME_ELEMENTS,
+    Graph,
+    Value,
+    attribute,
+    constant_number,
+    is_number,
+)
 from ttrace_torch.specification.marks import Marks
 
-_SAME_ELEMENTS = frozenset({"cast", "reshape", "permute", "expand", "quantize"})
 # The largest relative difference between factors that are one: they are computed in fp32.
 _SAME_FACTOR = 1e-6
 
@@ -53,7 +59,10 @@ class Combination:
         ]
         if not found or any(one is None for one in found):
             return
-        factors = [factor for one in found if one is not None for factor in one[0]]
+        # Of the recorded tensors, which may have to be multiplied by a scale.
+        scales = marks.scales
+        scale = scales.get("main_grad", 1.0) / scales.get("param_grad", 1.0)
+        factors = [scale * factor for one in found if one is not None for factor in one[0]]
         counts = {len(one[0]) for one in found if one is not None}
         first = factors[0]
         if len(counts) > 1 or any(abs(f - first) > _SAME_FACTOR * abs(first) for f in factors):
@@ -79,7 +88,7 @@ class Combination:
                 terms[number] += factor
                 continue
             node = self._graph.nodes[number]
-            if node.primitive in _SAME_ELEMENTS:
+            if node.primitive in SAME_ELEMENTS:
                 stack.append((node.arguments[0], factor))
             elif node.primitive in ("add", "subtract"):
                 sign = -1.0 if node.primitive == "subtract" else 1.0
@@ -87,10 +96,10 @@ class Combination:
                 stack.append((node.arguments[1], sign * factor))
             elif node.primitive in ("multiply", "divide"):
                 one, two = node.arguments
-                if node.primitive == "multiply" and self._is_number(one):
+                if node.primitive == "multiply" and is_number(self._graph, one):
                     one, two = two, one
-                by = self._number(two)
-                if by is None and self._is_number(two):
+                by = constant_number(self._graph, two)
+                if by is None and is_number(self._graph, two):
                     clipped, by = True, 1.0
                 if not by:
                     return None
@@ -99,39 +108,6 @@ class Combination:
                 return None
         return [terms[one.id] / times[one.id] for one in raw], clipped
 
-    def _is_number(self, number: int) -> bool:
-        return all(size == 1 for size in self._graph.nodes[number].shape)
-
     def _is_zero(self, number: int) -> bool:
         node = self._graph.nodes[number]
         return node.primitive == "full" and attribute(node, "value") == 0
-
-    def _number(self, number: int) -> float | None:
-        """A constant of one element, computed; None if it depends on data."""
-        node = self._graph.nodes[number]
-        if not self._is_number(number):
-            return None
-        if node.primitive in ("full", "literal"):
-            value = attribute(node, "value")
-            if value is None:
-                value = attribute(node, "values")[0]
-            return None if isinstance(value, str) else float(value)
-        arguments = [self._number(argument) for argument in node.arguments]
-        if any(argument is None for argument in arguments):
-            return None
-        known = [argument for argument in arguments if argument is not None]
-        if node.primitive in _SAME_ELEMENTS or node.primitive in ("sum", "mean"):
-            return known[0]
-        if node.primitive == "reciprocal":
-            return 1 / known[0] if known[0] else None
-        if node.primitive not in _ARITHMETIC or (node.primitive == "divide" and not known[1]):
-            return None
-        return float(_ARITHMETIC[node.primitive](*known))
-
-
-_ARITHMETIC: dict[str, Any] = {
-    "add": lambda x, y: x + y,
-    "subtract": lambda x, y: x - y,
-    "multiply": lambda x, y: x * y,
-    "divide": lambda x, y: x / y,
-}

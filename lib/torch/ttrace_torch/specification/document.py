@@ -28,12 +28,14 @@ def document(
     how: str,
     model: str,
     after_backward: Mapping[str, Any],
+    scales: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """The specification of what was recorded.
 
     how: "fake tensors" or "reference run".
+    scales: kind -> what its recorded tensors must be multiplied by.
     """
-    slicer = Slicer(graph)
+    slicer = Slicer(graph, scales)
     slicer.cut(marks)
     created = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     found: dict[str, Any] = {

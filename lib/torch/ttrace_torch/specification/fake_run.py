@@ -18,7 +18,7 @@ from ttrace_torch.capture.calls import in_backward
 from ttrace_torch.capture.hooks import ForwardHooks
 from ttrace_torch.capture.recorder import Recorder
 from ttrace_torch.capture.records import Key
-from ttrace_torch.capture.step import Step, record_value
+from ttrace_torch.capture.step import Step, record_loss
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.mesh import Mesh
@@ -116,7 +116,7 @@ def run(
                 for name, tensor in (rules.data or {}).items():
                     capture.add(Key(0, 0, "scalar", check_name(name, "data")), tensor, {})
                 result = _loss_of(model(*args, **kwargs), rules.loss)
-                record_value(step, "loss", "loss", result, None, step.calls.microbatch)
+                record_loss(step, result, None)
                 scaled: Any = result if rules.loss_scale == 1 else result * rules.loss_scale
                 scaled.backward()
         finally:

@@ -47,6 +47,8 @@ class Graph:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        # Leaf of one element from outside -> a tensor that holds its number.
+        self.numbers: dict[int, Any] = {}
         self._known: dict[Node, int] = {}
 
     def add(
@@ -107,3 +109,46 @@ class Graph:
 def attribute(node: Node, name: str) -> Any:
     """An attribute of a node; None if it has none of that name."""
     return next((value for key, value in node.attributes if key == name), None)
+
+
+# Operations whose result has the elements of their argument.
+SAME_ELEMENTS = frozenset({"cast", "reshape", "permute", "expand", "quantize"})
+
+
+def is_number(graph: Graph, number: int) -> bool:
+    """Whether a value has one element."""
+    return all(size == 1 for size in graph.nodes[number].shape)
+
+
+def constant_number(graph: Graph, number: int) -> float | None:
+    """A constant of one element, computed, also from numbers that the step found; None if it
+    depends on data."""
+    node = graph.nodes[number]
+    if not is_number(graph, number):
+        return None
+    if number in graph.numbers:
+        return float(graph.numbers[number])
+    if node.primitive in ("full", "literal"):
+        value = attribute(node, "value")
+        if value is None:
+            value = attribute(node, "values")[0]
+        return None if isinstance(value, str) else float(value)
+    arguments = [constant_number(graph, argument) for argument in node.arguments]
+    if any(argument is None for argument in arguments):
+        return None
+    known = [argument for argument in arguments if argument is not None]
+    if node.primitive in SAME_ELEMENTS or node.primitive in ("sum", "mean"):
+        return known[0]
+    if node.primitive == "reciprocal":
+        return 1 / known[0] if known[0] else None
+    if node.primitive not in _ARITHMETIC or (node.primitive == "divide" and not known[1]):
+        return None
+    return float(_ARITHMETIC[node.primitive](*known))
+
+
+_ARITHMETIC: dict[str, Any] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+}

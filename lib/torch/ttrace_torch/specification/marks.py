@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ttrace_torch.base.names import ROOT, ModelNames
+from ttrace_torch.base.names import LOSS, ROOT, ModelNames
 from ttrace_torch.capture.operations import call_site
 from ttrace_torch.capture.records import Key
+from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.specification.graph import Value
 from ttrace_torch.specification.outside import MOST, constant_of, elements_of
 from ttrace_torch.specification.recorder import OperationRecorder
@@ -29,6 +30,8 @@ class Mark(NamedTuple):
     """A tensor that a trace records.
 
     token: equal for two marks of the same bits.
+    factor: what the script multiplies by, with its value in the graph and its numbers; None for
+        other tensors.
     """
 
     value: Value
@@ -37,6 +40,18 @@ class Mark(NamedTuple):
     shape: tuple[int, ...]
     module: dict[str, str] | None = None
     elements: list[Any] | None = None
+    factor: Factor | None = None
+
+
+class Factor(NamedTuple):
+    """What a script multiplies a loss by before its backward.
+
+    original: its value, as the step computed it.
+    numbers: micro-batch -> the number, where the elements are at hand.
+    """
+
+    original: Value
+    numbers: dict[int, float]
 
 
 class Marks:
@@ -57,6 +72,8 @@ class Marks:
         self.main_grads: dict[str, Value] = {}
         self.raw_grads: dict[str, list[Value]] = {}
         self.several_microbatches = False
+        # Kind -> what its recorded tensors must be multiplied by.
+        self.scales: Mapping[str, float] = {}
         self._recorder = recorder
         self.names = names
         self._originals = originals or {}
@@ -79,6 +96,9 @@ class Marks:
         if key.kind == "param_grad":
             self.raw_grads.setdefault(key.name, []).append(self._recorder.value(tensor))
         place = (key.kind, key.name, key.call)
+        if (key.kind, key.name) == ("grad_output", LOSS):
+            self._mark_factor(place, key, tensor)
+            return
         if key.kind not in KINDS or not self._is_first(key):
             self._compare_sizes(place, tensor)
             return
@@ -94,6 +114,26 @@ class Marks:
             total = self._recorder.make.binary("add", earlier.value, value, value.dtype)
             mark = mark._replace(value=total, token=object())
         self.found[place] = mark
+
+    def _mark_factor(self, place: Place, key: Key, tensor: torch.Tensor) -> None:
+        """Notes a factor of the script, on which what is computed with it depends from now on."""
+        with self._recorder.resting():
+            elements = elements_of(storage_of(tensor))
+        before = self._token(tensor)
+        leaf, original = self._recorder.set_apart(tensor)
+        if self._is_first(key) and place not in self.found:
+            token = self._token(tensor)
+            # A loss that the model returns has been met as its output.
+            names = [p for p, m in self.found.items() if p[0] == key.kind and m.token is before]
+            others = {name: self.found.pop(name) for name in names}
+            self.found[place] = Mark(
+                leaf, token, leaf.dtype, leaf.shape, factor=Factor(original, {})
+            )
+            for name, other in others.items():
+                self.found[name] = other._replace(value=leaf, token=token)
+        mark = self.found.get(place)
+        if mark is not None and mark.factor is not None and elements:
+            mark.factor.numbers.setdefault(int(key.microbatch or 0), float(elements[0]))
 
     def buffers(self) -> None:
         """Marks the model's buffers, and knows the elements of its other tensors."""

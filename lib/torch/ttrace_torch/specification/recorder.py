@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Callable
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ttrace_torch.layout.dtensor import storage_of
@@ -60,6 +61,9 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 found = constant_of(tensor, self.make, most=1)
             if found is None:
                 found = self.graph.leaf(dtype_name(tensor.dtype), shape_of(tensor))
+                if tensor.numel() == 1 and not isinstance(tensor, FakeTensor):
+                    with self.resting():
+                        self.graph.numbers[found.id] = tensor.detach().clone()
             self.storages.add_part(tensor, found)
         return found
 
@@ -71,6 +75,17 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found = self.graph.leaf(dtype_name(tensor.dtype), shape_of(tensor))
             self.storages.add_part(tensor, found)
         return found
+
+    def set_apart(self, tensor: torch.Tensor) -> tuple[Value, Value]:
+        """Takes the elements of `tensor` for given from now on.
+
+        Returns the new leaf, and the value that it stands for.
+        """
+        tensor = storage_of(tensor)
+        value = self.value(tensor)
+        leaf = self.graph.leaf(value.dtype, value.shape)
+        self.storages.write(tensor, leaf)
+        return leaf, value
 
     @contextmanager
     def resting(self) -> Iterator[None]:

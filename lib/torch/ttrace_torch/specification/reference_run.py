@@ -6,7 +6,7 @@ they read and write is noted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Callable
@@ -21,6 +21,7 @@ from ttrace_torch.capture.records import Key
 from ttrace_torch.specification.after_backward import Combination, after_backward
 from ttrace_torch.specification.document import document, write
 from ttrace_torch.specification.marks import Marks
+from ttrace_torch.specification.outside import constant_of
 from ttrace_torch.specification.recorder import OperationRecorder
 
 
@@ -46,6 +47,11 @@ class ReferenceRun:
         recorded."""
         return self._mark if self.waits else None
 
+    def follow_scales(self, scales: Mapping[str, float]) -> None:
+        """Takes over what recorded tensors of each kind must be multiplied by, also later on."""
+        if self.waits:
+            self._marks.scales = scales
+
     def _mark(self, key: Key, tensor: torch.Tensor, accumulate: bool, several: bool) -> None:
         """Tells the marks of a tensor of the step, as long as nothing has failed."""
         if not self.waits:
@@ -68,10 +74,13 @@ class ReferenceRun:
         del self._marks, self._recorder
 
     @contextmanager
-    def recording(self, running: Callable[[], bool]) -> Iterator[None]:
+    def recording(
+        self, running: Callable[[], bool], scale: torch.Tensor | None = None
+    ) -> Iterator[None]:
         """Records the operations of the step inside.
 
         running: whether a module of the model is running.
+        scale: what a GradScaler multiplies losses by.
         """
         if not self.waits:
             yield
@@ -79,6 +88,9 @@ class ReferenceRun:
         self._recorder.inside_model = lambda: running() or in_backward()
         try:
             self._marks.buffers()
+            known = None if scale is None else constant_of(scale, self._recorder.make)
+            if scale is not None and known is not None:
+                self._recorder.storages.adopt(scale, known)
         except Exception as error:
             self._fail(error)
             yield
@@ -129,6 +141,7 @@ class ReferenceRun:
                 combination.main_grad,
                 clip_norm if combination.clipped else None,
             ),
+            marks.scales,
         )
         try:
             write(found, self._path)

@@ -11,8 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttrace_torch.base import dtypes
-from ttrace_torch.specification.graph import LEAF, MISTAKE, OPAQUE, Graph, Node, attribute
-from ttrace_torch.specification.marks import Mark, Place
+from ttrace_torch.specification.expressions import Expressions
+from ttrace_torch.specification.graph import (
+    LEAF,
+    MISTAKE,
+    OPAQUE,
+    Graph,
+    Node,
+    Value,
+    attribute,
+    constant_number,
+)
+from ttrace_torch.specification.marks import Factor, Mark, Place
 
 # What a tensor follows from that neither the model nor the trace has.
 OUTSIDE = "a tensor from outside"
@@ -20,8 +30,12 @@ OUTSIDE = "a tensor from outside"
 VARYING = "sizes that depend on data"
 # The types that a trace and a specification have; complex numbers are none.
 _KNOWN_DTYPES = frozenset(dtype.name for dtype in dtypes.DTYPES.values())
+# The largest relative difference between factors that are one: they are computed in fp32.
+_SAME = 1e-6
 # Kinds that may come from the data of the run.
 _DATA = frozenset({"input", "scalar", "index"})
+# Kinds that are linear in what a loss is multiplied by.
+_RAW = frozenset({"grad_output", "param_grad"})
 _GIVEN = _DATA | {"param", "buffer"}
 
 PatternNode = tuple[str, tuple[int, ...], tuple[tuple[str, Any], ...], str, tuple[int, ...]]
@@ -52,8 +66,10 @@ class _Expression:
 class Slicer:
     """Makes the entries and patterns of one step."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, scales: Mapping[str, float] | None = None) -> None:
+        """scales: kind -> what its recorded tensors must be multiplied by."""
         self._graph = graph
+        self._scales = scales or {}
         self.tensors: list[Tensor] = []
         self.patterns: dict[Pattern, int] = {}
         # Value -> number of the first entry that has it.
@@ -90,11 +106,46 @@ class Slicer:
             if same_bits or node.primitive in (LEAF, OPAQUE):
                 tensor.same = earlier
                 return
+        if tensor.mark.factor is not None:
+            self._resolve_factor(tensor, tensor.mark.factor)
+            return
         if node.primitive == LEAF:
             if tensor.place[0] not in _GIVEN:
                 tensor.opaque = OUTSIDE
             return
         found = self._expression(root)
+        scale = self._scales.get(tensor.place[0], 1.0)
+        if tensor.place[0] in _RAW and scale != 1 and not self._follows_a_gradient(found):
+            # The graph has what the run computed; recorded gradients are multiplied by the scale.
+            found = self._expression(self._scaled(tensor.mark.value, scale))
+        self._take(tensor, found)
+
+    def _resolve_factor(self, tensor: Tensor, factor: Factor) -> None:
+        """What the script multiplies by is computed if it follows from recorded tensors. Else it is
+        a number of the script's, and where all micro-batches have the same, every one should."""
+        make, original = Expressions(self._graph), factor.original
+        scale = self._scales.get("grad_output", 1.0)
+        found = self._expression(original.id)
+        if found.opaque is None and found.inputs:
+            self._take(tensor, self._expression(self._scaled(original, scale)))
+            return
+        numbers = [number * scale for number in factor.numbers.values()]
+        if not numbers:
+            number = constant_number(self._graph, original.id)
+            numbers = [] if number is None else [number * scale]
+        if numbers and all(abs(n - numbers[0]) <= _SAME * abs(numbers[0]) for n in numbers):
+            # Rounded as a product is, in whatever order a run multiplies.
+            terms = [make.full(n, original.dtype, original.shape) for n in (1.0, numbers[0])]
+            product = self._graph.add("multiply", terms, original.dtype, original.shape)
+            self._take(tensor, self._expression(product.id))
+
+    def _scaled(self, value: Value, scale: float) -> int:
+        if scale == 1:
+            return value.id
+        return Expressions(self._graph).binary("multiply", value, scale, value.dtype).id
+
+    def _take(self, tensor: Tensor, found: _Expression) -> None:
+        """Makes an expression that of a tensor."""
         if found.opaque is not None:
             if not found.inputs and tensor.place[0] in _DATA and found.opaque != MISTAKE:
                 return
@@ -102,6 +153,9 @@ class Slicer:
             return
         tensor.sources = found.inputs
         tensor.pattern = self._pattern(found)
+
+    def _follows_a_gradient(self, found: _Expression) -> bool:
+        return any(self.tensors[number].place[0] in _RAW for number in found.inputs)
 
     def _check_sizes(self, tensor: Tensor) -> None:
         """Makes a tensor opaque whose own sizes, or those of its inputs, depend on data."""

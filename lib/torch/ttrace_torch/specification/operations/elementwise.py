@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Union
 
 from ttrace_torch.specification.expressions import FLOATS, Inexpressible
@@ -255,6 +256,13 @@ def _addcmul(call: Call, x: Value, tensor1: Value, tensor2: Value, value: Any = 
 @operation("addcdiv")
 def _addcdiv(call: Call, x: Value, tensor1: Value, tensor2: Value, value: Any = 1) -> Value:
     return _binary(call, "add", x, _scaled(call, _binary(call, "divide", tensor1, tensor2), value))
+
+
+@operation("_amp_foreach_non_finite_check_and_unscale")
+def _unscale(call: Call, x: Sequence[Value], found_inf: Value, inv_scale: Value) -> list[Any]:
+    """What a GradScaler does to gradients; whether they are infinite is no matter of theirs."""
+    scaled = [call.make.binary("multiply", one, inv_scale, one.dtype) for one in x]
+    return [*scaled, None]
 
 
 @operation("lerp")

@@ -1,0 +1,113 @@
+"""What a traced step records around the optimizer's step: final gradients, settings, parameters."""
+
+from __future__ import annotations
+
+from ttrace_torch.base.problems import Problems
+from ttrace_torch.capture.recorder import describe
+from ttrace_torch.capture.records import Key
+from ttrace_torch.capture.step import Step
+from ttrace_torch.frameworks.framework import Watch
+from ttrace_torch.job import TracedJob
+
+_RAW = ("grad_output", "param_grad")
+
+
+class TracedUpdates:
+    """Records the updates of a job.
+
+    watch: follows the optimizer; None without one.
+    """
+
+    def __init__(self, job: TracedJob, problems: Problems) -> None:
+        self.watch: Watch | None = None
+        self._job = job
+        self._problems = problems
+
+    def scales(self) -> dict[str, float]:
+        """Kind -> factor that its tensors must be multiplied by, with that of a GradScaler."""
+        scales, scaler = self._job.framework.scales(), self._job.scaler
+        if scaler.active:
+            for kind in _RAW:
+                scales[kind] = scales.get(kind, 1.0) / scaler.scale()
+        return scales
+
+    def record_parameters(self, step: Step, kind: str) -> None:
+        """Records the tensors of that kind of all parameters."""
+        job = self._job
+        for name, parameter in job.names.parameters.items():
+            if name not in job.selection.parameters:
+                continue
+            key = Key(step.number, None, kind, name)
+            try:
+                tensor = job.framework.held(name, parameter, kind)
+                placements = job.assignment.parameters[name].of(kind)
+            except Exception as error:
+                step.recorder.leave_out(key, error)
+                continue
+            if tensor is not None:
+                step.recorder.add(key, tensor, placements)
+            if kind == "param":
+                step.recorder.precision.note(parameter)
+
+    def record_main_gradients(self, step: Step, consumed: bool = False) -> None:
+        """Records the gradients that the optimizer will consume, once.
+
+        consumed: whether it is about to: then only a GradScaler that makes its step divides them
+            by the scale, if that has not been done.
+        """
+        if step.main_grads_done:
+            return
+        step.main_grads_done = True
+        scaler = self._job.scaler
+        later = not consumed or scaler.stepping
+        if later and not scaler.unscaled(self._job.optimizer):
+            scale = self._job.framework.scales().get("main_grad", 1.0) / scaler.scale()
+            step.recorder.set_scale("main_grad", scale)
+        self.record_parameters(step, "main_grad")
+        self._job.reference.end_recording()
+
+    def begin(self, step: Step) -> None:
+        """Records what the optimizer's step begins with."""
+        if step.updated:
+            step.params_after_done = True
+            mistake = f"step {step.number}: the optimizer makes a second step in it"
+            self._problems.mistake(step.number, f"{mistake}, so its update is not recorded")
+            return
+        self.record_main_gradients(step, consumed=True)
+        self._record_settings(step)
+
+    def evaluated_again(self, step: Step) -> None:
+        """Notes that the optimizer evaluates its closure more than once: no optimizer of the type
+        that is recorded is known, so nothing is expected of the update."""
+        if step.evaluated_again:
+            return
+        step.evaluated_again = True
+        self._problems.say_once(
+            "the optimizer evaluates its closure several times in a step; the first evaluation "
+            "is recorded, and the update cannot be replayed"
+        )
+        step.optimizer = [
+            {**entry, "type": f"{entry['type']} over several evaluations"}
+            for entry in step.optimizer
+        ]
+
+    def met_scaler(self, step: Step) -> None:
+        """Notes that a GradScaler that nobody has named is the job's: what the step has recorded of
+        its gradients carries the scale."""
+        kinds = (*_RAW, "main_grad") if step.main_grads_done else _RAW
+        step.recorder.rescale(kinds, 1.0 / self._job.scaler.scale())
+
+    def skipped(self, step: Step) -> None:
+        """Notes that a GradScaler has skipped the optimizer's step: gradients are infinite."""
+        self.record_main_gradients(step)
+        self._record_settings(step)
+        step.optimizer = [{**entry, "skipped": True} for entry in step.optimizer]
+        reason = f"the GradScaler skipped the update of step {step.number}: infinite gradients"
+        self._problems.note(f"{step.number}/-/param_after_step/*", reason)
+
+    def _record_settings(self, step: Step) -> None:
+        try:
+            if self.watch is not None:
+                step.optimizer = self.watch.entries(step.number, self._job.names)
+        except Exception as error:
+            self._problems.mistake(step.number, f"step {step.number}: {describe(error)}")
