@@ -169,6 +169,19 @@ void mark_incomplete(const trace::Source& lacking, const trace::Incomplete& know
   result.reason = concat(lacking.path(), " left it out: ", known.reason);
 }
 
+// Whether it is what a script multiplies a loss by, of a loss that `lacking` recorded without it: a
+// script may give the collector a loss that is detached, or after its backward.
+bool is_gradient_of_recorded_loss(const trace::TensorKey& key, const trace::Manifest& lacking) {
+  if (key.kind != trace::Kind::kGradOutput || (key.name != "loss" && key.name != "(loss)")) {
+    return false;
+  }
+  return std::any_of(lacking.tensors.begin(), lacking.tensors.end(),
+                     [&](const trace::TensorEntry& entry) {
+                       return entry.key.kind == trace::Kind::kLoss && entry.key.step == key.step &&
+                              entry.key.microbatch == key.microbatch;
+                     });
+}
+
 void mark_absence(const Absence& absence, TensorComparison& result) {
   const trace::Manifest& lacking = absence.lacking.manifest();
   // A step that ranks did not reach is lost, whatever they were asked to record.
@@ -181,6 +194,9 @@ void mark_absence(const Absence& absence, TensorComparison& result) {
   } else if (!absence.lost.empty()) {
     result.outcome = Outcome::kUnreadable;
     result.reason = concat(absence.lacking.path(), ": ", absence.lost, ", which may have held it");
+  } else if (is_gradient_of_recorded_loss(result.key, lacking)) {
+    result.outcome = Outcome::kNotRecorded;
+    result.reason = concat(absence.lacking.path(), " recorded the loss without its gradient");
   } else if (absence.common) {
     result.outcome = Outcome::kSkippedByRule;
     result.left_out = true;

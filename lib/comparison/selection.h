@@ -62,9 +62,10 @@ struct InitialResultsInput {
 };
 
 // Makes a record of every pair. Outcomes: `skipped_by_rule` (not selected, a rule says so, or one
-// side alone has it and `common`), `not_recorded` (one side was told to leave it out), `missing`
-// (from a trace, or from some of the ranks that hold it), `extra`, `unreadable` (absent from a
-// trace that has lost ranks, which may have held it), `incomparable`, else `match`: to be measured.
+// side alone has it and `common`), `not_recorded` (one side was told to leave it out, or recorded a
+// loss without its gradient), `missing` (from a trace, or from some of the ranks that hold it),
+// `extra`, `unreadable` (absent from a trace that has lost ranks, which may have held it),
+// `incomparable`, else `match`: to be measured.
 std::vector<TensorComparison> initial_results(const InitialResultsInput& input,
                                               std::vector<Pair> pairs);
 

@@ -1,5 +1,6 @@
 """GradScaler: the loss and the raw gradients carry its scale, the main gradients may not."""
 
+import h5py
 import pytest
 import torch
 from answers import audited, compared
@@ -172,3 +173,40 @@ def test_infinite_gradient_that_did_not_overflow_is_broken(tmp_path):
         Model.__init__ = model_init
     answer = audited(tmp_path)
     assert answer.code == 1 and answer.found[0] == "param_grad down.weight", answer
+
+
+class WithLoss(Model):
+    """A module is named as the loss is."""
+
+    def __init__(self):
+        super().__init__()
+        self.loss = nn.CrossEntropyLoss()
+
+    def forward(self, x, labels):
+        return self.loss(super().forward(x), labels)
+
+
+@pytest.mark.parametrize("scale", [None, 1024.0])
+def test_model_with_a_module_named_loss(tmp_path, scale):
+    model = WithLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", enabled=scale is not None, init_scale=scale or 1.0)
+    tracer = tt.trace(
+        model, optimizer, out=tmp_path / "run.h5", specification=tmp_path / "specification.json"
+    )
+    generator = torch.Generator().manual_seed(1)
+    with tracer.step(0):
+        for _ in range(MICROBATCHES):
+            x = torch.randn(6, 8, generator=generator)
+            labels = torch.randint(4, (6,), generator=generator)
+            loss = tracer.loss(model(x, labels))
+            scaler.scale(loss / MICROBATCHES).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    tracer.close()
+    answer = audited(tmp_path)
+    assert holds(answer), answer
+    with h5py.File(tmp_path / "run.h5") as file:
+        gradients = file["step_000000/mb_0001/grad_output"]
+        scale = scale or 1.0
+        assert gradients["loss"][()] == gradients["(loss)"][()] == scale / MICROBATCHES

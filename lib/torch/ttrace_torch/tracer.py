@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ttrace_torch.base.microbatch import Batch, batch_of, global_number
+from ttrace_torch.base.names import loss_name
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.base.process import call_at_exit
 from ttrace_torch.capture.recorder import describe
@@ -177,9 +178,10 @@ class Tracer:
             with step.recorder.guarded(Key(step.number, None, "loss", "loss")):
                 placements = self._known(placements)
                 note_loss(step, loss)
-                record_loss(step, loss, placements)
+                name = loss_name(self._job.names)
+                record_loss(step, loss, placements, name)
                 if step.flow is not None and not step.calls.paused:
-                    step.flow.loss("loss", loss)
+                    step.flow.loss(name, loss)
         return loss
 
     def grad_norm(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ttrace_torch.base.names import LOSS, ROOT
+from ttrace_torch.base.names import LOSSES, ROOT
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class StepPrecision:
     def computed_in(self, kind: str, name: str, stored: str) -> str | None:
         """Name of the dtype that a tensor was computed in; None if it is `stored`, the dtype in the
         file."""
-        given = kind in _GIVEN_KINDS or (kind, name) == ("grad_output", LOSS)
+        given = kind in _GIVEN_KINDS or kind == "grad_output" and name in LOSSES
         given = given or (kind == "input" and name.split("[")[0] == ROOT)
         if given or BY_NAME[stored].epsilon is None or self._narrowest is None:
             return None

@@ -13,9 +13,10 @@ from torch import nn
 from ttrace_torch.errors import TraceError
 
 ROOT = "(model)"
-# The loss. Its `grad_output` is what a script multiplies it by before its backward: a weight,
-# 1 / micro-batches, a scale.
 LOSS = "loss"
+# The loss in data flow, and what it is multiplied by, where a module is named `loss`.
+_LOSS_BESIDE = "(loss)"
+LOSSES = (LOSS, _LOSS_BESIDE)
 
 # Path components that wrappers insert: DistributedDataParallel, torch.compile, FSDP, activation
 # checkpointing.
@@ -177,3 +178,8 @@ class ModelNames:
                         "the model has been wrapped, parallelised, converted and loaded, and "
                         "model.reshard() on an FSDP model that ran forward without a backward"
                     )
+
+
+def loss_name(names: ModelNames) -> str:
+    """The name of the loss in data flow, and of the gradient that arrives at it."""
+    return _LOSS_BESIDE if LOSS in names.modules else LOSS

@@ -146,11 +146,16 @@ def record_value(
     return key
 
 
-def record_loss(step: Step, loss: torch.Tensor, placements: Placements | None) -> None:
-    """Records the loss of the current micro-batch, and in its backward what it is multiplied by."""
+def record_loss(
+    step: Step, loss: torch.Tensor, placements: Placements | None, gradient: str
+) -> None:
+    """Records the loss of the current micro-batch, and in its backward what the script multiplies
+    it by (a weight, 1 / micro-batches, a scale), as the `grad_output` of `gradient`."""
     key = record_value(step, "loss", LOSS, loss, placements, step.calls.microbatch)
     if key is not None:
-        step.gradients.follow_loss(loss, key._replace(kind="grad_output"), placements or {})
+        step.gradients.follow_loss(
+            loss, key._replace(kind="grad_output", name=gradient), placements or {}
+        )
 
 
 def _version_of(tensor: torch.Tensor) -> int:

@@ -13,7 +13,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ttrace_torch.base import dtypes, pytree
-from ttrace_torch.base.names import ROOT, ModelNames, check_name
+from ttrace_torch.base.names import ROOT, ModelNames, check_name, loss_name
 from ttrace_torch.capture.calls import in_backward
 from ttrace_torch.capture.hooks import ForwardHooks
 from ttrace_torch.capture.recorder import Recorder
@@ -116,7 +116,7 @@ def run(
                 for name, tensor in (rules.data or {}).items():
                     capture.add(Key(0, 0, "scalar", check_name(name, "data")), tensor, {})
                 result = _loss_of(model(*args, **kwargs), rules.loss)
-                record_loss(step, result, None)
+                record_loss(step, result, None, loss_name(names))
                 scaled: Any = result if rules.loss_scale == 1 else result * rules.loss_scale
                 scaled.backward()
         finally:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ttrace_torch.base.names import LOSS, ROOT, ModelNames
+from ttrace_torch.base.names import ROOT, ModelNames, loss_name
 from ttrace_torch.capture.operations import call_site
 from ttrace_torch.capture.records import Key
 from ttrace_torch.layout.dtensor import storage_of
@@ -76,6 +76,7 @@ class Marks:
         self.scales: Mapping[str, float] = {}
         self._recorder = recorder
         self.names = names
+        self._loss = loss_name(names)
         self._originals = originals or {}
         self._microbatch: int | None = None
 
@@ -96,7 +97,7 @@ class Marks:
         if key.kind == "param_grad":
             self.raw_grads.setdefault(key.name, []).append(self._recorder.value(tensor))
         place = (key.kind, key.name, key.call)
-        if (key.kind, key.name) == ("grad_output", LOSS):
+        if (key.kind, key.name) == ("grad_output", self._loss):
             self._mark_factor(place, key, tensor)
             return
         if key.kind not in KINDS or not self._is_first(key):
