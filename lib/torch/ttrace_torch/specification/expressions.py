@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Union
+from typing import Any
 
 from ttrace_torch.specification.graph import Graph, Value, attribute
-
-Number = Union[int, float, bool]
+from ttrace_torch.specification.rounding import Number, factor_in, limit_in
 
 FLOATS = {
     "float64": 52,
@@ -192,12 +191,21 @@ class Expressions:
         return self.graph.add(primitive, (one, two), dtype or kind, shape)
 
     def of(self, x: Value | Number, dtype: str) -> Value:
-        """x as a value: a number becomes a constant without dimensions."""
+        """x as a value: a number becomes a constant without dimensions, a term or factor."""
         if isinstance(x, Value):
             return x
         if isinstance(x, float) and dtype not in FLOATS:
             dtype = "float64"
-        return self.full(x, dtype)
+        return self.full(factor_in(x, dtype), dtype)
+
+    def limit(self, x: Value | Number, dtype: str) -> Value:
+        """x as a value: a number becomes one of that type, which a tensor of the type is filled or
+        compared with."""
+        return x if isinstance(x, Value) else self.of(limit_in(x, dtype), dtype)
+
+    def compared(self, primitive: str, x: Value, y: Value | Number) -> Value:
+        """A comparison of x with y."""
+        return self.binary(primitive, x, self.limit(y, x.dtype), "bool")
 
     def reduce(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 from ttrace_torch.specification.expressions import Inexpressible
 from ttrace_torch.specification.graph import Value
 from ttrace_torch.specification.operations.table import Call, operation
+from ttrace_torch.specification.rounding import limit_in
 
 
 @operation("zeros", "zeros_like", "new_zeros", "zero")
@@ -70,4 +71,4 @@ def _filled(call: Call, value: Any) -> Value:
         value = bool(value)
     elif call.dtype.startswith(("float", "bfloat")):
         value = float(value)
-    return call.make.full(value, call.dtype, call.shape)
+    return call.make.full(limit_in(value, call.dtype), call.dtype, call.shape)

@@ -8,6 +8,7 @@ from typing import Any, Union
 from ttrace_torch.specification.expressions import FLOATS, Inexpressible
 from ttrace_torch.specification.graph import Value
 from ttrace_torch.specification.operations.table import TABLE, Call, operation
+from ttrace_torch.specification.rounding import limit_in
 
 Operand = Union[Value, int, float, bool]
 
@@ -68,7 +69,7 @@ def _register() -> None:
 
         def compared(call: Call, x: Operand, other: Operand, primitive: str = primitive) -> Value:
             dtype = next(v.dtype for v in (x, other) if isinstance(v, Value))
-            one, two = call.make.of(x, dtype), call.make.of(other, dtype)
+            one, two = call.make.limit(x, dtype), call.make.limit(other, dtype)
             return call.make.binary(primitive, one, two, "bool")
 
         TABLE[name] = compared
@@ -147,12 +148,14 @@ def _log1p(call: Call, x: Value) -> Value:
 
 @operation("log2")
 def _log2(call: Call, x: Value) -> Value:
-    return _binary(call, "multiply", call.make.unary("log", x, call.dtype), 1.4426950408889634)
+    exact = call.make.full(1.4426950408889634, call.dtype)
+    return _binary(call, "multiply", call.make.unary("log", x, call.dtype), exact)
 
 
 @operation("exp2")
 def _exp2(call: Call, x: Value) -> Value:
-    return call.make.unary("exp", _binary(call, "multiply", x, 0.6931471805599453), call.dtype)
+    exact = call.make.full(0.6931471805599453, call.dtype)
+    return call.make.unary("exp", _binary(call, "multiply", x, exact), call.dtype)
 
 
 @operation("isnan")
@@ -195,12 +198,12 @@ def _where(
 ) -> Value:
     if x is None or other is None:
         raise Inexpressible("positions that depend on data")
-    return _chosen(call, condition, call.value(x), call.value(other))
+    return _chosen(call, condition, call.filling(x), call.filling(other))
 
 
 @operation("masked_fill")
 def _masked_fill(call: Call, x: Value, mask: Value, value: Operand) -> Value:
-    return _chosen(call, mask, call.value(value), x)
+    return _chosen(call, mask, call.filling(value), x)
 
 
 def _chosen(call: Call, mask: Value, yes: Value, no: Value) -> Value:
@@ -214,7 +217,7 @@ def _clamp(call: Call, x: Value, min: Any = None, max: Any = None, **bounds: Any
         if isinstance(bound, Value):
             x = _binary(call, primitive, x, bound)
     given = {
-        name: bound
+        name: limit_in(bound, x.dtype)
         for name, bound in (("low", low), ("high", high))
         if isinstance(bound, (int, float))
     }
@@ -342,8 +345,8 @@ def _hardtanh_backward(
     call: Call, grad_output: Value, x: Value, min_val: float, max_val: float
 ) -> Value:
     make = call.make
-    above = make.binary("greater", x, min_val, "bool")
-    below = make.binary("less", x, max_val, "bool")
+    above = make.compared("greater", x, min_val)
+    below = make.compared("less", x, max_val)
     inside = make.binary("logical_and", above, below, "bool")
     return _chosen(call, inside, grad_output, make.full(0.0, call.dtype))
 

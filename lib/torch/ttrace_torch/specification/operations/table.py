@@ -48,6 +48,10 @@ class Call:
         """An argument as a value in the dtype of the result."""
         return self.make.of(x, self.dtype)
 
+    def filling(self, x: Value | float) -> Value:
+        """What elements of the result are filled with."""
+        return self.make.limit(x, self.dtype)
+
 
 Translation = TypeVar("Translation", bound=Callable[..., Any])
 
