@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable
 
 from ttrace_torch.specification.expressions import FLOATS, Inexpressible
 from ttrace_torch.specification.graph import Value
@@ -72,19 +72,27 @@ def _scatter(
     primitive = make.graph.nodes[index.id].primitive
     if index.shape[dim] != 1 and primitive not in ("top_indices", "sort_indices"):
         raise Inexpressible("a scatter to indices that may be equal")
-    written = make.expand(make.of(value, x.dtype), index.shape) if src is None else src
-    # No two indices are equal: the written value is the old one and the difference.
-    old = gathered(call, _cropped(call, x, dim, index), dim, index)
+    written = make.expand(make.limit(value, x.dtype), index.shape) if src is None else src
     for at, size in enumerate(index.shape):
         written = make.slice(written, at, 0, size)
-    return _added(call, x, dim, index, make.binary("subtract", written, old, x.dtype))
+    return _written(call, x, written, lambda base, new: _added(call, base, dim, index, new))
 
 
-def _cropped(call: Call, x: Value, dim: int, index: Value) -> Value:
-    for at, size in enumerate(index.shape):
-        if at != dim:
-            x = call.make.slice(x, at, 0, size)
-    return x
+def _written(call: Call, x: Value, new: Value, add: Callable[[Value, Value], Value]) -> Value:
+    """x with `new` in the place of some elements, no two of which are one.
+
+    add: adds its second argument to these elements of its first. What x holds there does not
+        matter, not even where it is infinite.
+    """
+    make = call.make
+    zero = 0.0 if x.dtype in FLOATS else 0
+    zeros = make.full(zero, x.dtype, x.shape)
+    placed = add(zeros, new)
+    if make.is_constant(x, zero):
+        return placed
+    ones = make.expand(make.full(1.0 if x.dtype in FLOATS else 1, x.dtype), new.shape)
+    there = make.binary("not_equal", add(zeros, ones), zero, "bool")
+    return make.graph.add("where", (there, placed, x), x.dtype, x.shape)
 
 
 @operation("index_select")
@@ -192,16 +200,17 @@ def _index_put(
     )
     written = make.reshape(make.expand(values, whole), found.shape_of_rows())
     base = make.reshape(x, found.inner)
-    if not accumulate:
-        if not found.distinct:
-            raise Inexpressible("a write to indices that may be equal")
-        if found.all:
-            # What x held does not matter: often it was never written.
-            base = make.full(0.0 if x.dtype in FLOATS else 0, x.dtype, found.inner)
-        else:
-            old = _rows(call, base, found.rows, found.dim)
-            written = make.binary("subtract", written, old, x.dtype)
-    added = make.graph.add(
-        "add_rows", (base, found.rows, written), x.dtype, found.inner, dim=found.dim
-    )
-    return make.reshape(added, x.shape)
+
+    def add(to: Value, rows: Value) -> Value:
+        return make.graph.add(
+            "add_rows", (to, found.rows, rows), x.dtype, found.inner, dim=found.dim
+        )
+
+    if accumulate:
+        return make.reshape(add(base, written), x.shape)
+    if not found.distinct:
+        raise Inexpressible("a write to indices that may be equal")
+    if found.all:
+        # What x held does not matter: often it was never written.
+        base = make.full(0.0 if x.dtype in FLOATS else 0, x.dtype, found.inner)
+    return make.reshape(_written(call, base, written, add), x.shape)
