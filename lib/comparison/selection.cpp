@@ -172,9 +172,7 @@ void mark_incomplete(const trace::Source& lacking, const trace::Incomplete& know
 // Whether it is what a script multiplies a loss by, of a loss that `lacking` recorded without it: a
 // script may give the collector a loss that is detached, or after its backward.
 bool is_gradient_of_recorded_loss(const trace::TensorKey& key, const trace::Manifest& lacking) {
-  if (key.kind != trace::Kind::kGradOutput || (key.name != "loss" && key.name != "(loss)")) {
-    return false;
-  }
+  if (!trace::is_factor_of_loss(key)) return false;
   return std::any_of(lacking.tensors.begin(), lacking.tensors.end(),
                      [&](const trace::TensorEntry& entry) {
                        return entry.key.kind == trace::Kind::kLoss && entry.key.step == key.step &&

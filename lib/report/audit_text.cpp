@@ -35,6 +35,17 @@ constexpr std::size_t kIndent = 11;
 // The first line and what people read in a table of runs: longer lines are cut there.
 constexpr std::size_t kLongestAnswer = 200;
 
+// What a script multiplies its losses by, where that differs between micro-batches.
+std::string describe_given_factors(const AuditReport& report) {
+  const auto factors = static_cast<std::uint64_t>(
+      std::count_if(report.tensors.begin(), report.tensors.end(), [](const AuditedTensor& tensor) {
+        return trace::is_factor_of_loss(tensor.key) && tensor.outcome == AuditOutcome::kGiven;
+      }));
+  if (factors == 0) return "";
+  return concat(", the ", factors == 1 ? "factor" : "factors", " of ", plural(factors, "loss"),
+                factors == 1 ? " is" : " are", " given");
+}
+
 std::string describe_coverage(const AuditReport& report) {
   const replay::AuditCoverage& coverage = report.coverage;
   return concat(coverage.judged, " of ",
@@ -46,7 +57,7 @@ std::string describe_coverage(const AuditReport& report) {
                     : percent(coverage.tensors > 0 ? static_cast<double>(coverage.judged) /
                                                          static_cast<double>(coverage.tensors)
                                                    : 0),
-                ")");
+                ")", describe_given_factors(report));
 }
 
 // "28 main gradients and 3 other tensors": the most important kind by name.

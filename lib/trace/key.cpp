@@ -62,6 +62,10 @@ bool is_module_value(Kind kind) {
          kind == Kind::kGradInput;
 }
 
+bool is_factor_of_loss(const TensorKey& key) {
+  return key.kind == Kind::kGradOutput && (key.name == "loss" || key.name == "(loss)");
+}
+
 std::string to_string(const TensorKey& key) {
   std::string text = base::concat(key.name, " · ", kind_name(key.kind), " · step ", key.step);
   if (key.microbatch) text += base::concat(" · mb ", *key.microbatch);

@@ -49,6 +49,10 @@ struct TensorKey {
   auto operator<=>(const TensorKey&) const = default;
 };
 
+// Whether it is the gradient of a loss: what a script multiplies the loss by before its backward,
+// which nothing in the step computes. It is `(loss)` where a module is named `loss`.
+bool is_factor_of_loss(const TensorKey& key);
+
 // "decoder.layers.3.mlp · output · step 0 · mb 1", call and copy only where they are not 0.
 std::string to_string(const TensorKey& key);
 

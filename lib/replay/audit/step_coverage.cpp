@@ -266,9 +266,10 @@ bool is_computed(const TensorKey& key) {
   switch (key.kind) {
     case Kind::kInput:
       return module_of(key) != "(model)";
+    case Kind::kGradOutput:
+      return !trace::is_factor_of_loss(key);
     case Kind::kOutput:
     case Kind::kLoss:
-    case Kind::kGradOutput:
     case Kind::kGradInput:
     case Kind::kParamGrad:
     case Kind::kMainGrad:

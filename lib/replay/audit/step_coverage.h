@@ -20,7 +20,8 @@
 namespace ttrace::replay {
 
 // Whether a step computes the tensor, whatever a specification says: outputs, the loss, gradients,
-// the gradient norm, updated parameters, and what modules inside the model are given.
+// the gradient norm, updated parameters, and what modules inside the model are given; but not what
+// a script multiplies a loss by.
 bool is_computed(const trace::TensorKey& key);
 
 // The originals of tensors of a specification whose values judged expressions contain, by step and
