@@ -23,6 +23,16 @@ class Model(nn.Module):
         return self.down(torch.tanh(self.up(x)))
 
 
+_UNSCALE = torch.amp.GradScaler.unscale_
+
+
+class OwnScaler(torch.amp.GradScaler):
+    """Unscales on its own, as the ShardedGradScaler of FSDP does."""
+
+    def unscale_(self, optimizer):
+        _UNSCALE(self, optimizer)
+
+
 def run_job(
     folder,
     out,
@@ -34,6 +44,7 @@ def run_job(
     forgotten=False,
     steps=(0,),
     specification=None,
+    scaler_class=torch.amp.GradScaler,
 ):
     """scale: of the scaler; None for a job without one. told: whether trace() gets the scaler.
     clips: None, "unscaled" (the main gradients are recorded once the scaler has divided them) or
@@ -43,7 +54,7 @@ def run_job(
     """
     model = Model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    scaler = torch.amp.GradScaler("cpu", enabled=scale is not None, init_scale=scale or 1.0)
+    scaler = scaler_class("cpu", enabled=scale is not None, init_scale=scale or 1.0)
     generator = torch.Generator().manual_seed(1)
     tracer = tt.trace(
         model,
@@ -105,6 +116,13 @@ def test_healthy_run_holds_by_the_specification_of_any_scale(tmp_path, dtype, cl
         if run != "plain":
             answer = compared(tmp_path, f"{run}.h5", "plain.h5")
             assert answer.code == 0, answer
+
+
+def test_scaler_that_unscales_on_its_own(tmp_path):
+    run_job(tmp_path, "reference.h5", scale=None, clips="unscaled", specification="plain.json")
+    run_job(tmp_path, "run.h5", told=False, clips="unscaled", scaler_class=OwnScaler)
+    assert compared(tmp_path).code == 0
+    assert holds(audited(tmp_path, specification="plain.json"))
 
 
 @pytest.mark.parametrize("told", [False, True])

@@ -94,8 +94,10 @@ class TracedUpdates:
     def met_scaler(self, step: Step) -> None:
         """Notes that a GradScaler that nobody has named is the job's: what the step has recorded of
         its gradients carries the scale."""
-        kinds = (*_RAW, "main_grad") if step.main_grads_done else _RAW
-        step.recorder.rescale(kinds, 1.0 / self._job.scaler.scale())
+        scaler = self._job.scaler
+        # A scaler with an `unscale_` of its own is met after it, and so are its main gradients.
+        scaled = step.main_grads_done and not scaler.unscaled(self._job.optimizer)
+        step.recorder.rescale((*_RAW, "main_grad") if scaled else _RAW, 1.0 / scaler.scale())
 
     def skipped(self, step: Step) -> None:
         """Notes that a GradScaler has skipped the optimizer's step: gradients are infinite."""
