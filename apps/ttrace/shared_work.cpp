@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -88,17 +89,22 @@ class StateFile {
   // error on a damaged line.
   void load(comparison::Checkpoint& work);
 
-  // Writes a line at once, so that a killed process loses no finished work. If writing fails, warns
-  // once and stops writing. Not thread-safe.
+  // Writes a line at once, so that a killed process loses no finished work. If writing fails twice,
+  // warns once and stops writing. Not thread-safe.
   void append(const std::string& line);
+
+  // Syncs and closes the file. Warns if that fails.
+  void close();
 
  private:
   void open_and_lock();
   void write_header(const std::string& header);
   void write(std::string_view text);
+  void give_up(int error);
 
   std::string path_;
   int file_ = -1;
+  off_t whole_ = 0;  // bytes of the file that are complete lines
   bool failed_ = false;
   std::string lines_;  // the complete lines of the file, without its header
 };
@@ -126,9 +132,9 @@ StateFile::StateFile(std::string path, const comparison::ComparisonId& id)
   require_same(path_, text.substr(0, end), id);
   const std::size_t whole = text.rfind('\n') + 1;
   lines_ = text.substr(end + 1, whole - end - 1);
-  if (::ftruncate(file_, static_cast<off_t>(whole)) != 0 ||
-      ::lseek(file_, static_cast<off_t>(whole), SEEK_SET) < 0) {
-    throw base::input_error(path_, ": cannot be written: ", base::writing_problem(errno));
+  whole_ = static_cast<off_t>(whole);
+  if (::ftruncate(file_, whole_) != 0 || ::lseek(file_, whole_, SEEK_SET) < 0) {
+    throw base::output_error(path_, ": cannot be written: ", base::writing_problem(errno));
   }
 }
 
@@ -162,7 +168,7 @@ void StateFile::open_and_lock() {
 
 void StateFile::write_header(const std::string& header) {
   if (::ftruncate(file_, 0) != 0 || ::lseek(file_, 0, SEEK_SET) < 0) {
-    throw base::input_error(path_, ": cannot be written: ", base::writing_problem(errno));
+    throw base::output_error(path_, ": cannot be written: ", base::writing_problem(errno));
   }
   write(header);
 }
@@ -188,8 +194,23 @@ void StateFile::append(const std::string& line) { write(line + "\n"); }
 
 void StateFile::write(std::string_view text) {
   if (failed_) return;
-  const int error = base::write_all(file_, text);
-  if (error == 0) return;
+  int error = base::write_all(file_, text);
+  // A network file system or a quota may fail for a moment: what is there of the line is taken
+  // away, and the line is written again.
+  if (error != 0 && ::ftruncate(file_, whole_) == 0 && ::lseek(file_, whole_, SEEK_SET) >= 0) {
+    error = base::write_all(file_, text);
+  }
+  if (error != 0) return give_up(error);
+  whole_ += static_cast<off_t>(text.size());
+}
+
+void StateFile::close() {
+  const int synced = ::fsync(file_) == 0 ? 0 : errno;
+  const int closed = ::close(std::exchange(file_, -1)) == 0 ? 0 : errno;
+  if (!failed_ && (synced != 0 || closed != 0)) give_up(synced != 0 ? synced : closed);
+}
+
+void StateFile::give_up(int error) {
   failed_ = true;
   base::warn(base::concat(path_, ": cannot be written (", base::writing_problem(error),
                           "); the comparison goes on, but could not be resumed from here"));
@@ -230,6 +251,7 @@ comparison::CompareReport run_comparison(const Comparison& comparison, const Sha
   comparison::Checkpoint work(on_line, division.part && for_merge);
   if (state) state->load(work);
   comparison::CompareReport report = comparison.run(&work, division, &stop.flag());
+  if (state) state->close();
   add_resume_hint(flags, report);
   if (division.part) {
     report.part = comparison::PartOfWork{*division.part, report.interrupted.has_value(),

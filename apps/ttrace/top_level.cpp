@@ -1,4 +1,7 @@
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <iostream>
 #include <limits>
@@ -142,8 +145,10 @@ int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
   }
   const int exit_code = supervised(action);
   std::cout.flush();
-  if (!std::cout) {
-    throw base::input_error("the answer cannot be written to standard output; is the disk full?");
+  // A network file system may say only here that what was written to it is lost.
+  const bool closed = ::close(STDOUT_FILENO) == 0 || errno == EBADF;
+  if (!std::cout || !closed) {
+    throw base::output_error("the answer cannot be written to standard output; is the disk full?");
   }
   return exit_code;
 }

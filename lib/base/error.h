@@ -12,7 +12,7 @@ namespace ttrace::base {
 
 enum class ErrorKind {
   kUsage,     // the command line asks for something that does not exist
-  kInput,     // a file is missing, malformed or contradicts itself
+  kInput,     // a file is missing, malformed or contradicts itself, or cannot be written
   kInternal,  // a defect of ttrace
 };
 
@@ -53,6 +53,13 @@ Error usage_error(const Parts&... parts) {
 template <typename... Parts>
 InputError input_error(const Parts&... parts) {
   return InputError(concat(parts...));
+}
+
+// For an output that cannot be written. It is no InputError: nobody may go on without what was to
+// be written.
+template <typename... Parts>
+Error output_error(const Parts&... parts) {
+  return {ErrorKind::kInput, concat(parts...)};
 }
 
 template <typename... Parts>

@@ -15,6 +15,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/sync.h"
 #include "base/text.h"
 
 namespace ttrace::base {
@@ -151,8 +152,11 @@ void require_free_place(const std::string& path, Existing existing) {
                     S_ISDIR(facts.st_mode) ? "" : ", or - for standard output");
 }
 
-UnfinishedOutput::UnfinishedOutput(std::string path, Existing existing)
-    : path_(std::move(path)), existing_(existing), unfinished_(unfinished_name(path_)) {
+UnfinishedOutput::UnfinishedOutput(std::string path, Existing existing, SyncedBy synced)
+    : path_(std::move(path)),
+      existing_(existing),
+      synced_(synced),
+      unfinished_(unfinished_name(path_)) {
   require_free_place(path_, existing_);
   note_ = note(unfinished_);
 }
@@ -166,6 +170,16 @@ UnfinishedOutput::~UnfinishedOutput() {
 
 void UnfinishedOutput::put_in_place() {
   require_free_place(path_, existing_);
+  const auto require = [this](int error, const char* what) {
+    if (error != 0) throw output_error(path_, ": ", what, ": ", writing_problem(error));
+  };
+  const bool syncs = synced_ == SyncedBy::kItself;
+  if (syncs) require(sync_all_of(unfinished_), "cannot be written to the disk");
+  rename_to_place();
+  if (syncs) require(sync_folder_of(path_), "is in place, and its folder cannot be synced");
+}
+
+void UnfinishedOutput::rename_to_place() {
   int error = 0;
   if (existing_ == Existing::kKept) {
     error = rename_to_free_place(unfinished_, path_);
@@ -174,7 +188,7 @@ void UnfinishedOutput::put_in_place() {
   }
   if (error == EEXIST) require_free_place(path_, existing_);
   if (error != 0) {
-    throw input_error(path_, ": cannot be put in place: ", writing_problem(error));
+    throw output_error(path_, ": cannot be put in place: ", writing_problem(error));
   }
   unfinished_.clear();
   forget(note_);
@@ -184,7 +198,7 @@ NewFile::NewFile(std::string path, Existing existing) : output_(std::move(path),
   const std::string& name = output_.unfinished_path();
   descriptor_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
-    throw input_error(output_.path(), ": cannot be written: ", writing_problem(errno));
+    throw output_error(output_.path(), ": cannot be written: ", writing_problem(errno));
   }
 }
 
@@ -197,7 +211,7 @@ void NewFile::store(std::string_view text) {
   if (::close(descriptor_) != 0 && error == 0) error = errno;
   descriptor_ = -1;
   if (error != 0) {
-    throw input_error(output_.path(), ": cannot be written: ", writing_problem(error));
+    throw output_error(output_.path(), ": cannot be written: ", writing_problem(error));
   }
   output_.put_in_place();
 }

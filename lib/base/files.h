@@ -26,6 +26,12 @@ enum class Existing {
   kKept,      // an existing file is an input error
 };
 
+// What syncs an output to the disk (base/sync.h).
+enum class SyncedBy {
+  kItself,  // the output, before it is put in place
+  kFolder,  // the unfinished folder that it lies in, with all other files of it: this is faster
+};
+
 // Throws an input error naming `path` if something exists there that must not be replaced.
 void require_free_place(const std::string& path, Existing existing);
 
@@ -33,7 +39,7 @@ void require_free_place(const std::string& path, Existing existing);
 class UnfinishedOutput {
  public:
   // Creates nothing. Throws as require_free_place() does.
-  UnfinishedOutput(std::string path, Existing existing);
+  UnfinishedOutput(std::string path, Existing existing, SyncedBy synced = SyncedBy::kItself);
   // Removes the file, or the folder with its contents, unless put_in_place() was called.
   ~UnfinishedOutput();
   UnfinishedOutput(const UnfinishedOutput&) = delete;
@@ -41,13 +47,16 @@ class UnfinishedOutput {
 
   const std::string& path() const { return path_; }
   const std::string& unfinished_path() const { return unfinished_; }
-  // Renames it to path(). Throws an input error if that fails, or if something that must not be
-  // replaced has appeared there in the meantime.
+  // Syncs it to the disk and renames it to path(). Throws an output error if that fails, and an
+  // input error if something that must not be replaced has appeared there in the meantime.
   void put_in_place();
 
  private:
+  void rename_to_place();
+
   std::string path_;
   Existing existing_;
+  SyncedBy synced_;
   std::string unfinished_;  // empty once it is in place
   int note_ = -1;           // its index in the shared list, see share_unfinished_outputs()
 };
@@ -55,13 +64,13 @@ class UnfinishedOutput {
 // A text file that is being written.
 class NewFile {
  public:
-  // Creates an empty file. Throws an input error if it cannot, or must not.
+  // Creates an empty file. Throws an output error if it cannot, an input error if it must not.
   NewFile(std::string path, Existing existing);
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  // Writes all of `text` and puts the file in place. Throws an input error if writing fails.
+  // Writes all of `text` and puts the file in place. Throws an output error if that fails.
   void store(std::string_view text);
 
  private:
