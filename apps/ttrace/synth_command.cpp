@@ -118,7 +118,7 @@ synth::Made fill(const NewFolder& folder, const SynthFlags& flags, const synth::
   if (!flags.manifest_only) {
     made = synth::make_trace(request, [&folder](std::uint64_t rank) {
       return trace::hdf5::create_file(folder.file(trace::hdf5::rank_file_name(rank)),
-                                      base::Existing::kKept, rank);
+                                      base::Existing::kKept, rank, base::SyncedBy::kFolder);
     });
   }
   const trace::Manifest manifest = synth::manifest_of(request);

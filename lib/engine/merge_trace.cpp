@@ -13,7 +13,8 @@
 namespace ttrace::engine {
 namespace {
 
-constexpr std::uint64_t kMergedSlabElements = std::uint64_t{1} << 20;
+// What is copied at once stays in a core's cache until it is written and summed.
+constexpr std::uint64_t kMergedSlabElements = std::uint64_t{1} << 18;
 
 bool is_partial(const trace::TensorEntry& entry) {
   return std::any_of(entry.placements.begin(), entry.placements.end(), [](const auto& placement) {

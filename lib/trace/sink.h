@@ -25,7 +25,8 @@ struct Storage {
 
 // One file of a trace: the single-file form, or one rank's file. Nothing appears under the file's
 // name before finish(); an abandoned sink leaves nothing behind. create() and write() may be called
-// from several threads.
+// from several threads. All throw an output error (base/error.h) if the file cannot be written; the
+// sink is then of no use.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -34,7 +35,7 @@ class Sink {
   void create(const std::string& dataset, tensor::DType dtype, const tensor::Shape& shape) {
     create(dataset, dtype, shape, Storage{});
   }
-  // `bytes`: the stored bits of `box`, dense and row-major.
+  // `bytes`: the stored bits of `box`, dense and row-major. No element is written twice.
   virtual void write(const std::string& dataset, const tensor::Box& box,
                      std::span<const std::byte> bytes) = 0;
   // Embeds `manifest` and puts the file in place.

@@ -45,11 +45,13 @@ std::vector<std::uint64_t> ranks_with_files(const std::string& directory);
 // embeds no manifest that parses.
 Manifest read_rank_manifest(const std::string& directory, std::uint64_t rank);
 
-// A sink for `path`, written beside it and renamed into place by finish() (base/files.h). With
-// `rank`, the file is marked as that rank's. Throws an input error if the file cannot be created,
-// or must not be.
+// A sink for `path`, written beside it and renamed into place by finish() (base/files.h), which
+// first reads all elements back and holds their checksums against those of what was written. With
+// `rank`, the file is marked as that rank's. Throws an output error if the file cannot be created,
+// and an input error if it must not be.
 std::unique_ptr<Sink> create_file(const std::string& path, base::Existing existing,
-                                  std::optional<std::uint64_t> rank = std::nullopt);
+                                  std::optional<std::uint64_t> rank = std::nullopt,
+                                  base::SyncedBy synced = base::SyncedBy::kItself);
 
 // HDF5 can crash on a damaged file (1.10.8: in the attributes of an object, for one), and nothing
 // in the same process can be trusted after that. So the command runs in a child process

@@ -4,7 +4,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "trace/hdf5/library/datatype.h"
+#include "trace/hdf5/library/file.h"
 #include "trace/hdf5/library/stored_dataset.h"
+#include "trace/hdf5/read_back.h"
 #include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
@@ -40,18 +42,26 @@ Handle string_type(std::size_t bytes) {
   return type;
 }
 
+Handle access_list() {
+  Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  // The file cannot be closed while something of it is open: it would not be written to its end.
+  H5Pset_fclose_degree(access.get(), H5F_CLOSE_SEMI);
+  return access;
+}
+
 class FileSink : public Sink {
  public:
   using Sink::create;
 
-  FileSink(const std::string& path, base::Existing existing, std::optional<std::uint64_t> rank)
-      : output_(path, existing) {
+  FileSink(const std::string& path, base::Existing existing, std::optional<std::uint64_t> rank,
+           base::SyncedBy synced)
+      : output_(path, existing, synced), rank_(rank) {
     const LibraryLock lock;
     const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
     // Exclusively: what stands there already is neither followed nor overwritten.
-    file_ = Handle(
-        H5Fcreate(output_.unfinished_path().c_str(), H5F_ACC_EXCL, creation.get(), H5P_DEFAULT),
-        H5Fclose);
+    file_ = Handle(H5Fcreate(output_.unfinished_path().c_str(), H5F_ACC_EXCL, creation.get(),
+                             access_list().get()),
+                   H5Fclose);
     if (!file_) throw failure("cannot be created");
     links_ = Handle(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
     H5Pset_create_intermediate_group(links_.get(), 1);
@@ -74,20 +84,51 @@ class FileSink : public Sink {
     const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
     H5Pset_obj_track_times(creation.get(), false);
     set_storage(creation.get(), storage);
-    const Handle object(H5Dcreate2(file_.get(), dataset.c_str(), type.get(), space.get(),
-                                   links_.get(), creation.get(), H5P_DEFAULT),
-                        H5Dclose);
+    Handle object(H5Dcreate2(file_.get(), dataset.c_str(), type.get(), space.get(), links_.get(),
+                             creation.get(), H5P_DEFAULT),
+                  H5Dclose);
     if (!object) throw failure(base::concat(dataset, " cannot be created"));
     const std::string name(tensor::dtype_name(dtype));
     const Handle text = string_type(name.size());
     write_attribute(object.get(), "ttrace_dtype", text.get(), text.get(), name.data());
+    close(object, dataset);
+    written_.begin(dataset, {dtype, shape});
   }
 
   void write(const std::string& dataset, const tensor::Box& box,
              std::span<const std::byte> bytes) override {
     if (bytes.empty()) return;
+    store(dataset, box, bytes);
+    written_.add(dataset, box, bytes);
+  }
+
+  void finish(const Manifest& manifest) override {
+    const std::string text = manifest_text(manifest);
+    write_manifest(text);
+    close_file();
+    read_back(text);
+    output_.put_in_place();
+  }
+
+ private:
+  base::Error failure(const std::string& what) const {
+    return base::output_error(output_.path(), ": ", what, " (", reason(),
+                              "); is the disk full, or the directory not writable?");
+  }
+
+  void close(Handle& object, const std::string& what) const {
+    if (!object.close_now()) throw failure(base::concat(what, " cannot be written"));
+  }
+
+  void close_file() {
     const LibraryLock lock;
-    const Handle object(H5Dopen2(file_.get(), dataset.c_str(), H5P_DEFAULT), H5Dclose);
+    if (!file_.close_now()) throw failure("cannot be written");
+  }
+
+  void store(const std::string& dataset, const tensor::Box& box,
+             std::span<const std::byte> bytes) const {
+    const LibraryLock lock;
+    Handle object(H5Dopen2(file_.get(), dataset.c_str(), H5P_DEFAULT), H5Dclose);
     if (!object) throw failure(base::concat(dataset, " was never created"));
     const Handle type(H5Dget_type(object.get()), H5Tclose);
     const Handle space(H5Dget_space(object.get()), H5Sclose);
@@ -96,58 +137,66 @@ class FileSink : public Sink {
         0) {
       throw failure(base::concat(dataset, " cannot be written"));
     }
+    close(object, dataset);
   }
 
-  void finish(const Manifest& manifest) override {
-    const LibraryLock lock;
-    write_manifest(manifest_text(manifest));
-    if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0) throw failure("cannot be written");
-    file_ = Handle();
-    output_.put_in_place();
-  }
-
- private:
-  base::InputError failure(const std::string& what) const {
-    return base::input_error(output_.path(), ": ", what, " (", reason(),
-                             "); is the disk full, or the directory not writable?");
+  // Holds the closed file against what was written to it.
+  void read_back(const std::string& manifest) const {
+    const std::string& file = output_.unfinished_path();
+    try {
+      const std::shared_ptr<const File> reader = File::open(file);
+      if (reader->read_string("/manifest") != manifest ||
+          reader->root_attribute("ttrace_rank") != rank_) {
+        throw base::input_error(file, ": /manifest: is not what was written");
+      }
+      written_.require_in(*reader);
+    } catch (const base::InputError& error) {
+      throw base::output_error(output_.path(), ": was written and cannot be read back, so that it ",
+                               "is given up (", error.what(),
+                               "); look after the disk, and write again");
+    }
   }
 
   // A value of the type `memory` as the attribute `name`, of the type `stored` in the file.
   void write_attribute(hid_t object, const char* name, hid_t stored, hid_t memory,
                        const void* value) const {
     const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
-    const Handle attribute(H5Acreate2(object, name, stored, space.get(), H5P_DEFAULT, H5P_DEFAULT),
-                           H5Aclose);
-    if (!attribute || H5Awrite(attribute.get(), memory, value) < 0) {
+    Handle attribute(H5Acreate2(object, name, stored, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+                     H5Aclose);
+    if (!attribute || H5Awrite(attribute.get(), memory, value) < 0 || !attribute.close_now()) {
       throw failure(base::concat("the attribute ", name, " cannot be written"));
     }
   }
 
   void write_manifest(const std::string& text) const {
+    const LibraryLock lock;
     const Handle type = string_type(text.size());
     H5Tset_cset(type.get(), H5T_CSET_UTF8);
     const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
     const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
     H5Pset_obj_track_times(creation.get(), false);
-    const Handle object(H5Dcreate2(file_.get(), "/manifest", type.get(), space.get(), links_.get(),
-                                   creation.get(), H5P_DEFAULT),
-                        H5Dclose);
+    Handle object(H5Dcreate2(file_.get(), "/manifest", type.get(), space.get(), links_.get(),
+                             creation.get(), H5P_DEFAULT),
+                  H5Dclose);
     if (!object ||
         H5Dwrite(object.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) < 0) {
       throw failure("/manifest cannot be written");
     }
+    close(object, "/manifest");
   }
 
   base::UnfinishedOutput output_;  // removed after the file is closed
+  std::optional<std::uint64_t> rank_;
   Handle file_;
   Handle links_;
+  WrittenChecksums written_;
 };
 
 }  // namespace
 
 std::unique_ptr<Sink> create_file(const std::string& path, base::Existing existing,
-                                  std::optional<std::uint64_t> rank) {
-  return std::make_unique<FileSink>(path, existing, rank);
+                                  std::optional<std::uint64_t> rank, base::SyncedBy synced) {
+  return std::make_unique<FileSink>(path, existing, rank, synced);
 }
 
 }  // namespace ttrace::trace::hdf5

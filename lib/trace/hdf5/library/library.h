@@ -41,6 +41,12 @@ class Handle {
     }
   }
 
+  // Closes it now. Returns whether that succeeded: HDF5 writes what it has kept back.
+  bool close_now() {
+    const LibraryLock lock;
+    return id_ < 0 || close_(std::exchange(id_, -1)) >= 0;
+  }
+
   hid_t get() const { return id_; }
   explicit operator bool() const { return id_ >= 0; }
 
