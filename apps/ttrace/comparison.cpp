@@ -9,11 +9,11 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "layout/mesh.h"
 #include "machine.h"
 #include "mapping/map_starter.h"
 #include "outputs.h"
 #include "terminal.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::app {
 namespace {
@@ -23,12 +23,14 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 // Identifies a trace by the sizes and times of its files, because reading terabytes takes too long.
 std::string describe_files(const trace::Source& source) {
   std::set<std::string> files;
-  for (const std::uint64_t rank : layout::ranks_of(source.manifest())) {
-    files.insert(source.rank_file(rank));
-  }
   std::error_code error;
   if (std::filesystem::is_directory(source.path(), error)) {
+    for (const std::uint64_t rank : trace::hdf5::ranks_with_files(source.path())) {
+      files.insert(source.rank_file(rank));
+    }
     files.insert((std::filesystem::path(source.path()) / "manifest.json").string());
+  } else {
+    files.insert(source.path());
   }
   std::string all;
   std::uint64_t bytes = 0;

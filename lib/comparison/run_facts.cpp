@@ -21,12 +21,17 @@ void require_sound_layouts(const trace::Source& source) {
 }
 
 LostRanks lost_ranks_of(const trace::Source& source) {
+  // A manifest may claim a million ranks that have no files.
+  constexpr std::size_t kMostNamed = 100;
   LostRanks lost;
   for (const std::uint64_t rank : layout::ranks_of(source.manifest())) {
     auto problem = source.rank_problem(rank);
     if (!problem) continue;
     lost.unreadable.push_back(rank);
-    lost.problems.push_back(*std::move(problem));
+    if (lost.problems.size() < kMostNamed) lost.problems.push_back(*std::move(problem));
+  }
+  if (const std::size_t more = lost.unreadable.size() - lost.problems.size(); more > 0) {
+    lost.problems.push_back(base::concat(source.path(), ": ", more, " more ranks cannot be read"));
   }
   if (!lost.unreadable.empty()) {
     lost.text = base::concat(layout::describe_ranks(lost.unreadable), " cannot be read");

@@ -18,7 +18,9 @@ void require_sound_layouts(const trace::Source& source);
 
 // Ranks that cannot be read, or did not close their files: tensors that they lack may be lost.
 struct LostRanks {
-  std::vector<std::string> problems;  // a sentence for every rank whose file cannot be read
+  // A sentence for each of the first hundred ranks whose files cannot be read, and one for the
+  // rest.
+  std::vector<std::string> problems;
   std::vector<std::uint64_t> unreadable;
   std::string text;  // "rank 3 cannot be read", "ranks {0, 2} did not close their files"; or empty
 };

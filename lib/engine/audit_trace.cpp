@@ -160,7 +160,7 @@ class AuditRun {
       out_.coverage.step = replay::cover_step(*specification_, run_.manifest(), options_.selection,
                                               out_.tensors, judged_);
     }
-    replay::conclude(lost_.problems.size(), run_.manifest(), out_);
+    replay::conclude(lost_.unreadable.size(), run_.manifest(), out_);
   }
 
   const trace::Source& run_;

@@ -235,7 +235,7 @@ class CompareRun {
     // Whoever selects tensors knows that these are no training step.
     const bool whole = options_.selection.selects_all();
     comparison::decide(
-        {lost_in_reference_.problems.size(), lost_in_candidate_.problems.size(),
+        {lost_in_reference_.unreadable.size(), lost_in_candidate_.unreadable.size(),
          comparison::is_same_run(reference_, candidate_),
          whole ? comparison::unrecorded_main_gradients(reference_.manifest(), candidate_.manifest())
                : ""},

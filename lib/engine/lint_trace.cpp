@@ -52,7 +52,7 @@ void lint_absent_shards(const trace::Source& source, std::vector<std::string>& f
   }
 }
 
-void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& lost,
+void lint_datasets(const trace::Source& source, const std::vector<std::uint64_t>& lost,
                    LintResult& result) {
   for (const trace::TensorEntry& entry : source.manifest().tensors) {
     layout::Plan plan;
@@ -66,7 +66,7 @@ void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& l
     for (const layout::Block& block : plan.blocks) {
       for (const layout::Term& term : block.terms) {
         for (const std::uint64_t rank : term.ranks) {
-          if (lost.contains(rank) || has(entry.absent_on, rank)) continue;
+          if (has(lost, rank) || has(entry.absent_on, rank)) continue;
           ++result.datasets;
           try {
             const measure::ShardReader reader(source, entry, rank, block.held);
@@ -84,8 +84,7 @@ void lint_datasets(const trace::Source& source, const std::set<std::uint64_t>& l
 LintResult lint_trace(const trace::Source& source, const LintOptions& options) {
   LintResult result;
   result.tensors = source.manifest().tensors.size();
-  const std::vector<std::uint64_t> ranks = layout::ranks_of(source.manifest());
-  result.ranks = ranks.size();
+  result.ranks = layout::ranks_of(source.manifest()).size();
   if (result.tensors == 0) {
     result.findings.push_back(base::concat(source.path(), ": the manifest lists no tensor"));
   }
@@ -96,14 +95,9 @@ LintResult lint_trace(const trace::Source& source, const LintOptions& options) {
   // A layout that contradicts itself does not say which rank has what.
   if (result.findings.empty()) lint_absent_shards(source, result.findings);
   if (options.manifest_only) return result;
-  std::set<std::uint64_t> lost;
-  for (const std::uint64_t rank : ranks) {
-    if (auto problem = source.rank_problem(rank)) {
-      lost.insert(rank);
-      result.findings.push_back(*std::move(problem));
-    }
-  }
-  lint_datasets(source, lost, result);
+  const comparison::LostRanks lost = comparison::lost_ranks_of(source);
+  result.findings.insert(result.findings.end(), lost.problems.begin(), lost.problems.end());
+  lint_datasets(source, lost.unreadable, result);
   return result;
 }
 

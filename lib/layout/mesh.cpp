@@ -1,7 +1,6 @@
 #include "layout/mesh.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 
@@ -34,12 +33,15 @@ std::vector<std::uint64_t> coordinates_of(const trace::Mesh& mesh, std::uint64_t
 }
 
 std::vector<std::uint64_t> ranks_of(const std::map<std::string, trace::Mesh>& meshes) {
-  std::set<std::uint64_t> ranks;
+  std::vector<std::uint64_t> ranks;
   for (const auto& [name, mesh] : meshes) {
-    const std::uint64_t size = mesh_size(mesh);
-    for (std::uint64_t i = 0; i < size; ++i) ranks.insert(rank_at(mesh, i));
+    const std::size_t before = ranks.size();
+    ranks.resize(before + mesh_size(mesh));
+    for (std::size_t i = before; i < ranks.size(); ++i) ranks[i] = rank_at(mesh, i - before);
   }
-  return {ranks.begin(), ranks.end()};
+  if (!std::is_sorted(ranks.begin(), ranks.end())) std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
 }
 
 std::vector<std::uint64_t> ranks_of(const trace::Manifest& manifest) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -112,6 +113,11 @@ class DirectoryTrace : public Source {
                               path_, "` rebuilds it from the rank files");
     }
     manifest_ = parse_manifest(base::read_text(manifest.string()), manifest.string());
+    try {
+      present_ = ranks_with_files(path_);
+    } catch (const base::InputError&) {
+      // A folder that this user may not list: its files are looked for one by one.
+    }
   }
 
   const std::string& path() const override { return path_; }
@@ -132,6 +138,7 @@ class DirectoryTrace : public Source {
   }
 
   std::optional<std::string> rank_problem(std::uint64_t rank) const override {
+    if (!is_present(rank)) return absence_of(rank);
     if (direct_file_of(rank)) return std::nullopt;
     try {
       file_of(rank);
@@ -149,6 +156,15 @@ class DirectoryTrace : public Source {
   }
 
  private:
+  // Asked of the list of the folder: a manifest of a few bytes may claim a million ranks, and
+  // looking for the file of each takes half a minute.
+  bool is_present(std::uint64_t rank) const {
+    return !present_ || std::binary_search(present_->begin(), present_->end(), rank);
+  }
+  std::string absence_of(std::uint64_t rank) const {
+    return base::concat(rank_file(rank), ": ", base::reading_problem(ENOENT));
+  }
+
   std::shared_ptr<const DirectFile> direct_file_of(std::uint64_t rank) const {
     const std::lock_guard lock(mutex_);
     const auto found = direct_.find(rank);
@@ -158,6 +174,7 @@ class DirectoryTrace : public Source {
   // Keeps the files that were used last open. A run of thousands of ranks has more files than a
   // process may open.
   std::shared_ptr<const File> file_of(std::uint64_t rank) const {
+    if (!is_present(rank)) throw base::input_error(absence_of(rank));
     const std::lock_guard lock(mutex_);
     if (const auto problem = problems_.find(rank); problem != problems_.end()) {
       throw base::input_error(problem->second);
@@ -182,6 +199,8 @@ class DirectoryTrace : public Source {
 
   std::string path_;
   Manifest manifest_;
+  std::uint64_t checksum_ = 0;                         // of the manifest's text
+  std::optional<std::vector<std::uint64_t>> present_;  // ranks that have a file, ascending
   mutable std::mutex mutex_;
   mutable std::list<std::pair<std::uint64_t, std::shared_ptr<const File>>> open_;
   mutable std::map<std::uint64_t, std::string> problems_;
