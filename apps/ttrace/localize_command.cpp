@@ -1,6 +1,7 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -35,11 +36,37 @@ struct LocalizeFlags {
 // JSON, so that both give the same answer.
 replay::ReportedComparison reported_comparison(const LocalizeFlags& flags) {
   if (!flags.report.empty()) {
-    return report::parse_reported(base::read_text(flags.report), flags.report);
+    replay::ReportedComparison reported =
+        report::parse_reported(base::read_text(flags.report), flags.report);
+    if (reported.layout_rules.empty() != flags.comparison.pair.layout.empty()) {
+      throw base::input_error(flags.report, ": was made ",
+                              reported.layout_rules.empty()
+                                  ? "without --layout; leave it out here too"
+                                  : "with --layout; give the same file here");
+    }
+    return reported;
   }
   const Comparison comparison(flags.comparison);
   return report::parse_reported(report::json_text(comparison.run(nullptr, {}, nullptr)),
                                 "the comparison");
+}
+
+// A report says what was compared, and how: these flags would have no effect.
+void require_no_comparison_flags(const LocalizeFlags& flags) {
+  if (flags.report.empty()) return;
+  const JudgedPairFlags& pair = flags.comparison.pair;
+  const SelectionFlags& selection = pair.selection;
+  const std::pair<const char*, bool> given[] = {
+      {"--noise", !pair.noise.empty()},     {"--tolerance", !pair.tolerance.empty()},
+      {"--map", !pair.map.empty()},         {"--only", !selection.only.empty()},
+      {"--skip", !selection.skip.empty()},  {"--kind", !selection.kinds.empty()},
+      {"--step", !selection.steps.empty()},
+  };
+  for (const auto& [flag, is_given] : given) {
+    if (!is_given) continue;
+    throw base::usage_error(flag, " has no effect beside --report: the traces are not compared ",
+                            "again; leave one of the two out");
+  }
 }
 
 // The plan is a file of its own, and no input.
@@ -68,6 +95,7 @@ int run_localize(const LocalizeFlags& flags) {
     throw base::usage_error("--json and an input name the same file, ", input);
   }
   require_other_file(flags);
+  require_no_comparison_flags(flags);
   OutputFile json(flags.json);
   OutputFile plan(flags.plan);
   engine::LocalizeOptions options;

@@ -9,6 +9,7 @@
 
 #include "comparison/division.h"
 #include "comparison/tensor_comparison.h"
+#include "comparison/tensor_selection.h"
 #include "judge/noise_rule.h"
 #include "judge/outcome.h"
 #include "judge/slices.h"
@@ -17,6 +18,7 @@
 #include "measure/measure_update.h"
 #include "trace/key.h"
 #include "trace/manifest.h"
+#include "trace/source.h"
 
 namespace ttrace::comparison {
 
@@ -47,6 +49,8 @@ struct TraceFacts {
   std::vector<trace::MeshAxis> mesh;  // the default one
   std::vector<std::uint64_t> steps;
   std::string precision;
+  std::string run_id;  // or empty
+  trace::Fingerprint fingerprint;
 };
 
 // Why a tensor diverged, with the numbers that show it. Every cause has evidence.
@@ -163,6 +167,8 @@ struct CompareReport {
   std::string why;  // of an inconclusive verdict
   TraceFacts reference;
   TraceFacts candidate;
+  Selection selection;
+  bool common = false;                  // tensors that one side alone has were left out
   std::vector<std::string> noise_runs;  // also those that a calibration was made from
   std::string tolerance_file;           // or empty
   std::string layout_rules;             // file that overrode the candidate's layouts, or empty

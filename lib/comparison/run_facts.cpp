@@ -62,6 +62,8 @@ TraceFacts facts_of(const trace::Source& source) {
   facts.ranks = layout::ranks_of(manifest).size();
   facts.mesh = manifest.meshes.at("").axes;
   facts.precision = manifest.run.precision;
+  facts.run_id = manifest.run.id;
+  facts.fingerprint = source.fingerprint();
   std::set<std::uint64_t> steps;
   for (const trace::TensorEntry& entry : manifest.tensors) steps.insert(entry.key.step);
   facts.steps.assign(steps.begin(), steps.end());

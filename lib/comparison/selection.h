@@ -1,5 +1,5 @@
-// Decides which tensors are compared: selects them by flags and rules, and makes the records.
-// Records that need no measuring get their outcome here.
+// Decides which tensors are compared, by flags and rules, and makes the records. Records that need
+// no measuring get their outcome here.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,13 @@
 #include "comparison/pairing.h"
 #include "comparison/result.h"
 #include "comparison/run_facts.h"
+#include "comparison/tensor_selection.h"
 #include "judge/calibration.h"
 #include "layout/map_rules.h"
 #include "trace/key.h"
 #include "trace/source.h"
 
 namespace ttrace::comparison {
-
-struct Selection {
-  std::vector<std::string> only;  // globs over names; none: all
-  std::vector<std::string> skip;
-  std::vector<trace::Kind> kinds;  // none: all
-  std::vector<std::uint64_t> steps;
-
-  bool selects(const trace::TensorKey& key) const;
-  bool selects_all() const;
-};
-
-// Throws a usage error, with the nearest names, if a pattern, kind or step matches none of `keys`:
-// a check of nothing would pass silently.
-void require_matches(const Selection& selection, const std::vector<trace::TensorKey>& keys);
 
 // By the keys of one side's tensors.
 using DroppedKeys = std::map<trace::TensorKey, layout::DroppedBy>;

@@ -42,6 +42,7 @@ class AuditRun {
   void check_trace() {
     comparison::require_sound_layouts(run_);
     out_.run = comparison::facts_of(run_);
+    out_.selection = options_.selection;
     out_.specification = options_.specification_file;
     lost_ = comparison::lost_ranks_of(run_);
     out_.warnings = lost_.problems;

@@ -112,6 +112,8 @@ class CompareRun {
   void describe_runs() {
     out_.reference = comparison::facts_of(reference_);
     out_.candidate = comparison::facts_of(candidate_);
+    out_.selection = options_.selection;
+    out_.common = options_.common;
     out_.kinds_in_neither =
         comparison::kinds_in_neither(reference_.manifest(), candidate_.manifest());
     for (const trace::Source* run : noise_runs_) out_.noise_runs.push_back(run->path());

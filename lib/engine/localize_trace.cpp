@@ -128,6 +128,40 @@ void discount_what_the_reference_breaks(const std::vector<AuditedTensor>& refere
   replay::settle_outcomes(candidate);
 }
 
+void require_whole(const replay::ReportedComparison& compared) {
+  if (!compared.part) return;
+  throw base::input_error(compared.file, ": is of part ", compared.part->index, " of ",
+                          compared.part->of,
+                          " alone; join all parts with `ttrace report merge` and give that report");
+}
+
+// "8 ranks, run 3f2a, 1234 bytes, manifest 0123456789abcdef, content 0123456789abcdef"
+std::string describe_identity(const comparison::TraceFacts& facts) {
+  return base::concat(base::plural(facts.ranks, "rank"), facts.run_id.empty() ? "" : ", run ",
+                      base::printable(facts.run_id), ", ", facts.fingerprint.bytes,
+                      " bytes, manifest ", base::printable(facts.fingerprint.manifest),
+                      ", content ", base::printable(facts.fingerprint.content));
+}
+
+// Path and time may be others: a report and its traces may have been moved or copied.
+void require_same_trace(const std::string& report, const char* role,
+                        const comparison::TraceFacts& reported,
+                        const comparison::TraceFacts& found) {
+  constexpr const char* kWayOut = "; leave --report out to compare again";
+  if (reported.fingerprint.content.empty() && !found.fingerprint.manifest.empty()) {
+    throw base::input_error(report, ": does not say which ", role, " it compared", kWayOut);
+  }
+  if (reported.ranks == found.ranks && reported.steps == found.steps &&
+      reported.precision == found.precision && reported.run_id == found.run_id &&
+      reported.fingerprint.is_of_same_trace(found.fingerprint)) {
+    return;
+  }
+  throw base::input_error(report, ": the report is of other traces: the ", role,
+                          " that it compared (", base::printable(reported.path), ") had ",
+                          describe_identity(reported), ", ", found.path, " has ",
+                          describe_identity(found), kWayOut);
+}
+
 class LocalizeRun {
  public:
   LocalizeRun(const trace::Source& reference, const trace::Source& candidate,
@@ -144,7 +178,9 @@ class LocalizeRun {
 
   replay::LocalizeReport run() {
     const auto started = std::chrono::steady_clock::now();
-    require_same_traces(reference_, candidate_, out_.comparison);
+    require_whole(out_.comparison);
+    take_over(reference_, "reference", out_.comparison.reference);
+    take_over(candidate_, "candidate", out_.comparison.candidate);
     require_same_plan();
     if (options_.specification != nullptr) {
       replay::require_fits(candidate_, *options_.specification, options_.specification_file);
@@ -169,21 +205,11 @@ class LocalizeRun {
   }
 
  private:
-  static void require_same_traces(const trace::Source& reference, const trace::Source& candidate,
-                                  const replay::ReportedComparison& compared) {
-    const auto require = [](const trace::Source& run, const comparison::TraceFacts& reported) {
-      const comparison::TraceFacts facts = comparison::facts_of(run);
-      if (facts.ranks == reported.ranks && facts.steps == reported.steps &&
-          facts.precision == reported.precision) {
-        return;
-      }
-      throw base::input_error("the report is of other traces: it compared ", reported.path,
-                              " with ", base::plural(reported.ranks, "rank"), ", ", run.path(),
-                              " has ", base::plural(facts.ranks, "rank"),
-                              "; leave --report out to compare again");
-    };
-    require(reference, compared.reference);
-    require(candidate, compared.candidate);
+  // Replaces the facts of the report by those of the trace that was given, if it is the same one.
+  void take_over(const trace::Source& run, const char* role, comparison::TraceFacts& reported) {
+    comparison::TraceFacts facts = comparison::facts_of(run);
+    require_same_trace(out_.comparison.file, role, reported, facts);
+    reported = std::move(facts);
   }
 
   // Under two plans, or where one run had none, the modules received different tensors.

@@ -81,6 +81,8 @@ std::string audit_json(const replay::AuditReport& report) {
   if (!report.why.empty()) text.add("why", report.why);
   text.add("exit_code", exit_code(report.verdict));
   text.add("run", trace_json(report.run));
+  text.add("identity", {{"run", identity_json(report.run)}});
+  text.add("selection", selection_json(report.selection));
   text.add("specification",
            report.specification.empty() ? json(nullptr) : json(report.specification));
   json coverage{{"judged", report.coverage.judged},
@@ -110,7 +112,9 @@ std::string audit_json(const replay::AuditReport& report) {
                  [](const AuditedTensor& tensor) { return nine_digits(audited_json(tensor)); });
   text.add_lines("warnings", report.warnings,
                  [](const std::string& warning) { return json(warning); });
-  text.add("environment", environment_json(report.environment));
+  json environment = environment_json(report.environment);
+  environment["traces"] = {{"run", place_json(report.run)}};
+  text.add("environment", environment);
   return std::move(text).done();
 }
 

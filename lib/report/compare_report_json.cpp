@@ -169,10 +169,10 @@ class References {
 };
 
 // The members that both versions have after their counts and results.
-void add_end(const comparison::CompareReport& report, ReportText& text) {
+void add_end(const comparison::CompareReport& report, const json& environment, ReportText& text) {
   text.add_lines("warnings", report.warnings, [](const std::string& w) { return json(w); });
   if (report.part) text.add_share(*report.part);
-  text.add("environment", environment_json(report.environment));
+  text.add("environment", environment);
 }
 
 json tolerance_with_sharpness(const comparison::CompareReport& report) {
@@ -192,6 +192,11 @@ std::string version_2(const comparison::CompareReport& report, bool all_slices) 
   const References references(report);
   ReportText text(kReportSchema);
   add_runs(report, tolerance_with_sharpness(report), text);
+  text.add("identity", {{"reference", identity_json(report.reference)},
+                        {"candidate", identity_json(report.candidate)}});
+  json selection = selection_json(report.selection);
+  selection["common"] = report.common;
+  text.add("selection", selection);
   if (!report.dropped.empty()) {
     text.add_lines("map_dropped", report.dropped, [](const comparison::DroppedTensors& dropped) {
       return json{{"rule", dropped.rule}, {"reason", dropped.reason}, {"tensors", dropped.tensors}};
@@ -228,7 +233,10 @@ std::string version_2(const comparison::CompareReport& report, bool all_slices) 
     const std::size_t slices = all_slices ? kAll : references.in_full(result) ? kMostSlices : 0;
     return nine_digits(result_json(result, {outcome_name(result.outcome), true, slices}));
   });
-  add_end(report, text);
+  json environment = environment_json(report.environment);
+  environment["traces"] = {{"reference", place_json(report.reference)},
+                           {"candidate", place_json(report.candidate)}};
+  add_end(report, environment, text);
   return std::move(text).done();
 }
 
@@ -281,7 +289,7 @@ std::string version_1(const comparison::CompareReport& report) {
   text.add_lines("frontier", report.findings,
                  [&](const comparison::Finding& finding) { return finding_v1(finding, report); });
   text.add_lines("results", report.results, result_v1);
-  add_end(report, text);
+  add_end(report, environment_json(report.environment), text);
   return std::move(text).done();
 }
 

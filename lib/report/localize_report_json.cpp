@@ -104,6 +104,11 @@ std::string localize_json(const replay::LocalizeReport& report) {
   text.add("comparison", {{"verdict", report.comparison.verdict}, {"why", report.comparison.why}});
   text.add("reference", trace_json(report.comparison.reference));
   text.add("candidate", trace_json(report.comparison.candidate));
+  text.add("identity", {{"reference", identity_json(report.comparison.reference)},
+                        {"candidate", identity_json(report.comparison.candidate)}});
+  json selection = selection_json(report.comparison.selection);
+  selection["common"] = report.comparison.common;
+  text.add("selection", selection);
   text.add("specification",
            report.specification.empty() ? json(nullptr) : json(report.specification));
   if (report.code) {
@@ -137,6 +142,8 @@ std::string localize_json(const replay::LocalizeReport& report) {
                  [](const std::string& warning) { return json(warning); });
   json environment = environment_json(report.environment);
   environment.erase("bytes_read");
+  environment["traces"] = {{"reference", place_json(report.comparison.reference)},
+                           {"candidate", place_json(report.comparison.candidate)}};
   text.add("environment", environment);
   return std::move(text).done();
 }

@@ -198,11 +198,13 @@ std::string describe_layers(const replay::LocalizeReport& report) {
 void write_localize(const replay::LocalizeReport& report, const TextStyle& style,
                     std::ostream& out) {
   std::string answer;
+  const std::string left_out = printable(replay::describe_left_out(report.comparison));
   std::size_t here = 0;
   for (const replay::LocalizedFinding& finding : report.findings) here += finding.here ? 1 : 0;
   switch (report.exit_code()) {
     case 0:
-      answer = concat(bold("NOTHING TO EXPLAIN", "32", style), "  the comparison is a match");
+      answer = concat(bold("NOTHING TO EXPLAIN", "32", style), "  the comparison is a match",
+                      left_out.empty() ? "" : ", but ", left_out);
       if (!report.layers.empty()) answer += concat(", and ", describe_layers(report));
       break;
     case 1:
@@ -214,6 +216,7 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
         answer += concat(", ", plural(report.code->differences.size(), "difference"),
                          " between the specifications");
       }
+      if (!left_out.empty()) answer += concat("; ", left_out);
       break;
     default:
       answer = concat(bold("INCONCLUSIVE", "33", style), "  ",

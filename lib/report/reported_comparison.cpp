@@ -64,6 +64,49 @@ comparison::TraceFacts facts_from(const JsonCursor& cursor) {
   return facts;
 }
 
+// Adds what identifies a trace; a report of another program, or of traces without files, has none.
+void add_identity(const JsonCursor& root, const std::string& role, comparison::TraceFacts& facts) {
+  const auto identity = root.find("identity");
+  if (!identity) return;
+  const JsonCursor found = identity->require(role);
+  if (found.is_null()) return;
+  facts.run_id = found.require("run_id").as_string();
+  facts.fingerprint.bytes = found.require("bytes").as_count();
+  facts.fingerprint.manifest = found.require("manifest").as_string();
+  facts.fingerprint.content = found.require("content").as_string();
+}
+
+comparison::Selection selection_from(const JsonCursor& cursor) {
+  comparison::Selection selection;
+  selection.only = cursor.require("only").as_strings();
+  selection.skip = cursor.require("skip").as_strings();
+  const JsonCursor kinds = cursor.require("kind");
+  for (const std::string& name : kinds.as_strings()) {
+    const auto kind = trace::parse_kind(name);
+    if (!kind) throw kinds.error("\"", base::printable(name), "\" is no kind");
+    selection.kinds.push_back(*kind);
+  }
+  for (const JsonCursor& step : cursor.require("step").items()) {
+    selection.steps.push_back(step.as_count());
+  }
+  return selection;
+}
+
+// Adds what was compared of the traces.
+void add_extent(const JsonCursor& root, ReportedComparison& reported) {
+  if (const auto selection = root.find("selection")) {
+    reported.selection = selection_from(*selection);
+    reported.common = selection->require("common").as_bool();
+  }
+  if (const auto rules = root.find("layout_rules")) reported.layout_rules = rules->as_string();
+  const JsonCursor counts = root.require("counts");
+  reported.tensors = counts.require("total").as_count();
+  reported.skipped = counts.require("skipped_by_rule").as_count();
+  if (const auto part = root.find("part")) {
+    reported.part = {part->require("index").as_count(), part->require("of").as_count()};
+  }
+}
+
 double number_from(const JsonCursor& cursor) {
   if (!cursor.is_string()) return cursor.as_number();
   const std::string text = cursor.as_string();
@@ -191,11 +234,15 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
                        "\"; make it with `ttrace compare --json`");
   }
   ReportedComparison reported;
+  reported.file = file;
   reported.verdict = root.require("verdict").as_string();
   reported.exit_code = static_cast<int>(root.require("exit_code").as_count());
   if (const auto why = root.find("why")) reported.why = why->as_string();
   reported.reference = facts_from(root.require("reference"));
   reported.candidate = facts_from(root.require("candidate"));
+  add_identity(root, "reference", reported.reference);
+  add_identity(root, "candidate", reported.candidate);
+  add_extent(root, reported);
   std::vector<ReportedFinding> findings;
   for (const JsonCursor& item : root.require("frontier").items()) {
     findings.push_back(finding_from(item));

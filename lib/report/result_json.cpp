@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "base/text.h"
@@ -56,6 +57,30 @@ json trace_json(const comparison::TraceFacts& facts) {
           {"mesh", std::move(mesh)},
           {"steps", facts.steps},
           {"precision", facts.precision}};
+}
+
+json identity_json(const comparison::TraceFacts& facts) {
+  const trace::Fingerprint& files = facts.fingerprint;
+  if (files.content.empty()) return nullptr;
+  return {{"run_id", facts.run_id},
+          {"bytes", files.bytes},
+          {"manifest", files.manifest},
+          {"content", files.content}};
+}
+
+json place_json(const comparison::TraceFacts& facts) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(facts.path, error);
+  return {{"path", error ? facts.path : path.string()}, {"modified", facts.fingerprint.modified}};
+}
+
+json selection_json(const comparison::Selection& selection) {
+  json kinds = json::array();
+  for (const trace::Kind kind : selection.kinds) kinds.push_back(kind_name(kind));
+  return {{"only", selection.only},
+          {"skip", selection.skip},
+          {"kind", std::move(kinds)},
+          {"step", selection.steps}};
 }
 
 json causes_json(const std::vector<comparison::Cause>& causes) {

@@ -24,6 +24,15 @@ json key_json(const trace::TensorKey& key);
 
 json trace_json(const comparison::TraceFacts& facts);
 
+// What tells the trace from others, wherever it lies: `run_id`, `bytes`, `manifest`, `content`.
+// Null for a trace without files.
+json identity_json(const comparison::TraceFacts& facts);
+
+// Where the trace lies, and when it was written.
+json place_json(const comparison::TraceFacts& facts);
+
+json selection_json(const comparison::Selection& selection);
+
 json causes_json(const std::vector<comparison::Cause>& causes);
 
 json rejected_json(const std::vector<comparison::RejectedCause>& rejected);

@@ -40,6 +40,20 @@ class Dataset {
   virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
 };
 
+// What tells a trace from others, in whatever folder and on whatever machine its files lie. Empty
+// for a trace without files.
+struct Fingerprint {
+  std::uint64_t bytes = 0;  // of all ranks' files
+  std::string manifest;     // checksum of the manifest's text
+  std::string content;      // checksum of a sample of the files: of all bytes of a small trace
+  // When the newest file was written, in seconds since 1970. A copy may have another time.
+  std::int64_t modified = 0;
+
+  bool is_of_same_trace(const Fingerprint& other) const {
+    return bytes == other.bytes && manifest == other.manifest && content == other.content;
+  }
+};
+
 // An open trace. Its members may be called from several threads.
 class Source {
  public:
@@ -51,6 +65,8 @@ class Source {
   // Equal for two traces that lie in the same files, whatever names lead there; empty for a trace
   // without files.
   virtual std::string identity() const { return ""; }
+  // Of the files as they are now. Reads some MB at most.
+  virtual Fingerprint fingerprint() const { return {}; }
   // The file that holds the rank's shards, for messages.
   virtual std::string rank_file(std::uint64_t rank) const = 0;
   // Why nothing of this rank can be read (missing, truncated, not HDF5), as a sentence that names
@@ -70,6 +86,7 @@ class WithManifest : public Source {
   const std::string& path() const override { return source_->path(); }
   const Manifest& manifest() const override { return manifest_; }
   std::string identity() const override { return source_->identity(); }
+  Fingerprint fingerprint() const override { return source_->fingerprint(); }
   std::string rank_file(std::uint64_t rank) const override { return source_->rank_file(rank); }
   std::optional<std::string> rank_problem(std::uint64_t rank) const override {
     return source_->rank_problem(rank);

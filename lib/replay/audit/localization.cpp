@@ -48,6 +48,33 @@ std::string_view LocalizeReport::verdict() const {
   }
 }
 
+std::string describe_left_out(const ReportedComparison& comparison) {
+  if (comparison.skipped == 0) return "";
+  const comparison::Selection& selection = comparison.selection;
+  std::vector<std::string> by;
+  const auto add = [&by](const char* flag, std::vector<std::string> values) {
+    for (const std::string& value : values) by.push_back(base::concat(flag, " ", value));
+  };
+  std::vector<std::string> kinds;
+  for (const Kind kind : selection.kinds) kinds.emplace_back(kind_name(kind));
+  std::vector<std::string> steps;
+  for (const std::uint64_t step : selection.steps) steps.push_back(base::concat(step));
+  add("--only", selection.only);
+  add("--skip", selection.skip);
+  add("--kind", kinds);
+  add("--step", steps);
+  if (comparison.common) by.emplace_back("--common");
+  if (by.empty()) by.emplace_back("rules that skip");
+  constexpr std::size_t kMostNamed = 3;
+  if (by.size() > kMostNamed) {
+    const std::size_t rest = by.size() - kMostNamed;
+    by.resize(kMostNamed);
+    by.push_back(base::concat(rest, " more"));
+  }
+  return base::concat(comparison.skipped, " of ", base::plural(comparison.tensors, "tensor"),
+                      comparison.skipped == 1 ? " was" : " were", " left out (", list_of(by), ")");
+}
+
 std::string describe_local(const std::vector<AuditedTensor>& local) {
   std::vector<std::string> holding;
   std::map<std::string, std::size_t> broken;  // by kind and reason

@@ -40,11 +40,18 @@ struct ReportedSuspect {
 
 // What `ttrace localize` needs of a report.
 struct ReportedComparison {
+  std::string file;  // for messages
   std::string verdict;
   int exit_code = 0;
   std::string why;
   comparison::TraceFacts reference;
   comparison::TraceFacts candidate;
+  comparison::Selection selection;
+  bool common = false;
+  std::string layout_rules;   // file that overrode the candidate's layouts, or empty
+  std::uint64_t tensors = 0;  // of both traces
+  std::uint64_t skipped = 0;  // of them, left out by flags and rules
+  std::optional<comparison::PartNumber> part;  // of a divided comparison: others are skipped
   std::vector<ReportedFinding> findings;
   std::vector<ReportedSuspect> suspects;
   std::vector<std::string> warnings;
@@ -109,6 +116,9 @@ struct LocalizeReport {
   int exit_code() const;
   std::string_view verdict() const;  // "nothing to explain", "findings", "inconclusive"
 };
+
+// "171 of 201 tensors were left out (--only final_norm*)"; empty if none was.
+std::string describe_left_out(const ReportedComparison& comparison);
 
 // "input, output and param_grad follow from their own inputs (worst 0.4 of the bound); main_grad
 // does not follow from the sum of raw gradients".

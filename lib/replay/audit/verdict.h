@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comparison/result.h"
+#include "comparison/selection.h"
 #include "replay/audit/record.h"
 #include "replay/audit/step_coverage.h"
 #include "trace/manifest.h"
@@ -57,6 +58,7 @@ struct AuditReport {
   AuditVerdict verdict = AuditVerdict::kHolds;
   std::string why;  // of an inconclusive verdict
   comparison::TraceFacts run;
+  comparison::Selection selection;
   std::string specification;  // the file, or empty
   // The tensors of the trace, if only those that the person at the command selected were judged.
   std::optional<std::uint64_t> selected_of;

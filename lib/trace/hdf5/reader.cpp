@@ -11,9 +11,11 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "trace/hdf5/fingerprint.h"
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/trace_files.h"
 
@@ -29,6 +31,10 @@ std::string file_identity(const std::string& path) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return "";
   return base::concat(facts.st_dev, ":", facts.st_ino);
+}
+
+std::uint64_t checksum_of(const std::string& text) {
+  return base::xxh64(std::as_bytes(std::span(text)));
 }
 
 // Throws as File::open, and if the file says that another rank wrote it.
@@ -64,7 +70,9 @@ class SingleFileTrace : public Source {
                               "was perhaps written by another program");
     }
     const std::string name = path_ + ": /manifest";
-    manifest_ = parse_manifest(file_->read_string("/manifest"), name);
+    const std::string text = file_->read_string("/manifest");
+    manifest_ = parse_manifest(text, name);
+    checksum_ = checksum_of(text);
     for (const auto& [mesh_name, mesh] : manifest_.meshes) {
       for (const MeshAxis& axis : mesh.axes) {
         if (axis.size != 1) {
@@ -84,6 +92,7 @@ class SingleFileTrace : public Source {
   const std::string& path() const override { return path_; }
   const Manifest& manifest() const override { return manifest_; }
   std::string identity() const override { return file_identity(path_); }
+  Fingerprint fingerprint() const override { return fingerprint_of({path_}, checksum_); }
   std::string rank_file(std::uint64_t) const override { return path_; }
   std::optional<std::string> rank_problem(std::uint64_t) const override { return std::nullopt; }
   std::unique_ptr<Dataset> open(std::uint64_t, const std::string& dataset) const override {
@@ -94,6 +103,7 @@ class SingleFileTrace : public Source {
   std::string path_;
   std::shared_ptr<const File> file_;
   Manifest manifest_;
+  std::uint64_t checksum_ = 0;  // of the manifest's text
 };
 
 class DirectoryTrace : public Source {
@@ -112,7 +122,9 @@ class DirectoryTrace : public Source {
                               "job died before the last rank had written; `ttrace lint --write ",
                               path_, "` rebuilds it from the rank files");
     }
-    manifest_ = parse_manifest(base::read_text(manifest.string()), manifest.string());
+    const std::string text = base::read_text(manifest.string());
+    manifest_ = parse_manifest(text, manifest.string());
+    checksum_ = checksum_of(text);
     try {
       present_ = ranks_with_files(path_);
     } catch (const base::InputError&) {
@@ -131,6 +143,14 @@ class DirectoryTrace : public Source {
       if (!file.empty()) return file;
     }
     return file_identity(path_);
+  }
+
+  Fingerprint fingerprint() const override {
+    std::vector<std::string> files;
+    for (const std::uint64_t rank : present_.value_or(std::vector<std::uint64_t>{})) {
+      files.push_back(rank_file(rank));
+    }
+    return fingerprint_of(files, checksum_);
   }
 
   std::string rank_file(std::uint64_t rank) const override {

@@ -1,0 +1,110 @@
+#include "trace/hdf5/fingerprint.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <span>
+
+#include "base/checksum.h"
+
+namespace ttrace::trace::hdf5 {
+namespace {
+
+constexpr std::uint64_t kSampled = std::uint64_t{8} << 20;  // bytes of all files
+constexpr std::uint64_t kPiece = 4096;
+
+std::string hexadecimal(std::uint64_t value) {
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(value));
+  return digits.data();
+}
+
+// A regular file, open while this lives.
+class SampledFile {
+ public:
+  explicit SampledFile(const std::string& path)
+      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    failed_ = descriptor_ < 0 && errno != ENOENT;
+    struct stat facts {};
+    if (descriptor_ >= 0 && ::fstat(descriptor_, &facts) == 0 && S_ISREG(facts.st_mode)) {
+      bytes_ = static_cast<std::uint64_t>(facts.st_size);
+      modified_ = facts.st_mtim.tv_sec;
+    }
+  }
+  ~SampledFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  SampledFile(const SampledFile&) = delete;
+  SampledFile& operator=(const SampledFile&) = delete;
+
+  std::uint64_t bytes() const { return bytes_; }
+  std::int64_t modified() const { return modified_; }
+  bool failed() const { return failed_; }
+
+  // Adds up to `most` pieces at even distances, with the first and the last of the file.
+  std::uint64_t checksum(std::uint64_t most, std::uint64_t sum) const {
+    const std::uint64_t pieces = (bytes_ + kPiece - 1) / kPiece;
+    const std::uint64_t sampled = std::min(pieces, most);
+    for (std::uint64_t i = 0; i < sampled; ++i) {
+      const std::uint64_t piece = sampled < 2 ? i : place_of(i, pieces, sampled);
+      sum = base::xxh64(read(piece * kPiece), sum);
+    }
+    return sum;
+  }
+
+ private:
+  // i · (pieces − 1) / (sampled − 1), without a product that wraps.
+  static std::uint64_t place_of(std::uint64_t i, std::uint64_t pieces, std::uint64_t sampled) {
+    const std::uint64_t whole = (pieces - 1) / (sampled - 1);
+    const std::uint64_t rest = (pieces - 1) % (sampled - 1);
+    return i * whole + i * rest / (sampled - 1);
+  }
+
+  std::span<const std::byte> read(std::uint64_t offset) const {
+    std::size_t have = 0;
+    while (have < buffer_.size()) {
+      const ssize_t got = ::pread(descriptor_, buffer_.data() + have, buffer_.size() - have,
+                                  static_cast<off_t>(offset + have));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) failed_ = true;
+      if (got <= 0) break;
+      have += static_cast<std::size_t>(got);
+    }
+    return std::span(buffer_).first(have);
+  }
+
+  int descriptor_;
+  std::uint64_t bytes_ = 0;
+  std::int64_t modified_ = 0;
+  mutable bool failed_ = false;
+  mutable std::array<std::byte, kPiece> buffer_{};
+};
+
+}  // namespace
+
+Fingerprint fingerprint_of(const std::vector<std::string>& files, std::uint64_t manifest) {
+  Fingerprint found;
+  found.manifest = hexadecimal(manifest);
+  const std::uint64_t most =
+      std::max<std::uint64_t>(1, kSampled / kPiece / std::max<std::size_t>(1, files.size()));
+  std::uint64_t sum = 0;
+  bool failed = false;
+  for (const std::string& path : files) {
+    const SampledFile file(path);
+    found.bytes += file.bytes();
+    found.modified = std::max(found.modified, file.modified());
+    // The size separates one file from the next.
+    const std::uint64_t bytes = file.bytes();
+    sum = base::xxh64(std::as_bytes(std::span(&bytes, 1)), file.checksum(most, sum));
+    failed = failed || file.failed();
+  }
+  if (!failed) found.content = hexadecimal(sum);
+  return found;
+}
+
+}  // namespace ttrace::trace::hdf5
