@@ -47,6 +47,9 @@ std::uint64_t openings = 0;
 // Why the last file could not be opened; the library's lock guards it.
 int open_error = 0;
 
+// Why a read failed; the library's lock guards it.
+int read_error = 0;
+
 H5FD_t* open_file(const char* name, unsigned flags, hid_t, haddr_t) {
   if ((flags & H5F_ACC_RDWR) != 0) return nullptr;
   // Non-blocking: should the name have become a FIFO since it was looked at, this does not wait.
@@ -105,6 +108,7 @@ herr_t read_file(H5FD_t* common, H5FD_mem_t, hid_t, haddr_t address, std::size_t
   while (size > 0) {
     const ssize_t got = ::pread(file.descriptor, to, size, static_cast<off_t>(address));
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && read_error == 0) read_error = errno;
     if (got <= 0) return -1;  // an error, or the file has shrunk since it was opened
     to += got;
     size -= static_cast<std::size_t>(got);
@@ -154,6 +158,10 @@ void use_checked_driver(hid_t access) {
 }
 
 int last_open_error() { return open_error; }
+
+int first_read_error() { return read_error; }
+
+void forget_read_error() { read_error = 0; }
 
 std::optional<OpenFile> open_file_of(hid_t object) {
   const Handle file(H5Iget_file_id(object), H5Fclose);

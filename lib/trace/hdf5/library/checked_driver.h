@@ -21,6 +21,11 @@ void use_checked_driver(hid_t access);
 // The errno of the driver's last attempt to open a file, 0 if it succeeded. Hold a LibraryLock.
 int last_open_error();
 
+// The errno of the driver's first read that has failed since it was forgotten; 0 if none has. HDF5
+// itself says of a name that it could not look up only that it was not found. Hold a LibraryLock.
+int first_read_error();
+void forget_read_error();
+
 struct OpenFile {
   int descriptor = -1;        // open as long as HDF5 keeps the file open
   std::uint64_t end = 0;      // size of the file when it was opened

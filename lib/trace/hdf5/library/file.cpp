@@ -34,6 +34,29 @@ base::InputError no_such_dataset(const std::string& path, const std::string& dat
                            ": there is no such dataset; the manifest says this rank holds it");
 }
 
+// What cannot be read, in a file or a dataset of it, because its disk or network failed.
+base::InputError cannot_be_read(const std::string& what, int error) {
+  return base::input_error(what, ": cannot be read: ", base::reading_problem(error));
+}
+
+// Returns what `action` does with the library. Where it throws since a read of the file has failed,
+// what it says is wrong (the library finds no name in what it cannot read), and the failure is told
+// instead. `failed`: the errno of such a read, or 0. It is kept for the file: the library does not
+// read again what it has failed to read once, and finds no name there later either.
+template <typename Action>
+auto reading(const std::string& file, const std::string& what, int& failed, const Action& action) {
+  const LibraryLock lock;
+  const ReadingNote note(file);
+  forget_read_error();
+  try {
+    return action();
+  } catch (const base::InputError&) {
+    if (first_read_error() != 0) failed = first_read_error();
+    if (failed == 0) throw;
+    throw cannot_be_read(what, failed);
+  }
+}
+
 // A step of a path must be a real member of its group: a soft or external link could lead out of
 // the file. `from` is the file or a group, `step` a path from there, `name` the step in full.
 // Returns the address of its object header.
@@ -197,10 +220,15 @@ std::shared_ptr<const File> File::open(const std::string& path) {
   H5Pset_cache(access.get(), 0, kCachedChunks, ChunkedRange::kKeptBytes, 1.0);
   // Datasets that are still open keep the file open: a reader may outlive the cache of files.
   H5Pset_fclose_degree(access.get(), H5F_CLOSE_WEAK);
+  forget_read_error();
   Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
   if (!file && last_open_error() != 0) {
     H5Eclear2(H5E_DEFAULT);
     throw base::input_error(path, ": cannot be opened: ", base::reading_problem(last_open_error()));
+  }
+  if (!file && first_read_error() != 0) {
+    H5Eclear2(H5E_DEFAULT);
+    throw cannot_be_read(path, first_read_error());
   }
   if (!file) {
     throw base::input_error(path, ": not a readable HDF5 file (", base::printable(last_error()),
@@ -210,11 +238,12 @@ std::shared_ptr<const File> File::open(const std::string& path) {
 }
 
 bool File::has(const std::string& dataset) const {
-  const LibraryLock lock;
-  const ReadingNote note(path_);
-  const bool found = H5Lexists(file_.get(), dataset.c_str(), H5P_DEFAULT) > 0;
-  H5Eclear2(H5E_DEFAULT);
-  return found;
+  return reading(path_, path_ + ": " + dataset, failed_read_, [&] {
+    const htri_t found = H5Lexists(file_.get(), dataset.c_str(), H5P_DEFAULT);
+    H5Eclear2(H5E_DEFAULT);
+    if (found <= 0 && first_read_error() != 0) throw cannot_be_read(path_, first_read_error());
+    return found > 0;
+  });
 }
 
 // Returns the group of a dataset. Checks the links on the way to it when it is opened first.
@@ -241,20 +270,16 @@ std::unique_ptr<Dataset> File::open_past_library(const std::string& dataset) con
   const std::size_t slash = dataset.rfind('/');
   const std::string group = dataset.substr(0, slash);
   if (direct_->has_listing(group)) return direct_->open(dataset);
-  haddr_t address = HADDR_UNDEF;
-  {
-    const LibraryLock lock;
-    const ReadingNote note(path_);
+  const haddr_t address = reading(path_, path_ + ": " + dataset, failed_read_, [&] {
     // Another thread may have listed it meanwhile.
-    if (!direct_->has_listing(group)) {
-      const hid_t opened = group_of(dataset).get();
-      if (auto listing = list_group(opened, DirectFile::room())) {
-        direct_->add_listing(group, *std::move(listing));
-      } else {
-        address = require_hard_link(opened, dataset.substr(slash + 1), path_, dataset, dataset);
-      }
+    if (direct_->has_listing(group)) return HADDR_UNDEF;
+    const hid_t opened = group_of(dataset).get();
+    if (auto listing = list_group(opened, DirectFile::room())) {
+      direct_->add_listing(group, *std::move(listing));
+      return HADDR_UNDEF;
     }
-  }
+    return require_hard_link(opened, dataset.substr(slash + 1), path_, dataset, dataset);
+  });
   return address == HADDR_UNDEF ? direct_->open(dataset) : direct_->open_at(address, dataset);
 }
 
@@ -274,16 +299,17 @@ std::unique_ptr<Dataset> File::open_dataset(const std::string& dataset) const {
   if (direct_) {
     if (auto opened = open_past_library(dataset)) return opened;
   }
-  const LibraryLock lock;
-  const ReadingNote note(path_);
-  return std::make_unique<StoredDataset>(path_, dataset, open_object(dataset), opened_);
+  return reading(path_, path_ + ": " + dataset, failed_read_, [&] {
+    return std::make_unique<StoredDataset>(path_, dataset, open_object(dataset), opened_);
+  });
 }
 
 std::string File::read_string(const std::string& dataset) const {
   const std::string what = path_ + ": " + dataset;
-  const LibraryLock lock;
-  const ReadingNote note(path_);
-  const Handle object = open_object(dataset);
+  return reading(path_, what, failed_read_, [&] { return string_in(open_object(dataset), what); });
+}
+
+std::string File::string_in(const Handle& object, const std::string& what) const {
   const Handle type(H5Dget_type(object.get()), H5Tclose);
   const Handle space(H5Dget_space(object.get()), H5Sclose);
   const Handle creation(H5Dget_create_plist(object.get()), H5Pclose);
@@ -316,9 +342,8 @@ std::string File::read_string(const std::string& dataset) const {
 }
 
 std::optional<std::uint64_t> File::root_attribute(const std::string& name) const {
-  const LibraryLock lock;
-  const ReadingNote note(path_);
-  const auto value = read_attribute(file_.get(), name, path_);
+  const auto value =
+      reading(path_, path_, failed_read_, [&] { return read_attribute(file_.get(), name, path_); });
   if (!value) return std::nullopt;
   if (const auto* number = std::get_if<std::uint64_t>(&*value)) return *number;
   throw base::input_error(path_, ": the attribute ", name, " of / is not a whole number");

@@ -40,6 +40,7 @@ class File {
   File(std::string path, Handle file);
 
   Handle open_object(const std::string& dataset) const;
+  std::string string_in(const Handle& object, const std::string& what) const;
   std::unique_ptr<Dataset> open_past_library(const std::string& dataset) const;
   const Handle& group_of(const std::string& dataset) const;
 
@@ -47,6 +48,7 @@ class File {
   Handle file_;
   std::optional<OpenFile> opened_;
   std::shared_ptr<DirectFile> direct_;  // or null
+  mutable int failed_read_ = 0;         // errno of a read that has failed, or 0; under the lock
   mutable std::map<std::string, Handle>
       groups_;  // open, reached through hard links; under the lock
 };
