@@ -1,7 +1,10 @@
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "command.h"
@@ -22,8 +25,25 @@ struct CalibrateFlags {
   unsigned threads = 0;
 };
 
+// Rules of a person, which a new calibration has no reason to drop.
+judge::Policy rules_of_existing(const std::string& path) {
+  std::error_code error;
+  if (is_stdout(path) || !std::filesystem::is_regular_file(path, error)) return {};
+  try {
+    return judge::parse_calibration(base::read_text(path), path).rules;
+  } catch (const base::InputError& problem) {
+    throw base::input_error(problem.what(), "; it is kept, as its rules cannot be read: mend it, ",
+                            "remove it, or write to another file");
+  }
+}
+
+struct Rules {
+  std::size_t kept = 0;     // from the file that is replaced
+  std::size_t starter = 0;  // made now
+};
+
 std::string format_summary(const engine::CalibrationSummary& summary, const CalibrateFlags& flags,
-                           std::size_t rules, std::uint64_t bytes) {
+                           const Rules& rules, std::uint64_t bytes) {
   std::string text =
       base::concat(base::plural(summary.tensors - summary.without, "tensor"), " from ",
                    base::plural(flags.noise.size(), "noise run"), " into ",
@@ -31,7 +51,10 @@ std::string format_summary(const engine::CalibrationSummary& summary, const Cali
                    "); median noise ", base::short_number(summary.median_noise), " of the norm");
   if (summary.silent > 0) text += base::concat(", ", summary.silent, " without any");
   if (summary.chaotic > 0) text += base::concat(", ", summary.chaotic, " too noisy to be checked");
-  if (!flags.starter.empty()) text += base::concat(", ", base::plural(rules, "rule"));
+  if (!flags.starter.empty()) text += base::concat(", ", base::plural(rules.starter, "rule"));
+  if (rules.kept > 0) {
+    text += base::concat(", ", base::plural(rules.kept, "rule"), " kept from the file before");
+  }
   return text;
 }
 
@@ -40,6 +63,8 @@ int run_calibrate(const CalibrateFlags& flags) {
   inputs.push_back(flags.reference);
   if (!flags.starter.empty()) inputs.push_back(flags.starter);
   for (const std::string& input : inputs) require_not_of_trace(flags.output, input);
+  judge::Policy kept = rules_of_existing(flags.output);
+  Rules rules{kept.size(), 0};
   OutputFile output(flags.output);
   const auto reference = open_and_log(flags.reference);
   std::vector<std::unique_ptr<trace::Source>> runs;
@@ -51,21 +76,25 @@ int run_calibrate(const CalibrateFlags& flags) {
   engine::CalibrationSummary summary;
   judge::Calibration calibration =
       engine::calibrate_traces(*reference, noise, execution_context(flags.threads), summary);
+  calibration.rules = std::move(kept);
   if (!flags.starter.empty()) {
     const auto good = open_and_log(flags.starter);
     engine::CompareOptions options;
     options.execution = execution_context(flags.threads);
     options.calibration = &calibration;
     options.calibration_file = flags.output;
-    calibration.rules =
+    options.today = today();
+    const judge::Policy starter =
         engine::starter_rules(engine::compare_traces(*reference, *good, {}, options));
+    rules.starter = starter.size();
+    // Behind the others: the first rule that matches a tensor applies.
+    calibration.rules.insert(calibration.rules.end(), starter.begin(), starter.end());
   }
   const std::string text = calibration_text(calibration);
   output.store(text);
   for (const std::string& warning : summary.warnings) base::warn(base::printable(warning));
   (is_stdout(flags.output) ? std::cerr : std::cout)
-      << "CALIBRATED  " << format_summary(summary, flags, calibration.rules.size(), text.size())
-      << "\n";
+      << "CALIBRATED  " << format_summary(summary, flags, rules, text.size()) << "\n";
   return 0;
 }
 
@@ -81,7 +110,9 @@ void add_calibrate_command(CLI::App& app, Action& action) {
       ->add_option("NOISE", flags->noise,
                    "runs of the reference with its first activation perturbed; three are best")
       ->required();
-  command->add_option("-o,--output", flags->output, "the tolerance file (JSON) to write")
+  command
+      ->add_option("-o,--output", flags->output,
+                   "the tolerance file (JSON) to write; rules of one that is there are kept")
       ->required();
   command->add_option("--starter", flags->starter,
                       "a run known to be good: rules that would let it pass are written too");

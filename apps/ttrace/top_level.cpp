@@ -128,6 +128,21 @@ void add_top_level_flags(CLI::App& app) {
       "3 inconclusive (nothing compared, ranks missing, interrupted, all under the noise floor).");
 }
 
+// An option that takes one value and was given several; empty if there is none.
+std::string repeated_option(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->get_items_expected_max() == 1 && option->count() > 1 &&
+          option->get_name().starts_with("--")) {
+        return base::concat(option->get_name(), " is given ", option->count(), " times, and ",
+                            command->get_name(), " takes one");
+      }
+    }
+    if (std::string repeated = repeated_option(*command); !repeated.empty()) return repeated;
+  }
+  return "";
+}
+
 int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
   try {
     app.parse(argc, argv);
@@ -139,8 +154,9 @@ int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
       base::report_error(base::printable(unknown));
       return kUsageExit;
     }
-    base::report_error(
-        base::concat(base::printable(error.what()), "; see `", command_name(app), " --help`"));
+    const std::string repeated = repeated_option(app);
+    base::report_error(base::concat(repeated.empty() ? base::printable(error.what()) : repeated,
+                                    "; see `", command_name(app), " --help`"));
     return kUsageExit;
   }
   const int exit_code = supervised(action);

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conformance.write_trace import Tensor, write_candidate, write_reference
 from support.reports import findings, read_report
-from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY
+from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, UNUSABLE
 
 from .conftest import Run
 from .small_traces import check_answer, check_diverged, check_match, check_refused
@@ -186,6 +186,33 @@ def test_a_skipped_tensor_is_counted_and_comes_back_after_its_day(
     done = ttrace("compare", ref, run, "--tolerance", tol)
     assert done.returncode == DIVERGED
     assert "ended on 2020-01-31" in done.stderr
+
+
+def test_rules_of_the_file_that_is_replaced_are_kept(tmp_path: Path, ttrace: Run) -> None:
+    ref, run = write_runs(tmp_path, 6e-5)
+    tol = tmp_path / "tol.json"
+    calibrated(ttrace, tol, ref=ref)
+    kept = {"name": ["x*"], "skip": "issue 7", "until": "2999-12-31"}
+    with_rules(tol, kept)
+    made = calibrated(ttrace, tol, ref=ref)
+    assert made["rules"] == [kept] and made["tensors"]
+    # Those of a starter come behind them.
+    made = calibrated(ttrace, tol, "--starter", run, ref=ref)
+    assert made["rules"][0] == kept and made["rules"][1]["name"] == ["fc"]
+    # What a person wrote is not lost to a comma either.
+    tol.write_text(tol.read_text().replace('"rules"', ',"rules"', 1))
+    damaged = tol.read_text()
+    done = ttrace("calibrate", ref, tmp_path / "noise1.h5", "-o", tol)
+    assert done.returncode == UNUSABLE
+    check_refused(done, str(tol), "its rules cannot be read")
+    assert tol.read_text() == damaged
+
+
+def test_one_tolerance_file_is_taken(tmp_path: Path, ttrace: Run) -> None:
+    ref, run = write_runs(tmp_path, 6e-5)
+    done = ttrace("compare", ref, run, "--tolerance", "a.json", "--tolerance", "b.json")
+    assert done.returncode == UNUSABLE
+    check_refused(done, "--tolerance is given 2 times, and compare takes one")
 
 
 def test_a_starter_lets_the_good_run_pass(tmp_path: Path, ttrace: Run) -> None:
