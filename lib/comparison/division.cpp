@@ -164,6 +164,7 @@ void leave_to_others(const PartNumber& mine, const std::vector<std::uint64_t>& p
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!is_to_be_measured(results[i]) || part[i] + 1 == mine.index) continue;
     results[i].outcome = judge::Outcome::kSkippedByRule;
+    results[i].skipped = SkippedFor::kOtherPart;
     results[i].reason = concat("in part ", part[i] + 1, " of ", mine.of);
   }
 }

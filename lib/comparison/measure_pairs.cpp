@@ -218,15 +218,10 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
   });
 }
 
-namespace {
-
-constexpr std::string_view kInterrupted = "interrupted";
-
-}  // namespace
-
 void mark_interrupted(TensorComparison& result) {
   result.outcome = judge::Outcome::kSkippedByRule;
-  result.reason = kInterrupted;
+  result.skipped = SkippedFor::kInterruption;
+  result.reason = "interrupted";
   result.comparison.reset();
 }
 
@@ -240,8 +235,7 @@ std::optional<Interruption> interruption_of(const std::vector<TensorComparison>&
   Interruption found;
   bool interrupted = false;
   for (const TensorComparison& result : results) {
-    const bool left =
-        result.outcome == judge::Outcome::kSkippedByRule && result.reason == kInterrupted;
+    const bool left = result.skipped == SkippedFor::kInterruption;
     const bool done = result.comparison || result.outcome == judge::Outcome::kUnreadable;
     interrupted = interrupted || left;
     if (done) ++found.measured;

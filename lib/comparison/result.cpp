@@ -138,6 +138,30 @@ std::string essentials_unchecked(const CompareReport& out) {
       "tells them");
 }
 
+// Returns which essential tensors of the reference the candidate was told not to record, or empty.
+// What a person selects at the command is that person's decision; what a recording lacks is not.
+std::string essentials_not_recorded(const CompareReport& out) {
+  using trace::Kind;
+  std::map<Kind, std::uint64_t> lacking;
+  for (const TensorComparison& result : out.results) {
+    if (result.outcome != Outcome::kNotRecorded || result.incomplete) continue;
+    if (result.lacking != TraceSide::kCandidate) continue;
+    ++lacking[result.key.kind];
+  }
+  std::string text;
+  for (const auto& [kind, noun] : {std::pair(Kind::kLoss, "loss"),
+                                   {Kind::kGradNorm, "gradient norm"},
+                                   {Kind::kMainGrad, "main gradient"}}) {
+    const auto found = lacking.find(kind);
+    if (found == lacking.end()) continue;
+    text += concat(text.empty() ? "" : ", ", base::plural(found->second, noun));
+  }
+  if (text.empty()) return "";
+  return concat("the candidate was told not to record ", text,
+                " of the reference; record them too, or select what to compare with --kind or "
+                "--only");
+}
+
 // Returns which essential tensors --common left out, or empty: without them a match means nothing.
 std::string essentials_left_out(const CompareReport& out) {
   using trace::Kind;
@@ -145,7 +169,7 @@ std::string essentials_left_out(const CompareReport& out) {
   const TensorComparison* first = nullptr;
   for (const TensorComparison& result : out.results) {
     const Kind kind = result.key.kind;
-    if (!result.left_out) continue;
+    if (result.skipped != SkippedFor::kCommon) continue;
     if (kind != Kind::kParam && kind != Kind::kLoss && kind != Kind::kMainGrad) continue;
     others += first == nullptr ? 0 : 1;
     if (first == nullptr) first = &result;
@@ -213,6 +237,9 @@ void decide(const RunState& state, CompareReport& out) {
   }
   if (elements_matched(out) == 0) {
     return inconclusive("nothing was compared: the tensors that match have no elements", out);
+  }
+  if (const std::string why = essentials_not_recorded(out); !why.empty()) {
+    return inconclusive(concat("nothing diverged, but ", why), out);
   }
   if (const std::string why = essentials_left_out(out); !why.empty()) {
     return inconclusive(concat("nothing diverged, but ", why), out);

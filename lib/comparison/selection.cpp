@@ -75,7 +75,7 @@ std::vector<std::string> rule_warnings(const judge::Policy& rules, const std::st
 LeftOut left_out_of(const std::vector<TensorComparison>& results) {
   LeftOut left_out;
   for (const TensorComparison& result : results) {
-    if (!result.left_out) continue;
+    if (result.skipped != SkippedFor::kCommon) continue;
     ++(result.candidate == nullptr ? left_out.of_reference : left_out.of_candidate);
   }
   return left_out;
@@ -94,7 +94,7 @@ std::string skip_reason(const InitialResultsInput& input, const trace::TensorKey
 
 struct Absence {
   const trace::Source& lacking;  // the trace that has no such tensor
-  const char* present_in;
+  TraceSide side;                // which one that is
   const std::string& lost;
   Outcome outcome;
   bool common;
@@ -106,9 +106,10 @@ bool has_step(const trace::Manifest& manifest, std::uint64_t step) {
          std::find(recorded->steps.begin(), recorded->steps.end(), step) != recorded->steps.end();
 }
 
-void mark_incomplete(const trace::Source& lacking, const trace::Incomplete& known,
+void mark_incomplete(const trace::Source& lacking, TraceSide side, const trace::Incomplete& known,
                      TensorComparison& result) {
   result.outcome = Outcome::kNotRecorded;
+  result.lacking = side;
   result.incomplete = true;
   result.reason = concat(lacking.path(), " left it out: ", known.reason);
 }
@@ -126,12 +127,14 @@ bool is_gradient_of_recorded_loss(const trace::TensorKey& key, const trace::Mani
 
 void mark_absence(const Absence& absence, TensorComparison& result) {
   const trace::Manifest& lacking = absence.lacking.manifest();
+  const char* const present_in = absence.side == TraceSide::kCandidate ? "reference" : "candidate";
   // A step that ranks did not reach is lost, whatever they were asked to record.
   const bool may_be_lost = !absence.lost.empty() && !has_step(lacking, result.key.step);
   if (const auto* known = trace::incomplete_of(lacking, result.key)) {
-    mark_incomplete(absence.lacking, *known, result);
+    mark_incomplete(absence.lacking, absence.side, *known, result);
   } else if (trace::was_asked_for(lacking, result.key) == false && !may_be_lost) {
     result.outcome = Outcome::kNotRecorded;
+    result.lacking = absence.side;
     result.reason = concat(absence.lacking.path(), " was told to leave it out");
   } else if (!absence.lost.empty()) {
     result.outcome = Outcome::kUnreadable;
@@ -141,12 +144,12 @@ void mark_absence(const Absence& absence, TensorComparison& result) {
     result.reason = concat(absence.lacking.path(), " recorded the loss without its gradient");
   } else if (absence.common) {
     result.outcome = Outcome::kSkippedByRule;
-    result.left_out = true;
-    result.reason = concat("in the ", absence.present_in, " only, and left out by --common");
+    result.skipped = SkippedFor::kCommon;
+    result.reason = concat("in the ", present_in, " only, and left out by --common");
   } else {
     result.outcome = absence.outcome;
-    result.reason = concat("in the ", absence.present_in, " only", result.note->empty() ? "" : "; ",
-                           *result.note);
+    result.reason =
+        concat("in the ", present_in, " only", result.note->empty() ? "" : "; ", *result.note);
   }
 }
 
@@ -168,13 +171,28 @@ bool mark_missing_share(const InitialResultsInput& input, TensorComparison& resu
   if (absence.empty()) return false;
   const trace::Source& lacking = of_candidate ? input.candidate : input.reference;
   if (const auto* known = trace::incomplete_of(lacking.manifest(), result.key)) {
-    mark_incomplete(lacking, *known, result);
+    mark_incomplete(lacking, of_candidate ? TraceSide::kCandidate : TraceSide::kReference, *known,
+                    result);
     return true;
   }
   result.outcome = Outcome::kMissing;
   result.note = of_candidate ? absence : concat("in the reference, ", absence);
   result.reason = concat(lacking.path(), ": ", absence);
   return true;
+}
+
+// Marks a record that a person's rule or selection leaves out; returns whether it is one.
+bool mark_skipped(const InitialResultsInput& input, TensorComparison& result) {
+  const auto skip = [&result](SkippedFor why, std::string reason) {
+    result.outcome = Outcome::kSkippedByRule;
+    result.skipped = why;
+    result.reason = std::move(reason);
+    return true;
+  };
+  if (!result.dropped->empty()) return skip(SkippedFor::kMap, *result.dropped);
+  if (!input.selection.selects(result.key)) return skip(SkippedFor::kSelection, "not selected");
+  std::string rule = skip_reason(input, result.key);
+  return !rule.empty() && skip(SkippedFor::kPolicy, std::move(rule));
 }
 
 TensorComparison initial_result(const InitialResultsInput& input, Pair pair) {
@@ -186,20 +204,15 @@ TensorComparison initial_result(const InitialResultsInput& input, Pair pair) {
   if (result.candidate != nullptr && result.candidate->dtype != view.dtype) {
     result.candidate_dtype = result.candidate->dtype;
   }
-  std::string skipped = *result.dropped;
-  if (skipped.empty()) {
-    skipped = input.selection.selects(result.key) ? skip_reason(input, result.key) : "not selected";
-  }
   const bool left_out = input.common && !result.has_parts;
-  if (!skipped.empty()) {
-    result.outcome = Outcome::kSkippedByRule;
-    result.reason = skipped;
-  } else if (result.candidate == nullptr) {
-    mark_absence(
-        {input.candidate, "reference", input.lost_in_candidate, Outcome::kMissing, left_out},
-        result);
+  if (mark_skipped(input, result)) return result;
+  if (result.candidate == nullptr) {
+    mark_absence({input.candidate, TraceSide::kCandidate, input.lost_in_candidate,
+                  Outcome::kMissing, left_out},
+                 result);
   } else if (result.reference == nullptr) {
-    mark_absence({input.reference, "candidate", input.lost_in_reference, Outcome::kExtra, left_out},
+    mark_absence({input.reference, TraceSide::kReference, input.lost_in_reference, Outcome::kExtra,
+                  left_out},
                  result);
   } else if (!mark_missing_share(input, result)) {
     result.exact = !tensor::is_floating(result.reference->dtype) &&

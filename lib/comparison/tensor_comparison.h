@@ -84,10 +84,24 @@ struct ComparedNumbers {
   base::SharedValue<std::vector<double>> coherence = {};
 };
 
+// Why a tensor with the outcome `skipped_by_rule` was skipped.
+enum class SkippedFor : std::uint8_t {
+  kSelection,     // --only, --skip, --kind, --step
+  kPolicy,        // a rule of the tolerance file
+  kMap,           // a rule of the map drops it
+  kCommon,        // --common: one side alone has it
+  kOtherPart,     // another process measures it
+  kInterruption,  // the comparison was stopped before
+};
+
+enum class TraceSide : std::uint8_t { kReference, kCandidate };
+
 // The one record of a tensor: its two sides, and the results of comparing them.
 struct TensorComparison : Pair {
   judge::Outcome outcome = judge::Outcome::kMatch;
-  bool left_out = false;    // skipped because of --common: one side alone has it
+  std::optional<SkippedFor> skipped = std::nullopt;  // of `skipped_by_rule` only
+  // Of `not_recorded`, and of what some ranks could not record: the side that lacks it.
+  std::optional<TraceSide> lacking = std::nullopt;
   bool incomplete = false;  // not recorded, though it was to be
   bool exact = false;       // integers on both sides: every bit must agree
   std::string reason;

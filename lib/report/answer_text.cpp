@@ -37,6 +37,20 @@ std::string describe_sharpness(const comparison::CompareReport& report) {
   return text.empty() ? "" : concat(" (allowed error: ", text, ")");
 }
 
+// "201 tensors agree", "180 of 201 tensors agree", "30 of 30 selected tensors agree (of 201)".
+std::string describe_agreement(const comparison::CompareReport& report) {
+  const std::uint64_t agree = report.counts.at(Outcome::kMatch);
+  const std::uint64_t total = report.results.size();
+  const std::uint64_t selected = total - report.counts.at(Outcome::kSkippedByRule);
+  const char* const verb = agree == 1 ? " agrees" : " agree";
+  if (selected < total) {
+    return concat(agree, " of ", selected, " selected ", selected == 1 ? "tensor" : "tensors", verb,
+                  " (of ", total, ")");
+  }
+  if (agree < total) return concat(agree, " of ", base::plural(total, "tensor"), verb);
+  return concat(base::plural(agree, "tensor"), verb);
+}
+
 std::string describe_precisions(const comparison::CompareReport& report) {
   const std::string& of_reference = report.reference.precision;
   const std::string& of_candidate = report.candidate.precision;
@@ -166,9 +180,7 @@ void write_answer(const comparison::CompareReport& report, const std::vector<Fin
                   const TextStyle& style, std::ostream& out) {
   switch (report.verdict) {
     case comparison::Verdict::kMatch:
-      out << bold("MATCH", "32", style) << "  "
-          << base::plural(report.counts.at(Outcome::kMatch), "tensor")
-          << (report.counts.at(Outcome::kMatch) == 1 ? " agrees" : " agree")
+      out << bold("MATCH", "32", style) << "  " << describe_agreement(report)
           << describe_sharpness(report)
           << printable(concat(describe_closest(report), describe_precisions(report),
                               describe_left_out(report)))

@@ -68,9 +68,13 @@ def check_diverged(done: CompletedProcess[str], first: str) -> None:
 SWAPPED = "so they look swapped"  # of a warning for a reference with more ranks than the candidate
 
 
-def check_match(done: CompletedProcess[str], count: int, *warnings: str) -> None:
-    """Exit code 0, and on stderr a line for each of `warnings`, and no other."""
-    check_answer(done, MATCH, f"MATCH  {count} tensor")
+def check_match(
+    done: CompletedProcess[str], count: int, *warnings: str, of: int | None = None
+) -> None:
+    """Exit code 0, and on stderr a line for each of `warnings`, and no other. of: how many tensors
+    there are, where `count` were selected."""
+    selected = f"{count} of {count} selected tensors agree (of {of})"
+    check_answer(done, MATCH, f"MATCH  {count} tensor" if of is None else f"MATCH  {selected}")
     lines = done.stderr.splitlines()
     assert len(lines) == len(warnings), done.stderr
     for line, warning in zip(lines, warnings, strict=True):

@@ -241,11 +241,12 @@ def test_selection_means_the_same_everywhere(
     ttrace: Run, tmp_path: Path, flags: list[str], count: int
 ) -> None:
     path = tmp_path / "report.json"
-    check_match(ttrace("compare", REFERENCE, HEALTHY, *flags, "--json", path), count)
+    of = 201 if count < 201 else None
+    check_match(ttrace("compare", REFERENCE, HEALTHY, *flags, "--json", path), count, of=of)
     counts = read_report(path)["counts"]
     assert (counts["match"], counts["skipped_by_rule"]) == (count, 201 - count)
     # Flags may stand before the traces too.
-    check_match(ttrace("compare", *flags, REFERENCE, HEALTHY), count)
+    check_match(ttrace("compare", *flags, REFERENCE, HEALTHY), count, of=of)
     listed = ttrace("inspect", HEALTHY, *flags)
     assert sum(" · step 0" in line for line in listed.stdout.splitlines()) == count
     merged = ttrace("merge", HEALTHY, *flags, "-o", tmp_path / "merged.h5")

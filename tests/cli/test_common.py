@@ -31,7 +31,7 @@ def test_what_one_side_has_alone_is_left_out_and_counted(ttrace: Run, tmp_path: 
     run = write(tmp_path / "run.h5", ("cos", "output"))
     assert ttrace("compare", reference, run).returncode == DIVERGED
     done = ttrace("compare", reference, run, "--common", "--json", tmp_path / "report.json")
-    check_answer(done, MATCH, "MATCH  3 tensors agree")
+    check_answer(done, MATCH, "MATCH  3 of 3 selected tensors agree (of 6)")
     first = " ".join(done.stdout.split("\n\n")[0].split())
     assert "3 tensors that only one side has left out (2 of the reference, 1 of the" in first
     report = json.loads((tmp_path / "report.json").read_text())
@@ -71,4 +71,6 @@ def test_parts_of_another_kind_of_comparison_are_not_joined(ttrace: Run, tmp_pat
         )  # fmt: skip
     check_refused(ttrace("report", "merge", *parts), "--common")
     ttrace("compare", reference, run, "--part", "2/2", "--json", parts[1], "--common")
-    check_answer(ttrace("report", "merge", *parts), MATCH, "MATCH  3 tensors agree")
+    check_answer(
+        ttrace("report", "merge", *parts), MATCH, "MATCH  3 of 3 selected tensors agree (of 4)"
+    )

@@ -92,6 +92,26 @@ TEST_CASE("an update that cannot be replayed, and what was not recorded, keep a 
   CHECK(decided({Outcome::kMatch, Outcome::kNotRecorded}).verdict == Verdict::kMatch);
 }
 
+// One tensor that matches, and one of `kind` that a side was told not to record.
+CompareReport with_one_not_recorded(trace::Kind kind, TraceSide lacking) {
+  CompareReport out = run_of({Outcome::kMatch, Outcome::kNotRecorded});
+  out.results[1].key.kind = kind;
+  out.results[1].lacking = lacking;
+  decide({}, out);
+  return out;
+}
+
+TEST_CASE("what the candidate was told not to record of what matters most is not a match") {
+  using trace::Kind;
+  for (const Kind kind : {Kind::kLoss, Kind::kGradNorm, Kind::kMainGrad}) {
+    const CompareReport out = with_one_not_recorded(kind, TraceSide::kCandidate);
+    CHECK(out.verdict == Verdict::kInconclusive);
+    CHECK(out.why.find("nothing diverged, but the candidate was told not to record 1 ") == 0);
+    CHECK(with_one_not_recorded(kind, TraceSide::kReference).verdict == Verdict::kMatch);
+  }
+  CHECK(with_one_not_recorded(Kind::kInput, TraceSide::kCandidate).verdict == Verdict::kMatch);
+}
+
 // Ten main gradients, `unchecked` of them too noisy, beside a tensor that matches.
 Verdict with_noisy_gradients(std::size_t unchecked) {
   std::vector<Outcome> outcomes(11, Outcome::kMatch);
