@@ -1,0 +1,59 @@
+#include "base/message.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace ttrace::base {
+namespace {
+
+const Message::Value& value_of(const Message& message, std::string_view name) {
+  const auto found = std::find_if(message.values.begin(), message.values.end(),
+                                  [name](const auto& value) { return value.first == name; });
+  if (found != message.values.end()) return found->second;
+  throw internal_error("the message \"", message.text, "\" has no value ", name);
+}
+
+std::uint64_t count_of(const Message& message, std::string_view name) {
+  const auto* const count = std::get_if<std::uint64_t>(&value_of(message, name));
+  if (count != nullptr) return *count;
+  throw internal_error("the value ", name, " of \"", message.text, "\" is no count");
+}
+
+std::string text_of(const Message::Value& value) {
+  if (const auto* count = std::get_if<std::uint64_t>(&value)) return concat(*count);
+  if (const auto* number = std::get_if<double>(&value)) return short_number(*number);
+  return printable(std::get<std::string>(value));
+}
+
+// Renders what stands between two braces.
+std::string rendered_field(const Message& message, std::string_view field) {
+  if (const std::size_t colon = field.find(':'); colon != std::string_view::npos) {
+    return plural(count_of(message, field.substr(0, colon)), field.substr(colon + 1));
+  }
+  if (const std::size_t choice = field.find('?'); choice != std::string_view::npos) {
+    const std::size_t bar = field.find('|', choice);
+    const bool one = count_of(message, field.substr(0, choice)) == 1;
+    return std::string(one ? field.substr(choice + 1, bar - choice - 1) : field.substr(bar + 1));
+  }
+  return text_of(value_of(message, field));
+}
+
+}  // namespace
+
+std::string render(const Message& message) {
+  std::string out;
+  std::string_view rest = message.text;
+  while (!rest.empty()) {
+    const std::size_t open = rest.find('{');
+    out += rest.substr(0, open);
+    if (open == std::string_view::npos) break;
+    const std::size_t close = rest.find('}', open);
+    out += rendered_field(message, rest.substr(open + 1, close - open - 1));
+    rest.remove_prefix(close + 1);
+  }
+  return out;
+}
+
+}  // namespace ttrace::base
