@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comparison/division.h"
@@ -165,6 +166,8 @@ struct TruthRun {
 struct CompareReport {
   Verdict verdict = Verdict::kMatch;
   std::string why;  // of an inconclusive verdict
+  // The clause of the first line that would repeat it (report/coverage_clauses.h), or empty.
+  std::string_view why_is_about = {};
   TraceFacts reference;
   TraceFacts candidate;
   Selection selection;
@@ -191,21 +194,5 @@ struct CompareReport {
   std::optional<PartOfWork> part;  // tensors of other parts are skipped
   Environment environment;
 };
-
-// Facts about the two runs that the results do not hold.
-struct RunState {
-  std::size_t lost_reference_ranks = 0;  // whose files cannot be read
-  std::size_t lost_candidate_ranks = 0;
-  bool same_run = false;  // reference and candidate are recordings of the same run
-  // Why nothing was checked of what the optimizers consumed, or empty.
-  std::string unrecorded_main_gradients = "";
-};
-
-// Sets `verdict` and `why` from counts and results. A run that was not really checked is
-// inconclusive, never a match: one against itself, one with ranks or tensors that could not be
-// read or judged, one whose loss, gradient norm or at least a tenth of whose main gradients was not
-// judged (tensors that a selection or a rule leaves out do not count), and one without any main
-// gradient that trains all the same.
-void decide(const RunState& state, CompareReport& out);
 
 }  // namespace ttrace::comparison

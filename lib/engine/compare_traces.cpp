@@ -15,6 +15,7 @@
 #include "comparison/run_facts.h"
 #include "comparison/selection.h"
 #include "comparison/truth.h"
+#include "comparison/verdict.h"
 #include "localize/explain.h"
 #include "localize/frontier.h"
 #include "localize/microbatch_mismatch.h"

@@ -1,0 +1,90 @@
+#include "comparison/essentials.h"
+
+#include <map>
+
+#include "base/text.h"
+
+namespace ttrace::comparison {
+namespace {
+
+using base::concat;
+using judge::Outcome;
+using trace::Kind;
+
+bool has_no_elements(const TensorComparison& result) {
+  return result.outcome == Outcome::kMatch && result.comparison &&
+         result.comparison->measurement.total.elements == 0;
+}
+
+// Whether a tensor that takes part was not judged.
+bool is_unchecked(const TensorComparison& result) {
+  return result.outcome == Outcome::kBelowNoiseFloor || result.outcome == Outcome::kNotJudged ||
+         result.incomplete || has_no_elements(result);
+}
+
+std::string reason_of(const TensorComparison& result) {
+  return has_no_elements(result) ? "it has no elements" : base::printable(result.reason);
+}
+
+}  // namespace
+
+std::string essentials_not_recorded(const CompareReport& report) {
+  std::map<Kind, std::uint64_t> lacking;
+  for (const TensorComparison& result : report.results) {
+    if (result.outcome != Outcome::kNotRecorded || result.incomplete) continue;
+    if (result.lacking == TraceSide::kCandidate) ++lacking[result.key.kind];
+  }
+  std::string text;
+  for (const auto& [kind, noun] : {std::pair(Kind::kLoss, "loss"),
+                                   {Kind::kGradNorm, "gradient norm"},
+                                   {Kind::kMainGrad, "main gradient"}}) {
+    const auto found = lacking.find(kind);
+    if (found == lacking.end()) continue;
+    text += concat(text.empty() ? "" : ", ", base::plural(found->second, noun));
+  }
+  if (text.empty()) return "";
+  return concat("the candidate was told not to record ", text,
+                " of the reference; record them too, or select with --kind or --only");
+}
+
+std::string essentials_left_out(const CompareReport& report) {
+  std::uint64_t others = 0;
+  const TensorComparison* first = nullptr;
+  for (const TensorComparison& result : report.results) {
+    const Kind kind = result.key.kind;
+    if (result.skipped != SkippedFor::kCommon) continue;
+    if (kind != Kind::kParam && kind != Kind::kLoss && kind != Kind::kMainGrad) continue;
+    others += first == nullptr ? 0 : 1;
+    if (first == nullptr) first = &result;
+  }
+  if (first == nullptr) return "";
+  std::string text = base::printable(to_string(first->key));
+  if (others > 0) text += concat(" and ", others, " more parameters, losses or main gradients");
+  return concat(text, others > 0 ? " are" : " is", " left out, because one side alone has ",
+                others > 0 ? "them" : "it");
+}
+
+std::string essentials_unchecked(const CompareReport& report) {
+  std::uint64_t gradients = 0;
+  std::uint64_t unchecked_gradients = 0;
+  const TensorComparison* incomplete = nullptr;
+  for (const TensorComparison& result : report.results) {
+    const Kind kind = result.key.kind;
+    const bool unchecked = is_unchecked(result);
+    if (kind == Kind::kMainGrad) {
+      gradients += unchecked || result.outcome == Outcome::kMatch ? 1 : 0;
+      unchecked_gradients += unchecked ? 1 : 0;
+      if (result.incomplete && incomplete == nullptr) incomplete = &result;
+    } else if ((kind == Kind::kLoss || kind == Kind::kGradNorm) && unchecked) {
+      return concat(base::printable(to_string(result.key)), " was not checked (", reason_of(result),
+                    ")");
+    }
+  }
+  if (unchecked_gradients == 0 || 10 * unchecked_gradients < gradients) return "";
+  const std::string text = concat(unchecked_gradients, " of ",
+                                  base::plural(gradients, "main gradient"), " were not checked: ");
+  if (incomplete != nullptr) return concat(text, base::printable(incomplete->reason));
+  return concat(text, "their tolerances are as wide as they are, or none is known");
+}
+
+}  // namespace ttrace::comparison

@@ -1,0 +1,22 @@
+// What matters most in a comparison: losses, gradient norms and main gradients, and parameters. A
+// run that did not check them does not match, however many other tensors agree.
+#pragma once
+
+#include <string>
+
+#include "comparison/result.h"
+
+namespace ttrace::comparison {
+
+// Each returns why a run does not match for that reason, as what follows "nothing diverged, but ",
+// or empty.
+
+// The candidate was told not to record a loss, gradient norm or main gradient of the reference.
+// What a person selects at the command is that person's decision; what a recording lacks is not.
+std::string essentials_not_recorded(const CompareReport& report);
+// --common left out a parameter, loss or main gradient.
+std::string essentials_left_out(const CompareReport& report);
+// A loss, a gradient norm, or a tenth of the main gradients was not judged, or by less than noise.
+std::string essentials_unchecked(const CompareReport& report);
+
+}  // namespace ttrace::comparison

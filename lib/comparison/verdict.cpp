@@ -1,0 +1,180 @@
+#include "comparison/verdict.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+#include "comparison/essentials.h"
+
+namespace ttrace::comparison {
+namespace {
+
+using base::concat;
+using judge::Outcome;
+
+// `about`: the clause of the first line that would repeat the reason, or none.
+void inconclusive(std::string why, CompareReport& out, std::string_view about = "") {
+  out.verdict = Verdict::kInconclusive;
+  out.why = std::move(why);
+  out.why_is_about = about;
+}
+
+// The elements that the answer "match" is based on.
+std::uint64_t elements_matched(const CompareReport& out) {
+  std::uint64_t elements = 0;
+  for (const TensorComparison& result : out.results) {
+    if (result.outcome != Outcome::kMatch || !result.comparison) continue;
+    elements += result.comparison->measurement.total.elements;
+  }
+  return elements;
+}
+
+std::string nothing_in_common(const CompareReport& out) {
+  std::string text =
+      concat("nothing was compared: the traces have no tensor in common (",
+             base::plural(out.counts.at(Outcome::kMissing), "tensor"), " only in the reference, ",
+             out.counts.at(Outcome::kExtra), " only in the candidate)");
+  std::vector<std::string> candidates;
+  const TensorComparison* missing = nullptr;
+  for (const TensorComparison& result : out.results) {
+    if (result.outcome == Outcome::kExtra) candidates.push_back(to_string(result.key));
+    if (result.outcome == Outcome::kMissing && missing == nullptr) missing = &result;
+  }
+  if (missing != nullptr && !candidates.empty()) {
+    const auto nearest = base::nearest_names(to_string(missing->key), candidates, 1);
+    if (!nearest.empty()) {
+      text +=
+          concat("; the reference has ", to_string(missing->key), ", the candidate ", nearest[0]);
+    }
+  }
+  return text;
+}
+
+std::string describe_interruption(const CompareReport& out) {
+  std::string text = concat("interrupted after ", out.interrupted->measured, " of ",
+                            base::plural(out.interrupted->of, "tensor"));
+  if (out.findings.empty()) return text;
+  return concat(text, "; so far ", to_string(out.results[out.findings.front().result].key), " is ",
+                outcome_name(out.results[out.findings.front().result].outcome));
+}
+
+// Whether it was compared without an answer. Updates that cannot be replayed are common, and so are
+// the parameters that they leave to the next step; these do not count.
+bool is_unanswered(const TensorComparison& result) {
+  const trace::Kind kind = result.key.kind;
+  return result.outcome == Outcome::kNotJudged && kind != trace::Kind::kParamAfterStep &&
+         kind != trace::Kind::kParam && kind != trace::Kind::kOptimizerState;
+}
+
+std::string describe_lost_ranks(const RunState& state, const CompareReport& out) {
+  const bool candidates = state.lost_candidate_ranks > 0;
+  return concat(candidates ? state.lost_candidate_ranks : state.lost_reference_ranks, " of ",
+                candidates ? out.candidate.ranks : out.reference.ranks, " ranks of the ",
+                candidates ? "candidate" : "reference", " could not be read, so ",
+                out.counts.at(Outcome::kUnreadable), " of ", out.results.size(),
+                " tensors were not checked");
+}
+
+// Why a run in which nothing diverged does not match; without a text, it does.
+struct Doubt {
+  std::string text;             // what follows "nothing diverged, but "
+  std::string_view about = "";  // the clause of the first line that would repeat it, or none
+};
+
+Doubt describe_unreadable(const RunState& state, const CompareReport& out) {
+  if (state.lost_reference_ranks + state.lost_candidate_ranks > 0) {
+    return {describe_lost_ranks(state, out), "unreadable"};
+  }
+  const std::uint64_t unreadable = out.counts.at(Outcome::kUnreadable);
+  if (unreadable == 0) return {};
+  return {concat(unreadable, " of ", out.results.size(), " tensors could not be read"),
+          "unreadable"};
+}
+
+Doubt describe_unanswered(const CompareReport& out) {
+  const auto found = std::find_if(out.results.begin(), out.results.end(), is_unanswered);
+  if (found == out.results.end()) return {};
+  return {concat(base::printable(to_string(found->key)), " was not checked (",
+                 base::printable(found->reason), ")")};
+}
+
+Doubt describe_rerouted(const CompareReport& out) {
+  const std::uint64_t after = out.counts.at(Outcome::kAfterRoutingFlip);
+  if (after == 0) return {};
+  return {concat(after, " of ", out.results.size(),
+                 " tensors could not be judged: they follow tokens that went to other experts near "
+                 "a tie, which is no bug; higher precision flips fewer"),
+          "after_routing_flips"};
+}
+
+// Returns the first of the reasons that there are.
+Doubt first_of(std::initializer_list<Doubt> doubts) {
+  const auto found = std::find_if(doubts.begin(), doubts.end(),
+                                  [](const Doubt& doubt) { return !doubt.text.empty(); });
+  return found == doubts.end() ? Doubt{} : *found;
+}
+
+// Returns why nothing at all was checked, or empty.
+std::string nothing_checked(const CompareReport& out) {
+  const auto count = [&out](Outcome outcome) { return out.counts.at(outcome); };
+  if (count(Outcome::kMatch) == 0) {
+    return concat("nothing was really checked: ", count(Outcome::kBelowNoiseFloor), " of ",
+                  out.results.size(), " tensors are below the noise floor, ",
+                  count(Outcome::kSkippedByRule), " were skipped");
+  }
+  if (elements_matched(out) == 0) {
+    return "nothing was compared: the tensors that match have no elements";
+  }
+  return "";
+}
+
+}  // namespace
+
+void decide(const RunState& state, CompareReport& out) {
+  const std::uint64_t total = out.results.size();
+  const std::uint64_t in_common =
+      total - out.counts.at(Outcome::kMissing) - out.counts.at(Outcome::kExtra);
+  if (out.interrupted) return inconclusive(describe_interruption(out), out);
+  if (total == 0) return inconclusive("nothing was compared: both traces are empty", out);
+  const bool bad = std::any_of(out.results.begin(), out.results.end(),
+                               [](const auto& result) { return judge::is_bad(result.outcome); });
+  if (in_common == 0) {
+    const Doubt lost = describe_unreadable(state, out);
+    if (lost.text.empty()) return inconclusive(nothing_in_common(out), out);
+    return inconclusive(concat("nothing was compared: ", lost.text), out, lost.about);
+  }
+  if (bad || !out.settings.empty()) {
+    out.verdict = Verdict::kDiverged;
+    return;
+  }
+  const auto doubted = [&out](const Doubt& doubt) {
+    if (doubt.text.empty()) return false;
+    inconclusive(concat("nothing diverged, but ", doubt.text), out, doubt.about);
+    return true;
+  };
+  if (doubted(first_of(
+          {describe_unreadable(state, out), describe_unanswered(out), describe_rerouted(out)}))) {
+    return;
+  }
+  if (const std::string why = nothing_checked(out); !why.empty()) return inconclusive(why, out);
+  if (doubted(first_of({{essentials_not_recorded(out), "not_recorded_by_candidate"},
+                        {essentials_left_out(out), "common"},
+                        {essentials_unchecked(out)}}))) {
+    return;
+  }
+  if (!state.unrecorded_main_gradients.empty()) {
+    return inconclusive(concat("nothing diverged, but ", state.unrecorded_main_gradients), out);
+  }
+  if (state.same_run) {
+    return inconclusive(
+        "the reference and the candidate are the same run, so nothing was checked; give a run of "
+        "the job in the place of one of them",
+        out);
+  }
+  out.verdict = Verdict::kMatch;
+}
+
+}  // namespace ttrace::comparison

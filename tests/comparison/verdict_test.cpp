@@ -1,0 +1,226 @@
+#include "comparison/verdict.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "support/catch.h"
+#include "support/memory_trace.h"
+
+namespace ttrace::comparison {
+namespace {
+
+using judge::Outcome;
+
+// A run with the given outcomes; what matched was compared over four elements.
+CompareReport run_of(const std::vector<Outcome>& outcomes) {
+  CompareReport out;
+  out.reference.ranks = 1;
+  out.candidate.ranks = 8;
+  for (const Outcome outcome : judge::kAllOutcomes) out.counts[outcome] = 0;
+  for (const Outcome outcome : outcomes) {
+    TensorComparison result;
+    result.key = test::make_key(base::concat("t", out.results.size()));
+    result.outcome = outcome;
+    if (outcome == Outcome::kMatch || outcome == Outcome::kDiverged ||
+        outcome == Outcome::kBelowNoiseFloor || outcome == Outcome::kReplicaConflict) {
+      result.comparison.emplace();
+      result.comparison->measurement.total.elements = 4;
+    }
+    ++out.counts[outcome];
+    out.results.push_back(std::move(result));
+  }
+  return out;
+}
+
+CompareReport decided(const std::vector<Outcome>& outcomes, std::size_t lost_reference = 0,
+                      std::size_t lost_candidate = 0) {
+  CompareReport out = run_of(outcomes);
+  decide({lost_reference, lost_candidate}, out);
+  CHECK(out.why.empty() == (out.verdict != Verdict::kInconclusive));
+  return out;
+}
+
+TEST_CASE("all tensors matching is a match, those skipped by the user's wish aside") {
+  CHECK(decided({Outcome::kMatch}).verdict == Verdict::kMatch);
+  CHECK(decided({Outcome::kMatch, Outcome::kSkippedByRule}).verdict == Verdict::kMatch);
+  CHECK(decided({Outcome::kMatch, Outcome::kBelowNoiseFloor}).verdict == Verdict::kMatch);
+}
+
+TEST_CASE(
+    "routing flips do not keep a run from matching, what could not be judged after them does") {
+  CHECK(decided({Outcome::kMatch, Outcome::kRoutingFlip}).verdict == Verdict::kMatch);
+  CHECK(decided({Outcome::kRoutingFlip}).verdict == Verdict::kInconclusive);
+  const auto after = decided({Outcome::kMatch, Outcome::kRoutingFlip, Outcome::kAfterRoutingFlip});
+  CHECK(after.verdict == Verdict::kInconclusive);
+  CHECK(after.why.find("1 of 3 tensors could not be judged") != std::string::npos);
+  CHECK(decided({Outcome::kDiverged, Outcome::kAfterRoutingFlip}).verdict == Verdict::kDiverged);
+}
+
+TEST_CASE("a bad tensor is a divergence, whatever else is wrong") {
+  for (const Outcome bad : {Outcome::kDiverged, Outcome::kReplicaConflict, Outcome::kIncomparable,
+                            Outcome::kMissing, Outcome::kExtra}) {
+    CHECK(decided({bad, Outcome::kMatch}).verdict == Verdict::kDiverged);
+    CHECK(decided({bad, Outcome::kUnreadable}, 0, 1).verdict == Verdict::kDiverged);
+    CHECK(decided({bad, Outcome::kNotJudged}).verdict == Verdict::kDiverged);
+  }
+}
+
+TEST_CASE("anything unchecked makes a run inconclusive") {
+  const auto unreadable = decided({Outcome::kMatch, Outcome::kMatch, Outcome::kUnreadable});
+  CHECK(unreadable.verdict == Verdict::kInconclusive);
+  CHECK(unreadable.why == "nothing diverged, but 1 of 3 tensors could not be read");
+  const auto unjudged = decided({Outcome::kMatch, Outcome::kNotJudged});
+  CHECK(unjudged.verdict == Verdict::kInconclusive);
+  CHECK(unjudged.why.find("nothing diverged, but t1 · output · step 0 was not checked") == 0);
+}
+
+TEST_CASE("an update that cannot be replayed, and what was not recorded, keep a match a match") {
+  CompareReport out = run_of({Outcome::kMatch, Outcome::kNotJudged});
+  out.results[1].key.kind = trace::Kind::kParamAfterStep;
+  decide({}, out);
+  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(decided({Outcome::kMatch, Outcome::kNotRecorded}).verdict == Verdict::kMatch);
+}
+
+// One tensor that matches, and one of `kind` that a side was told not to record.
+CompareReport with_one_not_recorded(trace::Kind kind, TraceSide lacking) {
+  CompareReport out = run_of({Outcome::kMatch, Outcome::kNotRecorded});
+  out.results[1].key.kind = kind;
+  out.results[1].lacking = lacking;
+  decide({}, out);
+  return out;
+}
+
+TEST_CASE("what the candidate was told not to record of what matters most is not a match") {
+  using trace::Kind;
+  for (const Kind kind : {Kind::kLoss, Kind::kGradNorm, Kind::kMainGrad}) {
+    const CompareReport out = with_one_not_recorded(kind, TraceSide::kCandidate);
+    CHECK(out.verdict == Verdict::kInconclusive);
+    CHECK(out.why.find("nothing diverged, but the candidate was told not to record 1 ") == 0);
+    CHECK(with_one_not_recorded(kind, TraceSide::kReference).verdict == Verdict::kMatch);
+  }
+  CHECK(with_one_not_recorded(Kind::kInput, TraceSide::kCandidate).verdict == Verdict::kMatch);
+}
+
+// Ten main gradients, `unchecked` of them too noisy, beside a tensor that matches.
+Verdict with_noisy_gradients(std::size_t unchecked) {
+  std::vector<Outcome> outcomes(11, Outcome::kMatch);
+  std::fill_n(outcomes.begin() + 1, unchecked, Outcome::kBelowNoiseFloor);
+  CompareReport out = run_of(outcomes);
+  for (std::size_t i = 1; i < out.results.size(); ++i) {
+    out.results[i].key.kind = trace::Kind::kMainGrad;
+  }
+  decide({}, out);
+  return out.verdict;
+}
+
+TEST_CASE(
+    "a run whose loss, gradient norm or a tenth of its gradients is unchecked is inconclusive") {
+  CHECK(with_noisy_gradients(0) == Verdict::kMatch);
+  CHECK(with_noisy_gradients(1) == Verdict::kInconclusive);
+  for (const trace::Kind kind : {trace::Kind::kLoss, trace::Kind::kGradNorm}) {
+    CompareReport out = run_of({Outcome::kMatch, Outcome::kBelowNoiseFloor});
+    out.results[1].key.kind = kind;
+    out.results[1].reason = "its tolerance is wider than the tensor itself";
+    decide({}, out);
+    CHECK(out.verdict == Verdict::kInconclusive);
+    CHECK(out.why.find("step 0 was not checked (its tolerance is wider") != std::string::npos);
+    out = run_of({Outcome::kMatch, Outcome::kSkippedByRule});  // as the user wished
+    out.results[1].key.kind = kind;
+    decide({}, out);
+    CHECK(out.verdict == Verdict::kMatch);
+  }
+}
+
+TEST_CASE("a run against itself checks nothing, and differs all the same where it does") {
+  CompareReport same = run_of({Outcome::kMatch});
+  decide({0, 0, true}, same);
+  CHECK(same.verdict == Verdict::kInconclusive);
+  CHECK(same.why.find("the reference and the candidate are the same run") == 0);
+  CompareReport edited = run_of({Outcome::kMatch, Outcome::kDiverged});
+  decide({0, 0, true}, edited);
+  CHECK(edited.verdict == Verdict::kDiverged);
+}
+
+TEST_CASE("a lost rank makes a run inconclusive even if all its tensors have copies elsewhere") {
+  const auto out = decided({Outcome::kMatch, Outcome::kUnreadable}, 0, 3);
+  CHECK(out.verdict == Verdict::kInconclusive);
+  CHECK(out.why ==
+        "nothing diverged, but 3 of 8 ranks of the candidate could not be read, so 1 of 2 tensors "
+        "were not checked");
+  CHECK(decided({Outcome::kMatch}, 0, 1).verdict == Verdict::kInconclusive);
+  CHECK(decided({Outcome::kMatch}, 1, 0).why.find("1 of 1 ranks of the reference") !=
+        std::string::npos);
+}
+
+TEST_CASE("a run in which nothing was checked is inconclusive and says why") {
+  CHECK(decided({}).why == "nothing was compared: both traces are empty");
+  CHECK(decided({Outcome::kBelowNoiseFloor, Outcome::kSkippedByRule}).why ==
+        "nothing was really checked: 1 of 2 tensors are below the noise floor, 1 were skipped");
+  CHECK(decided({Outcome::kSkippedByRule}).verdict == Verdict::kInconclusive);
+}
+
+TEST_CASE(
+    "traces without a common tensor are inconclusive, not diverged, and the names are shown") {
+  CHECK(decided({Outcome::kMissing}).verdict == Verdict::kInconclusive);
+  CHECK(decided({Outcome::kExtra}).verdict == Verdict::kInconclusive);
+  const auto out = decided({Outcome::kMissing, Outcome::kExtra, Outcome::kExtra});
+  CHECK(out.verdict == Verdict::kInconclusive);
+  CHECK(out.why.find("1 tensor only in the reference, 2 only in the candidate") !=
+        std::string::npos);
+  CHECK(out.why.find("the reference has t0 · output · step 0, the candidate t1") !=
+        std::string::npos);
+  const auto lost = decided({Outcome::kMissing}, 0, 8);
+  CHECK(lost.why.find("nothing was compared: 8 of 8 ranks of the candidate could not be read") ==
+        0);
+}
+
+// The contract, said another way than the code says it.
+Verdict expected_verdict(const std::set<Outcome>& seen, bool lost) {
+  const auto has = [&seen](Outcome outcome) { return seen.count(outcome) > 0; };
+  const bool in_common = std::any_of(seen.begin(), seen.end(), [](Outcome outcome) {
+    return outcome != Outcome::kMissing && outcome != Outcome::kExtra;
+  });
+  const bool bad = std::any_of(seen.begin(), seen.end(), judge::is_bad);
+  if (in_common && bad) return Verdict::kDiverged;
+  const bool all_checked = !lost && !bad && !has(Outcome::kUnreadable) &&
+                           !has(Outcome::kNotJudged) && !has(Outcome::kAfterRoutingFlip);
+  return all_checked && has(Outcome::kMatch) ? Verdict::kMatch : Verdict::kInconclusive;
+}
+
+TEST_CASE("every combination of outcomes and lost ranks has its verdict") {
+  const std::size_t all = std::size_t{1} << judge::kAllOutcomes.size();
+  for (std::size_t subset = 0; subset < all; ++subset) {
+    std::vector<Outcome> outcomes;
+    for (std::size_t i = 0; i < judge::kAllOutcomes.size(); ++i) {
+      if ((subset >> i & 1U) == 1) outcomes.push_back(judge::kAllOutcomes[i]);
+    }
+    const std::set<Outcome> seen(outcomes.begin(), outcomes.end());
+    for (const std::size_t reference : {0, 1}) {
+      for (const std::size_t candidate : {0, 1}) {
+        CompareReport out = run_of(outcomes);
+        decide({reference, candidate}, out);
+        INFO("outcomes " << subset << ", lost " << reference << " and " << candidate);
+        REQUIRE(out.verdict == expected_verdict(seen, reference + candidate > 0));
+        REQUIRE(out.why.empty() == (out.verdict != Verdict::kInconclusive));
+      }
+    }
+  }
+}
+
+TEST_CASE("tensors without elements are no check, also beside some that are too noisy") {
+  CompareReport empty = run_of({Outcome::kMatch});
+  empty.results[0].comparison->measurement.total.elements = 0;
+  decide({}, empty);
+  CHECK(empty.verdict == Verdict::kInconclusive);
+  CHECK(empty.why == "nothing was compared: the tensors that match have no elements");
+
+  CompareReport noisy = run_of({Outcome::kMatch, Outcome::kBelowNoiseFloor});
+  noisy.results[0].comparison->measurement.total.elements = 0;
+  decide({}, noisy);
+  CHECK(noisy.verdict == Verdict::kInconclusive);
+}
+
+}  // namespace
+}  // namespace ttrace::comparison
