@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "localize/microbatch_mismatch.h"
+#include "report/coverage_clauses.h"
 #include "report/text_sections.h"
 
 namespace ttrace::report {
@@ -38,7 +39,9 @@ std::string describe_sharpness(const comparison::CompareReport& report) {
 }
 
 // "201 tensors agree", "180 of 201 tensors agree", "30 of 30 selected tensors agree (of 201)".
-std::string describe_agreement(const comparison::CompareReport& report) {
+// With ", nothing unchecked" where no clause says otherwise.
+std::string describe_agreement(const comparison::CompareReport& report,
+                               const std::vector<Clause>& clauses) {
   const std::uint64_t agree = report.counts.at(Outcome::kMatch);
   const std::uint64_t total = report.results.size();
   const std::uint64_t selected = total - report.counts.at(Outcome::kSkippedByRule);
@@ -48,26 +51,10 @@ std::string describe_agreement(const comparison::CompareReport& report) {
                   " (of ", total, ")");
   }
   if (agree < total) return concat(agree, " of ", base::plural(total, "tensor"), verb);
-  return concat(base::plural(agree, "tensor"), verb);
-}
-
-std::string describe_precisions(const comparison::CompareReport& report) {
-  const std::string& of_reference = report.reference.precision;
-  const std::string& of_candidate = report.candidate.precision;
-  if (!of_reference.empty() && !of_candidate.empty() && of_reference != of_candidate) {
-    return concat("; the reference ran in ", of_reference, ", the candidate in ", of_candidate);
-  }
-  std::size_t tensors = 0;
-  const comparison::TensorComparison* first = nullptr;
-  for (const comparison::TensorComparison& result : report.results) {
-    if (!result.candidate_dtype || !result.comparison) continue;
-    if (first == nullptr) first = &result;
-    ++tensors;
-  }
-  if (first == nullptr) return "";
-  return concat("; the precisions of ", base::plural(tensors, "tensor"), " differ (",
-                to_string(first->key), ": reference ", dtype_short_name(first->dtype),
-                ", candidate ", dtype_short_name(*first->candidate_dtype), ")");
+  const bool all = std::none_of(clauses.begin(), clauses.end(), [](const Clause& clause) {
+    return clause.weight != Clause::Weight::kFact;
+  });
+  return concat(base::plural(agree, "tensor"), verb, all ? ", nothing unchecked" : "");
 }
 
 // Whether all values of the candidate equal those of the reference.
@@ -84,8 +71,9 @@ bool all_equal(const comparison::CompareReport& report) {
   return any;
 }
 
-std::string describe_closest(const comparison::CompareReport& report) {
-  if (all_equal(report)) return "; all bits equal";
+// How close the closest tensor came to its limit: in full, and without its name; or nothing.
+std::vector<std::string> describe_closest(const comparison::CompareReport& report) {
+  if (all_equal(report)) return {"all bits equal"};
   const comparison::TensorComparison* closest = nullptr;
   for (const comparison::TensorComparison& result : report.results) {
     if (result.outcome != Outcome::kMatch || !result.comparison || result.exact) continue;
@@ -96,20 +84,10 @@ std::string describe_closest(const comparison::CompareReport& report) {
       closest = &result;
     }
   }
-  if (closest == nullptr) return "";
-  return concat("; the closest to its limit used ",
-                percent(comparison::used_share(*closest->comparison)), " (",
-                to_string(closest->key), ")");
-}
-
-// The tensors that --common left out.
-std::string describe_left_out(const comparison::CompareReport& report) {
-  if (!report.left_out) return "";
-  const comparison::LeftOut& left_out = *report.left_out;
-  if (left_out.total() == 0) return "; no tensor is on one side only";
-  return concat("; ", base::plural(left_out.total(), "tensor"),
-                " that only one side has left out (", left_out.of_reference, " of the reference, ",
-                left_out.of_candidate, " of the candidate)");
+  if (closest == nullptr) return {};
+  const std::string used = concat("the closest to its limit used ",
+                                  percent(comparison::used_share(*closest->comparison)));
+  return {concat(used, " (", printable(to_string(closest->key)), ")"), used};
 }
 
 std::string describe_first(const comparison::CompareReport& report, const Listed& first,
@@ -176,30 +154,36 @@ std::string describe_rejected(const std::vector<comparison::RejectedCause>& reje
   return text;
 }
 
-void write_answer(const comparison::CompareReport& report, const std::vector<FindingGroup>& groups,
-                  const TextStyle& style, std::ostream& out) {
+FirstLine first_line_of(const comparison::CompareReport& report,
+                        const std::vector<FindingGroup>& groups) {
+  FirstLine line;
+  line.clauses = coverage_clauses(report);
+  std::erase_if(line.clauses,
+                [&report](const Clause& clause) { return clause.name == report.why_is_about; });
   switch (report.verdict) {
     case comparison::Verdict::kMatch:
-      out << bold("MATCH", "32", style) << "  " << describe_agreement(report)
-          << describe_sharpness(report)
-          << printable(concat(describe_closest(report), describe_precisions(report),
-                              describe_left_out(report)))
-          << "\n";
+      line.verdict = "MATCH";
+      line.colour = "32";
+      line.sentence = describe_agreement(report, line.clauses);
+      line.aside = describe_sharpness(report);
+      line.closing = describe_closest(report);
       break;
     case comparison::Verdict::kDiverged:
-      out << bold("DIVERGED", "31", style) << "  "
-          << (report.microbatches ? concat(localize::describe_mismatch(*report.microbatches), "; ")
-                                  : std::string())
-          << "first at "
-          << printable(describe_first(report, listed(report, groups).front(), groups))
-          << "        (" << format_finding_count(report, groups.size()) << ")"
-          << printable(concat(describe_precisions(report), describe_left_out(report))) << "\n";
+      line.verdict = "DIVERGED";
+      line.colour = "31";
+      line.sentence = printable(concat(
+          report.microbatches ? concat(localize::describe_mismatch(*report.microbatches), "; ")
+                              : std::string(),
+          "first at ", describe_first(report, listed(report, groups).front(), groups)));
+      line.sentence += concat("        (", format_finding_count(report, groups.size()), ")");
       break;
     case comparison::Verdict::kInconclusive:
-      out << bold("INCONCLUSIVE", "33", style) << "  "
-          << printable(concat(report.why, describe_left_out(report))) << "\n";
+      line.verdict = "INCONCLUSIVE";
+      line.colour = "33";
+      line.sentence = printable(report.why);
       break;
   }
+  return line;
 }
 
 }  // namespace ttrace::report

@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "comparison/coverage.h"
 #include "localize/microbatch_mismatch.h"
 #include "localize/phase.h"
+#include "report/coverage_clauses.h"
 #include "report/finding_groups.h"
 #include "report/json_report.h"
 #include "report/result_json.h"
@@ -188,6 +190,24 @@ json tolerance_with_sharpness(const comparison::CompareReport& report) {
   return tolerance;
 }
 
+// What was checked in numbers, and the clauses of the first line.
+json coverage_json(const comparison::CompareReport& report) {
+  const comparison::Coverage coverage = comparison::coverage_of(report);
+  json remarks = json::array();
+  for (const Clause& clause : coverage_clauses(report)) {
+    remarks.push_back({{"name", clause.name},
+                       {"tensors", clause.tensors},
+                       {"unchecked", clause.weight == Clause::Weight::kUnchecked},
+                       {"text", base::render(clause.message)}});
+  }
+  return {{"tensors", coverage.tensors},
+          {"selected", coverage.selected},
+          {"agree", coverage.agree},
+          {"computed", coverage.computed},
+          {"computed_unchecked", coverage.computed_unchecked},
+          {"remarks", std::move(remarks)}};
+}
+
 std::string version_2(const comparison::CompareReport& report, bool all_slices) {
   const References references(report);
   ReportText text(kReportSchema);
@@ -219,6 +239,7 @@ std::string version_2(const comparison::CompareReport& report, bool all_slices) 
   for (const auto& [outcome, count] : report.counts) counts[outcome_name(outcome)] = count;
   counts["total"] = report.results.size();
   text.add("counts", counts);
+  text.add("coverage", coverage_json(report));
   text.add_lines("frontier", references.frontier(),
                  [](const json& item) { return nine_digits(item); });
   std::vector<FindingGroup> groups;

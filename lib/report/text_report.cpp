@@ -261,13 +261,17 @@ void write_text(const comparison::CompareReport& report, const TextStyle& style,
                 std::ostream& out) {
   std::ostringstream text;
   const std::vector<FindingGroup> groups = group_findings(report);
-  write_answer(report, groups, style, text);
+  const WrittenFirstLine first_line = write_first_line(first_line_of(report, groups), style);
+  text << first_line.text << "\n";
   // Two traces without a common tensor have findings too, but those say nothing.
   const bool diverged = report.verdict == comparison::Verdict::kDiverged || report.interrupted;
   if (diverged) write_microbatches(report, text);
   if (diverged && !listed(report, groups).empty()) write_findings(report, groups, style, text);
   if (style.all) write_every_tensor(report, text);
   write_counts(report, text);
+  for (const Clause& clause : first_line.left_out) {
+    text << "  remark: " << base::render(clause.message) << "\n";
+  }
   write_not_judged(report, text);
   write_drift(report, text);
   write_unmatched(report, style.all, text);

@@ -10,6 +10,7 @@
 
 #include "comparison/result.h"
 #include "report/finding_groups.h"
+#include "report/first_line.h"
 #include "report/text_report.h"
 
 namespace ttrace::report {
@@ -26,10 +27,10 @@ struct Sharpness {
 // which have no tolerance of this kind, and tensors of zeros.
 std::vector<Sharpness> sharpness_of(const comparison::CompareReport& report);
 
-// Writes the first line of the report, which is the answer: the verdict, how sharp the check was,
-// and where the run diverges first. `groups`: all groups of the report's findings.
-void write_answer(const comparison::CompareReport& report, const std::vector<FindingGroup>& groups,
-                  const TextStyle& style, std::ostream& out);
+// The first line of the report, which is the answer: the verdict, how sharp the check was, where
+// the run diverges first, and what was not checked. `groups`: all groups of the report's findings.
+FirstLine first_line_of(const comparison::CompareReport& report,
+                        const std::vector<FindingGroup>& groups);
 
 // 0.52 as "52 %", 0.0012 as "0.12 %".
 std::string percent(double share);

@@ -52,8 +52,8 @@ const Keys kMeasuredMembers{"id",
 TEST_CASE("the top level has the members of the contract") {
   const json report = parsed(test::diverged_report());
   CHECK(keys(report) == Keys{"schema", "verdict", "exit_code", "reference", "candidate",
-                             "tolerance", "frontier_from", "counts", "frontier", "groups",
-                             "suspects", "results", "warnings", "environment"});
+                             "tolerance", "frontier_from", "counts", "coverage", "frontier",
+                             "groups", "suspects", "results", "warnings", "environment"});
   CHECK(report["schema"] == "ttrace.report/2");
   CHECK(report["verdict"] == "diverged");
   CHECK(report["exit_code"] == 1);
@@ -235,7 +235,7 @@ TEST_CASE("a path that is no UTF-8 does not stop the report") {
 
 TEST_CASE("every result stands on a line of its own, the environment too") {
   const std::string text = json_text(test::many_findings(5));
-  CHECK(std::count(text.begin(), text.end(), '\n') == 16 + 2 + 5 + 5);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 17 + 2 + 5 + 5);
   CHECK(text.find("\n  \"environment\": {") != std::string::npos);
 }
 

@@ -31,11 +31,15 @@ TEST_CASE("the first line of a match says how close it was") {
                                                     test::compared("head", {3, 4}, {3, 4.5})};
   results[1].comparison->tolerance.unit_norm = 0.25;
   CHECK(first_line(test::report_of(comparison::Verdict::kMatch, results)) ==
-        "MATCH  2 tensors agree (allowed error: median 0.8, widest 0.8); the closest to its limit "
-        "used 12 % (head · output · step 0); the reference ran in fp32, the candidate in bf16");
+        "MATCH  2 tensors agree, nothing unchecked (allowed error: median 0.8, widest 0.8); the "
+        "reference ran in fp32, the candidate in bf16; the closest to its limit used 12 % (head · "
+        "output · step 0)");
   results[1].outcome = Outcome::kBelowNoiseFloor;
-  CHECK(contains(first_line(test::report_of(comparison::Verdict::kMatch, results)),
-                 "the closest to its limit used 0 % (fc"));
+  const std::string one = first_line(test::report_of(comparison::Verdict::kMatch, results));
+  CHECK(one.starts_with("MATCH  1 of 2 tensors agrees (allowed error: "));
+  CHECK(
+      contains(one, "; 1 below the noise floor; the reference ran in fp32, the candidate in bf16"));
+  CHECK(contains(one, "; the closest to its limit used 0 %"));
 }
 
 TEST_CASE("the first line says how sharp the check was, by precision") {
@@ -46,12 +50,13 @@ TEST_CASE("the first line says how sharp the check was, by precision") {
     results.back().comparison->tolerance.floor_norm = 5 * allowed;
   }
   comparison::CompareReport report = test::report_of(comparison::Verdict::kMatch, results);
-  CHECK(contains(first_line(report), "agree (allowed error: median 2e-6, widest 3e-6)"));
+  CHECK(contains(first_line(report),
+                 "agree, nothing unchecked (allowed error: median 2e-6, widest 3e-6)"));
   report.results.push_back(report.results.front());
   report.results.back().comparison->tolerance.epsilon = 0x1p-7;
   report.results.back().comparison->tolerance.floor_norm = 0.5;
   CHECK(contains(first_line(report),
-                 "agree (allowed error: bf16 median 0.1, widest 0.1; f32 median 2e-6, widest "
+                 "(allowed error: bf16 median 0.1, widest 0.1; f32 median 2e-6, widest "
                  "3e-6)"));
 }
 
@@ -81,7 +86,8 @@ TEST_CASE("a match of integers alone has no limit to be close to") {
   comparison::TensorComparison ids = test::compared("ids", {1, 2}, {1, 2});
   ids.exact = true;
   CHECK(first_line(test::report_of(comparison::Verdict::kMatch, {ids, ids})) ==
-        "MATCH  2 tensors agree; all bits equal; the reference ran in fp32, the candidate in bf16");
+        "MATCH  2 tensors agree, nothing unchecked; the reference ran in fp32, the candidate in "
+        "bf16; all bits equal");
 }
 
 TEST_CASE("the first line of a divergence names the first tensor and counts the rest") {
@@ -136,7 +142,34 @@ TEST_CASE("the first line names a missing layer as a whole") {
 TEST_CASE("the first line of an inconclusive run says why") {
   comparison::CompareReport report = test::report_of(comparison::Verdict::kInconclusive, {});
   report.why = "nothing was compared";
+  report.candidate.precision = report.reference.precision;
   CHECK(first_line(report) == "INCONCLUSIVE  nothing was compared");
+}
+
+TEST_CASE("what the reason of a verdict counts is not counted again on the first line") {
+  comparison::CompareReport report =
+      test::report_of(comparison::Verdict::kInconclusive,
+                      {test::unmeasured("a", Outcome::kUnreadable, "gone"),
+                       test::unmeasured("b", Outcome::kBelowNoiseFloor, "wide")});
+  report.candidate.precision = "fp32";
+  report.why = "nothing diverged, but 1 of 2 tensors could not be read";
+  report.why_is_about = "unreadable";
+  CHECK(first_line(report) ==
+        "INCONCLUSIVE  nothing diverged, but 1 of 2 tensors could not be read; 1 below the noise "
+        "floor");
+}
+
+TEST_CASE("what has no place on the first line stands below") {
+  std::vector<comparison::TensorComparison> results;
+  for (const Outcome outcome : {Outcome::kUnreadable, Outcome::kBelowNoiseFloor,
+                                Outcome::kNotJudged, Outcome::kAfterRoutingFlip}) {
+    results.push_back(test::unmeasured("a", outcome, "gone"));
+  }
+  comparison::CompareReport report =
+      test::report_of(comparison::Verdict::kInconclusive, std::move(results));
+  report.why = std::string(150, 'w');
+  CHECK(contains(first_line(report), "w; 1 could not be read; and 3 more not checked"));
+  CHECK(contains(text_of(report), "\n  remark: 1 not judged after routing flips\n"));
 }
 
 TEST_CASE("colour is used when asked for, and only then") {
@@ -258,6 +291,7 @@ TEST_CASE("traces without a common tensor show no findings, which would answer n
   comparison::CompareReport report = test::many_findings(3);
   report.verdict = comparison::Verdict::kInconclusive;
   report.why = "nothing was compared";
+  report.candidate.precision = report.reference.precision;
   CHECK_FALSE(contains(text_of(report), "fc0"));
 }
 

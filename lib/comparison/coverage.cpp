@@ -1,0 +1,114 @@
+#include "comparison/coverage.h"
+
+namespace ttrace::comparison {
+
+using judge::Outcome;
+using trace::Kind;
+
+bool is_computed(Kind kind) {
+  switch (kind) {
+    case Kind::kOutput:
+    case Kind::kLoss:
+    case Kind::kGradOutput:
+    case Kind::kGradInput:
+    case Kind::kParamGrad:
+    case Kind::kMainGrad:
+    case Kind::kGradNorm:
+    case Kind::kParamAfterStep:
+      return true;
+    case Kind::kParam:
+    case Kind::kBuffer:
+    case Kind::kInput:
+    case Kind::kOptimizerState:
+    case Kind::kScalar:
+    case Kind::kIndex:
+      return false;
+  }
+  return false;
+}
+
+void Tally::add(const TensorComparison& result) {
+  if (tensors++ == 0) first = &result;
+}
+
+bool is_mostly_not_finite(const TensorComparison& result) {
+  if (!result.comparison) return false;
+  const measure::TileStats& stats = result.comparison->measurement.total;
+  return 2 * stats.nonfinite_equal > stats.elements;
+}
+
+namespace {
+
+// Counts what the values of a compared tensor are.
+void add_values(const TensorComparison& result, Coverage& coverage) {
+  const measure::TileStats& stats = result.comparison->measurement.total;
+  if (stats.elements == 0) coverage.without_elements.add(result);
+  if (stats.nonfinite_equal > 0) coverage.not_finite.add(result);
+  if (is_mostly_not_finite(result)) coverage.mostly_not_finite.add(result);
+  const bool zero = stats.finite > 0 && stats.finite == stats.elements && stats.sum_r2 == 0 &&
+                    stats.sum_c2 == 0 && !stats.largest;
+  if (zero && !result.exact && is_computed(result.key.kind)) coverage.zero.add(result);
+}
+
+void add_outcome(const TensorComparison& result, Coverage& coverage) {
+  switch (result.outcome) {
+    case Outcome::kMatch:
+      ++coverage.agree;
+      break;
+    case Outcome::kUnreadable:
+      coverage.unreadable.add(result);
+      break;
+    case Outcome::kNotRecorded:
+      (result.lacking == TraceSide::kReference ? coverage.not_recorded_by_reference
+                                               : coverage.not_recorded_by_candidate)
+          .add(result);
+      break;
+    case Outcome::kBelowNoiseFloor:
+      coverage.below_noise_floor.add(result);
+      break;
+    case Outcome::kNotJudged:
+      coverage.not_judged.add(result);
+      break;
+    case Outcome::kAfterRoutingFlip:
+      coverage.after_routing_flips.add(result);
+      break;
+    case Outcome::kRoutingFlip:
+      coverage.routing_flips.add(result);
+      break;
+    case Outcome::kDiverged:
+    case Outcome::kReplicaConflict:
+    case Outcome::kMissing:
+    case Outcome::kExtra:
+    case Outcome::kIncomparable:
+    case Outcome::kSkippedByRule:
+      break;
+  }
+}
+
+bool is_checked(const TensorComparison& result) {
+  return judge::is_bad(result.outcome) || result.outcome == Outcome::kRoutingFlip ||
+         (result.outcome == Outcome::kMatch && !is_mostly_not_finite(result));
+}
+
+}  // namespace
+
+Coverage coverage_of(const CompareReport& report) {
+  Coverage coverage;
+  coverage.tensors = report.results.size();
+  for (const TensorComparison& result : report.results) {
+    if (result.outcome == Outcome::kSkippedByRule) {
+      if (result.skipped == SkippedFor::kPolicy) coverage.skipped_by_policy.add(result);
+      if (result.skipped == SkippedFor::kMap) coverage.dropped_by_map.add(result);
+      continue;
+    }
+    ++coverage.selected;
+    add_outcome(result, coverage);
+    if (result.comparison) add_values(result, coverage);
+    if (!is_computed(result.key.kind)) continue;
+    ++coverage.computed;
+    if (!is_checked(result)) ++coverage.computed_unchecked;
+  }
+  return coverage;
+}
+
+}  // namespace ttrace::comparison

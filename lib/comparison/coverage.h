@@ -1,0 +1,58 @@
+// How much of two traces a comparison checked: what it left out and why, and where the numbers that
+// it checked say little.
+#pragma once
+
+#include <cstdint>
+
+#include "comparison/result.h"
+#include "trace/key.h"
+
+namespace ttrace::comparison {
+
+// Whether a training step computes tensors of this kind. The others are what it begins with.
+bool is_computed(trace::Kind kind);
+
+// How many tensors are alike in one respect, and the first of them in the order of the results.
+struct Tally {
+  std::uint64_t tensors = 0;
+  const TensorComparison* first = nullptr;  // points into the report
+
+  void add(const TensorComparison& result);
+  bool empty() const { return tensors == 0; }
+};
+
+struct Coverage {
+  std::uint64_t tensors = 0;   // of both traces
+  std::uint64_t selected = 0;  // that no selection, no rule and no other process leaves out
+  std::uint64_t agree = 0;
+  // Selected tensors that a training step computes, and those of them that were not checked.
+  std::uint64_t computed = 0;
+  std::uint64_t computed_unchecked = 0;
+
+  // Selected, and not checked.
+  Tally unreadable;
+  Tally not_recorded_by_candidate;
+  Tally not_recorded_by_reference;
+  Tally below_noise_floor;
+  Tally not_judged;
+  Tally after_routing_flips;
+
+  // Checked, with values that say little.
+  Tally routing_flips;
+  Tally not_finite;         // some values not finite, and the same ones on both sides
+  Tally mostly_not_finite;  // of these, tensors with more than half of their values
+  Tally zero;               // computed by the step, and zero on both sides
+  Tally without_elements;
+
+  // Not selected.
+  Tally skipped_by_policy;
+  Tally dropped_by_map;
+};
+
+// Counts the results of `report`, which must outlive the value returned.
+Coverage coverage_of(const CompareReport& report);
+
+// Whether more than half of the values are not finite, the same ones on both sides.
+bool is_mostly_not_finite(const TensorComparison& result);
+
+}  // namespace ttrace::comparison

@@ -1,0 +1,147 @@
+#include "report/coverage_clauses.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "comparison/coverage.h"
+
+namespace ttrace::report {
+namespace {
+
+using Values = std::vector<std::pair<std::string_view, base::Message::Value>>;
+using comparison::Coverage;
+using comparison::Tally;
+using comparison::TensorComparison;
+
+constexpr auto kUnchecked = Clause::Weight::kUnchecked;
+constexpr auto kDoubt = Clause::Weight::kDoubt;
+constexpr auto kFact = Clause::Weight::kFact;
+
+// The clauses while they are collected, the most serious first.
+class Clauses {
+ public:
+  // Adds a clause about the tensors of `tally`, none if there are none. Its templates also have
+  // {count}; `in_short` may be empty.
+  void add(std::string_view name, Clause::Weight weight, const Tally& tally, std::string_view text,
+           std::string_view in_short = {}, Values values = {}) {
+    if (tally.empty()) return;
+    values.emplace_back("count", tally.tensors);
+    clauses_.push_back({name, weight, tally.tensors, {text, std::move(values)}, in_short});
+  }
+  // Adds a clause about the run as a whole.
+  void add_of_run(std::string_view name, Clause::Weight weight, std::string_view text,
+                  Values values = {}) {
+    clauses_.push_back({name, weight, 0, {text, std::move(values)}, {}});
+  }
+
+  std::vector<Clause> take() && { return std::move(clauses_); }
+
+ private:
+  std::vector<Clause> clauses_;
+};
+
+void add_not_recorded(std::string_view name, const char* side, const Tally& tally,
+                      Clauses& clauses) {
+  constexpr std::string_view kPlain = "{count} not recorded by the {side}";
+  if (tally.empty()) return;
+  const bool has_reason = tally.first->incomplete;
+  clauses.add(name, kUnchecked, tally,
+              has_reason ? "{count} not recorded by the {side} ({reason})" : kPlain, kPlain,
+              {{"side", std::string(side)}, {"reason", tally.first->reason}});
+}
+
+// Names the kinds that a comparison of training steps is about and that neither run has. A run that
+// does not clip has no gradient norm, and activations are often left out on purpose.
+void add_kinds_in_neither(const comparison::CompareReport& report, Clauses& clauses) {
+  std::string kinds;
+  for (const trace::Kind kind :
+       {trace::Kind::kLoss, trace::Kind::kMainGrad, trace::Kind::kParamAfterStep}) {
+    const auto& lacking = report.kinds_in_neither;
+    if (std::find(lacking.begin(), lacking.end(), kind) == lacking.end()) continue;
+    kinds += base::concat(kinds.empty() ? "" : ", ", kind_name(kind));
+  }
+  if (kinds.empty()) return;
+  clauses.add_of_run("kinds_in_neither", kDoubt, "neither run has {kinds}", {{"kinds", kinds}});
+}
+
+void add_left_out(const comparison::CompareReport& report, Clauses& clauses) {
+  if (!report.left_out) return;
+  const comparison::LeftOut& left_out = *report.left_out;
+  if (left_out.total() == 0) {
+    return clauses.add_of_run("common", kFact, "no tensor is on one side only");
+  }
+  clauses.add_of_run("common", kFact,
+                     "{count:tensor} that only one side has left out ({reference} of the "
+                     "reference, {candidate} of the candidate)",
+                     {{"count", left_out.total()},
+                      {"reference", left_out.of_reference},
+                      {"candidate", left_out.of_candidate}});
+}
+
+void add_precisions(const comparison::CompareReport& report, Clauses& clauses) {
+  const std::string& of_reference = report.reference.precision;
+  const std::string& of_candidate = report.candidate.precision;
+  if (!of_reference.empty() && !of_candidate.empty() && of_reference != of_candidate) {
+    return clauses.add_of_run("precision", kFact,
+                              "the reference ran in {reference}, the candidate in {candidate}",
+                              {{"reference", of_reference}, {"candidate", of_candidate}});
+  }
+  Tally differing;
+  for (const TensorComparison& result : report.results) {
+    if (result.candidate_dtype && result.comparison) differing.add(result);
+  }
+  if (differing.empty()) return;
+  const TensorComparison& first = *differing.first;
+  clauses.add("precision", kFact, differing,
+              "the precisions of {count:tensor} differ ({key}: reference {reference}, candidate "
+              "{candidate})",
+              "the precisions of {count:tensor} differ",
+              {{"key", to_string(first.key)},
+               {"reference", std::string(dtype_short_name(first.dtype))},
+               {"candidate", std::string(dtype_short_name(*first.candidate_dtype))}});
+}
+
+void add_values(const Coverage& coverage, Clauses& clauses) {
+  const Tally& not_finite = coverage.not_finite;
+  clauses.add("not_finite", kDoubt, not_finite,
+              "{count} {count?holds|hold} values that are not finite on both sides ({key})",
+              "{count} not finite on both sides",
+              {{"key", not_finite.empty() ? "" : to_string(not_finite.first->key)}});
+  clauses.add("without_elements", kDoubt, coverage.without_elements, "{count} without elements");
+  clauses.add("zero", kDoubt, coverage.zero, "{count} zero on both sides");
+}
+
+}  // namespace
+
+std::vector<Clause> coverage_clauses(const comparison::CompareReport& report) {
+  const Coverage coverage = comparison::coverage_of(report);
+  Clauses clauses;
+  clauses.add("unreadable", kUnchecked, coverage.unreadable, "{count} could not be read");
+  add_not_recorded("not_recorded_by_candidate", "candidate", coverage.not_recorded_by_candidate,
+                   clauses);
+  add_not_recorded("not_recorded_by_reference", "reference", coverage.not_recorded_by_reference,
+                   clauses);
+  add_kinds_in_neither(report, clauses);
+  clauses.add("below_noise_floor", kUnchecked, coverage.below_noise_floor,
+              "{count} below the noise floor");
+  clauses.add("not_judged", kUnchecked, coverage.not_judged, "{count} not judged");
+  clauses.add("after_routing_flips", kUnchecked, coverage.after_routing_flips,
+              "{count} not judged after routing flips");
+  clauses.add("routing_flips", kDoubt, coverage.routing_flips,
+              "{count} with tokens routed elsewhere near a tie");
+  add_values(coverage, clauses);
+  clauses.add("skipped_by_policy", kFact, coverage.skipped_by_policy,
+              "{count} skipped by rules of {file}", "{count} skipped by rules",
+              {{"file", report.tolerance_file}});
+  clauses.add("dropped_by_map", kFact, coverage.dropped_by_map, "{count} dropped by {file}",
+              "{count} dropped by the map", {{"file", report.map_rules}});
+  add_left_out(report, clauses);
+  add_precisions(report, clauses);
+  return std::move(clauses).take();
+}
+
+}  // namespace ttrace::report

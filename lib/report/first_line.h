@@ -1,0 +1,54 @@
+// The first line of a report, which is its answer: the sentence, then one clause for every thing
+// that makes the answer worth less, the most serious first. It has at most 200 characters.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/message.h"
+#include "report/text_report.h"
+
+namespace ttrace::report {
+
+inline constexpr std::size_t kFirstLineColumns = 200;
+
+// What is to be said beside an answer, and how many tensors it concerns.
+struct Clause {
+  enum class Weight {
+    kUnchecked,  // its tensors were selected and not checked
+    kDoubt,      // what was checked says less than it seems to
+    kFact,       // takes nothing from the answer
+  };
+
+  std::string_view name;  // for programs: "below_noise_floor"
+  Weight weight = Weight::kFact;
+  std::uint64_t tensors = 0;  // 0 if it concerns the run as a whole
+  base::Message message;
+  std::string_view in_short = {};  // the template in fewer words, or empty
+};
+
+struct FirstLine {
+  const char* verdict = "";  // "MATCH"
+  const char* colour = "";   // an ANSI colour
+  std::string sentence;      // never left out
+  // What follows the sentence at once and is left out where it does not fit, as in " (...)".
+  std::string aside = {};
+  std::vector<Clause> clauses = {};  // the most serious first
+  // What ends the line, from long to short, without what joins it; left out where none fits.
+  std::vector<std::string> closing = {};
+};
+
+// The line, and what had no place in it.
+struct WrittenFirstLine {
+  std::string text;  // without the end of the line
+  std::vector<Clause> left_out;
+};
+
+// Joins the parts by "; ". Where they are too long, the clauses are shortened, then the aside goes,
+// then the last clauses become "and 230 more not checked" or "and 2 more remarks". The first clause
+// stays if its tensors were not checked, and then a sentence that is too long loses its middle.
+WrittenFirstLine write_first_line(const FirstLine& line, const TextStyle& style);
+
+}  // namespace ttrace::report

@@ -1,0 +1,90 @@
+#include "report/coverage_clauses.h"
+
+#include "report/sample_report.h"
+#include "support/catch.h"
+
+namespace ttrace::report {
+namespace {
+
+using comparison::SkippedFor;
+using comparison::TensorComparison;
+using comparison::TraceSide;
+using judge::Outcome;
+
+comparison::CompareReport report_of(std::vector<TensorComparison> results) {
+  comparison::CompareReport report =
+      test::report_of(comparison::Verdict::kMatch, std::move(results));
+  report.candidate.precision = report.reference.precision;
+  return report;
+}
+
+std::vector<std::string> texts_of(const comparison::CompareReport& report) {
+  std::vector<std::string> texts;
+  for (const Clause& clause : coverage_clauses(report)) {
+    texts.push_back(base::render(clause.message));
+  }
+  return texts;
+}
+
+using Texts = std::vector<std::string>;
+
+TensorComparison not_recorded(TraceSide lacking, bool incomplete = false) {
+  TensorComparison result = test::unmeasured("a", Outcome::kNotRecorded, "run: disk full");
+  result.lacking = lacking;
+  result.incomplete = incomplete;
+  return result;
+}
+
+TensorComparison skipped(SkippedFor why) {
+  TensorComparison result = test::unmeasured("a", Outcome::kSkippedByRule, "");
+  result.skipped = why;
+  return result;
+}
+
+TEST_CASE("a run of which everything was checked has no clause") {
+  CHECK(texts_of(report_of({test::compared("fc", {3, 4}, {3, 4.5})})).empty());
+}
+
+TEST_CASE("everything that was not checked is counted, the most serious first") {
+  const comparison::CompareReport report = report_of(
+      {test::unmeasured("a", Outcome::kAfterRoutingFlip, ""),
+       test::unmeasured("a", Outcome::kNotJudged, ""),
+       test::unmeasured("a", Outcome::kBelowNoiseFloor, ""),
+       test::unmeasured("b", Outcome::kBelowNoiseFloor, ""), not_recorded(TraceSide::kReference),
+       not_recorded(TraceSide::kCandidate), test::unmeasured("a", Outcome::kUnreadable, "")});
+  CHECK(texts_of(report) == Texts{"1 could not be read", "1 not recorded by the candidate",
+                                  "1 not recorded by the reference", "2 below the noise floor",
+                                  "1 not judged", "1 not judged after routing flips"});
+  for (const Clause& clause : coverage_clauses(report)) {
+    CHECK(clause.weight == Clause::Weight::kUnchecked);
+  }
+}
+
+TEST_CASE("what a side could not record comes with the reason") {
+  CHECK(texts_of(report_of({not_recorded(TraceSide::kCandidate, true)})) ==
+        Texts{"1 not recorded by the candidate (run: disk full)"});
+}
+
+TEST_CASE("kinds that neither run has are named, those that a step need not have are not") {
+  comparison::CompareReport report = report_of({});
+  report.kinds_in_neither = {trace::Kind::kInput, trace::Kind::kGradNorm};
+  CHECK(texts_of(report).empty());
+  report.kinds_in_neither = {trace::Kind::kLoss, trace::Kind::kMainGrad};
+  CHECK(texts_of(report) == Texts{"neither run has loss, main_grad"});
+}
+
+TEST_CASE("what a person leaves out comes last") {
+  comparison::CompareReport report =
+      report_of({skipped(SkippedFor::kPolicy), skipped(SkippedFor::kMap),
+                 skipped(SkippedFor::kSelection), test::unmeasured("a", Outcome::kNotJudged, "")});
+  report.tolerance_file = "tol.json";
+  report.map_rules = "map.json";
+  report.left_out = comparison::LeftOut{2, 1};
+  CHECK(
+      texts_of(report) ==
+      Texts{"1 not judged", "1 skipped by rules of tol.json", "1 dropped by map.json",
+            "3 tensors that only one side has left out (2 of the reference, 1 of the candidate)"});
+}
+
+}  // namespace
+}  // namespace ttrace::report
