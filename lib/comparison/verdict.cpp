@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "comparison/coverage.h"
 #include "comparison/essentials.h"
 
 namespace ttrace::comparison {
@@ -83,6 +84,15 @@ struct Doubt {
   std::string text;             // what follows "nothing diverged, but "
   std::string_view about = "";  // the clause of the first line that would repeat it, or none
 };
+
+// The loss and its like aside, a comparison that checked less than half of what the step computes
+// says nothing of the step.
+std::string mostly_unchecked(const CompareReport& out) {
+  const Coverage coverage = coverage_of(out);
+  if (2 * coverage.computed_unchecked <= coverage.computed) return "";
+  return concat(coverage.computed_unchecked, " of ", base::plural(coverage.computed, "tensor"),
+                " that the step computes were not checked");
+}
 
 Doubt describe_unreadable(const RunState& state, const CompareReport& out) {
   if (state.lost_reference_ranks + state.lost_candidate_ranks > 0) {
@@ -162,7 +172,8 @@ void decide(const RunState& state, CompareReport& out) {
   if (const std::string why = nothing_checked(out); !why.empty()) return inconclusive(why, out);
   if (doubted(first_of({{essentials_not_recorded(out), "not_recorded_by_candidate"},
                         {essentials_left_out(out), "common"},
-                        {essentials_unchecked(out)}}))) {
+                        {essentials_unchecked(out)},
+                        {mostly_unchecked(out)}}))) {
     return;
   }
   if (!state.unrecorded_main_gradients.empty()) {

@@ -1,4 +1,4 @@
-"""The first line counts what was not checked."""
+"""The first line counts what was not checked, and a run that was mostly not checked is no match."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.reports import read_report
-from support.ttrace_cli import DIVERGED, MATCH, TESTDATA
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA
 
 from .conftest import Run
 from .small_traces import check_answer
@@ -47,6 +47,20 @@ def test_a_few_unchecked_tensors_stand_on_the_first_line(ttrace: Run, tmp_path: 
             }
         ],
     }
+
+
+def test_a_run_that_was_mostly_not_checked_is_no_match(ttrace: Run, tmp_path: Path) -> None:
+    kinds = ["output", "grad_output", "param_grad"]
+    flags = wide(tmp_path, {"name": "*", "kind": kinds})
+    done = ttrace("compare", REFERENCE, HEALTHY, *flags, "--json", tmp_path / "report.json")
+    coverage = read_report(tmp_path / "report.json")["coverage"]
+    assert (coverage["computed"], coverage["computed_unchecked"]) == (COMPUTED, 74)
+    check_answer(
+        done,
+        INCONCLUSIVE,
+        "INCONCLUSIVE  nothing diverged, but 74 of 140 tensors that the step computes were not "
+        "checked; 74 below the noise floor",
+    )
 
 
 def test_what_was_not_checked_is_counted_beside_a_divergence(ttrace: Run, tmp_path: Path) -> None:

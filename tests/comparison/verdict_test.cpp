@@ -184,7 +184,10 @@ Verdict expected_verdict(const std::set<Outcome>& seen, bool lost) {
   });
   const bool bad = std::any_of(seen.begin(), seen.end(), judge::is_bad);
   if (in_common && bad) return Verdict::kDiverged;
-  const bool all_checked = !lost && !bad && !has(Outcome::kUnreadable) &&
+  // One tensor of each outcome, all of them computed by the step.
+  const int checked = has(Outcome::kMatch) + has(Outcome::kRoutingFlip);
+  const int unchecked = has(Outcome::kBelowNoiseFloor) + has(Outcome::kNotRecorded);
+  const bool all_checked = unchecked <= checked && !lost && !bad && !has(Outcome::kUnreadable) &&
                            !has(Outcome::kNotJudged) && !has(Outcome::kAfterRoutingFlip);
   return all_checked && has(Outcome::kMatch) ? Verdict::kMatch : Verdict::kInconclusive;
 }
@@ -207,6 +210,34 @@ TEST_CASE("every combination of outcomes and lost ranks has its verdict") {
       }
     }
   }
+}
+
+// Matching tensors and unchecked ones of `kind`.
+CompareReport with_unchecked(std::size_t checked, std::size_t unchecked, Outcome outcome,
+                             trace::Kind kind) {
+  std::vector<Outcome> outcomes(checked, Outcome::kMatch);
+  outcomes.insert(outcomes.end(), unchecked, outcome);
+  CompareReport out = run_of(outcomes);
+  for (TensorComparison& result : out.results) {
+    if (result.outcome == outcome) result.key.kind = kind;
+  }
+  decide({}, out);
+  return out;
+}
+
+TEST_CASE("more than half of what a step computes unchecked is no match") {
+  using trace::Kind;
+  for (const Outcome outcome : {Outcome::kBelowNoiseFloor, Outcome::kNotRecorded}) {
+    CHECK(with_unchecked(3, 3, outcome, Kind::kOutput).verdict == Verdict::kMatch);
+    const CompareReport most = with_unchecked(3, 4, outcome, Kind::kGradOutput);
+    CHECK(most.verdict == Verdict::kInconclusive);
+    CHECK(most.why ==
+          "nothing diverged, but 4 of 7 tensors that the step computes were not checked");
+  }
+  CHECK(with_unchecked(3, 4, Outcome::kSkippedByRule, Kind::kOutput).verdict == Verdict::kMatch);
+  CHECK(with_unchecked(3, 4, Outcome::kBelowNoiseFloor, Kind::kParam).verdict == Verdict::kMatch);
+  CHECK(with_unchecked(3, 4, Outcome::kNotJudged, Kind::kParamAfterStep).verdict ==
+        Verdict::kInconclusive);
 }
 
 TEST_CASE("tensors without elements are no check, also beside some that are too noisy") {
