@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdio>
 
+#include "base/message.h"
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "report/localize_report.h"
@@ -179,18 +180,40 @@ void write_layers(const replay::LocalizeReport& report, const TextStyle& style, 
   if (layers.size() > most) out << "  and " << layers.size() - most << " more (--all)\n";
 }
 
-// "12 modules follow from their own inputs, 3 could not be judged".
+// ", and 24 of 29 modules follow from their own inputs; 8 of the 172 tensors of the modules could
+// not be judged by them". A module follows only if all of its tensors were judged.
 std::string describe_layers(const replay::LocalizeReport& report) {
-  const std::uint64_t judged = report.judged_layers();
-  const std::uint64_t left = report.layers.size() - judged;
-  if (judged == 0) {
-    return concat(
-        "none of ", plural(left, "module"), " could be judged",
-        report.specification.empty() ? " (--specification says what they follow from)" : "");
+  const std::vector<replay::LayerSummary>& layers = report.layers;
+  if (layers.empty()) return "";
+  std::uint64_t in_full = 0;
+  std::uint64_t tensors = 0;
+  std::uint64_t not_judged = 0;
+  for (const replay::LayerSummary& layer : layers) {
+    in_full += layer.judged > 0 && layer.not_judged == 0 ? 1 : 0;
+    tensors += layer.judged + layer.not_judged;
+    not_judged += layer.not_judged;
   }
-  return concat(plural(judged, "module"),
-                judged == 1 ? " follows from its own inputs" : " follow from their own inputs",
-                left > 0 ? concat(", ", left, " could not be judged") : std::string());
+  const std::uint64_t modules = layers.size();
+  if (in_full == modules) {
+    return base::render(
+        {", and {modules:module} {modules?follows|follow} from {modules?its|their} "
+         "own inputs",
+         {{"modules", modules}}});
+  }
+  if (not_judged == tensors) {
+    return base::render(
+        {"; no tensor of {modules:module} could be judged by its inputs{hint}",
+         {{"modules", modules},
+          {"hint", report.specification.empty() ? " (--specification says what these are)" : ""}}});
+  }
+  return base::render(
+      {", and {in_full} of {modules:module} {in_full?follows|follow} from "
+       "{in_full?its|their} own inputs; {not_judged} of the {tensors:tensor} of the "
+       "modules could not be judged by them",
+       {{"in_full", in_full},
+        {"modules", modules},
+        {"not_judged", not_judged},
+        {"tensors", tensors}}});
 }
 
 }  // namespace
@@ -204,8 +227,7 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
   switch (report.exit_code()) {
     case 0:
       answer = concat(bold("NOTHING TO EXPLAIN", "32", style), "  the comparison is a match",
-                      left_out.empty() ? "" : ", but ", left_out);
-      if (!report.layers.empty()) answer += concat(", and ", describe_layers(report));
+                      left_out.empty() ? "" : ", but ", left_out, describe_layers(report));
       break;
     case 1:
       answer =
@@ -222,7 +244,7 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
       answer = concat(bold("INCONCLUSIVE", "33", style), "  ",
                       report.comparison.exit_code == 3
                           ? printable(report.comparison.why)
-                          : concat("the comparison is a match, but ", describe_layers(report)));
+                          : concat("the comparison is a match", describe_layers(report)));
   }
   out << folded(answer, style.width) << "\n";
   write_code(report, style, out);

@@ -72,6 +72,37 @@ def test_every_layer_of_a_healthy_run_holds(ttrace: Run, tmp_path: Path) -> None
     assert max(layer["worst_share"] for layer in report["layers"]) <= 0.7
 
 
+def test_a_module_that_was_not_judged_in_full_is_not_said_to_follow(
+    ttrace: Run, tmp_path: Path
+) -> None:
+    done, report = localized(ttrace, tmp_path, *HEALTHY, "--all-layers")
+    assert done.returncode == MATCH
+    layers = report["layers"]
+    in_full = [layer for layer in layers if layer["not_judged"] == 0 < layer["judged"]]
+    tensors = sum(layer["judged"] + layer["not_judged"] for layer in layers)
+    left = sum(layer["not_judged"] for layer in layers)
+    assert 0 < left < tensors
+    assert len(in_full) == 1
+    assert done.stdout.splitlines()[0] == (
+        "NOTHING TO EXPLAIN  the comparison is a match, and "
+        f"1 of {len(layers)} modules follows from its own inputs; "
+        f"{left} of the {tensors} tensors of the modules could not be judged by them"
+    )
+    done, _ = localized(ttrace, tmp_path, *HEALTHY, *SPECIFICATION, "--layer", "layers.0.norm*")
+    assert done.stdout.splitlines()[0] == (
+        "NOTHING TO EXPLAIN  the comparison is a match, and 2 modules follow from their own inputs"
+    )
+
+
+def test_where_no_module_was_judged_none_is_said_to_follow(ttrace: Run, tmp_path: Path) -> None:
+    done, report = localized(ttrace, tmp_path, *HEALTHY, "--layer", "layers.0")
+    assert [layer["judged"] for layer in report["layers"]] == [0]
+    assert done.stdout.splitlines()[0] == (
+        "NOTHING TO EXPLAIN  the comparison is a match; no tensor of 1 module could be judged by "
+        "its inputs"
+    )
+
+
 def test_one_layer_is_judged_on_request(ttrace: Run, tmp_path: Path) -> None:
     _, report = localized(ttrace, tmp_path, *HEALTHY, *SPECIFICATION, "--layer", "layers.1.mlp*")
     modules = [layer["module"] for layer in report["layers"]]
