@@ -1,5 +1,7 @@
 #include "comparison/coverage.h"
 
+#include <algorithm>
+
 namespace ttrace::comparison {
 
 using judge::Outcome;
@@ -37,6 +39,12 @@ bool is_mostly_not_finite(const TensorComparison& result) {
   return 2 * stats.nonfinite_equal > stats.elements;
 }
 
+bool is_excused(const CompareReport& report, const TensorComparison& result) {
+  return std::binary_search(report.skipped_steps.begin(), report.skipped_steps.end(),
+                            result.key.step) &&
+         is_mostly_not_finite(result);
+}
+
 namespace {
 
 // Counts what the values of a compared tensor are.
@@ -44,7 +52,6 @@ void add_values(const TensorComparison& result, Coverage& coverage) {
   const measure::TileStats& stats = result.comparison->measurement.total;
   if (stats.elements == 0) coverage.without_elements.add(result);
   if (stats.nonfinite_equal > 0) coverage.not_finite.add(result);
-  if (is_mostly_not_finite(result)) coverage.mostly_not_finite.add(result);
   const bool zero = stats.finite > 0 && stats.finite == stats.elements && stats.sum_r2 == 0 &&
                     stats.sum_c2 == 0 && !stats.largest;
   if (zero && !result.exact && is_computed(result.key.kind)) coverage.zero.add(result);
@@ -104,7 +111,7 @@ Coverage coverage_of(const CompareReport& report) {
     ++coverage.selected;
     add_outcome(result, coverage);
     if (result.comparison) add_values(result, coverage);
-    if (!is_computed(result.key.kind)) continue;
+    if (!is_computed(result.key.kind) || is_excused(report, result)) continue;
     ++coverage.computed;
     if (!is_checked(result)) ++coverage.computed_unchecked;
   }

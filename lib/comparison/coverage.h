@@ -25,7 +25,8 @@ struct Coverage {
   std::uint64_t tensors = 0;   // of both traces
   std::uint64_t selected = 0;  // that no selection, no rule and no other process leaves out
   std::uint64_t agree = 0;
-  // Selected tensors that a training step computes, and those of them that were not checked.
+  // Selected tensors that a training step computes, and those of them that were not checked. Those
+  // that are excused (see below) count as neither.
   std::uint64_t computed = 0;
   std::uint64_t computed_unchecked = 0;
 
@@ -39,9 +40,8 @@ struct Coverage {
 
   // Checked, with values that say little.
   Tally routing_flips;
-  Tally not_finite;         // some values not finite, and the same ones on both sides
-  Tally mostly_not_finite;  // of these, tensors with more than half of their values
-  Tally zero;               // computed by the step, and zero on both sides
+  Tally not_finite;  // some values not finite, and the same ones on both sides
+  Tally zero;        // computed by the step, and zero on both sides
   Tally without_elements;
 
   // Not selected.
@@ -54,5 +54,7 @@ Coverage coverage_of(const CompareReport& report);
 
 // Whether more than half of the values are not finite, the same ones on both sides.
 bool is_mostly_not_finite(const TensorComparison& result);
+// Whether that is as it should be: a loss scaler skipped the step for it in both runs.
+bool is_excused(const CompareReport& report, const TensorComparison& result);
 
 }  // namespace ttrace::comparison

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "comparison/coverage.h"
 
 namespace ttrace::comparison {
 namespace {
@@ -70,7 +71,7 @@ std::string essentials_unchecked(const CompareReport& report) {
   const TensorComparison* incomplete = nullptr;
   for (const TensorComparison& result : report.results) {
     const Kind kind = result.key.kind;
-    const bool unchecked = is_unchecked(result);
+    const bool unchecked = is_unchecked(result) && !is_excused(report, result);
     if (kind == Kind::kMainGrad) {
       gradients += unchecked || result.outcome == Outcome::kMatch ? 1 : 0;
       unchecked_gradients += unchecked ? 1 : 0;
@@ -85,6 +86,25 @@ std::string essentials_unchecked(const CompareReport& report) {
                                   base::plural(gradients, "main gradient"), " were not checked: ");
   if (incomplete != nullptr) return concat(text, base::printable(incomplete->reason));
   return concat(text, "their tolerances are as wide as they are, or none is known");
+}
+
+std::string essentials_not_finite(const CompareReport& report) {
+  std::uint64_t tensors = 0;
+  const TensorComparison* first = nullptr;
+  for (const TensorComparison& result : report.results) {
+    const Kind kind = result.key.kind;
+    const bool essential = kind == Kind::kLoss || kind == Kind::kGradNorm ||
+                           kind == Kind::kMainGrad || kind == Kind::kParam ||
+                           kind == Kind::kParamAfterStep;
+    if (!essential || !is_mostly_not_finite(result) || is_excused(report, result)) continue;
+    if (tensors++ == 0) first = &result;
+  }
+  if (first == nullptr) return "";
+  const std::string name = base::printable(to_string(first->key));
+  if (tensors == 1) return concat("most of ", name, " is not finite on both sides");
+  return concat("most of ", name, " and of ", tensors - 1,
+                " more losses, gradient norms, parameters and main gradients is not finite on both "
+                "sides");
 }
 
 }  // namespace ttrace::comparison

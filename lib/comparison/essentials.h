@@ -18,5 +18,8 @@ std::string essentials_not_recorded(const CompareReport& report);
 std::string essentials_left_out(const CompareReport& report);
 // A loss, a gradient norm, or a tenth of the main gradients was not judged, or by less than noise.
 std::string essentials_unchecked(const CompareReport& report);
+// Most values of a loss, gradient norm, main gradient or parameter are not finite, the same ones on
+// both sides, and no loss scaler skipped the step for it in both runs.
+std::string essentials_not_finite(const CompareReport& report);
 
 }  // namespace ttrace::comparison

@@ -181,6 +181,9 @@ struct CompareReport {
   std::optional<TruthRun> truth;
   std::vector<RouterFlips> routers;           // those that chose other experts for some tokens
   std::vector<trace::Kind> kinds_in_neither;  // kinds of a training step that neither trace has
+  // Steps whose update a loss scaler skipped in both runs, since gradients were infinite;
+  // ascending.
+  std::vector<std::uint64_t> skipped_steps;
   bool from_modules = false;  // the frontier follows the data flow, not the execution order
   std::map<judge::Outcome, std::uint64_t> counts;
   std::vector<TensorComparison> results;  // in the order of the data flow

@@ -139,4 +139,24 @@ std::string unrecorded_main_gradients(const trace::Manifest& reference,
   return "";
 }
 
+std::vector<std::uint64_t> steps_skipped_by_scalers(const trace::Manifest& reference,
+                                                    const trace::Manifest& candidate) {
+  // As the collector writes it: the pattern stands for all updated parameters of the step.
+  const auto skips = [](const trace::Manifest& manifest, std::uint64_t step) {
+    const std::string pattern = base::concat(step, "/-/param_after_step/*");
+    const std::string reason = base::concat("the GradScaler skipped the update of step ", step);
+    const auto& incomplete = manifest.run.incomplete;
+    return std::any_of(incomplete.begin(), incomplete.end(), [&](const auto& entry) {
+      return entry.tensors == pattern && entry.reason.starts_with(reason);
+    });
+  };
+  std::set<std::uint64_t> steps;
+  for (const trace::TensorEntry& entry : reference.tensors) steps.insert(entry.key.step);
+  std::vector<std::uint64_t> skipped;
+  for (const std::uint64_t step : steps) {
+    if (skips(reference, step) && skips(candidate, step)) skipped.push_back(step);
+  }
+  return skipped;
+}
+
 }  // namespace ttrace::comparison

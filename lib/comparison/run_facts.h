@@ -53,4 +53,9 @@ std::vector<trace::Kind> kinds_in_neither(const trace::Manifest& reference,
 std::string unrecorded_main_gradients(const trace::Manifest& reference,
                                       const trace::Manifest& candidate);
 
+// Returns the steps whose update a loss scaler skipped in both runs, as their `run.incomplete` says
+// (schemas/trace-v2.md), ascending. Gradients of such a step are not finite in a healthy run.
+std::vector<std::uint64_t> steps_skipped_by_scalers(const trace::Manifest& reference,
+                                                    const trace::Manifest& candidate);
+
 }  // namespace ttrace::comparison

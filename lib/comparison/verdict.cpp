@@ -105,7 +105,10 @@ Doubt describe_unreadable(const RunState& state, const CompareReport& out) {
 }
 
 Doubt describe_unanswered(const CompareReport& out) {
-  const auto found = std::find_if(out.results.begin(), out.results.end(), is_unanswered);
+  const auto found =
+      std::find_if(out.results.begin(), out.results.end(), [&out](const TensorComparison& result) {
+        return is_unanswered(result) && !is_excused(out, result);
+      });
   if (found == out.results.end()) return {};
   return {concat(base::printable(to_string(found->key)), " was not checked (",
                  base::printable(found->reason), ")")};
@@ -173,6 +176,7 @@ void decide(const RunState& state, CompareReport& out) {
   if (doubted(first_of({{essentials_not_recorded(out), "not_recorded_by_candidate"},
                         {essentials_left_out(out), "common"},
                         {essentials_unchecked(out)},
+                        {essentials_not_finite(out)},
                         {mostly_unchecked(out)}}))) {
     return;
   }

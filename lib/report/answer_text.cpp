@@ -57,7 +57,8 @@ std::string describe_agreement(const comparison::CompareReport& report,
   return concat(base::plural(agree, "tensor"), verb, all ? ", nothing unchecked" : "");
 }
 
-// Whether all values of the candidate equal those of the reference.
+// Whether all values of the candidate equal those of the reference: as numbers, so that -0 is 0,
+// any NaN is any other, and a boolean is true unless it is stored as 0.
 bool all_equal(const comparison::CompareReport& report) {
   bool any = false;
   for (const comparison::TensorComparison& result : report.results) {
@@ -73,7 +74,7 @@ bool all_equal(const comparison::CompareReport& report) {
 
 // How close the closest tensor came to its limit: in full, and without its name; or nothing.
 std::vector<std::string> describe_closest(const comparison::CompareReport& report) {
-  if (all_equal(report)) return {"all bits equal"};
+  if (all_equal(report)) return {"all values equal"};
   const comparison::TensorComparison* closest = nullptr;
   for (const comparison::TensorComparison& result : report.results) {
     if (result.outcome != Outcome::kMatch || !result.comparison || result.exact) continue;

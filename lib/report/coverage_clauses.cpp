@@ -105,6 +105,16 @@ void add_precisions(const comparison::CompareReport& report, Clauses& clauses) {
                {"candidate", std::string(dtype_short_name(*first.candidate_dtype))}});
 }
 
+void add_skipped_steps(const comparison::CompareReport& report, Clauses& clauses) {
+  const std::vector<std::uint64_t>& steps = report.skipped_steps;
+  if (steps.empty()) return;
+  clauses.add_of_run("scaler_skipped", kDoubt,
+                     steps.size() == 1
+                         ? "a loss scaler skipped step {first} on both sides"
+                         : "a loss scaler skipped {steps:step} on both sides, the first is {first}",
+                     {{"steps", std::uint64_t{steps.size()}}, {"first", steps.front()}});
+}
+
 void add_values(const Coverage& coverage, Clauses& clauses) {
   const Tally& not_finite = coverage.not_finite;
   clauses.add("not_finite", kDoubt, not_finite,
@@ -133,6 +143,7 @@ std::vector<Clause> coverage_clauses(const comparison::CompareReport& report) {
               "{count} not judged after routing flips");
   clauses.add("routing_flips", kDoubt, coverage.routing_flips,
               "{count} with tokens routed elsewhere near a tie");
+  add_skipped_steps(report, clauses);
   add_values(coverage, clauses);
   clauses.add("skipped_by_policy", kFact, coverage.skipped_by_policy,
               "{count} skipped by rules of {file}", "{count} skipped by rules",

@@ -88,7 +88,7 @@ def test_the_same_run_on_both_sides_checks_nothing(
     copy = shutil.copy(REFERENCE, tmp_path / "copy.h5")
     done = ttrace("compare", REFERENCE, copy, *noise)
     check_match(done, 201)
-    assert answer(done.stdout).endswith("; all bits equal")
+    assert answer(done.stdout).endswith("; all values equal")
 
 
 @pytest.mark.parametrize("noise", [[], NOISE], ids=["fallback", "noise"])

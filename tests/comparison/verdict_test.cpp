@@ -253,5 +253,44 @@ TEST_CASE("tensors without elements are no check, also beside some that are too 
   CHECK(noisy.verdict == Verdict::kInconclusive);
 }
 
+// A run in which `nonfinite` of the four values of a tensor of `kind` are not finite on both sides.
+CompareReport with_nonfinite(trace::Kind kind, std::uint64_t nonfinite,
+                             std::vector<std::uint64_t> skipped_steps = {}) {
+  CompareReport out = run_of({Outcome::kMatch, Outcome::kMatch, Outcome::kMatch});
+  out.results[1].key.kind = kind;
+  out.results[1].comparison->measurement.total.nonfinite_equal = nonfinite;
+  out.skipped_steps = std::move(skipped_steps);
+  decide({}, out);
+  return out;
+}
+
+TEST_CASE("a loss, norm, parameter or main gradient that is mostly not finite is no match") {
+  using trace::Kind;
+  for (const Kind kind :
+       {Kind::kLoss, Kind::kGradNorm, Kind::kParam, Kind::kMainGrad, Kind::kParamAfterStep}) {
+    CHECK(with_nonfinite(kind, 2).verdict == Verdict::kMatch);
+    const CompareReport out = with_nonfinite(kind, 3);
+    CHECK(out.verdict == Verdict::kInconclusive);
+    CHECK(out.why == base::concat("nothing diverged, but most of t1 · ", kind_name(kind),
+                                  " · step 0 is not finite on both sides"));
+    CHECK(with_nonfinite(kind, 3, {0}).verdict == Verdict::kMatch);
+    CHECK(with_nonfinite(kind, 3, {1}).verdict == Verdict::kInconclusive);
+  }
+  CHECK(with_nonfinite(Kind::kOutput, 3).verdict == Verdict::kMatch);
+}
+
+TEST_CASE("a gradient without a finite value is no doubt in a step that a scaler skipped") {
+  CompareReport out = run_of({Outcome::kMatch, Outcome::kNotJudged});
+  out.results[1].key.kind = trace::Kind::kMainGrad;
+  out.results[1].comparison.emplace();
+  out.results[1].comparison->measurement.total.elements = 4;
+  out.results[1].comparison->measurement.total.nonfinite_equal = 4;
+  decide({}, out);
+  CHECK(out.verdict == Verdict::kInconclusive);
+  out.skipped_steps = {0};
+  decide({}, out);
+  CHECK(out.verdict == Verdict::kMatch);
+}
+
 }  // namespace
 }  // namespace ttrace::comparison

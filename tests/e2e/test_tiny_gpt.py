@@ -83,7 +83,7 @@ def test_the_reference_agrees_with_a_copy_of_itself(tmp_path: Path) -> None:
     copy = Path(shutil.copy(TESTDATA / "ref.h5", tmp_path / "copy.h5"))
     exit_code, text, report = compare(TESTDATA / "ref.h5", copy, [], tmp_path)
     check_healthy(exit_code, text, report)
-    assert answer(text).endswith("; all bits equal")
+    assert answer(text).endswith("; all values equal")
     replayed = [result for result in report["results"] if result["rule"] == "replay"]
     assert {result["key"]["kind"] for result in replayed} == {"grad_norm", "param_after_step"}
     assert all(result["replay"]["against_reference"]["error"] == 0 for result in replayed)

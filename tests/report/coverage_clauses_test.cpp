@@ -1,5 +1,7 @@
 #include "report/coverage_clauses.h"
 
+#include <limits>
+
 #include "report/sample_report.h"
 #include "support/catch.h"
 
@@ -71,6 +73,21 @@ TEST_CASE("kinds that neither run has are named, those that a step need not have
   CHECK(texts_of(report).empty());
   report.kinds_in_neither = {trace::Kind::kLoss, trace::Kind::kMainGrad};
   CHECK(texts_of(report) == Texts{"neither run has loss, main_grad"});
+}
+
+TEST_CASE("values that say little are counted where they are the same on both sides") {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  comparison::CompareReport report =
+      report_of({test::compared("fc", {3, kNan}, {3, kNan}), test::compared("head", {0, 0}, {0, 0}),
+                 test::compared("given", {0, 0}, {0, 0}, Outcome::kMatch, trace::Kind::kParam),
+                 test::compared("none", {}, {})});
+  CHECK(texts_of(report) ==
+        Texts{"1 holds values that are not finite on both sides (fc · output · step 0)",
+              "1 without elements", "1 zero on both sides"});
+  report.skipped_steps = {3};
+  CHECK(texts_of(report).front() == "a loss scaler skipped step 3 on both sides");
+  report.skipped_steps = {3, 7};
+  CHECK(texts_of(report).front() == "a loss scaler skipped 2 steps on both sides, the first is 3");
 }
 
 TEST_CASE("what a person leaves out comes last") {

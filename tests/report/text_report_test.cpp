@@ -77,9 +77,9 @@ TEST_CASE("equal bits are told") {
   comparison::CompareReport report =
       test::report_of(comparison::Verdict::kMatch,
                       {test::compared("fc", {3, 4}, {3, 4}), test::compared("b", {1}, {1})});
-  CHECK(contains(first_line(report), "; all bits equal"));
+  CHECK(contains(first_line(report), "; all values equal"));
   report.results.push_back(test::compared("c", {1}, {1 + 1e-9}));
-  CHECK_FALSE(contains(first_line(report), "all bits equal"));
+  CHECK_FALSE(contains(first_line(report), "all values equal"));
 }
 
 TEST_CASE("a match of integers alone has no limit to be close to") {
@@ -87,7 +87,7 @@ TEST_CASE("a match of integers alone has no limit to be close to") {
   ids.exact = true;
   CHECK(first_line(test::report_of(comparison::Verdict::kMatch, {ids, ids})) ==
         "MATCH  2 tensors agree, nothing unchecked; the reference ran in fp32, the candidate in "
-        "bf16; all bits equal");
+        "bf16; all values equal");
 }
 
 TEST_CASE("the first line of a divergence names the first tensor and counts the rest") {
