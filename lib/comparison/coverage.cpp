@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "comparison/shown_precision.h"
+
 namespace ttrace::comparison {
 
 using judge::Outcome;
@@ -50,6 +52,7 @@ namespace {
 // Counts what the values of a compared tensor are.
 void add_values(const TensorComparison& result, Coverage& coverage) {
   const measure::TileStats& stats = result.comparison->measurement.total;
+  if (is_widened(result)) coverage.widened.add(result);
   if (stats.elements == 0) coverage.without_elements.add(result);
   if (stats.nonfinite_equal > 0) coverage.not_finite.add(result);
   const bool zero = stats.finite > 0 && stats.finite == stats.elements && stats.sum_r2 == 0 &&

@@ -14,6 +14,7 @@
 #include "comparison/result.h"
 #include "comparison/run_facts.h"
 #include "comparison/selection.h"
+#include "comparison/shown_precision.h"
 #include "comparison/truth.h"
 #include "comparison/verdict.h"
 #include "localize/explain.h"
@@ -104,6 +105,7 @@ class CompareRun {
       candidate_side_ = {};
     }
     comparison::mark_dropped(dropped_of_reference, dropped_of_candidate, pairs_, out_);
+    warn(comparison::limit_computed_in(candidate_.manifest(), candidate_.path(), pairs_));
     if (options_.selection.selects_all()) return;
     std::vector<trace::TensorKey> keys;
     for (const comparison::Pair& pair : pairs_) keys.push_back(pair.key);

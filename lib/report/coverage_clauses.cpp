@@ -105,6 +105,17 @@ void add_precisions(const comparison::CompareReport& report, Clauses& clauses) {
                {"candidate", std::string(dtype_short_name(*first.candidate_dtype))}});
 }
 
+// A type that the candidate says it computed in makes tolerances wider, which is to be seen.
+void add_widened(const Tally& widened, Clauses& clauses) {
+  if (widened.empty()) return;
+  const TensorComparison& first = *widened.first;
+  clauses.add("computed_in", kFact, widened,
+              "{count} judged as {type} instead of {stored}, by the candidate's computed_in",
+              "{count} judged as {type} by computed_in",
+              {{"type", std::string(dtype_short_name(*first.candidate->computed_in))},
+               {"stored", std::string(dtype_short_name(first.candidate->dtype))}});
+}
+
 void add_skipped_steps(const comparison::CompareReport& report, Clauses& clauses) {
   const std::vector<std::uint64_t>& steps = report.skipped_steps;
   if (steps.empty()) return;
@@ -145,6 +156,7 @@ std::vector<Clause> coverage_clauses(const comparison::CompareReport& report) {
               "{count} with tokens routed elsewhere near a tie");
   add_skipped_steps(report, clauses);
   add_values(coverage, clauses);
+  add_widened(coverage.widened, clauses);
   clauses.add("skipped_by_policy", kFact, coverage.skipped_by_policy,
               "{count} skipped by rules of {file}", "{count} skipped by rules",
               {{"file", report.tolerance_file}});

@@ -90,6 +90,17 @@ TEST_CASE("values that say little are counted where they are the same on both si
   CHECK(texts_of(report).front() == "a loss scaler skipped 2 steps on both sides, the first is 3");
 }
 
+TEST_CASE("a tolerance that the candidate widens by itself is counted") {
+  const trace::TensorEntry reference = ttrace::test::make_entry("fc", {2});
+  trace::TensorEntry candidate = reference;
+  candidate.computed_in = tensor::DType::kBFloat16;
+  TensorComparison result = test::compared("fc", {3, 4}, {3, 4.5});
+  result.reference = layout::view_of(reference);
+  result.candidate = layout::view_of(candidate);
+  CHECK(texts_of(report_of({result})) ==
+        Texts{"1 judged as bf16 instead of f32, by the candidate's computed_in"});
+}
+
 TEST_CASE("what a person leaves out comes last") {
   comparison::CompareReport report =
       report_of({skipped(SkippedFor::kPolicy), skipped(SkippedFor::kMap),
