@@ -22,7 +22,7 @@ from megatron_cases import NEWEST
         ),
         (
             "plain_divided_twice",
-            "(model) · grad_output · step 0 · mb 0",
+            "loss · grad_output · step 0 · mb 0",
             # That dp has two ranks alone names no axis.
             "scaled: 0.5 = 1/2 times the reference (what is left: 0 of the allowed)",
         ),

@@ -61,7 +61,7 @@ FAULTS = {
     ),
     "divided_by_the_wrong_count": (
         {**FSDP, "fault": "wrong_count"},
-        "(model) · grad_output · step 0 · mb 0",
+        "loss · grad_output · step 0 · mb 0",
         "2 times the reference",
     ),
     "norms_not_summed": (
@@ -72,7 +72,7 @@ FAULTS = {
     ),
     "not_scaled": (
         {"schedule": "1f1b", "fault": "not_scaled"},
-        "(model) · grad_output · step 0 · mb 0",
+        "loss · grad_output · step 0 · mb 0",
         "4 times the reference",
     ),
     "targets_swapped": (
@@ -137,7 +137,8 @@ def test_all_kinds_are_recorded(references):
         "param_grad": steps * batches * parameters,
         "input": steps * batches * modules,
         "output": steps * batches * modules,
-        "grad_output": steps * batches * modules,
+        # That of the loss is what the script multiplies it by.
+        "grad_output": steps * batches * (modules + 1),
         "loss": steps * batches,
         "grad_norm": steps,
     }

@@ -49,7 +49,7 @@ LONG = {
 }
 CASES = grid.cases("transformers", QUICK, LONG)
 DDP, FSDP2, TP = ({"model": "llama", "kind": kind} for kind in ("ddp", "fsdp2", "tp"))
-LOSS, DATA = "(model)[loss]", "(model) · input"
+LOSS, DATA = "loss · grad_output", "(model) · input"
 # Name -> the case that the fault is planted in, the fault, the reference, and what diverges first.
 FAULTS = {
     "ddp_no_sync": (DDP, "no_sync", "llama", "main_grad"),

@@ -179,7 +179,8 @@ class Tracer:
                 placements = self._known(placements)
                 note_loss(step, loss)
                 name = loss_name(self._job.names)
-                record_loss(step, loss, placements, name)
+                takes = self._job.selection.takes(name)
+                record_loss(step, loss, placements, name if takes else None)
                 if step.flow is not None and not step.calls.paused:
                     step.flow.loss(name, loss)
         return loss

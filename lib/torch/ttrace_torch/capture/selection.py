@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ttrace_torch.base.names import matching
 from ttrace_torch.base.process import say
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.mesh import Mesh
@@ -40,6 +41,10 @@ class Selection:
     modules: set[str]
     parameters: set[str]
     patterns: tuple[str, ...] | None = None
+
+    def takes(self, name: str) -> bool:
+        """Whether values named so are recorded that belong to no module."""
+        return self.patterns is None or any(matching(one, [name]) for one in self.patterns)
 
     def facts(self) -> dict[str, Any]:
         """The manifest's `run.recorded` without the steps."""

@@ -147,12 +147,13 @@ def record_value(
 
 
 def record_loss(
-    step: Step, loss: torch.Tensor, placements: Placements | None, gradient: str
+    step: Step, loss: torch.Tensor, placements: Placements | None, gradient: str | None
 ) -> None:
     """Records the loss of the current micro-batch, and in its backward what the script multiplies
-    it by (a weight, 1 / micro-batches, a scale), as the `grad_output` of `gradient`."""
+    it by (a weight, 1 / micro-batches, a scale), as the `grad_output` of `gradient`, unless that is
+    None."""
     key = record_value(step, "loss", LOSS, loss, placements, step.calls.microbatch)
-    if key is not None:
+    if key is not None and gradient is not None:
         step.gradients.follow_loss(
             loss, key._replace(kind="grad_output", name=gradient), placements or {}
         )
