@@ -51,9 +51,10 @@ const Keys kMeasuredMembers{"id",
 
 TEST_CASE("the top level has the members of the contract") {
   const json report = parsed(test::diverged_report());
-  CHECK(keys(report) == Keys{"schema", "verdict", "exit_code", "reference", "candidate",
-                             "tolerance", "frontier_from", "counts", "coverage", "frontier",
-                             "groups", "suspects", "results", "warnings", "environment"});
+  CHECK(keys(report) == Keys{"schema", "verdict", "exit_code", "reference", "candidate", "identity",
+                             "selection", "tolerance", "frontier_from", "counts", "coverage",
+                             "frontier", "groups", "suspects", "results", "warnings",
+                             "environment"});
   CHECK(report["schema"] == "ttrace.report/2");
   CHECK(report["verdict"] == "diverged");
   CHECK(report["exit_code"] == 1);
@@ -62,8 +63,27 @@ TEST_CASE("the top level has the members of the contract") {
   CHECK(report["candidate"]["mesh"][1] == json{{"name", "tp"}, {"size", 2}});
   CHECK(report["tolerance"] ==
         json{{"rule", "fallback"}, {"noise_runs", json::array()}, {"sharpness", json::array()}});
-  CHECK(keys(report["environment"]) ==
-        Keys{"backend", "instruction_set", "threads", "seconds", "bytes_read", "version"});
+  CHECK(keys(report["environment"]) == Keys{"backend", "instruction_set", "threads", "seconds",
+                                            "bytes_read", "version", "traces"});
+}
+
+TEST_CASE("a report identifies its traces and says what was selected") {
+  comparison::CompareReport report = test::diverged_report();
+  report.reference.run_id = "3f2a";
+  report.reference.fingerprint = {12, "00000000000000ab", "00000000000000cd", 7};
+  report.selection = {{"a*"}, {"b"}, {trace::Kind::kParam}, {3}};
+  const json out = parsed(report);
+  CHECK(out["identity"]["reference"] == json{{"run_id", "3f2a"},
+                                             {"bytes", 12},
+                                             {"manifest", "00000000000000ab"},
+                                             {"content", "00000000000000cd"}});
+  CHECK(out["identity"]["candidate"].is_null());  // of tensors in memory
+  CHECK(out["selection"] == json{{"only", {"a*"}},
+                                 {"skip", {"b"}},
+                                 {"kind", {"param"}},
+                                 {"step", {3}},
+                                 {"common", false}});
+  CHECK(out["environment"]["traces"]["reference"]["modified"] == 7);
 }
 
 TEST_CASE("an inconclusive report says why") {
@@ -235,7 +255,7 @@ TEST_CASE("a path that is no UTF-8 does not stop the report") {
 
 TEST_CASE("every result stands on a line of its own, the environment too") {
   const std::string text = json_text(test::many_findings(5));
-  CHECK(std::count(text.begin(), text.end(), '\n') == 17 + 2 + 5 + 5);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 19 + 2 + 5 + 5);
   CHECK(text.find("\n  \"environment\": {") != std::string::npos);
 }
 

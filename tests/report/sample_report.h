@@ -50,8 +50,8 @@ inline comparison::CompareReport report_of(comparison::Verdict verdict,
                                            std::vector<comparison::TensorComparison> results) {
   comparison::CompareReport report;
   report.verdict = verdict;
-  report.reference = {"ref.h5", 1, {}, {0}, "fp32"};
-  report.candidate = {"run/", 2, {{"pp", 1}, {"tp", 2}}, {0}, "bf16"};
+  report.reference = {"ref.h5", 1, {}, {0}, "fp32", "", {}};
+  report.candidate = {"run/", 2, {{"pp", 1}, {"tp", 2}}, {0}, "bf16", "", {}};
   report.from_modules = true;
   report.environment = {"cpu", "x86-64", "", 2, 0.12, 1900000000, "0.1.0"};
   for (const judge::Outcome outcome : judge::kAllOutcomes) report.counts[outcome] = 0;
