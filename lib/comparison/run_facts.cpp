@@ -139,24 +139,23 @@ std::string unrecorded_main_gradients(const trace::Manifest& reference,
   return "";
 }
 
-std::vector<std::uint64_t> steps_skipped_by_scalers(const trace::Manifest& reference,
-                                                    const trace::Manifest& candidate) {
-  // As the collector writes it: the pattern stands for all updated parameters of the step.
-  const auto skips = [](const trace::Manifest& manifest, std::uint64_t step) {
-    const std::string pattern = base::concat(step, "/-/param_after_step/*");
-    const std::string reason = base::concat("the GradScaler skipped the update of step ", step);
-    const auto& incomplete = manifest.run.incomplete;
-    return std::any_of(incomplete.begin(), incomplete.end(), [&](const auto& entry) {
-      return entry.tensors == pattern && entry.reason.starts_with(reason);
-    });
-  };
+std::set<std::uint64_t> skipped_steps(const trace::Manifest& manifest) {
   std::set<std::uint64_t> steps;
-  for (const trace::TensorEntry& entry : reference.tensors) steps.insert(entry.key.step);
-  std::vector<std::uint64_t> skipped;
-  for (const std::uint64_t step : steps) {
-    if (skips(reference, step) && skips(candidate, step)) skipped.push_back(step);
+  for (const trace::OptimizerGroup& group : manifest.optimizer) {
+    const auto skipped = group.switches.find("skipped");
+    if (skipped != group.switches.end() && skipped->second) steps.insert(group.step);
   }
-  return skipped;
+  return steps;
+}
+
+std::vector<std::uint64_t> steps_skipped_in_both(const trace::Manifest& reference,
+                                                 const trace::Manifest& candidate) {
+  const std::set<std::uint64_t> others = skipped_steps(candidate);
+  std::vector<std::uint64_t> steps;
+  for (const std::uint64_t step : skipped_steps(reference)) {
+    if (others.contains(step)) steps.push_back(step);
+  }
+  return steps;
 }
 
 }  // namespace ttrace::comparison

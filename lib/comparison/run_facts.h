@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,9 +54,12 @@ std::vector<trace::Kind> kinds_in_neither(const trace::Manifest& reference,
 std::string unrecorded_main_gradients(const trace::Manifest& reference,
                                       const trace::Manifest& candidate);
 
-// Returns the steps whose update a loss scaler skipped in both runs, as their `run.incomplete` says
-// (schemas/trace-v2.md), ascending. Gradients of such a step are not finite in a healthy run.
-std::vector<std::uint64_t> steps_skipped_by_scalers(const trace::Manifest& reference,
-                                                    const trace::Manifest& candidate);
+// Returns the steps that a GradScaler skipped, by the settings of their optimizers: gradients of
+// such a step are not finite in a healthy run.
+std::set<std::uint64_t> skipped_steps(const trace::Manifest& manifest);
+
+// Returns those that were skipped in both runs, ascending.
+std::vector<std::uint64_t> steps_skipped_in_both(const trace::Manifest& reference,
+                                                 const trace::Manifest& candidate);
 
 }  // namespace ttrace::comparison

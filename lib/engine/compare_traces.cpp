@@ -120,7 +120,7 @@ class CompareRun {
     out_.kinds_in_neither =
         comparison::kinds_in_neither(reference_.manifest(), candidate_.manifest());
     out_.skipped_steps =
-        comparison::steps_skipped_by_scalers(reference_.manifest(), candidate_.manifest());
+        comparison::steps_skipped_in_both(reference_.manifest(), candidate_.manifest());
     for (const trace::Source* run : noise_runs_) out_.noise_runs.push_back(run->path());
     warn(comparison::run_warnings(reference_, candidate_, noise_runs_));
     if (options_.calibration == nullptr) return;

@@ -158,24 +158,21 @@ TEST_CASE("ranks that did not close their files may have lost something, and can
   CHECK(lost_ranks_of(trace).text == "ranks {0, 2} did not close their files");
 }
 
-MemoryTrace run_that_skipped(std::uint64_t step, const std::string& reason) {
+MemoryTrace run_that_skipped(std::uint64_t step, bool skipped) {
   MemoryTrace trace = run("run");
-  for (const std::uint64_t recorded : {1, 2}) {
-    trace.edit().tensors.push_back(test::make_entry("a", {1}));
-    trace.edit().tensors.back().key.step = recorded;
-  }
-  trace.edit().run.incomplete = {
-      {base::concat(step, "/-/param_after_step/*"), {0}, base::concat(reason, step, ": infinite")}};
+  trace::OptimizerGroup group;
+  group.step = step;
+  group.switches["skipped"] = skipped;
+  trace.edit().optimizer.push_back(group);
   return trace;
 }
 
-TEST_CASE("a step is skipped by scalers if both runs say so") {
-  const char* const skipped = "the GradScaler skipped the update of step ";
-  const MemoryTrace first = run_that_skipped(1, skipped);
-  const MemoryTrace second = run_that_skipped(2, skipped);
-  const MemoryTrace full = run_that_skipped(1, "the disk was full in step ");
+TEST_CASE("a step is skipped in both runs if both say so") {
+  const MemoryTrace first = run_that_skipped(1, true);
+  const MemoryTrace second = run_that_skipped(2, true);
+  const MemoryTrace full = run_that_skipped(1, false);
   const auto steps = [](const MemoryTrace& reference, const MemoryTrace& candidate) {
-    return steps_skipped_by_scalers(reference.manifest(), candidate.manifest());
+    return steps_skipped_in_both(reference.manifest(), candidate.manifest());
   };
   CHECK(steps(first, first) == std::vector<std::uint64_t>{1});
   CHECK(steps(second, second) == std::vector<std::uint64_t>{2});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comparison/run_facts.h"
 #include "measure/optimizer/step.h"
 
 namespace ttrace::replay {
@@ -37,15 +38,6 @@ bool is_unexplained(const AuditedTensor& tensor) {
 
 }  // namespace
 
-std::set<std::uint64_t> skipped_steps(const trace::Manifest& manifest) {
-  std::set<std::uint64_t> steps;
-  for (const trace::OptimizerGroup& group : manifest.optimizer) {
-    const auto skipped = group.switches.find("skipped");
-    if (skipped != group.switches.end() && skipped->second) steps.insert(group.step);
-  }
-  return steps;
-}
-
 bool has_overflowed(const trace::TensorEntry& entry, const std::vector<Value>& leaves,
                     const Value& expected) {
   if (std::any_of(leaves.begin(), leaves.end(), any_not_finite)) return true;
@@ -59,7 +51,7 @@ bool has_overflowed(const trace::TensorEntry& entry, const std::vector<Value>& l
 }
 
 void mark_overflows(const trace::Manifest& manifest, std::vector<AuditedTensor>& tensors) {
-  const std::set<std::uint64_t> skipped = skipped_steps(manifest);
+  const std::set<std::uint64_t> skipped = comparison::skipped_steps(manifest);
   if (skipped.empty()) return;
   for (AuditedTensor& tensor : tensors) {
     if (!skipped.contains(tensor.key.step) || !is_of_backward(tensor.key.kind) ||

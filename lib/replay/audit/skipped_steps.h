@@ -2,8 +2,6 @@
 // scaler finds a scale, and no fault of the run.
 #pragma once
 
-#include <cstdint>
-#include <set>
 #include <vector>
 
 #include "replay/audit/record.h"
@@ -11,9 +9,6 @@
 #include "trace/manifest.h"
 
 namespace ttrace::replay {
-
-// The steps of the run that were skipped, by the settings of their optimizers.
-std::set<std::uint64_t> skipped_steps(const trace::Manifest& manifest);
 
 // Whether a tensor that is not finite only grew too large for its type: `expected` is what it
 // should be, `leaves` what it was computed from.
