@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,11 @@ class StepPrecision:
             return None
         narrower = _narrower(self._narrowest, BY_NAME[stored])
         return self._narrowest.name if narrower else None
+
+
+def coarsest(names: Iterable[str]) -> str:
+    """The name of the floating-point type with the largest epsilon."""
+    return max(names, key=lambda name: (BY_NAME[name].epsilon or 0.0, name))
 
 
 def _narrower(one: Dtype, other: Dtype | None) -> bool:

@@ -29,7 +29,8 @@ class Requested:
 
 
 def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The manifest's `run`: that of the lowest rank, with what all ranks were asked to record.
+    """The manifest's `run`: that of the lowest rank, with what all ranks were asked to record, and
+    the precision of the lowest one that has any.
 
     `recorded` has the kinds and finished steps common to all ranks that record, and the modules of
     any. Returns None if the lowest rank has no `run`.
@@ -42,6 +43,9 @@ def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
     requested = [run["recorded"] for run in runs if "recorded" in run]
     if len(requested) == len(runs):
         whole["recorded"] = _merge_recorded(requested)
+    precisions = [run["precision"] for run in runs if "precision" in run]
+    if precisions:
+        whole.setdefault("precision", precisions[0])
     incomplete = _merge_incomplete(runs)
     if incomplete:
         whole["incomplete"] = incomplete

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from ttrace_torch.base.dtypes import BY_NAME
+from ttrace_torch.base.dtypes import coarsest
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.placements import Flat, Only, from_json, kind_of
@@ -73,11 +73,10 @@ def _merge_entries(
                 "describe the layout alike on all ranks, and an uneven cut by its whole extent, "
                 "Shard(dim, size=...)"
             )
-    precisions = [e.get("computed_in", e["dtype"]) for e in entries.values()]
-    coarsest = max(precisions, key=lambda name: BY_NAME[name].epsilon or 0.0)
+    computed_in = coarsest(e.get("computed_in", e["dtype"]) for e in entries.values())
     entry.pop("computed_in", None)
-    if coarsest != entry["dtype"]:
-        entry["computed_in"] = coarsest
+    if computed_in != entry["dtype"]:
+        entry["computed_in"] = computed_in
     orders = [e["order"] for e in entries.values() if "order" in e]
     mesh = meshes[entry.get("mesh", "")]
     coordinates = _coordinates(entry, ranks, mesh)

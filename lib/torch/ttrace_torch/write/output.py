@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import torch
 
-from ttrace_torch.base.dtypes import StepPrecision
+from ttrace_torch.base.dtypes import StepPrecision, coarsest
 from ttrace_torch.base.process import run_id, say
 from ttrace_torch.capture.records import Record
 from ttrace_torch.capture.selection import KINDS
@@ -212,6 +212,10 @@ class Output:
             self._tensors.extend(record.entry(precision) for record in kept)
         self._optimizer.extend(optimizer)
         part = {**head, "tensors": manifest.sorted_tensors(self._tensors)}
+        computed = {entry["computed_in"] for entry in self._tensors if "computed_in" in entry}
+        if computed and "precision" not in part["run"]:
+            # Of a run that stores no tensor in the type, nothing else shows it.
+            part["run"] = {**part["run"], "precision": coarsest(computed)}
         if self._optimizer:
             part["optimizer"] = self._optimizer
         self._file.commit(manifest.dumps(part), closed=records is None)
