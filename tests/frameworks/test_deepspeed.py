@@ -128,7 +128,8 @@ def test_all_kinds_are_recorded(on_two):
             "optimizer_state": (steps - 1) * 2 * parameters,
             "param_grad": steps * batches * parameters,
             "output": steps * batches * modules,
-            "grad_output": steps * batches * modules,
+            # That of the loss is what it is multiplied by.
+            "grad_output": steps * batches * (modules + 1),
             # The model itself takes labels too.
             "input": steps * batches * (modules + 1),
             "loss": steps * batches,
@@ -191,7 +192,7 @@ def test_lost_reduction_is_named(references, on_two):
 
 
 def test_loss_divided_twice_is_found_where_it_happens(references, on_two):
-    first = "(model) · grad_output · step 0 · mb 0"
+    first = "loss · grad_output · step 0 · mb 0"
     report = report_of("divided_twice", references, on_two, first)
     assert "reference 0.25, candidate 0.125" in report
 
@@ -199,7 +200,7 @@ def test_loss_divided_twice_is_found_where_it_happens(references, on_two):
 def test_fp16_without_zero_is_found_to_lack_its_loss_scale(references, on_two):
     # DeepSpeed 0.19.8 itself: without ZeRO `engine.backward` leaves the loss unscaled, and the
     # step divides by the scale all the same. Adam and clipping hide it from the loss curve.
-    first = "(model) · grad_output · step 0 · mb 0"
+    first = "loss · grad_output · step 0 · mb 0"
     report = report_of("fp16_zero0", references, on_two, first)
     assert "reference 0.25, candidate 0.00195" in report
     # And its optimizer has made a step, without gradients, before the first.
