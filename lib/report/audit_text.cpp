@@ -35,15 +35,21 @@ constexpr std::size_t kIndent = 11;
 // The first line and what people read in a table of runs: longer lines are cut there.
 constexpr std::size_t kLongestAnswer = 200;
 
-// What a script multiplies its losses by, where that differs between micro-batches.
-std::string describe_given_factors(const AuditReport& report) {
+// What is excused: gradients of a step that was skipped, and what a script multiplies its losses
+// by, where that differs between micro-batches.
+std::string describe_excused(const AuditReport& report) {
+  std::string text;
+  if (report.coverage.overflowed > 0) {
+    text = concat(", ", report.coverage.overflowed,
+                  " are not finite in a step that the GradScaler skipped");
+  }
   const auto factors = static_cast<std::uint64_t>(
       std::count_if(report.tensors.begin(), report.tensors.end(), [](const AuditedTensor& tensor) {
         return trace::is_factor_of_loss(tensor.key) && tensor.outcome == AuditOutcome::kGiven;
       }));
-  if (factors == 0) return "";
-  return concat(", the ", factors == 1 ? "factor" : "factors", " of ", plural(factors, "loss"),
-                factors == 1 ? " is" : " are", " given");
+  if (factors == 0) return text;
+  return concat(text, ", the ", factors == 1 ? "factor" : "factors", " of ",
+                plural(factors, "loss"), factors == 1 ? " is" : " are", " given");
 }
 
 std::string describe_coverage(const AuditReport& report) {
@@ -57,7 +63,7 @@ std::string describe_coverage(const AuditReport& report) {
                     : percent(coverage.tensors > 0 ? static_cast<double>(coverage.judged) /
                                                          static_cast<double>(coverage.tensors)
                                                    : 0),
-                ")", describe_given_factors(report));
+                ")", describe_excused(report));
 }
 
 // "28 main gradients and 3 other tensors": the most important kind by name.
@@ -96,10 +102,6 @@ std::vector<std::string> describe_unchecked(const AuditReport& report) {
   }
   const std::uint64_t left = coverage.tensors - coverage.judged - coverage.lacking;
   if (left > 0) clauses.push_back(concat(left, " could not be judged"));
-  if (coverage.overflowed > 0) {
-    clauses.push_back(
-        concat(coverage.overflowed, " are not finite in a step that the GradScaler skipped"));
-  }
   if (coverage.endless > 0) {
     clauses.push_back(concat(plural(coverage.endless, "tensor"),
                              coverage.endless == 1 ? " has" : " have",

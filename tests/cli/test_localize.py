@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from support.reports import read_report
-from support.ttrace_cli import DIVERGED, MATCH, TESTDATA, UNUSABLE
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA, UNUSABLE
 
 from .conftest import Run
 from .small_traces import check_refused
@@ -96,10 +96,11 @@ def test_a_module_that_was_not_judged_in_full_is_not_said_to_follow(
 
 def test_where_no_module_was_judged_none_is_said_to_follow(ttrace: Run, tmp_path: Path) -> None:
     done, report = localized(ttrace, tmp_path, *HEALTHY, "--layer", "layers.0")
+    assert done.returncode == INCONCLUSIVE
     assert [layer["judged"] for layer in report["layers"]] == [0]
     assert done.stdout.splitlines()[0] == (
-        "NOTHING TO EXPLAIN  the comparison is a match; no tensor of 1 module could be judged by "
-        "its inputs"
+        "INCONCLUSIVE  the comparison is a match; no tensor of 1 module could be judged by its "
+        "inputs (--specification says what these are)"
     )
 
 

@@ -55,6 +55,9 @@ class Coverage {
         judged_(judged),
         steps_(steps_of(manifest)),
         recorded_(recorded_keys(manifest)) {
+    for (const AuditedTensor& tensor : tensors) {
+      if (tensor.overflowed) skipped_.insert(tensor.key.step);
+    }
     for (const SpecifiedTensor& tensor : specification.tensors) {
       if (tensor.kind == Kind::kParamGrad) trained_.insert(tensor.name);
     }
@@ -130,7 +133,8 @@ class Coverage {
     if (has_norm && !has_kind(Kind::kGradNorm)) {
       lack(key_of_step(step, Kind::kGradNorm, "grad_norm"));
     }
-    const bool steps = std::any_of(manifest_.optimizer.begin(), manifest_.optimizer.end(),
+    const bool steps = !skipped_.contains(step) &&
+                       std::any_of(manifest_.optimizer.begin(), manifest_.optimizer.end(),
                                    [&](const auto& group) { return group.step == step; });
     for (const std::string& name : trained_) {
       if (after.has_main_grad && !has_under_a_name(step, Kind::kMainGrad, name)) {
@@ -255,6 +259,7 @@ class Coverage {
   const std::vector<AuditedTensor>& tensors_;
   const JudgedValues& judged_;
   std::map<std::uint64_t, Microbatches> steps_;
+  std::set<std::uint64_t> skipped_;  // which a GradScaler left without updates
   std::set<TensorKey> recorded_;
   std::set<std::string> trained_;
   StepCoverage out_;
