@@ -50,8 +50,8 @@ struct TraceFacts {
   std::vector<trace::MeshAxis> mesh;  // the default one
   std::vector<std::uint64_t> steps;
   std::string precision;
-  std::string run_id;  // or empty
-  trace::Fingerprint fingerprint;
+  std::string run_id = "";  // or empty
+  trace::Fingerprint fingerprint = {};
 };
 
 // Why a tensor diverged, with the numbers that show it. Every cause has evidence.
