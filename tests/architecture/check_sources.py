@@ -6,7 +6,8 @@ of another one, and equal file-local names collide. Here
 
 * every source and header includes what declares the names that it uses, `std::name` and
   `room::name`, directly or over headers of the project;
-* every file-local name of a room stands in one source only, and in none of the room's headers.
+* every file-local name of a room stands in one source only, and in none of the room's headers;
+* no source takes a name of another room by `using` that its own room has too.
 
 Exits 1 with one line per violation. scripts/check_headers.sh compiles every header alone.
 """
@@ -83,7 +84,6 @@ utility: exchange forward in_range move pair swap
 variant: get_if holds_alternative monostate variant visit
 vector: vector
 """
-ROOMS = [room for room in ORDER if room != "hdf5"]
 HEADER_OF = {
     name: header
     for header, names in (
@@ -100,6 +100,7 @@ TYPE = re.compile(
     r"^(?:struct|class|enum class|enum|union)\s+(?:\[\[\w+\]\]\s*)?(\w+)(?!\w*;)", re.MULTILINE
 )
 ALIAS = re.compile(r"^(?:__extension__ )?using (\w+) =", re.MULTILINE)
+TAKEN = re.compile(r"^using (?:\w+::)*(\w+)::(\w+);", re.MULTILINE)
 CONSTANT = re.compile(
     r"^(?:inline |static |constexpr |const |thread_local )+[\w:<>,*& ]+?"
     r"\b(\w+)(?:\[\w*\])*(?= = |\{|;| =$)",
@@ -205,9 +206,27 @@ def repeated_names(sources: Sources) -> list[str]:
     return found
 
 
+def taken_names(sources: Sources) -> list[str]:
+    own: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for path, code in sources.code.items():
+        names = declared(code) if path.endswith(".h") else file_local(code)
+        for name in names:
+            own[room_of(path), name].add(path)
+    found = []
+    for path, code in sources.code.items():
+        if not path.endswith(".cpp"):
+            continue
+        for other, name in sorted(set(TAKEN.findall(code))):
+            homes = own[room_of(path), name] - {path}
+            if homes and not room_of(path).endswith(f"/{other}"):
+                where = ", ".join(sorted(homes))
+                found.append(f"{path}: takes {other}::{name}, and {where} has another {name}")
+    return found
+
+
 def violations(root: Path) -> list[str]:
     sources = Sources(root)
-    found = lacking_includes(sources) + repeated_names(sources)
+    found = lacking_includes(sources) + repeated_names(sources) + taken_names(sources)
     if len(sources.paths) < 50:
         found.append(f"only {len(sources.paths)} source files found: is {root} the repository?")
     return found

@@ -24,6 +24,11 @@ PLANTED = {
         "uses names of <regex>",
     ),
     "lib/localize/causes/zeroed.cpp": ("namespace {\n", "namespace {\nstruct Wrong {};\n", "Wrong"),
+    "lib/replay/optimizer/update_plan.cpp": (
+        "namespace ttrace::replay {\n",
+        "namespace ttrace::replay {\nusing measure::unit_roundoff;\n",
+        "takes measure::unit_roundoff",
+    ),
     "lib/engine/merge_trace.cpp": (
         "kMergedSlabElements",
         "kPrintedSlabElements",

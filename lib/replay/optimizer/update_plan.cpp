@@ -13,7 +13,6 @@ namespace {
 
 using measure::Algorithm;
 using measure::Hyperparameters;
-using measure::unit_roundoff;
 using tensor::DType;
 using trace::TensorEntry;
 
@@ -36,11 +35,11 @@ std::optional<measure::Rounding> update_rounding(const Hyperparameters& hyperpar
   all.insert(all.end(), {entries.after, entries.parameter});
   if (entries.gradient != nullptr) all.push_back(entries.gradient);
   for (const TensorEntry* entry : all) {
-    if (!unit_roundoff(entry->dtype)) return std::nullopt;
-    if (entry->computed_in && !unit_roundoff(*entry->computed_in)) return std::nullopt;
+    if (!measure::unit_roundoff(entry->dtype)) return std::nullopt;
+    if (entry->computed_in && !measure::unit_roundoff(*entry->computed_in)) return std::nullopt;
   }
   const auto coarser = [](DType a, DType b) {
-    return *unit_roundoff(a) < *unit_roundoff(b) ? b : a;
+    return *measure::unit_roundoff(a) < *measure::unit_roundoff(b) ? b : a;
   };
 
   measure::Rounding rounding;
@@ -50,16 +49,17 @@ std::optional<measure::Rounding> update_rounding(const Hyperparameters& hyperpar
   if (!is_main && !entries.states.empty()) {
     working = entries.states.front()->dtype;
     for (const TensorEntry* state : entries.states) working = coarser(working, state->dtype);
-    if (*unit_roundoff(working) < *unit_roundoff(parameter)) {
-      rounding.parameter = *unit_roundoff(parameter);
+    if (*measure::unit_roundoff(working) < *measure::unit_roundoff(parameter)) {
+      rounding.parameter = *measure::unit_roundoff(parameter);
     } else {
       working = coarser(working, parameter);
     }
   }
-  const bool sixteen_bits = *unit_roundoff(parameter) > *unit_roundoff(DType::kFloat32);
+  const bool sixteen_bits =
+      *measure::unit_roundoff(parameter) > *measure::unit_roundoff(DType::kFloat32);
   if (!is_main && entries.states.empty() && sixteen_bits && hyperparameters.updates > 1) {
     // A finer copy may exist that the trace does not mention.
-    rounding.parameter = *unit_roundoff(parameter);
+    rounding.parameter = *measure::unit_roundoff(parameter);
   }
   // A step in bf16 marks everything that it makes as computed in bf16. Its optimizer still works in
   // the type of the parameters, unless these are themselves coarser than they are stored.
@@ -70,17 +70,17 @@ std::optional<measure::Rounding> update_rounding(const Hyperparameters& hyperpar
   if (adam && working == DType::kFloat16) return std::nullopt;
 
   // The replay itself rounds as binary64 does.
-  rounding.working = *unit_roundoff(working) + *unit_roundoff(DType::kFloat64);
+  rounding.working = *measure::unit_roundoff(working) + *measure::unit_roundoff(DType::kFloat64);
   rounding.smallest = measure::smallest_rounding(working);
   rounding.largest = measure::largest_finite(working);
-  const double stored = *unit_roundoff(entries.after->dtype);
-  if (stored > *unit_roundoff(working)) {
+  const double stored = *measure::unit_roundoff(entries.after->dtype);
+  if (stored > *measure::unit_roundoff(working)) {
     rounding.stored = stored;
     rounding.stored_smallest = measure::smallest_rounding(entries.after->dtype);
   }
   // Norm + 1e-6, the quotient and the product are rounded; one more for the recorded norm.
   if (clipped && entries.gradient != nullptr) {
-    rounding.gradient = 4 * *unit_roundoff(entries.gradient->dtype);
+    rounding.gradient = 4 * *measure::unit_roundoff(entries.gradient->dtype);
   }
   return rounding;
 }
