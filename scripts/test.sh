@@ -14,7 +14,8 @@ fi
 
 install_packages "${packages[@]}"
 # Installing the Python packages is mostly waiting, so it goes on while the compiler works.
-environments_log=$build.environments.log
+mkdir -p "$build"
+environments_log=$build/environments.log
 { make_venv && bash "$root/scripts/frameworks_venv.sh"; } >"$environments_log" 2>&1 &
 environments=$!
 trap 'kill "$environments" 2>/dev/null || true' EXIT
