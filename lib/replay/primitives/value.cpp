@@ -51,6 +51,13 @@ class KeptMemory {
             [this, count](double* elements) { give(std::unique_ptr<double[]>(elements), count); }};
   }
 
+  void drop_kept() {
+    const std::lock_guard lock(mutex_);
+    for (Piece& piece : pieces_) drop(piece.memory.release(), piece.count);
+    pieces_.clear();
+    held_ = 0;
+  }
+
  private:
   static void drop(double* elements, std::uint64_t count) {
     delete[] elements;
@@ -63,13 +70,6 @@ class KeptMemory {
     if (budget().charge(bytes)) return;
     throw base::input_error("needs more than ", base::human_bytes(budget().most),
                             " of memory; allow more with --memory");
-  }
-
-  void drop_kept() {
-    const std::lock_guard lock(mutex_);
-    for (Piece& piece : pieces_) drop(piece.memory.release(), piece.count);
-    pieces_.clear();
-    held_ = 0;
   }
 
   static constexpr std::uint64_t kFewest = std::uint64_t{1} << 13U;
@@ -107,9 +107,13 @@ class KeptMemory {
   std::uint64_t held_ = 0;   // elements
 };
 
-std::shared_ptr<double[]> memory_of(std::uint64_t count) {
+KeptMemory& kept_memory() {
   static KeptMemory kept;
-  return kept.take(std::max<std::uint64_t>(count, 1));
+  return kept;
+}
+
+std::shared_ptr<double[]> memory_of(std::uint64_t count) {
+  return kept_memory().take(std::max<std::uint64_t>(count, 1));
 }
 
 std::vector<std::int64_t> row_major(const tensor::Shape& shape) {
@@ -173,7 +177,10 @@ std::optional<std::vector<std::int64_t>> recut(const tensor::Shape& shape,
 
 }  // namespace
 
-ValueMemoryLimit::ValueMemoryLimit(std::uint64_t most_bytes) { budget().most = most_bytes; }
+ValueMemoryLimit::ValueMemoryLimit(std::uint64_t most_bytes) {
+  kept_memory().drop_kept();  // what is kept was not held against this limit
+  budget().most = most_bytes;
+}
 ValueMemoryLimit::~ValueMemoryLimit() { budget().most = kNoLimit; }
 
 Value::Value() : elements_(std::make_shared<double[]>(1)) {}
