@@ -30,7 +30,7 @@ ctest --test-dir "$build" --parallel "$(nproc)" --no-tests=error --output-on-fai
 }
 if [ ${#durations[@]} -gt 0 ]; then
   sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \(.*[^ .]\) [ .]*Passed *\([0-9.]*\) sec$/\2s \1/p' \
-    "$build/ctest.log" | sort -rn | head -n 20
+    "$build/ctest.log" | sort -rn | sed -n 1,20p
 fi
 tail -n 5 "$build/ctest.log"
 
