@@ -109,6 +109,7 @@ WrittenFirstLine write_first_line(const FirstLine& line, const TextStyle& style)
   const std::size_t of_rest = characters(rest.text);
   const std::size_t left = std::max(kShortest, room > of_rest ? room - of_rest : 0);
   WrittenFirstLine out;
+  out.is_cut = taken > left;
   out.text = concat(bold(line.verdict, line.colour, style), "  ",
                     without_middle(line.sentence, left), rest.text);
   out.left_out.assign(line.clauses.begin() + static_cast<std::ptrdiff_t>(rest.written),

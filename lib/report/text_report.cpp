@@ -261,8 +261,10 @@ void write_text(const comparison::CompareReport& report, const TextStyle& style,
                 std::ostream& out) {
   std::ostringstream text;
   const std::vector<FindingGroup> groups = group_findings(report);
-  const WrittenFirstLine first_line = write_first_line(first_line_of(report, groups), style);
+  const FirstLine answer = first_line_of(report, groups);
+  const WrittenFirstLine first_line = write_first_line(answer, style);
   text << first_line.text << "\n";
+  if (first_line.is_cut) text << "\n  in full: " << answer.sentence << "\n";
   // Two traces without a common tensor have findings too, but those say nothing.
   const bool diverged = report.verdict == comparison::Verdict::kDiverged || report.interrupted;
   if (diverged) write_microbatches(report, text);

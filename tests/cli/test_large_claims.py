@@ -62,4 +62,4 @@ def test_a_million_ranks_without_files(claim: Path, tmp_path: Path, command: str
     text = said.read_text()
     assert text.count("\n") < 300
     if command == "lint":
-        assert f"{RANKS - 100} more ranks cannot be read" in text.replace("\n  ", " ")
+        assert f"{RANKS - 100} more ranks cannot be read" in " ".join(text.split())

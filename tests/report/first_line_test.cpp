@@ -88,6 +88,8 @@ TEST_CASE("a sentence that is too long loses its middle, never the first clause"
   CHECK(text.starts_with("DIVERGED  first at aaa"));
   CHECK(text.find("…") != std::string::npos);
   CHECK(text.ends_with("(end); 7 left"));
+  CHECK(write_first_line(line, {}).is_cut);
+  CHECK_FALSE(write_first_line({"MATCH", "32", "all"}, {}).is_cut);
 }
 
 TEST_CASE("characters of several bytes count once, and are not cut") {
