@@ -154,6 +154,16 @@ void FullJudging::add_draw(const Value& moved_value, std::uint64_t draws) {
   sums_.draws = draws;
 }
 
+void FullJudging::forget_draws() {
+  std::fill(sums_.spread.begin(), sums_.spread.end(), 0.0);
+  sums_.spread_fourth = 0;
+  sums_.moved = 0;
+  for (Band& band : sums_.bands) {
+    band.spread = 0;
+    band.spread_fourth = 0;
+  }
+}
+
 std::optional<RowSums> FullJudging::with_sample(const Value& moved_part, const Part& part) const {
   const Value moved = moved_part.to_dense();
   Band whole;

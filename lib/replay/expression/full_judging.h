@@ -25,6 +25,8 @@ class FullJudging {
 
   // E with simulated roundings, one of `draws`.
   void add_draw(const Value& moved, std::uint64_t draws);
+  // As if no draw had been added.
+  void forget_draws();
 
   // The sums with a spread that is relative to E what it is in `part` of the result, of which
   // `moved_part` is E with simulated roundings; nothing where that part is 0, or has no elements of

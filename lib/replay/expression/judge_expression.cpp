@@ -20,6 +20,9 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Integers may differ in so many elements for each that simulated roundings change.
 constexpr double kUnequalPerFlip = 3;
+// It takes so many draws to name rows of fewer elements.
+constexpr std::uint64_t kFewestInRow = 32;
+constexpr std::uint64_t kDrawsOfShortRows = 32;
 // A sample of simulated roundings decides up to this share; beyond it all are simulated.
 constexpr double kSampledShare = 0.6;
 // Share of the allowed scale from which on the rounding of the storage is looked at too.
@@ -33,6 +36,15 @@ Perturbation draw(const ExpressionOptions& options, std::uint64_t number,
 // More draws for fewer elements: the size of one random number says little.
 std::uint64_t draws_for(std::uint64_t elements) {
   return elements >= 4096 ? 1 : elements >= 256 ? 2 : 4;
+}
+
+// Whether some rows are off, not most of them, and are of too few elements for their spread to be
+// known: where it is much larger than that of other rows, as behind a division by a small number,
+// the random numbers of few draws may all be small there.
+bool needs_more_draws(const ExpressionJudgement& judgement, const RowSums& sums) {
+  const std::uint64_t rows = sums.error.size();
+  return sums.elements() < kFewestInRow * rows && judgement.non_finite == 0 &&
+         judgement.rows_beyond > 0 && 2 * judgement.rows_beyond <= rows;
 }
 
 // Whether a step rounds: an expression of integers alone is exact.
@@ -171,7 +183,6 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
   require_same_shape(expected, recorded);
   FullJudging judging(expected, recorded, dtype, options.context);
   judging.compare(judgement);
-  const std::uint64_t draws = draws_for(recorded.size());
   // Other operations may round inside in other ways than the specification says.
   const auto plan = plan_of(expression);
   const bool keeps_inputs =
@@ -189,17 +200,22 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
     if (judgement.equal_bits) judgement.below_bound = false;
     return;
   }
-  for (std::uint64_t d = 0; d < draws; ++d) {
-    judging.add_draw(evaluate(expression, leaves, draw(options, d, keeps_inputs), options.context),
-                     draws);
-  }
   const ExpressionJudgement compared = judgement;
-  conclude(judging.sums(), storage, dtype, options.most_rows, judgement);
-  if (judgement.scale_share > kSuspectedScale) {
+  const auto simulate = [&](std::uint64_t draws) {
+    judging.forget_draws();
+    for (std::uint64_t d = 0; d < draws; ++d) {
+      judging.add_draw(
+          evaluate(expression, leaves, draw(options, d, keeps_inputs), options.context), draws);
+    }
+    judgement = compared;
+    conclude(judging.sums(), storage, dtype, options.most_rows, judgement);
+    if (judgement.scale_share <= kSuspectedScale) return;
     judgement = compared;
     judging.add_drift_of_storage();
     conclude(judging.sums(), storage, dtype, options.most_rows, judgement);
-  }
+  };
+  simulate(draws_for(recorded.size()));
+  if (needs_more_draws(judgement, judging.sums())) simulate(kDrawsOfShortRows);
   if (judgement.equal_bits &&
       !(judging.is_zero() && may_be_anything(judgement, leaves, recorded, dtype))) {
     judgement.below_bound = false;
