@@ -277,7 +277,8 @@ TEST_CASE("integers must be equal, but for ties that rounding breaks") {
       R"(["top_indices", [0], {"dim": 1, "k": 1, "largest": true}, "int64", [4, 1]])", "int64",
       "[4, 1]");
   const Expression expression = test::last_expression(specification);
-  const Value scores = Value::of({4, 3}, {3, 2, 1, 1, 1, 0, 0, 5, 5, 4, 4, 4});
+  // The second and third row are a rounding apart.
+  const Value scores = Value::of({4, 3}, {3, 2, 1, 1 + 0x1p-12, 1, 0, 0, 5, 5 - 0x1p-10, 4, 2, 1});
   const auto judge = [&](std::vector<double> chosen) {
     return judge_expression(expression, {&scores, 1}, Value::of({4, 1}, std::move(chosen)),
                             DType::kInt64, {});

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "replay/expression/bands.h"
 #include "replay/expression/bound.h"
+#include "replay/expression/equal_scores.h"
 #include "replay/expression/evaluation.h"
 #include "replay/expression/full_judging.h"
 #include "replay/expression/probes.h"
@@ -95,28 +96,37 @@ tensor::Shape place_of(const Value& value, std::uint64_t element) {
   return tensor::coordinates(tensor::whole(value.shape()), element);
 }
 
-// Integers and booleans: equal, but for what simulated roundings change too.
+std::vector<std::uint64_t> different_elements(const Value& one, const Value& other) {
+  std::vector<std::uint64_t> different;
+  for (std::uint64_t i = 0; i < one.size(); ++i) {
+    if (one.data()[i] != other.data()[i]) different.push_back(i);
+  }
+  return different;
+}
+
+// Integers and booleans: equal, but for choices among equal scores, and for what simulated
+// roundings change too.
 void judge_exactly(const Expression& expression, std::span<const Value> leaves,
                    const Value& recorded, const ExpressionOptions& options,
                    ExpressionJudgement& judgement) {
   const Value expected =
       evaluate(expression, leaves, std::nullopt, options.context, options.sharing).to_dense();
   require_same_shape(expected, recorded);
-  for (std::uint64_t i = 0; i < expected.size(); ++i) {
-    if (expected.data()[i] == recorded.data()[i]) continue;
-    if (judgement.unequal++ == 0) judgement.first_unequal = place_of(recorded, i);
-  }
-  judgement.equal_bits = judgement.unequal == 0;
+  judgement.equal_bits = different_elements(recorded, expected).empty();
   if (judgement.equal_bits) return;
+  const auto scores = EqualScores::of(expression, leaves, options.context, options.sharing);
+  const auto different = [&](const Value& held) {
+    return scores ? scores->different(held, expected) : different_elements(held, expected);
+  };
+  const std::vector<std::uint64_t> unequal = different(recorded);
+  judgement.unequal = unequal.size();
+  if (unequal.empty()) return;
+  judgement.first_unequal = place_of(recorded, unequal.front());
   if (has_rounding(expression)) {
     for (std::uint64_t d = 0; d < 2; ++d) {
       const Value moved =
           evaluate(expression, leaves, draw(options, d), options.context).to_dense();
-      std::uint64_t flips = 0;
-      for (std::uint64_t i = 0; i < expected.size(); ++i) {
-        if (moved.data()[i] != expected.data()[i]) ++flips;
-      }
-      judgement.undecided = std::max(judgement.undecided, flips);
+      judgement.undecided = std::max<std::uint64_t>(judgement.undecided, different(moved).size());
     }
   }
   const double most = kUnequalPerFlip * static_cast<double>(judgement.undecided);

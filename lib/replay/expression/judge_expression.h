@@ -68,7 +68,8 @@ struct ExpressionJudgement {
   std::uint64_t non_finite =
       0;                      // elements that are NaN or infinite on one side only, or differently
   std::uint64_t endless = 0;  // elements that are NaN or +infinity on both sides
-  std::uint64_t unequal = 0;  // integers and booleans that differ
+  // Integers and booleans that differ, other than by choosing another one of equal scores.
+  std::uint64_t unequal = 0;
   std::uint64_t undecided = 0;                 // of them, as many may follow from rounding (ties)
   std::optional<tensor::Shape> first_unequal;  // of either kind
 
