@@ -7,7 +7,7 @@ from torch import nn
 
 import ttrace_torch as tt
 
-WIDTH, TOKENS, HEADS, CHOSEN = 8, 24, 2, 10
+WIDTH, TOKENS, HEADS, CHOSEN = 8, 24, 2, 8
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -107,9 +107,10 @@ def test_any_choice_among_equal_scores_holds(tmp_path, way, dtype):
 
 
 @pytest.mark.parametrize("fault", [swapped, worst, twice])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("way", ["masked", "rectified"])
-def test_index_of_another_score_is_found(tmp_path, way, fault):
-    run_job(tmp_path, way, torch.float32, specification=tmp_path / "specification.json")
-    run_job(tmp_path, way, torch.float32, fault)
+def test_index_of_another_score_is_found(tmp_path, way, dtype, fault):
+    run_job(tmp_path, way, DTYPES[dtype], specification=tmp_path / "specification.json")
+    run_job(tmp_path, way, DTYPES[dtype], fault)
     answer = audited(tmp_path)
     assert answer.code == 1 and answer.found[0] == "output indexer", answer

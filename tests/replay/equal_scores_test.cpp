@@ -70,6 +70,17 @@ TEST_CASE("equal scores do not excuse what is beside them") {
   CHECK_FALSE(top_four(scores, {1, 0, 5, 4}).follows());
 }
 
+TEST_CASE("roundings explain an index whose score is near, and no other") {
+  // 9 and 9 - 2^-10 may change places in bf16, where 3 and 2 cannot, nor may one be named twice.
+  std::vector<double> scores{9, 9 - 0x1p-10, 3, 3 - 0x1p-10, 2, 1};
+  CHECK(top_four(scores, {0, 1, 2, 3}).equal_bits);
+  CHECK(top_four(scores, {1, 0, 3, 2}).follows());
+  CHECK_FALSE(top_four(scores, {0, 1, 2, 5}).follows());
+  CHECK_FALSE(top_four(scores, {2, 1, 0, 3}).follows());
+  CHECK_FALSE(top_four(scores, {0, 0, 2, 3}).follows());
+  CHECK_FALSE(top_four(scores, {0, 1, 2, 6}).follows());
+}
+
 TEST_CASE("choices are seen through what moves them") {
   // Of two lines along the first dimension; the best is cut off, and the rest transposed.
   const std::string nodes =

@@ -1,5 +1,6 @@
 #include "replay/expression/equal_scores.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
@@ -38,8 +39,53 @@ Value after_move(const Step& step, const Value& value, const measure::ExecutionC
 
 }  // namespace
 
-EqualScores::EqualScores(Value scores, Value places, std::uint64_t kept)
-    : scores_(std::move(scores)), places_(std::move(places)), kept_(kept) {}
+EqualScores::EqualScores(std::uint32_t value, std::size_t dim, const Value& scores, Value places,
+                         std::uint64_t kept)
+    : value_(value),
+      dim_(dim),
+      scores_(with_last(scores, dim).to_dense()),
+      places_(std::move(places)),
+      kept_(kept),
+      reach_(scores_.size() / std::max<std::uint64_t>(scores_.shape().back(), 1), 0.0) {}
+
+bool EqualScores::is_index(double number) const {
+  return number >= 0 && number < static_cast<double>(scores_.shape().back()) &&
+         number == std::floor(number);
+}
+
+std::uint64_t EqualScores::place_of(std::uint64_t element) const {
+  return static_cast<std::uint64_t>(places_.data()[element]);
+}
+
+// The element of scores_ that is named.
+std::uint64_t EqualScores::named_by(std::uint64_t element, const Value& indices) const {
+  return place_of(element) / kept_ * scores_.shape().back() +
+         static_cast<std::uint64_t>(indices.data()[element]);
+}
+
+void EqualScores::add_draw(const Value& moved_scores) {
+  const Value moved = with_last(moved_scores, dim_).to_dense();
+  const std::uint64_t length = scores_.shape().back();
+  for (std::uint64_t i = 0; i < scores_.size(); ++i) {
+    const double apart = std::abs(moved.data()[i] - scores_.data()[i]);
+    if (std::isfinite(apart)) reach_[i / length] = std::max(reach_[i / length], apart);
+  }
+}
+
+// All that is named in the lines of some elements.
+EqualScores::Named EqualScores::named_in_lines(const Value& chosen,
+                                               std::span<const std::uint64_t> elements) const {
+  std::unordered_set<std::uint64_t> lines;
+  for (const std::uint64_t i : elements) lines.insert(place_of(i) / kept_);
+  Named named;
+  if (lines.empty()) return named;
+  for (std::uint64_t i = 0; i < chosen.size(); ++i) {
+    if (!is_index(chosen.data()[i]) || !lines.contains(place_of(i) / kept_)) continue;
+    const auto [known, fresh] = named.try_emplace(named_by(i, chosen), place_of(i));
+    if (!fresh && known->second != place_of(i)) known->second = kSeveral;
+  }
+  return named;
+}
 
 std::optional<EqualScores> EqualScores::of(const Expression& expression,
                                            std::span<const Value> leaves,
@@ -67,45 +113,38 @@ std::optional<EqualScores> EqualScores::of(const Expression& expression,
   for (auto move = moves.rbegin(); move != moves.rend(); ++move) {
     places = after_move(**move, places, context);
   }
-  return EqualScores(with_last(values[0], dim).to_dense(), places.to_dense(),
+  return EqualScores(step.arguments.front(), dim, values[0], places.to_dense(),
                      values[1].shape()[dim]);
 }
 
 std::vector<std::uint64_t> EqualScores::different(const Value& chosen,
                                                   const Value& expected) const {
-  const std::uint64_t length = scores_.shape().back();
-  const auto place_of = [this](std::uint64_t i) {
-    return static_cast<std::uint64_t>(places_.data()[i]);
-  };
-  const auto is_index = [&chosen, length](std::uint64_t i) {
-    const double index = chosen.data()[i];
-    return index >= 0 && index < static_cast<double>(length) && index == std::floor(index);
-  };
-  const auto element_of = [&](std::uint64_t i, const Value& indices) {
-    return place_of(i) / kept_ * length + static_cast<std::uint64_t>(indices.data()[i]);
-  };
   std::vector<std::uint64_t> unequal;
-  std::unordered_set<std::uint64_t> lines;
   for (std::uint64_t i = 0; i < chosen.size(); ++i) {
-    if (chosen.data()[i] == expected.data()[i]) continue;
-    unequal.push_back(i);
-    lines.insert(place_of(i) / kept_);
+    if (chosen.data()[i] != expected.data()[i]) unequal.push_back(i);
   }
-  // The elements of scores_ that are chosen, and at which place of the result.
-  const std::uint64_t several = scores_.size();
-  std::unordered_map<std::uint64_t, std::uint64_t> places;
-  for (std::uint64_t i = 0; i < chosen.size() && !unequal.empty(); ++i) {
-    if (!lines.contains(place_of(i) / kept_) || !is_index(i)) continue;
-    const auto [known, fresh] = places.try_emplace(element_of(i, chosen), place_of(i));
-    if (!fresh && known->second != place_of(i)) known->second = several;
-  }
+  const Named named = named_in_lines(chosen, unequal);
   std::erase_if(unequal, [&](std::uint64_t i) {
-    if (!is_index(i)) return false;
-    const std::uint64_t element = element_of(i, chosen);
-    return places.at(element) != several &&
-           scores_.data()[element] == scores_.data()[element_of(i, expected)];
+    if (!is_index(chosen.data()[i])) return false;
+    const std::uint64_t element = named_by(i, chosen);
+    return named.at(element) != kSeveral &&
+           scores_.data()[element] == scores_.data()[named_by(i, expected)];
   });
   return unequal;
+}
+
+bool EqualScores::may_be_rounding(const Value& chosen, const Value& expected,
+                                  std::span<const std::uint64_t> different) const {
+  const Named named = named_in_lines(chosen, different);
+  return std::all_of(different.begin(), different.end(), [&](std::uint64_t i) {
+    if (!is_index(chosen.data()[i])) return false;
+    const std::uint64_t element = named_by(i, chosen);
+    const double score = scores_.data()[element];
+    const double wanted = scores_.data()[named_by(i, expected)];
+    // Both the score that is named and the one at its place in the order may have moved.
+    const double reach = 2 * kReach * reach_[place_of(i) / kept_];
+    return named.at(element) != kSeveral && (score == wanted || std::abs(score - wanted) <= reach);
+  });
 }
 
 }  // namespace ttrace::replay

@@ -114,7 +114,7 @@ void judge_exactly(const Expression& expression, std::span<const Value> leaves,
   require_same_shape(expected, recorded);
   judgement.equal_bits = different_elements(recorded, expected).empty();
   if (judgement.equal_bits) return;
-  const auto scores = EqualScores::of(expression, leaves, options.context, options.sharing);
+  auto scores = EqualScores::of(expression, leaves, options.context, options.sharing);
   const auto different = [&](const Value& held) {
     return scores ? scores->different(held, expected) : different_elements(held, expected);
   };
@@ -123,12 +123,17 @@ void judge_exactly(const Expression& expression, std::span<const Value> leaves,
   if (unequal.empty()) return;
   judgement.first_unequal = place_of(recorded, unequal.front());
   if (has_rounding(expression)) {
+    const std::uint32_t wanted[] = {expression.result,
+                                    scores ? scores->value() : expression.result};
     for (std::uint64_t d = 0; d < 2; ++d) {
-      const Value moved =
-          evaluate(expression, leaves, draw(options, d), options.context).to_dense();
-      judgement.undecided = std::max<std::uint64_t>(judgement.undecided, different(moved).size());
+      const std::vector<Value> moved =
+          evaluate_values(expression, leaves, wanted, draw(options, d), options.context);
+      judgement.undecided =
+          std::max<std::uint64_t>(judgement.undecided, different(moved[0].to_dense()).size());
+      if (scores) scores->add_draw(moved[1]);
     }
   }
+  if (scores && !scores->may_be_rounding(recorded, expected, unequal)) judgement.undecided = 0;
   const double most = kUnequalPerFlip * static_cast<double>(judgement.undecided);
   judgement.share = most > 0 ? static_cast<double>(judgement.unequal) / most : kInfinite;
   judgement.below_bound = judgement.follows() && most >= static_cast<double>(expected.size());
