@@ -22,20 +22,27 @@ def compiled_of(names: ModelNames) -> dict[str, nn.Module]:
     if os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         # Nothing is compiled, though a module compiled in place looks so.
         return {}
-    wrapped = {
-        id(getattr(module, "_orig_mod", None)): module
-        for part in names.naming.parts(names.model)
-        for module in part.modules()
-        if _is_wrapper(module)
-    }
+    wrappers = _wrappers_of(names)
     found: dict[str, nn.Module] = {}
     for name, module in names.modules.items():
         if is_inside_any(name, found):
             continue
-        if id(module) in wrapped:
-            found[name] = wrapped[id(module)]
+        if name in wrappers:
+            found[name] = wrappers[name]
         elif getattr(module, "_compiled_call_impl", None) is not None:
             found[name] = module
+    return found
+
+
+def _wrappers_of(names: ModelNames) -> dict[str, nn.Module]:
+    """Canonical name -> what torch.compile made of the module, or of a wrapper around it, such as
+    DistributedDataParallel; the outermost of several."""
+    found: dict[str, nn.Module] = {}
+    for part in names.naming.parts(names.model):
+        held = dict(part.named_modules())
+        for path, name in names.naming.of_modules(part).items():
+            if name is not None and _is_wrapper(held[path]):
+                found.setdefault(name, held[path])
     return found
 
 

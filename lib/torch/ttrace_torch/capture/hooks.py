@@ -66,18 +66,17 @@ class ForwardHooks:
         for name, module in names.modules.items():
             if is_inside_any(name, compiled):
                 continue
-            if name in compiled:
-                if compiled[name] is module:
-                    continue
-                module = compiled[name]
+            called = compiled.get(name, module)
+            if name in compiled and called is module:
+                continue
             rewritten = self._rewriter is not None and self._rewriter.takes(name)
             if name in recorded or rewritten or self._perturber is not None:
-                hook = _ModuleHook(self, name, name in recorded, assignment.modules[name])
+                hook = _ModuleHook(self, name, module, name in recorded, assignment.modules[name])
                 self._handles.append(
-                    module.register_forward_pre_hook(hook.before, with_kwargs=True)
+                    called.register_forward_pre_hook(hook.before, with_kwargs=True)
                 )
                 self._handles.append(
-                    module.register_forward_hook(hook.after, prepend=True, with_kwargs=True)
+                    called.register_forward_hook(hook.after, prepend=True, with_kwargs=True)
                 )
 
     def _note_compiled(self, name: str, in_place: bool) -> None:
@@ -101,7 +100,7 @@ class ForwardHooks:
         """Whether a module is running."""
         return any(self._running.values())
 
-    def before(self, hook: _ModuleHook, module: nn.Module, given: Any) -> Any:
+    def before(self, hook: _ModuleHook, given: Any) -> Any:
         """Handles module `hook.name` before it runs on `given`, (args, kwargs). Returns its new
         arguments, or None to keep them."""
         run = self._calls.begin(hook.name)
@@ -111,22 +110,18 @@ class ForwardHooks:
         self._running.setdefault(hook.name, []).append(run)
         if hook.recorded:
             try:
-                self._record_inputs(
-                    hook, module, run, given, given if rewritten is None else rewritten
-                )
+                self._record_inputs(hook, run, given, given if rewritten is None else rewritten)
             except Exception as error:
                 self._recorder.leave_out(self._key(run, "input", hook.name), error)
         return rewritten
 
-    def _record_inputs(
-        self, hook: _ModuleHook, module: nn.Module, run: Run, given: Any, used: Any
-    ) -> None:
+    def _record_inputs(self, hook: _ModuleHook, run: Run, given: Any, used: Any) -> None:
         if self._follows_flow(run):
             inputs = pytree.tensors_in(given)
-            self._flow.enter(hook.name, module, run, inputs)  # type: ignore[union-attr]
+            self._flow.enter(hook.name, hook.module, run, inputs)  # type: ignore[union-attr]
         if run.recomputed:
             return
-        for index, (name, tensor, position) in enumerate(hook.arguments(module, used)):
+        for index, (name, tensor, position) in enumerate(hook.arguments(used)):
             key = self._key(run, "input", name)
             try:
                 placements = hook.layout.of_input(index, tensor)
@@ -276,23 +271,35 @@ class ForwardHooks:
 
 
 class _ModuleHook:
-    """The two hooks of one module."""
+    """The two hooks of one module.
 
-    def __init__(self, hooks: ForwardHooks, name: str, recorded: bool, layout: ModuleLayout):
+    module: the module that has the name. What torch.compile calls in its place runs the hooks, but
+        has neither its signature nor its class.
+    """
+
+    def __init__(
+        self,
+        hooks: ForwardHooks,
+        name: str,
+        module: nn.Module,
+        recorded: bool,
+        layout: ModuleLayout,
+    ):
         self._hooks = hooks
         self.name = name
+        self.module = module
         self.recorded = recorded
         self.layout = layout
         self._names: ArgumentNames | None = None
 
-    def arguments(self, module: nn.Module, given: Any) -> list[Value]:
+    def arguments(self, given: Any) -> list[Value]:
         """The tensors of `given`, (args, kwargs), by name."""
         if self._names is None:
-            self._names = ArgumentNames(module)
+            self._names = ArgumentNames(self.module)
         return self._names.values(self.name, given)
 
-    def before(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        return self._hooks.before(self, module, (args, kwargs))
+    def before(self, called: nn.Module, args: Any, kwargs: Any) -> Any:
+        return self._hooks.before(self, (args, kwargs))
 
-    def after(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+    def after(self, called: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         return self._hooks.after(self, (args, kwargs), output)
