@@ -1,6 +1,7 @@
 #include "comparison/judge_pairs.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -50,9 +51,35 @@ bool inherits(trace::Kind kind) {
 
 namespace {
 
-judge::NoiseConstants constants_of(const judge::PolicyRule* rule, const Pair& pair) {
+// Whether every element is a result of the computation's type: an activation or a gradient.
+bool is_of_computed_elements(trace::Kind kind) {
+  return kind == trace::Kind::kInput || kind == trace::Kind::kOutput ||
+         kind == trace::Kind::kGradInput || kind == trace::Kind::kGradOutput ||
+         kind == trace::Kind::kParamGrad || kind == trace::Kind::kMainGrad;
+}
+
+double largest_scale(const layout::View& view) {
+  double largest = 0;
+  for (const trace::TensorEntry* entry : layout::stored_in(view)) {
+    largest = std::max(largest, std::abs(entry->scale));
+  }
+  return largest;
+}
+
+// The spacing near 0 of the numbers that the elements were computed from; 0 of kinds whose elements
+// are not of the computation's type. A main gradient without a scale of its own may have been
+// divided by that of the raw gradients, `raw_scale`, which is 0 where it is not known.
+double quantum_of_elements(trace::Kind kind, const layout::View& view, double raw_scale) {
+  if (!is_of_computed_elements(kind)) return 0;
+  const double quantum = judge::computed_quantum(view);
+  return kind == trace::Kind::kMainGrad && largest_scale(view) == 1 ? quantum * raw_scale : quantum;
+}
+
+judge::NoiseConstants constants_of(const judge::PolicyRule* rule, const Pair& pair,
+                                   double element_quantum) {
   judge::NoiseConstants constants;
   constants.quantum = judge::shared_quantum(*pair.reference, *pair.candidate);
+  constants.element_quantum = element_quantum;
   if (rule == nullptr) return constants;
   constants.multiplier = rule->multiplier.value_or(constants.multiplier);
   constants.floor = rule->floor.value_or(constants.floor);
@@ -81,6 +108,11 @@ bool is_scalar(const TensorComparison& result) {
           kind == trace::Kind::kScalar);
 }
 
+// The two sides of a pair that has both.
+std::array<std::pair<TraceSide, layout::ViewPtr>, 2> sides_of(const Pair& pair) {
+  return {{{TraceSide::kReference, pair.reference}, {TraceSide::kCandidate, pair.candidate}}};
+}
+
 double norm_of(const std::vector<double>& values) {
   double square = 0;
   for (const double value : values) square += value * value;
@@ -98,6 +130,7 @@ Tolerances::Tolerances(const trace::Manifest& reference, const judge::Policy& ru
       inherited_(parameters_apart(results)) {
   judge::TypicalSize typical;
   for (const TensorComparison& result : results) {
+    if (result.key.kind == trace::Kind::kParamGrad) add_gradient_scale(result);
     if (!result.comparison || result.exact) continue;
     const measure::TileStats& stats = result.comparison->measurement.total;
     const auto& noise = result.comparison->noise;
@@ -132,6 +165,24 @@ double Tolerances::noise_of_alike(const trace::TensorKey& key) const {
   return found == scalar_noise_.end() ? 0 : found->second;
 }
 
+void Tolerances::add_gradient_scale(const TensorComparison& result) {
+  for (const auto& [side, view] : sides_of(result)) {
+    if (view == nullptr) continue;
+    double& scale = gradient_scale_[{side, result.key.step}];
+    scale = std::max(scale, largest_scale(*view));
+  }
+}
+
+double Tolerances::element_quantum(const TensorComparison& result) const {
+  double widest = 0;
+  for (const auto& [side, view] : sides_of(result)) {
+    const auto raw = gradient_scale_.find({side, result.key.step});
+    const double scale = raw == gradient_scale_.end() ? 0 : raw->second;
+    widest = std::max(widest, quantum_of_elements(result.key.kind, *view, scale));
+  }
+  return widest;
+}
+
 void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& result) const {
   ComparedNumbers& numbers = *result.comparison;
   const measure::TileStats& stats = numbers.measurement.total;
@@ -157,7 +208,7 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
     return;
   }
   numbers.coherence = coherence_.of(result.key, result.reference->shape.size());
-  const judge::NoiseConstants constants = constants_of(rule, result);
+  const judge::NoiseConstants constants = constants_of(rule, result, element_quantum(result));
   const judge::SliceNoise noise = judge::noise_of_all(*numbers.noise);
   judge::NoisySlice part{noise.norm, numbers.noise->norms.size(), norm, stats.finite,
                          judge::freedom(noise, stats.finite)};
@@ -199,7 +250,11 @@ judge::Judgement Tolerances::judge(const AccumulationError& sums, TensorComparis
 void judge_parts(const judge::Policy& rules, std::size_t most_slices, TensorComparison& result) {
   if (!result.comparison->noise) return;
   const auto number = rule_for(rules, result.key);
-  judge_parts_by(constants_of(number ? &rules[*number] : nullptr, result),
+  double quantum = 0;
+  for (const auto& [side, view] : sides_of(result)) {
+    quantum = std::max(quantum, quantum_of_elements(result.key.kind, *view, 0));
+  }
+  judge_parts_by(constants_of(number ? &rules[*number] : nullptr, result, quantum),
                  judge::shared_epsilon(*result.reference, *result.candidate), most_slices,
                  *result.comparison);
 }

@@ -49,6 +49,10 @@ class Tolerances {
   // Returns the largest ‖R' - R‖ / ‖R‖ of scalars of the same kind and name pattern, over steps and
   // micro-batches: that of one alone may be small by chance.
   double noise_of_alike(const trace::TensorKey& key) const;
+  void add_gradient_scale(const TensorComparison& result);
+  // Returns the spacing near 0 of the numbers that the tensor's elements were computed from, the
+  // wider of both sides; 0 where it is not known.
+  double element_quantum(const TensorComparison& result) const;
   void settle(TensorComparison& result) const;
   void settle_by(const judge::PolicyRule* rule, TensorComparison& result) const;
 
@@ -60,6 +64,8 @@ class Tolerances {
   std::map<std::pair<trace::Kind, std::string>, double> scalar_noise_;
   bool fp8_;
   std::map<std::uint64_t, double> inherited_;  // by step, of those after an update
+  // The largest scale of the raw gradients of a step.
+  std::map<std::pair<TraceSide, std::uint64_t>, double> gradient_scale_;
 };
 
 // Gives every measured record its tolerance and outcome. Drops the sums by cell and the noise by

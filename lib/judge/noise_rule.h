@@ -78,6 +78,8 @@ struct NoiseConstants {
   double floor = kFloorMultiplier;
   double absolute = 0;  // root mean square per element of a difference that is always allowed
   double quantum = 0;   // spacing of the stored numbers near 0, from shared_quantum()
+  // The same of the numbers that a single element was computed from; counts where it is wider.
+  double element_quantum = 0;
 };
 
 // The input of the rule, for a tensor or a slice of one.

@@ -47,6 +47,9 @@ class Judge {
     NoiseConstants wider = constants_;
     wider.multiplier *= kOutlierWidening;
     wider.floor *= kOutlierWidening;
+    // Noise runs show how much all elements are rounded near 0, but which one of them falls on the
+    // other side of a step is chance.
+    wider.quantum = std::max(wider.quantum, wider.element_quantum);
     // The largest difference was chosen among all elements, so the small sample factor is that of
     // the whole tensor.
     const NoisySlice part{estimate_.largest_value(), estimate_.norms.size(), slice.reference_norm,

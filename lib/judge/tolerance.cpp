@@ -9,21 +9,38 @@
 namespace ttrace::judge {
 namespace {
 
-double quantum_of(const layout::View& view) {
+// The quantum of a tensor of the trace, times its scale.
+using QuantumOfStored = double (*)(const layout::View&, const trace::TensorEntry&);
+
+double quantum_of(const layout::View& view, QuantumOfStored quantum_of_stored) {
   if (const auto* stored = std::get_if<layout::Stored>(&view.how)) {
-    return tensor::quantum(stored->entry->dtype) * std::abs(stored->entry->scale);
+    return quantum_of_stored(view, *stored->entry) * std::abs(stored->entry->scale);
   }
   if (const auto* mosaic = std::get_if<layout::Mosaic>(&view.how)) {
     double coarsest = 0;
-    for (const auto& tile : mosaic->tiles) coarsest = std::max(coarsest, quantum_of(*tile.source));
+    for (const auto& tile : mosaic->tiles) {
+      coarsest = std::max(coarsest, quantum_of(*tile.source, quantum_of_stored));
+    }
     return coarsest;
   }
   if (const auto* sum = std::get_if<layout::Sum>(&view.how)) {
     double all = 0;
-    for (const layout::ViewPtr& term : sum->terms) all += quantum_of(*term);
+    for (const layout::ViewPtr& term : sum->terms) all += quantum_of(*term, quantum_of_stored);
     return std::abs(sum->factor) * all;
   }
-  return quantum_of(*std::get<layout::Transposed>(view.how).source);
+  return quantum_of(*std::get<layout::Transposed>(view.how).source, quantum_of_stored);
+}
+
+double quantum_as_stored(const layout::View&, const trace::TensorEntry& entry) {
+  return tensor::quantum(entry.dtype);
+}
+
+double quantum_as_computed(const layout::View& view, const trace::TensorEntry& entry) {
+  const double stored = tensor::quantum(entry.dtype);
+  // FP8 recipes compute in bf16 around the narrow products, whose operands have scales of their
+  // own.
+  const bool half = view.computed_in == tensor::DType::kFloat16;
+  return half ? std::max(stored, tensor::quantum(tensor::DType::kFloat16)) : stored;
 }
 
 }  // namespace
@@ -64,8 +81,11 @@ double shared_epsilon(const layout::View& reference, const layout::View& candida
 }
 
 double shared_quantum(const layout::View& reference, const layout::View& candidate) {
-  return std::max(quantum_of(reference), quantum_of(candidate));
+  return std::max(quantum_of(reference, quantum_as_stored),
+                  quantum_of(candidate, quantum_as_stored));
 }
+
+double computed_quantum(const layout::View& view) { return quantum_of(view, quantum_as_computed); }
 
 double allowed_between_replicas(trace::Kind kind, double allowed_norm, double reference_norm) {
   constexpr double kMostApart = 0.01;

@@ -53,6 +53,11 @@ double shared_epsilon(const layout::View& reference, const layout::View& candida
 // sides. For a sum of several tensors it is the sum of their spacings.
 double shared_quantum(const layout::View& reference, const layout::View& candidate);
 
+// The spacing near 0 of the numbers that the tensor was computed from, at least that of the stored
+// ones: 2^-24, times the scale, of a float32 tensor that was computed in fp16. Every other type
+// that jobs compute in has the exponents of float32, and a spacing of 2^-133 at most.
+double computed_quantum(const layout::View& view);
+
 // The largest allowed distance between replicas of a tensor, as a norm. Parameters and everything
 // from which they are updated have the same bits on every healthy replica, so they may differ by at
 // most 1 % of the norm: a bug that clips by different norms moves them by 4 %, where bf16

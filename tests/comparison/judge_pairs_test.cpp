@@ -123,6 +123,74 @@ TEST_CASE("integers do not make floating-point tensors of their kind look large"
   CHECK(results[0].comparison->tolerance.allowed_norm() == floats.resolve().allowed_norm());
 }
 
+// How the two sides of a tensor of 100 elements were made.
+struct Made {
+  Kind kind = Kind::kParamGrad;
+  std::optional<tensor::DType> computed_in = tensor::DType::kFloat16;
+  double reference_scale = 1;
+  double candidate_scale = 1;
+};
+
+TensorComparison sides(const Made& made) {
+  trace::TensorEntry entry = make_entry("w", {10, 10}, made.kind);
+  entry.computed_in = made.computed_in;
+  const auto scaled = [&entry](double scale) {
+    return layout::with_entries(layout::view_of(entry), [scale](trace::TensorEntry one) {
+      one.scale = scale;
+      return one;
+    });
+  };
+  TensorComparison result;
+  result.key = entry.key;
+  result.reference = scaled(made.reference_scale);
+  result.candidate = scaled(made.candidate_scale);
+  return result;
+}
+
+// Whether an element that is zero in the reference may be half a step of fp16's subnormals in the
+// candidate, where noise runs are off by far less.
+bool may_be_half_a_step(const Made& made, const std::vector<TensorComparison>& others = {}) {
+  constexpr double kHalfStep = 0x1p-25;
+  TensorComparison result = sides(made);
+  measure::TileStats& stats = result.comparison.emplace().measurement.total;
+  stats.elements = stats.finite = 100;
+  stats.sum_r2 = 1e-4;
+  stats.sum_d2 = kHalfStep * kHalfStep;
+  stats.largest = measure::Extreme{kHalfStep, 0, kHalfStep, {0, 3}};
+  result.comparison->noise =
+      judge::NoiseEstimate{1e-2, {1e-8}, {1e-9}, measure::Grid({10, 10}, {1, 1}), {}};
+  std::vector<TensorComparison> results = others;
+  results.push_back(std::move(result));
+  const trace::Manifest manifest;
+  const judge::Policy rules;
+  const test::MemoryTrace nothing;
+  judge_results(Tolerances(manifest, rules, results),
+                AccumulationError(nothing, results, measure::cpu_backend()), results);
+  return results.back().comparison->slices->beyond == 0;
+}
+
+TEST_CASE("an element may be off by the steps of the type that it was computed in") {
+  CHECK(may_be_half_a_step({}));
+  CHECK(may_be_half_a_step({.kind = Kind::kOutput}));
+  CHECK_FALSE(may_be_half_a_step({.computed_in = std::nullopt}));
+  CHECK_FALSE(may_be_half_a_step({.computed_in = tensor::DType::kBFloat16}));
+  CHECK_FALSE(may_be_half_a_step({.computed_in = tensor::DType::kFloat8E5M2}));
+  CHECK_FALSE(may_be_half_a_step({.kind = Kind::kParamAfterStep}));
+}
+
+TEST_CASE("the steps of fp16 are as small as the loss scale makes them") {
+  constexpr double kScale = 0x1p-16;
+  CHECK_FALSE(may_be_half_a_step({.reference_scale = kScale, .candidate_scale = kScale}));
+  CHECK(may_be_half_a_step({.candidate_scale = kScale}));
+  // A main gradient was divided by the scale that the raw gradients of the step have.
+  const Made main{.kind = Kind::kMainGrad};
+  CHECK(may_be_half_a_step(main, {sides({})}));
+  CHECK(may_be_half_a_step(main, {sides({.candidate_scale = kScale})}));
+  CHECK_FALSE(
+      may_be_half_a_step(main, {sides({.reference_scale = kScale, .candidate_scale = kScale})}));
+  CHECK_FALSE(may_be_half_a_step(main));
+}
+
 TEST_CASE("what was not measured gets no tolerance") {
   Measured measured(make_entry("a", {4}));
   std::vector<TensorComparison> results{measured.record()};

@@ -101,6 +101,20 @@ TEST_CASE("the quantum is that of the stored types, times their scales") {
   CHECK(shared_quantum(turned, *b) == 0x1p-22);
 }
 
+TEST_CASE("values computed in fp16 and stored as f32 have the quantum of fp16") {
+  trace::TensorEntry entry = test::make_entry("a", {4});
+  entry.scale = 0.25;
+  const auto quantum = [&entry](std::optional<DType> computed_in) {
+    entry.computed_in = computed_in;
+    return computed_quantum(*layout::view_of(entry));
+  };
+  CHECK(quantum(DType::kFloat16) == 0x1p-26);
+  for (const auto other : {std::optional<DType>(), std::optional(DType::kBFloat16),
+                           std::optional(DType::kFloat8E4M3)}) {
+    CHECK(quantum(other) == 0x1p-151);
+  }
+}
+
 TEST_CASE("copies of what an update is made of are at most one per cent apart") {
   using trace::Kind;
   for (const Kind kind : {Kind::kParam, Kind::kMainGrad, Kind::kGradNorm, Kind::kOptimizerState,
