@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "judge/tolerance.h"
@@ -37,11 +39,30 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(square);
 }
 
+using VisitBox = std::function<void(const tensor::Box&)>;
+
+// Visits boxes of the rows [first, last) of `box`, whose dimensions before `dim` have one index.
+void visit_rows(tensor::Box box, std::size_t dim, std::uint64_t first, std::uint64_t last,
+                const VisitBox& visit) {
+  const std::uint64_t rows = tensor::volume(box) / box.extent.back();
+  if (first == 0 && last == rows) return visit(box);
+  const std::uint64_t inner = rows / box.extent[dim];  // rows of one index
+  for (std::uint64_t i = first / inner; i * inner < last; ++i) {
+    tensor::Box part = box;
+    part.origin[dim] = i;
+    part.extent[dim] = 1;
+    const std::uint64_t start = i * inner;
+    visit_rows(std::move(part), dim + 1, std::max(first, start) - start,
+               std::min(last - start, inner), visit);
+  }
+}
+
 }  // namespace
 
 std::vector<measure::RowSums> sum_rows(const measure::Backend& backend,
                                        const measure::TensorRef& gradient,
-                                       const measure::TensorRef* input, tensor::DType precision) {
+                                       const measure::TensorRef* input, tensor::DType precision,
+                                       std::uint64_t threads) {
   const tensor::Shape& shape = gradient.view->shape;
   if (shape.empty() || (input != nullptr && input->view->shape != shape)) {
     throw base::internal_error("no rows to add up in ", tensor::to_string(shape));
@@ -52,20 +73,37 @@ std::vector<measure::RowSums> sum_rows(const measure::Backend& backend,
   const std::vector<double> zeros(length, 0);
   std::vector<measure::RowSums> sums(input != nullptr ? 1 + 2 * epsilons.size() : 1,
                                      {zeros, zeros});
-  if (length == 0) return sums;
+  const tensor::Box all = tensor::whole(shape);
+  if (tensor::volume(all) == 0) return sums;
   measure::BoxReader gradients(gradient.open(measure::Replicas::kFirstOnly));
   std::optional<measure::BoxReader> inputs;
   if (input != nullptr) inputs.emplace(input->open(measure::Replicas::kFirstOnly));
   const std::unique_ptr<measure::Batch> batch = backend.new_batch();
-  // Boxes of at least a row consist of whole rows.
-  tensor::for_each_sub_box(
-      tensor::whole(shape), std::max(length, measure::kReadElements), [&](const tensor::Box& rows) {
-        measure::RowsRequest request{
-            gradients.read(rows), std::nullopt, length, precision, epsilons, sums.data()};
-        if (inputs) request.input = inputs->read(rows);
-        batch->add(request);
-      });
+  const std::uint64_t rows = tensor::volume(all) / length;
+  const std::uint64_t of_thread = (rows + threads - 1) / threads;
+  std::vector<std::vector<measure::RowSums>> parts((rows + of_thread - 1) / of_thread, sums);
+  for (std::uint64_t part = 0; part < parts.size(); ++part) {
+    const auto add = [&](const tensor::Box& box) {
+      measure::RowsRequest request{gradients.read(box), std::nullopt, length,
+                                   precision,           epsilons,     parts[part].data()};
+      if (inputs) request.input = inputs->read(box);
+      batch->add(request);
+    };
+    // Boxes of at least a row consist of whole rows.
+    visit_rows(all, 0, part * of_thread, std::min((part + 1) * of_thread, rows),
+               [&](const tensor::Box& box) {
+                 tensor::for_each_sub_box(box, std::max(length, measure::kReadElements), add);
+               });
+  }
   batch->finish();
+  for (const std::vector<measure::RowSums>& part : parts) {
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      for (std::size_t j = 0; j < length; ++j) {
+        sums[k].exact[j] += part[k].exact[j];
+        sums[k].stepwise[j] += part[k].stepwise[j];
+      }
+    }
+  }
   return sums;
 }
 

@@ -19,12 +19,14 @@ namespace ttrace::comparison {
 // Returns the sums over all rows of g (a bias), then of g·x̂ with x̂ the row of `input` normalised as
 // by LayerNorm, (x - mean)/√(variance + ε), for every ε that is in use, then as by RMSNorm,
 // x/√(mean square + ε). `gradient` and `input` have one shape, whose last dimension is a row.
-// `precision` is the accumulator's. Without `input` (null): the first sum alone. Source: the
-// definitions of torch.nn.LayerNorm and torch.nn.RMSNorm. Throws an input error if a shard cannot
-// be read.
+// `precision` is the accumulator's. Without `input` (null): the first sum alone. `threads` (at
+// least 1): each adds up an equal run of rows, the last one perhaps fewer, and what they have is
+// added up without rounding, as torch's at::parallel_for cuts rows. Source: the definitions of
+// torch.nn.LayerNorm and torch.nn.RMSNorm. Throws an input error if a shard cannot be read.
 std::vector<measure::RowSums> sum_rows(const measure::Backend& backend,
                                        const measure::TensorRef& gradient,
-                                       const measure::TensorRef* input, tensor::DType precision);
+                                       const measure::TensorRef* input, tensor::DType precision,
+                                       std::uint64_t threads = 1);
 
 // Returns what rounding in the accumulator added to `recorded`: recorded - exact of the nearest
 // sum. Nothing if that is more than twice what rounding after every term adds: `recorded` was then

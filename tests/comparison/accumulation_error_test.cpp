@@ -167,10 +167,11 @@ struct Rows {
     trace.put(make_entry("x", {100, 3, 3}), input);
   }
 
-  std::vector<measure::RowSums> sums(bool with_input, DType precision = DType::kFloat64) const {
+  std::vector<measure::RowSums> sums(bool with_input, DType precision = DType::kFloat64,
+                                     std::uint64_t threads = 1) const {
     const measure::TensorRef g(&trace, &trace.manifest().tensors[0]);
     const measure::TensorRef x(&trace, &trace.manifest().tensors[1]);
-    return sum_rows(measure::cpu_backend(), g, with_input ? &x : nullptr, precision);
+    return sum_rows(measure::cpu_backend(), g, with_input ? &x : nullptr, precision, threads);
   }
 
   // Of g·(x - shift)/√(spread + ε), where `layer` tells how a row is normalised.
@@ -225,6 +226,28 @@ TEST_CASE("an accumulator of a narrow type rounds after every term") {
   const auto found = accumulated_rounding(sums[0].stepwise, sums);
   REQUIRE(found);
   CHECK((*found)[0] == sums[0].stepwise[0] - sums[0].exact[0]);
+}
+
+TEST_CASE("each of several threads has an accumulator of its own") {
+  const Rows rows;
+  for (const std::uint64_t threads : {2, 7, 299, 1000}) {
+    const std::uint64_t of_thread = (300 + threads - 1) / threads;
+    std::vector<double> expected(3, 0);
+    std::vector<double> part(3, 0);
+    for (std::uint64_t row = 0; row < 300; ++row) {
+      for (std::size_t j = 0; j < 3; ++j) {
+        const auto term = static_cast<float>(rows.gradient[row * 3 + j]);
+        part[j] = tensor::round_to(DType::kBFloat16, part[j] + term);
+        if ((row + 1) % of_thread != 0 && row != 299) continue;
+        expected[j] += part[j];
+        part[j] = 0;
+      }
+    }
+    const auto sums = rows.sums(true, DType::kBFloat16, threads);
+    CHECK(sums[0].stepwise == expected);
+    check_near(sums[0].exact, rows.sums(false)[0].exact);
+    check_near(sums[1].exact, rows.normalised(true, 1e-5));
+  }
 }
 
 TEST_CASE("what is farther off than such an accumulator was made in another way") {

@@ -8,6 +8,7 @@
 #include "layout/view.h"
 #include "localize/causes/cause.h"
 #include "measure/measure.h"
+#include "replay/audit/narrow_sum.h"
 
 namespace ttrace::replay {
 namespace {
@@ -99,6 +100,12 @@ void blame(const trace::Source& run, const trace::TensorEntry& entry,
     tensor.rejected.clear();
     the_case.rejected = &tensor.rejected;
     tensor.causes = localize::find_causes(the_case);
+    if (auto narrow = find_narrow_sum(run, entry, expected, backend)) {
+      const auto place =
+          std::find_if(tensor.causes.begin(), tensor.causes.end(),
+                       [&](const auto& other) { return other.unexplained > narrow->unexplained; });
+      tensor.causes.insert(place, std::move(*narrow));
+    }
     for (comparison::Cause& cause : tensor.causes) speak_of_expected(cause.evidence);
   } catch (const base::InputError&) {
     // It was readable a moment ago; the finding stands without a cause.
