@@ -3,9 +3,11 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "command.h"
 #include "engine/audit_trace.h"
 #include "inputs.h"
+#include "judge/calibration.h"
 #include "machine.h"
 #include "outputs.h"
 #include "replay/specification/specification.h"
@@ -19,6 +21,7 @@ struct AuditFlags {
   std::string run;
   std::string specification;
   std::string layout;
+  std::string tolerance;
   std::string json;
   std::string colour = "auto";
   unsigned threads = 0;
@@ -27,15 +30,31 @@ struct AuditFlags {
   SelectionFlags selection;
 };
 
+// The rules of a tolerance file; those whose last day is over skip nothing.
+judge::Policy rules_that_skip(const std::string& file) {
+  judge::Policy rules = judge::parse_calibration(base::read_text(file), file).rules;
+  for (judge::PolicyRule& rule : rules) {
+    if (!judge::skips(rule, today())) rule.skip.clear();
+  }
+  return rules;
+}
+
 int run_audit(const AuditFlags& flags) {
   require_not_of_trace(flags.json, flags.run);
   if (!flags.specification.empty() && flags.json == flags.specification) {
     throw base::usage_error("--json and --specification name the same file");
   }
+  if (!flags.tolerance.empty() && flags.json == flags.tolerance) {
+    throw base::usage_error("--json and --tolerance name the same file");
+  }
   OutputFile json(flags.json);
   const OpenedTrace trace(flags.run, flags.layout);
   engine::AuditOptions options;
   options.selection = flags.selection.selection();
+  if (!flags.tolerance.empty()) {
+    options.selection.rules = rules_that_skip(flags.tolerance);
+    options.rules_file = flags.tolerance;
+  }
   options.execution = execution_context(flags.threads);
   options.exact = flags.exact;
   std::optional<replay::Specification> specification;
@@ -82,6 +101,8 @@ void add_audit_command(CLI::App& app, Action& action) {
   command->add_flag("--exact", flags->exact,
                     "multiply out every matrix product, also where random probes find nothing");
   add_layout_flag(*command, flags->layout);
+  command->add_option("--tolerance", flags->tolerance,
+                      "a tolerance file (JSON), whose rules say which tensors to skip, and why");
   flags->selection.add_to(*command);
   command->add_option("--threads", flags->threads, "threads to use; 0: one per core");
   command->add_option("--json", flags->json,

@@ -18,6 +18,11 @@ bool contains(const std::vector<Value>& values, const Value& value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+bool skipped_by(const Selection& selection, const trace::TensorKey& key) {
+  const auto number = judge::rule_for(selection.rules, key);
+  return number && !selection.rules[*number].skip.empty();
+}
+
 void require_pattern(const std::string& flag, const std::string& pattern,
                      const std::vector<trace::TensorKey>& keys) {
   for (const trace::TensorKey& key : keys) {
@@ -32,13 +37,15 @@ void require_pattern(const std::string& flag, const std::string& pattern,
 }  // namespace
 
 bool Selection::selects_all() const {
-  return only.empty() && skip.empty() && kinds.empty() && steps.empty();
+  return only.empty() && skip.empty() && kinds.empty() && steps.empty() &&
+         std::none_of(rules.begin(), rules.end(),
+                      [](const auto& one) { return !one.skip.empty(); });
 }
 
 bool Selection::selects(const trace::TensorKey& key) const {
   return (only.empty() || matches_any(only, key.name)) && !matches_any(skip, key.name) &&
          (kinds.empty() || contains(kinds, key.kind)) &&
-         (steps.empty() || contains(steps, key.step));
+         (steps.empty() || contains(steps, key.step)) && !skipped_by(*this, key);
 }
 
 void require_matches(const Selection& selection, const std::vector<trace::TensorKey>& keys) {

@@ -1,10 +1,11 @@
-// Which tensors a person selects, by flags that all commands share.
+// Which tensors a person selects, by flags that all commands share and by rules of a file.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "judge/calibration.h"
 #include "trace/key.h"
 
 namespace ttrace::comparison {
@@ -14,6 +15,9 @@ struct Selection {
   std::vector<std::string> skip;
   std::vector<trace::Kind> kinds;  // none: all
   std::vector<std::uint64_t> steps;
+  // Of a tolerance file, for commands that judge without a reference: a tensor whose first matching
+  // rule skips it is not selected. Their last days have been looked at.
+  judge::Policy rules = {};
 
   bool selects(const trace::TensorKey& key) const;
   bool selects_all() const;

@@ -5,7 +5,9 @@
 #include <map>
 #include <tuple>
 
+#include "base/text.h"
 #include "comparison/run_facts.h"
+#include "judge/calibration.h"
 #include "localize/phase.h"
 #include "replay/audit/after_backward.h"
 #include "replay/audit/agreement.h"
@@ -46,8 +48,30 @@ class AuditRun {
     out_.specification = options_.specification_file;
     lost_ = comparison::lost_ranks_of(run_);
     out_.warnings = lost_.problems;
+    warn_of_rules();
     if (specification_ != nullptr) {
       replay::require_fits(run_, *specification_, options_.specification_file);
+    }
+  }
+
+  // Says of every rule what it leaves out, and why.
+  void warn_of_rules() {
+    const judge::Policy& rules = options_.selection.rules;
+    std::vector<std::uint64_t> left_out(rules.size(), 0);
+    for (const trace::TensorEntry& entry : run_.manifest().tensors) {
+      if (const auto number = judge::rule_for(rules, entry.key)) ++left_out[*number];
+    }
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      const std::string name = base::concat(options_.rules_file, ": rule ", i);
+      if (rules[i].skip.empty()) {
+        out_.warnings.push_back(base::concat(
+            name, " has no effect: audit skips by rules, and this one skips nothing today"));
+      } else if (left_out[i] == 0) {
+        out_.warnings.push_back(base::concat(name, " is the first for no tensor"));
+      } else {
+        out_.warnings.push_back(base::concat(
+            name, " leaves out ", base::plural(left_out[i], "tensor"), ": ", rules[i].skip));
+      }
     }
   }
 

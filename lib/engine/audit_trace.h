@@ -17,6 +17,7 @@ struct AuditOptions {
   const replay::Specification* specification = nullptr;
   std::string specification_file = "";  // what it was read from, for messages
   bool exact = false;                   // multiply out every product
+  std::string rules_file = "";          // what the rules of the selection were read from
 };
 
 // Throws a usage error if the selection matches nothing, an input error if the manifest contradicts

@@ -50,6 +50,20 @@ TEST_CASE("patterns, kinds and steps all have to agree") {
   CHECK(chosen({{"layers*"}, {}, {Kind::kOutput}, {0}}) == Names{"layers.0.attn", "layers.0.mlp"});
 }
 
+TEST_CASE("rules that skip leave out what they are the first for") {
+  judge::PolicyRule skips{{"layers.*"}, {Kind::kOutput}, {}, {}, {}, false, "known", ""};
+  judge::PolicyRule allows{{"layers.1*"}, {}, 8, {}, {}, false, "", ""};
+  Selection selection;
+  selection.rules = {skips};
+  CHECK(chosen(selection) == Names{"layers.0.mlp.weight", "router[1]"});
+  CHECK_FALSE(selection.selects_all());
+  selection.rules = {allows, skips};
+  CHECK(chosen(selection) == Names{"layers.0.mlp.weight", "layers.1.mlp", "router[1]"});
+  selection.rules = {allows};
+  CHECK(chosen(selection).size() == kKeys.size());
+  CHECK(selection.selects_all());
+}
+
 TEST_CASE("brackets in a pattern are brackets in the name") {
   CHECK(chosen({{"router[1]"}, {}, {}, {}}) == Names{"router[1]"});
 }

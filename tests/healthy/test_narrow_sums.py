@@ -1,5 +1,5 @@
 """LayerNorm on a CPU under bf16 autocast adds up its gradients in bf16: a bug of torch, which is
-named."""
+named, and which a rule accepts without hiding another fault."""
 
 import json
 
@@ -13,6 +13,7 @@ import ttrace_torch as tt
 ROWS, WIDTH = 2048, 32
 # The terms of the bias cancel: what its operands were rounded by allows as much.
 BROKEN = ["norm.weight"]
+RULE = {"name": ["norm.weight", "norm.bias"], "kind": "param_grad", "skip": "known bug of torch"}
 
 
 class Model(nn.Module):
@@ -57,9 +58,14 @@ def run_job(folder, threads=1, faulty="", by=1.05, specification=False):
     tracer.close()
 
 
-def audited(folder):
+def audited(folder, *rules):
     """The exit code, the text, and the causes of the broken raw gradients, by name."""
     arguments = ["--specification", folder / "specification.json", "--json", folder / "report.json"]
+    if rules:
+        rules_file = folder / "rules.json"
+        document = {"schema": "ttrace.tolerance/1", "rules": rules}
+        rules_file.write_text(json.dumps(document), encoding="utf-8")
+        arguments += ["--tolerance", rules_file]
     done = run_ttrace("audit", folder / "run.h5", *arguments)
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     causes = {}
@@ -82,6 +88,29 @@ def test_sum_in_bf16_is_named(tmp_path, threads):
     assert named["evidence"].startswith(
         f"accumulated in bf16: the sum over 2048 rows, rounded to bf16 after every row{by}, "
     )
+
+
+def test_rule_accepts_it_and_says_so(tmp_path):
+    run_job(tmp_path, specification=True)
+    done, causes = audited(tmp_path, RULE)
+    assert done.returncode == 0 and not causes, done.stdout
+    assert "selected tensors" in done.stdout.splitlines()[0]
+    told = done.stdout + done.stderr
+    assert "rule 0 leaves out 2 tensors: known bug of torch" in told
+
+
+def test_rule_that_is_over_accepts_nothing(tmp_path):
+    run_job(tmp_path, specification=True)
+    done, causes = audited(tmp_path, RULE | {"until": "2026-01-01"})
+    assert done.returncode == 1 and list(causes) == BROKEN
+    assert "rule 0 has no effect" in done.stdout + done.stderr
+
+
+def test_rule_hides_no_other_fault(tmp_path):
+    run_job(tmp_path, specification=True)
+    run_job(tmp_path, faulty="down.weight")
+    done, causes = audited(tmp_path, RULE)
+    assert done.returncode == 1 and list(causes) == ["down.weight"]
 
 
 @pytest.mark.parametrize("by", [-1.0, 0.5, 1.25])
