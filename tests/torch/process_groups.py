@@ -4,25 +4,44 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
+import time
 
 import torch
 import torch.multiprocessing as multiprocessing
 from torch import distributed
 
+SECONDS = 120
+
 
 def run_ranks(count, work, *arguments):
     """Runs `work(rank, *arguments)` in `count` processes that form a gloo group.
 
-    They are forked: importing torch again would take most of the test's time.
+    They are forked: importing torch again would take most of the test's time. gloo has been seen to
+    wait for ever, all ranks at once, about once in some hundred groups: then they start once more.
     """
+    if not _ran(count, work, arguments):
+        print(f"{count} ranks hung for {SECONDS} s and start once more", file=sys.stderr)
+        if not _ran(count, work, arguments):
+            raise TimeoutError(f"{count} ranks hung twice for {SECONDS} s")
+
+
+def _ran(count, work, arguments):
+    """Whether the ranks ended; those that hang are killed."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     processes = multiprocessing.start_processes(
         in_group, (count, port, work, arguments), nprocs=count, join=False, start_method="fork"
     )
-    while not processes.join(timeout=300):
-        pass
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        if processes.join(timeout=5):
+            return True
+    for process in processes.processes:
+        process.kill()
+        process.join()
+    return False
 
 
 def in_group(rank, count, port, work, arguments):
