@@ -66,13 +66,20 @@ layout::ViewPtr limited_to(DType shown, const layout::ViewPtr& view) {
 
 }  // namespace
 
-std::optional<DType> coarsest_shown(const trace::Manifest& manifest) {
-  std::optional<DType> coarsest = named_in(manifest.run.precision);
+std::optional<DType> coarsest_stored(const trace::Manifest& manifest) {
+  std::optional<DType> coarsest;
   for (const trace::TensorEntry& entry : manifest.tensors) {
     if (!tensor::is_floating(entry.dtype)) continue;
     if (!coarsest || is_coarser(entry.dtype, *coarsest)) coarsest = entry.dtype;
   }
   return coarsest;
+}
+
+std::optional<DType> coarsest_shown(const trace::Manifest& manifest) {
+  const std::optional<DType> stored = coarsest_stored(manifest);
+  const std::optional<DType> named = named_in(manifest.run.precision);
+  if (!stored || !named) return stored ? stored : named;
+  return is_coarser(*stored, *named) ? stored : named;
 }
 
 std::vector<std::string> limit_computed_in(const trace::Manifest& candidate,

@@ -13,6 +13,10 @@
 
 namespace ttrace::comparison {
 
+// Returns the coarsest floating-point type that a tensor of the run is stored in; nothing if none
+// is.
+std::optional<tensor::DType> coarsest_stored(const trace::Manifest& manifest);
+
 // Returns the coarsest floating-point type that a tensor of the run is stored in or that
 // `run.precision` names ("bf16", "float16", "fp8 hybrid"); nothing if there is neither.
 std::optional<tensor::DType> coarsest_shown(const trace::Manifest& manifest);

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "comparison/run_facts.h"
+#include "comparison/shown_precision.h"
 #include "judge/calibration.h"
 #include "localize/phase.h"
 #include "replay/audit/after_backward.h"
@@ -78,7 +79,8 @@ class AuditRun {
   // Replicas, finite values, and the replay of updates.
   void measure_itself() {
     const auto records = replay::measure_itself(run_, options_.selection, options_.execution);
-    const tensor::DType coarsest = replay::coarsest_stored(run_.manifest());
+    const tensor::DType coarsest =
+        comparison::coarsest_stored(run_.manifest()).value_or(tensor::DType::kFloat64);
     for (const comparison::TensorComparison& record : records) {
       if (record.outcome == judge::Outcome::kSkippedByRule) continue;
       out_.tensors.push_back(replay::audited(record, coarsest));

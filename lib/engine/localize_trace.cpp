@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
+#include "comparison/shown_precision.h"
 #include "replay/audit/after_backward.h"
 #include "replay/audit/agreement.h"
 #include "replay/audit/expressions.h"
@@ -44,7 +45,8 @@ class LocalChecks {
     if (selection.only.size() > kMostPatterns) selection.only.clear();
     selection.kinds.assign(kinds.begin(), kinds.end());
     std::map<trace::TensorKey, double> norms;
-    const tensor::DType coarsest = replay::coarsest_stored(run_.manifest());
+    const tensor::DType coarsest =
+        comparison::coarsest_stored(run_.manifest()).value_or(tensor::DType::kFloat64);
     for (const comparison::TensorComparison& record :
          replay::measure_itself(run_, selection, options_.execution)) {
       const std::string module = replay::module_of(record.key);

@@ -1,7 +1,7 @@
 """Commands under reads that fail: each read of a comparison once, with EIO.
 
-A read that fails is told as that. HDF5 itself says of a name that it cannot look up that there is
-none. `TTRACE_LONG=1` tries every read, scripts/faults.sh prints the numbers.
+The error says that a read failed. HDF5 itself says "no such name" where it cannot read the names.
+`TTRACE_LONG=1` tries every read, scripts/faults.sh prints the numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import failing_io
 from support.ttrace_cli import TESTDATA, ttrace_binary
 
 SAMPLE = 60
-# How reading a damaged trace is told, which this is not.
+# What an error says of a damaged trace. This trace is whole.
 WRONG = ("there is no such dataset", "not a readable HDF5 file", "not a dataset", "is damaged")
 
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comparison/shown_precision.h"
 #include "judge/tolerance.h"
 #include "layout/view.h"
 #include "measure/measure.h"
@@ -32,7 +33,8 @@ EntriesByKey entries_of(const trace::Source& run) {
 // The coarsest roundoff that the trace or the specification shows. A run that says it computed in
 // something coarser is not believed.
 double coarsest_roundoff(const MeasuredRun& measured) {
-  double epsilon = tensor::epsilon(coarsest_stored(measured.run.manifest()));
+  double epsilon = tensor::epsilon(
+      comparison::coarsest_stored(measured.run.manifest()).value_or(tensor::DType::kFloat64));
   if (measured.specification != nullptr) {
     for (const Pattern& pattern : measured.specification->patterns) {
       for (const Node& node : pattern.nodes) {

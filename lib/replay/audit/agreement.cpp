@@ -124,15 +124,6 @@ std::vector<TensorComparison> measure_itself(const trace::Source& run,
   return records;
 }
 
-tensor::DType coarsest_stored(const trace::Manifest& manifest) {
-  tensor::DType coarsest = tensor::DType::kFloat64;
-  for (const trace::TensorEntry& entry : manifest.tensors) {
-    if (!tensor::is_floating(entry.dtype)) continue;
-    if (tensor::epsilon(entry.dtype) > tensor::epsilon(coarsest)) coarsest = entry.dtype;
-  }
-  return coarsest;
-}
-
 AuditedTensor audited(const TensorComparison& record, tensor::DType coarsest) {
   AuditedTensor tensor;
   tensor.key = record.key;

@@ -20,9 +20,6 @@ std::vector<comparison::TensorComparison> measure_itself(
     const trace::Source& run, const comparison::Selection& selection,
     const measure::ExecutionContext& execution);
 
-// The coarsest floating-point type in which the trace stores a tensor; float64 if none is.
-tensor::DType coarsest_stored(const trace::Manifest& manifest);
-
 // The tensor of the record, with the checks that the record decides. What a run says it computed in
 // widens them up to `coarsest`.
 AuditedTensor audited(const comparison::TensorComparison& record, tensor::DType coarsest);

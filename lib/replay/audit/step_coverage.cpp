@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "comparison/coverage.h"
+#include "comparison/shown_precision.h"
 #include "replay/primitives/noise.h"
 #include "replay/specification/describe.h"
 
@@ -235,11 +237,8 @@ class Coverage {
   }
 
   void find_coarser_type() {
-    double stored = 0;
-    for (const trace::TensorEntry& entry : manifest_.tensors) {
-      stored = std::max(stored, unit_roundoff(entry.dtype));
-    }
-    double coarsest = stored;
+    const auto stored = comparison::coarsest_stored(manifest_);
+    double coarsest = stored ? unit_roundoff(*stored) : 0;
     for (const Pattern& pattern : specification_.patterns) {
       for (const Node& node : pattern.nodes) {
         if (unit_roundoff(node.dtype) <= coarsest) continue;
@@ -268,22 +267,8 @@ class Coverage {
 }  // namespace
 
 bool is_computed(const TensorKey& key) {
-  switch (key.kind) {
-    case Kind::kInput:
-      return module_of(key) != "(model)";
-    case Kind::kGradOutput:
-      return !trace::is_factor_of_loss(key);
-    case Kind::kOutput:
-    case Kind::kLoss:
-    case Kind::kGradInput:
-    case Kind::kParamGrad:
-    case Kind::kMainGrad:
-    case Kind::kGradNorm:
-    case Kind::kParamAfterStep:
-      return true;
-    default:
-      return false;
-  }
+  if (key.kind == Kind::kInput) return module_of(key) != "(model)";
+  return comparison::is_computed(key.kind) && !trace::is_factor_of_loss(key);
 }
 
 StepCoverage cover_step(const Specification& specification, const trace::Manifest& manifest,

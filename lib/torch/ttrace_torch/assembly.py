@@ -83,8 +83,9 @@ def _check_ranks(meshes: Meshes) -> None:
 def make_tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
     """Returns an active tracer. Throws TraceError as `trace` does.
 
-    What only the environment asks for ends no job: if that cannot be done, it is told, the trace of
-    an earlier run is moved aside, and the tracer is inactive. Noise runs and rewritten runs throw.
+    What only the environment asks for ends no job: if that cannot be done, a warning says so, the
+    trace of an earlier run is moved aside, and the tracer is inactive. Noise runs and rewritten
+    runs throw.
     """
     config = given.with_environment()
     try:

@@ -103,7 +103,7 @@ class Recorder:
         accumulate: adds a second tensor under the same key to the first, as autograd would.
         microbatches: the manifest's `microbatches`, for a tensor of several.
         position: position of a module's value, if its name does not give it.
-        observed: whether the observer is told.
+        observed: whether the observer is called.
 
         Never throws. A tensor whose placements do not fit it, or whose key is taken, is left out.
         """

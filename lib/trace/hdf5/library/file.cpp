@@ -39,10 +39,11 @@ base::InputError cannot_be_read(const std::string& what, int error) {
   return base::input_error(what, ": cannot be read: ", base::reading_problem(error));
 }
 
-// Returns what `action` does with the library. Where it throws since a read of the file has failed,
-// what it says is wrong (the library finds no name in what it cannot read), and the failure is told
-// instead. `failed`: the errno of such a read, or 0. It is kept for the file: the library does not
-// read again what it has failed to read once, and finds no name there later either.
+// Returns what `action` does with the library. Where it throws because a read of the file has
+// failed, its reason is wrong (the library says that there is no such name), and this throws the
+// error of the read instead. `failed`: the errno of such a read, or 0. It is kept for the file: the
+// library does not read again what it has failed to read once, and says the same of every later
+// name.
 template <typename Action>
 auto reading(const std::string& file, const std::string& what, int& failed, const Action& action) {
   const LibraryLock lock;
