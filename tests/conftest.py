@@ -1,9 +1,14 @@
 """Lets tests import what they share: `support`, `gallery`; says what was left out; puts what trains
 first, because whoever starts a long file last waits for it alone."""
 
+import gc
+import os
 import sys
 from pathlib import Path
 
+# A fork never collects what its parent left to the garbage collector. A process group of gloo that
+# is destroyed joins its threads, which a fork has not: it would wait for ever, or abort.
+os.register_at_fork(after_in_child=gc.freeze)
 sys.path.insert(0, str(Path(__file__).parent))
 SLOWEST_FIRST = ["frameworks", "gallery", "power", "torch"]  # folders; the others come after them
 

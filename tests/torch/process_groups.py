@@ -17,8 +17,8 @@ SECONDS = 120
 def run_ranks(count, work, *arguments):
     """Runs `work(rank, *arguments)` in `count` processes that form a gloo group.
 
-    They are forked: importing torch again would take most of the test's time. gloo has been seen to
-    wait for ever, all ranks at once, about once in some hundred groups: then they start once more.
+    They are forked: importing torch again would take most of the test's time. Ranks that hang are
+    killed and start once more.
     """
     if not _ran(count, work, arguments):
         print(f"{count} ranks hung for {SECONDS} s and start once more", file=sys.stderr)
