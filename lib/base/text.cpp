@@ -173,6 +173,19 @@ std::string plural(std::uint64_t count, std::string_view noun) {
   return concat(count, " ", noun, count == 1 ? "" : noun.ends_with("ss") ? "es" : "s");
 }
 
+std::string numbers_in_words(std::span<const std::uint64_t> numbers) {
+  constexpr std::size_t kMostNumbersNamed = 8;
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size() && i < kMostNumbersNamed; ++i) {
+    const bool last = i + 1 == numbers.size();
+    text += concat(i == 0 ? "" : last ? " and " : ", ", numbers[i]);
+  }
+  if (numbers.size() > kMostNumbersNamed) {
+    text += concat(" and ", numbers.size() - kMostNumbersNamed, " more");
+  }
+  return text;
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());

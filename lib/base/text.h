@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -73,6 +74,9 @@ std::string human_bytes(std::uint64_t bytes);
 
 // "1 tensor", "3 tensors".
 std::string plural(std::uint64_t count, std::string_view noun);
+
+// "0, 1 and 2"; after eight of them "and 3 more".
+std::string numbers_in_words(std::span<const std::uint64_t> numbers);
 
 // Escapes control characters and invalid UTF-8 as \xNN, and invisible characters as \uNNNN, so that
 // text from a file can neither move the cursor nor look like other text.

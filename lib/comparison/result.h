@@ -119,6 +119,22 @@ struct MicrobatchMismatch {
   std::optional<std::size_t> shown_by;  // a result whose values say so
 };
 
+// The runs do not start alike, which is why what follows differs.
+struct OtherStart {
+  enum class What { kWeights, kData };
+  What what = What::kWeights;
+  std::uint64_t step = 0;                   // the first one
+  std::uint64_t differ = 0;                 // parameters, or inputs
+  std::uint64_t of = 0;                     // parameters that were compared; 0 of data
+  std::vector<std::uint64_t> microbatches;  // of data: those whose input differs, ascending
+};
+
+// The reference has several ranks and the candidate one: REF and RUN look swapped.
+struct SwappedRuns {
+  std::uint64_t ranks = 0;                 // of the reference
+  std::optional<std::size_t> disagreeing;  // a result of which the reference's own copies differ
+};
+
 // How far a comparison came that was stopped before everything was measured.
 struct Interruption {
   std::uint64_t measured = 0;
@@ -191,6 +207,8 @@ struct CompareReport {
   std::vector<SettingDifference> settings;         // by step and name
   std::vector<Suspect> suspects;                   // in the order of the data flow
   std::optional<MicrobatchMismatch> microbatches;  // the first one
+  std::optional<OtherStart> other_start;           // only where the micro-batches are the same
+  std::optional<SwappedRuns> swapped;              // only where there are findings
   std::size_t downstream = 0;
   std::vector<std::string> warnings;
   std::optional<Interruption> interrupted;

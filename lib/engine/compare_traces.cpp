@@ -20,6 +20,8 @@
 #include "localize/explain.h"
 #include "localize/frontier.h"
 #include "localize/microbatch_mismatch.h"
+#include "localize/other_start.h"
+#include "localize/swapped_runs.h"
 #include "replay/audit/recording_line.h"
 #include "replay/optimizer/gradient_norm.h"
 #include "replay/optimizer/replay_updates.h"
@@ -222,6 +224,13 @@ class CompareRun {
     if (!out_.findings.empty()) {
       out_.microbatches = localize::find_microbatch_mismatch(
           reference_, candidate_, *options_.execution.backend, out_.results);
+    }
+    if (!out_.findings.empty()) {
+      out_.swapped = localize::find_swapped_runs(
+          reference_, candidate_, *options_.execution.backend, out_.results, out_.findings);
+    }
+    if (!out_.microbatches) {
+      out_.other_start = localize::find_other_start(out_.results, out_.findings);
     }
     localize::find_nearest_names(out_.results);
   }

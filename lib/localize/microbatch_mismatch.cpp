@@ -21,7 +21,6 @@ using judge::Outcome;
 constexpr std::size_t kMostOrdered = 256;
 // Elements of one tensor; larger ones are not read once more for this.
 constexpr std::uint64_t kMostElementsCompared = std::uint64_t{1} << 24;
-constexpr std::size_t kMostNumbersNamed = 8;
 
 using Numbers = std::set<std::uint64_t>;
 
@@ -147,18 +146,6 @@ class Order {
   const std::vector<TensorComparison>& results_;
 };
 
-std::string listed(const std::vector<std::uint64_t>& numbers) {
-  std::string text;
-  for (std::size_t i = 0; i < numbers.size() && i < kMostNumbersNamed; ++i) {
-    const bool last = i + 1 == numbers.size();
-    text += concat(i == 0 ? "" : last ? " and " : ", ", numbers[i]);
-  }
-  if (numbers.size() > kMostNumbersNamed) {
-    text += concat(" and ", numbers.size() - kMostNumbersNamed, " more");
-  }
-  return text;
-}
-
 }  // namespace
 
 std::optional<MicrobatchMismatch> find_microbatch_mismatch(
@@ -195,8 +182,9 @@ std::string describe_mismatch(const MicrobatchMismatch& mismatch) {
   if (mismatch.swapped.empty()) {
     const bool counts = mismatch.reference.size() != mismatch.candidate.size();
     if (!counts) {
-      return concat("the candidate has micro-batches ", listed(mismatch.candidate), " in step ",
-                    mismatch.step, ", the reference ", listed(mismatch.reference));
+      return concat("the candidate has micro-batches ", base::numbers_in_words(mismatch.candidate),
+                    " in step ", mismatch.step, ", the reference ",
+                    base::numbers_in_words(mismatch.reference));
     }
     return concat("the candidate has ", mismatch.candidate.size(),
                   mismatch.candidate.size() == 1 ? " micro-batch" : " micro-batches", " in step ",
@@ -208,13 +196,13 @@ std::string describe_mismatch(const MicrobatchMismatch& mismatch) {
     candidate.push_back(own);
     reference.push_back(other);
   }
-  return concat("micro-batches ", listed(candidate), " of the candidate are ", listed(reference),
-                " of the reference");
+  return concat("micro-batches ", base::numbers_in_words(candidate), " of the candidate are ",
+                base::numbers_in_words(reference), " of the reference");
 }
 
 std::string describe_numbers(const MicrobatchMismatch& mismatch) {
-  return concat("candidate ", listed(mismatch.candidate), ", reference ",
-                listed(mismatch.reference));
+  return concat("candidate ", base::numbers_in_words(mismatch.candidate), ", reference ",
+                base::numbers_in_words(mismatch.reference));
 }
 
 std::string remedy_of(const MicrobatchMismatch& mismatch) {

@@ -6,6 +6,8 @@
 
 #include "base/text.h"
 #include "localize/microbatch_mismatch.h"
+#include "localize/other_start.h"
+#include "localize/swapped_runs.h"
 #include "report/coverage_clauses.h"
 #include "report/text_sections.h"
 
@@ -117,6 +119,19 @@ std::string format_finding_count(const comparison::CompareReport& report, std::s
   return text;
 }
 
+// What the answer begins with: what explains all findings at once, or else the first of them.
+std::string describe_divergence(const comparison::CompareReport& report,
+                                const std::vector<FindingGroup>& groups) {
+  std::string text;
+  if (report.swapped) text += base::render(localize::describe_swapped(*report.swapped)) + "; ";
+  if (report.microbatches) text += localize::describe_mismatch(*report.microbatches) + "; ";
+  if (report.other_start) {
+    return printable(text + base::render(localize::describe_start(*report.other_start)));
+  }
+  text += concat("first at ", describe_first(report, listed(report, groups).front(), groups));
+  return concat(printable(text), "        (", format_finding_count(report, groups.size()), ")");
+}
+
 }  // namespace
 
 std::vector<Sharpness> sharpness_of(const comparison::CompareReport& report) {
@@ -172,11 +187,7 @@ FirstLine first_line_of(const comparison::CompareReport& report,
     case comparison::Verdict::kDiverged:
       line.verdict = "DIVERGED";
       line.colour = "31";
-      line.sentence = printable(concat(
-          report.microbatches ? concat(localize::describe_mismatch(*report.microbatches), "; ")
-                              : std::string(),
-          "first at ", describe_first(report, listed(report, groups).front(), groups)));
-      line.sentence += concat("        (", format_finding_count(report, groups.size()), ")");
+      line.sentence = describe_divergence(report, groups);
       break;
     case comparison::Verdict::kInconclusive:
       line.verdict = "INCONCLUSIVE";

@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/message.h"
 #include "comparison/coverage.h"
 #include "localize/microbatch_mismatch.h"
+#include "localize/other_start.h"
 #include "localize/phase.h"
 #include "report/coverage_clauses.h"
 #include "report/finding_groups.h"
@@ -139,6 +141,12 @@ class References {
     return out;
   }
 
+  json swapped(const comparison::SwappedRuns& swapped) const {
+    json out{{"reference_ranks", swapped.ranks}};
+    if (swapped.disagreeing) out["disagreeing"] = id(*swapped.disagreeing);
+    return out;
+  }
+
   json group(const FindingGroup& group) const {
     json findings = json::array();
     for (const std::size_t f : group.findings) findings.push_back(id_of_finding(f));
@@ -169,6 +177,14 @@ class References {
   std::map<std::size_t, std::size_t> group_of_;
   std::set<std::size_t> in_full_;  // results
 };
+
+json other_start_json(const comparison::OtherStart& start) {
+  json out{{"what", localize::name_of(start.what)}, {"step", start.step}, {"differ", start.differ}};
+  if (start.of > 0) out["of"] = start.of;
+  if (!start.microbatches.empty()) out["microbatches"] = start.microbatches;
+  out["text"] = base::render(localize::describe_start(start));
+  return out;
+}
 
 // The members that both versions have after their counts and results.
 void add_end(const comparison::CompareReport& report, const json& environment, ReportText& text) {
@@ -234,6 +250,8 @@ std::string version_2(const comparison::CompareReport& report, bool all_slices) 
   if (report.truth) text.add("truth", truth_json(report));
   if (!report.routers.empty()) text.add_lines("routing", report.routers, router_json);
   if (report.microbatches) text.add("microbatches", references.microbatches(*report.microbatches));
+  if (report.other_start) text.add("other_start", other_start_json(*report.other_start));
+  if (report.swapped) text.add("swapped", references.swapped(*report.swapped));
   text.add("frontier_from", report.from_modules ? "data_flow" : "execution_order");
   json counts = json::object();
   for (const auto& [outcome, count] : report.counts) counts[outcome_name(outcome)] = count;

@@ -231,7 +231,9 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
       break;
     case 1:
       answer =
-          concat(bold("FINDINGS", "31", style), "  ", plural(report.findings.size(), "finding"),
+          concat(bold("FINDINGS", "31", style), "  ", printable(report.comparison.other_start),
+                 report.comparison.other_start.empty() ? "" : "; ",
+                 plural(report.findings.size(), "finding"),
                  report.specification.empty() ? ", explained without a specification"
                                               : concat(", ", here, " inside the module named"));
       if (report.code && !report.code->differences.empty()) {
@@ -249,14 +251,18 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
   out << folded(answer, style.width) << "\n";
   write_code(report, style, out);
   write_isolated(report, style, out);
-  const std::size_t most = style.all ? report.findings.size() : kLocalizedInFull;
+  const std::size_t fewest = report.comparison.other_start.empty() ? kLocalizedInFull : 0;
+  const std::size_t most = style.all ? report.findings.size() : fewest;
   for (std::size_t i = 0; i < report.findings.size() && i < most; ++i) {
     write_localized_finding(report.findings[i], i + 1, style, out);
   }
-  if (report.findings.size() > most) {
+  if (report.findings.size() > most && most == 0) {
+    out << "\n  what follows from them is not listed (--all lists it)\n";
+  } else if (report.findings.size() > most) {
     out << "\n  and " << report.findings.size() - most << " more findings (--all)\n";
   }
   for (const replay::LocalizedSuspect& suspect : report.suspects) {
+    if (most == 0) break;
     out << folded(concat("\nalso       ", printable(to_string(suspect.reported.key)), ": ",
                          short_number(suspect.reported.used), " times its tolerance, before it ",
                          short_number(suspect.reported.used_before), "; ",

@@ -19,6 +19,7 @@ using judge::Outcome;
 
 constexpr std::size_t kMostRouters = 4;
 constexpr std::size_t kMostUnmatched = 5;
+constexpr std::size_t kMostDiffering = 4;
 
 }  // namespace
 
@@ -30,6 +31,26 @@ void write_microbatches(const comparison::CompareReport& report, std::ostream& o
               ? concat("shown by ", printable(to_string(report.results[*mismatch.shown_by].key)))
               : localize::describe_numbers(mismatch))
       << "; " << localize::remedy_of(mismatch) << ".\n";
+}
+
+void write_start(const comparison::CompareReport& report, std::ostream& out) {
+  const comparison::OtherStart& start = *report.other_start;
+  const trace::Kind kind = start.what == comparison::OtherStart::What::kWeights
+                               ? trace::Kind::kParam
+                               : trace::Kind::kInput;
+  std::vector<const comparison::TensorComparison*> differing;
+  for (const comparison::Finding& finding : report.findings) {
+    const comparison::TensorComparison& result = report.results[finding.result];
+    if (result.key.step == start.step && result.key.kind == kind) differing.push_back(&result);
+  }
+  out << "\n  differ: ";
+  for (std::size_t i = 0; i < differing.size() && i < kMostDiffering; ++i) {
+    out << (i > 0 ? ", " : "") << printable(to_string(differing[i]->key));
+  }
+  if (differing.size() > kMostDiffering) {
+    out << " and " << differing.size() - kMostDiffering << " more";
+  }
+  out << ". Whatever follows from them is not listed (--all lists it).\n";
 }
 
 std::string describe_tokens_left_out(const comparison::TensorComparison& result) {

@@ -243,6 +243,9 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
   add_identity(root, "reference", reported.reference);
   add_identity(root, "candidate", reported.candidate);
   add_extent(root, reported);
+  if (const auto start = root.find("other_start")) {
+    reported.other_start = start->require("text").as_string();
+  }
   std::vector<ReportedFinding> findings;
   for (const JsonCursor& item : root.require("frontier").items()) {
     findings.push_back(finding_from(item));

@@ -268,7 +268,11 @@ void write_text(const comparison::CompareReport& report, const TextStyle& style,
   // Two traces without a common tensor have findings too, but those say nothing.
   const bool diverged = report.verdict == comparison::Verdict::kDiverged || report.interrupted;
   if (diverged) write_microbatches(report, text);
-  if (diverged && !listed(report, groups).empty()) write_findings(report, groups, style, text);
+  if (diverged && report.other_start && !style.all) {
+    write_start(report, text);
+  } else if (diverged && !listed(report, groups).empty()) {
+    write_findings(report, groups, style, text);
+  }
   if (style.all) write_every_tensor(report, text);
   write_counts(report, text);
   for (const Clause& clause : first_line.left_out) {

@@ -59,6 +59,9 @@ void write_setting(const comparison::CompareReport& report,
 // Writes how the micro-batches of the runs differ and what to do about it, or nothing.
 void write_microbatches(const comparison::CompareReport& report, std::ostream& out);
 
+// Writes which weights or inputs differ before the first step. The runs must differ in these.
+void write_start(const comparison::CompareReport& report, std::ostream& out);
+
 // "without the rows of 3 tokens that went to other experts", or empty if there are none.
 std::string describe_tokens_left_out(const comparison::TensorComparison& result);
 

@@ -52,6 +52,7 @@ struct ReportedComparison {
   std::uint64_t tensors = 0;  // of both traces
   std::uint64_t skipped = 0;  // of them, left out by flags and rules
   std::optional<comparison::PartNumber> part;  // of a divided comparison: others are skipped
+  std::string other_start;  // "the runs do not start from the same weights ...", or empty
   std::vector<ReportedFinding> findings;
   std::vector<ReportedSuspect> suspects;
   std::vector<std::string> warnings;

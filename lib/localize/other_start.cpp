@@ -1,0 +1,126 @@
+#include "localize/other_start.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/text.h"
+#include "localize/phase.h"
+
+namespace ttrace::localize {
+namespace {
+
+using comparison::Finding;
+using comparison::OtherStart;
+using comparison::TensorComparison;
+using judge::Outcome;
+using trace::Kind;
+
+constexpr std::size_t kFewest = 2;  // parameters of which "most" says something
+
+bool more_than_half(std::uint64_t part, std::uint64_t of) { return 2 * part > of; }
+
+struct Share {
+  std::uint64_t differ = 0;
+  std::uint64_t of = 0;
+
+  void add(bool differs) {
+    differ += differs ? 1 : 0;
+    ++of;
+  }
+  bool is_most() const { return of >= kFewest && more_than_half(differ, of); }
+};
+
+// Whether a cause says more than where the error is.
+bool is_explained(const Finding& finding) {
+  return std::any_of(finding.causes.begin(), finding.causes.end(), [](const auto& cause) {
+    return cause.name != "mask_or_rows" && cause.name != "replica_conflict";
+  });
+}
+
+std::uint64_t first_step_of(const std::vector<TensorComparison>& results) {
+  std::uint64_t step = std::numeric_limits<std::uint64_t>::max();
+  for (const TensorComparison& result : results) step = std::min(step, result.key.step);
+  return step;
+}
+
+// Whether more than half of the elements differ, and some on every shard.
+bool differs_throughout(const TensorComparison& result) {
+  if (result.outcome != Outcome::kDiverged || !result.comparison) return false;
+  const measure::Measurement& measured = result.comparison->measurement;
+  const auto elements = tensor::element_count(result.shape);
+  return elements && more_than_half(measured.total.unequal, *elements) &&
+         std::all_of(measured.blocks.begin(), measured.blocks.end(),
+                     [](const measure::BlockStats& block) { return block.stats.unequal > 0; });
+}
+
+std::optional<OtherStart> other_weights(std::uint64_t step,
+                                        const std::vector<TensorComparison>& results,
+                                        const std::vector<Finding>& findings) {
+  Share all;
+  Share of_matrices;
+  for (const TensorComparison& result : results) {
+    if (result.key.kind != Kind::kParam || result.key.step != step || !result.comparison) continue;
+    const bool differs = result.outcome == Outcome::kDiverged;
+    all.add(differs);
+    if (result.shape.size() > 1) of_matrices.add(differs);
+  }
+  if (!all.is_most() && !of_matrices.is_most()) return std::nullopt;
+  const auto explained = [&](const Finding& finding) {
+    const trace::TensorKey& key = results[finding.result].key;
+    return key.kind == Kind::kParam && key.step == step && is_explained(finding);
+  };
+  if (std::any_of(findings.begin(), findings.end(), explained)) return std::nullopt;
+  return OtherStart{OtherStart::What::kWeights, step, all.differ, all.of, {}};
+}
+
+std::optional<OtherStart> other_data(std::uint64_t step,
+                                     const std::vector<TensorComparison>& results,
+                                     const std::vector<Finding>& findings) {
+  OtherStart start{OtherStart::What::kData, step, 0, 0, {}};
+  std::set<std::uint64_t> microbatches;
+  for (const Finding& finding : findings) {
+    const TensorComparison& result = results[finding.result];
+    if (result.key.step != step) continue;
+    if (result.key.kind == Kind::kParam) return std::nullopt;
+    if (phase_of(result.key) != Phase::kInput) continue;
+    if (!differs_throughout(result) || is_explained(finding)) return std::nullopt;
+    ++start.differ;
+    if (result.key.microbatch) microbatches.insert(*result.key.microbatch);
+  }
+  if (start.differ == 0) return std::nullopt;
+  start.microbatches.assign(microbatches.begin(), microbatches.end());
+  return start;
+}
+
+}  // namespace
+
+std::optional<OtherStart> find_other_start(const std::vector<TensorComparison>& results,
+                                           const std::vector<Finding>& findings) {
+  if (results.empty() || findings.empty()) return std::nullopt;
+  const std::uint64_t step = first_step_of(results);
+  if (auto weights = other_weights(step, results, findings)) return weights;
+  return other_data(step, results, findings);
+}
+
+std::string_view name_of(OtherStart::What what) {
+  return what == OtherStart::What::kWeights ? "weights" : "data";
+}
+
+base::Message describe_start(const OtherStart& start) {
+  if (start.what == OtherStart::What::kWeights) {
+    return {
+        "the runs do not start from the same weights ({differ} of {of:parameter} differ): same "
+        "checkpoint, same seed before wrapping, or consistent_init",
+        {{"differ", start.differ}, {"of", start.of}}};
+  }
+  if (start.microbatches.empty()) {
+    return {"the runs were given other data ({differ:input} of step {step})",
+            {{"differ", start.differ}, {"step", start.step}}};
+  }
+  const std::uint64_t batches = start.microbatches.size();
+  return {"the runs were given other data (input of {batches?micro-batch|micro-batches} {numbers})",
+          {{"batches", batches}, {"numbers", base::numbers_in_words(start.microbatches)}}};
+}
+
+}  // namespace ttrace::localize

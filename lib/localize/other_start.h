@@ -1,0 +1,33 @@
+// Whether the runs start from the same weights and were given the same data. Where they do not,
+// nothing that follows says anything about the code.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/message.h"
+#include "comparison/result.h"
+
+namespace ttrace::localize {
+
+// Returns what the runs do not start alike with, or nothing.
+//
+// Other weights: in the first step, more than half of the parameters diverged, or more than half of
+// those with two dimensions and more (biases and norms are often constants, alike for every seed).
+// Other data: an input of the model, more than half of whose elements differ on every shard, while
+// no parameter does. Neither where a finding among them has a cause that says
+// more than where the error is: wrong blocks and layouts are bugs.
+//
+// `results`: judged; `findings`: with their causes.
+std::optional<comparison::OtherStart> find_other_start(
+    const std::vector<comparison::TensorComparison>& results,
+    const std::vector<comparison::Finding>& findings);
+
+// "weights", "data".
+std::string_view name_of(comparison::OtherStart::What what);
+
+// "the runs do not start from the same weights (35 of 53 parameters differ): ...".
+base::Message describe_start(const comparison::OtherStart& start);
+
+}  // namespace ttrace::localize

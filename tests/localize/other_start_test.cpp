@@ -1,0 +1,102 @@
+#include "localize/other_start.h"
+
+#include <optional>
+#include <sstream>
+
+#include "localize/two_runs.h"
+#include "report/text_report.h"
+#include "support/catch.h"
+
+namespace ttrace::localize {
+namespace {
+
+using comparison::OtherStart;
+using test::TwoRuns;
+using test::Values;
+using trace::Kind;
+
+trace::TensorEntry parameter(const std::string& name, tensor::Shape shape) {
+  return ttrace::test::make_entry(name, std::move(shape), Kind::kParam);
+}
+
+trace::TensorEntry input(std::uint64_t microbatch) {
+  trace::TensorEntry entry =
+      ttrace::test::make_entry("(model)", {4}, Kind::kInput, tensor::DType::kInt64);
+  entry.key.microbatch = microbatch;
+  return entry;
+}
+
+const Values kWeight{1, -2, 3, 0.5, 7, -6, 2, 9};
+const Values kOtherWeight{-4, 1, 0.25, 3, -2, 8, 5, 1};
+
+// Three weights, of which `others` were drawn with another seed, and two constant biases.
+TwoRuns with_other_weights(int others) {
+  TwoRuns runs;
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = "layers." + std::to_string(i);
+    runs.put(parameter(name + ".weight", {2, 4}), kWeight, i < others ? kOtherWeight : kWeight);
+    if (i > 0) runs.put(parameter(name + ".bias", {2}), {0, 0}, {0, 0});
+  }
+  return runs;
+}
+
+std::string text_of(const comparison::CompareReport& report) {
+  std::ostringstream out;
+  report::write_text(report, {}, out);
+  return out.str();
+}
+
+TEST_CASE("weights of another seed lead the report and nothing else is listed") {
+  const auto report = with_other_weights(3).compared();
+  REQUIRE(report.other_start);
+  CHECK(report.other_start->what == OtherStart::What::kWeights);
+  CHECK(report.other_start->differ == 3);
+  CHECK(report.other_start->of == 5);
+  CHECK(report.findings.size() == 3);
+  CHECK(
+      text_of(report).starts_with("DIVERGED  the runs do not start from the same weights (3 of 5 "
+                                  "parameters differ)"));
+  CHECK(text_of(report).find("cause") == std::string::npos);
+}
+
+TEST_CASE("most of the matrices are enough, less than that is not") {
+  CHECK(with_other_weights(2).compared().other_start);
+  CHECK_FALSE(with_other_weights(1).compared().other_start);
+  CHECK_FALSE(with_other_weights(0).compared().other_start);
+}
+
+TEST_CASE("weights with a cause of their own are no other weights") {
+  TwoRuns runs;
+  for (const char* name : {"a.weight", "b.weight", "c.weight"}) {
+    Values twice = kWeight;
+    for (double& value : twice) value *= 2;
+    runs.put(parameter(name, {2, 4}), kWeight, twice);
+  }
+  const auto report = runs.compared();
+  CHECK(report.findings.size() == 3);
+  CHECK_FALSE(report.other_start);
+}
+
+TEST_CASE("other data are told with their micro-batches") {
+  TwoRuns runs = with_other_weights(0);
+  runs.put(input(0), {11, 4, 7, 2}, {11, 4, 7, 2});
+  runs.put(input(1), {1, 5, 9, 3}, {60, 14, 21, 38});
+  const auto report = runs.compared();
+  REQUIRE(report.other_start);
+  CHECK(report.other_start->what == OtherStart::What::kData);
+  CHECK(report.other_start->microbatches == std::vector<std::uint64_t>{1});
+  CHECK(text_of(report).starts_with(
+      "DIVERGED  the runs were given other data (input of micro-batch 1)"));
+}
+
+TEST_CASE("a few wrong elements of an input, or wrong weights before it, are no other data") {
+  TwoRuns few = with_other_weights(0);
+  few.put(input(0), {11, 4, 7, 2}, {11, 4, 7, 5});
+  CHECK_FALSE(few.compared().other_start);
+  TwoRuns both = with_other_weights(1);
+  both.put(input(0), {1, 5, 9, 3}, {60, 14, 21, 38});
+  CHECK_FALSE(both.compared().other_start);
+}
+
+}  // namespace
+}  // namespace ttrace::localize
