@@ -117,6 +117,8 @@ void add_calibrate_command(CLI::App& app, Action& action) {
   command->add_option("--starter", flags->starter,
                       "a run known to be good: rules that would let it pass are written too");
   command->add_option("--threads", flags->threads, "number of threads (default: one per core)");
+  command->footer(
+      "Exit codes: 0 written, 2 usage, or input or output that cannot be read or written.");
   command->callback([flags, &action] { action = [flags] { return run_calibrate(*flags); }; });
 }
 

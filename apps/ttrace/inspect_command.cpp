@@ -72,6 +72,7 @@ void add_inspect_command(CLI::App& app, Action& action) {
                       "specification.json beside the trace");
   add_layout_flag(*command, flags->layout);
   flags->selection.add_to(*command);
+  command->footer("Exit codes: 0 shown, 2 usage or unreadable input.");
   command->callback([flags, &action] { action = [flags] { return run_inspect(*flags); }; });
 }
 

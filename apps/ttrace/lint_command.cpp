@@ -145,6 +145,7 @@ void add_lint_command(CLI::App& app, Action& action) {
   add_layout_flag(*command, flags->layout);
   command->add_flag("--write", flags->write,
                     "first rebuild a lost manifest.json from the parts in the rank files");
+  command->footer("Exit codes: 0 clean, 1 findings, 2 usage or unreadable input.");
   command->callback([flags, &action] {
     // Outside of the action, which starts again after a crash of HDF5 and could then find its own
     // output.

@@ -68,6 +68,10 @@ void add_merge_command(CLI::App& app, Action& action) {
   command->add_flag("--force", flags->force, "replace the file if it is there already");
   add_layout_flag(*command, flags->layout);
   flags->selection.add_to(*command);
+  command->footer(
+      "Exit codes: 0 written, 2 usage, or input or output that cannot be read or written, 3 "
+      "written\n"
+      "without the tensors that could not be read.");
   command->callback([flags, &action] { action = [flags] { return run_merge(*flags); }; });
 }
 

@@ -118,6 +118,9 @@ void add_report_command(CLI::App& app, Action& action) {
   merge->add_option("PART", flags->parts, "the reports of all parts, in any order")->required();
   merge->add_option("--threads", flags->threads, "number of threads (default: one per core)");
   flags->report.add_to(*merge);
+  merge->footer(
+      "Exit codes, those of the comparison: 0 match, 1 diverged, 2 usage or unreadable input,\n"
+      "3 inconclusive.");
   merge->callback([flags, &action] { action = [flags] { return run_report_merge(*flags); }; });
 }
 

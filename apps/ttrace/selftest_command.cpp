@@ -50,6 +50,10 @@ void add_selftest_command(CLI::App& app, Action& action) {
                       "also write the answer as JSON to this file; - is standard output, and the "
                       "text goes to stderr then");
   command->add_flag("--all", flags->all, "list every fault that is missed");
+  command->footer(
+      "Exit codes: 0 the faults were tried, 1 the pair diverged without any, 2 usage or "
+      "unreadable\n"
+      "input, 3 the comparison is inconclusive or no fault changes a value.");
   command->callback([flags, &action] { action = [flags] { return run_selftest(*flags); }; });
 }
 

@@ -225,6 +225,7 @@ void add_synth_command(CLI::App& app, Action& action) {
                       "key_missing; rank_missing=RANK");
   command->add_flag("--manifest-only", flags->manifest_only, "manifest.json and no rank files");
   command->add_option("--threads", flags->threads, "default: one per core");
+  command->footer("Exit codes: 0 written, 2 usage, or output that cannot be written.");
   command->callback([flags, &action] { action = [flags] { return run_synth(*flags); }; });
 }
 

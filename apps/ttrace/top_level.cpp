@@ -124,8 +124,8 @@ void add_top_level_flags(CLI::App& app) {
       "most memory beside the manifests, as in 500M or 2G (default: a quarter of the machine's, "
       "at most 2G)");
   app.footer(
-      "Exit codes: 0 match (clean), 1 diverged (findings), 2 usage or unreadable input,\n"
-      "3 inconclusive (nothing compared, ranks missing, interrupted, all under the noise floor).");
+      "Exit codes: 0 all is well, 1 something is not, 2 usage or unreadable input, 3 too little\n"
+      "could be checked. `ttrace COMMAND --help` says what that means for a command.");
 }
 
 // An option that takes one value and was given several; empty if there is none.
@@ -143,6 +143,26 @@ std::string repeated_option(const CLI::App& app) {
   return "";
 }
 
+// "compare takes REF and RUN; 7 were given", or empty if no word is too many.
+std::string too_many_words(const CLI::App& app) {
+  const std::size_t left = app.remaining(true).size();
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  std::vector<std::string> takes;
+  std::size_t given = left;
+  for (const CLI::Option* option : command->get_options()) {
+    if (!option->get_positional()) continue;
+    takes.push_back(option->get_name(true));
+    given += option->count();
+  }
+  if (left == 0 || takes.empty()) return "";
+  std::string names;
+  for (std::size_t i = 0; i < takes.size(); ++i) {
+    names += base::concat(i == 0 ? "" : i + 1 == takes.size() ? " and " : ", ", takes[i]);
+  }
+  return base::concat(command->get_name(), " takes ", names, "; ", given, " were given");
+}
+
 int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
   try {
     app.parse(argc, argv);
@@ -154,9 +174,10 @@ int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
       base::report_error(base::printable(unknown));
       return kUsageExit;
     }
-    const std::string repeated = repeated_option(app);
-    base::report_error(base::concat(repeated.empty() ? base::printable(error.what()) : repeated,
-                                    "; see `", command_name(app), " --help`"));
+    std::string problem = repeated_option(app);
+    if (problem.empty()) problem = too_many_words(app);
+    if (problem.empty()) problem = base::printable(error.what());
+    base::report_error(base::concat(problem, "; see `", command_name(app), " --help`"));
     return kUsageExit;
   }
   const int exit_code = supervised(action);

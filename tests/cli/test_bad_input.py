@@ -53,7 +53,7 @@ def test_missing_files(compare: Run, ttrace: Run, pair: tuple[Path, Path]) -> No
     assert not (run / "x.h5").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"\0", b"hello\n", b"\x89HDF\r\n\x1a\n", b"x" * 10_000])
+@pytest.mark.parametrize("content", [b"", b"\0", b"\x89HDF\r\n\x1a\n", b"\xff\0" * 5_000])
 def test_files_that_are_not_hdf5(compare: Run, pair: tuple[Path, Path], content: bytes) -> None:
     reference, run = pair
     reference.write_bytes(content)

@@ -127,7 +127,7 @@ def test_files_and_folders_that_have_no_manifest_to_rebuild(ttrace: Run, tmp_pat
     assert not (empty / "manifest.json").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"no HDF5", None])
+@pytest.mark.parametrize("content", [b"", b"\0no HDF5", None])
 def test_a_rank_file_that_cannot_be_read_is_lost_and_told_once(
     ttrace: Run, lost: Path, content: bytes | None
 ) -> None:

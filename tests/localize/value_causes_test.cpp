@@ -184,6 +184,26 @@ TEST_CASE("a sum that lacks a term on all ranks is a wrong sum") {
   CHECK(made.runs.names() == Names{"wrong_sum"});
 }
 
+TEST_CASE("the weight of a term is printed where code could have written it") {
+  const auto evidence_of = [](double weight) {
+    Gradients made;
+    const Values wrong = minus(made.first, times(-weight, made.second));
+    made.runs.put(make_entry("w", {16, 4}, Kind::kMainGrad), made.sum, wrong);
+    const std::vector<Cause> causes = made.runs.causes();
+    REQUIRE(causes.size() == 1);
+    CHECK(causes[0].name == "wrong_sum");
+    return causes[0].evidence;
+  };
+  for (const auto& [weight, words] : {std::pair{2.0, "2 times micro-batch 1"},
+                                      {1.5, "1.5 times micro-batch 1"},
+                                      {32.0, "32 times micro-batch 1"},
+                                      {2.71828e8, "another multiple of micro-batch 1"},
+                                      {1.618034, "another multiple of micro-batch 1"}}) {
+    CAPTURE(weight);
+    CHECK(evidence_of(weight).find(words) != std::string::npos);
+  }
+}
+
 TEST_CASE("a gradient norm of one rank's gradients alone is a local norm") {
   TwoRuns runs(make_mesh({{"tp", 2}}));
   runs.put(make_entry("w", {16, 4}, Kind::kMainGrad), kWhole, kWhole,

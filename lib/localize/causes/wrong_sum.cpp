@@ -225,6 +225,43 @@ Weights compared(const std::vector<double>& weights, const std::vector<double>& 
   return found;
 }
 
+// Whether a weight is what code could have written: a ratio of numbers up to 16, times sizes of the
+// mesh or their inverses, or times the number of terms.
+bool is_simple(double weight, const std::vector<double>& sizes) {
+  constexpr int kMost = 16;
+  constexpr double kNear = 1e-3;
+  std::vector<double> factors{1};
+  for (const double size : sizes) {
+    for (std::size_t i = 0, end = factors.size(); i < end; ++i) {
+      factors.push_back(factors[i] * size);
+      factors.push_back(factors[i] / size);
+    }
+  }
+  for (const double factor : factors) {
+    for (int denominator = 1; denominator <= kMost; ++denominator) {
+      const double numerator = std::abs(weight) / factor * denominator;
+      const double nearest = std::round(numerator);
+      if (nearest < 1 || nearest > kMost) continue;
+      if (std::abs(numerator - nearest) <= kNear * nearest) return true;
+    }
+  }
+  return false;
+}
+
+// What may be a factor of a weight beside small numbers.
+std::vector<double> sizes_of(const Case& the_case, std::size_t terms) {
+  constexpr std::size_t kMostAxes = 4;
+  std::vector<double> sizes{static_cast<double>(terms)};
+  const trace::TensorEntry& entry = *layout::stored_in(*the_case.candidate.view).front();
+  for (const trace::MeshAxis& axis :
+       the_case.candidate.source->manifest().meshes.at(entry.mesh).axes) {
+    if (axis.size > 1 && sizes.size() <= kMostAxes) {
+      sizes.push_back(static_cast<double>(axis.size));
+    }
+  }
+  return sizes;
+}
+
 std::string named(const std::vector<Term>& terms, const std::vector<std::size_t>& which) {
   constexpr std::size_t kMostNamed = 4;
   std::string text;
@@ -278,9 +315,11 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
     if (!weights.lacking.empty()) text += base::concat(" it lacks ", named(terms, weights.lacking));
     if (!weights.too_much.empty()) {
       const std::size_t first = weights.too_much.front();
+      const double weight = found->weights[first] / healthy->weights[first];
+      const bool simple = is_simple(weight, sizes_of(the_case, terms.size()));
       text += base::concat(weights.lacking.empty() ? " it has " : " and has ",
-                           base::short_number(found->weights[first] / healthy->weights[first]),
-                           " times ", named(terms, weights.too_much));
+                           simple ? base::short_number(weight) + " times " : "another multiple of ",
+                           named(terms, weights.too_much));
     }
   }
   const double left = std::sqrt(left2);

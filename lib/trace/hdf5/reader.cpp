@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "trace/hdf5/fingerprint.h"
+#include "trace/hdf5/foreign_file.h"
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/trace_files.h"
 
@@ -117,6 +118,8 @@ class DirectoryTrace : public Source {
                               ": cannot be read: ", base::reading_problem(error.value()));
     }
     if (!exists) {
+      const std::string foreign = describe_foreign_folder(path_);
+      if (!foreign.empty()) throw base::input_error(path_, ": ", foreign);
       throw base::input_error(manifest.string(),
                               ": there is no such file, so this directory is not a trace, or its "
                               "job died before the last rank had written; `ttrace lint --write ",

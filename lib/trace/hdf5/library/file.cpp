@@ -17,6 +17,7 @@
 #include "trace/hdf5/direct/chunked_range.h"
 #include "trace/hdf5/direct/object_header.h"
 #include "trace/hdf5/direct/raw_range.h"
+#include "trace/hdf5/foreign_file.h"
 #include "trace/hdf5/library/checked_driver.h"
 #include "trace/hdf5/library/library.h"
 #include "trace/hdf5/library/stored_dataset.h"
@@ -232,6 +233,8 @@ std::shared_ptr<const File> File::open(const std::string& path) {
     throw cannot_be_read(path, first_read_error());
   }
   if (!file) {
+    const std::string foreign = describe_foreign_file(path);
+    if (!foreign.empty()) throw base::input_error(path, ": ", foreign);
     throw base::input_error(path, ": not a readable HDF5 file (", base::printable(last_error()),
                             "); was the job killed while it wrote?");
   }
