@@ -84,10 +84,10 @@ class References {
 
   std::string id(std::size_t result) const { return id_of(report_.results[result].key); }
 
-  // The id of the group if the finding is alone in it, because a missing module has no result.
+  // The id of the group for a missing module, which has no result.
   std::string id_of_finding(std::size_t finding) const {
-    const FindingGroup& group = groups_[group_of_.at(finding)];
-    return group.findings.size() == 1 ? group.id : id(report_.findings[finding].result);
+    const comparison::Finding& found = report_.findings[finding];
+    return found.members.size() > 1 ? groups_[group_of_.at(finding)].id : id(found.result);
   }
 
   json finding(std::size_t index) const {
@@ -95,7 +95,7 @@ class References {
     const comparison::TensorComparison& result = report_.results[finding.result];
     const FindingGroup& group = groups_[group_of_.at(index)];
     json out{{"id", id_of_finding(index)}};
-    if (group.findings.size() > 1) out["group"] = group.id;
+    if (!group.title.empty()) out["group"] = group.id;
     out["outcome"] = outcome_name(result.outcome);
     if (!is_in_full(index)) return out;
     const auto refer = [this](std::size_t i) { return id(i); };
@@ -260,10 +260,8 @@ std::string version_2(const comparison::CompareReport& report, bool all_slices) 
   text.add("coverage", coverage_json(report));
   text.add_lines("frontier", references.frontier(),
                  [](const json& item) { return nine_digits(item); });
-  std::vector<FindingGroup> groups;
-  for (const FindingGroup& group : references.groups()) {
-    if (group.findings.size() > 1) groups.push_back(group);
-  }
+  std::vector<FindingGroup> groups = references.groups();
+  std::erase_if(groups, [](const FindingGroup& group) { return group.title.empty(); });
   text.add_lines("groups", groups,
                  [&](const FindingGroup& group) { return references.group(group); });
   text.add_lines("suspects", report.suspects,

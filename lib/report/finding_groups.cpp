@@ -77,21 +77,10 @@ std::string joined(const std::vector<std::string>& patterns, std::size_t most) {
   return text;
 }
 
-// The common value, or "*" if they differ.
-template <typename Value>
-std::string same_or_star(const std::vector<Value>& values) {
-  for (const Value& value : values) {
-    if (value != values.front()) return "*";
-  }
-  return values.front();
-}
-
 void describe(const comparison::CompareReport& report, FindingGroup& group) {
   std::set<std::string> names;
   std::set<std::string> classes;
-  std::vector<std::string> microbatches;
-  std::vector<std::string> calls;
-  std::vector<std::string> copies;
+  std::set<std::optional<std::uint64_t>> microbatches;
   double furthest = -1;
   const comparison::TensorComparison& first =
       report.results[report.findings[group.findings.front()].result];
@@ -99,9 +88,7 @@ void describe(const comparison::CompareReport& report, FindingGroup& group) {
     const comparison::TensorComparison& result = report.results[report.findings[f].result];
     names.insert(result.key.name);
     classes.insert(report.findings[f].class_name);
-    microbatches.push_back(result.key.microbatch ? std::to_string(*result.key.microbatch) : "-");
-    calls.push_back(std::to_string(result.key.call));
-    copies.push_back(std::to_string(result.key.copy));
+    microbatches.insert(result.key.microbatch);
     if (distance_of(result) > furthest) {
       furthest = distance_of(result);
       group.shown = f;
@@ -109,13 +96,15 @@ void describe(const comparison::CompareReport& report, FindingGroup& group) {
   }
   const std::vector<std::string> patterns = patterns_of(names, is_of_parameter(first.key.kind));
   const std::string kind(kind_name(first.key.kind));
-  group.id = concat("group:", first.key.step, "/", same_or_star(microbatches), "/", kind, "/",
-                    joined(patterns, patterns.size()), "/", same_or_star(calls), "/",
-                    same_or_star(copies));
-  const std::string of_class =
-      classes.size() == 1 && !classes.begin()->empty() ? *classes.begin() + " " : "";
+  const bool one_class = classes.size() == 1 && !classes.begin()->empty();
+  group.id = concat("group:", first.key.step, "/", phase_name(localize::phase_of(first.key)), "/",
+                    kind, "/",
+                    one_class            ? *classes.begin()
+                    : classes.size() > 1 ? "*"
+                                         : "-");
+  const std::string of_class = one_class ? *classes.begin() + " " : "";
   const char* what = is_of_parameter(first.key.kind) ? "parameters" : "tensors";
-  const std::size_t batches = std::set(microbatches.begin(), microbatches.end()).size();
+  const std::size_t batches = microbatches.size();
   group.title = names.size() == 1 ? concat(kind, " of ", *names.begin())
                                   : concat(kind, " of ", names.size(), " ", of_class, what, " (",
                                            joined(patterns, kMostPatternsNamed), ")");
@@ -139,11 +128,15 @@ std::vector<FindingGroup> group_findings(const comparison::CompareReport& report
       continue;
     }
     const auto [at, fresh] = known.emplace(group_key(finding, result), groups.size());
-    if (fresh) groups.push_back({id_of(result.key), {}, f, ""});
+    if (fresh) groups.push_back({"", {}, f, ""});
     groups[at->second].findings.push_back(f);
   }
+  std::map<std::string, std::size_t> same;
   for (FindingGroup& group : groups) {
-    if (group.findings.size() > 1) describe(report, group);
+    if (!group.id.empty()) continue;
+    describe(report, group);
+    const std::size_t number = ++same[group.id];
+    if (number > 1) group.id += concat("~", number);
   }
   return groups;
 }

@@ -13,12 +13,16 @@ namespace ttrace::report {
 
 // Findings that a reader takes as one: the effect of one bug on forty layers.
 struct FindingGroup {
-  // For a single finding the id of its result; for a missing module
-  // "group:0/-/missing/layers.3/0/0"; for several "group:0/-/main_grad/layers.*.norm1.*/0/0".
+  // Step, phase, kind and class of the modules: "group:0/synchronisation/main_grad/LayerNorm", with
+  // "*" for several classes and "-" where none is known. Neither names nor the cause are part of
+  // it, so that it is the same in the next report although a tensor is less or a cause better
+  // known. Unique in a report by a suffix: "~2" for the second. For a missing module it is the id
+  // of the finding: "group:0/-/missing/layers.3/0/0".
   std::string id;
   std::vector<std::size_t> findings;  // at least one, ascending
   std::size_t shown = 0;              // the finding furthest beyond its tolerance
-  // For several: "main_grad of 10 LayerNorm parameters (layers.*.norm1.*, final_norm.*)".
+  // "main_grad of 10 LayerNorm parameters (layers.*.norm1.*, final_norm.*)"; for one "main_grad of
+  // fc.weight"; empty for a missing module.
   std::string title;
 };
 

@@ -178,8 +178,8 @@ TEST_CASE("a finding refers to results by their ids") {
   report.findings[0].ranks = {0, 1};
   const json out = parsed(report);
   const json finding = out["frontier"][0];
-  CHECK(keys(finding) == Keys{"id", "outcome", "members", "phase", "source", "ranks", "where",
-                              "merged", "replica_classes", "depends_on", "downstream",
+  CHECK(keys(finding) == Keys{"id", "group", "outcome", "members", "phase", "source", "ranks",
+                              "where", "merged", "replica_classes", "depends_on", "downstream",
                               "downstream_total", "causes"});
   CHECK(finding["id"] == "0/-/output/fc/0/0");
   CHECK(out["results"][0]["id"] == finding["id"]);
@@ -255,7 +255,7 @@ TEST_CASE("a path that is no UTF-8 does not stop the report") {
 
 TEST_CASE("every result stands on a line of its own, the environment too") {
   const std::string text = json_text(test::many_findings(5));
-  CHECK(std::count(text.begin(), text.end(), '\n') == 19 + 2 + 5 + 5);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 19 + 2 + 5 + 6 + 5);
   CHECK(text.find("\n  \"environment\": {") != std::string::npos);
 }
 
@@ -268,7 +268,7 @@ TEST_CASE("groups, settings and second suspects have ids") {
   report.settings = {{0, "lr", "0.1", "0.2", {"fc.weight"}, {2}}};
   report.suspects = {{1, 80, 2, 0}, {2, 40, 1, std::nullopt}};
   const json out = parsed(report);
-  const std::string group = "group:0/*/output/layers.*.fc/0/0";
+  const std::string group = "group:0/forward/output/-";
   REQUIRE(out["groups"].size() == 1);
   CHECK(out["groups"][0]["id"] == group);
   CHECK(out["groups"][0]["findings"] == json{"0/0/output/layers.0.fc/0/0",
@@ -291,6 +291,29 @@ TEST_CASE("groups, settings and second suspects have ids") {
                                  {"used", 40.0},
                                  {"used_before", 1.0},
                                  {"largest_before", nullptr}}});
+}
+
+TEST_CASE("the id of a group depends neither on its members nor on their cause") {
+  const auto ids_of = [](std::size_t findings, const char* cause) {
+    comparison::CompareReport report = test::many_findings(findings + 1);
+    for (std::size_t i = 0; i < findings; ++i) {
+      report.results[i].key.name = base::concat("layers.", i, ".fc");
+      report.findings[i].causes = {{cause, "", "so it is", 0}};
+      report.findings[i].class_name = "Linear";
+    }
+    // Another group of the same kind and class.
+    report.findings[findings].class_name = "Linear";
+    report.findings[findings].causes = {{"stale", "", "so it is", 0}};
+    std::vector<std::string> ids;
+    const json out = parsed(report);
+    for (const json& group : out["groups"]) ids.push_back(group["id"]);
+    return ids;
+  };
+  const std::vector<std::string> ids{"group:0/forward/output/Linear",
+                                     "group:0/forward/output/Linear~2"};
+  CHECK(ids_of(3, "scaled") == ids);
+  CHECK(ids_of(2, "scaled") == ids);
+  CHECK(ids_of(1, "zeroed") == ids);
 }
 
 TEST_CASE("what is missing as a whole has a group's id") {

@@ -126,7 +126,6 @@ std::string describe_foreign_folder(const std::string& path) {
     const std::string_view kind = kind_of(file->path().string());
     if (!kind.empty()) ++kinds[kind];
   }
-  if (seen == 0) return "is an empty folder; was the job killed before it wrote?";
   if (hdf5_files > 0) {
     return base::concat("has no manifest.json, so it is not a trace of several ranks; to read ",
                         hdf5_files == 1 ? "its HDF5 file" : "one of its HDF5 files",

@@ -101,7 +101,7 @@ TEST_CASE("what is no HDF5 file is refused") {
   const TempDir dir;
   refuse(dir.file("absent.h5"), {dir.file("absent.h5"), "o such file"});
   test::write_file(dir.file("text.h5"), "this is not HDF5\n");
-  refuse(dir.file("text.h5"), {dir.file("text.h5"), "not a readable HDF5 file"});
+  refuse(dir.file("text.h5"), {dir.file("text.h5"), "is a text file, not a trace"});
   test::write_file(dir.file("empty.h5"), "");
   refuse(dir.file("empty.h5"), {"not a readable HDF5 file"});
   test::write_file(dir.file("signature.h5"), "\x89HDF\r\n\x1a\n");
