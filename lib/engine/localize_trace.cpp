@@ -347,18 +347,25 @@ class LocalizeRun {
         finding.here = is_broken(finding.local);
         finding.summary = replay::describe_local(finding.local);
       }
+      finding.after_right_values = !reported.depends_on.empty() && wrong_before(reported) == 0;
       finding.upstream = describe_upstream(reported);
       finding.next = describe_next(finding);
       out_.findings.push_back(std::move(finding));
     }
   }
 
-  std::string describe_upstream(const replay::ReportedFinding& reported) const {
-    if (reported.depends_on.empty()) return "nothing recorded";
+  // Tensors that it was computed from and that do not match.
+  std::uint64_t wrong_before(const replay::ReportedFinding& reported) const {
     std::uint64_t bad = 0;
     for (const std::string& id : reported.depends_on) {
       bad += out_.comparison.outcomes.contains(id) ? 1 : 0;
     }
+    return bad;
+  }
+
+  std::string describe_upstream(const replay::ReportedFinding& reported) const {
+    if (reported.depends_on.empty()) return "nothing recorded";
+    const std::uint64_t bad = wrong_before(reported);
     const std::string tensors = base::plural(reported.depends_on.size(), "tensor");
     if (bad == 0) return base::concat("the ", tensors, " that it was computed from match");
     return base::concat(bad, " of the ", tensors, " that it was computed from do not match");

@@ -52,6 +52,8 @@ json audit_finding_json(const replay::AuditFinding& finding, const replay::Audit
           {"title", finding.title},
           {"keys", std::move(keys)},
           {"module", shown.key.name},
+          {"place", code_place_json(localize::place_of(
+                        shown.key, true, shown.causes.empty() ? "" : shown.causes.front().axis))},
           {"class", shown.class_name},
           {"called_at", shown.called_at},
           {"phase", localize::phase_name(localize::phase_of(shown.key))},

@@ -218,6 +218,11 @@ void write_audit_finding(const AuditReport& report, std::size_t f, const TextSty
     holds += concat(holds.empty() ? "" : ", ", other.operation);
   }
   if (!holds.empty()) lines.write("holds", holds);
+  lines.write("place",
+              localize::describe_place(
+                  localize::place_of(tensor.key, true,
+                                     tensor.causes.empty() ? "" : tensor.causes.front().axis),
+                  tensor.called_at));
   if (!tensor.class_name.empty() || !tensor.called_at.empty()) {
     lines.write("code", concat(tensor.class_name, tensor.called_at.empty() ? "" : ", called in ",
                                tensor.called_at));

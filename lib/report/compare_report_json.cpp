@@ -100,6 +100,9 @@ class References {
     if (!is_in_full(index)) return out;
     const auto refer = [this](std::size_t i) { return id(i); };
     add_evidence(finding, result, refer, kMostListed, true, out);
+    if (finding.members.size() < 2) {
+      out["place"] = code_place_json(localize::place_of(report_, finding));
+    }
     return out;
   }
 

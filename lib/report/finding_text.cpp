@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "localize/phase.h"
+#include "localize/place.h"
 #include "report/text_sections.h"
 
 namespace ttrace::report {
@@ -219,6 +220,10 @@ void write_evidence(const comparison::CompareReport& report, std::size_t index, 
     lines.add("merged", finding.merged);
     lines.add("largest", describe_largest(result));
     lines.add("scale", describe_scale(result));
+  }
+  if (finding.members.size() < 2) {
+    lines.add("place",
+              localize::describe_place(localize::place_of(report, finding), finding.called_at));
   }
   lines.add("code", describe_code(finding));
   if (!finding.record_next.empty()) {

@@ -39,7 +39,10 @@ json local_checks_json(const std::vector<AuditedTensor>& local) {
 
 json localized_finding_json(const replay::LocalizedFinding& finding) {
   const replay::ReportedFinding& reported = finding.reported;
+  json place = nullptr;
+  if (reported.shown) place = code_place_json(reported.place);
   return {{"id", reported.id},
+          {"place", std::move(place)},
           {"title", reported.title},
           {"keys", reported.members},
           {"outcome", reported.outcome},

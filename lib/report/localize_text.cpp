@@ -46,9 +46,16 @@ void write_localized_finding(const replay::LocalizedFinding& finding, std::size_
                        first_cause(reported)),
                 style.width)
       << "\n";
+  const bool in_module = reported.place.kind == localize::PlaceKind::kModule;
   if (!finding.module.empty()) {
+    if (!in_module) {
+      write_line("place",
+                 concat(describe_place(reported.place, reported.called_at),
+                        finding.here || finding.after_right_values ? "  *** HERE ***" : ""),
+                 style, out);
+    }
     write_line("module",
-               concat(finding.module, finding.here ? "  *** HERE ***" : "",
+               concat(finding.module, in_module && finding.here ? "  *** HERE ***" : "",
                       reported.class_name.empty() ? "" : "  ", reported.class_name,
                       reported.called_at.empty() ? "" : ", ", reported.called_at),
                style, out);
@@ -180,6 +187,16 @@ void write_layers(const replay::LocalizeReport& report, const TextStyle& style, 
   if (layers.size() > most) out << "  and " << layers.size() - most << " more (--all)\n";
 }
 
+// ", the first in the gradient synchronisation over tp"; empty where the first is a setting.
+std::string describe_first_place(const replay::LocalizeReport& report) {
+  if (report.findings.empty()) return "";
+  const replay::ReportedFinding& first = report.findings.front().reported;
+  if (!first.shown || !report.comparison.other_start.empty()) return "";
+  const bool between = first.place.kind == localize::PlaceKind::kBetween;
+  return printable(
+      concat(", the first ", between ? "" : "in ", describe_place(first.place, first.called_at)));
+}
+
 // ", and 24 of 29 modules follow from their own inputs; 8 of the 172 tensors of the modules could
 // not be judged by them". A module follows only if all of its tensors were judged.
 std::string describe_layers(const replay::LocalizeReport& report) {
@@ -222,20 +239,16 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
                     std::ostream& out) {
   std::string answer;
   const std::string left_out = printable(replay::describe_left_out(report.comparison));
-  std::size_t here = 0;
-  for (const replay::LocalizedFinding& finding : report.findings) here += finding.here ? 1 : 0;
   switch (report.exit_code()) {
     case 0:
       answer = concat(bold("NOTHING TO EXPLAIN", "32", style), "  the comparison is a match",
                       left_out.empty() ? "" : ", but ", left_out, describe_layers(report));
       break;
     case 1:
-      answer =
-          concat(bold("FINDINGS", "31", style), "  ", printable(report.comparison.other_start),
-                 report.comparison.other_start.empty() ? "" : "; ",
-                 plural(report.findings.size(), "finding"),
-                 report.specification.empty() ? ", explained without a specification"
-                                              : concat(", ", here, " inside the module named"));
+      answer = concat(bold("FINDINGS", "31", style), "  ", printable(report.comparison.other_start),
+                      report.comparison.other_start.empty() ? "" : "; ",
+                      plural(report.findings.size(), "finding"), describe_first_place(report),
+                      report.specification.empty() ? ", explained without a specification" : "");
       if (report.code && !report.code->differences.empty()) {
         answer += concat(", ", plural(report.code->differences.size(), "difference"),
                          " between the specifications");

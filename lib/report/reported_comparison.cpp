@@ -140,6 +140,16 @@ std::vector<comparison::RejectedCause> rejected_from(const JsonCursor& cursor) {
   return rejected;
 }
 
+localize::Place place_from(const JsonCursor& cursor) {
+  using localize::PlaceKind;
+  const JsonCursor kind = cursor.require("kind");
+  for (const PlaceKind one : {PlaceKind::kModule, PlaceKind::kBetween, PlaceKind::kSynchronisation,
+                              PlaceKind::kOptimizer}) {
+    if (localize::name_of(one) == kind.as_string()) return {one, cursor.require("of").as_string()};
+  }
+  throw kind.error("\"", base::printable(kind.as_string()), "\" is no place");
+}
+
 ReportedFinding finding_from(const JsonCursor& cursor) {
   ReportedFinding finding;
   const JsonCursor id = cursor.require("id");
@@ -168,6 +178,7 @@ ReportedFinding finding_from(const JsonCursor& cursor) {
     finding.class_name = source->require("class").as_string();
     finding.called_at = source->require("called_at").as_string();
   }
+  if (const auto place = cursor.find("place")) finding.place = place_from(*place);
   if (const auto ranks = cursor.find("ranks")) {
     for (const JsonCursor& rank : ranks->items()) finding.ranks.push_back(rank.as_count());
   }

@@ -74,6 +74,10 @@ json place_json(const comparison::TraceFacts& facts) {
   return {{"path", error ? facts.path : path.string()}, {"modified", facts.fingerprint.modified}};
 }
 
+json code_place_json(const localize::Place& place) {
+  return {{"kind", localize::name_of(place.kind)}, {"of", place.of}};
+}
+
 json selection_json(const comparison::Selection& selection) {
   json kinds = json::array();
   for (const trace::Kind kind : selection.kinds) kinds.push_back(kind_name(kind));

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "comparison/result.h"
+#include "localize/place.h"
 
 namespace ttrace::report {
 
@@ -30,6 +31,9 @@ json identity_json(const comparison::TraceFacts& facts);
 
 // Where the trace lies, and when it was written.
 json place_json(const comparison::TraceFacts& facts);
+
+// The place in the code at which a finding points: `kind`, `of`.
+json code_place_json(const localize::Place& place);
 
 json selection_json(const comparison::Selection& selection);
 

@@ -28,10 +28,14 @@ def localized(ttrace: Run, tmp_path: Path, *arguments: str | Path) -> tuple[Any,
 def test_a_finding_is_inside_the_module_that_breaks_it(ttrace: Run, tmp_path: Path) -> None:
     done, report = localized(ttrace, tmp_path, *FAULTY, *SPECIFICATION)
     assert done.returncode == DIVERGED
-    assert done.stdout.startswith("FINDINGS  1 finding, 1 inside the module named")
-    assert "*** HERE ***" in done.stdout
+    assert done.stdout.startswith(
+        "FINDINGS  1 finding, the first in the gradient synchronisation over tp\n"
+    )
+    assert "place    the gradient synchronisation over tp  *** HERE ***" in done.stdout
+    assert done.stdout.count("*** HERE ***") == 1
     (finding,) = report["findings"]
     assert finding["here"]
+    assert finding["place"] == {"kind": "synchronisation", "of": "tp"}
     assert finding["module"].endswith(("norm", "norm1", "norm2"))
     assert finding["class"] == "LayerNorm"
     assert finding["phase"] == "synchronisation"

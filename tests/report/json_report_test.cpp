@@ -178,9 +178,9 @@ TEST_CASE("a finding refers to results by their ids") {
   report.findings[0].ranks = {0, 1};
   const json out = parsed(report);
   const json finding = out["frontier"][0];
-  CHECK(keys(finding) == Keys{"id", "group", "outcome", "members", "phase", "source", "ranks",
-                              "where", "merged", "replica_classes", "depends_on", "downstream",
-                              "downstream_total", "causes"});
+  CHECK(keys(finding) == Keys{"id", "group", "outcome", "members", "phase", "place", "source",
+                              "ranks", "where", "merged", "replica_classes", "depends_on",
+                              "downstream", "downstream_total", "causes"});
   CHECK(finding["id"] == "0/-/output/fc/0/0");
   CHECK(out["results"][0]["id"] == finding["id"]);
   CHECK(finding["members"] == json{"0/-/output/fc/0/0"});
@@ -414,8 +414,8 @@ TEST_CASE("version 1 is written as it was") {
   expected.erase("id");
   expected.insert("nonfinite");
   CHECK(keys(out["results"][0]) == expected);
-  expected.merge(Keys{"members", "phase", "source", "ranks", "where", "merged", "replica_classes",
-                      "depends_on", "downstream", "causes"});
+  expected.merge(Keys{"members", "phase", "place", "source", "ranks", "where", "merged",
+                      "replica_classes", "depends_on", "downstream", "causes"});
   CHECK(keys(out["frontier"][0]) == expected);
   CHECK(out["frontier"][0]["downstream"][0]["name"] == "head");
 }

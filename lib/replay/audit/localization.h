@@ -8,6 +8,7 @@
 
 #include "comparison/result.h"
 #include "localize/phase.h"
+#include "localize/place.h"
 #include "replay/audit/isolation.h"
 #include "replay/audit/record.h"
 #include "replay/specification/code_difference.h"
@@ -24,6 +25,7 @@ struct ReportedFinding {
   std::vector<std::string> members;       // ids of all tensors
   std::string class_name;
   std::string called_at;
+  localize::Place place;  // of a single tensor
   std::string where;
   std::vector<std::uint64_t> ranks;
   std::vector<comparison::Cause> causes;
@@ -67,6 +69,7 @@ struct LocalizedFinding {
   localize::Phase phase = localize::Phase::kForward;
   std::vector<AuditedTensor> local;  // the module's tensors in the candidate, with their checks
   bool here = false;                 // one of them does not follow from its own inputs
+  bool after_right_values = false;   // all that it was computed from was recorded and matches
   std::string summary;               // of `local`, for people
   std::string upstream;              // what it depends on, for people
   std::string next;                  // what to do next

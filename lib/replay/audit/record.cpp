@@ -108,27 +108,6 @@ bool judges_value(const AuditCheck& check) {
   return check.operation != "replicas" && check.operation != "finite values";
 }
 
-std::string module_of(const trace::TensorKey& key) {
-  switch (key.kind) {
-    case Kind::kParam:
-    case Kind::kBuffer:
-    case Kind::kParamGrad:
-    case Kind::kMainGrad:
-    case Kind::kParamAfterStep: {
-      const std::size_t dot = key.name.rfind('.');
-      return dot == std::string::npos ? "(model)" : key.name.substr(0, dot);
-    }
-    case Kind::kOptimizerState: {
-      const std::size_t state = key.name.rfind('.');
-      const std::size_t dot =
-          state == std::string::npos || state == 0 ? state : key.name.rfind('.', state - 1);
-      return dot == std::string::npos ? "(model)" : key.name.substr(0, dot);
-    }
-    default:
-      return key.name.substr(0, key.name.find('['));
-  }
-}
-
 double AuditCheck::share() const {
   if (bound > 0) return error / bound;
   return error == 0 ? 0 : std::numeric_limits<double>::infinity();

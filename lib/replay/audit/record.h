@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "comparison/result.h"
+#include "localize/place.h"
 #include "tensor/dtype.h"
 #include "trace/key.h"
 #include "trace/manifest.h"
 
 namespace ttrace::replay {
 
-// "layers.0.norm1" of "layers.0.norm1.weight" (a parameter) and of "layers.0.norm1[1]" (a value).
-std::string module_of(const trace::TensorKey& key);
+using localize::module_of;
 
 enum class CheckResult {
   kConsistent,

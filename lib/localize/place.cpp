@@ -1,0 +1,89 @@
+#include "localize/place.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "localize/phase.h"
+
+namespace ttrace::localize {
+namespace {
+
+using trace::Kind;
+
+constexpr std::string_view kRoot = "(model)";
+
+// What stands before the last dot.
+std::string owner_of(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return std::string(dot == std::string_view::npos ? kRoot : name.substr(0, dot));
+}
+
+}  // namespace
+
+std::string module_of(const trace::TensorKey& key) {
+  switch (key.kind) {
+    case Kind::kParam:
+    case Kind::kBuffer:
+    case Kind::kParamGrad:
+    case Kind::kMainGrad:
+    case Kind::kParamAfterStep:
+      return owner_of(key.name);
+    case Kind::kOptimizerState: {  // "<parameter>.<state>"
+      const std::string parameter = owner_of(key.name);
+      return parameter == kRoot ? parameter : owner_of(parameter);
+    }
+    default:
+      return key.name.substr(0, key.name.find('['));
+  }
+}
+
+Place place_of(const trace::TensorKey& key, bool has_raw_gradient, const std::string& axis) {
+  const std::string module = module_of(key);
+  switch (phase_of(key)) {
+    case Phase::kSynchronisation:
+      if (has_raw_gradient) return {PlaceKind::kSynchronisation, axis};
+      break;
+    case Phase::kGradNorm:
+    case Phase::kOptimizer:
+      return {PlaceKind::kOptimizer, ""};
+    case Phase::kForward:
+      if (key.kind == Kind::kInput) return {PlaceKind::kBetween, owner_of(module)};
+      break;
+    default:
+      break;
+  }
+  return {PlaceKind::kModule, module};
+}
+
+Place place_of(const comparison::CompareReport& report, const comparison::Finding& finding) {
+  const bool has_raw_gradient =
+      std::any_of(finding.depends_on.begin(), finding.depends_on.end(),
+                  [&](std::size_t i) { return report.results[i].key.kind == Kind::kParamGrad; });
+  return place_of(report.results[finding.result].key, has_raw_gradient,
+                  finding.causes.empty() ? "" : finding.causes.front().axis);
+}
+
+std::string_view name_of(PlaceKind kind) {
+  constexpr std::array<std::string_view, 4> kNames{"module", "between", "synchronisation",
+                                                   "optimizer"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+std::string describe_place(const Place& place, std::string_view called_at) {
+  switch (place.kind) {
+    case PlaceKind::kModule:
+      return place.of;
+    case PlaceKind::kBetween:
+      return base::concat("between the modules of ", place.of, called_at.empty() ? "" : " (",
+                          called_at, called_at.empty() ? "" : ")");
+    case PlaceKind::kSynchronisation:
+      return base::concat("the gradient synchronisation", place.of.empty() ? "" : " over ",
+                          place.of);
+    case PlaceKind::kOptimizer:
+      return "the optimizer";
+  }
+  return "";
+}
+
+}  // namespace ttrace::localize

@@ -1,0 +1,43 @@
+// The place in the code at which a finding points: a module, the code between two modules, the
+// gradient synchronisation or the optimizer. `compare`, `localize` and `audit` name the same ones.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "comparison/result.h"
+#include "trace/key.h"
+
+namespace ttrace::localize {
+
+enum class PlaceKind { kModule, kBetween, kSynchronisation, kOptimizer };
+
+struct Place {
+  PlaceKind kind = PlaceKind::kModule;
+  // The module; the module around the code between two; the axis of the synchronisation, or empty.
+  std::string of;
+};
+
+// "layers.0.norm1" of "layers.0.norm1.weight" (a parameter) and of "layers.0.norm1[1]" (a value).
+std::string module_of(const trace::TensorKey& key);
+
+// Returns the place of a tensor that is wrong although what it was computed from is right.
+// - An input of a module: the code that calls the module, which is the forward of the module around
+//   it.
+// - A main gradient: the synchronisation over `axis`. Where no raw gradient of it was recorded, the
+//   backward may be wrong as well, and the place is the module.
+// - A gradient norm or an updated parameter: the optimizer.
+// - All else: the module. An input of the model is the model's.
+Place place_of(const trace::TensorKey& key, bool has_raw_gradient, const std::string& axis);
+
+// Of a finding about a single tensor, by its first cause and by what it depends on.
+Place place_of(const comparison::CompareReport& report, const comparison::Finding& finding);
+
+// Name in JSON: "module", "between", "synchronisation", "optimizer".
+std::string_view name_of(PlaceKind kind);
+
+// "layers.0.attn"; "between the modules of layers.0 (model.py:61 Layer.forward)"; "the gradient
+// synchronisation over tp"; "the optimizer". `called_at`: where the module of the tensor is called.
+std::string describe_place(const Place& place, std::string_view called_at);
+
+}  // namespace ttrace::localize
