@@ -22,7 +22,7 @@ using judge::Outcome;
 constexpr std::size_t kMostDependenciesNamed = 4;
 
 // The module whose code produced the tensor.
-const trace::Module* module_of(const ModuleGraph& graph, const trace::TensorKey& key) {
+const trace::Module* recorded_module_of(const ModuleGraph& graph, const trace::TensorKey& key) {
   if (const auto& users = graph.users(key.name); !users.empty()) return users.front();
   return graph.find(trace::module_of_value(key.name));
 }
@@ -188,7 +188,7 @@ std::vector<comparison::Finding> explain_findings(const ExplainInput& input,
     std::sort(finding.members.begin(), finding.members.end());
     finding.depends_on = input.flow.depends_on[finding.result];
     std::sort(finding.depends_on.begin(), finding.depends_on.end());
-    if (const trace::Module* module = module_of(graph, result.key)) {
+    if (const trace::Module* module = recorded_module_of(graph, result.key)) {
       finding.class_name = module->class_name;
       finding.called_at = module->called_at;
     }
