@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Trains every architecture that transformers registers in miniature, audits it, healthy and with a
+# planted fault, and writes tests/zoo/ZOO.md.
+#   scripts/zoo.sh RAW.jsonl [--only KIND/TASK]... [--runs healthy,faulty,bf16] [--write PAGE]
+# RAW.jsonl keeps the raw results: a study that is stopped goes on from there. Two at a time; a run
+# takes some seconds.
+# shellcheck source=scripts/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+export TTRACE=${TTRACE:-$build/ttrace}
+[ -x "$TTRACE" ] || build_program
+python=$("$root/scripts/frameworks_venv.sh")
+export PYTHONPATH=$root/lib/torch:$root/tests OMP_NUM_THREADS=1
+exec "$python" -m zoo.study "$@"

@@ -1,0 +1,1 @@
+"""The study `scripts/zoo.sh`: every architecture of transformers, in miniature, audited."""

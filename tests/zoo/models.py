@@ -1,0 +1,98 @@
+"""A miniature of one architecture, and a batch for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import transformers as T
+from transformers.models.auto import modeling_auto
+
+from zoo.settings import IMAGE, LEFT_OUT, OWN, SETTINGS, TOKENS
+
+TASKS = {
+    "clm": ("AutoModelForCausalLM", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"),
+    "s2s": ("AutoModelForSeq2SeqLM", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"),
+    "mlm": ("AutoModelForMaskedLM", "MODEL_FOR_MASKED_LM_MAPPING_NAMES"),
+    "img": ("AutoModelForImageClassification", "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES"),
+}
+# Of configurations; those of subfolders are made small as well.
+MOST_PARAMETERS = 30e6
+
+
+def architectures() -> list[tuple[str, str]]:
+    """Every (architecture, task) that transformers registers."""
+    return [
+        (kind, task) for task, (_, table) in TASKS.items() for kind in getattr(modeling_auto, table)
+    ]
+
+
+def batch(task: str, model: torch.nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Inputs and labels; the same for every call."""
+    random = torch.Generator().manual_seed(1)
+    if task == "img":
+        size = getattr(model.config, "image_size", IMAGE)
+        sides = [size, size] if isinstance(size, int) else list(size)
+        pixels = torch.randn(2, 3, *sides, generator=random).to(dtype)
+        return {"pixel_values": pixels, "labels": torch.tensor([0, 1])}
+    ids = torch.randint(3, 120, (2, TOKENS), generator=random)
+    return {"input_ids": ids, "labels": ids}
+
+
+def build(kind: str, task: str, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
+    """The model with its initial values, in training mode; raises what the last try raised."""
+    failure: Exception = ValueError("nothing tried")
+    for left_out in LEFT_OUT:
+        try:
+            model = _built(kind, task, left_out)
+            model.to(dtype)
+            inputs = batch(task, model, dtype)
+            model(**inputs).loss.backward()
+            model.zero_grad()
+            return model
+        except Exception as error:  # noqa: BLE001
+            failure = error
+    raise failure
+
+
+def _built(kind: str, task: str, left_out: tuple[str, ...]) -> torch.nn.Module:
+    own = OWN.get(kind, {})
+    config = T.AutoConfig.for_model(kind)
+    wanted = _small(config, left_out, own)
+    config = T.AutoConfig.for_model(kind, **wanted)
+    config.use_cache = False
+    _shorten(config)
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        count = sum(p.numel() for p in getattr(T, TASKS[task][0]).from_config(config).parameters())
+    if count > MOST_PARAMETERS:
+        raise ValueError(f"{count} parameters are too many")
+    torch.manual_seed(0)
+    return getattr(T, TASKS[task][0]).from_config(config).train()
+
+
+def _small(config: Any, left_out: tuple[str, ...], own: dict[str, Any]) -> dict[str, Any]:
+    """Members for a configuration like this one."""
+    members = {
+        name: value
+        for name, value in SETTINGS.items()
+        if name not in left_out
+        and hasattr(config, name)
+        and not isinstance(getattr(config, name), (list, dict, tuple))
+    }
+    for name, nested in vars(config).items():
+        if isinstance(nested, T.PretrainedConfig):
+            members[name] = {**nested.to_dict(), **_small(nested, left_out, {})}
+    return {**members, **own}
+
+
+def _shorten(config: Any) -> None:
+    """Lists with a member for each layer get the length that they need."""
+    layers = getattr(config, "num_hidden_layers", None)
+    for name in ("layer_types", "mlp_layer_types"):
+        listed = getattr(config, name, None)
+        if listed and isinstance(layers, int) and len(listed) > layers:
+            setattr(config, name, listed[:layers])
+    for nested in vars(config).values():
+        if isinstance(nested, T.PretrainedConfig):
+            _shorten(nested)

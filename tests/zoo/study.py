@@ -1,0 +1,141 @@
+"""The study `scripts/zoo.sh`: trains every architecture in miniature and audits it.
+
+Usage: python -m zoo.study RAW.jsonl [--only GLOB]... [--runs healthy,faulty,bf16] [--write PAGE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from power.comparing import label
+from power.store import Record, Store
+from real_size.audited import worst
+from support.ttrace_cli import REPOSITORY, UNUSABLE, run_ttrace
+
+from zoo import page
+from zoo.models import architectures
+
+RUNS = ("healthy", "faulty", "bf16")
+# Of a process that trains one miniature.
+SECONDS = 300
+BYTES = 12 << 30
+AT_ONCE = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("raw", type=Path, help="raw results: a study that was stopped goes on")
+    parser.add_argument("--only", action="append", help="architectures as KIND/TASK, a glob")
+    parser.add_argument("--runs", default="healthy,faulty", help="of " + ", ".join(RUNS))
+    parser.add_argument("--again", action="append", default=[], help="forget these: a glob")
+    parser.add_argument("--write", type=Path, help="write the page to this file")
+    args = parser.parse_args()
+    store = Store(args.raw)
+    chosen = [
+        (kind, task)
+        for kind, task in architectures()
+        if any(fnmatchcase(f"{kind}/{task}", glob) for glob in args.only or ["*"])
+    ]
+    reading = threading.Lock()
+
+    def one(architecture: tuple[str, str]) -> None:
+        kind, task = architecture
+        runs = [run for run in args.runs.split(",") if _wanted(store, run, kind, task, args.again)]
+        if not runs:
+            return
+        with tempfile.TemporaryDirectory(prefix="ttrace-zoo-") as folder:
+            # The specification of the healthy run judges the faulty one.
+            for run in runs if runs[0] != "faulty" else ["healthy", *runs]:
+                record = measured(kind, task, run, Path(folder))
+                with reading:
+                    store.add(f"{run}/{kind}/{task}", **record)
+                print(f"{run}/{kind}/{task}: {_line(record)}", flush=True)
+                if record["state"] != "ran":
+                    break
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(one, chosen))
+    if args.write:
+        args.write.write_text(page.text(store, architectures()), encoding="utf-8")
+
+
+def _wanted(store: Store, run: str, kind: str, task: str, again: list[str]) -> bool:
+    name = f"{run}/{kind}/{task}"
+    return name not in store or any(fnmatchcase(name, glob) for glob in again)
+
+
+def measured(kind: str, task: str, run: str, folder: Path) -> Record:
+    """What became of one run."""
+    facts = folder / f"{run}.json"
+    command = [sys.executable, "-m", "zoo.train", kind, task, run, str(folder)]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            cwd=REPOSITORY / "tests",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES)),
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"state": "too slow", "why": f"more than {SECONDS} s"}
+    if not facts.exists():
+        return {"state": "died", "why": done.stderr[-300:], "code": done.returncode}
+    told = json.loads(facts.read_text(encoding="utf-8"))
+    if told["state"] != "ran":
+        return dict(told)
+    trace = folder / f"{run}.h5"
+    specification = folder / ("bf16.spec" if run == "bf16" else "healthy.spec")
+    if not trace.exists() or not specification.exists():
+        return {**told, "state": "not recorded", "why": done.stderr[-300:]}
+    return {**told, **audited(trace, specification)}
+
+
+def audited(trace: Path, specification: Path) -> Record:
+    """The audit in short."""
+    file = trace.with_suffix(".report")
+    flags = ("--specification", specification, "--threads", "1", "--json", file)
+    try:
+        done = run_ttrace("audit", trace, *flags, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return {"state": "audit too slow", "why": f"more than {SECONDS} s"}
+    if done.returncode == UNUSABLE or not file.exists():
+        return {"state": "not audited", "why": done.stderr[-300:]}
+    report = json.loads(file.read_text(encoding="utf-8"))
+    by_id = {result["id"]: result["key"] for result in report["results"]}
+    coverage = report["coverage"]
+    return {
+        "exit_code": done.returncode,
+        "coverage": coverage,
+        "findings": [label(by_id[one["keys"][0]]) for one in report["findings"]][:5],
+        "worst": worst(report),
+    }
+
+
+def _line(record: dict[str, Any]) -> str:
+    if "exit_code" not in record:
+        return f"{record['state']}: {record.get('why', '')}"[:200]
+    coverage = record["coverage"]
+    return (
+        f"exit {record['exit_code']}, {coverage['judged']} of {coverage['tensors']},"
+        f" {record['findings'][:1]} {record.get('fault', '')} {record.get('module', '')}"
+        f" {coverage['not_judged']}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""One architecture in a process of its own: python -m zoo.train KIND TASK RUN FOLDER
+
+RUN: "healthy", which writes the specification as well; "bf16", the same in bfloat16; or "faulty",
+with the fault that is drawn for the architecture. FOLDER gets RUN.h5, the healthy runs' RUN.spec,
+and RUN.json, which says what became of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+import ttrace_torch as tt
+from zoo import faults
+from zoo.models import batch, build
+
+# What moves a recorded tensor by less, in epsilons of the run's type, is no fault.
+ACTIVE = 4
+
+
+def main(kind: str, task: str, run: str, folder: Path) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    dtype = torch.bfloat16 if run == "bf16" else torch.float32
+    try:
+        model = build(kind, task, dtype)
+    except Exception as error:  # noqa: BLE001
+        return {"state": "not built", "why": _said(error)}
+    told: dict[str, Any] = {"parameters": sum(p.numel() for p in model.parameters())}
+    try:
+        if run == "faulty":
+            fault = _prepare(kind, task, model, dtype)
+            if fault is None:
+                return {**told, "state": "no fault fits"}
+            told.update(fault=fault.name, module=fault.module, moves=_moves(kind, task))
+            fault.plant()
+        _trace(model, task, dtype, run, folder)
+    except Exception as error:  # noqa: BLE001
+        traceback.print_exc()
+        return {**told, "state": "failed", "why": _said(error)}
+    return {**told, "state": "ran"}
+
+
+def _trace(model: torch.nn.Module, task: str, dtype: torch.dtype, run: str, folder: Path) -> None:
+    torch.manual_seed(1)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
+    tracer = tt.trace(
+        model,
+        optimizer,
+        out=folder / f"{run}.h5",
+        specification=None if run == "faulty" else folder / f"{run}.spec",
+    )
+    inputs = batch(task, model, dtype)
+    with tracer.step(0):
+        tracer.loss(model(**inputs).loss).backward()
+        optimizer.step()
+    tracer.close()
+
+
+def _prepare(kind: str, task: str, model: torch.nn.Module, dtype: torch.dtype) -> Any:
+    """Draws the fault, by what one step has shown."""
+    handles = faults.observe(model)
+    torch.manual_seed(1)
+    model(**batch(task, model, dtype)).loss.backward()
+    for handle in handles:
+        handle.remove()
+    fault = faults.draw(kind, task, model)
+    model.zero_grad()
+    return fault
+
+
+def _moves(kind: str, task: str) -> float | None:
+    """By how much the fault moves what moves most, in epsilons of binary32: relative to the norm,
+    of outputs and gradients in binary64. None where the model does not run in binary64."""
+    try:
+        steps = []
+        for faulty in (False, True):
+            model = build(kind, task, torch.float64)
+            fault = _prepare(kind, task, model, torch.float64)
+            if faulty:
+                fault.plant()
+            steps.append(_step(model, task))
+    except Exception:  # noqa: BLE001
+        return None
+    moved = [
+        float((healthy - steps[1][name]).norm() / healthy.norm())
+        for name, healthy in steps[0].items()
+        if name in steps[1] and healthy.shape == steps[1][name].shape and healthy.norm() > 0
+    ]
+    return max(moved, default=0.0) / torch.finfo(torch.float32).eps
+
+
+def _step(model: torch.nn.Module, task: str) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = {}
+
+    def noted(name: str, output: Any) -> None:
+        if isinstance(output, torch.Tensor) and output.is_floating_point():
+            found[name] = output.detach().clone()
+
+    for name, module in model.named_modules():
+        module.register_forward_hook(lambda _, __, output, name=name: noted(name, output))
+    torch.manual_seed(1)
+    model(**batch(task, model, torch.float64)).loss.backward()
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            found[f"grad {name}"] = parameter.grad
+    return found
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    transformers.logging.set_verbosity_error()
+    one, other, which, where = sys.argv[1:]
+    result = main(one, other, which, Path(where))
+    (Path(where) / f"{which}.json").write_text(json.dumps(result), encoding="utf-8")
