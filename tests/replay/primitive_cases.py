@@ -300,4 +300,8 @@ CASES[-1]["node"][3] = "float8_e4m3fn"
 case("quantize", [values.double()], values.to(torch.bfloat16).double())
 CASES[-1]["node"][3] = "bfloat16"
 
+wide = r(2, 9, 2)
+case("windows", [t], t.unfold(2, 2, 1), dim=2, size=2, step=1, spacing=1)
+case("windows", [wide], wide.unfold(1, 5, 3)[..., ::2], dim=1, size=3, step=3, spacing=2)
+
 sys.stdout.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in CASES) + "\n]\n")

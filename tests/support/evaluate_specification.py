@@ -263,6 +263,9 @@ def evaluate(primitive, v, a, dtype, shape):
             return torch.cat(v, a["dim"])
         case "flip":
             return v[0].flip(a["dims"])
+        case "windows":
+            reach = (a["size"] - 1) * a["spacing"] + 1
+            return v[0].unfold(a["dim"], reach, a["step"])[..., :: a["spacing"]]
         case "full":
             return typed([a["value"]], dtype, ()).expand(shape)
         case "literal":

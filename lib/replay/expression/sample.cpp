@@ -42,6 +42,7 @@ class PartRule {
     if (node_.primitive->shape == like_first_rule) return same_of_all();
     if (kLines.contains(name)) return along_others({integer("dim")});
     if (name == "flip") return along_others(dims("dims"));
+    if (name == "windows") return along_others({integer("dim"), node_.shape.size() - 1});
     if (name == "reshape") return of_reshape();
     if (name == "permute") return TakenParts{at(part_, dims("dims")[part_.dim])};
     if (name == "matmul") return of_matmul();

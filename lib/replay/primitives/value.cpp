@@ -329,4 +329,16 @@ Value Value::flipped(std::span<const std::size_t> dims) const {
   return view;
 }
 
+Value Value::windowed(std::size_t dim, std::uint64_t size, std::uint64_t step,
+                      std::uint64_t spacing) const {
+  Value view = *this;
+  view.shape_[dim] = (shape_[dim] - (size - 1) * spacing - 1) / step + 1;
+  view.strides_[dim] *= static_cast<std::int64_t>(step);
+  view.shape_.push_back(size);
+  view.strides_.push_back(strides_[dim] * static_cast<std::int64_t>(spacing));
+  checked_count(view.shape_);
+  view.settle();
+  return view;
+}
+
 }  // namespace ttrace::replay

@@ -70,6 +70,10 @@ class Value {
   Value expanded(const tensor::Shape& shape) const;
   Value sliced(std::size_t dim, std::uint64_t start, std::uint64_t stop, std::uint64_t step) const;
   Value flipped(std::span<const std::size_t> dims) const;
+  // Windows of `size` elements along `dim`, `spacing` apart, each `step` after the one before:
+  // along `dim` their number, their elements in a new last dimension.
+  Value windowed(std::size_t dim, std::uint64_t size, std::uint64_t step,
+                 std::uint64_t spacing) const;
 
  private:
   void settle();  // finds size_ and dense_

@@ -153,6 +153,29 @@ Shape flip_shape(const ShapeCall& call) {
   return argument(call, 0);
 }
 
+Shape windows_shape(const ShapeCall& call) {
+  Shape shape = argument(call, 0);
+  const std::size_t dim = dimension(call, "dim", shape);
+  const std::int64_t size = call.attributes.integer("size");
+  const std::int64_t step = call.attributes.integer("step");
+  const std::int64_t spacing = call.attributes.integer("spacing");
+  constexpr std::int64_t kMost = std::int64_t{1} << 31U;  // their products are no overflow
+  if (size < 1 || step < 1 || spacing < 1 || size > kMost || spacing > kMost) {
+    throw ShapeProblem{concat("there are no windows of ", size, " elements with the step ", step,
+                              " and the spacing ", spacing)};
+  }
+  if (shape[dim] != kAnyExtent) {
+    const auto reach = static_cast<std::uint64_t>((size - 1) * spacing) + 1;
+    if (reach > shape[dim]) {
+      throw ShapeProblem{concat("a window reaches over ", reach, " elements of dimension ", dim,
+                                " of ", describe_shape(shape))};
+    }
+    shape[dim] = (shape[dim] - reach) / static_cast<std::uint64_t>(step) + 1;
+  }
+  shape.push_back(static_cast<std::uint64_t>(size));
+  return shape;
+}
+
 Shape line_shape(const ShapeCall& call) {
   if (call.declared.size() != 1) throw ShapeProblem{"the result must have one dimension"};
   return call.declared;
@@ -232,6 +255,13 @@ Value join(const EvaluationCall& call) {
 }
 Value flip(const EvaluationCall& call) {
   return call.arguments[0]->flipped(call.attributes.dims("dims"));
+}
+Value windows(const EvaluationCall& call) {
+  const auto integer = [&](std::string_view name) {
+    return static_cast<std::uint64_t>(call.attributes.integer(name));
+  };
+  return call.arguments[0]->windowed(integer("dim"), integer("size"), integer("step"),
+                                     integer("spacing"));
 }
 Value full(const EvaluationCall& call) {
   return Value::full(call.shape, call.attributes.number("value"));
@@ -323,6 +353,9 @@ std::vector<Primitive> view_primitives() {
       exact("replace", {"x", "y"}, kCut, replace_shape, replace),
       exact("concat", {"x"}, {{"dim", kInteger}}, concat_shape, join),
       exact("flip", {"x"}, {{"dims", kDims}}, flip_shape, flip),
+      exact("windows", {"x"},
+            {{"dim", kInteger}, {"size", kInteger}, {"step", kInteger}, {"spacing", kInteger}},
+            windows_shape, windows),
       exact("full", {}, {{"value", kNumber}}, declared_rule, full),
       exact("arange", {}, {{"start", kNumber}, {"step", kNumber}}, line_shape, arange),
       exact("literal", {}, {{"values", kNumbers}}, literal_shape, literal),

@@ -31,9 +31,9 @@ bool is_associative(std::string_view primitive) {
 // Whether the shape of the result says no more than how rows are laid out.
 bool may_be_reshaped(std::string_view primitive) {
   static const std::set<std::string_view> kFixed{
-      "permute",  "expand", "slice",    "place",   "replace",    "concat",   "flip",
-      "triangle", "sum",    "mean",     "product", "max",        "min",      "any",
-      "all",      "cumsum", "variance", "norm",    "index_rows", "add_rows", "logsumexp"};
+      "permute",  "expand",   "slice", "place",      "replace",  "concat",   "flip", "windows",
+      "triangle", "sum",      "mean",  "product",    "max",      "min",      "any",  "all",
+      "cumsum",   "variance", "norm",  "index_rows", "add_rows", "logsumexp"};
   return !kFixed.contains(primitive);
 }
 

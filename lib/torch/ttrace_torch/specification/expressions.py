@@ -148,6 +148,14 @@ class Expressions:
         where = {"dim": dim, "start": start, "stop": stop, "step": step}
         return self.graph.add("place", (x,), x.dtype, shape, **where)
 
+    def windows(self, x: Value, dim: int, size: int, step: int = 1, spacing: int = 1) -> Value:
+        """Windows of `size` elements along `dim`, `spacing` apart, `step` further each; their
+        elements in a new last dimension."""
+        shape = list(x.shape)
+        shape[dim] = (shape[dim] - (size - 1) * spacing - 1) // step + 1
+        where = {"dim": dim, "size": size, "step": step, "spacing": spacing}
+        return self.graph.add("windows", (x,), x.dtype, (*shape, size), **where)
+
     def concat(self, values: Sequence[Value], dim: int) -> Value:
         """All values one after the other along `dim`."""
         if len(values) == 1:

@@ -3,6 +3,7 @@
 from ttrace_torch.specification.operations import (  # noqa: F401
     attention,
     constants,
+    convolutions,
     elementwise,
     losses,
     norms,

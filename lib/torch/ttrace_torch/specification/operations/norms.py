@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ttrace_torch.specification.expressions import Inexpressible
 from ttrace_torch.specification.graph import Value
-from ttrace_torch.specification.operations.table import Call, operation
+from ttrace_torch.specification.operations.table import Call, asked, operation
 
 _EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23}
 
@@ -49,7 +49,7 @@ def _layer_norm_backward(
     found = _backward(call, "layer_norm", grad_out, input, normalized_shape, rstd, weight)
     rest = range(len(input.shape) - len(normalized_shape))
     summed = call.make.reduce("sum", grad_out, rest) if rest else grad_out
-    return _asked([*found, summed], output_mask)
+    return asked([*found, summed], output_mask)
 
 
 @operation("_fused_rms_norm")
@@ -89,7 +89,7 @@ def _rms_norm_backward(
     output_mask: Sequence[bool],
 ) -> list[Value | None]:
     found = _backward(call, "rms_norm", grad_out, input, normalized_shape, rstd, weight)
-    return _asked(found, output_mask)
+    return asked(found, output_mask)
 
 
 def _backward(
@@ -119,7 +119,3 @@ def _backward(
     dtype = gradient.dtype if weight is None else weight.dtype
     to_weight = make.graph.add(f"{norm}_grad_weight", (gradient, x), dtype, shape, **facts)
     return [to_input, to_weight]
-
-
-def _asked(values: Sequence[Value], mask: Sequence[bool]) -> list[Value | None]:
-    return [value if asked else None for value, asked in zip(values, mask)]

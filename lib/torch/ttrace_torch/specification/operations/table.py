@@ -53,6 +53,11 @@ class Call:
         return self.make.limit(x, self.dtype)
 
 
+def asked(values: Sequence[Value | None], mask: Sequence[bool]) -> list[Value | None]:
+    """Of the results of a backward those that it was asked for: others are no tensors."""
+    return [value for value, wanted in zip(values, mask) if wanted]
+
+
 Translation = TypeVar("Translation", bound=Callable[..., Any])
 
 
