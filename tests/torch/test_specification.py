@@ -186,17 +186,19 @@ class Ordered(nn.Module):
         return self.last(x[order])
 
 
-def test_order_of_equal_numbers_is_opaque_unless_it_is_stable():
+def test_order_of_few_equal_numbers_is_opaque_unless_it_is_stable():
     found = {
-        stable: one_tensor(
-            tt.specify(Ordered(stable), torch.zeros(5, 3, requires_grad=True), loss=torch.sum),
+        (stable, count): one_tensor(
+            tt.specify(Ordered(stable), torch.zeros(count, 3, requires_grad=True), loss=torch.sum),
             "input",
             "last",
         )
         for stable in (True, False)
+        for count in (32, 33)
     }
-    assert "pattern" in found[True]
-    assert found[False]["opaque"] == "aten.sort"
+    assert all("pattern" in found[True, count] for count in (32, 33))
+    assert found[False, 32]["opaque"] == "aten.sort"
+    assert "pattern" in found[False, 33]
 
 
 class Repeated(nn.Module):

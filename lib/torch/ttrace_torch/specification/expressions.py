@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ttrace_torch.specification.graph import Graph, Value, attribute
+from ttrace_torch.specification.graph import Graph, Value, attribute, is_empty
 from ttrace_torch.specification.rounding import Number, factor_in, limit_in
 
 FLOATS = {
@@ -137,7 +137,33 @@ class Expressions:
         if (start, stop, step) == (0, x.shape[dim], 1):
             return y
         where = {"dim": dim, "start": start, "stop": stop, "step": step}
-        return self.graph.add("replace", (x, y), x.dtype, x.shape, **where)
+        return self._written_in_parts(x, y, dim, start, stop, step) or self.graph.add(
+            "replace", (x, y), x.dtype, x.shape, **where
+        )
+
+    def _written_in_parts(
+        self, x: Value, y: Value, dim: int, start: int, stop: int, step: int
+    ) -> Value | None:
+        """A tensor that was made empty, all of whose parts along one dimension are written with the
+        one from `start` to `stop`: these parts in a row. None if that is not so."""
+        parts = {start: (stop, y)} if step == 1 else {}
+        node = self.graph.nodes[x.id]
+        while node.primitive == "replace" and attribute(node, "dim") == dim:
+            if attribute(node, "step") != 1:
+                return None
+            x, written = self.graph.arguments(x.id)
+            # What was written later stands already.
+            parts.setdefault(attribute(node, "start"), (attribute(node, "stop"), written))
+            node = self.graph.nodes[x.id]
+        if not is_empty(node):
+            return None
+        ordered, at = [], 0
+        while at < x.shape[dim]:
+            if at not in parts:
+                return None
+            at, part = parts.pop(at)
+            ordered.append(part)
+        return None if parts or not ordered else self.concat(ordered, dim)
 
     def place(
         self, x: Value, shape: Sequence[int], dim: int, start: int, stop: int, step: int = 1

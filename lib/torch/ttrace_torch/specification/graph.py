@@ -111,6 +111,14 @@ def attribute(node: Node, name: str) -> Any:
     return next((value for key, value in node.attributes if key == name), None)
 
 
+def is_empty(node: Node) -> bool:
+    """Whether a node is memory that nobody has written to."""
+    operation = str(attribute(node, "operation")) if node.primitive == OPAQUE else ""
+    return operation.rpartition(".")[2] in _EMPTY
+
+
+_EMPTY = frozenset({"empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided"})
+
 # Operations whose result has the elements of their argument.
 SAME_ELEMENTS = frozenset({"cast", "reshape", "permute", "expand", "quantize"})
 

@@ -249,6 +249,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         results: Sequence[torch.Tensor],
     ) -> None:
         source = given["x"]
+        if signature.name == "aten::as_strided" and self._is_known_cut(results[0], source):
+            return
         call = self._call(signature, results)
         used = {name: x for name, x in values.items() if name not in signature.unused}
         translation: Any = signature.view
@@ -258,6 +260,12 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.storages.add_view(tensor, source, chain)
             else:
                 self.storages.adopt(tensor, apply(self.make, chain, values["x"]))
+
+    def _is_known_cut(self, tensor: torch.Tensor, source: torch.Tensor) -> bool:
+        """Whether a view by strides is cut from what is known of its storage: its numbers are of
+        the storage, whatever the strides of the tensor that it is taken of."""
+        shared = self.storages.same_storage(tensor, source)
+        return shared and self.storages.read(tensor) is not None
 
     def _translated(
         self, signature: Signature, values: Mapping[str, Any], targets: Sequence[torch.Tensor]

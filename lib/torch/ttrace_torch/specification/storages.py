@@ -253,12 +253,12 @@ class Storages:
 def strided_steps(
     base: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], offset: int
 ) -> tuple[Step, ...] | None:
-    """The steps from a contiguous tensor of shape `base` to a permutation of a contiguous range of
-    its elements; None if it is no such view."""
+    """The steps from a contiguous tensor of shape `base` to a view of its elements by strides, no
+    element twice; None if slices cannot make it."""
     order = sorted(range(len(size)), key=lambda dim: (-stride[dim], size[dim] == 1))
     sizes = tuple(size[dim] for dim in order)
     if not _is_contiguous(sizes, tuple(stride[dim] for dim in order)):
-        return None
+        return _steps_of_grid(base, size, stride, offset, order)
     total, count = _product(base), _product(sizes)
     if offset < 0 or offset + count > total:
         return None
@@ -270,6 +270,49 @@ def strided_steps(
     back = tuple(order.index(dim) for dim in range(len(size)))
     steps.append(Step("permute", size, back))
     return tuple(steps)
+
+
+def _steps_of_grid(
+    base: tuple[int, ...],
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    offset: int,
+    order: list[int],
+) -> tuple[Step, ...] | None:
+    """The same where the elements have gaps between them; order: the dimensions by stride."""
+    if offset < 0 or 0 in size:
+        return None
+    wide = [dim for dim in order if size[dim] != 1]
+    grid = _grid(_product(base), [stride[dim] for dim in wide])
+    if grid is None:
+        return None
+    steps = [] if base == grid else [Step("reshape", grid)]
+    cut, rest = list(grid), offset
+    for turn, extent in enumerate(grid):
+        apart = _product(grid[turn + 1 :])
+        start, rest = divmod(rest, apart)
+        stop = start + (size[wide[turn]] if turn < len(wide) else 1)
+        if stop > extent:
+            return None
+        cut[turn] = stop - start
+        if (start, stop) != (0, extent):
+            steps.append(Step("slice", tuple(cut), (turn, start, stop, 1)))
+    steps.append(Step("reshape", tuple(size[dim] for dim in order)))
+    back = tuple(order.index(dim) for dim in range(len(size)))
+    steps.append(Step("permute", size, back))
+    return tuple(steps)
+
+
+def _grid(total: int, strides: list[int]) -> tuple[int, ...] | None:
+    """A shape of `total` elements in which each stride is one step along a dimension of its own, in
+    order; a last dimension has what lies within the smallest. None if they do not divide."""
+    grid, apart = [], total
+    for stride in strides:
+        if stride < 1 or apart % stride != 0:
+            return None
+        grid.append(apart // stride)
+        apart = stride
+    return (*grid, apart)
 
 
 def _applied(make: Expressions, step: Step, value: Value) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Callable
 
 from ttrace_torch.specification.expressions import FLOATS, Inexpressible
-from ttrace_torch.specification.graph import Value
+from ttrace_torch.specification.graph import Graph, Value, attribute
 from ttrace_torch.specification.operations.table import Call, operation
 
 
@@ -142,10 +142,9 @@ class _Indexed:
         for size in index.shape:
             rows *= size
         self.rows = make.reshape(index, (rows,))
-        # Of which no two are equal if one of them counts, or is an order.
+        self.distinct = _are_distinct(make.graph, tensors, index.shape)
         kinds = [make.graph.nodes[one.id].primitive for one in tensors]
         order = len(kinds) == 1 and kinds[0] == "sort_indices" and len(index.shape) == 1
-        self.distinct = order or "arange" in kinds
         self.all = order and rows == count
 
     @staticmethod
@@ -167,6 +166,43 @@ class _Indexed:
     def shape_of_rows(self) -> tuple[int, ...]:
         """The shape of the rows that are read or written."""
         return (*self.inner[: self.dim], *self.rows.shape, *self.inner[self.dim + 1 :])
+
+
+def _are_distinct(graph: Graph, tensors: Sequence[Value], shape: tuple[int, ...]) -> bool:
+    """Whether no two of the places that index tensors name together are one: along every dimension
+    of `shape`, to which they broadcast, one of them counts, or is an order or choice of its own."""
+    counted: set[int] = set()
+    ordered: list[set[int]] = []
+    for tensor in tensors:
+        primitive, dim = _differs(graph, tensor.id)
+        if primitive == "arange":
+            counted.add(dim)
+        elif primitive:
+            ordered.append({dim})
+    needed = {place - len(shape) for place, size in enumerate(shape) if size != 1}
+    # An order differs only between elements that agree in all other dimensions.
+    return any(needed <= counted | own for own in (set(), *ordered))
+
+
+def _differs(graph: Graph, number: int) -> tuple[str, int]:
+    """The primitive that makes a value's elements differ along a dimension, and that dimension,
+    counted from the last as -1; an empty name if none is known to."""
+    node = graph.nodes[number]
+    count = len(node.shape)
+    if node.primitive == "arange" and attribute(node, "start") >= 0 < attribute(node, "step"):
+        return node.primitive, -1
+    if node.primitive in ("top_indices", "sort_indices"):
+        return node.primitive, attribute(node, "dim") - count
+    if node.primitive == "reshape":
+        source = graph.nodes[node.arguments[0]]
+        wide = [dim for dim in range(len(source.shape)) if source.shape[dim] != 1]
+        places = [dim for dim in range(count) if node.shape[dim] != 1]
+        primitive, dim = _differs(graph, node.arguments[0])
+        # Only dimensions of one element come or go.
+        moved = [source.shape[one] for one in wide] != [node.shape[one] for one in places]
+        if not moved and primitive and dim + len(source.shape) in wide:
+            return primitive, places[wide.index(dim + len(source.shape))] - count
+    return "", 0
 
 
 @operation("index", "_unsafe_index")
