@@ -16,7 +16,8 @@ TASKS = {
     "mlm": ("AutoModelForMaskedLM", "MODEL_FOR_MASKED_LM_MAPPING_NAMES"),
     "img": ("AutoModelForImageClassification", "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES"),
 }
-# Of configurations; those of subfolders are made small as well.
+# What labels become inputs of a decoder with, where a configuration has no such member.
+_TOKENS = {"decoder_start_token_id": 1, "pad_token_id": 0}
 MOST_PARAMETERS = 30e6
 
 
@@ -61,6 +62,9 @@ def _built(kind: str, task: str, left_out: tuple[str, ...]) -> torch.nn.Module:
     wanted = _small(config, left_out, own)
     config = T.AutoConfig.for_model(kind, **wanted)
     config.use_cache = False
+    for name, token in _TOKENS.items():
+        if getattr(config, name, None) is None:
+            setattr(config, name, token)
     _shorten(config)
     torch.manual_seed(0)
     with torch.device("meta"):

@@ -52,6 +52,9 @@ SETTINGS: dict[str, Any] = {
     "d_kv": 16,
     "num_layers": 2,
     "num_decoder_layers": 2,
+    "num_encoder_layers": 2,
+    "num_encoder_attention_heads": 4,
+    "num_decoder_attention_heads": 4,
     "num_heads": 4,
     "num_experts": 4,
     "num_local_experts": 4,
@@ -93,6 +96,7 @@ LEFT_OUT: tuple[tuple[str, ...], ...] = (
     ("head_dim", "intermediate_size"),
     ("num_hidden_layers",),
     ("embedding_size", "embedding_dim"),
+    ("max_position_embeddings",),
 )
 
 _STAGES = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
@@ -103,13 +107,7 @@ OWN: dict[str, dict[str, Any]] = {
     "regnet": {**_STAGES, "embedding_size": 8, "groups_width": 4},
     "van": {**_STAGES, "mlp_ratios": [2, 2, 2, 2]},
     "poolformer": {**_STAGES, "mlp_ratio": 2.0, "patch_size": 7},
-    "cvt": {
-        "embed_dim": [8, 16, 32],
-        "num_heads": [1, 2, 4],
-        "depth": [1, 1, 2],
-        "patch_sizes": [7, 3, 3],
-        "drop_path_rate": [0.0, 0.0, 0.1],
-    },
+    "reformer": {"axial_pos_embds": False, "attn_layers": ["local", "local"]},
     "swin": {
         "patch_size": 2,
         "embed_dim": 8,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
+import multiprocessing
+import random
 import subprocess
-import sys
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -21,16 +20,18 @@ from typing import Any
 from power.comparing import label
 from power.store import Record, Store
 from real_size.audited import worst
-from support.ttrace_cli import REPOSITORY, UNUSABLE, run_ttrace
+from support.ttrace_cli import UNUSABLE, run_ttrace
 
-from zoo import page
+from zoo import page, train
 from zoo.models import architectures
 
 RUNS = ("healthy", "faulty", "bf16")
 # Of a process that trains one miniature.
-SECONDS = 300
+SECONDS = 150
 BYTES = 12 << 30
 AT_ONCE = 2
+# Processes are forked from one that has imported torch and transformers already.
+_PROCESSES = multiprocessing.get_context("forkserver")
 
 
 def main() -> None:
@@ -41,12 +42,15 @@ def main() -> None:
     parser.add_argument("--again", action="append", default=[], help="forget these: a glob")
     parser.add_argument("--write", type=Path, help="write the page to this file")
     args = parser.parse_args()
+    _PROCESSES.set_forkserver_preload(["zoo.train"])
     store = Store(args.raw)
     chosen = [
         (kind, task)
         for kind, task in architectures()
         if any(fnmatchcase(f"{kind}/{task}", glob) for glob in args.only or ["*"])
     ]
+    # Those that were tried when a study is stopped are a sample of all.
+    random.Random(1).shuffle(chosen)
     reading = threading.Lock()
 
     def one(architecture: tuple[str, str]) -> None:
@@ -77,31 +81,23 @@ def _wanted(store: Store, run: str, kind: str, task: str, again: list[str]) -> b
 
 def measured(kind: str, task: str, run: str, folder: Path) -> Record:
     """What became of one run."""
-    facts = folder / f"{run}.json"
-    command = [sys.executable, "-m", "zoo.train", kind, task, run, str(folder)]
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SECONDS,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            cwd=REPOSITORY / "tests",
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES)),
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    facts, log = folder / f"{run}.json", folder / f"{run}.log"
+    process = _PROCESSES.Process(target=train.child, args=(kind, task, run, folder, BYTES))
+    process.start()
+    process.join(SECONDS)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
         return {"state": "too slow", "why": f"more than {SECONDS} s"}
     if not facts.exists():
-        return {"state": "died", "why": done.stderr[-300:], "code": done.returncode}
+        return {"state": "died", "why": _tail(log), "code": process.exitcode}
     told = json.loads(facts.read_text(encoding="utf-8"))
     if told["state"] != "ran":
         return dict(told)
     trace = folder / f"{run}.h5"
     specification = folder / ("bf16.spec" if run == "bf16" else "healthy.spec")
     if not trace.exists() or not specification.exists():
-        return {**told, "state": "not recorded", "why": done.stderr[-300:]}
+        return {**told, "state": "not recorded", "why": _tail(log)}
     return {**told, **audited(trace, specification)}
 
 
@@ -124,6 +120,10 @@ def audited(trace: Path, specification: Path) -> Record:
         "findings": [label(by_id[one["keys"][0]]) for one in report["findings"]][:5],
         "worst": worst(report),
     }
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-300:] if log.exists() else ""
 
 
 def _line(record: dict[str, Any]) -> str:

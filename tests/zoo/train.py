@@ -1,4 +1,4 @@
-"""One architecture in a process of its own: python -m zoo.train KIND TASK RUN FOLDER
+"""One run of one architecture, in a process of its own.
 
 RUN: "healthy", which writes the specification as well; "bf16", the same in bfloat16; or "faulty",
 with the fault that is drawn for the architecture. FOLDER gets RUN.h5, the healthy runs' RUN.spec,
@@ -8,7 +8,8 @@ and RUN.json, which says what became of it.
 from __future__ import annotations
 
 import json
-import sys
+import os
+import resource
 import traceback
 import warnings
 from pathlib import Path
@@ -117,9 +118,13 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]
 
 
-if __name__ == "__main__":
+def child(kind: str, task: str, run: str, folder: Path, most_bytes: int) -> None:
+    """What a process of the study runs. FOLDER/RUN.log gets what it prints."""
+    log = os.open(folder / f"{run}.log", os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
-    one, other, which, where = sys.argv[1:]
-    result = main(one, other, which, Path(where))
-    (Path(where) / f"{which}.json").write_text(json.dumps(result), encoding="utf-8")
+    result = main(kind, task, run, folder)
+    (folder / f"{run}.json").write_text(json.dumps(result), encoding="utf-8")

@@ -18,6 +18,7 @@ from ttrace_torch.capture.hooks import ForwardHooks
 from ttrace_torch.capture.random_numbers import watch_random_numbers
 from ttrace_torch.capture.recorder import Recorder, describe
 from ttrace_torch.capture.records import Key
+from ttrace_torch.capture.stable_sorts import stable_sorts
 from ttrace_torch.capture.step import Step, numbers_of_held
 from ttrace_torch.capture.turns import Turns
 from ttrace_torch.checks import active_dropout
@@ -70,6 +71,7 @@ class TracedSteps:
             # break its graph.
             if ROOT not in compiled and not active_dropout(job.names):
                 watch_random_numbers(job.names.modules[ROOT], stack, self._problems.advise)
+            stack.enter_context(stable_sorts())
             watch = stack.enter_context(job.framework.watch_step(listener, self._turns))
             step.gradients.backward_batch = watch.backward_batch
             step.gradients.repeats_outputs = watch.repeats_outputs

@@ -18,6 +18,7 @@ from ttrace_torch.capture.calls import in_backward
 from ttrace_torch.capture.hooks import ForwardHooks
 from ttrace_torch.capture.recorder import Recorder
 from ttrace_torch.capture.records import Key
+from ttrace_torch.capture.stable_sorts import stable_sorts
 from ttrace_torch.capture.step import Step, record_loss
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.assignment import Assignment
@@ -86,6 +87,7 @@ def run(
     with ExitStack() as stack:
         stack.enter_context(fake_mode)
         stack.enter_context(recorder)
+        stack.enter_context(stable_sorts())
         if not isinstance(model, nn.Module):
             with _default_dtype(precision):
                 model = model()

@@ -8,10 +8,6 @@ from ttrace_torch.specification.expressions import FLOATS, Inexpressible
 from ttrace_torch.specification.graph import Value
 from ttrace_torch.specification.operations.table import Call, operation
 
-# PyTorch leaves equal elements in their order, asked or not; only a CUDA device does not, where it
-# sorts so few by a bitonic network (sortKeyValueInplace in aten/src/ATen/native/cuda/Sort.cu).
-_BITONIC = 32
-
 
 @operation("topk")
 def _topk(
@@ -30,7 +26,7 @@ def _sort(
 ) -> list[Value | None]:
     facts = {"dim": dim % max(len(x.shape), 1), "descending": bool(descending)}
     values = call.make.graph.add("sort_values", (x,), x.dtype, x.shape, **facts)
-    if not stable and x.dtype not in FLOATS and x.shape[facts["dim"]] <= _BITONIC:
+    if not stable and x.dtype not in FLOATS:
         # Whole numbers are often equal, and then any order of them is right.
         return [values, None]
     return [values, call.make.graph.add("sort_indices", (x,), "int64", x.shape, **facts)]

@@ -1,0 +1,52 @@
+"""Sorts of whole numbers that keep equal ones in their order, while a step is traced.
+
+Experts take their tokens in the order of a sort by expert. Which of several equal numbers comes
+first is up to the kernel (AVX-512, a bitonic network, a radix sort), and no run is wrong for it;
+but what lies between such a sort and the way back has its rows in that order, and two healthy runs
+could not be compared, nor one be computed again. Asked for a stable order, every kernel gives the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+import torch
+
+_SORTS = ("sort", "argsort")
+
+
+@contextmanager
+def stable_sorts() -> Iterator[None]:
+    """Makes `sort` and `argsort` of whole numbers stable inside, for whom did not say otherwise."""
+    replaced: list[tuple[Any, str, Any]] = []
+    for owner in (torch, torch.Tensor):
+        for name in _SORTS:
+            own = vars(owner).get(name)
+            setattr(owner, name, _stable(getattr(owner, name)))
+            replaced.append((owner, name, own))
+    try:
+        yield
+    finally:
+        for owner, name, own in replaced:
+            if own is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, own)
+
+
+def _stable(sort: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(sort)
+    def sorted_stably(*args: Any, **kwargs: Any) -> Any:
+        x = args[0] if args else kwargs.get("input")
+        whole = isinstance(x, torch.Tensor) and not x.is_floating_point() and not x.is_complex()
+        # With names of dimensions, or an order given by position, there is nothing to add.
+        if not whole or "stable" in kwargs or any(isinstance(one, bool) for one in args[1:2]):
+            return sort(*args, **kwargs)
+        given = dict(zip(("dim", "descending"), args[1:]))
+        return sort(*args[:1], **{**given, **kwargs, "stable": True})
+
+    return sorted_stably
