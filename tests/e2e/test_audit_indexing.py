@@ -51,6 +51,9 @@ class Counted(nn.Module):
         kept = torch.zeros_like(scores)
         columns = (best.indices + self.shift) % WIDTH if self.shift else best.indices
         kept[rows[:, None], columns] = best.values
+        # One number for all, whichever of several equal indices writes it.
+        columns = torch.arange(16).view(1, -1).expand(x.shape[0], -1) // 5
+        kept = kept.where(torch.ones(kept.shape, dtype=torch.bool).scatter(-1, columns, False), 0.1)
         first = torch.full_like(scores, 0.5)
         first[rows, best.indices[:, 0]] = best.values[:, 0]
         return kept + first

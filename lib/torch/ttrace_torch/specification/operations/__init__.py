@@ -7,6 +7,7 @@ from ttrace_torch.specification.operations import (  # noqa: F401
     elementwise,
     losses,
     norms,
+    pooling,
     products,
     reductions,
     selection,

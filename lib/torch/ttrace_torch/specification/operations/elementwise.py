@@ -110,8 +110,21 @@ def _rsub(call: Call, x: Operand, other: Operand, alpha: Any = 1) -> Value:
 @operation("div", "divide", "true_divide")
 def _div(call: Call, x: Operand, other: Operand, rounding_mode: str | None = None) -> Value:
     if rounding_mode == "trunc":
-        raise Inexpressible("a division that truncates")
+        make = call.make
+        quotient = make.binary("divide", x, other, "float64")
+        return make.cast(_truncated(call, quotient), call.dtype)
     return _binary(call, "divide" if rounding_mode is None else "floor_divide", x, other)
+
+
+def _truncated(call: Call, x: Value) -> Value:
+    make = call.make
+    whole = make.unary("floor", make.unary("abs", x))
+    return make.binary("multiply", make.unary("sign", x), whole)
+
+
+@operation("trunc", "fix")
+def _trunc(call: Call, x: Value) -> Value:
+    return _truncated(call, x)
 
 
 @operation("pow")

@@ -69,6 +69,13 @@ def _scatter(
         raise Inexpressible("a scatter with a reduction")
     make = call.make
     dim %= max(len(x.shape), 1)
+    if src is None and not isinstance(value, Value):
+        # One number for all: it does not matter which of equal indices writes it.
+        ones = make.full(1, "int32", index.shape)
+        none = make.full(0, "int32", x.shape)
+        there = make.binary("not_equal", _added(call, none, dim, index, ones), 0, "bool")
+        filling = make.limit(value, x.dtype)
+        return make.graph.add("where", (there, filling, x), x.dtype, x.shape)
     primitive = make.graph.nodes[index.id].primitive
     if index.shape[dim] != 1 and primitive not in ("top_indices", "sort_indices"):
         raise Inexpressible("a scatter to indices that may be equal")

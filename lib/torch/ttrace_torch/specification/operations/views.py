@@ -209,6 +209,15 @@ def _pad(call: Call, x: Value, pad: Sequence[int], value: float = 0) -> Value:
     return x
 
 
+@operation("pad")
+def _pad_of_mode(
+    call: Call, x: Value, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Value:
+    if mode != "constant":
+        raise Inexpressible(f"padding of the mode {mode}")
+    return _pad(call, x, pad, value or 0)
+
+
 @operation("slice_backward")
 def _slice_backward(
     call: Call, grad_output: Value, input_sizes: Any, dim: int, start: int, end: int, step: int
