@@ -304,4 +304,10 @@ wide = r(2, 9, 2)
 case("windows", [t], t.unfold(2, 2, 1), dim=2, size=2, step=1, spacing=1)
 case("windows", [wide], wide.unfold(1, 5, 3)[..., ::2], dim=1, size=3, step=3, spacing=2)
 
+square, sides = r(2, 4, 4) + 3 * torch.eye(4, dtype=D), r(4, 3)
+for lower in (False, True):
+    for unit in (False, True):
+        solved = torch.linalg.solve_triangular(square, sides, upper=not lower, unitriangular=unit)
+        case("triangular_solve", [square, sides], solved, lower=lower, unit=unit)
+
 sys.stdout.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in CASES) + "\n]\n")

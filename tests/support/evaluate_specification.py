@@ -306,6 +306,9 @@ def evaluate(primitive, v, a, dtype, shape):
             return v[1] * (v[0] - (v[0] * v[1]).sum(a["dim"], keepdim=True))
         case "log_softmax_grad":
             return v[0] - v[1].exp() * v[0].sum(a["dim"], keepdim=True)
+        case "triangular_solve":
+            how = {"upper": not a["lower"], "unitriangular": a["unit"]}
+            return torch.linalg.solve_triangular(v[0], v[1], **how)
         case "matmul":
             return v[0] @ v[1]
         case "embedding":

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.specification.collectives import effect_of, tensors_in
+from ttrace_torch.specification.complexes import conjugate
 from ttrace_torch.specification.expressions import Expressions, Inexpressible
 from ttrace_torch.specification.graph import MISTAKE, Graph, Value
 from ttrace_torch.specification.operations.table import Call
@@ -65,7 +66,11 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     with self.resting():
                         self.graph.numbers[found.id] = tensor.detach().clone()
             self.storages.add_part(tensor, found)
-        return found
+        return self._shown(tensor, found)
+
+    def _shown(self, tensor: torch.Tensor, value: Value) -> Value:
+        """What a tensor shows of the value in its memory: a lazy conjugate holds the other one."""
+        return conjugate(self.make, value) if tensor.is_conj() else value
 
     def given(self, tensor: torch.Tensor) -> Value:
         """The value of a parameter: a leaf, whatever its elements are."""
@@ -222,7 +227,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 value = None
             if value is None:
                 value = self.graph.opaque(signature.operation, _values(values), dtype, shape)
-            value = self.make.cast(value, dtype)
+            value = self._shown(tensor, self.make.cast(value, dtype))
             source = given.get(signature.copied) if signature.copied else None
             token = None
             try:

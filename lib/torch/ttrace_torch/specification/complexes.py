@@ -1,0 +1,58 @@
+"""Complex values: pairs of real ones. Primitives are real, and no trace holds a complex tensor, so
+that in the graph such a value is a node of its own that no expression reaches.
+"""
+
+from __future__ import annotations
+
+from ttrace_torch.specification.expressions import Expressions, Inexpressible
+from ttrace_torch.specification.graph import Value, attribute
+
+PAIR = "(complex)"
+_PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+
+
+def is_complex(value: object) -> bool:
+    """Whether a value of the graph is complex."""
+    return isinstance(value, Value) and value.dtype in _PARTS
+
+
+def complex_of(make: Expressions, real: Value, imaginary: Value) -> Value:
+    """The value of two parts of one shape and type."""
+    dtype = next(name for name, part in _PARTS.items() if part == real.dtype)
+    return make.graph.add(PAIR, (real, imaginary), dtype, real.shape)
+
+
+def parts_of(make: Expressions, value: Value) -> tuple[Value, Value]:
+    """The real and the imaginary part, through what moves elements; Inexpressible of others."""
+    node = make.graph.nodes[value.id]
+    arguments = make.graph.arguments(value.id)
+    if not is_complex(value):
+        return value, make.full(0.0, value.dtype, value.shape)
+    if node.primitive == PAIR:
+        return arguments[0], arguments[1]
+    if node.primitive == "concat":
+        several = [parts_of(make, one) for one in arguments]
+        dim = attribute(node, "dim")
+        return make.concat([r for r, _ in several], dim), make.concat([i for _, i in several], dim)
+    if node.primitive in ("reshape", "permute", "expand", "slice"):
+        real, imaginary = parts_of(make, arguments[0])
+        return _moved(make, value, real), _moved(make, value, imaginary)
+    raise Inexpressible(f"{node.primitive} of {value.dtype}")
+
+
+def conjugate(make: Expressions, value: Value) -> Value:
+    """The value with its imaginary part negated."""
+    real, imaginary = parts_of(make, value)
+    return complex_of(make, real, make.unary("negate", imaginary))
+
+
+def _moved(make: Expressions, value: Value, part: Value) -> Value:
+    node = make.graph.nodes[value.id]
+    if node.primitive == "reshape":
+        return make.reshape(part, value.shape)
+    if node.primitive == "permute":
+        return make.permute(part, attribute(node, "dims"))
+    if node.primitive == "expand":
+        return make.expand(part, value.shape)
+    where = [attribute(node, name) for name in ("dim", "start", "stop", "step")]
+    return make.slice(part, *where)
