@@ -13,7 +13,7 @@ import ttrace_torch as tt
 CHANNELS = 8
 # Name -> the module, and the sizes of the input's dimensions of space.
 FORMS = {
-    "patches": (lambda: nn.Conv2d(CHANNELS, 12, 4, stride=4), (16, 16)),
+    "patches": (lambda: nn.Conv2d(CHANNELS, 12, 2, stride=2), (64, 64)),
     "padded": (lambda: nn.Conv2d(CHANNELS, 6, 3, padding=1), (9, 7)),
     "uneven": (lambda: nn.Conv2d(CHANNELS, 6, (3, 2), stride=(2, 3), padding=(2, 1)), (12, 11)),
     "dilated": (lambda: nn.Conv2d(CHANNELS, 6, 3, padding=2, dilation=2), (9, 9)),
@@ -33,6 +33,10 @@ FORMS = {
     ),
     "transposed_line": (lambda: nn.ConvTranspose1d(CHANNELS, 6, 4, stride=2, dilation=2), (9,)),
 }  # fmt: skip
+
+
+# Terms of one sign: what a kernel's one accumulator loses of them shows in the bias.
+COHERENT = "patches"
 
 
 class First(nn.Module):
@@ -67,6 +71,7 @@ def trained(folder, dtype, fault=None):
     inputs = {name: torch.randn(3, CHANNELS, *size).to(dtype) for name, (_, size) in FORMS.items()}
     with torch.no_grad():
         gradients = {n: torch.randn(form(inputs[n]).shape) for n, form in model.forms.items()}
+    gradients[COHERENT] = gradients[COHERENT].abs()
     if fault is not None:
         fault(model)
     tracer = tt.trace(

@@ -32,6 +32,7 @@ ELEMENTWISE = {
     "sin": torch.sin,
     "abs": torch.abs,
     "clamp": lambda x: x.clamp(-1, 1),
+    "clamp_without_limit": lambda x: x.clamp(0.25, float("inf")),
     "cube": lambda x: x.pow(3),
     "sqrt": lambda x: (x * x + 1).sqrt(),
     "rsqrt": lambda x: (x * x + 1).rsqrt(),

@@ -16,6 +16,7 @@ TASKS = {
     "mlm": ("AutoModelForMaskedLM", "MODEL_FOR_MASKED_LM_MAPPING_NAMES"),
     "img": ("AutoModelForImageClassification", "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES"),
 }
+_BY_LAYER = ("layer_types", "mlp_layer_types")
 # What labels become inputs of a decoder with, where a configuration has no such member.
 _TOKENS = {"decoder_start_token_id": 1, "pad_token_id": 0}
 MOST_PARAMETERS = 30e6
@@ -32,7 +33,7 @@ def batch(task: str, model: torch.nn.Module, dtype: torch.dtype) -> dict[str, to
     """Inputs and labels; the same for every call."""
     random = torch.Generator().manual_seed(1)
     if task == "img":
-        size = getattr(model.config, "image_size", IMAGE)
+        size = getattr(model.config, "image_size", None) or IMAGE
         sides = [size, size] if isinstance(size, int) else list(size)
         pixels = torch.randn(2, 3, *sides, generator=random).to(dtype)
         return {"pixel_values": pixels, "labels": torch.tensor([0, 1])}
@@ -62,6 +63,7 @@ def _built(kind: str, task: str, left_out: tuple[str, ...]) -> torch.nn.Module:
     wanted = _small(config, left_out, own)
     config = T.AutoConfig.for_model(kind, **wanted)
     config.use_cache = False
+    config.architectures = config.architectures or []
     for name, token in _TOKENS.items():
         if getattr(config, name, None) is None:
             setattr(config, name, token)
@@ -80,20 +82,37 @@ def _small(config: Any, left_out: tuple[str, ...], own: dict[str, Any]) -> dict[
     members = {
         name: value
         for name, value in SETTINGS.items()
-        if name not in left_out
-        and hasattr(config, name)
-        and not isinstance(getattr(config, name), (list, dict, tuple))
+        if name not in left_out and _is_plain(config, name)
     }
+    if "num_hidden_layers" in members:
+        for name in _BY_LAYER:
+            listed = getattr(config, name, None)
+            if isinstance(listed, list):
+                members[name] = _two_kinds(listed)
     for name, nested in vars(config).items():
         if isinstance(nested, T.PretrainedConfig):
             members[name] = {**nested.to_dict(), **_small(nested, left_out, {})}
     return {**members, **own}
 
 
+def _is_plain(config: Any, name: str) -> bool:
+    """Whether a configuration has a member of that name, one for all layers."""
+    try:
+        return hasattr(config, name) and not isinstance(getattr(config, name), (list, dict, tuple))
+    except Exception:  # noqa: BLE001
+        return False
+
+
+def _two_kinds(listed: list[str]) -> list[str]:
+    """Of what is said of each layer that of two layers, of two kinds where there are several."""
+    kinds = list(dict.fromkeys(listed))
+    return (kinds + kinds)[: SETTINGS["num_hidden_layers"]]
+
+
 def _shorten(config: Any) -> None:
     """Lists with a member for each layer get the length that they need."""
     layers = getattr(config, "num_hidden_layers", None)
-    for name in ("layer_types", "mlp_layer_types"):
+    for name in _BY_LAYER:
         listed = getattr(config, name, None)
         if listed and isinstance(layers, int) and len(listed) > layers:
             setattr(config, name, listed[:layers])

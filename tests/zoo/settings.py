@@ -97,6 +97,7 @@ LEFT_OUT: tuple[tuple[str, ...], ...] = (
     ("num_hidden_layers",),
     ("embedding_size", "embedding_dim"),
     ("max_position_embeddings",),
+    ("v_head_dim",),
 )
 
 _STAGES = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}

@@ -211,6 +211,7 @@ class Expressions:
 
     def unary(self, primitive: str, x: Value, dtype: str | None = None, **attributes: Any) -> Value:
         """An element-wise primitive of x."""
+        attributes = {name: _jsonable(value) for name, value in attributes.items()}
         return self.graph.add(primitive, (x,), dtype or x.dtype, x.shape, **attributes)
 
     def binary(

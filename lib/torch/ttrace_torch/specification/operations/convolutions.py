@@ -78,6 +78,16 @@ class _Form:
         product = make.matmul(rows, make.transpose(columns), self.dtype)
         return make.reshape(product, shape)
 
+    def to_bias(self, gradient: Value) -> Value:
+        """The gradient of a bias. A kernel adds its terms up in one accumulator, as it does those
+        of a product, and not in the parts that torch's `sum` makes: so it is one, with ones."""
+        make, channels = self.make, gradient.shape[1]
+        count = gradient.shape[0] * math.prod(gradient.shape[2:])
+        apart = make.permute(gradient, (1, 0, *range(2, len(gradient.shape))))
+        ones = make.full(1.0, gradient.dtype, (count, 1))
+        product = make.matmul(make.reshape(apart, (channels, count)), ones, self.dtype)
+        return make.reshape(product, (channels,))
+
     def _padded(self, x: Value, dim: int, before: int, after: int) -> Value:
         """x with zeros before and after it along `dim`; a negative number cuts."""
         make = self.make
@@ -192,6 +202,5 @@ def _convolution_backward(
         pair = (input, grad_output) if transposed else (grad_output, input)
         found[1] = form.to_weight(*pair, weight.shape)
     if len(output_mask) > 2 and output_mask[2]:
-        dims = (0, *range(2, len(grad_output.shape)))
-        found[2] = call.make.reduce("sum", grad_output, dims)
+        found[2] = form.to_bias(grad_output)
     return asked(found, output_mask)
