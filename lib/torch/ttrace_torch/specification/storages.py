@@ -189,6 +189,9 @@ class Storages:
                 return
             place, value = parent, written
             chain.append((place, value))
+        if place != storage.base:
+            # Not cut from the base, so that nothing can be put back there.
+            self._forget_around(storage, place, value)
         storage.generation += 1
         storage.token = token if token is not None and len(chain) == 1 else object()
         for where, written in chain:
@@ -202,6 +205,13 @@ class Storages:
             old = view.value
             view.value = self._make.graph.opaque("write into a view", [value], *old[1:])
             view.generation, view.parent = storage.generation, None
+
+    def _forget_around(self, storage: _Storage, place: Geometry, value: Value) -> None:
+        """Forgets what else may hold elements that are written at `place`."""
+        for other, view in storage.views.items():
+            if other != place and view.parent is None and _may_overlap(other, place):
+                old = view.value
+                view.value = self._make.graph.opaque("write into a view", [value], *old[1:])
 
     def _current(self, storage: _Storage, place: Geometry) -> Value:
         view = storage.views[place]
@@ -353,6 +363,20 @@ def _geometry(tensor: torch.Tensor) -> Geometry:
 
 def _address(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
+
+
+def _may_overlap(one: Geometry, other: Geometry) -> bool:
+    """Whether two places of a storage may have an element in common."""
+    if one[0] != other[0]:
+        return True
+    (first, last), (start, stop) = _range(one), _range(other)
+    return first <= stop and start <= last
+
+
+def _range(place: Geometry) -> tuple[int, int]:
+    """The first and the last element of a place."""
+    _, size, stride, offset = place
+    return offset, offset + sum((n - 1) * step for n, step in zip(size, stride))
 
 
 def _is_contiguous(size: tuple[int, ...], stride: tuple[int, ...]) -> bool:
