@@ -32,7 +32,10 @@ def text(store: Store, architectures: list[tuple[str, str]]) -> str:
         f"Made on {datetime.date.today()} with {versions}, on a CPU.\n",
         "## Healthy runs\n",
         table(
-            ["run", "of", "tried", "ran", "broken", "every tensor judged", "every raw gradient"],
+            [
+                *("run", "of", "tried", "ran", "broken", "every tensor judged"),
+                *("or some below their bound", "every raw gradient judged"),
+            ],
             [_healthy(run, tried[run]) for run in ("healthy", "bf16")],
         ),
         _broken(tried),
@@ -67,6 +70,7 @@ def gradients_whole(record: Record) -> bool:
 def _healthy(run: str, tried: Tried) -> list[str]:
     ran = _ran(tried)
     judged = sum(whole(record) for _, record in ran)
+    expressed = sum(not record["coverage"]["not_judged"] for _, record in ran)
     gradients = sum(gradients_whole(record) for _, record in ran)
     return [
         "fp32" if run == "healthy" else run,
@@ -75,6 +79,7 @@ def _healthy(run: str, tried: Tried) -> list[str]:
         str(len(ran)),
         str(sum(record["exit_code"] == 1 for _, record in ran)),
         f"{judged} ({percent(judged, len(ran))})" if ran else "–",
+        f"{expressed} ({percent(expressed, len(ran))})" if ran else "–",
         f"{gradients} ({percent(gradients, len(ran))})" if ran else "–",
     ]
 
