@@ -414,8 +414,8 @@ TEST_CASE("version 1 is written as it was") {
   expected.erase("id");
   expected.insert("nonfinite");
   CHECK(keys(out["results"][0]) == expected);
-  expected.merge(Keys{"members", "phase", "place", "source", "ranks", "where", "merged",
-                      "replica_classes", "depends_on", "downstream", "causes"});
+  expected.merge(Keys{"members", "phase", "source", "ranks", "where", "merged", "replica_classes",
+                      "depends_on", "downstream", "causes"});
   CHECK(keys(out["frontier"][0]) == expected);
   CHECK(out["frontier"][0]["downstream"][0]["name"] == "head");
 }
