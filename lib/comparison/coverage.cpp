@@ -32,7 +32,8 @@ bool is_computed(Kind kind) {
 }
 
 void Tally::add(const TensorComparison& result) {
-  if (tensors++ == 0) first = &result;
+  // Of tensors that were left out, one whose reason is known.
+  if (tensors++ == 0 || (result.incomplete && !first->incomplete)) first = &result;
 }
 
 bool is_mostly_not_finite(const TensorComparison& result) {

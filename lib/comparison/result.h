@@ -117,6 +117,8 @@ struct MicrobatchMismatch {
   // reference, and which.
   std::map<std::uint64_t, std::uint64_t> swapped;
   std::optional<std::size_t> shown_by;  // a result whose values say so
+  // Where ranks along this axis of the mesh hold different data under one number; else empty.
+  std::string axis;
 };
 
 // The runs do not start alike, which is why what follows differs.

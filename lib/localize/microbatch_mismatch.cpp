@@ -1,13 +1,16 @@
 #include "localize/microbatch_mismatch.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "localize/causes/separating_axes.h"
 
 namespace ttrace::localize {
 namespace {
@@ -146,17 +149,59 @@ class Order {
   const std::vector<TensorComparison>& results_;
 };
 
+// Whether the ranks of an axis with this name see the same samples.
+bool shares_samples(std::string_view axis) {
+  constexpr std::array<std::string_view, 4> kShared{"tp", "cp", "pp", "sp"};
+  return std::find(kShared.begin(), kShared.end(), axis) != kShared.end();
+}
+
+// The model's own input in a micro-batch, of which the copies differ.
+bool is_input_in_conflict(const TensorComparison& result) {
+  const std::string& name = result.key.name;
+  const bool of_model = name == "(model)" || name.rfind("(model)[", 0) == 0;
+  return result.key.kind == trace::Kind::kInput && of_model && result.key.microbatch &&
+         result.outcome == Outcome::kReplicaConflict && result.comparison &&
+         result.comparison->measurement.replicas_differ;
+}
+
+// Returns a result that shows that ranks recorded different data under one number, with the axis
+// that separates them.
+std::optional<std::pair<std::size_t, std::string>> find_shared_number(
+    const trace::Source& candidate, const std::vector<TensorComparison>& results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!is_input_in_conflict(results[i])) continue;
+    const std::vector<std::string> axes = separating_axes(
+        {&candidate, results[i].candidate}, *results[i].comparison->measurement.replicas);
+    for (const std::string& axis : axes) {
+      if (!shares_samples(axis)) return std::pair(i, axis);
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<MicrobatchMismatch> find_microbatch_mismatch(
     const trace::Source& reference, const trace::Source& candidate, const measure::Backend& backend,
     const std::vector<TensorComparison>& results) {
-  for (const auto& [number, step] : microbatches_of(results)) {
+  const auto steps = microbatches_of(results);
+  if (const auto shared = find_shared_number(candidate, results)) {
+    const std::uint64_t number = results[shared->first].key.step;
+    const OfStep& step = steps.at(number);
+    return MicrobatchMismatch{number,
+                              {step.reference.begin(), step.reference.end()},
+                              {step.candidate.begin(), step.candidate.end()},
+                              {},
+                              shared->first,
+                              shared->second};
+  }
+  for (const auto& [number, step] : steps) {
     MicrobatchMismatch mismatch{number,
                                 {step.reference.begin(), step.reference.end()},
                                 {step.candidate.begin(), step.candidate.end()},
                                 {},
-                                std::nullopt};
+                                std::nullopt,
+                                {}};
     // A run may have recorded no tensor of any micro-batch.
     if (step.reference.empty() || step.candidate.empty()) continue;
     if (lacks_one(step.candidate, step.missing) || lacks_one(step.reference, step.extra)) {
@@ -179,6 +224,10 @@ std::optional<MicrobatchMismatch> find_microbatch_mismatch(
 }
 
 std::string describe_mismatch(const MicrobatchMismatch& mismatch) {
+  if (!mismatch.axis.empty()) {
+    return concat("the ", mismatch.axis,
+                  " ranks recorded different data under the same micro-batch numbers");
+  }
   if (mismatch.swapped.empty()) {
     const bool counts = mismatch.reference.size() != mismatch.candidate.size();
     if (!counts) {
@@ -206,6 +255,12 @@ std::string describe_numbers(const MicrobatchMismatch& mismatch) {
 }
 
 std::string remedy_of(const MicrobatchMismatch& mismatch) {
+  if (!mismatch.axis.empty()) {
+    return concat("say trace(dp_axis=\"", mismatch.axis,
+                  "\") where its ranks are dealt samples of their own, or give "
+                  "tracer.microbatch(n) the number n that the same data has in the reference. If "
+                  "they are meant to get the same data, they did not");
+  }
   if (!mismatch.swapped.empty()) {
     return "number them alike: trace(interleaved=True) where data-parallel ranks are dealt "
            "micro-batches in turn, and otherwise tracer.microbatch(n) with the number n that the "

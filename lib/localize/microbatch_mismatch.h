@@ -13,7 +13,8 @@ namespace ttrace::localize {
 
 // Returns the first step whose micro-batches differ between the runs, or nothing. They differ if
 // one run has micro-batches that the other lacks, or if each diverged value of the candidate equals
-// the reference's value of exactly one other micro-batch. The function looks at the tensor that
+// the reference's value of exactly one other micro-batch, or if ranks of one axis got different
+// inputs of the model under one number, which comes first. The function looks at the tensor that
 // diverged first and at the loss, and reads these again; it ignores one that it cannot read.
 // `results`: judged, in the order of the data flow.
 std::optional<comparison::MicrobatchMismatch> find_microbatch_mismatch(

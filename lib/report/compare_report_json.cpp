@@ -139,6 +139,7 @@ class References {
     for (const auto& [own, other] : mismatch.swapped) {
       out["swapped"].push_back({{"candidate", own}, {"reference", other}});
     }
+    if (!mismatch.axis.empty()) out["axis"] = mismatch.axis;
     if (mismatch.shown_by) out["shown_by"] = id(*mismatch.shown_by);
     out["text"] = localize::describe_mismatch(mismatch);
     return out;

@@ -176,9 +176,12 @@ def test_without_data_parallel_ranks_the_local_number_is_the_global_one(tmp_path
         with tracer.microbatch(1, of=2):
             model(torch.ones(1, 2))
     assert Trace(tmp_path / "one.h5").entry("output", "(model)", microbatch=1)
-    tracer = tt.trace(model, out=tmp_path / "many", mesh=tt.Mesh({"dp": 2}), rank=0)
+    tracer = tt.trace(model, out=tmp_path / "many", mesh=tt.Mesh({"data": 2}), rank=0)
     with tracer.step(0):
-        with complains(tracer, r"cannot be told .* without `of`"), tracer.microbatch(1, of=2):
+        with (
+            complains(tracer, r"needs trace\(dp_axis=.* the same data has"),
+            tracer.microbatch(1, of=2),
+        ):
             pass
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Callable
 
@@ -45,6 +45,7 @@ def trace(
     specification: str | Path | None = None,
     interleaved: bool | None = None,
     scaler: Any = None,
+    dp_axis: str | Sequence[str] | None = None,
 ) -> Tracer:
     """Returns a tracer for `model` that records what runs inside its `step()` contexts.
 
@@ -95,6 +96,10 @@ def trace(
     interleaved: whether the data-parallel ranks take micro-batches in turn (rank d of D has number
         n · D + d as its n-th) and not in blocks. By default in turn with an optimizer that
         accelerate has prepared, since it deals them out so, else in blocks.
+    dp_axis: the mesh axis, or several, the slowest first, over which samples are dealt out: their
+        ranks number their micro-batches one after the other. By default those of DDP, FSDP2 or the
+        framework; without these the axes called dp, dp_replicate, dp_shard, and ep inside them. An
+        axis over which a layout cuts activations is not counted, and (): all ranks get the same.
     scaler: the GradScaler that scales the loss, so that gradients carry their scale; by default
         that of accelerate.
 
@@ -126,6 +131,7 @@ def trace(
         specification,
         interleaved,
         scaler,
+        dp_axis,
     )
     return make_tracer(model, optimizer, given)
 

@@ -28,6 +28,7 @@ from ttrace_torch.frameworks.framework import Framework
 from ttrace_torch.inactive import Inactive
 from ttrace_torch.job import TracedJob
 from ttrace_torch.layout.assignment import Assignment, assign
+from ttrace_torch.layout.data_axes import DataRanks, data_ranks
 from ttrace_torch.layout.megatron_attributes import check_axis
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.optimizer.scaler import ScalerWatch
@@ -142,6 +143,7 @@ def _active(model: Any, optimizer: Any, config: TraceConfig) -> Tracer:
     with config.refusing():
         _check_graphs(names, selection)
         found.adapter.check(selection, optimizer)
+        data = _data_ranks(config, found)
     rewriter = _rewriter(config, names, meshes, rank)
     facts = {"framework": found.adapter.label, "model": found.adapter.model_class(names)}
     run = {**facts, **(config.run or {})}
@@ -162,8 +164,23 @@ def _active(model: Any, optimizer: Any, config: TraceConfig) -> Tracer:
             writing=writing,
             scaler=scaler,
             interleaved=in_turn,
+            data=data,
         )
     )
+
+
+def _data_ranks(config: TraceConfig, found: Resolved) -> DataRanks:
+    """The data-parallel ranks: those that the user names, else the wrapper's, else the mesh's."""
+    given, adapter = config.dp_axis, found.adapter
+    if given is not None and adapter.numbers_microbatches:
+        raise TraceError(
+            f"dp_axis={given!r}: {adapter.label} numbers the micro-batches itself; leave it out"
+        )
+    known = adapter.data_ranks() if given is None else None
+    if known is not None:
+        return DataRanks(known, (known.index(found.rank), len(known)))
+    where = config.model
+    return data_ranks(found.meshes.default, found.rank, given, where.layouts, where.tp_axis)
 
 
 def _check_graphs(names: naming.ModelNames, selection: Selection) -> None:

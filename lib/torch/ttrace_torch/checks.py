@@ -21,6 +21,8 @@ def mistakes_at_trace(job: TracedJob, watch: Watch | None) -> Iterator[str]:
     watch: follows the optimizer; None without one.
     """
     yield from job.framework.mistakes()
+    if job.data.doubt is not None:
+        yield job.data.doubt
     held = None if watch is None else watch.held(job.names)
     if held is None:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -74,6 +74,7 @@ class TraceConfig:
     specification: str | Path | None = None
     interleaved: bool | None = None
     scaler: Any = None
+    dp_axis: str | Sequence[str] | None = None
     from_environment: frozenset[str] = frozenset()
     noise_at: str | None = None
 

@@ -9,6 +9,7 @@ from ttrace_torch.base.names import ModelNames
 from ttrace_torch.capture.selection import Selection, Steps, WritingRanks
 from ttrace_torch.frameworks.framework import Framework
 from ttrace_torch.layout.assignment import Assignment
+from ttrace_torch.layout.data_axes import DataRanks
 from ttrace_torch.optimizer.scaler import ScalerWatch
 from ttrace_torch.perturb.perturber import Perturber
 from ttrace_torch.rewrite.rewriter import Rewriter
@@ -28,6 +29,7 @@ class TracedJob:
     perturber, rewriter: the changes of a noise run and of a rewritten run; None without one.
     reference: records the specification of the first traced step.
     interleaved: whether data-parallel ranks take micro-batches in turn, not in blocks.
+    data: the data-parallel ranks, which number the micro-batches.
     """
 
     names: ModelNames
@@ -42,6 +44,7 @@ class TracedJob:
     steps: Steps = field(default_factory=Steps)
     writing: WritingRanks = field(default_factory=lambda: WritingRanks(None))
     interleaved: bool = False
+    data: DataRanks = field(default_factory=lambda: DataRanks((0,), (0, 1)))
     scaler: ScalerWatch = field(default_factory=lambda: ScalerWatch(None))
 
     def lacks_main_gradients(self) -> bool:

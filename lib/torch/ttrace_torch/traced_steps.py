@@ -153,13 +153,16 @@ class TracedSteps:
         # The first finished step records the data flow of all steps.
         follows_flow = "modules" not in self._facts and job.writing.takes(output.rank)
         step = Step(number, recorder, DataFlow() if follows_flow else None)
-        place = job.framework.data_rank() or (0, 1)
+        place = job.data.place or (0, 1)
         changed = job.perturber is not None or job.rewriter is not None
         self._turns = Turns(place, job.interleaved, changed)
         self._evaluations = Evaluations(step.calls)
         framework = job.framework
         self._forwards = Forwards(
-            step, framework.counts_forwards, self._turns, framework.shares_batch
+            step,
+            framework.counts_forwards,
+            self._turns,
+            lambda inputs: framework.shares_batch(inputs, job.data.ranks),
         )
         return step
 

@@ -149,7 +149,7 @@ class Tracer:
             batch = batch_of(number, dim)
             if of is not None:
                 ranks = len(self._output.meshes.ranks)
-                batch = global_number(batch, of, self._job.framework.data_rank(), ranks)
+                batch = global_number(batch, of, self._job.data.place, ranks)
             step.calls.microbatch = batch
         except Exception as error:
             said = str(error) if isinstance(error, TraceError) else describe(error)

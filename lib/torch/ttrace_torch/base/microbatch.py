@@ -123,8 +123,8 @@ def global_number(batch: Batch, count: int, data_rank: tuple[int, int] | None, r
     """
     if data_rank is None and ranks > 1:
         raise TraceError(
-            f"microbatch({batch}, of={count}): which data-parallel rank this is cannot be told "
-            "from the model; give the global number, rank * of + number, without `of`"
+            f"microbatch(n, of={count}) needs trace(dp_axis=...), the mesh axes over which samples "
+            "are dealt out; or give it the number that the same data has in the reference"
         )
     if isinstance(batch, MicroBatches) or not 0 <= batch < count:
         raise TraceError(

@@ -50,16 +50,6 @@ class DataParallel:
     ranks: tuple[int, ...]
     divisor: float | None
 
-    @property
-    def place(self) -> int:
-        """This rank's number among the data-parallel ranks."""
-        return self.ranks.index(distributed.get_rank()) if self.ranks else 0
-
-    @property
-    def count(self) -> int:
-        """Number of data-parallel ranks."""
-        return max(1, len(self.ranks))
-
 
 def units_of(parts: Sequence[nn.Module]) -> list[Unit]:
     """The units in a model's parts, outermost first. Throws TraceError for FSDP1."""

@@ -35,6 +35,7 @@ class DeepSpeed(Framework):
 
     # The schedules and engines do.
     counts_forwards = False
+    numbers_microbatches = True
     expects_optimizer = False
 
     def __init__(self, model: Any) -> None:
@@ -95,8 +96,8 @@ class DeepSpeed(Framework):
             )
         return None if inner is None else own
 
-    def data_rank(self) -> tuple[int, int] | None:
-        return self._ranks.index(distributed.get_rank()), len(self._ranks)
+    def data_ranks(self) -> tuple[int, ...] | None:
+        return tuple(self._ranks)
 
     def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
         return self._partitions.held(name, parameter, kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Callable, Protocol
@@ -12,7 +12,7 @@ from torch import nn
 
 from ttrace_torch.base.microbatch import Batch
 from ttrace_torch.base.names import ROOT, ModelNames, Naming
-from ttrace_torch.base.process import current_rank, world_size
+from ttrace_torch.base.process import world_size
 from ttrace_torch.capture.selection import Selection
 from ttrace_torch.capture.turns import Turns
 from ttrace_torch.layout.assignment import Assignment
@@ -90,6 +90,8 @@ class Framework:
     label = "PyTorch"
     # Whether each forward of the whole model with a backward of its own is a micro-batch.
     counts_forwards = True
+    # Whether the framework numbers the micro-batches, so that nobody else may say how.
+    numbers_microbatches = False
     # Whether the user gives the optimizer.
     expects_optimizer = True
     # Number of ranks of a job that nothing describes; 1 otherwise.
@@ -128,13 +130,14 @@ class Framework:
         """Kind -> factor that its tensors of the coming step must be multiplied by."""
         return {}
 
-    def data_rank(self) -> tuple[int, int] | None:
-        """This rank's number among the data-parallel ranks, and their number; None if unknown."""
-        return None if self._bare == 1 else (current_rank(), self._bare)
+    def data_ranks(self) -> tuple[int, ...] | None:
+        """The data-parallel ranks that this one belongs to, in the order of their numbers; None
+        where no wrapper deals out data, and the axes of the mesh have to say it."""
+        return None
 
-    def shares_batch(self, inputs: Sequence[torch.Tensor]) -> bool:
+    def shares_batch(self, inputs: Sequence[torch.Tensor], ranks: Collection[int]) -> bool:
         """Whether a forward of the whole model on `inputs` is that of one micro-batch of which all
-        data-parallel ranks hold parts."""
+        data-parallel `ranks` hold parts."""
         return False
 
     def mistakes(self) -> Iterator[str]:

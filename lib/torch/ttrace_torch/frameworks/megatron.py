@@ -33,6 +33,7 @@ class Megatron(Framework):
 
     # The schedules and engines do.
     counts_forwards = False
+    numbers_microbatches = True
 
     def __init__(self, model: Any) -> None:
         if not self.made(model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -137,11 +137,11 @@ class Native(Framework):
             return {}
         return dict.fromkeys(_RAW, 1.0 / (self._data.divisor * of_stages))
 
-    def data_rank(self) -> tuple[int, int] | None:
-        return self._data.place, self._data.count
+    def data_ranks(self) -> tuple[int, ...] | None:
+        return self._data.ranks or None
 
-    def shares_batch(self, inputs: Sequence[torch.Tensor]) -> bool:
-        known = set(self._data.ranks)
+    def shares_batch(self, inputs: Sequence[torch.Tensor], ranks: Collection[int]) -> bool:
+        known = set(ranks)
         return any(
             placement.is_shard() and len(line) > 1 and set(line) <= known
             for tensor in inputs

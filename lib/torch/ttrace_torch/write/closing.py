@@ -12,8 +12,9 @@ from typing import Any
 from ttrace_torch.base.names import ROOT, matching
 from ttrace_torch.base.process import say
 from ttrace_torch.errors import TraceError
-from ttrace_torch.write.merge import merge_manifests, read_parts, save_manifest
+from ttrace_torch.write.merge import merge_manifests, rank_file, read_parts, save_manifest
 from ttrace_torch.write.merge_tensors import Contradiction
+from ttrace_torch.write.same_samples import same_samples
 
 # Number of problems that are printed; the manifest has all.
 _MOST_SHOWN = 8
@@ -50,6 +51,9 @@ def close_run(
         for pattern in _unmatched(whole):
             say(f"modules: {pattern!r} matches no module on any rank, so nothing of it is recorded")
         list_incomplete([{"incomplete": whole.get("run", {}).get("incomplete", [])}, *_runs(parts)])
+        alike = same_samples({rank: folder / rank_file(rank) for rank in parts}, parts)
+        if alike is not None:
+            say(alike)
 
 
 def list_incomplete(runs: Iterable[Mapping[str, Any]]) -> None:
@@ -64,7 +68,12 @@ def list_incomplete(runs: Iterable[Mapping[str, Any]]) -> None:
     by_reason: dict[str, list[str]] = {}
     for entry in entries:
         by_reason.setdefault(entry["reason"], []).append(entry["tensors"])
-    say(f"{len(entries)} tensor(s) were left out (run.incomplete in the manifest):")
+    # An entry without a name is of everything that some context recorded.
+    named = sum(not entry["tensors"].endswith("/*/*/*/*/*") for entry in entries)
+    what = f"{named} tensor(s)" if named == len(entries) else "whole parts of the run"
+    if 0 < named < len(entries):
+        what += f" and {named} tensor(s)"
+    say(f"{what} were left out (run.incomplete in the manifest):")
     for reason, tensors in list(by_reason.items())[:_MOST_SHOWN]:
         more = f" and {len(tensors) - 1} more" if len(tensors) > 1 else ""
         say(f"  {tensors[0]}{more}: {reason}")
