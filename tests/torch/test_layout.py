@@ -310,3 +310,45 @@ def test_steps_and_microbatches_are_numbered_from_0_and_not_nested(tmp_path):
         tracer.close()
     steps = Trace(tmp_path / "run.h5").manifest["run"]["recorded"]["steps"]
     assert steps == [0, 1]
+
+
+class Attends(nn.Module):
+    """Takes a sharded tensor, another of the same tokens, and what every rank has whole."""
+
+    def forward(self, x, ids, mask, scale, *, table):
+        return x * scale
+
+
+class Calls(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attends = Attends()
+
+    def forward(self, x):
+        return self.attends(
+            x, torch.zeros(4, 3, dtype=torch.long), torch.ones(8, 8), torch.ones(()), table=x[0]
+        )
+
+
+def test_one_dictionary_holds_for_the_tensors_with_that_extent(tmp_path, capsys):
+    layouts = [Layout("*", input={"tp": Shard(0)}, output={"tp": Shard(0)})]
+    for rank in range(2):
+        options = {"out": tmp_path, "mesh": Mesh({"tp": 2}), "layouts": layouts}
+        with tt.trace(Calls(), rank=rank, **options) as tracer:
+            for step in range(2):
+                with tracer.step(step):
+                    tracer._job.names.model(torch.ones(4, 3, 2))
+        assert tracer.incomplete == []
+    shapes = {name: entry["shape"] for (_, name, *_), entry in Trace(tmp_path).entries.items()}
+    assert shapes == {
+        "(model)": [8, 3, 2],
+        "attends": [8, 3, 2],
+        "attends[ids]": [8, 3],
+        "attends[mask]": [8, 8],
+        "attends[scale]": [],
+        "attends[table]": [3, 2],
+    }
+    said = capsys.readouterr().err
+    for text in ("input 2 has 8 elements along dimension 0, and not 4", "input 3 has no elements"):
+        assert said.count(text) == 2, said  # once on each rank
+    assert "so it is taken for whole; a list says each: input=[{...}, None, ...]" in said

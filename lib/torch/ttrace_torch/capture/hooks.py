@@ -9,6 +9,7 @@ perturbation or a plan cannot be carried out.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -71,7 +72,9 @@ class ForwardHooks:
                 continue
             rewritten = self._rewriter is not None and self._rewriter.takes(name)
             if name in recorded or rewritten or self._perturber is not None:
-                hook = _ModuleHook(self, name, module, name in recorded, assignment.modules[name])
+                layout = assignment.modules[name]
+                layout.passed_over = partial(self._passed_over, name)
+                hook = _ModuleHook(self, name, module, name in recorded, layout)
                 self._handles.append(
                     called.register_forward_pre_hook(hook.before, with_kwargs=True)
                 )
@@ -89,6 +92,13 @@ class ForwardHooks:
                 if in_place:
                     problems.note(f"*/*/{kind}/{name}*/*/*", _COMPILED)
         problems.advise(f"{name}: {_COMPILED}")
+
+    def _passed_over(self, module: str, side: str, index: int, why: str) -> None:
+        """Tells of a tensor that the module's one dictionary of placements does not hold for."""
+        self._recorder.problems.advise(
+            f"{module}: {side} {index} {why} as the tensor that the layout's one dictionary fits, "
+            f"so it is taken for whole; a list says each: {side}=[{{...}}, None, ...]"
+        )
 
     def remove(self) -> None:
         """Removes the hooks."""

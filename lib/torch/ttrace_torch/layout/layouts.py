@@ -17,9 +17,11 @@ class Layout:
     """The placements of the tensors of all modules that `pattern` matches.
 
     pattern: glob over canonical module names ("(model)" is the root; `*` matches dots too).
-    input, output, grad_output: axis -> placement for all tensors of that kind, or a list with one
-        such dictionary (or None) per tensor. Tensors without a placement are replicated;
-        `grad_output` defaults to the output's placement, its partial axes replicated.
+    input, output, grad_output: axis -> placement, or a list with one such dictionary (or None)
+        per tensor. One dictionary holds for the first tensor that has the dimension that it cuts,
+        and for the others that have this dimension with as many local elements; the rest is taken
+        for whole, which is told once. Tensors without a placement are replicated; `grad_output`
+        defaults to the output's placement, its partial axes replicated.
     params, param_grads, main_grads: glob over the module's own parameter names -> axis ->
         placement. The two gradients default to `params`; a parameter after the step has the
         placement from before.
@@ -89,6 +91,8 @@ Rule = Callable[[int, torch.Tensor], Placements]
 class ModuleLayout:
     """Placements of one module's activations, and the dimensions that micro-batches lie along.
 
+    passed_over: called for each tensor that the one dictionary of `input` or `output` does not
+        hold for: the side, the number of the tensor, and why.
     output_swap: two dimensions that are swapped in the whole model's output.
     declare: takes a tensor and the placements that the user's layout gives it.
     follows_parameters: whether to record the output gradient of an output that is a parameter, such
@@ -104,22 +108,50 @@ class ModuleLayout:
     output_swap: tuple[int, int] | None = None
     declare: Callable[[torch.Tensor, Placements], None] | None = None
     follows_parameters: bool = True
+    passed_over: Callable[[str, int, str], None] | None = None
+    # Side -> dimension -> the first tensor of a call that has it, and its local elements.
+    _first: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
 
     def of_input(self, index: int, tensor: torch.Tensor) -> Placements:
         """Placements of the module's `index`-th input tensor."""
-        return self._declared(self.input, index, tensor)
+        return self._declared(self.input, index, tensor, "input")
 
     def of_output(self, index: int, tensor: torch.Tensor) -> Placements:
         """Placements of the module's `index`-th output tensor."""
-        return self._declared(self.output, index, tensor)
+        return self._declared(self.output, index, tensor, "output")
 
     def _declared(
-        self, given: TensorPlacements | Rule, index: int, tensor: torch.Tensor
+        self, given: TensorPlacements | Rule, index: int, tensor: torch.Tensor, side: str
     ) -> Placements:
         placements = _pick(given, index, tensor)
+        if isinstance(given, Mapping):
+            placements = self._fitting(given, index, tensor, side)
         if self.declare is not None and not callable(given):
             self.declare(tensor, placements)
         return placements
+
+    def _fitting(
+        self, given: Placements, index: int, tensor: torch.Tensor, side: str
+    ) -> Placements:
+        """Those of a module's one dictionary of placements that hold for its `index`-th tensor."""
+        firsts = self._first.setdefault(side, {})
+        kept = {}
+        for axis, placement in given.items():
+            dim = placement.cut_dim
+            if not isinstance(dim, int):
+                kept[axis] = placement
+                continue
+            extent = tensor.shape[dim] if -tensor.dim() <= dim < tensor.dim() else None
+            first, elements = firsts.get(dim, (index, extent))
+            if extent is not None and (index <= first or elements is None):
+                firsts[dim] = first, elements = index, extent
+            if extent == elements:
+                # A module whose tensors all lack the dimension: the recorder says so.
+                kept[axis] = placement
+            elif self.passed_over is not None:
+                has = f"has {extent} elements" if extent is not None else "has no elements"
+                self.passed_over(side, index, f"{has} along dimension {dim}, and not {elements}")
+        return OnMesh(given.mesh, kept) if isinstance(given, OnMesh) else kept
 
     def swapped(self, output: torch.Tensor) -> torch.Tensor:
         """An output of the module, or its gradient, with dimensions in the order of the whole
