@@ -34,6 +34,7 @@ from ttrace_torch.tracer import Tracer
 from ttrace_torch.trainer import trainer_callback
 from ttrace_torch.version import __version__
 from ttrace_torch.write.merge import write_manifest
+from ttrace_torch.write.suggestions import suggest_layouts
 
 __all__ = [
     "Boxes",
@@ -58,6 +59,7 @@ __all__ = [
     "consistent",
     "consistent_init",
     "specify",
+    "suggest_layouts",
     "trace",
     "trainer_callback",
     "write_manifest",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from ttrace_torch.base.process import say_for_job
@@ -53,6 +54,10 @@ class Inactive(Tracer):
     @property
     def skipped(self) -> list[str]:
         """Empty."""
+        return []
+
+    def suggest_layouts(self, reference: str | Path) -> list[str]:
+        """Nothing."""
         return []
 
     def close(self) -> None:

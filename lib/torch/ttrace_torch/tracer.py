@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -331,6 +332,13 @@ class Tracer:
         self._output.finish(
             self._problems.entries(), self._problems.layouts(self._job.names.modules)
         )
+
+    def suggest_layouts(self, reference: str | Path) -> list[str]:
+        """Closes the tracer. The rank that closes last prints and returns what
+        `ttrace_torch.suggest_layouts` says of the run and `reference`, the trace of one process;
+        the others return an empty list. Never throws."""
+        self.close()
+        return self._output.suggestions(reference)
 
     def __enter__(self) -> Tracer:
         return self

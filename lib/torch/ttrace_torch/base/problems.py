@@ -95,7 +95,7 @@ class Problems:
         known = list(modules)
         found = []
         for fields, names in lines.items():
-            for pattern in _patterns(names, known):
+            for pattern in patterns_of(names, known):
                 found.append(f'tt.Layout("{pattern}"{fields}),')
         return found
 
@@ -107,7 +107,7 @@ def _listed(by_index: Mapping[int, str]) -> str:
     return "[" + ", ".join(by_index.get(i, "None") for i in range(max(by_index) + 1)) + "]"
 
 
-def _patterns(names: list[str], known: list[str]) -> list[str]:
+def patterns_of(names: list[str], known: list[str]) -> list[str]:
     """Globs that match these of the known names and no other."""
     groups: dict[str, list[str]] = {}
     for name in names:

@@ -22,8 +22,9 @@ _MOST_SHOWN = 8
 
 def close_run(
     folder: Path, shared_id: str | None = None, earlier_ids: Collection[str] = ()
-) -> None:
+) -> bool:
     """Writes the manifest of a run whose files are all closed, and lists what is incomplete.
+    Returns whether this rank was the first to do so.
 
     shared_id: the run's id that all ranks must have; None if each may have drawn its own.
     earlier_ids: those of the run that stood here before. Where a file still has one, its rank has
@@ -32,7 +33,7 @@ def close_run(
     """
     parts = read_parts(folder)
     if any(run.get("id") in earlier_ids for run in _runs(parts)):
-        return
+        return False
     if shared_id is not None:
         strange = sorted(r for r, run in zip(sorted(parts), _runs(parts)) if run["id"] != shared_id)
         if strange:
@@ -47,13 +48,15 @@ def close_run(
         run = whole.setdefault("run", {})
         entries = [*run.get("incomplete", []), *found]
         run["incomplete"] = sorted(entries, key=lambda one: (one["tensors"], one["reason"]))
-    if save_manifest(folder, whole):
+    is_first = save_manifest(folder, whole)
+    if is_first:
         for pattern in _unmatched(whole):
             say(f"modules: {pattern!r} matches no module on any rank, so nothing of it is recorded")
         list_incomplete([{"incomplete": whole.get("run", {}).get("incomplete", [])}, *_runs(parts)])
         alike = same_samples({rank: folder / rank_file(rank) for rank in parts}, parts)
         if alike is not None:
             say(alike)
+    return is_first
 
 
 def list_incomplete(runs: Iterable[Mapping[str, Any]]) -> None:

@@ -12,6 +12,12 @@ from ttrace_torch.write.output import Output
 class NoOutput(Output):
     """Writes nothing."""
 
+    closed_last = False
+
+    def suggestions(self, *_: Any) -> list[str]:
+        """None."""
+        return []
+
     def __init__(self, meshes: Meshes, rank: int) -> None:
         self.meshes = meshes
         self.rank = rank

@@ -23,6 +23,7 @@ from ttrace_torch.write.earlier import Claim, EarlierTrace, make_way, set_aside
 from ttrace_torch.write.hdf5 import RankFile
 from ttrace_torch.write.host_copies import HostCopies
 from ttrace_torch.write.kind import TraceKind
+from ttrace_torch.write.suggestions import tell_layouts
 
 RUN_FACTS = {"id", "framework", "model", "precision", "command", "created", "extra"}
 
@@ -90,6 +91,8 @@ class Output:
         self._optimizer: list[dict[str, Any]] = []
         self._facts: dict[str, Any] = {}
         self._layouts: list[str] = []
+        # Whether all ranks' files were complete when this one closed, the first to see it.
+        self.closed_last = False
         self._kinds: set[str] = set()
         kind = TraceKind(meshes.default, noise, plan, self._run.get("model"))
         claim = Claim(rank, frozenset(meshes.ranks), drawn, kind)
@@ -166,7 +169,7 @@ class Output:
         if self.failure.message is None and self._folder is not None:
             try:
                 if merge.complete(self._folder, self.meshes.ranks):
-                    close_run(
+                    self.closed_last = close_run(
                         self._folder,
                         self._run["id"] if self._id_is_shared else None,
                         self._earlier_ids(),
@@ -180,6 +183,12 @@ class Output:
         else:
             self.failure.remind(f"{self._path} has the steps before that")
         self._tell_of_earlier_trace()
+
+    def suggestions(self, reference: str | Path) -> list[str]:
+        """What `tell_layouts` says, on the rank that closed last; nothing on others."""
+        if not self.closed_last or self._folder is None:
+            return []
+        return tell_layouts(reference, self._folder)
 
     def discard(self) -> None:
         """Removes this rank's file."""
