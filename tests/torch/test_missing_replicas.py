@@ -39,7 +39,9 @@ LAYOUTS = {
 
 def run(path, axis=None, rank=0, skips=False, **options):
     if axis is not None:
-        options.update(mesh=tt.Mesh({axis: 2}), rank=rank, layouts=LAYOUTS[axis])
+        # All ranks get the same data.
+        where = {"mesh": tt.Mesh({axis: 2}), "rank": rank, "layouts": LAYOUTS[axis]}
+        options.update(where, dp_axis=())
     part = slice(2 * rank, 2 * rank + 2) if axis == "tp" else slice(None)
     model = Halves(part)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.125)
