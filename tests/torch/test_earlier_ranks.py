@@ -45,6 +45,8 @@ def train(tracer, model, optimizer, steps=1, together=True):
 def traced(folder, axes, **options):
     model = seeded(TiedGPT)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    # All ranks get the same data.
+    options = {"dp_axis": (), **options}
     tracer = tt.trace(model, optimizer, out=folder, mesh=tt.Mesh(axes), **options)
     return tracer, model, optimizer
 

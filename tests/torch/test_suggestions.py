@@ -1,4 +1,4 @@
-"""Layouts proposed from a reference: by shapes, by values where shapes tell nothing, or in doubt."""
+"""Layouts proposed from a reference: by shapes, by values where shapes tell nothing, in doubt."""
 
 from __future__ import annotations
 

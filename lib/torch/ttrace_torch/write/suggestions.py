@@ -336,7 +336,7 @@ def _values(file: Any, entry: Mapping[str, Any]) -> Array:
 
 
 def tell_layouts(reference: str | Path, run: str | Path) -> list[str]:
-    """Prints and returns the lines of `suggest_layouts`; prints why there are none. Never throws."""
+    """Prints and returns the lines of `suggest_layouts`, or prints why not. Never throws."""
     try:
         lines = suggest_layouts(reference, run)
     except Exception as error:
