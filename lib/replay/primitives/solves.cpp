@@ -26,7 +26,7 @@ Shape triangular_shape(const ShapeCall& call) {
   return result;
 }
 
-Value with_batch(const Value& value, const Shape& like) {
+Value repeated_over(const Value& value, const Shape& like) {
   Shape shape(like.begin(), like.end() - 2);
   shape.insert(shape.end(), value.shape().end() - 2, value.shape().end());
   return value.expanded(shape).to_dense();
@@ -35,8 +35,8 @@ Value with_batch(const Value& value, const Shape& like) {
 // By substitution, row after row. A run rounds each row, and its error goes into those that follow:
 // simulated roundings do the same.
 Value triangular_solve(const EvaluationCall& call) {
-  const Value a = with_batch(*call.arguments[0], call.shape);
-  Value result = with_batch(*call.arguments[1], call.shape).copy();
+  const Value a = repeated_over(*call.arguments[0], call.shape);
+  Value result = repeated_over(*call.arguments[1], call.shape).copy();
   const bool lower = call.attributes.flag("lower");
   const bool unit = call.attributes.flag("unit");
   const std::uint64_t rows = call.shape[call.shape.size() - 2];
