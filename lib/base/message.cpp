@@ -8,7 +8,7 @@
 namespace ttrace::base {
 namespace {
 
-const Message::Value& value_of(const Message& message, std::string_view name) {
+const Message::Value& named_value(const Message& message, std::string_view name) {
   const auto found = std::find_if(message.values.begin(), message.values.end(),
                                   [name](const auto& value) { return value.first == name; });
   if (found != message.values.end()) return found->second;
@@ -16,7 +16,7 @@ const Message::Value& value_of(const Message& message, std::string_view name) {
 }
 
 std::uint64_t count_of(const Message& message, std::string_view name) {
-  const auto* const count = std::get_if<std::uint64_t>(&value_of(message, name));
+  const auto* const count = std::get_if<std::uint64_t>(&named_value(message, name));
   if (count != nullptr) return *count;
   throw internal_error("the value ", name, " of \"", message.text, "\" is no count");
 }
@@ -37,7 +37,7 @@ std::string rendered_field(const Message& message, std::string_view field) {
     const bool one = count_of(message, field.substr(0, choice)) == 1;
     return std::string(one ? field.substr(choice + 1, bar - choice - 1) : field.substr(bar + 1));
   }
-  return text_of(value_of(message, field));
+  return text_of(named_value(message, field));
 }
 
 }  // namespace

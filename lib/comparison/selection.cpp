@@ -19,7 +19,7 @@ const layout::DroppedBy* rule_of(const DroppedKeys& dropped, const layout::ViewP
 }
 
 // Counts the tensors that one rule drops.
-struct Tally {
+struct RuleTally {
   DroppedTensors tensors;
   std::uint64_t in_both = 0;
 };
@@ -29,11 +29,11 @@ struct Tally {
 void mark_dropped(const DroppedKeys& of_reference, const DroppedKeys& of_candidate,
                   std::vector<Pair>& pairs, CompareReport& out) {
   if (of_reference.empty() && of_candidate.empty()) return;
-  std::map<std::pair<bool, std::size_t>, Tally> rules;  // the reference's first
+  std::map<std::pair<bool, std::size_t>, RuleTally> rules;  // the reference's first
   const auto add = [&](bool candidates, const layout::DroppedBy* rule, Pair& pair) {
     if (rule == nullptr) return;
     pair.dropped = concat("map:", rule->pointer, ": ", rule->reason);
-    Tally& tally = rules[{candidates, rule->rule}];
+    RuleTally& tally = rules[{candidates, rule->rule}];
     tally.tensors.rule = rule->pointer;
     tally.tensors.reason = rule->reason;
     ++tally.tensors.tensors;

@@ -84,7 +84,7 @@ bool runs_in_order(Kind kind) {
 }
 
 // Tensors whose orders compare; without a micro-batch, those of all micro-batches.
-using Place = std::tuple<std::uint64_t, std::string, std::optional<std::uint64_t>>;
+using FlowPlace = std::tuple<std::uint64_t, std::string, std::optional<std::uint64_t>>;
 
 }  // namespace
 
@@ -224,8 +224,8 @@ std::vector<std::optional<std::size_t>> last_before_scalars(const std::vector<No
   });
   if (!any) return std::vector<std::optional<std::size_t>>(nodes.size());
   // By order; of equal ones the greatest key, so that the order of `nodes` does not matter.
-  std::map<Place, std::map<std::uint64_t, std::size_t>> ordered;
-  const auto put = [&](const Place& place, std::size_t i) {
+  std::map<FlowPlace, std::map<std::uint64_t, std::size_t>> ordered;
+  const auto put = [&](const FlowPlace& place, std::size_t i) {
     const auto [at, fresh] = ordered[place].emplace(*nodes[i].order, i);
     if (!fresh && nodes[at->second].key < nodes[i].key) at->second = i;
   };

@@ -68,7 +68,7 @@ std::vector<std::string> patterns_of(const std::set<std::string>& names, bool pa
   return found;
 }
 
-std::string joined(const std::vector<std::string>& patterns, std::size_t most) {
+std::string listed_patterns(const std::vector<std::string>& patterns, std::size_t most) {
   std::string text;
   for (std::size_t i = 0; i < patterns.size() && i < most; ++i) {
     text += concat(i > 0 ? ", " : "", patterns[i]);
@@ -107,7 +107,7 @@ void describe(const comparison::CompareReport& report, FindingGroup& group) {
   const std::size_t batches = microbatches.size();
   group.title = names.size() == 1 ? concat(kind, " of ", *names.begin())
                                   : concat(kind, " of ", names.size(), " ", of_class, what, " (",
-                                           joined(patterns, kMostPatternsNamed), ")");
+                                           listed_patterns(patterns, kMostPatternsNamed), ")");
   if (batches > 1) group.title += concat(" in ", batches, " micro-batches");
 }
 

@@ -131,8 +131,11 @@ def declared(code: str) -> set[str]:
 
 
 def file_local(code: str) -> set[str]:
-    """What a source declares in anonymous namespaces."""
-    inside = re.findall(r"^namespace \{\n(.*?)^\}", code, re.DOTALL | re.MULTILINE)
+    """What a source declares in anonymous namespaces.
+
+    These end with "}  // namespace", of which code_of() leaves the spaces; functions end with "}".
+    """
+    inside = re.findall(r"^namespace \{\n(.*?)^\}  $", code, re.DOTALL | re.MULTILINE)
     return {name for block in inside for name in declared(block)}
 
 

@@ -34,6 +34,12 @@ PLANTED = {
         "kPrintedSlabElements",
         "kPrintedSlabElements",
     ),
+    # After functions and types of the same namespace; products.cpp has it, too.
+    "lib/replay/primitives/softmax.cpp": (
+        "\n}  // namespace\n",
+        "\nint with_batch(int value) {\n  return value;\n}\n\n}  // namespace\n",
+        "with_batch",
+    ),
     "lib/replay/optimizer/settings.cpp": (
         "namespace {\n",
         "namespace {\nconstexpr int kMostSteps = 1;\n",

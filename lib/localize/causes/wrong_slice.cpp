@@ -28,8 +28,9 @@ std::map<std::uint64_t, std::uint64_t> ranges_along(const Case& the_case, std::s
 
 // Where in the reference the slices [start, start + length) of the candidate begin; nothing if
 // nowhere, or at several places.
-std::optional<std::uint64_t> place_of(const std::vector<SliceSums>& slices, std::uint64_t start,
-                                      std::uint64_t length, double most2) {
+std::optional<std::uint64_t> offset_of_block(const std::vector<SliceSums>& slices,
+                                             std::uint64_t start, std::uint64_t length,
+                                             double most2) {
   std::optional<std::uint64_t> found;
   for (std::uint64_t at = 0; at + length <= slices.size(); ++at) {
     double left2 = 0;
@@ -68,7 +69,7 @@ std::vector<Cause> find_wrong_slice(const Case& the_case) {
       }
       if (d2 <= most2) continue;
       const bool enough = length * (elements / shape[dim]) >= kFewestElementsOfSlice;
-      const auto at = enough ? place_of(slices, start, length, most2) : std::nullopt;
+      const auto at = enough ? offset_of_block(slices, start, length, most2) : std::nullopt;
       if (!at || *at == start) {
         all = false;
         break;

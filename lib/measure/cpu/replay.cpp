@@ -18,7 +18,7 @@ struct RowMoments {
   double mean_square = 0;
 };
 
-RowMoments moments_of(std::span<const double> x) {
+RowMoments moments_of_row(std::span<const double> x) {
   const auto n = static_cast<double>(x.size());
   RowMoments row;
   for (const double v : x) row.mean += v / n;
@@ -49,7 +49,7 @@ void compute(const RowsRequest& request) {
     for (std::size_t j = 0; j < length; ++j) add_term(request.precision, request.sums[0], j, g[j]);
     if (!request.input) continue;
     const std::span<const double> x = numbers(request.input->values, at, length, input_row);
-    const RowMoments row = moments_of(x);
+    const RowMoments row = moments_of_row(x);
     for (std::size_t k = 0; k < norms; ++k) {
       const double layer = 1 / std::sqrt(row.variance + request.epsilons[k]);
       const double rms = 1 / std::sqrt(row.mean_square + request.epsilons[k]);

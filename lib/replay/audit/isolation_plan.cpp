@@ -34,7 +34,7 @@ std::optional<std::uint64_t> index_of(const TensorEntry& entry) {
 }
 
 // Four digits: the plan is read by people, and no result depends on the others.
-double rounded(double value) {
+double with_four_digits(double value) {
   std::array<char, 32> text{};
   const auto written =
       std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 4);
@@ -74,7 +74,8 @@ std::optional<PlannedValues> distribution_of(const trace::Source& run, const Ten
   if (!finite || different.size() <= 2) return std::nullopt;
   const double mean = sum / static_cast<double>(count);
   const double variance = squares / static_cast<double>(count) - mean * mean;
-  PlannedValues found{index, rounded(mean + shift), rounded(std::sqrt(std::max(variance, 0.0)))};
+  PlannedValues found{index, with_four_digits(mean + shift),
+                      with_four_digits(std::sqrt(std::max(variance, 0.0)))};
   if (!(found.std > 0) || !std::isfinite(found.std)) return std::nullopt;
   return found;
 }

@@ -146,7 +146,7 @@ Value signs(std::uint64_t columns, std::uint64_t seed) {
   return value;
 }
 
-void add(const Value& term, double coefficient, std::vector<double>& sum) {
+void add_multiple(const Value& term, double coefficient, std::vector<double>& sum) {
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += coefficient * term.data()[i];
 }
 
@@ -187,7 +187,7 @@ Probed probe_expected(const Expression& expression, const ProductPlan& plan,
       right = transposed(right);
     }
     const Value term = times(left, times(right, probes, context), context);
-    add(term, product.coefficient, probed.expected);
+    add_multiple(term, product.coefficient, probed.expected);
     if (perturbation) continue;
     const Value left_norms = row_norms(left, context);
     const Value right_norms = row_norms(right, context);
@@ -210,7 +210,7 @@ Probed probe_expected(const Expression& expression, const ProductPlan& plan,
   for (const auto& other : plan.others) {
     Value value = values[next++].expanded(other.shape);
     value = other.transposed ? transposed(value) : as_matrix(value);
-    add(times(value, probes, context), other.coefficient, probed.expected);
+    add_multiple(times(value, probes, context), other.coefficient, probed.expected);
   }
   return probed;
 }

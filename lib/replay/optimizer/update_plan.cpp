@@ -85,7 +85,7 @@ std::optional<measure::Rounding> update_rounding(const Hyperparameters& hyperpar
   return rounding;
 }
 
-// Operands besides the updated parameter, in the order of Leaf::operands.
+// Operands besides the updated parameter, in the order of UpdateLeaf::operands.
 enum Operand { kParameter, kGradient, kMomentumBuffer, kExpAvg, kExpAvgSq, kMaxExpAvgSq };
 constexpr std::size_t kOperands = 6;
 
@@ -127,13 +127,13 @@ bool is_partial(const TensorEntry& entry, const trace::Manifest& manifest) {
 }
 
 // How one stored tensor was updated.
-struct Leaf {
+struct UpdateLeaf {
   std::array<const TensorEntry*, kOperands> operands{};
   measure::UpdateStep step;
   std::string difference;
   std::string problem;
 
-  bool alike(const Leaf& other) const {
+  bool alike(const UpdateLeaf& other) const {
     for (std::size_t i = 0; i < kOperands; ++i) {
       if ((operands[i] == nullptr) != (other.operands[i] == nullptr)) return false;
     }
@@ -181,10 +181,10 @@ class UpdatePlanner {
       return plan;
     }
     const std::optional<Hyperparameters> reference = reference_of(pair);
-    std::map<const TensorEntry*, Leaf> leaves;
+    std::map<const TensorEntry*, UpdateLeaf> leaves;
     const std::vector<const TensorEntry*> stored = layout::stored_in(*pair.candidate);
     for (const TensorEntry* after : stored) {
-      const Leaf& leaf = leaves.emplace(after, leaf_of(*after, reference)).first->second;
+      const UpdateLeaf& leaf = leaves.emplace(after, leaf_of(*after, reference)).first->second;
       if (leaf.problem.empty() && !leaf.alike(leaves.at(stored.front()))) {
         plan.problem = "its parts are updated in different ways";
       } else {
@@ -192,7 +192,7 @@ class UpdatePlanner {
       }
       if (!plan.problem.empty()) return plan;
     }
-    const Leaf& first = leaves.at(stored.front());
+    const UpdateLeaf& first = leaves.at(stored.front());
     plan.step = first.step;
     plan.difference = first.difference;
     plan.tensors.after = {&candidate_, pair.candidate};
@@ -226,8 +226,8 @@ class UpdatePlanner {
     return measure::read_hyperparameters(*found.group).values;
   }
 
-  Leaf leaf_of(const TensorEntry& after, const std::optional<Hyperparameters>& reference) {
-    Leaf leaf;
+  UpdateLeaf leaf_of(const TensorEntry& after, const std::optional<Hyperparameters>& reference) {
+    UpdateLeaf leaf;
     const auto fail = [&leaf](std::string why) {
       leaf.problem = std::move(why);
       return leaf;

@@ -22,7 +22,7 @@ struct TokenSample {
 };
 
 // Samples evenly spaced tokens and experts; a value that is not finite makes the noise infinite.
-TokenSample sample_of(const Decision& decision, Scores& reference, Scores& candidate) {
+TokenSample flip_sample(const Decision& decision, Scores& reference, Scores& candidate) {
   const std::uint64_t tokens = std::min(decision.tokens, kSampledTokens);
   const std::uint64_t experts = std::min(decision.experts, kSampledExperts);
   double squares = 0;
@@ -97,7 +97,7 @@ class Examiner {
         after_(decision.candidate, decision.tokens),
         reference_(reference),
         candidate_(candidate),
-        sample_(sample_of(decision, reference, candidate)) {}
+        sample_(flip_sample(decision, reference, candidate)) {}
 
   const TokenSample& sample() const { return sample_; }
 

@@ -37,8 +37,8 @@ void for_each_band(const Box& region, const Box& box, const Visit& visit) {
 
 // The sum over all pieces of a dataset is the dataset's checksum: the position stands in it, so
 // that the order of the pieces does not matter.
-std::uint64_t checksum_of(const tensor::Shape& shape, const Box& piece,
-                          std::span<const std::byte> bytes) {
+std::uint64_t checksum_of_piece(const tensor::Shape& shape, const Box& piece,
+                                std::span<const std::byte> bytes) {
   return base::xxh64(bytes, tensor::position(shape, piece.origin));
 }
 
@@ -95,7 +95,8 @@ void WrittenChecksums::add(const std::string& dataset, const Box& box,
   for_each_band(tensor::whole(facts.shape), box, [&](const Box& band) {
     const Box piece = *tensor::intersect(band, box);
     const std::size_t size = tensor::volume(piece) * tensor::element_bytes(facts.dtype);
-    sum += checksum_of(facts.shape, piece, bytes.subspan(std::exchange(done, done + size), size));
+    sum += checksum_of_piece(facts.shape, piece,
+                             bytes.subspan(std::exchange(done, done + size), size));
   });
   lock.lock();
   Written& written = datasets_.at(dataset);
@@ -137,12 +138,12 @@ std::uint64_t WrittenChecksums::sum_in(const Dataset& stored, const Written& wri
         is_read = true;
       }
       if (*piece == band) {
-        sum += checksum_of(shape, band, elements);
+        sum += checksum_of_piece(shape, band, elements);
         continue;
       }
       gathered.resize(tensor::volume(*piece) * element_bytes);
       tensor::copy_common(band, elements, *piece, gathered, element_bytes);
-      sum += checksum_of(shape, *piece, gathered);
+      sum += checksum_of_piece(shape, *piece, gathered);
     }
   });
   return sum;
