@@ -18,6 +18,7 @@ from torch import distributed
 from trace_reading import Trace
 
 import ttrace_torch as tt
+from ttrace_torch.write import earlier
 
 
 def files(folder):
@@ -157,6 +158,11 @@ def test_replacing_leaves_nothing_behind(tmp_path, capfd):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert set(files(tmp_path / "run")) == names(4)
     assert capfd.readouterr().err.count("replaces a candidate of TiedGPT on dp 4") == 11
+
+
+def test_a_file_that_another_rank_moves_meanwhile_has_no_time(tmp_path):
+    (tmp_path / "there").write_text("")
+    assert len(earlier._times([tmp_path / "gone", tmp_path / "there"])) == 1
 
 
 def recording_alone(rank, folder):

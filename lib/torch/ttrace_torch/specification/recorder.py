@@ -269,10 +269,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.storages.adopt(tensor, apply(self.make, chain, values["x"]))
 
     def _is_known_cut(self, tensor: torch.Tensor, source: torch.Tensor) -> bool:
-        """Whether a view by strides is cut from what is known of its storage: its numbers are of
-        the storage, whatever the strides of the tensor that it is taken of."""
-        shared = self.storages.same_storage(tensor, source)
-        return shared and self.storages.read(tensor) is not None
+        """Whether a view by strides, whose numbers are of the storage, is cut from known memory."""
+        return self.storages.same_storage(tensor, source) and self.storages.read(tensor) is not None
 
     def _translated(
         self, signature: Signature, values: Mapping[str, Any], targets: Sequence[torch.Tensor]

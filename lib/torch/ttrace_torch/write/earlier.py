@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -203,14 +203,22 @@ def _describe(path: Path, names: list[str], claim: Claim) -> _Found:
     plan = next((one.plan for one in kinds if one.plan is not None), None)
     kind = replace(kinds[0], noise=noise, plan=plan) if kinds else None
     what = "what cannot be read as a trace" if kind is None else str(kind)
-    times = [os.lstat(file).st_mtime for file in files if os.path.lexists(file)]
-    if times:
+    if times := _times(files):
         moment = datetime.fromtimestamp(max(times), timezone.utc)
         what += f", recorded {moment:%Y-%m-%d %H:%M} UTC"
     ids = {str(found.get("run", {}).get("id")) for found in manifests} - {"None"}
     replaced = kind is not None and claim.kind is not None and claim.kind.is_that_of(kind)
     target = str(_free_place(path, [""], claim))
     return _Found(target, what, replaced, claim.rank, tuple(sorted(ids)))
+
+
+def _times(files: Iterable[Path]) -> list[float]:
+    """When the files were written; another rank may move one of them away at any moment."""
+    times = []
+    for file in files:
+        with suppress(FileNotFoundError):
+            times.append(os.lstat(file).st_mtime)
+    return times
 
 
 def _free_place(path: Path, names: list[str], claim: Claim) -> Path:
