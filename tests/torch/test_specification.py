@@ -75,6 +75,29 @@ def test_every_tensor_of_a_step_follows(tmp_path, dtype, limit):
     assert wrong.key == ("param_grad", "layers.0.attn.weight", 0)
 
 
+def patterns(specification):
+    return [one.get("pattern") for one in specification["tensors"]]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda out, targets: cross_entropy(out, targets),
+        lambda out, **data: cross_entropy(out, data["targets"]),
+    ],
+    ids=["by name", "all"],
+)
+def test_a_loss_takes_its_data_by_name(loss):
+    ids, targets = batch()
+    given = {"targets": targets}
+    by_closure = tt.specify(
+        seeded(TiedGPT), ids, loss=lambda out: cross_entropy(out, targets), data=given
+    )
+    found = tt.specify(seeded(TiedGPT), ids, loss=loss, data=given)
+    assert patterns(found) == patterns(by_closure)
+    assert "opaque" not in found
+
+
 def test_layers_share_their_patterns():
     ids, _ = batch()
     small, large = (

@@ -178,7 +178,7 @@ def consistent_init(
 def specify(
     model: Any,
     *args: Any,
-    loss: Callable[[Any], Any] | None = None,
+    loss: Callable[..., Any] | None = None,
     file: str | Path | None = None,
     loss_scale: float = 1.0,
     combine: str = "sum",
@@ -207,8 +207,8 @@ def specify(
     kept_precision: the name of the dtype in which the run keeps floating-point parameters, if it
         computes with their casts to that of the model or `precision`, as FSDP2 does with
         `MixedPrecisionPolicy(param_dtype=...)`.
-    data: name -> tensor that `loss` takes from elsewhere, such as labels. A trace records it
-        with `tracer.loss(loss, name=tensor)`.
+    data: name -> tensor that `loss` takes from elsewhere, such as labels: by a parameter of this
+        name, or as it finds it. A trace records it with `tracer.loss(loss, name=tensor)`.
     framework, rename: as for `trace`.
 
     Throws TraceError if the model returns no loss.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from ttrace_torch.specification.marks import Marks
 from ttrace_torch.specification.recorder import OperationRecorder
 from ttrace_torch.specification.storages import dtype_name, shape_of
 
-Loss = Callable[[Any], Any]
+Loss = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def run(
             with torch.enable_grad():
                 for name, tensor in (rules.data or {}).items():
                     capture.add(Key(0, 0, "scalar", check_name(name, "data")), tensor, {})
-                result = _loss_of(model(*args, **kwargs), rules.loss)
+                result = _loss_of(model(*args, **kwargs), rules.loss, rules.data or {})
                 record_loss(step, result, None, loss_name(names))
                 scaled: Any = result if rules.loss_scale == 1 else result * rules.loss_scale
                 scaled.backward()
@@ -125,6 +126,18 @@ def run(
             hooks.remove()
             step.gradients.remove()
     return recorder, marks
+
+
+def _taken(loss: Loss, data: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors of `data` that the function takes by name; it may also read others itself."""
+    try:
+        parameters = inspect.signature(loss).parameters
+    except ValueError:  # a function of C has no signature
+        return {}
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return dict(data)
+    by_name = list(parameters)[1:]  # the first one takes the output
+    return {name: data[name] for name in by_name if name in data}
 
 
 def _dtype(name: str | None, argument: str = "precision") -> torch.dtype | None:
@@ -136,10 +149,10 @@ def _dtype(name: str | None, argument: str = "precision") -> torch.dtype | None:
     raise TraceError(f"{argument}={name!r} is no floating-point type")
 
 
-def _loss_of(output: Any, loss: Loss | None) -> torch.Tensor:
+def _loss_of(output: Any, loss: Loss | None, data: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """The loss of a model's output: by the user's function, its member `loss`, or itself."""
     if loss is not None:
-        found = loss(output)
+        found = loss(output, **_taken(loss, data))
     elif isinstance(getattr(output, "loss", None), torch.Tensor):
         found = output.loss
     elif isinstance(output, Mapping) and isinstance(output.get("loss"), torch.Tensor):
