@@ -99,6 +99,18 @@ def test_labels_of_the_step_judge_no_micro_batch(tmp_path):
     assert answer.code == 3 and "labels" in answer.line, answer
 
 
+def unrecorded(tracer, model, ids, labels):
+    return tracer.loss(cross_entropy(model(ids), labels))
+
+
+def test_the_audit_says_which_line_records_labels(tmp_path):
+    run_job(tmp_path, "run.h5", unrecorded, specification=tmp_path / "specification.json")
+    answer = audited(tmp_path)
+    assert answer.code == 3, answer
+    assert "nobody recorded" in answer.line, answer
+    assert "tracer.loss(loss, labels=labels)" in answer.line, answer
+
+
 def test_numbers_of_a_named_micro_batch(tmp_path):
     model = seeded(TiedGPT)
     with tt.trace(model, out=tmp_path / "run.h5") as tracer, tracer.step(0):

@@ -11,6 +11,10 @@
 namespace ttrace::replay {
 namespace {
 
+// What the collector calls a tensor that a step reads and that neither a module received nor the
+// script recorded.
+constexpr const char* kFromOutside = "a tensor from outside";
+
 // Finds the tensors that must be computed, from the last to the first, and then lists the steps.
 class Builder {
  public:
@@ -68,8 +72,8 @@ class Builder {
       return NoExpression{
           NoExpression::Why::kOpaque, number,
           base::concat(own ? "" : describe_tensor(specification_, original) + " is ",
-                       own ? "computed" : "not recorded and computed", " by ", tensor.opaque,
-                       ", which no primitive expresses")};
+                       own ? "computed" : "not recorded and computed",
+                       describe_opaque(tensor.opaque))};
     }
     if (!tensor.pattern) {
       if (own) return NoExpression{NoExpression::Why::kGiven, number, "it is given"};
@@ -90,6 +94,15 @@ class Builder {
     computed_.insert(number);
     open_.insert(number);
     return std::nullopt;
+  }
+
+  // What follows "computed".
+  static std::string describe_opaque(const std::string& operation) {
+    if (operation == kFromOutside) {
+      return " from a tensor that no module receives and nobody recorded, such as labels; "
+             "tracer.loss(loss, labels=labels) records it";
+    }
+    return base::concat(" by ", operation, ", which no primitive expresses");
   }
 
   Expression identity(std::uint32_t leaf) const {
