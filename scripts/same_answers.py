@@ -63,7 +63,7 @@ def of_testdata() -> Iterator[Case]:
             [],
             ["--noise", noise[0]],
             ["--noise", *noise],
-            ["--noise", *noise, "--report-version", "1", "--all-slices"],
+            ["--noise", *noise, "--all-slices"],
             ["--noise", *noise, "--only", "layers.*", "--kind", "output,main_grad"],
             ["--truth", str(reference)],
             ["--common", "--skip", "layers.0*"],

@@ -135,10 +135,6 @@ void ReportFlags::add_to(CLI::App& command) {
   command.add_option("--json", json,
                      "also write the report as JSON to this file; - is standard output, and the "
                      "text goes to stderr then, or with --quiet nowhere");
-  command
-      .add_option("--report-version", version,
-                  "of the JSON: 2, or 1 as versions of ttrace before wrote it")
-      ->check(CLI::IsMember({1, 2}));
   command.add_flag("--all-slices", all_slices,
                    "every part that is beyond its tolerance in the JSON, and not the worst four "
                    "of a finding");
@@ -153,7 +149,7 @@ int ReportOutput::write(const comparison::CompareReport& report) {
   std::optional<base::Error> unwritten;
   try {
     if (json_.wanted()) {
-      json_.store(report::json_text(report, {flags_.version, flags_.all_slices}));
+      json_.store(report::json_text(report, {flags_.all_slices}));
     }
   } catch (const base::Error& error) {
     unwritten = error;

@@ -85,7 +85,6 @@ struct ReportFlags {
   std::string json;
   std::string colour = "auto";
   bool all = false;
-  int version = 2;  // of the JSON report
   bool all_slices = false;
 
   void add_to(CLI::App& command);

@@ -35,10 +35,10 @@ json first_ones(const Range& items, ToJson to_json, std::size_t most = kMostList
   return out;
 }
 
-// Adds the evidence of a finding. `refer` writes a reference to a result; `most` are written.
+// Adds the evidence of a finding. `refer` writes a reference to a result.
 template <typename Refer>
 void add_evidence(const comparison::Finding& finding, const comparison::TensorComparison& result,
-                  Refer refer, std::size_t most, bool version_2, json& out) {
+                  Refer refer, json& out) {
   if (!finding.one_sided_group.empty()) {
     out[result.outcome == Outcome::kExtra ? "extra_group" : "missing_group"] =
         finding.one_sided_group;
@@ -49,18 +49,18 @@ void add_evidence(const comparison::Finding& finding, const comparison::TensorCo
   out["ranks"] = finding.ranks;
   out["where"] = finding.where;
   if (!finding.parts.empty()) out["parts"] = finding.parts;
-  if (version_2 && !finding.values.empty()) out["values"] = finding.values;
+  if (!finding.values.empty()) out["values"] = finding.values;
   out["merged"] = finding.merged;
   out["replica_classes"] = json::array();
   if (result.outcome == Outcome::kReplicaConflict) {
     out["replica_classes"] = result.comparison->measurement.replicas->classes;
   }
-  out["depends_on"] = first_ones(finding.depends_on, refer, most);
-  out["downstream"] = first_ones(finding.downstream, refer, most);
-  if (version_2) out["downstream_total"] = finding.downstream.size();
+  out["depends_on"] = first_ones(finding.depends_on, refer);
+  out["downstream"] = first_ones(finding.downstream, refer);
+  out["downstream_total"] = finding.downstream.size();
   out["causes"] = causes_json(finding.causes);
-  if (version_2 && !finding.rejected.empty()) out["rejected"] = rejected_json(finding.rejected);
-  if (version_2 && !finding.record_next.empty()) out["record_next"] = finding.record_next;
+  if (!finding.rejected.empty()) out["rejected"] = rejected_json(finding.rejected);
+  if (!finding.record_next.empty()) out["record_next"] = finding.record_next;
 }
 
 // Writes the objects of a report that refer to others by id.
@@ -99,7 +99,7 @@ class References {
     out["outcome"] = outcome_name(result.outcome);
     if (!is_in_full(index)) return out;
     const auto refer = [this](std::size_t i) { return id(i); };
-    add_evidence(finding, result, refer, kMostListed, true, out);
+    add_evidence(finding, result, refer, out);
     if (finding.members.size() < 2) {
       out["place"] = code_place_json(localize::place_of(report_, finding));
     }
@@ -190,13 +190,6 @@ json other_start_json(const comparison::OtherStart& start) {
   return out;
 }
 
-// The members that both versions have after their counts and results.
-void add_end(const comparison::CompareReport& report, const json& environment, ReportText& text) {
-  text.add_lines("warnings", report.warnings, [](const std::string& w) { return json(w); });
-  if (report.part) text.add_share(*report.part);
-  text.add("environment", environment);
-}
-
 json tolerance_with_sharpness(const comparison::CompareReport& report) {
   json tolerance = tolerance_json(report);
   json sharpness = json::array();
@@ -228,7 +221,9 @@ json coverage_json(const comparison::CompareReport& report) {
           {"remarks", std::move(remarks)}};
 }
 
-std::string version_2(const comparison::CompareReport& report, bool all_slices) {
+}  // namespace
+
+std::string json_text(const comparison::CompareReport& report, const JsonStyle& style) {
   const References references(report);
   ReportText text(kReportSchema);
   add_runs(report, tolerance_with_sharpness(report), text);
@@ -271,73 +266,18 @@ std::string version_2(const comparison::CompareReport& report, bool all_slices) 
   text.add_lines("suspects", report.suspects,
                  [&](const comparison::Suspect& suspect) { return references.suspect(suspect); });
   text.add_lines("results", report.results, [&](const comparison::TensorComparison& result) {
-    const std::size_t slices = all_slices ? kAll : references.in_full(result) ? kMostSlices : 0;
-    return nine_digits(result_json(result, {outcome_name(result.outcome), true, slices}));
+    const std::size_t slices = style.all_slices             ? kAll
+                               : references.in_full(result) ? kMostSlices
+                                                            : 0;
+    return nine_digits(result_json(result, slices));
   });
   json environment = environment_json(report.environment);
   environment["traces"] = {{"reference", place_json(report.reference)},
                            {"candidate", place_json(report.candidate)}};
-  add_end(report, environment, text);
+  text.add_lines("warnings", report.warnings, [](const std::string& w) { return json(w); });
+  if (report.part) text.add_share(*report.part);
+  text.add("environment", environment);
   return std::move(text).done();
-}
-
-// Version 1 does not have all outcomes. Returns the nearest that it has: not_judged becomes
-// below_noise_floor if values were compared and incomparable if not, not_recorded becomes
-// skipped_by_rule.
-Outcome outcome_v1(const comparison::TensorComparison& result) {
-  if (result.outcome == Outcome::kNotRecorded) return Outcome::kSkippedByRule;
-  if (result.outcome != Outcome::kNotJudged) return result.outcome;
-  const bool compared = result.comparison && result.comparison->measurement.total.finite > 0;
-  return compared ? Outcome::kBelowNoiseFloor : Outcome::kIncomparable;
-}
-
-json result_v1(const comparison::TensorComparison& result) {
-  json out = result_json(
-      result, {outcome_name(outcome_v1(result)), false, judge::SliceJudgement::kMostKept});
-  out.erase("candidate_dtype");
-  return out;
-}
-
-json finding_v1(const comparison::Finding& finding, const comparison::CompareReport& report) {
-  const comparison::TensorComparison& result = report.results[finding.result];
-  json out = result_v1(result);
-  const auto refer = [&](std::size_t i) { return key_json(report.results[i].key); };
-  add_evidence(finding, result, refer, kAll, false, out);
-  return out;
-}
-
-json counts_v1(const comparison::CompareReport& report) {
-  std::map<Outcome, std::uint64_t> counts;
-  for (const Outcome outcome : judge::kAllOutcomes) {
-    if (outcome != Outcome::kNotJudged && outcome != Outcome::kNotRecorded) counts[outcome] = 0;
-  }
-  for (const comparison::TensorComparison& result : report.results) ++counts[outcome_v1(result)];
-  json out = json::object();
-  for (const auto& [outcome, count] : counts) out[outcome_name(outcome)] = count;
-  out["total"] = report.results.size();
-  return out;
-}
-
-// Settings and second suspects are left out; differing settings are among the warnings in both
-// versions.
-std::string version_1(const comparison::CompareReport& report) {
-  ReportText text(kReportSchema1);
-  add_runs(report, tolerance_json(report), text);
-  if (report.truth) text.add("truth", truth_json(report));
-  if (!report.routers.empty()) text.add_lines("routing", report.routers, router_json);
-  text.add("frontier_from", report.from_modules ? "data_flow" : "execution_order");
-  text.add("counts", counts_v1(report));
-  text.add_lines("frontier", report.findings,
-                 [&](const comparison::Finding& finding) { return finding_v1(finding, report); });
-  text.add_lines("results", report.results, result_v1);
-  add_end(report, environment_json(report.environment), text);
-  return std::move(text).done();
-}
-
-}  // namespace
-
-std::string json_text(const comparison::CompareReport& report, const JsonStyle& style) {
-  return style.version == 1 ? version_1(report) : version_2(report, style.all_slices);
 }
 
 }  // namespace ttrace::report

@@ -1,5 +1,5 @@
-// JSON reports: writes schemas/report-v2.md, the older schemas/report-v1.md and
-// schemas/selftest-v1.md, and reads the report of one share of a divided comparison.
+// JSON reports: writes schemas/report-v2.md and schemas/selftest-v1.md, and reads the report of one
+// share of a divided comparison.
 #pragma once
 
 #include <string>
@@ -13,13 +13,10 @@
 namespace ttrace::report {
 
 inline constexpr std::string_view kReportSchema = "ttrace.report/2";
-inline constexpr std::string_view kReportSchema1 = "ttrace.report/1";
 inline constexpr std::string_view kSelftestSchema = "ttrace.selftest/1";
 
 struct JsonStyle {
-  int version = 2;  // 1 or 2
-  // Write all slices that were kept of every tensor. If false, the worst four of each finding;
-  // version 1 always has the worst 16 of every tensor.
+  // Write all slices that were kept of every tensor. If false, the worst four of each finding.
   bool all_slices = false;
 };
 

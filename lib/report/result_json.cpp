@@ -334,11 +334,10 @@ json slice_json(const judge::Slice& slice) {
           {"passing_multiplier", number(slice.passing_multiplier())}};
 }
 
-void add_slices(const judge::SliceJudgement& slices, const ResultStyle& style, json& out) {
+void add_slices(const judge::SliceJudgement& slices, std::size_t most, json& out) {
   if (!slices.worst) return;
-  const std::size_t most = style.most_slices;
   // If slices are beyond their tolerance, the closest slice is the first of them.
-  if (!style.version_2 || slices.beyond == 0) out["closest_slice"] = slice_json(*slices.worst);
+  if (slices.beyond == 0) out["closest_slice"] = slice_json(*slices.worst);
   if (slices.beyond == 0) return;
   json found = json::array();
   for (const judge::Slice& slice : slices.found) {
@@ -351,14 +350,13 @@ void add_slices(const judge::SliceJudgement& slices, const ResultStyle& style, j
 
 }  // namespace
 
-json result_json(const comparison::TensorComparison& result, const ResultStyle& style) {
-  json out = json::object();
-  if (style.version_2) out["id"] = id_of(result.key);
-  out.update({{"key", key_json(result.key)},
-              {"outcome", style.outcome},
-              {"shape", result.shape},
-              {"dtype", dtype_name(result.dtype)},
-              {"elements", tensor::element_count(result.shape).value_or(0)}});
+json result_json(const comparison::TensorComparison& result, std::size_t most_slices) {
+  json out{{"id", id_of(result.key)},
+           {"key", key_json(result.key)},
+           {"outcome", outcome_name(result.outcome)},
+           {"shape", result.shape},
+           {"dtype", dtype_name(result.dtype)},
+           {"elements", tensor::element_count(result.shape).value_or(0)}};
   if (result.candidate_dtype) out["candidate_dtype"] = dtype_name(*result.candidate_dtype);
   if (!result.reason.empty()) out["reason"] = result.reason;
   if (!result.nearest->empty()) out["nearest"] = *result.nearest;
@@ -392,14 +390,14 @@ json result_json(const comparison::TensorComparison& result, const ResultStyle& 
   out["residual"] = fit ? number(fit->residual_norm / norm) : json(nullptr);
   out["unequal"] = stats.unequal;
   const bool all_finite = stats.nonfinite_reference + stats.nonfinite_candidate == 0;
-  if (!style.version_2 || !all_finite) out["nonfinite"] = nonfinite_json(stats);
+  if (!all_finite) out["nonfinite"] = nonfinite_json(stats);
   if (comparison.measurement.replicas_differ) {
     out["replica_drift"] = number(norm > 0 ? comparison.measurement.replicas->distance_norm / norm
                                            : comparison.measurement.replicas->distance_norm);
   }
   out["worst_slice"] = worst_slice_json(comparison.measurement);
   if (comparison.replay) out["replay"] = replay_json(*comparison.replay);
-  add_slices(comparison.slices, style, out);
+  add_slices(comparison.slices, most_slices, out);
   if (result.tokens_left_out > 0) out["tokens_left_out"] = result.tokens_left_out;
   if (result.truth) out["truth"] = tensor_truth_json(*result.truth);
   return out;

@@ -1,5 +1,5 @@
-// Shared by the writers of the JSON report (schemas/report-v1.md and -v2.md): objects and members
-// that both versions have. Exposes the JSON library, so only *_json.cpp files include it.
+// Objects and members of the JSON report (schemas/report-v2.md). Exposes the JSON library, so only
+// *_json.cpp files include it.
 #pragma once
 
 #include <cstddef>
@@ -71,7 +71,6 @@ class ReportText {
   bool any_line_ = false;
 };
 
-// Members that both versions have.
 void add_runs(const comparison::CompareReport& report, const json& tolerance, ReportText& text);
 json environment_json(const comparison::Environment& environment);
 json tolerance_json(const comparison::CompareReport& report);
@@ -85,13 +84,7 @@ json tensor_truth_json(const comparison::TensorTruth& truth);
 // The member `truth` of the report, which must have one.
 json truth_json(const comparison::CompareReport& report);
 
-struct ResultStyle {
-  std::string_view outcome;     // the name to write for result.outcome
-  bool version_2 = true;        // adds the id, and leaves out redundant members
-  std::size_t most_slices = 4;  // of the slices beyond their tolerance
-};
-
-// The result of one tensor.
-json result_json(const comparison::TensorComparison& result, const ResultStyle& style);
+// The result of one tensor, with at most so many of the slices beyond their tolerance.
+json result_json(const comparison::TensorComparison& result, std::size_t most_slices);
 
 }  // namespace ttrace::report

@@ -77,7 +77,6 @@ def test_help_tells_the_exit_codes(ttrace: Run, command: list[str], codes: str) 
         (["compare", REFERENCE, HEALTHY, "--color", "red"], "--color"),
         (["compare", REFERENCE, HEALTHY, "--noise"], "--noise"),
         (["merge", HEALTHY], "--output"),
-        (["compare", REFERENCE, HEALTHY, "--report-version", "3"], "--report-version"),
     ],
 )
 def test_usage_errors_are_one_sentence(ttrace: Run, arguments: list, reason: str) -> None:

@@ -115,16 +115,6 @@ def test_a_reader_that_takes_no_json_is_told(pair: tuple[Path, Path]) -> None:
     assert "standard output: cannot be written: no space left" in done.stderr
 
 
-def test_the_version_of_the_report_is_chosen(
-    ttrace: Run, tmp_path: Path, diverged: tuple[Path, Path]
-) -> None:
-    for version in ("1", "2"):
-        done = ttrace("compare", *diverged, "--json", "-", "--report-version", version)
-        assert json.loads(done.stdout)["schema"] == f"ttrace.report/{version}"
-    every = ttrace("compare", *diverged, "--json", "-", "--all-slices")
-    assert json.loads(every.stdout)["schema"] == "ttrace.report/2"
-
-
 def test_quiet_keeps_the_reason(ttrace: Run, tmp_path: Path, pair: tuple[Path, Path]) -> None:
     reference, run = pair
     (run / "rank_00001.h5").unlink()

@@ -1,4 +1,4 @@
-"""Reports of real comparisons follow schemas/report-v2.schema.json, or version 1's."""
+"""Reports of real comparisons follow schemas/report-v2.schema.json."""
 
 from __future__ import annotations
 
@@ -29,19 +29,11 @@ from .write_trace import Tensor, sample_tensors, write_candidate, write_referenc
 NOISE = [flag for i in (1, 2, 3) for flag in ("--noise", TESTDATA / f"noise{i}.h5")]
 
 
-@pytest.fixture(params=[2, 1])
-def version(request: pytest.FixtureRequest) -> list[str]:
-    """Flags that ask for the version; the newest is written unasked."""
-    if request.param == 2:
-        return []
-    return ["--report-version", str(request.param)]
-
-
 def report_of(ttrace: Run, folder: Path, *arguments: str | Path) -> dict:
     path = folder / "report.json"
     done = ttrace("compare", *arguments, "--json", path)
     report = read_report(path)
-    assert report["schema"] == ("ttrace.report/1" if "1" in arguments else "ttrace.report/2")
+    assert report["schema"] == "ttrace.report/2"
     assert done.returncode == report["exit_code"]
     assert done.stdout.startswith(report["verdict"].upper())
     counts = dict(report["counts"])
@@ -55,8 +47,8 @@ def test_the_schema_is_a_schema(schema: str) -> None:
 
 
 @pytest.mark.parametrize("noise", [[], NOISE], ids=["fallback", "noise"])
-def test_a_match(ttrace: Run, tmp_path: Path, noise: list, version: list[str]) -> None:
-    report = report_of(ttrace, tmp_path, TESTDATA / "ref.h5", TESTDATA / "tp2sp", *noise, *version)
+def test_a_match(ttrace: Run, tmp_path: Path, noise: list) -> None:
+    report = report_of(ttrace, tmp_path, TESTDATA / "ref.h5", TESTDATA / "tp2sp", *noise)
     assert report["verdict"] == "match"
     assert report["tolerance"]["rule"] == ("noise" if noise else "fallback")
 
@@ -77,9 +69,9 @@ def test_how_sharp_a_match_was(ttrace: Run, tmp_path: Path) -> None:
     }
 
 
-def test_a_divergence(ttrace: Run, tmp_path: Path, version: list[str]) -> None:
+def test_a_divergence(ttrace: Run, tmp_path: Path) -> None:
     runs = (TESTDATA / "ref.h5", TESTDATA / "tp2sp_p12")
-    report = report_of(ttrace, tmp_path, *runs, *NOISE, *version)
+    report = report_of(ttrace, tmp_path, *runs, *NOISE)
     assert report["verdict"] == "diverged"
     assert len(report["frontier"]) == 10
 
@@ -131,10 +123,10 @@ def test_a_large_group_is_listed_in_short_and_has_few_slices(ttrace: Run, tmp_pa
         assert used == sorted(used, reverse=True)
 
 
-def test_a_lost_rank(ttrace: Run, tmp_path: Path, version: list[str]) -> None:
+def test_a_lost_rank(ttrace: Run, tmp_path: Path) -> None:
     shutil.copytree(TESTDATA / "tp2sp", tmp_path / "run")
     (tmp_path / "run" / "rank_00001.h5").unlink()
-    report = report_of(ttrace, tmp_path, TESTDATA / "ref.h5", tmp_path / "run", *version)
+    report = report_of(ttrace, tmp_path, TESTDATA / "ref.h5", tmp_path / "run")
     assert report["verdict"] == "inconclusive"
     assert report["counts"]["unreadable"] > 0
     assert len(report["warnings"]) == 1
@@ -148,9 +140,7 @@ def leave_out(run: Path, **recorded: object) -> None:
     path.write_text(json.dumps(manifest))
 
 
-def test_every_outcome_and_numbers_that_are_not_finite(
-    ttrace: Run, tmp_path: Path, version: list[str]
-) -> None:
+def test_every_outcome_and_numbers_that_are_not_finite(ttrace: Run, tmp_path: Path) -> None:
     def floats(name: str, *values: float, kind: str = "output") -> Tensor:
         return Tensor(name, kind, "float32", np.array(values, "<f4"))
 
@@ -188,24 +178,20 @@ def test_every_outcome_and_numbers_that_are_not_finite(
         file["step_000000/buffer/mask"][0, 0] ^= True
         file["step_000000/main_grad/fc.weight"][0, 0] = 5
     runs = (tmp_path / "ref.h5", tmp_path / "run", "--noise", tmp_path / "noise.h5")
-    report = report_of(ttrace, tmp_path, *runs, "--skip", "act", *version)
+    report = report_of(ttrace, tmp_path, *runs, "--skip", "act")
     # What routers bring about: tests/cli/test_routing_flips.py.
     elsewhere = {"routing_flip", "after_routing_flip"}
     counts = {name: n for name, n in report["counts"].items() if name not in elsewhere}
     assert all(counts.values()), counts
     text = json.dumps(report)
     assert '"inf"' in text
-    if report["schema"] == "ttrace.report/1":
-        return
     told = {name: result_of(report, f"0/-/output/{name}/0/0") for name in ("nan", "zero", "shape")}
     assert told["nan"]["nonfinite"]["different"] == 1 and "nonfinite" not in told["zero"]
     assert told["shape"]["outcome"] == "incomparable" and "error" not in told["shape"]
 
 
 @pytest.mark.parametrize("outcome", ["incomparable", "missing", "extra"])
-def test_a_finding_without_numbers(
-    ttrace: Run, tmp_path: Path, version: list[str], outcome: str
-) -> None:
+def test_a_finding_without_numbers(ttrace: Run, tmp_path: Path, outcome: str) -> None:
     def output(*shape: int) -> Tensor:
         return Tensor("other", "output", "float32", np.ones(shape, "<f4"))
 
@@ -213,18 +199,17 @@ def test_a_finding_without_numbers(
     reference, candidate = more.get(outcome, (None, output(2)))
     write_reference(tmp_path / "ref.h5", [*sample_tensors(), *([reference] if reference else [])])
     write_candidate(tmp_path / "run", [*sample_tensors(), *([candidate] if candidate else [])])
-    report = report_of(ttrace, tmp_path, tmp_path / "ref.h5", tmp_path / "run", *version)
+    report = report_of(ttrace, tmp_path, tmp_path / "ref.h5", tmp_path / "run")
     assert report["exit_code"] == 1
     (finding,) = report["frontier"]
     assert (finding["outcome"], finding["causes"]) == (outcome, [])
-    if not version:
-        assert finding["id"] == "0/-/output/other/0/0" and finding["members"] == [finding["id"]]
+    assert finding["id"] == "0/-/output/other/0/0" and finding["members"] == [finding["id"]]
 
 
-def test_no_common_tensor(ttrace: Run, tmp_path: Path, version: list[str]) -> None:
+def test_no_common_tensor(ttrace: Run, tmp_path: Path) -> None:
     write_reference(tmp_path / "ref.h5", sample_tensors()[:1])
     write_candidate(tmp_path / "run", sample_tensors()[1:])
-    report = report_of(ttrace, tmp_path, tmp_path / "ref.h5", tmp_path / "run", *version)
+    report = report_of(ttrace, tmp_path, tmp_path / "ref.h5", tmp_path / "run")
     assert report["verdict"] == "inconclusive"
 
 
@@ -241,8 +226,6 @@ CHANGES = [
     (("frontier", 0, "causes", 0, "more"), 1),
     (("counts", "more"), 1),
     (("reference", "ranks"), -1),
-]
-CHANGES_OF_2 = [
     (("schema",), "ttrace.report/1"),
     (("results", 0, "id"), "0/-/nothing"),
     (("results", 0, "slices"), []),
@@ -257,12 +240,10 @@ CHANGES_OF_2 = [
 ]
 
 
-def test_the_schema_refuses_what_is_not_a_report(
-    ttrace: Run, tmp_path: Path, version: list[str]
-) -> None:
+def test_the_schema_refuses_what_is_not_a_report(ttrace: Run, tmp_path: Path) -> None:
     runs = (TESTDATA / "ref.h5", TESTDATA / "tp2sp_p12")
-    report = report_of(ttrace, tmp_path, *runs, *version)
-    for path, value in [*CHANGES, *([] if version else CHANGES_OF_2)]:
+    report = report_of(ttrace, tmp_path, *runs)
+    for path, value in CHANGES:
         changed = copy.deepcopy(report)
         part = changed
         for step in path[:-1]:

@@ -352,8 +352,7 @@ TEST_CASE("the worst four parts are written, and all that are kept when asked fo
     return result["slices"].size();
   };
   CHECK(slices({}) == 4);
-  CHECK(slices({2, true}) == 16);
-  CHECK(slices({1, false}) == 16);
+  CHECK(slices({true}) == 16);
 }
 
 TEST_CASE("the slices of a tensor that no finding shows are counted only") {
@@ -362,7 +361,7 @@ TEST_CASE("the slices of a tensor that no finding shows are counted only") {
   const json result = parsed(report)["results"][0];
   CHECK(result["slices_beyond"] == 40);
   CHECK(!result.contains("slices"));
-  CHECK(parsed(report, {2, true})["results"][0]["slices"].size() == 16);
+  CHECK(parsed(report, {true})["results"][0]["slices"].size() == 16);
 }
 
 TEST_CASE("values that are not finite are counted where there are any") {
@@ -386,38 +385,6 @@ TEST_CASE("ten thousand diverged tensors take at most twelve megabytes") {
     report.findings.push_back(finding);
   }
   CHECK(json_text(report).size() <= 12'000'000);
-}
-
-TEST_CASE("version 1 is written as it was") {
-  comparison::CompareReport report = test::diverged_report();
-  report.results.push_back(test::compared("u", {1}, {2}, Outcome::kNotJudged));
-  report.results.push_back(test::unmeasured("b", Outcome::kNotJudged, "other micro-batches"));
-  report.results.push_back(test::unmeasured("k", Outcome::kNotRecorded, "left out"));
-  report.findings[0].depends_on = {1};
-  report.findings[0].values = "reference 1, candidate 2";
-  report.kinds_in_neither = {trace::Kind::kLoss};
-  report.settings = {{0, "lr", "0.1", "0.2", {"fc.weight"}, {}}};
-  const json out = parsed(report, {1, false});
-  CHECK(out["schema"] == "ttrace.report/1");
-  CHECK(keys(out) == Keys{"schema", "verdict", "exit_code", "reference", "candidate", "tolerance",
-                          "frontier_from", "counts", "frontier", "results", "warnings",
-                          "environment"});
-  CHECK(out["tolerance"] == json{{"rule", "fallback"}, {"noise_runs", json::array()}});
-  CHECK(out["results"][2]["outcome"] == "below_noise_floor");
-  CHECK(out["results"][3]["outcome"] == "incomparable");
-  CHECK(out["results"][4]["outcome"] == "skipped_by_rule");
-  CHECK(out["counts"]["below_noise_floor"] == 1);
-  CHECK(out["counts"]["incomparable"] == 1);
-  CHECK(out["counts"]["skipped_by_rule"] == 1);
-  CHECK_FALSE(out["counts"].contains("not_judged"));
-  Keys expected = kMeasuredMembers;
-  expected.erase("id");
-  expected.insert("nonfinite");
-  CHECK(keys(out["results"][0]) == expected);
-  expected.merge(Keys{"members", "phase", "source", "ranks", "where", "merged", "replica_classes",
-                      "depends_on", "downstream", "causes"});
-  CHECK(keys(out["frontier"][0]) == expected);
-  CHECK(out["frontier"][0]["downstream"][0]["name"] == "head");
 }
 
 }  // namespace

@@ -14,14 +14,13 @@ from support.ttrace_cli import REPOSITORY
 Json = dict[str, Any]
 
 SCHEMA_FILES = {
-    "ttrace.report/1": "report.schema.json",
     "ttrace.report/2": "report-v2.schema.json",
     "ttrace.audit/1": "audit.schema.json",
     "ttrace.localize/1": "localize.schema.json",
 }
 
 
-# Numbers of version 2 have nine digits.
+# Numbers of results and findings have nine digits.
 DIGITS = 5.1e-9
 
 
