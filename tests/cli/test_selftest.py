@@ -8,21 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import jsonschema_rs
 import numpy as np
 import pytest
 from conformance.numpy_merge import key_of, merged, norm
 from conformance.write_trace import Tensor, write_candidate, write_reference
-from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, REPOSITORY, TESTDATA
+from support.reports import validator
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA
 
 from .conftest import Run
 from .small_traces import check_answer, check_refused, write_pair
 
 REF, RUN = TESTDATA / "ref.h5", TESTDATA / "tp2sp"
 NOISE = [flag for seed in (1, 2, 3) for flag in ("--noise", TESTDATA / f"noise{seed}.h5")]
-SCHEMA = jsonschema_rs.Draft202012Validator(
-    json.loads((REPOSITORY / "schemas" / "selftest.schema.json").read_text())
-)
+SCHEMA = validator("ttrace.selftest/1")
 STEP = 10 ** (1 / 8)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
 import jsonschema
+import jsonschema_rs
 import numpy as np
 import pytest
 from support.reports import (
@@ -238,6 +240,26 @@ CHANGES = [
     (("tolerance", "sharpness", 0, "tensors"), 0),
     (("kinds_in_neither",), ["a kind"]),
 ]
+
+
+def objects(value: object) -> Iterator[dict]:
+    if isinstance(value, dict):
+        yield value
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in inside:
+        yield from objects(item)
+
+
+def test_a_newer_report_may_have_more_members(ttrace: Run, tmp_path: Path) -> None:
+    runs = (TESTDATA / "ref.h5", TESTDATA / "tp2sp_p12")
+    report = report_of(ttrace, tmp_path, *runs, "--truth", TESTDATA / "ref.h5")
+    for item in list(objects(report)):
+        item["of a later version"] = 1
+    published = jsonschema_rs.Draft202012Validator(schema_of("ttrace.report/2"))
+    published.validate(report)
+    (tmp_path / "newer.json").write_text(json.dumps(report))
+    done = ttrace("localize", *runs, "--report", tmp_path / "newer.json")
+    assert done.stdout.startswith("FINDINGS  1 finding"), done.stderr
 
 
 def test_the_schema_refuses_what_is_not_a_report(ttrace: Run, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ SCHEMA_FILES = {
     "ttrace.report/2": "report-v2.schema.json",
     "ttrace.audit/1": "audit.schema.json",
     "ttrace.localize/1": "localize.schema.json",
+    "ttrace.selftest/1": "selftest.schema.json",
 }
 
 
@@ -32,9 +33,22 @@ def schema_of(version: str) -> Json:
     return json.loads((REPOSITORY / "schemas" / SCHEMA_FILES[version]).read_text(encoding="utf-8"))
 
 
+def closed(schema: Any) -> Any:
+    """The schema, in which no object has a member that the schema does not name. Published schemas
+    are open, so that an old reader takes a newer report; what the program writes is named."""
+    if isinstance(schema, list):
+        return [closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {name: closed(value) for name, value in schema.items()}
+    if schema.get("type") == "object" and isinstance(schema.get("properties"), dict):
+        out.setdefault("additionalProperties", False)
+    return out
+
+
 @functools.cache
 def validator(schema: str = "ttrace.report/2") -> jsonschema_rs.Draft202012Validator:
-    return jsonschema_rs.Draft202012Validator(schema_of(schema))
+    return jsonschema_rs.Draft202012Validator(closed(schema_of(schema)))
 
 
 def read_report(path: Path) -> Json:
