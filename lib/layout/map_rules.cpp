@@ -52,8 +52,8 @@ void check_captures(const JsonCursor& json, const MapRule& rule) {
   }
 }
 
-constexpr std::string_view kVersion1 = "ttrace.map/1";
-constexpr std::string_view kVersion2 = "ttrace.map/2";
+constexpr std::string_view kSchema = "ttrace.map/2";
+constexpr std::string_view kNeverReleased = "ttrace.map/1";
 
 MapRule dropping_rule(const JsonCursor& json) {
   json.allow_keys({"drop", "reason", "kind"});
@@ -82,18 +82,9 @@ void check_same(const JsonCursor& json, const MapRule& rule) {
   }
 }
 
-MapRule rule_from(const JsonCursor& json, std::string_view version) {
-  if (version != kVersion1) {
-    if (json.find("drop")) return dropping_rule(json);
-    json.allow_keys({"from", "to", "kind", "concat", "split", "same", "trim", "pad", "transpose"});
-  } else {
-    for (const std::string_view later : {"drop", "same"}) {
-      if (const auto member = json.find(later)) {
-        throw member->error("is of \"", kVersion2, "\"; change the file's \"schema\" to that");
-      }
-    }
-    json.allow_keys({"from", "to", "kind", "concat", "split", "trim", "pad", "transpose"});
-  }
+MapRule rule_from(const JsonCursor& json) {
+  if (json.find("drop")) return dropping_rule(json);
+  json.allow_keys({"from", "to", "kind", "concat", "split", "same", "trim", "pad", "transpose"});
   MapRule rule;
   rule.pointer = json.pointer();
   rule.from = patterns(json, "from");
@@ -143,11 +134,10 @@ MapRule rule_from(const JsonCursor& json, std::string_view version) {
   return rule;
 }
 
-std::vector<MapRule> rules_from(const JsonCursor& root, std::string_view side,
-                                std::string_view version) {
+std::vector<MapRule> rules_from(const JsonCursor& root, std::string_view side) {
   std::vector<MapRule> rules;
   if (const auto list = root.find(side)) {
-    for (const JsonCursor& json : list->items()) rules.push_back(rule_from(json, version));
+    for (const JsonCursor& json : list->items()) rules.push_back(rule_from(json));
   }
   return rules;
 }
@@ -280,17 +270,16 @@ MapRules parse_map_rules(std::string_view text, const std::string& file) {
   const JsonCursor root = document.root();
   const JsonCursor schema = root.require("schema");
   const std::string version = schema.as_string();
-  if (version != kVersion1 && version != kVersion2) {
-    throw schema.error("this is \"", base::printable(version), "\", expected \"", kVersion2, "\"");
+  if (version == kNeverReleased) {
+    throw schema.error("this is \"", kNeverReleased, "\", which was never released; write \"",
+                       kSchema, "\", whose rules are the same and more");
   }
-  if (version == kVersion1) {
-    root.allow_keys({"schema", "reference", "candidate"});
-  } else {
-    // `--map-starter` writes the last three for people.
-    root.allow_keys({"schema", "reference", "candidate", "unmatched", "ambiguous", "notes"});
+  if (version != kSchema) {
+    throw schema.error("this is \"", base::printable(version), "\", expected \"", kSchema, "\"");
   }
-  MapRules rules{file, rules_from(root, "reference", version),
-                 rules_from(root, "candidate", version)};
+  // `--map-starter` writes the last three for people.
+  root.allow_keys({"schema", "reference", "candidate", "unmatched", "ambiguous", "notes"});
+  MapRules rules{file, rules_from(root, "reference"), rules_from(root, "candidate")};
   if (rules.reference.empty() && rules.candidate.empty()) {
     throw root.error("no rules; expected a list \"candidate\" or \"reference\"");
   }

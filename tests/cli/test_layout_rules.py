@@ -121,7 +121,7 @@ def test_layout_and_map_work_together(ttrace: Run, tmp_path: Path) -> None:
     rules = rules_file(tmp_path, {"name": "fc.weight", "placements": {"tp": CUTS["zigzag"][0]}})
     renamed = {"from": "fc.weight", "to": "w", "transpose": [1, 0]}
     map_rules = write_json(
-        tmp_path / "map.json", {"schema": "ttrace.map/1", "candidate": [renamed]}
+        tmp_path / "map.json", {"schema": "ttrace.map/2", "candidate": [renamed]}
     )
     report = tmp_path / "report.json"
     done = ttrace(

@@ -96,7 +96,7 @@ def sharded(w: dict[str, np.ndarray]) -> list[tuple[dict, Held]]:
 def write_models(folder: Path) -> tuple[Path, Path, Path]:
     reference = write_single(folder / "ref.h5", megatron(weights()))
     run = write_run(folder / "run", TP, 2, sharded(weights()))
-    rules = {"schema": "ttrace.map/1", "candidate": HF_TO_MEGATRON}
+    rules = {"schema": "ttrace.map/2", "candidate": HF_TO_MEGATRON}
     return reference, run, write_json(folder / "map.json", rules)
 
 
@@ -117,7 +117,7 @@ def test_a_model_with_other_names_matches(ttrace: Run, tmp_path: Path) -> None:
 
 def test_rules_may_be_the_references(ttrace: Run, tmp_path: Path) -> None:
     reference, run, rules = write_models(tmp_path)
-    write_json(rules, {"schema": "ttrace.map/1", "reference": HF_TO_MEGATRON})
+    write_json(rules, {"schema": "ttrace.map/2", "reference": HF_TO_MEGATRON})
     check_match(ttrace("compare", run, reference, "--map", rules), 6, SWAPPED)
     noise = {"seed": 1, "epsilon": 1e-7, "at": "(model)"}
     disturbed = write_run(tmp_path / "noise", TP, 2, sharded(weights()), run={"noise": noise})
@@ -180,7 +180,7 @@ def test_padding_must_be_zero_on_the_other_side(ttrace: Run, tmp_path: Path) -> 
     reference = write_single(tmp_path / "ref.h5", [(entry("a", (4, 2)), padded)])
     run = write_single(tmp_path / "run.h5", [(entry("b", (3, 2)), values)])
     rule = {"from": "b", "to": "a", "pad": {"dim": 0, "size": 4}}
-    rules = write_json(tmp_path / "map.json", {"schema": "ttrace.map/1", "candidate": [rule]})
+    rules = write_json(tmp_path / "map.json", {"schema": "ttrace.map/2", "candidate": [rule]})
     check_match(ttrace("compare", reference, run, "--map", rules), 1)
     padded[3, 1] = 5
     write_single(reference, [(entry("a", (4, 2)), padded)])
@@ -224,7 +224,7 @@ def test_a_rule_that_does_not_fit_stops_the_comparison(ttrace: Run, tmp_path: Pa
     fused = {"from": "model.{n...}", "to": "x.{n}"}
 
     def refused(rule: dict, *fragments: str) -> None:
-        write_json(rules, {"schema": "ttrace.map/1", "candidate": [rule]})
+        write_json(rules, {"schema": "ttrace.map/2", "candidate": [rule]})
         check_refused(ttrace("compare", reference, run, "--map", rules), rules, *fragments)
 
     refused(fused | {"transpose": [1, 0]}, "/candidate/0", "[6]", "permutation")
@@ -242,7 +242,7 @@ def test_a_rule_that_does_not_fit_stops_the_comparison(ttrace: Run, tmp_path: Pa
 def test_an_empty_pair_of_traces_has_no_tensor_for_a_rule(ttrace: Run, tmp_path: Path) -> None:
     empty = write_single(tmp_path / "ref.h5", [])
     assert ttrace("compare", empty, empty).returncode == INCONCLUSIVE
-    rule = {"schema": "ttrace.map/1", "candidate": [{"from": "a", "to": "b"}]}
+    rule = {"schema": "ttrace.map/2", "candidate": [{"from": "a", "to": "b"}]}
     rules = write_json(tmp_path / "map.json", rule)
     check_refused(ttrace("compare", empty, empty, "--map", rules), "matches a")
 

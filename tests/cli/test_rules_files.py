@@ -19,7 +19,7 @@ def one_tensor(folder: Path) -> Path:
 def test_a_report_does_not_replace_the_rules(ttrace: Run, tmp_path: Path) -> None:
     reference = one_tensor(tmp_path)
     rule = {"from": "a", "to": "b"}
-    rules = write_json(tmp_path / "map.json", {"schema": "ttrace.map/1", "candidate": [rule]})
+    rules = write_json(tmp_path / "map.json", {"schema": "ttrace.map/2", "candidate": [rule]})
     layout = write_json(tmp_path / "layout.json", {"schema": "ttrace.layout/1", "rules": []})
     for flag, path in (("--map", rules), ("--layout", layout)):
         before = path.read_bytes()
@@ -35,12 +35,12 @@ def test_a_report_does_not_replace_the_rules(ttrace: Run, tmp_path: Path) -> Non
 BAD_FILES = {
     "empty": ("", "empty"),
     "not JSON": ("candidate:\n", "not valid JSON"),
-    "cut off": ('{"schema": "ttrace.map/1", "candidate": [', "not valid JSON"),
+    "cut off": ('{"schema": "ttrace.map/2", "candidate": [', "not valid JSON"),
     "a list": ("[]", "expected an object"),
     "of another schema": ('{"schema": "ttrace.manifest/1"}', 'this is "ttrace.manifest/1"'),
     "nested deeply": ("[" * 100000, "nested deeper than 64 levels"),
-    "with a NUL": ('{"schema": "ttrace.map/1"}\0', "NUL"),
-    "not UTF-8": ('{"schema": "ttrace.map/1", "\udcff": 1}', "not valid JSON"),
+    "with a NUL": ('{"schema": "ttrace.map/2"}\0', "NUL"),
+    "not UTF-8": ('{"schema": "ttrace.map/2", "\udcff": 1}', "not valid JSON"),
 }
 
 
@@ -51,7 +51,7 @@ def test_a_rules_file_that_is_none_is_refused(
 ) -> None:
     text, reason = BAD_FILES[name]
     if flag == "--layout":
-        text = text.replace("ttrace.map/1", "ttrace.layout/1")
+        text = text.replace("ttrace.map/2", "ttrace.layout/1")
     reference = one_tensor(tmp_path)
     rules = tmp_path / "rules.json"
     rules.write_bytes(text.encode(errors="surrogateescape"))

@@ -138,7 +138,7 @@ def test_a_truth_no_more_precise_is_warned_of(tmp_path: Path, ttrace: Run) -> No
 def test_a_map_is_for_the_truth_as_for_the_reference(tmp_path: Path, ttrace: Run) -> None:
     runs = write_runs(tmp_path, EXACT, [Tensor("fc", "output", "float64", EXACT, {"shard": 0})])
     write_candidate(tmp_path / "named", [Tensor("up", "output", "bfloat16", bfloat16(EXACT))])
-    rules = {"schema": "ttrace.map/1", "reference": [{"from": "fc", "to": "up"}]}
+    rules = {"schema": "ttrace.map/2", "reference": [{"from": "fc", "to": "up"}]}
     (tmp_path / "map.json").write_text(json.dumps(rules))
     report, _ = compared(
         ttrace, runs[0], tmp_path / "named", runs[2], "--map", tmp_path / "map.json"

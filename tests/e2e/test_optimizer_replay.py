@@ -191,7 +191,7 @@ def test_renamed_and_split_parameters_are_replayed(tmp_path: Path) -> None:
     (tmp_path / "map.json").write_text(
         json.dumps(
             {
-                "schema": "ttrace.map/1",
+                "schema": "ttrace.map/2",
                 "candidate": [
                     {
                         "from": "fc.weight",

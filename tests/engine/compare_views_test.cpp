@@ -32,7 +32,7 @@ CompareReport compared(const MemoryTrace& reference, const MemoryTrace& candidat
                        const std::vector<const trace::Source*>& noise = {}) {
   CompareOptions options{{}, 1, {}};
   if (!map.empty()) {
-    options.map = layout::parse_map_rules(R"({"schema": "ttrace.map/1", )" + map + "}", "map.json");
+    options.map = layout::parse_map_rules(R"({"schema": "ttrace.map/2", )" + map + "}", "map.json");
   }
   return compare_traces(reference, candidate, noise, options);
 }

@@ -129,7 +129,7 @@ TEST_CASE("a perturbed truth is warned of") {
 }
 
 TEST_CASE("the reference's rules of a map are the truth's too, where they match") {
-  const std::string text = R"({"schema": "ttrace.map/1", "reference": [
+  const std::string text = R"({"schema": "ttrace.map/2", "reference": [
     {"from": "old", "to": "a"}, {"from": "gone", "to": "b"}]})";
   MemoryTrace reference = trace_of(kTruth, DType::kFloat32, "old");
   reference.put(make_entry("gone", {1}), {1});

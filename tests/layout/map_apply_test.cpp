@@ -13,7 +13,7 @@ using trace::Kind;
 using Names = std::vector<std::string>;
 
 std::vector<MapRule> rules_of(const std::string& list) {
-  return parse_map_rules(R"({"schema": "ttrace.map/1", "candidate": )" + list + "}", "map.json")
+  return parse_map_rules(R"({"schema": "ttrace.map/2", "candidate": )" + list + "}", "map.json")
       .candidate;
 }
 

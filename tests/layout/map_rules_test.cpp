@@ -9,7 +9,7 @@ using test::check_refused;
 
 // A file whose only rule, of the candidate, has these members.
 std::string one_rule(const std::string& members) {
-  return R"({"schema": "ttrace.map/1", "candidate": [{)" + members + "}]}";
+  return R"({"schema": "ttrace.map/2", "candidate": [{)" + members + "}]}";
 }
 
 MapRule parsed(const std::string& members) {
@@ -59,7 +59,7 @@ TEST_CASE("every member is read") {
 
 TEST_CASE("both sides have their rules, in the file's order") {
   const MapRules rules = parse_map_rules(
-      R"({"schema": "ttrace.map/1", "reference": [{"from": "a", "to": "b"}],
+      R"({"schema": "ttrace.map/2", "reference": [{"from": "a", "to": "b"}],
           "candidate": [{"from": "c", "to": "d"}, {"from": "e", "to": "f"}]})",
       "map.json");
   CHECK(rules.file == "map.json");
@@ -85,13 +85,13 @@ TEST_CASE("a file of something else is refused") {
           "/schema: this is \"ttrace.layout/1\", expected \"ttrace.map/2\"");
   refused(R"({"schema": "ttrace.map/3"})", "this is \"ttrace.map/3\"");
   refused(R"({"schema": "ttrace.map/2"})", "no rules; expected a list \"candidate\"");
-  refused(R"({"schema": "ttrace.map/1", "notes": []})", "/notes: unknown key");
-  refused(R"({"schema": "ttrace.map/1"})", "no rules; expected a list \"candidate\"");
-  refused(R"({"schema": "ttrace.map/1", "candidate": [], "reference": []})", "no rules");
-  refused(R"({"schema": "ttrace.map/1", "rules": []})", "/rules: unknown key");
-  refused(R"({"schema": "ttrace.map/1", "candidate": {}})", "/candidate: expected a list");
-  refused(R"({"schema": "ttrace.map/1", "candidate": ["a"]})", "/candidate/0: expected an object");
-  refused(R"({"schema": "ttrace.map/1", "schema": "ttrace.map/1"})", "stands twice");
+  refused(R"({"schema": "ttrace.map/1"})", "which was never released; write \"ttrace.map/2\"");
+  refused(R"({"schema": "ttrace.map/2"})", "no rules; expected a list \"candidate\"");
+  refused(R"({"schema": "ttrace.map/2", "candidate": [], "reference": []})", "no rules");
+  refused(R"({"schema": "ttrace.map/2", "rules": []})", "/rules: unknown key");
+  refused(R"({"schema": "ttrace.map/2", "candidate": {}})", "/candidate: expected a list");
+  refused(R"({"schema": "ttrace.map/2", "candidate": ["a"]})", "/candidate/0: expected an object");
+  refused(R"({"schema": "ttrace.map/2", "schema": "ttrace.map/2"})", "stands twice");
 }
 
 TEST_CASE("a rule says what becomes what") {
@@ -208,12 +208,6 @@ TEST_CASE("version 2 has one tensor under several names") {
   refused(R"("from": "a", "to": ["b", "c"], "same": false)", "/same: expected true");
   refused(R"("from": ["a", "b"], "to": "c", "same": true)", "in the other side's list");
   refused(kSplit + R"("split": {"dim": 0}, "same": true)", "exclude each other");
-}
-
-TEST_CASE("version 1 knows neither") {
-  check_rule_refused(R"("drop": "a", "reason": "b")", {"/drop: is of \"ttrace.map/2\""});
-  check_rule_refused(R"("from": "a", "to": ["b", "c"], "same": true)",
-                     {"/same: is of \"ttrace.map/2\""});
 }
 
 TEST_CASE("what a starter tells its reader is no rule") {
