@@ -1,7 +1,7 @@
 #include <memory>
 #include <optional>
-#include <sstream>
 
+#include "answer_output.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "command.h"
@@ -12,7 +12,6 @@
 #include "outputs.h"
 #include "replay/specification/specification.h"
 #include "report/audit_report.h"
-#include "terminal.h"
 
 namespace ttrace::app {
 namespace {
@@ -22,12 +21,10 @@ struct AuditFlags {
   std::string specification;
   std::string layout;
   std::string tolerance;
-  std::string json;
-  std::string colour = "auto";
   unsigned threads = 0;
   bool exact = false;
-  bool all = false;
   SelectionFlags selection;
+  AnswerFlags answer;
 };
 
 // The rules of a tolerance file; those whose last day is over skip nothing.
@@ -40,14 +37,11 @@ judge::Policy rules_that_skip(const std::string& file) {
 }
 
 int run_audit(const AuditFlags& flags) {
-  require_not_of_trace(flags.json, flags.run);
-  if (!flags.specification.empty() && flags.json == flags.specification) {
-    throw base::usage_error("--json and --specification name the same file");
-  }
-  if (!flags.tolerance.empty() && flags.json == flags.tolerance) {
-    throw base::usage_error("--json and --tolerance name the same file");
-  }
-  OutputFile json(flags.json);
+  for (const std::string& file : flags.answer.files) require_not_of_trace(file, flags.run);
+  require_own_files(flags.answer, {{"--specification", flags.specification},
+                                   {"--tolerance", flags.tolerance},
+                                   {"--layout", flags.layout}});
+  AnswerOutput output(flags.answer);
   const OpenedTrace trace(flags.run, flags.layout);
   engine::AuditOptions options;
   options.selection = flags.selection.selection();
@@ -66,17 +60,11 @@ int run_audit(const AuditFlags& flags) {
   replay::AuditReport report = engine::audit_trace(*trace, options);
   report.environment.version = version();
 
-  return write_answer(
-      flags.json, json,
-      {[&] { return report::audit_json(report); },
-       [&](int descriptor) {
-         std::ostringstream text;
-         report::write_audit(
-             report, {wants_colour(descriptor, flags.colour), flags.all, text_width(descriptor)},
-             text);
-         return text.str();
-       },
-       report.warnings, replay::exit_code(report.verdict)});
+  return output.write({[&] { return report::audit_json(report); },
+                       [&](const report::TextStyle& style, std::ostream& out) {
+                         report::write_audit(report, style, out);
+                       },
+                       report.warnings, replay::exit_code(report.verdict)});
 }
 
 constexpr const char* kHowToReadAudit =
@@ -105,12 +93,7 @@ void add_audit_command(CLI::App& app, Action& action) {
                       "a tolerance file (JSON), whose rules say which tensors to skip, and why");
   flags->selection.add_to(*command);
   command->add_option("--threads", flags->threads, "threads to use; 0: one per core");
-  command->add_option("--json", flags->json,
-                      "also write the answer as JSON to this file; - is standard output, and the "
-                      "text goes to stderr then");
-  command->add_flag("--all", flags->all, "print every finding in full and every tensor");
-  command->add_option("--color", flags->colour, "when to use colour")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
+  flags->answer.add_to(*command, "print every finding in full and every tensor");
   command->footer(kHowToReadAudit);
   command->callback([flags, &action] { action = [flags] { return run_audit(*flags); }; });
 }

@@ -56,7 +56,7 @@ void add_rank(const std::string& text, const comparison::ComparisonId& mine, Gat
 struct CompareFlags {
   ComparisonFlags comparison;
   SharedWorkFlags work;
-  ReportFlags report;
+  AnswerFlags answer;
   std::string map_starter;
 };
 
@@ -83,11 +83,9 @@ void require_starter_alone(const CompareFlags& flags) {
     throw base::usage_error(
         "--map-starter is written beside the report; give it a file, not standard output");
   }
-  for (const std::string& other : {flags.report.json, flags.work.resume}) {
-    if (other != flags.map_starter) continue;
+  if (flags.work.resume == flags.map_starter) {
     throw base::usage_error(
-        "--map-starter and another option name the same file; give each one "
-        "of its own");
+        "--map-starter and --resume name the same file; give each one of its own");
   }
 }
 
@@ -113,15 +111,15 @@ void print_starter_summary(const CompareFlags& flags, const layout::MapFile& sta
 // rank 0 then reports on all shares and returns the exit code of the verdict, the other ranks
 // return 0. If a rank throws, the job ends.
 int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const SharedWorkFlags& work,
-                    const ReportFlags& report_flags) {
+                    const AnswerFlags& answer_flags) {
   if (!work.part.empty()) {
     throw base::usage_error(
         "--part divides the work that mpirun has divided already; leave it "
         "out, or say --mpi off");
   }
   const MpiModule module;
-  std::optional<ReportOutput> output;
-  if (me.rank == 0) output.emplace(report_flags);
+  std::optional<AnswerOutput> output;
+  if (me.rank == 0) output.emplace(answer_flags);
   const Comparison comparison(asked);
   SharedWorkFlags mine = work;
   mine.part = base::concat(me.rank + 1, "/", me.size);
@@ -136,22 +134,21 @@ int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const Share
   if (all.interrupted) all.division = {};  // the report then lists what was not measured
   comparison::CompareReport report = comparison.run(&all.work, std::move(all.division), &stop);
   add_resume_hint(work, report);
-  return output->write(report);
+  return output->write(answer_of(report, asked.all_slices));
 }
 
 int run_compare(const CompareFlags& flags) {
-  flags.comparison.require_not_input(flags.report.json);
+  for (const std::string& file : flags.answer.files) flags.comparison.require_not_input(file);
   flags.comparison.require_not_input(flags.work.resume);
-  if (!flags.work.resume.empty() && flags.work.resume == flags.report.json) {
-    throw base::usage_error("--json and --resume name the same file; give each one of its own");
-  }
+  require_own_files(flags.answer,
+                    {{"--resume", flags.work.resume}, {"--map-starter", flags.map_starter}});
   require_starter_alone(flags);
   const auto rank = flags.work.mpi == "off" ? std::nullopt : mpi_rank();
   if (rank && !flags.map_starter.empty()) {
     throw base::usage_error("--map-starter is for one process; leave mpirun out");
   }
-  if (rank) return compare_as_rank(*rank, flags.comparison, flags.work, flags.report);
-  ReportOutput output(flags.report);
+  if (rank) return compare_as_rank(*rank, flags.comparison, flags.work, flags.answer);
+  AnswerOutput output(flags.answer);
   OutputFile starter_file(flags.map_starter);
   const Comparison comparison(flags.comparison);
   std::optional<layout::MapFile> starter;
@@ -159,8 +156,9 @@ int run_compare(const CompareFlags& flags) {
     starter = comparison.map_starter();
     starter_file.store(layout::map_file_text(*starter));
   }
-  const int exit_code =
-      output.write(run_comparison(comparison, flags.work, !flags.report.json.empty()));
+  const comparison::CompareReport report =
+      run_comparison(comparison, flags.work, !flags.answer.json().empty());
+  const int exit_code = output.write(answer_of(report, flags.comparison.all_slices));
   if (starter) print_starter_summary(flags, *starter);
   return exit_code;
 }
@@ -184,12 +182,10 @@ void add_compare_command(CLI::App& app, Action& action) {
                    "order; the comparison itself is made without them")
       ->excludes("--map");
   flags->work.add_to(*command);
-  flags->report.add_to(*command);
+  flags->answer.add_to(*command, kAllOfComparison);
+  add_slices_flag(*command, flags->comparison.all_slices);
   command->footer(kHowToReadComparison);
-  command->callback([flags, &action] {
-    flags->comparison.all_slices = flags->report.all_slices;
-    action = [flags] { return run_compare(*flags); };
-  });
+  command->callback([flags, &action] { action = [flags] { return run_compare(*flags); }; });
 }
 
 }  // namespace ttrace::app

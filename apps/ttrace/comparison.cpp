@@ -12,6 +12,7 @@
 #include "machine.h"
 #include "mapping/map_starter.h"
 #include "outputs.h"
+#include "report/json_report.h"
 #include "terminal.h"
 #include "trace/hdf5/trace_files.h"
 
@@ -156,6 +157,20 @@ comparison::CompareReport Comparison::run(comparison::Checkpoint* work,
   report.layout_rules = flags_.pair.layout;
   report.environment.version = version();
   return report;
+}
+
+void add_slices_flag(CLI::App& command, bool& all_slices) {
+  command.add_flag("--all-slices", all_slices,
+                   "every part that is beyond its tolerance in the JSON, and not the worst four "
+                   "of a finding");
+}
+
+Answer answer_of(const comparison::CompareReport& report, bool all_slices) {
+  return {[&report, all_slices] { return report::json_text(report, {all_slices}); },
+          [&report](const report::TextStyle& style, std::ostream& out) {
+            report::write_text(report, style, out);
+          },
+          report.warnings, comparison::exit_code(report.verdict)};
 }
 
 }  // namespace ttrace::app

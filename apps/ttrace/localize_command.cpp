@@ -1,6 +1,5 @@
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -14,7 +13,6 @@
 #include "replay/specification/specification.h"
 #include "report/json_report.h"
 #include "report/localize_report.h"
-#include "terminal.h"
 
 namespace ttrace::app {
 namespace {
@@ -27,9 +25,7 @@ struct LocalizeFlags {
   bool all_layers = false;
   std::string report;
   std::string plan;
-  std::string json;
-  std::string colour = "auto";
-  bool all = false;
+  AnswerFlags answer;
 };
 
 // What `ttrace compare` found: read from its report, or compared now. Both go through the same
@@ -77,7 +73,7 @@ void require_other_file(const LocalizeFlags& flags) {
   }
   flags.comparison.require_not_input(flags.plan);
   for (const std::string& other :
-       {flags.specification, flags.candidate_specification, flags.report, flags.json}) {
+       {flags.specification, flags.candidate_specification, flags.report}) {
     if (flags.plan == other) {
       throw base::usage_error("--plan and another argument name the same file, ", other);
     }
@@ -85,18 +81,17 @@ void require_other_file(const LocalizeFlags& flags) {
 }
 
 int run_localize(const LocalizeFlags& flags) {
-  flags.comparison.require_not_input(flags.json);
+  for (const std::string& file : flags.answer.files) flags.comparison.require_not_input(file);
   if (!flags.candidate_specification.empty() && flags.specification.empty()) {
     throw base::usage_error("--candidate-specification needs --specification, to compare it with");
   }
-  for (const std::string& input :
-       {flags.specification, flags.candidate_specification, flags.report}) {
-    if (flags.json.empty() || flags.json != input) continue;
-    throw base::usage_error("--json and an input name the same file, ", input);
-  }
+  require_own_files(flags.answer, {{"--specification", flags.specification},
+                                   {"--candidate-specification", flags.candidate_specification},
+                                   {"--report", flags.report},
+                                   {"--plan", flags.plan}});
   require_other_file(flags);
   require_no_comparison_flags(flags);
-  OutputFile json(flags.json);
+  AnswerOutput output(flags.answer);
   OutputFile plan(flags.plan);
   engine::LocalizeOptions options;
   options.execution = execution_context(flags.comparison.pair.threads);
@@ -123,17 +118,11 @@ int run_localize(const LocalizeFlags& flags) {
   report.environment.version = version();
   if (report.written_plan) plan.store(report::plan_json(report.written_plan->plan));
 
-  return write_answer(
-      flags.json, json,
-      {[&] { return report::localize_json(report); },
-       [&](int descriptor) {
-         std::ostringstream text;
-         report::write_localize(
-             report, {wants_colour(descriptor, flags.colour), flags.all, text_width(descriptor)},
-             text);
-         return text.str();
-       },
-       report.warnings, report.exit_code()});
+  return output.write({[&] { return report::localize_json(report); },
+                       [&](const report::TextStyle& style, std::ostream& out) {
+                         report::write_localize(report, style, out);
+                       },
+                       report.warnings, report.exit_code()});
 }
 
 }  // namespace
@@ -157,12 +146,7 @@ void add_localize_command(CLI::App& app, Action& action) {
   command->add_option("--plan", flags->plan,
                       "write the plan of a second pair of runs, in which the modules that differ "
                       "are isolated from each other");
-  command->add_option("--json", flags->json,
-                      "also write the answer as JSON to this file; - is standard output, and the "
-                      "text goes to stderr then");
-  command->add_flag("--all", flags->all, "print every finding and every module");
-  command->add_option("--color", flags->colour, "when to use colour")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
+  flags->answer.add_to(*command, "print every finding and every module");
   command->footer(
       "Exit codes: 0 nothing to explain, 1 findings, 2 usage or unreadable input, 3 the "
       "comparison\n"

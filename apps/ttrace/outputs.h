@@ -1,18 +1,14 @@
-// What a command writes: files and folders, which appear under their name only when they are
-// complete, and the report of a comparison.
+// The files and folders that a command writes, which appear under their name only when they are
+// complete.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "comparison/result.h"
 
 namespace ttrace::app {
 
@@ -64,48 +60,6 @@ class NewFolder {
 
  private:
   base::UnfinishedOutput output_;
-};
-
-// What a command found, ready to be written.
-struct Answer {
-  std::function<std::string()> json;
-  // Text for people, for the terminal behind this file descriptor.
-  std::function<std::string(int descriptor)> text;
-  std::vector<std::string> warnings;
-  int exit_code = 0;
-};
-
-// Writes the JSON to `json`, which was opened for the path `json_path`, the warnings to stderr, and
-// the text to stdout, or to stderr if the JSON goes to stdout; with --quiet not there, unless it
-// explains an exit code. Returns the exit code. If the JSON cannot be written, throws an input
-// error after the answer has been printed.
-int write_answer(const std::string& json_path, OutputFile& json, const Answer& answer);
-
-struct ReportFlags {
-  std::string json;
-  std::string colour = "auto";
-  bool all = false;
-  bool all_slices = false;
-
-  void add_to(CLI::App& command);
-};
-
-// Writes the report of a comparison: text to stdout (to stderr if the JSON goes to stdout), and the
-// requested files.
-class ReportOutput {
- public:
-  // Opens the files. `flags` must outlive this.
-  explicit ReportOutput(const ReportFlags& flags) : flags_(flags), json_(flags.json) {}
-
-  // Writes all outputs and returns the exit code. If a file cannot be written, throws an input
-  // error after the answer has been printed.
-  int write(const comparison::CompareReport& report);
-
- private:
-  void print_text(const comparison::CompareReport& report) const;
-
-  const ReportFlags& flags_;
-  OutputFile json_;
 };
 
 }  // namespace ttrace::app

@@ -1,13 +1,12 @@
-#include <filesystem>
 #include <map>
 #include <memory>
 
+#include "answer_output.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "command.h"
 #include "comparison.h"
-#include "outputs.h"
 #include "report/json_report.h"
 
 namespace ttrace::app {
@@ -16,7 +15,8 @@ namespace {
 struct ReportMergeFlags {
   std::vector<std::string> parts;
   unsigned threads = 0;
-  ReportFlags report;
+  AnswerFlags answer;
+  bool all_slices = false;
 };
 
 struct PartFile {
@@ -78,18 +78,16 @@ void record_all(const PartFile& file, comparison::Checkpoint& work) {
 }
 
 int run_report_merge(const ReportMergeFlags& flags) {
-  for (const std::string& part : flags.parts) {
-    std::error_code error;
-    if (!std::filesystem::equivalent(part, flags.report.json, error)) continue;
-    throw base::usage_error(part, ": is one of the parts that are read; write to another file");
-  }
+  std::vector<NamedFile> inputs;
+  for (const std::string& part : flags.parts) inputs.emplace_back("PART", part);
+  require_own_files(flags.answer, inputs);
   const std::map<std::uint64_t, PartFile> parts = all_parts(flags.parts);
   const PartFile& first = parts.begin()->second;
   ComparisonFlags asked = flags_of(first.part.comparison);
   asked.pair.threads = flags.threads;
-  asked.all_slices = flags.report.all_slices;
-  asked.require_not_input(flags.report.json);
-  ReportOutput output(flags.report);
+  asked.all_slices = flags.all_slices;
+  for (const std::string& file : flags.answer.files) asked.require_not_input(file);
+  AnswerOutput output(flags.answer);
   const Comparison comparison(asked);
   const std::string changed = describe_difference(first.part.comparison, comparison.id());
   if (!changed.empty()) {
@@ -104,7 +102,7 @@ int run_report_merge(const ReportMergeFlags& flags) {
   }
   const comparison::CompareReport report = comparison.run(&work, std::move(division), nullptr);
   work.require_all_taken();
-  return output.write(report);
+  return output.write(answer_of(report, flags.all_slices));
 }
 
 }  // namespace
@@ -117,7 +115,8 @@ void add_report_command(CLI::App& app, Action& action) {
   const auto flags = std::make_shared<ReportMergeFlags>();
   merge->add_option("PART", flags->parts, "the reports of all parts, in any order")->required();
   merge->add_option("--threads", flags->threads, "number of threads (default: one per core)");
-  flags->report.add_to(*merge);
+  flags->answer.add_to(*merge, kAllOfComparison);
+  add_slices_flag(*merge, flags->all_slices);
   merge->footer(
       "Exit codes, those of the comparison: 0 match, 1 diverged, 2 usage or unreadable input,\n"
       "3 inconclusive.");

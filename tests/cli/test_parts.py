@@ -184,7 +184,7 @@ def test_a_flipped_bit_in_what_was_measured(ttrace: Run, three: list[Path]) -> N
 
 
 def test_the_merge_overwrites_nothing_it_reads(ttrace: Run, three: list[Path]) -> None:
-    check_refused(merged(ttrace, three, "--json", three[1]), "is one of the parts that are read")
+    check_refused(merged(ttrace, three, "--json", three[1]), "--json and PART name the same file")
 
 
 def test_report_alone_is_no_command(ttrace: Run) -> None:

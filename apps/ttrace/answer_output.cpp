@@ -1,0 +1,128 @@
+#include "answer_output.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "terminal.h"
+
+namespace ttrace::app {
+namespace {
+
+struct FileFormat {
+  const char* flag;
+  const char* help;
+  // Makes the file of the answer in JSON.
+  std::string (*render)(const std::string& json);
+};
+
+constexpr std::size_t kJson = 0;
+const FileFormat kFormats[] = {
+    {"--json",
+     "also write the answer as JSON to this file; - is standard output, and the text goes to "
+     "stderr "
+     "then, or with --quiet nowhere",
+     [](const std::string& json) { return json; }},
+};
+
+constexpr std::size_t kMostWarnings = 10;
+constexpr int kInconclusive = 3;
+
+// `needed`: the warnings explain the exit code, so --quiet does not suppress them.
+void print_warnings(const std::vector<std::string>& warnings, bool needed) {
+  const auto print = needed ? base::warn_even_if_quiet : base::warn;
+  for (std::size_t i = 0; i < warnings.size() && i < kMostWarnings; ++i) {
+    print(base::printable(warnings[i]));
+  }
+  if (warnings.size() > kMostWarnings) {
+    print(base::concat("and ", warnings.size() - kMostWarnings,
+                       " more warnings; --json FILE has them all"));
+  }
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return a == b || std::filesystem::equivalent(a, b, error);
+}
+
+}  // namespace
+
+AnswerFlags::AnswerFlags() : files(std::size(kFormats)) {}
+
+void AnswerFlags::add_to(CLI::App& command, const char* all_means) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    command.add_option(kFormats[i].flag, files[i], kFormats[i].help);
+  }
+  command.add_flag("--all", all, all_means);
+  command.add_option("--color", colour, "when to use colour")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+const std::string& AnswerFlags::json() const { return files[kJson]; }
+
+void require_own_files(const AnswerFlags& flags, const std::vector<NamedFile>& others) {
+  std::vector<NamedFile> named = others;
+  for (std::size_t i = 0; i < flags.files.size(); ++i) {
+    const std::string& file = flags.files[i];
+    if (file.empty()) continue;
+    for (const auto& [name, path] : named) {
+      if (path.empty() || !same_file(path, file)) continue;
+      throw base::usage_error(kFormats[i].flag, " and ", name, " name the same file, ", file,
+                              "; give each one of its own");
+    }
+    named.emplace_back(kFormats[i].flag, file);
+  }
+}
+
+AnswerOutput::AnswerOutput(const AnswerFlags& flags) : flags_(flags) {
+  for (const std::string& file : flags_.files) {
+    files_.emplace_back(file);
+    to_stderr_ = to_stderr_ || is_stdout(file);
+  }
+}
+
+int AnswerOutput::write(const Answer& answer) {
+  // Files come first, because a reader that closes the pipe after the first line of the answer ends
+  // this process. If the disk is full, the answer is still printed.
+  std::optional<base::Error> unwritten;
+  std::string json;
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (!files_[i].wanted()) continue;
+    try {
+      if (json.empty()) json = answer.json();
+      files_[i].store(kFormats[i].render(json));
+    } catch (const base::Error& error) {
+      if (!unwritten) unwritten = error;
+    }
+  }
+  print_warnings(answer.warnings, answer.exit_code == kInconclusive);
+  print_text(answer);
+  if (unwritten) throw *unwritten;
+  return answer.exit_code;
+}
+
+void AnswerOutput::print_text(const Answer& answer) const {
+  const int descriptor = to_stderr_ ? STDERR_FILENO : STDOUT_FILENO;
+  std::ostringstream text;
+  answer.text({wants_colour(descriptor, flags_.colour), flags_.all, text_width(descriptor)}, text);
+  if (!to_stderr_) {
+    std::cout << text.view();
+    std::cout.flush();
+  } else if (!base::is_quiet()) {
+    std::cerr << text.view();
+  } else if (answer.exit_code != 0) {
+    // Explain the exit code with the answer, which ends where the evidence begins.
+    const std::string_view all = text.view();
+    std::cerr << all.substr(0, std::min(all.find("\n\n") + 1, all.size()));
+  }
+}
+
+}  // namespace ttrace::app

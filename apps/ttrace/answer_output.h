@@ -1,0 +1,64 @@
+// What a command that answers writes: its text on the terminal, and the files that were asked for.
+// Every such command declares these flags and writes through here, so a format of files is one line
+// of the table in answer_output.cpp, for all of them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <deque>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "outputs.h"
+#include "report/text_report.h"
+
+namespace ttrace::app {
+
+struct AnswerFlags {
+  std::vector<std::string> files;  // by format, in the order of the table; empty: not asked for
+  std::string colour = "auto";
+  bool all = false;
+
+  AnswerFlags();
+
+  // `all_means`: the help of --all.
+  void add_to(CLI::App& command, const char* all_means);
+  const std::string& json() const;
+};
+
+// An argument or another output of the command, with the path that the user gave.
+using NamedFile = std::pair<std::string, std::string>;
+
+// Throws a usage error if a file of the answer is one of `others`, or two of them are the same file
+// or both standard output. Empty paths are none.
+void require_own_files(const AnswerFlags& flags, const std::vector<NamedFile>& others);
+
+struct Answer {
+  std::function<std::string()> json;
+  std::function<void(const report::TextStyle&, std::ostream&)> text;
+  std::vector<std::string> warnings;
+  int exit_code = 0;
+};
+
+class AnswerOutput {
+ public:
+  // Opens the files. Throws an input error if one cannot be written.
+  explicit AnswerOutput(const AnswerFlags& flags);
+
+  // Writes the files, the warnings to stderr, and the text to stdout, or to stderr if a file goes
+  // to stdout. With --quiet no text goes to stderr, but what explains an exit code other than 0:
+  // the first line, and the warnings of an inconclusive answer. Returns the exit code. If a file
+  // cannot be written, throws an input error after the answer has been printed.
+  int write(const Answer& answer);
+
+ private:
+  void print_text(const Answer& answer) const;
+
+  AnswerFlags flags_;
+  std::deque<OutputFile> files_;  // as flags_.files
+  bool to_stderr_ = false;        // the text
+};
+
+}  // namespace ttrace::app
