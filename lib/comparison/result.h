@@ -211,6 +211,7 @@ struct CompareReport {
   std::optional<MicrobatchMismatch> microbatches;  // the first one
   std::optional<OtherStart> other_start;           // only where the micro-batches are the same
   std::optional<SwappedRuns> swapped;              // only where there are findings
+  std::string padding;  // a sentence of padding that carries a gradient, if the first finding is it
   std::size_t downstream = 0;
   std::vector<std::string> warnings;
   std::optional<Interruption> interrupted;

@@ -177,7 +177,8 @@ void decide(const RunState& state, CompareReport& out) {
                         {essentials_left_out(out), "common"},
                         {essentials_unchecked(out)},
                         {essentials_not_finite(out)},
-                        {mostly_unchecked(out)}}))) {
+                        {mostly_unchecked(out)},
+                        {base::printable(state.padding_in_doubt)}}))) {
     return;
   }
   if (!state.unrecorded_main_gradients.empty()) {

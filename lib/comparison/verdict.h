@@ -15,6 +15,8 @@ struct RunState {
   bool same_run = false;  // reference and candidate are recordings of the same run
   // Why nothing was checked of what the optimizers consumed, or empty.
   std::string unrecorded_main_gradients = "";
+  // Why rows that only one side has may not be padding, or empty.
+  std::string padding_in_doubt = "";
 };
 
 // Sets `verdict`, `why` and `why_is_about` from counts and results. A run that was not really

@@ -10,6 +10,7 @@
 #include "comparison/judge_pairs.h"
 #include "comparison/measure_pairs.h"
 #include "comparison/noise_runs.h"
+#include "comparison/padding.h"
 #include "comparison/pairing.h"
 #include "comparison/result.h"
 #include "comparison/run_facts.h"
@@ -102,6 +103,8 @@ class CompareRun {
     }
     out_.map_rules = map.file;
     pairs_ = comparison::pair_traces(reference_side_, candidate_side_, noise);
+    padding_ = comparison::trim_padding(reference_, candidate_, pairs_);
+    warn(padding_.told);
     if (options_.truth == nullptr) {  // which alone needs the views by side
       reference_side_ = {};
       candidate_side_ = {};
@@ -146,6 +149,11 @@ class CompareRun {
          comparison::absences_of(reference_, lost_in_reference_),
          comparison::absences_of(candidate_, lost_in_candidate_), options_.common},
         std::move(pairs_));
+    for (TensorComparison& result : out_.results) {
+      const auto padded = padding_.with_gradient.find(result.key);
+      if (padded == padding_.with_gradient.end()) continue;
+      if (result.outcome == Outcome::kIncomparable) result.reason = padded->second;
+    }
     if (options_.common) out_.left_out = comparison::left_out_of(out_.results);
   }
 
@@ -210,8 +218,12 @@ class CompareRun {
   void find_divergences() {
     std::vector<Outcome> outcomes;
     for (const TensorComparison& result : out_.results) outcomes.push_back(result.outcome);
-    const localize::Frontier frontier =
-        localize::find_frontier(nodes_, flow_, outcomes, localize::equal_bits(out_.results));
+    std::vector<bool> padded;
+    for (const TensorComparison& result : out_.results) {
+      padded.push_back(padding_.with_gradient.contains(result.key));
+    }
+    const localize::Frontier frontier = localize::find_frontier(
+        nodes_, flow_, outcomes, localize::equal_bits(out_.results), padded);
     out_.downstream = frontier.downstream;
     out_.suspects = localize::suspects_of(nodes_, flow_, frontier, out_.results);
     out_.settings = replay::compare_settings(reference_.manifest(), candidate_.manifest(),
@@ -219,6 +231,7 @@ class CompareRun {
     out_.findings = localize::explain_findings(
         {reference_, candidate_, out_.results, modules_, flow_, *options_.execution.backend},
         frontier);
+    explain_padding();
     replay::add_recording_lines(reference_.manifest(), candidate_.manifest(), out_.results,
                                 out_.findings);
     if (!out_.findings.empty()) {
@@ -233,6 +246,15 @@ class CompareRun {
       out_.other_start = localize::find_other_start(out_.results, out_.findings);
     }
     localize::find_nearest_names(out_.results);
+  }
+
+  void explain_padding() {
+    for (comparison::Finding& finding : out_.findings) {
+      const auto padded = padding_.with_gradient.find(out_.results[finding.result].key);
+      if (padded == padding_.with_gradient.end()) continue;
+      finding.causes = {{"padding_with_gradient", "", padded->second, 0}};
+      if (&finding == &out_.findings.front()) out_.padding = padded->second;
+    }
   }
 
   void sum_up() {
@@ -254,7 +276,8 @@ class CompareRun {
         {lost_in_reference_.unreadable.size(), lost_in_candidate_.unreadable.size(),
          comparison::is_same_run(reference_, candidate_),
          whole ? comparison::unrecorded_main_gradients(reference_.manifest(), candidate_.manifest())
-               : ""},
+               : "",
+         padding_.in_doubt},
         out_);
   }
 
@@ -269,6 +292,7 @@ class CompareRun {
   comparison::Checkpoint nothing_known_;
   comparison::Checkpoint& work_;
   comparison::WorkHooks hooks_;
+  comparison::Padding padding_;
 
   comparison::Side reference_side_;
   comparison::Side candidate_side_;

@@ -61,7 +61,8 @@ std::vector<std::size_t> open_dependencies(const std::vector<Node>& nodes, const
 }  // namespace
 
 Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
-                       const std::vector<Outcome>& outcomes, const std::vector<bool>& equal_bits) {
+                       const std::vector<Outcome>& outcomes, const std::vector<bool>& equal_bits,
+                       const std::vector<bool>& own) {
   std::vector<std::vector<std::size_t>> dependants(nodes.size());
   std::vector<bool> downstream(nodes.size(), false);  // of something bad
   // Downstream of something that may make replicas differ: a wrong value is the same on all.
@@ -87,7 +88,9 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
     groups[{outcomes[node], group_of[node]}].push_back(node);
   }
 
-  const auto is_explained = [&](std::size_t node) {
+  const auto is_own = [&own](std::size_t node) -> bool { return !own.empty() && own[node]; };
+  const auto is_explained = [&](std::size_t node) -> bool {
+    if (is_own(node)) return false;
     return outcomes[node] == Outcome::kReplicaConflict ? may_conflict[node] : downstream[node];
   };
   Frontier frontier;
@@ -114,6 +117,12 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
     std::erase_if(finding.downstream, [&](std::size_t node) { return in_finding[node]; });
   }
   order_findings(nodes, outcomes, frontier.findings);
+  const auto after_forward =
+      std::find_if(frontier.findings.begin(), frontier.findings.end(), [&](const auto& finding) {
+        return phase_of(nodes[finding.result].key) >= Phase::kLoss;
+      });
+  std::stable_partition(after_forward, frontier.findings.end(),
+                        [&](const auto& finding) { return is_own(finding.result); });
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (judge::is_bad(outcomes[i]) && !in_finding[i]) ++frontier.downstream;
   }

@@ -35,9 +35,11 @@ struct Frontier {
 // `outcomes[i]` is node i's. `equal_bits[i]`: node i has the reference's values bit for bit, so
 // nothing bad that it depends on reaches what was computed from it. A module with such an input is
 // not reached by what that input was computed from either. Empty: no node has.
+// `own[i]`: node i, if it is bad, is a finding whatever it depends on, and comes before those of the
+// loss and of what follows it. Empty: no node is.
 Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
                        const std::vector<judge::Outcome>& outcomes,
-                       const std::vector<bool>& equal_bits = {});
+                       const std::vector<bool>& equal_bits = {}, const std::vector<bool>& own = {});
 
 // Sorts findings step by step: parameters and inputs before the step, since another model or other
 // data explain everything; then replica conflicts, since it is not known from which replica the

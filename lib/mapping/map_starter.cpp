@@ -1,12 +1,14 @@
 #include "mapping/map_starter.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comparison/padding.h"
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
 
@@ -186,13 +188,58 @@ void add_optimizer_state(const IndexedTrace& reference, const IndexedTrace& cand
   }
 }
 
+comparison::Side mapped(const IndexedTrace& indexed, const std::vector<layout::MapRule>& rules) {
+  return {indexed.source, layout::apply_map(rules, "the starter", indexed.tensors).tensors};
+}
+
+// The name under which the trace has the tensor, or nothing if the view is made of several.
+std::optional<std::string> own_name(const ViewPtr& view) {
+  const std::vector<const trace::TensorEntry*> stored = layout::stored_in(*view);
+  return stored.size() == 1 ? std::optional(stored.front()->key.name) : std::nullopt;
+}
+
+// Adds matches of tensors of which one side alone has padding, as `rules` map them: the longer side
+// is trimmed.
+void add_padded(const IndexedTrace& reference, const IndexedTrace& candidate,
+                const StarterRules& rules, std::vector<NameMatch>& matches,
+                std::vector<std::string>& notes) {
+  std::vector<comparison::Pair> pairs;
+  try {
+    pairs = comparison::pair_traces(mapped(reference, rules.reference),
+                                    mapped(candidate, rules.candidate), {});
+  } catch (const base::InputError&) {
+    return;  // add_unmatched() tells of rules that do not fit
+  }
+  using Names = std::pair<std::string, std::string>;  // of the reference and the candidate
+  std::map<Names, std::pair<comparison::Excess, std::set<Kind>>> padded;
+  for (const comparison::Pair& pair : pairs) {
+    const auto excess = comparison::excess_of(pair);
+    if (!excess) continue;
+    const auto of_reference = own_name(pair.reference);
+    const auto of_candidate = own_name(pair.candidate);
+    if (!of_reference || !of_candidate) continue;
+    padded.emplace(Names(*of_reference, *of_candidate), std::pair(*excess, std::set<Kind>()))
+        .first->second.second.insert(pair.key.kind);
+  }
+  for (const auto& [names, of_names] : padded) {
+    const auto& [excess, kinds] = of_names;
+    NameMatch match{{names.first}, {names.second}, {kinds.begin(), kinds.end()}};
+    match.trim = layout::Resize{excess.dim, excess.shorter};
+    match.trims_reference = !excess.of_candidate;
+    matches.push_back(std::move(match));
+    if (!kinds.contains(Kind::kParam)) continue;
+    const char* const longer = excess.of_candidate ? "candidate" : "reference";
+    const char* const shorter = excess.of_candidate ? "reference" : "candidate";
+    notes.push_back(base::concat(excess.of_candidate ? names.second : names.first, " has ",
+                                 excess.longer, " in the ", longer, " where the ", shorter, " has ",
+                                 excess.shorter, " in dimension ", excess.dim,
+                                 ": is the rest padding?"));
+  }
+}
+
 // Adds the names that the rules leave unmatched on each side, or a note if the rules do not fit.
 void add_unmatched(const IndexedTrace& reference, const IndexedTrace& candidate,
                    layout::MapFile& file) {
-  const auto mapped = [](const IndexedTrace& indexed, const std::vector<layout::MapRule>& rules) {
-    return comparison::Side{indexed.source,
-                            layout::apply_map(rules, "the starter", indexed.tensors).tensors};
-  };
   std::vector<comparison::Pair> pairs;
   try {
     pairs = comparison::pair_traces(mapped(reference, file.reference),
@@ -257,6 +304,8 @@ layout::MapFile start_map(const trace::Source& reference, const trace::Source& c
   add_optimizer_state(references, candidates, matches);
   matches.insert(matches.end(), values.matches.begin(), values.matches.end());
   StarterRules rules = rules_of(matches, references.names, candidates.names);
+  add_padded(references, candidates, rules, matches, file.notes);
+  rules = rules_of(matches, references.names, candidates.names);
   file.reference = std::move(rules.reference);
   file.candidate = std::move(rules.candidate);
   add_unmatched(references, candidates, file);

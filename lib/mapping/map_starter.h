@@ -38,6 +38,7 @@ struct NameMatch {
   std::vector<std::size_t> transpose =
       {};  // of the single one, before it is split or after it is joined
   std::optional<layout::Resize> trim = std::nullopt;  // of the candidate
+  bool trims_reference = false;                       // `trim` is of the reference instead
   bool same = false;                                  // the single one equals each of the several
   bool by_values = true;                              // else by shape and order only
 };

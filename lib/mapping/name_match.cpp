@@ -191,7 +191,9 @@ StarterRules rules_of(const std::vector<NameMatch>& matches,
   for (const NameMatch& match : matches) {
     if (changes_nothing(match)) continue;
     // If one tensor has several names in the candidate, the rule belongs to the reference.
-    if (match.same && match.candidate.size() > 1) {
+    if (match.trims_reference) {
+      reference.push_back(concrete(match, match.reference, match.reference));
+    } else if (match.same && match.candidate.size() > 1) {
       reference.push_back(concrete(match, match.reference, match.candidate));
     } else {
       candidate.push_back(concrete(match, match.candidate, match.reference));

@@ -128,7 +128,11 @@ std::string describe_divergence(const comparison::CompareReport& report,
   if (report.other_start) {
     return printable(text + base::render(localize::describe_start(*report.other_start)));
   }
-  text += concat("first at ", describe_first(report, listed(report, groups).front(), groups));
+  if (!report.padding.empty()) {
+    text += report.padding;
+  } else {
+    text += concat("first at ", describe_first(report, listed(report, groups).front(), groups));
+  }
   return concat(printable(text), "        (", format_finding_count(report, groups.size()), ")");
 }
 

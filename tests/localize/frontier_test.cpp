@@ -304,5 +304,25 @@ TEST_CASE("no findings stay none") {
   CHECK(none.empty());
 }
 
+TEST_CASE("a finding of its own stays one behind another, before the loss") {
+  const std::vector<Node> nodes = test::tiny_nodes(1);
+  const Dataflow flow = build_dataflow(nodes, test::tiny_modules());
+  std::vector<judge::Outcome> outcomes(nodes.size(), judge::Outcome::kMatch);
+  std::vector<bool> own(nodes.size(), false);
+  const std::size_t loss = test::find_node(nodes, "loss:loss@0");
+  const std::size_t gradient = test::find_node(nodes, "main_grad:layer.mlp.weight");
+  outcomes[loss] = judge::Outcome::kDiverged;
+  outcomes[gradient] = judge::Outcome::kIncomparable;
+  REQUIRE(find_frontier(nodes, flow, outcomes).findings.size() == 1);
+  own[gradient] = true;
+  const Frontier frontier = find_frontier(nodes, flow, outcomes, {}, own);
+  REQUIRE(frontier.findings.size() == 2);
+  CHECK(frontier.findings[0].result == gradient);
+  CHECK(frontier.findings[1].result == loss);
+  // A healthy tensor is none.
+  outcomes[gradient] = judge::Outcome::kMatch;
+  CHECK(find_frontier(nodes, flow, outcomes, {}, own).findings.size() == 1);
+}
+
 }  // namespace
 }  // namespace ttrace::localize
