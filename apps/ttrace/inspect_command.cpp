@@ -6,7 +6,7 @@
 #include "command.h"
 #include "engine/inspect_trace.h"
 #include "inputs.h"
-#include "replay/audit/expressions.h"
+#include "replay/audit/fits.h"
 #include "replay/specification/specification.h"
 #include "report/expression_text.h"
 

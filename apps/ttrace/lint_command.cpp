@@ -130,6 +130,10 @@ int run_lint(const LintFlags& flags) {
   for (const std::string& finding : result.findings) {
     std::cout << report::folded("  " + base::shortened(base::printable(finding)), width) << "\n";
   }
+  for (const std::string& warning : result.warnings) {
+    std::cout << report::folded("  warning: " + base::shortened(base::printable(warning)), width)
+              << "\n";
+  }
   return result.findings.empty() ? 0 : 1;
 }
 

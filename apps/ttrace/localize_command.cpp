@@ -4,10 +4,12 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "command.h"
 #include "comparison.h"
 #include "engine/localize_trace.h"
 #include "inputs.h"
+#include "layout/manifest_layouts.h"
 #include "machine.h"
 #include "outputs.h"
 #include "replay/specification/specification.h"
@@ -45,6 +47,22 @@ replay::ReportedComparison reported_comparison(const LocalizeFlags& flags) {
   const Comparison comparison(flags.comparison);
   return report::parse_reported(report::json_text(comparison.run(nullptr, {}, nullptr)),
                                 "the comparison");
+}
+
+// The candidate under the layouts that the comparison followed; null where it followed none.
+std::unique_ptr<trace::Source> under_followed_layouts(const trace::Source& candidate,
+                                                      const replay::ReportedComparison& compared) {
+  if (compared.followed_layouts.empty()) return nullptr;
+  std::string rules;
+  for (const std::string& rule : compared.followed_layouts) {
+    rules += base::concat(rules.empty() ? "" : ", ", rule);
+  }
+  return std::make_unique<trace::WithManifest>(
+      candidate,
+      layout::with_layout_rules(candidate.manifest(),
+                                base::concat(R"({"schema": "ttrace.layout/1", "rules": [)", rules,
+                                             "]}"),
+                                base::concat(compared.file, ": followed_layouts")));
 }
 
 // A report says what was compared, and how: these flags would have no effect.
@@ -113,8 +131,10 @@ int run_localize(const LocalizeFlags& flags) {
   }
   const std::unique_ptr<trace::Source> reference = open_and_log(flags.comparison.pair.reference);
   const OpenedTrace candidate(flags.comparison.pair.candidate, flags.comparison.pair.layout);
-  replay::LocalizeReport report =
-      engine::localize_trace(*reference, *candidate, reported_comparison(flags), options);
+  replay::ReportedComparison compared = reported_comparison(flags);
+  const std::unique_ptr<trace::Source> relaid = under_followed_layouts(*candidate, compared);
+  replay::LocalizeReport report = engine::localize_trace(
+      *reference, relaid ? *relaid : *candidate, std::move(compared), options);
   report.environment.version = version();
   if (report.written_plan) plan.store(report::plan_json(report.written_plan->plan));
 

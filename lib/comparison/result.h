@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -60,6 +61,8 @@ struct Cause {
   std::string axis;        // the mesh axis, or empty
   std::string evidence;    // one line, without the name
   double unexplained = 0;  // ‖error that the cause does not explain‖ / ‖R‖
+  // Of wrong_layout_declared: the tensor under the only layout that fits; else null.
+  std::shared_ptr<const trace::TensorEntry> fits = nullptr;
 };
 
 // A cause that was tried and does not fit.
@@ -137,6 +140,13 @@ struct SwappedRuns {
   std::optional<std::size_t> disagreeing;  // a result of which the reference's own copies differ
 };
 
+// A slip in a declared layout, behind which everything is judged as if it were declared as it fits.
+struct FollowedLayout {
+  std::string name;           // of the tensor whose values show the layout
+  std::string rule;           // for --layout
+  std::uint64_t tensors = 0;  // that are judged under it
+};
+
 // How far a comparison came that was stopped before everything was measured.
 struct Interruption {
   std::uint64_t measured = 0;
@@ -211,6 +221,9 @@ struct CompareReport {
   std::optional<MicrobatchMismatch> microbatches;  // the first one
   std::optional<OtherStart> other_start;           // only where the micro-batches are the same
   std::optional<SwappedRuns> swapped;              // only where there are findings
+  std::vector<FollowedLayout> followed;
+  // The candidate under these layouts, which results refer to; null where none was followed.
+  std::shared_ptr<const trace::Source> relaid;
   std::string padding;  // a sentence of padding that carries a gradient, if the first finding is it
   std::size_t downstream = 0;
   std::vector<std::string> warnings;

@@ -13,6 +13,7 @@
 #include "replay/audit/after_backward.h"
 #include "replay/audit/agreement.h"
 #include "replay/audit/expressions.h"
+#include "replay/audit/fits.h"
 #include "replay/audit/skipped_steps.h"
 #include "replay/audit/step_coverage.h"
 #include "replay/audit/unused_parameters.h"

@@ -18,6 +18,7 @@
 #include "comparison/shown_precision.h"
 #include "comparison/truth.h"
 #include "comparison/verdict.h"
+#include "engine/follow_layouts.h"
 #include "localize/explain.h"
 #include "localize/frontier.h"
 #include "localize/microbatch_mismatch.h"
@@ -232,6 +233,7 @@ class CompareRun {
         {reference_, candidate_, out_.results, modules_, flow_, *options_.execution.backend},
         frontier);
     explain_padding();
+    forget_layouts_that_reach_further();
     replay::add_recording_lines(reference_.manifest(), candidate_.manifest(), out_.results,
                                 out_.findings);
     if (!out_.findings.empty()) {
@@ -254,6 +256,24 @@ class CompareRun {
       if (padded == padding_.with_gradient.end()) continue;
       finding.causes = {{"padding_with_gradient", "", padded->second, 0}};
       if (&finding == &out_.findings.front()) out_.padding = padded->second;
+    }
+  }
+
+  // Values that lie in another order reach what is computed from them, unless it is the manifest
+  // alone that says so. Where all of that is wrong, a layout that fits is no reason to go on.
+  void forget_layouts_that_reach_further() {
+    for (comparison::Finding& finding : out_.findings) {
+      if (out_.results[finding.result].outcome == Outcome::kIncomparable) continue;
+      bool any = false;
+      bool any_matches = false;
+      for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        const auto& needs = flow_.depends_on[i];
+        if (std::find(needs.begin(), needs.end(), finding.result) == needs.end()) continue;
+        any = true;
+        any_matches = any_matches || out_.results[i].outcome == Outcome::kMatch;
+      }
+      if (!any || any_matches) continue;
+      for (comparison::Cause& cause : finding.causes) cause.fits = nullptr;
     }
   }
 
@@ -311,7 +331,15 @@ comparison::CompareReport compare_traces(const trace::Source& reference,
                                          const trace::Source& candidate,
                                          const std::vector<const trace::Source*>& noise,
                                          const CompareOptions& options) {
-  return CompareRun(reference, candidate, noise, options).run();
+  comparison::CompareReport report = CompareRun(reference, candidate, noise, options).run();
+  if (report.part || report.interrupted) return report;
+  // What was measured before, or elsewhere, was measured under the declared layouts.
+  CompareOptions again = options;
+  again.work = nullptr;
+  again.division = {};
+  return follow_layouts(std::move(report), candidate, [&](const trace::Source& relaid) {
+    return CompareRun(reference, relaid, noise, again).run();
+  });
 }
 
 }  // namespace ttrace::engine

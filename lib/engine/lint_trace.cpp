@@ -52,6 +52,31 @@ void lint_absent_shards(const trace::Source& source, std::vector<std::string>& f
   }
 }
 
+bool is_activation(trace::Kind kind) {
+  return kind == trace::Kind::kInput || kind == trace::Kind::kOutput ||
+         kind == trace::Kind::kGradInput || kind == trace::Kind::kGradOutput;
+}
+
+// Warns once of each name and axis.
+void warn_of_uneven_cuts(const trace::Source& source, std::vector<std::string>& warnings) {
+  std::set<std::pair<std::string, std::string>> known;
+  for (const trace::TensorEntry& entry : source.manifest().tensors) {
+    if (!is_activation(entry.key.kind)) continue;
+    for (const trace::MeshAxis& axis : source.manifest().meshes.at(entry.mesh).axes) {
+      const auto placed = entry.placements.find(axis.name);
+      if (placed == entry.placements.end()) continue;
+      const auto* shard = std::get_if<trace::Shard>(&placed->second);
+      if (shard == nullptr || shard->sizes || shard->dim >= entry.shape.size()) continue;
+      const std::uint64_t extent = entry.shape[shard->dim];
+      if (extent % axis.size == 0 || !known.emplace(entry.key.name, axis.name).second) continue;
+      warnings.push_back(base::concat(
+          source.path(), ": ", to_string(entry.key), " is declared cut along dimension ",
+          shard->dim, " over ", axis.name, ", whose ", axis.size, " ranks do not divide its ",
+          extent, " elements; is that the dimension that is cut?"));
+    }
+  }
+}
+
 void lint_datasets(const trace::Source& source, const std::vector<std::uint64_t>& lost,
                    LintResult& result) {
   for (const trace::TensorEntry& entry : source.manifest().tensors) {
@@ -92,6 +117,7 @@ LintResult lint_trace(const trace::Source& source, const LintOptions& options) {
     result.findings.push_back(base::concat(source.path(), ": ", problem));
   }
   lint_modules(source, result.findings);
+  if (result.findings.empty()) warn_of_uneven_cuts(source, result.warnings);
   // A layout that contradicts itself does not say which rank has what.
   if (result.findings.empty()) lint_absent_shards(source, result.findings);
   if (options.manifest_only) return result;

@@ -13,6 +13,7 @@
 #include "replay/audit/after_backward.h"
 #include "replay/audit/agreement.h"
 #include "replay/audit/expressions.h"
+#include "replay/audit/fits.h"
 
 namespace ttrace::engine {
 namespace {

@@ -119,6 +119,23 @@ std::string format_finding_count(const comparison::CompareReport& report, std::s
   return text;
 }
 
+// "the layout of head is declared wrongly; behind it first at layers.0.down · output".
+std::string describe_slips(const comparison::CompareReport& report,
+                           const std::vector<FindingGroup>& groups) {
+  const std::size_t more = report.followed.size() - 1;
+  const std::string slips =
+      concat("the layout of ", report.followed.front().name,
+             more > 0 ? concat(" and ", more, " more") : "", " is declared wrongly; ");
+  const std::vector<Listed> list = listed(report, groups);
+  const auto behind = std::find_if(list.begin(), list.end(), [&](const Listed& one) {
+    if (one.setting) return true;
+    const auto& causes = report.findings[groups[one.group].findings.front()].causes;
+    return causes.empty() || causes.front().fits == nullptr;
+  });
+  if (behind == list.end()) return slips + "as it fits, all else agrees or follows";
+  return concat(slips, "behind it first at ", describe_first(report, *behind, groups));
+}
+
 // What the answer begins with: what explains all findings at once, or else the first of them.
 std::string describe_divergence(const comparison::CompareReport& report,
                                 const std::vector<FindingGroup>& groups) {
@@ -130,6 +147,8 @@ std::string describe_divergence(const comparison::CompareReport& report,
   }
   if (!report.padding.empty()) {
     text += report.padding;
+  } else if (!report.followed.empty()) {
+    text += describe_slips(report, groups);
   } else {
     text += concat("first at ", describe_first(report, listed(report, groups).front(), groups));
   }

@@ -257,6 +257,11 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
   if (const auto start = root.find("other_start")) {
     reported.other_start = start->require("text").as_string();
   }
+  if (const auto followed = root.find("followed_layouts")) {
+    for (const JsonCursor& item : followed->items()) {
+      reported.followed_layouts.push_back(item.require("rule").as_string());
+    }
+  }
   std::vector<ReportedFinding> findings;
   for (const JsonCursor& item : root.require("frontier").items()) {
     findings.push_back(finding_from(item));

@@ -62,7 +62,15 @@ def test_padding_with_a_gradient_is_a_finding(reference, tmp_path):
         "head.weight has 4 rows more in the candidate, from 48 on: padding, which carries a "
         "gradient; mask it where the loss is computed"
     )
-    assert said in done.stderr
+    assert answer(done.stdout).startswith(f"DIVERGED {said}"), done.stdout
+    first = findings(report)[0]
+    assert (first["key"]["name"], first["key"]["kind"]) == ("head.weight", "param_grad")
+    assert first["causes"][0] == {
+        "name": "padding_with_gradient",
+        "axis": None,
+        "evidence": said,
+        "unexplained": 0,
+    }
     bad = [one for one in report["results"] if one["outcome"] == "incomparable"]
     assert {one["key"]["name"] for one in bad} == {"head.weight"}
     assert {one["key"]["kind"] for one in bad} == {"param_grad", "main_grad"}
@@ -76,13 +84,18 @@ def test_rows_without_a_gradient_are_in_doubt(reference, tmp_path):
     assert "not of one value" in done.stdout and "--map" in done.stdout
 
 
-def test_rules_say_that_rows_are_padding(reference, tmp_path):
+@pytest.mark.parametrize("swapped", [False, True])
+def test_rules_say_that_rows_are_padding(reference, tmp_path, swapped):
     rules = tmp_path / "rules.json"
-    done, _ = compared(reference, tmp_path, MASKED, flags=("--map-starter", rules))
+    flags = "--map-starter", rules
+    compared(reference, tmp_path, MASKED, swapped=swapped, flags=flags)
     assert '"trim"' in rules.read_text(), rules.read_text()
-    runs = reference[0], tmp_path / "run"
-    done = run_ttrace("compare", *runs, "--map", rules, "--noise", reference[1])
-    assert done.returncode == MATCH, done.stdout + done.stderr
+    runs = [reference[0], tmp_path / "run"]
+    noise = () if swapped else ("--noise", reference[1])
+    done = run_ttrace("compare", *(runs[::-1] if swapped else runs), "--map", rules, *noise)
+    assert " incomparable" not in done.stdout, done.stdout + done.stderr
+    if not swapped:  # the swapped runs have no noise run
+        assert done.returncode == MATCH, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("edits", [(MASKED, ZEROED)])

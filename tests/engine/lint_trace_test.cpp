@@ -27,6 +27,22 @@ TEST_CASE("a trace that is what its manifest says is clean") {
   CHECK(result.datasets == 4);
 }
 
+TEST_CASE("an activation whose cut dimension the ranks do not divide is asked about, once") {
+  MemoryTrace trace = clean();  // [5] over 2 ranks
+  const LintResult result = lint_trace(trace, {});
+  CHECK(result.findings.empty());
+  CHECK(result.warnings ==
+        std::vector<std::string>{"run: a · output · step 0 is declared cut along dimension 0 over "
+                                 "tp, whose 2 ranks do not divide its 5 elements; is that the "
+                                 "dimension that is cut?"});
+  // Parameters are often cut unevenly.
+  trace.edit().tensors[0].key.kind = trace::Kind::kParam;
+  CHECK(lint_trace(trace, {true}).warnings.empty());
+  trace.edit().tensors[0].key.kind = trace::Kind::kOutput;
+  trace.edit().tensors[0].shape = {4};
+  CHECK(lint_trace(trace, {true}).warnings.empty());
+}
+
 TEST_CASE("without looking at the files only the layout is checked") {
   MemoryTrace trace = clean();
   trace.lose_rank(0);

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "localize/causes/trial.h"
@@ -53,15 +54,45 @@ std::string rule_of(const trace::TensorEntry& entry, const Alternative& other,
       "}");
 }
 
+std::shared_ptr<const trace::TensorEntry> under(trace::TensorEntry entry, const Alternative& other,
+                                                const tensor::Shape& shape) {
+  entry.placements[other.axis] = other.placement;
+  entry.shape = shape;
+  return std::make_shared<const trace::TensorEntry>(std::move(entry));
+}
+
+// The first layout that fits. Only where it is the only one, it may be followed.
+std::vector<Cause> first_of(std::vector<Cause> fitting) {
+  if (fitting.empty()) return {};
+  if (fitting.size() > 1) fitting.front().fits = nullptr;
+  fitting.resize(1);
+  return fitting;
+}
+
 measure::TensorRef with_placement(const measure::TensorRef& tensor, const Alternative& other,
                                   const tensor::Shape& shape) {
   layout::View view = *tensor.view;
-  trace::TensorEntry entry = *std::get<layout::Stored>(view.how).entry;
-  entry.placements[other.axis] = other.placement;
-  entry.shape = shape;
   view.shape = shape;
-  view.how = layout::Stored{std::make_shared<const trace::TensorEntry>(std::move(entry))};
+  view.how = layout::Stored{under(*std::get<layout::Stored>(view.how).entry, other, shape)};
   return {tensor.source, std::make_shared<const layout::View>(std::move(view))};
+}
+
+// Another dimension that is cut over the axis, where that gives the shape.
+std::optional<trace::Placement> other_dimension(const trace::TensorEntry& entry,
+                                                const trace::Placement& declared,
+                                                std::uint64_t ranks, const tensor::Shape& shape) {
+  const auto cut = trace::cut_dimension(declared);
+  if (!cut || entry.shape[*cut] % ranks != 0) return std::nullopt;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (d == *cut) continue;
+    tensor::Shape other = entry.shape;
+    other[*cut] /= ranks;
+    const auto whole = base::checked_mul(other[d], ranks);
+    if (!whole) continue;
+    other[d] = *whole;
+    if (other == shape) return trace::Shard{d, {}};
+  }
+  return std::nullopt;
 }
 
 // The placement that makes a candidate of another shape one of the reference's.
@@ -69,18 +100,21 @@ std::vector<Alternative> for_shape(const trace::TensorEntry& entry, const trace:
                                    const tensor::Shape& shape) {
   std::vector<Alternative> others;
   if (entry.shape.size() != shape.size()) return others;
-  std::optional<std::size_t> dim;
+  std::optional<std::size_t> dim;  // the only one that differs
+  std::size_t differing = 0;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == entry.shape[d]) continue;
-    if (dim) return others;
-    dim = d;
+    dim = ++differing == 1 ? std::optional(d) : std::nullopt;
   }
-  if (!dim) return others;
   for (const trace::MeshAxis& axis : mesh.axes) {
     const auto placed = entry.placements.find(axis.name);
     const trace::Placement declared =
         placed == entry.placements.end() ? trace::Placement{} : placed->second;
     if (axis.size < 2) continue;
+    if (const auto other = other_dimension(entry, declared, axis.size, shape)) {
+      others.push_back({axis.name, *other});
+    }
+    if (!dim) continue;
     const bool whole = std::holds_alternative<trace::Replicate>(declared);
     if (whole && shape[*dim] == axis.size * entry.shape[*dim]) {
       others.push_back({axis.name, trace::Shard{*dim, {}}});
@@ -100,6 +134,7 @@ std::vector<Cause> find_wrong_layout(const Case& the_case) {
   if (stored == nullptr || the_case.conflict) return {};
   const trace::TensorEntry& entry = *stored->entry;
   const trace::Mesh& mesh = the_case.candidate.source->manifest().meshes.at(entry.mesh);
+  std::vector<Cause> fitting;
   for (const trace::MeshAxis& axis : mesh.axes) {
     const auto placed = entry.placements.find(axis.name);
     if (axis.size < 2 || placed == entry.placements.end()) continue;
@@ -120,13 +155,15 @@ std::vector<Cause> find_wrong_layout(const Case& the_case) {
         reject(the_case, "wrong_layout_declared", *left);
         continue;
       }
-      return {{"wrong_layout_declared", axis.name,
-               base::concat("it matches if declared as ", rule_of(entry, alternative, nullptr), " ",
-                            describe_left(the_case, *left)),
-               relative_to_reference(the_case, *left)}};
+      fitting.push_back({"wrong_layout_declared", axis.name,
+                         base::concat("it matches if declared as ",
+                                      rule_of(entry, alternative, nullptr), " ",
+                                      describe_left(the_case, *left)),
+                         relative_to_reference(the_case, *left),
+                         under(entry, alternative, entry.shape)});
     }
   }
-  return {};
+  return first_of(std::move(fitting));
 }
 
 std::vector<Cause> find_layout_for_shape(const measure::Backend& backend,
@@ -140,6 +177,7 @@ std::vector<Cause> find_layout_for_shape(const measure::Backend& backend,
   const tensor::Shape& shape = reference.view->shape;
   const auto elements = tensor::element_count(shape);
   if (!elements || *elements > kMostElementsForCauses) return {};
+  std::vector<Cause> fitting;
   for (const Alternative& other : for_shape(entry, mesh, shape)) {
     measure::Measurement measured;
     try {
@@ -153,11 +191,11 @@ std::vector<Cause> find_layout_for_shape(const measure::Backend& backend,
         kMostOfShapes, kMostEpsilons * judge::shared_epsilon(*reference.view, *candidate.view));
     if (exact ? measured.total.unequal > 0 : !(left <= allowed * norm)) continue;
     if (measured.total.nonfinite_different > 0 || measured.replicas_differ) continue;
-    return {{"wrong_layout_declared", other.axis,
-             base::concat("it matches if declared as ", rule_of(entry, other, &shape)),
-             norm > 0 && !exact ? left / norm : 0}};
+    fitting.push_back({"wrong_layout_declared", other.axis,
+                       base::concat("it matches if declared as ", rule_of(entry, other, &shape)),
+                       norm > 0 && !exact ? left / norm : 0, under(entry, other, shape)});
   }
-  return {};
+  return first_of(std::move(fitting));
 }
 
 }  // namespace ttrace::localize

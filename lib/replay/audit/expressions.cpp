@@ -405,27 +405,6 @@ class Audit {
 
 }  // namespace
 
-void require_fits(const trace::Source& run, const Specification& specification,
-                  const std::string& file) {
-  bool any = false;
-  for (const TensorEntry& entry : run.manifest().tensors) {
-    const auto number = specification.find(entry.key);
-    if (!number || entry.microbatches) continue;
-    any = true;
-    const SpecifiedTensor& specified = specification.tensors[*number];
-    if (fits(specified.shape, entry.shape) && specified.dtype == entry.dtype) continue;
-    throw base::input_error(file, ": is of another model, batch or precision than ", run.path(),
-                            ": ", to_string(entry.key), " is ", describe_shape(specified.shape),
-                            " ", dtype_short_name(specified.dtype), " there and ",
-                            tensor::to_string(entry.shape), " ", dtype_short_name(entry.dtype),
-                            " in the run; make one with the run's model and micro-batch");
-  }
-  if (!any) {
-    throw base::input_error(file, ": has no tensor of ", run.path(),
-                            "; make one with the run's model");
-  }
-}
-
 JudgedValues check_expressions(const ExpressionAudit& audit, std::vector<AuditedTensor>& tensors) {
   Audit running(audit, tensors);
   for (AuditedTensor& tensor : tensors) running.check(tensor);

@@ -24,11 +24,6 @@ struct ExpressionAudit {
   std::uint64_t held_bytes = 0;  // of specifications, which count as memory of the execution
 };
 
-// Throws an input error, with the first difference, if the specification is of another model,
-// batch or precision: no tensor in common, or another shape or dtype under the same key.
-void require_fits(const trace::Source& run, const Specification& specification,
-                  const std::string& file);
-
 // Adds a check to every tensor with an expression over recorded tensors, or the reason why it
 // cannot be judged; marks those that follow from nothing as given, unless every step computes their
 // kind. `tensors` are of the run. Returns what was judged. The results are the same for every

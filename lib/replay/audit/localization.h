@@ -51,6 +51,8 @@ struct ReportedComparison {
   comparison::Selection selection;
   bool common = false;
   std::string layout_rules;   // file that overrode the candidate's layouts, or empty
+  // Rules for --layout under which the rest was judged, where layouts were declared wrongly.
+  std::vector<std::string> followed_layouts;
   std::uint64_t tensors = 0;  // of both traces
   std::uint64_t skipped = 0;  // of them, left out by flags and rules
   std::optional<comparison::PartNumber> part;  // of a divided comparison: others are skipped
