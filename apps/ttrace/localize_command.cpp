@@ -10,6 +10,7 @@
 #include "engine/localize_trace.h"
 #include "inputs.h"
 #include "layout/manifest_layouts.h"
+#include "layout/map_rules.h"
 #include "machine.h"
 #include "outputs.h"
 #include "replay/specification/specification.h"
@@ -58,11 +59,10 @@ std::unique_ptr<trace::Source> under_followed_layouts(const trace::Source& candi
     rules += base::concat(rules.empty() ? "" : ", ", rule);
   }
   return std::make_unique<trace::WithManifest>(
-      candidate,
-      layout::with_layout_rules(candidate.manifest(),
-                                base::concat(R"({"schema": "ttrace.layout/1", "rules": [)", rules,
-                                             "]}"),
-                                base::concat(compared.file, ": followed_layouts")));
+      candidate, layout::with_layout_rules(
+                     candidate.manifest(),
+                     base::concat(R"({"schema": "ttrace.layout/1", "rules": [)", rules, "]}"),
+                     base::concat(compared.file, ": followed_layouts")));
 }
 
 // A report says what was compared, and how: these flags would have no effect.
@@ -129,12 +129,17 @@ int run_localize(const LocalizeFlags& flags) {
     options.candidate_specification = &*of_candidate;
     options.candidate_specification_file = flags.candidate_specification;
   }
+  std::optional<layout::MapRules> map;
+  if (const std::string& file = flags.comparison.pair.map; !file.empty()) {
+    map = layout::parse_map_rules(base::read_text(file), file);
+    options.map = &*map;
+  }
   const std::unique_ptr<trace::Source> reference = open_and_log(flags.comparison.pair.reference);
   const OpenedTrace candidate(flags.comparison.pair.candidate, flags.comparison.pair.layout);
   replay::ReportedComparison compared = reported_comparison(flags);
   const std::unique_ptr<trace::Source> relaid = under_followed_layouts(*candidate, compared);
-  replay::LocalizeReport report = engine::localize_trace(
-      *reference, relaid ? *relaid : *candidate, std::move(compared), options);
+  replay::LocalizeReport report = engine::localize_trace(*reference, relaid ? *relaid : *candidate,
+                                                         std::move(compared), options);
   report.environment.version = version();
   if (report.written_plan) plan.store(report::plan_json(report.written_plan->plan));
 

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -12,8 +11,10 @@
 #include "comparison/shown_precision.h"
 #include "replay/audit/after_backward.h"
 #include "replay/audit/agreement.h"
+#include "replay/audit/consequences.h"
 #include "replay/audit/expressions.h"
 #include "replay/audit/fits.h"
+#include "replay/specification/renamed.h"
 
 namespace ttrace::engine {
 namespace {
@@ -76,6 +77,8 @@ class LocalChecks {
     return tensors;
   }
 
+  const std::vector<AuditedTensor>& all() const { return tensors_; }
+
  private:
   static bool is_near(const trace::TensorKey& key, const trace::TensorKey& like) {
     if (key.step != like.step) return false;
@@ -105,31 +108,6 @@ class LocalChecks {
   std::vector<AuditedTensor> tensors_;
   std::map<std::string, std::vector<std::size_t>> by_module_;
 };
-
-// A check that the reference breaks too says nothing of the candidate: the specification does not
-// hold for this implementation.
-void discount_what_the_reference_breaks(const std::vector<AuditedTensor>& reference,
-                                        std::vector<AuditedTensor>& candidate) {
-  std::map<std::tuple<Kind, std::string, std::uint64_t>, std::set<std::string>> broken;
-  for (const AuditedTensor& tensor : reference) {
-    for (const replay::AuditCheck& check : tensor.checks) {
-      if (check.result != replay::CheckResult::kInconsistent) continue;
-      broken[{tensor.key.kind, tensor.key.name, tensor.key.call}].insert(check.operation);
-    }
-  }
-  for (AuditedTensor& tensor : candidate) {
-    const auto found = broken.find({tensor.key.kind, tensor.key.name, tensor.key.call});
-    if (found == broken.end()) continue;
-    for (replay::AuditCheck& check : tensor.checks) {
-      if (!found->second.contains(check.operation)) continue;
-      check.result = replay::CheckResult::kNotReplayable;
-      check.reason = "the reference breaks it too";
-      tensor.reason = check.reason;
-    }
-    tensor.outcome = AuditOutcome::kNotJudged;
-  }
-  replay::settle_outcomes(candidate);
-}
 
 void require_whole(const replay::ReportedComparison& compared) {
   if (!compared.part) return;
@@ -185,7 +163,11 @@ class LocalizeRun {
     take_over(reference_, "reference", out_.comparison.reference);
     take_over(candidate_, "candidate", out_.comparison.candidate);
     require_same_plan();
-    if (options_.specification != nullptr) {
+    const bool has_other_names = options_.map != nullptr && !options_.map->candidate.empty();
+    if (has_other_names && options_.candidate_specification != nullptr) {
+      replay::require_fits(candidate_, *options_.candidate_specification,
+                           options_.candidate_specification_file);
+    } else if (options_.specification != nullptr) {
       replay::require_fits(candidate_, *options_.specification, options_.specification_file);
     }
     compare_code();
@@ -197,6 +179,10 @@ class LocalizeRun {
     }
     judge_modules();
     explain_findings();
+    if (options_.specification != nullptr) {
+      replay::set_consequences_apart(*options_.specification, candidate_.manifest(),
+                                     candidate_checks_.all(), out_);
+    }
     explain_suspects();
     sum_up_layers();
     judge_isolated_modules();
@@ -231,9 +217,19 @@ class LocalizeRun {
 
   void compare_code() {
     if (options_.specification == nullptr || options_.candidate_specification == nullptr) return;
-    out_.code = replay::compare_specifications(*options_.specification, options_.specification_file,
-                                               *options_.candidate_specification,
+    const layout::MapRules map = options_.map != nullptr ? *options_.map : layout::MapRules{};
+    const replay::RenamedSpecification reference =
+        replay::renamed(*options_.specification, options_.specification_file, map.reference);
+    const replay::RenamedSpecification candidate = replay::renamed(
+        *options_.candidate_specification, options_.candidate_specification_file, map.candidate);
+    out_.code = replay::compare_specifications(reference.specification, options_.specification_file,
+                                               candidate.specification,
                                                options_.candidate_specification_file);
+    if (const std::uint64_t left = reference.left + candidate.left; left > 0) {
+      out_.warnings.push_back(base::concat(
+          map.file, ": ", base::plural(left, "tensor"),
+          " of the specifications keep their names, since the map does more than rename them"));
+    }
     out_.candidate_specification = options_.candidate_specification_file;
     out_.warnings.insert(out_.warnings.end(), out_.code->warnings.begin(),
                          out_.code->warnings.end());
@@ -280,6 +276,8 @@ class LocalizeRun {
     layers_ = modules;
     for (const replay::ReportedFinding& finding : out_.comparison.findings) {
       if (finding.shown) modules.insert(replay::module_of(*finding.shown));
+      if (options_.specification == nullptr) continue;
+      for (const trace::TensorKey& key : finding.keys) modules.insert(replay::module_of(key));
     }
     for (const replay::ReportedSuspect& suspect : out_.comparison.suspects) {
       modules.insert(replay::module_of(suspect.key));
@@ -315,7 +313,7 @@ class LocalizeRun {
   std::vector<AuditedTensor> local_of(const std::string& module, const trace::TensorKey* like) {
     std::vector<AuditedTensor> local = candidate_checks_.of(module, like);
     if (is_broken(local)) {
-      discount_what_the_reference_breaks(reference_checks_.of(module, like), local);
+      replay::discount_what_the_reference_breaks(reference_checks_.of(module, like), local);
     }
     return local;
   }

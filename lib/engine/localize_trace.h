@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "layout/map_rules.h"
 #include "measure/backend.h"
 #include "replay/audit/localization.h"
 #include "replay/specification/specification.h"
@@ -19,6 +20,8 @@ struct LocalizeOptions {
   // Of the candidate's code, to be compared with the other one.
   const replay::Specification* candidate_specification = nullptr;
   std::string candidate_specification_file = "";
+  // The map of the comparison: both specifications are compared under the names it gives them.
+  const layout::MapRules* map = nullptr;
   std::vector<std::string> layers;  // globs over modules to check besides the findings'
   bool all_layers = false;
   std::string run_argument;  // the candidate as the user wrote it, for the next command

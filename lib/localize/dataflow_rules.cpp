@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "localize/dataflow_index.h"
 
 namespace ttrace::localize {
@@ -119,6 +121,16 @@ class Collector {
     add_values(Kind::kGradOutput, module.name);
   }
 
+  // Whether no module takes the value but the model itself, which returns it, and losses.
+  bool is_result_of_model() const {
+    const auto& returners = graph_.returners(key_.name);
+    return graph_.consumers(key_.name).empty() &&
+           std::all_of(returners.begin(), returners.end(), [this](const Module* module) {
+             return module->name == "(model)" ||
+                    !index_.find(key_, Kind::kLoss, module->name).empty();
+           });
+  }
+
   void grad_output() {
     for (const Module* consumer : graph_.consumers(key_.name)) {
       add_backward_through(*consumer);
@@ -129,6 +141,11 @@ class Collector {
     }
     for (const Module* returner : graph_.returners(key_.name)) add_backward_through(*returner);
     if (found_.empty()) add_kind(Kind::kLoss);
+    // What the job computes from it outside of all modules, such as a loss, has a derivative that
+    // is taken at its value.
+    if (is_result_of_model()) {
+      add_values(Kind::kOutput, trace::module_of_value(key_.name));
+    }
   }
 
   void add_gradient_sources(std::string_view param) {

@@ -122,6 +122,7 @@ std::string localize_json(const replay::LocalizeReport& report) {
   text.add_lines("findings", report.findings, [](const replay::LocalizedFinding& finding) {
     return nine_digits(localized_finding_json(finding));
   });
+  if (!report.consequences.empty()) text.add("consequences", report.consequences);
   text.add_lines("suspects", report.suspects, [](const replay::LocalizedSuspect& suspect) {
     return nine_digits(json{{"id", id_of(suspect.reported.key)},
                             {"module", suspect.module},

@@ -5,6 +5,7 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "layout/mesh.h"
+#include "replay/specification/describe.h"
 #include "report/localize_report.h"
 #include "report/text_report.h"
 #include "report/text_sections.h"
@@ -273,6 +274,14 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
     out << "\n  what follows from them is not listed (--all lists it)\n";
   } else if (report.findings.size() > most) {
     out << "\n  and " << report.findings.size() - most << " more findings (--all)\n";
+  }
+  if (!report.consequences.empty() && most > 0) {
+    out << folded(concat("\nfollows    ",
+                         printable(replay::list_some(report.consequences, kLocalizedInFull, "; ")),
+                         ": what the specification makes of values that have diverged, no "
+                         "finding of its own"),
+                  style.width)
+        << "\n";
   }
   for (const replay::LocalizedSuspect& suspect : report.suspects) {
     if (most == 0) break;

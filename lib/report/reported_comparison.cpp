@@ -165,6 +165,7 @@ ReportedFinding finding_from(const JsonCursor& cursor) {
   }
   finding.outcome = cursor.require("outcome").as_string();
   finding.shown = key_of_id(id);
+  if (finding.shown) finding.keys = {*finding.shown};
   finding.title = finding.shown
                       ? base::concat(kind_name(finding.shown->kind), " of ", finding.shown->name)
                       : finding.id;
@@ -222,6 +223,12 @@ std::vector<ReportedFinding> grouped(std::vector<ReportedFinding> findings,
     out.push_back(shown == by_id.end() ? finding : *shown->second);
     out.back().title = group.title;
     out.back().members = group.ids;
+    out.back().keys.clear();
+    for (const std::string& id : group.ids) {
+      if (const auto one = by_id.find(id); one != by_id.end() && one->second->shown) {
+        out.back().keys.push_back(*one->second->shown);
+      }
+    }
   }
   return out;
 }

@@ -21,8 +21,9 @@ struct ReportedFinding {
   std::string id;
   std::string title;    // "main_grad of 10 LayerNorm parameters (layers.*.norm1.*)"
   std::string outcome;  // as in the report: "diverged", "missing", ...
-  std::optional<trace::TensorKey> shown;  // the tensor that stands for it; nothing of a setting
-  std::vector<std::string> members;       // ids of all tensors
+  std::optional<trace::TensorKey> shown;    // the tensor that stands for it; nothing of a setting
+  std::vector<std::string> members;         // ids of all tensors
+  std::vector<trace::TensorKey> keys = {};  // of the members that are tensors
   std::string class_name;
   std::string called_at;
   localize::Place place;  // of a single tensor
@@ -50,11 +51,11 @@ struct ReportedComparison {
   comparison::TraceFacts candidate;
   comparison::Selection selection;
   bool common = false;
-  std::string layout_rules;   // file that overrode the candidate's layouts, or empty
+  std::string layout_rules;  // file that overrode the candidate's layouts, or empty
   // Rules for --layout under which the rest was judged, where layouts were declared wrongly.
   std::vector<std::string> followed_layouts;
-  std::uint64_t tensors = 0;  // of both traces
-  std::uint64_t skipped = 0;  // of them, left out by flags and rules
+  std::uint64_t tensors = 0;                   // of both traces
+  std::uint64_t skipped = 0;                   // of them, left out by flags and rules
   std::optional<comparison::PartNumber> part;  // of a divided comparison: others are skipped
   std::string other_start;  // "the runs do not start from the same weights ...", or empty
   std::vector<ReportedFinding> findings;
@@ -106,6 +107,8 @@ struct LocalizeReport {
   std::string candidate_specification;  // the file, or empty
   std::optional<CodeComparison> code;   // of the two
   std::vector<LocalizedFinding> findings;
+  // Titles of findings of the comparison that the specification shows to follow from others.
+  std::vector<std::string> consequences;
   std::vector<LocalizedSuspect> suspects;
   std::vector<LayerSummary> layers;
   std::string plan_digest;               // of the plan that both runs were rewritten by, or empty
@@ -125,6 +128,11 @@ struct LocalizeReport {
 
 // "171 of 201 tensors were left out (--only final_norm*)"; empty if none was.
 std::string describe_left_out(const ReportedComparison& comparison);
+
+// A check that the reference breaks too says nothing of the candidate, for the specification does
+// not hold for this implementation: makes it not replayable. Both are of the same modules.
+void discount_what_the_reference_breaks(const std::vector<AuditedTensor>& reference,
+                                        std::vector<AuditedTensor>& candidate);
 
 // "input, output and param_grad follow from their own inputs (worst 0.4 of the bound); main_grad
 // does not follow from the sum of raw gradients".
