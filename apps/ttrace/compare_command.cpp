@@ -100,7 +100,10 @@ void print_starter_summary(const CompareFlags& flags, const layout::MapFile& sta
   if (!starter.ambiguous.empty()) {
     std::cout << ", " << base::plural(starter.ambiguous.size(), "ambiguous name");
   }
-  if (!starter.notes.empty()) std::cout << ", " << base::plural(starter.notes.size(), "note");
+  if (!starter.notes.empty()) {
+    std::cout << ", " << base::plural(starter.notes.size(), "note")
+              << ".\n  Note: " << base::printable(starter.notes.front());
+  }
   std::cout << ".\n  Read it, then: ttrace compare "
             << base::printable(flags.comparison.pair.reference) << " "
             << base::printable(flags.comparison.pair.candidate) << " --map "

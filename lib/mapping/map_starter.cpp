@@ -11,6 +11,7 @@
 #include "comparison/padding.h"
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
+#include "judge/slices.h"
 
 namespace ttrace::mapping {
 namespace {
@@ -120,6 +121,58 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
+// How a match makes its names meet: "in 2 groups along dimension 0 of layers.*.q.weight, ...".
+std::string form_of(const NameMatch& match) {
+  std::string text;
+  const auto add = [&text](const auto&... parts) {
+    text += base::concat(text.empty() ? "" : ", ", parts...);
+  };
+  if (match.reference.size() > 1 || match.candidate.size() > 1) {
+    if (match.groups > 1) add("in ", match.groups, " groups");
+    add(match.same ? "equal to each of" : base::concat("along dimension ", match.dim, " of"));
+  } else {
+    add("equal to");
+  }
+  const bool joins_candidates = match.candidate.size() > 1;
+  std::vector<std::string> patterns;
+  for (const std::string& name : joins_candidates ? match.candidate : match.reference) {
+    patterns.push_back(judge::name_pattern(name));
+  }
+  text += base::concat(" ", listed(patterns));
+  if (!match.transpose.empty()) add("transposed");
+  if (match.trim) add("the first ", match.trim->size);
+  return text;
+}
+
+// One layer that is matched otherwise than all others like it.
+void add_unlike_ones(const std::vector<NameMatch>& matches, std::vector<std::string>& notes) {
+  using OfForm = std::map<std::string, std::vector<const NameMatch*>>;
+  std::map<std::string, OfForm> alike;  // by the pattern of the single name
+  for (const NameMatch& match : matches) {
+    if (!match.by_values) continue;
+    const bool one_is_candidate = match.candidate.size() == 1;
+    const std::string& one = one_is_candidate ? match.candidate.front() : match.reference.front();
+    alike[judge::name_pattern(one)][form_of(match)].push_back(&match);
+  }
+  for (const auto& [pattern, forms] : alike) {
+    if (forms.size() < 2) continue;
+    const auto usual = std::max_element(
+        forms.begin(), forms.end(),
+        [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    for (const auto& [form, of_form] : forms) {
+      // Of two against two nobody knows which are unlike.
+      if (form == usual->first || 2 * of_form.size() > usual->second.size()) continue;
+      for (const NameMatch* match : of_form) {
+        const std::string& one =
+            match->candidate.size() == 1 ? match->candidate.front() : match->reference.front();
+        notes.push_back(base::concat(one, " is ", form, "; ", usual->second.size(),
+                                     " others like it are ", usual->first,
+                                     ": is this layer the bug? The rule would hide it"));
+      }
+    }
+  }
+}
+
 std::vector<std::string> notes_of(const std::vector<NameMatch>& parameters,
                                   const Ordered& reference, const Ordered& candidate) {
   const auto in_order = [](const std::vector<std::string>& names, const Ordered& ordered) {
@@ -133,6 +186,7 @@ std::vector<std::string> notes_of(const std::vector<NameMatch>& parameters,
     return std::is_sorted(places.begin(), places.end());
   };
   std::vector<std::string> notes;
+  add_unlike_ones(parameters, notes);
   for (const NameMatch& match : parameters) {
     const bool one_is_candidate = match.candidate.size() == 1;
     const std::vector<std::string>& several = one_is_candidate ? match.reference : match.candidate;

@@ -1,5 +1,7 @@
 #include "mapping/map_starter.h"
 
+#include <algorithm>
+
 #include "engine/compare_traces.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
@@ -60,9 +62,9 @@ comparison::CompareReport compared(const MemoryTrace& reference, const MemoryTra
 }
 
 // Two layers of gate and up, [2, 3] each, with a norm of ones and their values, [1, 2] each.
-MemoryTrace apart() {
+MemoryTrace apart(int layers = 2) {
   MemoryTrace made;
-  for (const double layer : {0, 1}) {
+  for (int layer = 0; layer < layers; ++layer) {
     const std::string name = base::concat("layers.", layer, ".mlp");
     made.put(make_entry(name + ".gate.weight", {2, 3}, Kind::kParam), numbers(6, 10 + layer));
     made.put(make_entry(name + ".up.weight", {2, 3}, Kind::kParam), numbers(6, 20 + layer));
@@ -84,10 +86,11 @@ MemoryTrace apart() {
   return made;
 }
 
-// The same with both in one, in other names; up first if they were exchanged.
-MemoryTrace fused(bool exchanged = false) {
+// The same with both in one, in other names; up first in layers that were exchanged.
+MemoryTrace fused(bool all_exchanged = false, int layers = 2, int exchanged_layer = -1) {
   MemoryTrace made;
-  for (const double layer : {0, 1}) {
+  for (int layer = 0; layer < layers; ++layer) {
+    const bool exchanged = all_exchanged || layer == exchanged_layer;
     const std::string name = base::concat("blocks.", layer, ".ffn");
     const Values gate = numbers(6, 10 + layer);
     const Values up = numbers(6, 20 + layer);
@@ -123,6 +126,25 @@ TEST_CASE("a starter splits a fused matrix, and what goes in and out of it") {
   const comparison::CompareReport out = compared(apart(), fused(), file);
   CHECK(out.counts.at(judge::Outcome::kMissing) == 1);
   CHECK(out.counts.at(judge::Outcome::kMatch) + 1 == out.results.size());
+}
+
+TEST_CASE("a starter says which layer is unlike all others") {
+  const auto unlike = [](const MapFile& file) {
+    return std::count_if(file.notes.begin(), file.notes.end(), [](const std::string& note) {
+      return note.find("is this layer the bug?") != std::string::npos;
+    });
+  };
+  const MapFile file = start_map(apart(4), fused(false, 4, 2), 1);
+  CHECK(unlike(file) == 1);
+  CHECK(file.notes.front() ==
+        "blocks.2.ffn.fc1.weight is along dimension 0 of layers.*.mlp.up.weight, "
+        "layers.*.mlp.gate.weight; 3 others like it are along dimension 0 of "
+        "layers.*.mlp.gate.weight, layers.*.mlp.up.weight: is this layer the bug? The rule would "
+        "hide it");
+  CHECK(unlike(start_map(apart(4), fused(false, 4), 1)) == 0);
+  CHECK(unlike(start_map(apart(4), fused(true, 4), 1)) == 0);
+  // Nobody knows which one of two is unlike.
+  CHECK(unlike(start_map(apart(2), fused(false, 2, 1), 1)) == 0);
 }
 
 TEST_CASE("a starter joins what the reference has in one") {
