@@ -44,14 +44,30 @@ class Clauses {
   std::vector<Clause> clauses_;
 };
 
-void add_not_recorded(std::string_view name, const char* side, const Tally& tally,
-                      Clauses& clauses) {
+// The reason without the file that it is of, and up to a word: the first line says elsewhere which
+// runs these are, and the whole reason stands below it.
+std::string brief_reason(std::string_view reason, std::string_view path) {
+  constexpr std::size_t kMost = 64;  // bytes
+  if (reason.substr(0, path.size()) == path && reason.substr(path.size(), 2) == ": ") {
+    reason.remove_prefix(path.size() + 2);
+  }
+  if (reason.size() <= kMost) return std::string(reason);
+  const std::size_t space = reason.rfind(' ', kMost);
+  if (space == std::string_view::npos || space == 0) return base::shortened(reason, kMost);
+  return base::concat(reason.substr(0, space), " …");
+}
+
+void add_not_recorded(std::string_view name, const char* side, const std::string& path,
+                      const Tally& tally, Clauses& clauses) {
   constexpr std::string_view kPlain = "{count} not recorded by the {side}";
   if (tally.empty()) return;
   const bool has_reason = tally.first->incomplete;
   clauses.add(name, kUnchecked, tally,
-              has_reason ? "{count} not recorded by the {side} ({reason})" : kPlain, kPlain,
-              {{"side", std::string(side)}, {"reason", tally.first->reason}});
+              has_reason ? "{count} not recorded by the {side} ({reason})" : kPlain,
+              has_reason ? "{count} not recorded by the {side} ({brief})" : kPlain,
+              {{"side", std::string(side)},
+               {"reason", tally.first->reason},
+               {"brief", brief_reason(tally.first->reason, path)}});
 }
 
 // Names the kinds that a comparison of training steps is about and that neither run has. A run that
@@ -142,10 +158,10 @@ std::vector<Clause> coverage_clauses(const comparison::CompareReport& report) {
   const Coverage coverage = comparison::coverage_of(report);
   Clauses clauses;
   clauses.add("unreadable", kUnchecked, coverage.unreadable, "{count} could not be read");
-  add_not_recorded("not_recorded_by_candidate", "candidate", coverage.not_recorded_by_candidate,
-                   clauses);
-  add_not_recorded("not_recorded_by_reference", "reference", coverage.not_recorded_by_reference,
-                   clauses);
+  add_not_recorded("not_recorded_by_candidate", "candidate", report.candidate.path,
+                   coverage.not_recorded_by_candidate, clauses);
+  add_not_recorded("not_recorded_by_reference", "reference", report.reference.path,
+                   coverage.not_recorded_by_reference, clauses);
   add_kinds_in_neither(report, clauses);
   clauses.add("below_noise_floor", kUnchecked, coverage.below_noise_floor,
               "{count} below the noise floor");

@@ -112,8 +112,14 @@ WrittenFirstLine write_first_line(const FirstLine& line, const TextStyle& style)
   out.is_cut = taken > left;
   out.text = concat(bold(line.verdict, line.colour, style), "  ",
                     without_middle(line.sentence, left), rest.text);
-  out.left_out.assign(line.clauses.begin() + static_cast<std::ptrdiff_t>(rest.written),
-                      line.clauses.end());
+  // A clause that lost the end of what it says is written in full below.
+  for (std::size_t i = 0; i < line.clauses.size(); ++i) {
+    const std::string in_short = text_of(line.clauses[i], true);
+    const bool cut = in_short != text_of(line.clauses[i], false) &&
+                     in_short.find("…") != std::string::npos &&
+                     rest.text.find(in_short) != std::string::npos;
+    if (i >= rest.written || cut) out.left_out.push_back(line.clauses[i]);
+  }
   return out;
 }
 

@@ -44,7 +44,7 @@ struct FirstLine {
 struct WrittenFirstLine {
   std::string text;     // without the end of the line
   bool is_cut = false;  // the sentence lost its middle
-  std::vector<Clause> left_out;
+  std::vector<Clause> left_out;  // and those that lost the end of what they say
 };
 
 // Joins the parts by "; ". Where they are too long, the clauses are shortened, then the aside goes,

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "base/message.h"
+#include "report/first_line.h"
 #include "report/sample_report.h"
 #include "support/catch.h"
 
@@ -65,6 +67,30 @@ TEST_CASE("everything that was not checked is counted, the most serious first") 
 TEST_CASE("what a side could not record comes with the reason") {
   CHECK(texts_of(report_of({not_recorded(TraceSide::kCandidate, true)})) ==
         Texts{"1 not recorded by the candidate (run: disk full)"});
+}
+
+TEST_CASE("a long reason is cut at a word, without the file, and stands in full below") {
+  TensorComparison result = not_recorded(TraceSide::kCandidate, true);
+  const std::string reason =
+      "whole parts of the run were left out: microbatch(n, of=2) needs trace(dp_axis=...), since "
+      "the mesh has no axis dp";
+  result.reason = "a/long/path/to/the/run: " + reason;
+  comparison::CompareReport report = report_of({result});
+  report.candidate.path = "a/long/path/to/the/run";
+  const std::vector<Clause> clauses = coverage_clauses(report);
+  REQUIRE(clauses.size() == 1);
+  const std::string brief =
+      "1 not recorded by the candidate (whole parts of the run were left out: microbatch(n, of=2) "
+      "needs …)";
+  CHECK(base::render({clauses[0].in_short, clauses[0].message.values}) == brief);
+  FirstLine line{"DIVERGED", "31", std::string(80, 'x'), "", clauses, {}};
+  const WrittenFirstLine written = write_first_line(line, {});
+  CHECK(written.text == "DIVERGED  " + line.sentence + "; " + brief);
+  REQUIRE(written.left_out.size() == 1);
+  CHECK(base::render(written.left_out[0].message).find(reason) != std::string::npos);
+  // With room for it, the line has it all.
+  line.sentence = "x";
+  CHECK(write_first_line(line, {}).left_out.empty());
 }
 
 TEST_CASE("kinds that neither run has are named, those that a step need not have are not") {
