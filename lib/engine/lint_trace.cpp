@@ -69,10 +69,10 @@ void warn_of_uneven_cuts(const trace::Source& source, std::vector<std::string>& 
       if (shard == nullptr || shard->sizes || shard->dim >= entry.shape.size()) continue;
       const std::uint64_t extent = entry.shape[shard->dim];
       if (extent % axis.size == 0 || !known.emplace(entry.key.name, axis.name).second) continue;
-      warnings.push_back(base::concat(
-          source.path(), ": ", to_string(entry.key), " is declared cut along dimension ",
-          shard->dim, " over ", axis.name, ", whose ", axis.size, " ranks do not divide its ",
-          extent, " elements; is that the dimension that is cut?"));
+      warnings.push_back(base::concat(source.path(), ": ", to_string(entry.key),
+                                      " is declared cut along dimension ", shard->dim, " over ",
+                                      axis.name, ", whose ", axis.size, " ranks do not divide its ",
+                                      extent, " elements; is that the dimension that is cut?"));
     }
   }
 }

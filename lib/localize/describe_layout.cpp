@@ -40,6 +40,28 @@ std::string describe_nonfinite(const measure::TileStats& stats) {
   return text;
 }
 
+// "all of 2 of 4 shards, ranks {1, 3}" or "128 of 256 elements of 1 of 4 shards, rank 1".
+std::string describe_nonfinite_shards(const measure::Measurement& measurement) {
+  std::uint64_t elements = 0;
+  std::uint64_t differing = 0;
+  std::size_t shards = 0;
+  std::set<std::uint64_t> ranks;
+  for (const measure::BlockStats& block : measurement.blocks) {
+    if (block.stats.nonfinite_different == 0) continue;
+    ++shards;
+    elements += block.stats.elements;
+    differing += block.stats.nonfinite_different;
+    ranks.insert(block.owner->ranks.begin(), block.owner->ranks.end());
+  }
+  if (shards == 0) return "";
+  return concat("; ",
+                differing == elements
+                    ? std::string("all")
+                    : concat(differing, " of ", base::plural(elements, "element")),
+                " of ", shards, " of ", base::plural(measurement.blocks.size(), "shard"), ", ",
+                layout::describe_ranks({ranks.begin(), ranks.end()}));
+}
+
 std::string describe_boxes(const std::vector<tensor::Box>& boxes) {
   std::string text = tensor::to_string(boxes[0]);
   if (boxes.size() == 2) text += concat(" and ", tensor::to_string(boxes[1]));
@@ -164,7 +186,9 @@ std::string describe_where(const measure::TensorRef& candidate,
     return concat(describe_classes(candidate, measurement.replicas),
                   " hold different values, and should be replicas");
   }
-  if (measurement.total.nonfinite_different > 0) return describe_nonfinite(measurement.total);
+  if (measurement.total.nonfinite_different > 0) {
+    return concat(describe_nonfinite(measurement.total), describe_nonfinite_shards(measurement));
+  }
   return describe_shares(measurement);
 }
 

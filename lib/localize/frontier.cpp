@@ -117,10 +117,9 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
     std::erase_if(finding.downstream, [&](std::size_t node) { return in_finding[node]; });
   }
   order_findings(nodes, outcomes, frontier.findings);
-  const auto after_forward =
-      std::find_if(frontier.findings.begin(), frontier.findings.end(), [&](const auto& finding) {
-        return phase_of(nodes[finding.result].key) >= Phase::kLoss;
-      });
+  const auto after_forward = std::find_if(
+      frontier.findings.begin(), frontier.findings.end(),
+      [&](const auto& finding) { return phase_of(nodes[finding.result].key) >= Phase::kLoss; });
   std::stable_partition(after_forward, frontier.findings.end(),
                         [&](const auto& finding) { return is_own(finding.result); });
   for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -107,6 +107,16 @@ std::string audit_json(const replay::AuditReport& report) {
             {"worst",
              sharpness.worst ? json(id_of(report.tensors[*sharpness.worst].key)) : json(nullptr)},
             {"gradient", sharpness.gradient ? number(*sharpness.gradient) : json(nullptr)}});
+  if (!report.given_settings.empty()) {
+    text.add_lines("given_settings", report.given_settings,
+                   [](const replay::GivenSetting& setting) {
+                     json values = json::array();
+                     for (const double value : setting.values) values.push_back(number(value));
+                     return json{{"name", setting.name},
+                                 {"values", std::move(values)},
+                                 {"parameters", setting.parameters}};
+                   });
+  }
   text.add_lines("findings", report.findings, [&report](const replay::AuditFinding& finding) {
     return nine_digits(audit_finding_json(finding, report));
   });

@@ -308,6 +308,15 @@ std::string describe_run(const comparison::TraceFacts& run) {
                 run.precision.empty() ? "" : ", ", run.precision, ")");
 }
 
+// "lr 0.001 of 16 parameters, as the run recorded it".
+std::string describe_setting(const replay::GivenSetting& setting) {
+  std::vector<std::string> values;
+  for (const double value : setting.values) values.push_back(short_number(value));
+  return concat(printable(setting.name), " ", replay::list_some(values, kUnjudgedInLine, ", "),
+                " of ", plural(setting.parameters, "parameter"),
+                ", as the run recorded it: updates are judged by it, and nothing judges it");
+}
+
 void write_audit_footer(const AuditReport& report, const TextStyle& style, std::ostream& out) {
   std::uint64_t given = 0;
   std::uint64_t broken = 0;
@@ -332,6 +341,9 @@ void write_audit_footer(const AuditReport& report, const TextStyle& style, std::
       << "\n";
   write_audit_not_judged(report, style, out);
   write_unjudged_gradients(report, style, out);
+  for (const replay::GivenSetting& setting : report.given_settings) {
+    out << folded(concat("  taken as given: ", describe_setting(setting)), style.width) << "\n";
+  }
   const comparison::Environment& environment = report.environment;
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", environment.seconds);

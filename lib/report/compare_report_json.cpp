@@ -252,12 +252,11 @@ std::string json_text(const comparison::CompareReport& report, const JsonStyle& 
   if (report.other_start) text.add("other_start", other_start_json(*report.other_start));
   if (report.swapped) text.add("swapped", references.swapped(*report.swapped));
   if (!report.followed.empty()) {
-    text.add_lines("followed_layouts", report.followed,
-                   [](const comparison::FollowedLayout& followed) {
-                     return json{{"name", followed.name},
-                                 {"rule", followed.rule},
-                                 {"tensors", followed.tensors}};
-                   });
+    text.add_lines(
+        "followed_layouts", report.followed, [](const comparison::FollowedLayout& followed) {
+          return json{
+              {"name", followed.name}, {"rule", followed.rule}, {"tensors", followed.tensors}};
+        });
   }
   text.add("frontier_from", report.from_modules ? "data_flow" : "execution_order");
   json counts = json::object();

@@ -198,10 +198,13 @@ void write_evidence(const comparison::CompareReport& report, std::size_t index, 
   const comparison::Finding& finding = report.findings[index];
   const comparison::TensorComparison& result = report.results[finding.result];
   if (result.comparison) {
+    // Which values are not finite is what is wrong; the error of the others may be within.
+    const bool not_finite = result.comparison->measurement.total.nonfinite_different > 0;
+    if (not_finite) lines.add("where", finding.where);
     lines.add("error", describe_error(finding, result));
     lines.add("values", finding.values);
     lines.add("routing", describe_tokens_left_out(result));
-    lines.add("where", finding.where);
+    if (!not_finite) lines.add("where", finding.where);
     lines.add("replay", describe_replay(result));
     lines.add("copies", describe_replicas(result));
     lines.add("truth", result.truth ? describe_truth(*result.truth) : "");
@@ -272,7 +275,10 @@ void write_line_of(const comparison::CompareReport& report, const FindingGroup& 
   if (result.outcome == judge::Outcome::kIncomparable) out << ", " << printable(result.reason);
   if (result.comparison && !result.exact) {
     const bool slice_failed = whole_is_within(*result.comparison) && !finding.parts.empty();
-    if (slice_failed) {
+    const std::uint64_t not_finite = result.comparison->measurement.total.nonfinite_different;
+    if (not_finite > 0) {
+      out << ", " << not_finite << " NaN or Inf that are not the same";
+    } else if (slice_failed) {
       out << ", " << printable(finding.parts);
     } else {
       out << ", error " << (several ? "up to " : "")

@@ -132,7 +132,8 @@ TEST_CASE("non-finite values are counted on both sides, with the first place") {
   Scene scene(trace::Shard{0, std::nullopt});
   scene.hold(3, {1, std::nan("")});
   CHECK(scene.where() ==
-        "1 NaN or Inf in the candidate, 0 in the reference, 1 of them not the same, first at [7]");
+        "1 NaN or Inf in the candidate, 0 in the reference, 1 of them not the same, first at [7]; "
+        "1 of 2 elements of 1 of 4 shards, rank 3");
   CHECK(scene.ranks() == Ranks{3});
 }
 

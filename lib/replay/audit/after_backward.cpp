@@ -85,6 +85,9 @@ class MainGradients {
       raw_[{entry.key.step, entry.key.name}].push_back(&entry);
       add_microbatches(entry, microbatches_[entry.key.step]);
     }
+    for (const auto& [key, norm] : measured.norms) {
+      if (key.kind == Kind::kMainGrad && key.copy == 0) squares_[key.step] += norm * norm;
+    }
   }
 
   void check(AuditedTensor& tensor) const {
@@ -100,18 +103,21 @@ class MainGradients {
       return;
     }
     for (const TensorEntry* term : raw.terms) tensor.follows_from.push_back(term->key);
+    // Of a gradient that is neither, the norm of all says whether they are clipped.
     AuditCheck best;
     std::optional<measure::TensorRef> expected;
     for (const double clip : clip_factors(entry.key)) {
       const measure::TensorRef tried = sum_of(entry, raw, clip);
       const AuditCheck check = checked(entry, raw, clip, tried);
-      if (expected && !(check.error < best.error)) continue;
+      if (expected && check.result == CheckResult::kInconsistent) continue;
       best = check;
       expected = tried;
+      if (check.result != CheckResult::kInconsistent) break;
     }
     if (best.result == CheckResult::kInconsistent) {
       blame(measured_.run, entry, *expected, best.bound * best.expected_norm,
-            *measured_.execution.backend, best, tensor);
+            *measured_.execution.backend, best, tensor, raw.terms);
+      if (tensor.causes.empty()) name_lacking(entry, raw, tensor);
     }
     tensor.checks.push_back(std::move(best));
   }
@@ -121,6 +127,28 @@ class MainGradients {
     if (entry.key.microbatch) into.insert(*entry.key.microbatch);
     if (entry.microbatches) {
       into.insert(entry.microbatches->numbers.begin(), entry.microbatches->numbers.end());
+    }
+  }
+
+  // Names the micro-batch without whose raw gradients the sum holds: of a tensor with too few
+  // elements to fit a weight for each term.
+  void name_lacking(const TensorEntry& entry, const RawGradients& raw,
+                    AuditedTensor& tensor) const {
+    constexpr std::size_t kMost = 64;
+    if (raw.microbatches.size() < 2 || raw.microbatches.size() > kMost) return;
+    for (const std::uint64_t lacking : raw.microbatches) {
+      RawGradients others = raw;
+      std::erase_if(others.terms,
+                    [lacking](const TensorEntry* term) { return term->key.microbatch == lacking; });
+      if (others.terms.empty() || others.terms.size() == raw.terms.size()) continue;
+      for (const double clip : clip_factors(entry.key)) {
+        const AuditCheck check = checked(entry, others, clip, sum_of(entry, others, clip));
+        if (check.result != CheckResult::kConsistent) continue;
+        tensor.causes.push_back(
+            {"wrong_sum", "",
+             base::concat("a sum of raw gradients: it lacks micro-batch ", lacking), check.error});
+        return;
+      }
     }
   }
 
@@ -145,7 +173,9 @@ class MainGradients {
     return raw;
   }
 
-  // The factors by which clipping may have multiplied the main gradients before they were recorded.
+  // The factors by which clipping may have multiplied the main gradients before they were recorded,
+  // the likelier one first: where the norm of all is the one that clipping leaves, they are
+  // clipped.
   std::vector<double> clip_factors(const trace::TensorKey& key) const {
     std::vector<double> factors{1};
     for (const trace::OptimizerGroup& group : measured_.run.manifest().optimizer) {
@@ -153,12 +183,21 @@ class MainGradients {
       if (group.step != key.step || clip == group.numbers.end() || !(clip->second > 0)) continue;
       for (const auto& [other, norm] : measured_.norms) {
         if (other.kind != Kind::kGradNorm || other.step != key.step) continue;
-        factors.push_back(measure::clip_coefficient(clip->second, norm));
+        const double coefficient = measure::clip_coefficient(clip->second, norm);
+        if (coefficient == 1) continue;
+        const double left = coefficient * norm;
+        const double all = std::sqrt(squares_.at(key.step));
+        const bool clipped =
+            std::abs(all - left) <= kSameNorm * left && std::abs(all - left) < std::abs(all - norm);
+        factors.insert(clipped ? factors.begin() : factors.end(), coefficient);
       }
       break;
     }
     return factors;
   }
+
+  // Norms that were summed in other orders and precisions agree to much better than this.
+  static constexpr double kSameNorm = 0.01;
 
   double factor(const trace::TensorKey& key, double clip) const {
     const auto microbatches = static_cast<double>(microbatches_.at(key.step).size());
@@ -225,6 +264,7 @@ class MainGradients {
   EntriesByKey entries_;
   std::map<std::pair<std::uint64_t, std::string>, std::vector<const TensorEntry*>> raw_;
   std::map<std::uint64_t, std::set<std::uint64_t>> microbatches_;
+  std::map<std::uint64_t, double> squares_;  // ‖g‖² of all main gradients of a step
 };
 
 // The parameters that get a gradient in the step and have no main gradient in the trace.

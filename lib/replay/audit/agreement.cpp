@@ -72,6 +72,17 @@ AuditCheck check_finite(const TensorComparison& record) {
   check.error = std::numeric_limits<double>::quiet_NaN();
   check.reason = base::concat(total.nonfinite_candidate, " of ",
                               base::plural(total.elements, "element"), " are not finite");
+  std::set<std::uint64_t> all;
+  std::set<std::uint64_t> ranks;
+  for (const measure::BlockStats& block : record.comparison->measurement.blocks) {
+    const auto& holders = block.owner->ranks;
+    all.insert(holders.begin(), holders.end());
+    if (block.stats.nonfinite_candidate > 0) ranks.insert(holders.begin(), holders.end());
+  }
+  if (ranks != all) {
+    check.ranks.assign(ranks.begin(), ranks.end());
+    check.reason += base::concat(", all on ", layout::describe_ranks(check.ranks));
+  }
   return check;
 }
 

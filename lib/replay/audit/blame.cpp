@@ -57,6 +57,15 @@ std::vector<std::uint64_t> ranks_that_stand_out(const measure::Measurement& meas
   return {found.begin(), found.end()};
 }
 
+comparison::TensorComparison record_of(const trace::TensorEntry& entry) {
+  comparison::TensorComparison record;
+  record.key = entry.key;
+  record.shape = entry.shape;
+  record.dtype = entry.dtype;
+  record.candidate = layout::view_of(entry);
+  return record;
+}
+
 // Causes speak of the reference, in whose place stands what the run itself says.
 void speak_of_expected(std::string& evidence) {
   constexpr std::string_view kReference = "the reference";
@@ -83,7 +92,8 @@ measure::TensorRef expected_tensor(const trace::Source& run, const trace::Tensor
 
 void blame(const trace::Source& run, const trace::TensorEntry& entry,
            const measure::TensorRef& expected, double allowed, const measure::Backend& backend,
-           AuditCheck& check, AuditedTensor& tensor) {
+           AuditCheck& check, AuditedTensor& tensor,
+           const std::vector<const trace::TensorEntry*>& terms) {
   try {
     const measure::TensorRef recorded(&run, &entry);
     const measure::Measurement measured = measure::measure(backend, expected, recorded, nullptr);
@@ -100,6 +110,19 @@ void blame(const trace::Source& run, const trace::TensorEntry& entry,
     tensor.rejected.clear();
     the_case.rejected = &tensor.rejected;
     tensor.causes = localize::find_causes(the_case);
+    const bool unexplained =
+        std::all_of(tensor.causes.begin(), tensor.causes.end(),
+                    [](const comparison::Cause& cause) { return cause.name == "mask_or_rows"; });
+    if (unexplained && !terms.empty()) {
+      std::vector<comparison::TensorComparison> records;
+      for (const trace::TensorEntry* term : terms) records.push_back(record_of(*term));
+      const comparison::TensorComparison own = record_of(entry);
+      const localize::Related related(records, run, run);
+      the_case.related = &related;
+      the_case.result = &own;
+      tensor.rejected.clear();
+      tensor.causes = localize::find_causes(the_case);
+    }
     if (auto narrow = find_narrow_sum(run, entry, expected, backend)) {
       const auto place =
           std::find_if(tensor.causes.begin(), tensor.causes.end(),

@@ -2,6 +2,8 @@
 // comparison with a reference would name too, with the expected value in the reference's place.
 #pragma once
 
+#include <vector>
+
 #include "measure/backend.h"
 #include "measure/tensor_reader.h"
 #include "replay/audit/record.h"
@@ -17,8 +19,10 @@ measure::TensorRef expected_tensor(const trace::Source& run, const trace::Tensor
 // Adds ranks to `check` where the error sits in some of them, and causes to `tensor`, named and
 // rejected ones. `allowed`:
 // the largest ‖recorded - expected‖ that is rounding.
+// `terms`: of a main gradient the raw gradients that it is the sum of, which say what it lacks.
 void blame(const trace::Source& run, const trace::TensorEntry& entry,
            const measure::TensorRef& expected, double allowed, const measure::Backend& backend,
-           AuditCheck& check, AuditedTensor& tensor);
+           AuditCheck& check, AuditedTensor& tensor,
+           const std::vector<const trace::TensorEntry*>& terms = {});
 
 }  // namespace ttrace::replay

@@ -67,8 +67,7 @@ void require_same_parameters(const trace::Source& run, const Specification& spec
   throw base::input_error(file, ": is of another model than ", run.path(), ", which has ",
                           known.size(), " of its ", base::plural(specified.size(), "parameter"),
                           " and ", others.size(), " others, such as ",
-                          base::printable(*others.begin()),
-                          "; make one with the run's model");
+                          base::printable(*others.begin()), "; make one with the run's model");
 }
 
 }  // namespace

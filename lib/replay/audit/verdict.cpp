@@ -31,11 +31,13 @@ std::string title_of(const std::vector<AuditedTensor>& tensors,
   std::set<std::string> names;
   std::set<std::string> patterns;
   std::set<std::optional<std::uint64_t>> microbatches;
+  std::set<std::uint64_t> steps;
   for (const std::size_t i : members) {
     const trace::TensorKey& key = tensors[i].key;
     names.insert(key.name);
     patterns.insert(judge::name_pattern(key.name));
     microbatches.insert(key.microbatch);
+    steps.insert(key.step);
   }
   const Kind kind = tensors[members.front()].key.kind;
   std::string title = base::concat(kind_name(kind), " of ");
@@ -57,11 +59,12 @@ std::string title_of(const std::vector<AuditedTensor>& tensors,
   if (microbatches.size() > 1) {
     title += base::concat(" in ", microbatches.size(), " micro-batches");
   }
+  if (steps.size() > 1) title += base::concat(", in ", steps.size(), " steps");
   return title;
 }
 
 std::vector<AuditFinding> group(const std::vector<AuditedTensor>& tensors) {
-  using GroupKey = std::tuple<std::uint64_t, Kind, std::string, std::string, std::string>;
+  using GroupKey = std::tuple<Kind, std::string, std::string, std::string>;
   std::vector<AuditFinding> findings;
   std::map<GroupKey, std::size_t> known;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -71,7 +74,7 @@ std::vector<AuditFinding> group(const std::vector<AuditedTensor>& tensors) {
                                                     : base::concat(tensor.causes.front().name, "/",
                                                                    tensor.causes.front().axis);
     const GroupKey key{
-        tensor.key.step, tensor.key.kind, tensor.broken_check()->operation, cause,
+        tensor.key.kind, tensor.broken_check()->operation, cause,
         cause.empty() && travelling(tensor).empty() ? judge::name_pattern(tensor.key.name) : ""};
     const auto [at, fresh] = known.emplace(key, findings.size());
     if (fresh) findings.push_back({i, {}, ""});
@@ -234,6 +237,33 @@ int exit_code(AuditVerdict verdict) {
   return 3;
 }
 
+namespace {
+
+// The learning rates that updates were judged by: another one would hold as well.
+std::vector<GivenSetting> given_settings_of(const trace::Manifest& manifest,
+                                            const std::vector<AuditedTensor>& tensors) {
+  std::set<std::pair<std::uint64_t, std::string>> judged;
+  for (const AuditedTensor& tensor : tensors) {
+    if (tensor.key.kind != Kind::kParamAfterStep || !tensor.judged()) continue;
+    judged.emplace(tensor.key.step, tensor.key.name);
+  }
+  std::set<double> rates;
+  std::set<std::string> parameters;
+  for (const trace::OptimizerGroup& group : manifest.optimizer) {
+    const auto rate = group.numbers.find("lr");
+    if (rate == group.numbers.end()) continue;
+    for (const std::string& name : group.params) {
+      if (!judged.contains({group.step, name})) continue;
+      rates.insert(rate->second);
+      parameters.insert(name);
+    }
+  }
+  if (rates.empty()) return {};
+  return {{"lr", {rates.begin(), rates.end()}, parameters.size()}};
+}
+
+}  // namespace
+
 void conclude(std::size_t lost_ranks, const trace::Manifest& manifest, AuditReport& report) {
   AuditCoverage& coverage = report.coverage;
   std::vector<trace::TensorKey> lacking;
@@ -247,6 +277,7 @@ void conclude(std::size_t lost_ranks, const trace::Manifest& manifest, AuditRepo
     coverage.tensors += coverage.lacking;
   }
   coverage.record_next = recording_line(manifest, lacking);
+  report.given_settings = given_settings_of(manifest, report.tensors);
   report.sharpness = sharpness_of(report.tensors);
   mark_downstream(report.tensors);
   for (const AuditedTensor& tensor : report.tensors) report.downstream += tensor.downstream ? 1 : 0;

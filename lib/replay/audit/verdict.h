@@ -16,11 +16,19 @@
 
 namespace ttrace::replay {
 
-// Tensors that break the same check, of one kind and name pattern.
+// Tensors that break the same check by the same cause, in whatever step; without a cause, of one
+// name pattern.
 struct AuditFinding {
   std::size_t shown = 0;  // index of the tensor that stands for them: the first of the step
   std::vector<std::size_t> members;
   std::string title;  // "param_grad of 3 parameters (layers.*.fc1.weight)"
+};
+
+// A setting of the optimizer that the run itself says, and nothing judges.
+struct GivenSetting {
+  std::string name;              // "lr"
+  std::vector<double> values;    // each once, ascending
+  std::uint64_t parameters = 0;  // that have one
 };
 
 struct AuditCoverage {
@@ -64,9 +72,10 @@ struct AuditReport {
   std::optional<std::uint64_t> selected_of;
   AuditCoverage coverage;
   AuditSharpness sharpness;
-  std::vector<AuditedTensor> tensors;  // in the order of the step
-  std::vector<AuditFinding> findings;  // the first of the step first
-  std::uint64_t downstream = 0;        // broken tensors that a finding explains
+  std::vector<AuditedTensor> tensors;        // in the order of the step
+  std::vector<AuditFinding> findings;        // the first of the step first
+  std::uint64_t downstream = 0;              // broken tensors that a finding explains
+  std::vector<GivenSetting> given_settings;  // learning rates, if updates were judged by them
   std::vector<std::string> warnings;
   comparison::Environment environment;
 };
