@@ -35,8 +35,8 @@ struct Frontier {
 // `outcomes[i]` is node i's. `equal_bits[i]`: node i has the reference's values bit for bit, so
 // nothing bad that it depends on reaches what was computed from it. A module with such an input is
 // not reached by what that input was computed from either. Empty: no node has.
-// `own[i]`: node i, if it is bad, is a finding whatever it depends on, and comes before those of the
-// loss and of what follows it. Empty: no node is.
+// `own[i]`: node i, if it is bad, is a finding whatever it depends on, and comes before those of
+// the loss and of what follows it. Empty: no node is.
 Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
                        const std::vector<judge::Outcome>& outcomes,
                        const std::vector<bool>& equal_bits = {}, const std::vector<bool>& own = {});

@@ -42,8 +42,8 @@ struct FirstLine {
 
 // The line, and what had no place in it.
 struct WrittenFirstLine {
-  std::string text;     // without the end of the line
-  bool is_cut = false;  // the sentence lost its middle
+  std::string text;              // without the end of the line
+  bool is_cut = false;           // the sentence lost its middle
   std::vector<Clause> left_out;  // and those that lost the end of what they say
 };
 

@@ -155,12 +155,11 @@ std::vector<Cause> find_wrong_layout(const Case& the_case) {
         reject(the_case, "wrong_layout_declared", *left);
         continue;
       }
-      fitting.push_back({"wrong_layout_declared", axis.name,
-                         base::concat("it matches if declared as ",
-                                      rule_of(entry, alternative, nullptr), " ",
-                                      describe_left(the_case, *left)),
-                         relative_to_reference(the_case, *left),
-                         under(entry, alternative, entry.shape)});
+      fitting.push_back(
+          {"wrong_layout_declared", axis.name,
+           base::concat("it matches if declared as ", rule_of(entry, alternative, nullptr), " ",
+                        describe_left(the_case, *left)),
+           relative_to_reference(the_case, *left), under(entry, alternative, entry.shape)});
     }
   }
   return first_of(std::move(fitting));
