@@ -40,12 +40,14 @@ Value after_move(const Step& step, const Value& value, const measure::ExecutionC
 }  // namespace
 
 EqualScores::EqualScores(std::uint32_t value, std::size_t dim, const Value& scores, Value places,
-                         std::uint64_t kept)
+                         std::uint64_t kept, bool ordered, bool largest)
     : value_(value),
       dim_(dim),
       scores_(with_last(scores, dim).to_dense()),
       places_(std::move(places)),
       kept_(kept),
+      ordered_(ordered),
+      largest_(largest),
       reach_(scores_.size() / std::max<std::uint64_t>(scores_.shape().back(), 1), 0.0) {}
 
 bool EqualScores::is_index(double number) const {
@@ -113,8 +115,55 @@ std::optional<EqualScores> EqualScores::of(const Expression& expression,
   for (auto move = moves.rbegin(); move != moves.rend(); ++move) {
     places = after_move(**move, places, context);
   }
+  const Attributes& facts = step.node->attributes;
+  const bool ordered = !facts.has("sorted") || facts.flag("sorted");
+  const bool largest = !facts.has("largest") || facts.flag("largest");
   return EqualScores(step.arguments.front(), dim, values[0], places.to_dense(),
-                     values[1].shape()[dim]);
+                     values[1].shape()[dim], ordered, largest);
+}
+
+Value EqualScores::in_order_of(const Value& chosen, const Value& expected) const {
+  const std::uint64_t length = scores_.shape().back();
+  const std::uint64_t lines = length == 0 ? 0 : scores_.size() / length;
+  if (ordered_ || chosen.size() != lines * kept_) return chosen;
+  std::vector<std::uint64_t> element_at(chosen.size(), chosen.size());  // by place
+  for (std::uint64_t i = 0; i < chosen.size(); ++i) {
+    if (!is_index(chosen.data()[i])) return chosen;
+    if (std::exchange(element_at[place_of(i)], i) != chosen.size()) return chosen;
+  }
+  Value result = Value::zeros(chosen.shape());
+  for (std::uint64_t line = 0; line < lines; ++line) {
+    const auto line_of = [&](const Value& indices) {
+      std::vector<double> named;
+      for (std::uint64_t k = 0; k < kept_; ++k) {
+        named.push_back(indices.data()[element_at[line * kept_ + k]]);
+      }
+      return named;
+    };
+    std::vector<double> wanted = line_of(expected);
+    std::multiset<double> rest;
+    for (const double index : line_of(chosen)) rest.insert(index);
+    std::vector<std::uint64_t> open;
+    for (std::uint64_t k = 0; k < kept_; ++k) {
+      const auto found = rest.find(wanted[k]);
+      if (found == rest.end()) {
+        open.push_back(k);
+      } else {
+        rest.erase(found);
+      }
+    }
+    std::vector<double> others(rest.begin(), rest.end());
+    std::stable_sort(others.begin(), others.end(), [&](double one, double other) {
+      const double left = scores_.data()[line * length + static_cast<std::uint64_t>(one)];
+      const double right = scores_.data()[line * length + static_cast<std::uint64_t>(other)];
+      return largest_ ? left > right : left < right;
+    });
+    for (std::size_t n = 0; n < open.size(); ++n) wanted[open[n]] = others[n];
+    for (std::uint64_t k = 0; k < kept_; ++k) {
+      result.fresh()[element_at[line * kept_ + k]] = wanted[k];
+    }
+  }
+  return result;
 }
 
 std::vector<std::uint64_t> EqualScores::different(const Value& chosen,

@@ -30,11 +30,18 @@ class EqualScores {
                                        const measure::ExecutionContext& context,
                                        const Sharing* sharing);
 
+  // `chosen` in the order in which `expected` has them, where the choice is of no order: what both
+  // name stands at the place where `expected` names it, and the rest by falling score. As it is
+  // where the choice has an order, or the result lacks some of it.
+  Value in_order_of(const Value& chosen, const Value& expected) const;
+
   // The row-major indices of the elements of `chosen` that differ from `expected`, other than by
   // naming another element of the same score that is named nowhere else in its line. NaN equals no
   // score. Both are of the shape of the result, dense.
   std::vector<std::uint64_t> different(const Value& chosen, const Value& expected) const;
 
+  // Whether the choice has an order.
+  bool ordered() const { return ordered_; }
   // The value of the expression that the scores are.
   std::uint32_t value() const { return value_; }
   // The scores with simulated roundings.
@@ -47,7 +54,7 @@ class EqualScores {
 
  private:
   EqualScores(std::uint32_t value, std::size_t dim, const Value& scores, Value places,
-              std::uint64_t kept);
+              std::uint64_t kept, bool ordered, bool largest);
 
   // By element of scores_: the place among the chosen ones that names it, or kSeveral.
   using Named = std::unordered_map<std::uint64_t, std::uint64_t>;
@@ -63,6 +70,8 @@ class EqualScores {
   Value scores_;  // lines of them, in the last dimension
   Value places_;  // of each element of the result: line · kept_ + place among the chosen ones
   std::uint64_t kept_;
+  bool ordered_;               // whether the chosen ones come in the order of their scores
+  bool largest_;               // whether the largest scores are chosen
   std::vector<double> reach_;  // of each line: how far roundings moved a score at most
 };
 

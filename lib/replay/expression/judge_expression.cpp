@@ -23,6 +23,8 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kUnequalPerFlip = 3;
 // It takes so many draws to name rows of fewer elements.
 constexpr std::uint64_t kFewestInRow = 32;
+// The most draws that look for another set of what is chosen.
+constexpr std::uint64_t kDrawsOfSets = 32;
 constexpr std::uint64_t kDrawsOfShortRows = 32;
 // A sample of simulated roundings decides up to this share; beyond it all are simulated.
 constexpr double kSampledShare = 0.6;
@@ -115,25 +117,32 @@ void judge_exactly(const Expression& expression, std::span<const Value> leaves,
   judgement.equal_bits = different_elements(recorded, expected).empty();
   if (judgement.equal_bits) return;
   auto scores = EqualScores::of(expression, leaves, options.context, options.sharing);
+  const auto ordered = [&](const Value& held) {
+    return scores ? scores->in_order_of(held, expected) : held;
+  };
   const auto different = [&](const Value& held) {
     return scores ? scores->different(held, expected) : different_elements(held, expected);
   };
-  const std::vector<std::uint64_t> unequal = different(recorded);
+  const Value chosen = ordered(recorded);
+  const std::vector<std::uint64_t> unequal = different(chosen);
   judgement.unequal = unequal.size();
   if (unequal.empty()) return;
   judgement.first_unequal = place_of(recorded, unequal.front());
   if (has_rounding(expression)) {
     const std::uint32_t wanted[] = {expression.result,
                                     scores ? scores->value() : expression.result};
-    for (std::uint64_t d = 0; d < 2; ++d) {
+    // Roundings that change the order of what is chosen are common, and those that change what is
+    // chosen rare: two draws may show none.
+    const std::uint64_t most_draws = scores && !scores->ordered() ? kDrawsOfSets : 2;
+    for (std::uint64_t d = 0; d < most_draws && (d < 2 || judgement.undecided == 0); ++d) {
       const std::vector<Value> moved =
           evaluate_values(expression, leaves, wanted, draw(options, d), options.context);
-      judgement.undecided =
-          std::max<std::uint64_t>(judgement.undecided, different(moved[0].to_dense()).size());
+      judgement.undecided = std::max<std::uint64_t>(judgement.undecided,
+                                                    different(ordered(moved[0].to_dense())).size());
       if (scores) scores->add_draw(moved[1]);
     }
   }
-  if (scores && !scores->may_be_rounding(recorded, expected, unequal)) judgement.undecided = 0;
+  if (scores && !scores->may_be_rounding(chosen, expected, unequal)) judgement.undecided = 0;
   const double most = kUnequalPerFlip * static_cast<double>(judgement.undecided);
   judgement.share = most > 0 ? static_cast<double>(judgement.unequal) / most : kInfinite;
   judgement.below_bound = judgement.follows() && most >= static_cast<double>(expected.size());

@@ -95,7 +95,8 @@ Value sort(const EvaluationCall& call) {
 std::vector<Primitive> choice_primitives() {
   using enum AttributeType;
   using enum Rounding;
-  const std::vector<AttributeRule> top_k{{"dim", kInteger}, {"k", kInteger}, {"largest", kFlag}};
+  const std::vector<AttributeRule> top_k{
+      {"dim", kInteger}, {"k", kInteger}, {"largest", kFlag}, {"sorted", kFlag, false}};
   const std::vector<AttributeRule> order{{"dim", kInteger}, {"descending", kFlag}};
   return {
       {"one_hot", {"x"}, 1, false, {{"classes", kInteger}}, kExact, one_hot_shape, one_hot},

@@ -23,6 +23,11 @@ from ttrace_torch.specification.graph import (
     constant_number,
 )
 from ttrace_torch.specification.marks import Factor, Mark, Place
+from ttrace_torch.specification.open_orders import (
+    OPEN_ORDER,
+    choices_first,
+    depends_on_open_order,
+)
 
 # What a tensor follows from that neither the model nor the trace has.
 OUTSIDE = "a tensor from outside"
@@ -87,7 +92,7 @@ class Slicer:
             place, mark = item
             return place[0] not in _DATA or self._graph.nodes[mark.value.id].primitive != LEAF
 
-        for place, mark in sorted(marks.items(), key=is_computed):
+        for place, mark in sorted(choices_first(self._graph, marks), key=is_computed):
             if mark.dtype not in _KNOWN_DTYPES:
                 continue
             tensor = Tensor(place, mark)
@@ -195,6 +200,8 @@ class Slicer:
             stack.append((number, True))
             stack.extend((argument, False) for argument in reversed(node.arguments))
         numbers = list(inputs)
+        if opaque is None and depends_on_open_order(graph, order, root):
+            opaque = OPEN_ORDER
         if opaque is not None:
             return _Expression(sorted({self._named[n] for n in numbers}), order, opaque)
         self._inputs = numbers

@@ -13,11 +13,17 @@ from ttrace_torch.specification.operations.table import Call, operation
 def _topk(
     call: Call, x: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> list[Value]:
+    make = call.make
     facts = {"dim": dim % max(len(x.shape), 1), "k": k, "largest": bool(largest)}
-    return [
-        call.make.graph.add("top_values", (x,), x.dtype, call.shapes[0], **facts),
-        call.make.graph.add("top_indices", (x,), "int64", call.shapes[1], **facts),
-    ]
+    if sorted or k < 2:
+        return [
+            make.graph.add("top_values", (x,), x.dtype, call.shapes[0], **facts),
+            make.graph.add("top_indices", (x,), "int64", call.shapes[1], **facts),
+        ]
+    indices = make.graph.add("top_indices", (x,), "int64", call.shapes[1], **facts, sorted=False)
+    # In whatever order the run had the indices.
+    values = make.graph.add("gather", (x, indices), x.dtype, call.shapes[0], dim=facts["dim"])
+    return [values, indices]
 
 
 @operation("sort")
