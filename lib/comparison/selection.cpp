@@ -115,9 +115,10 @@ void mark_incomplete(const trace::Source& lacking, TraceSide side, const trace::
 }
 
 // Whether it is what a script multiplies a loss by, of a loss that `lacking` recorded without it: a
-// script may give the collector a loss that is detached, or after its backward.
-bool is_gradient_of_recorded_loss(const trace::TensorKey& key, const trace::Manifest& lacking) {
-  if (!trace::is_factor_of_loss(key)) return false;
+// script may give the collector a loss that is detached, or after its backward, or compute a mean
+// where another one divides a sum.
+bool is_factor_of_recorded_loss(const trace::TensorKey& key, const trace::Manifest& lacking) {
+  if (!trace::is_factor_of_loss(key) && !trace::is_inner_factor_of_loss(key)) return false;
   return std::any_of(lacking.tensors.begin(), lacking.tensors.end(),
                      [&](const trace::TensorEntry& entry) {
                        return entry.key.kind == trace::Kind::kLoss && entry.key.step == key.step &&
@@ -139,9 +140,10 @@ void mark_absence(const Absence& absence, TensorComparison& result) {
   } else if (!absence.lost.empty()) {
     result.outcome = Outcome::kUnreadable;
     result.reason = concat(absence.lacking.path(), ": ", absence.lost, ", which may have held it");
-  } else if (is_gradient_of_recorded_loss(result.key, lacking)) {
+  } else if (is_factor_of_recorded_loss(result.key, lacking)) {
     result.outcome = Outcome::kNotRecorded;
-    result.reason = concat(absence.lacking.path(), " recorded the loss without its gradient");
+    result.reason = concat(absence.lacking.path(), " recorded the loss without ",
+                           trace::is_factor_of_loss(result.key) ? "its gradient" : "a factor");
   } else if (absence.common) {
     result.outcome = Outcome::kSkippedByRule;
     result.skipped = SkippedFor::kCommon;

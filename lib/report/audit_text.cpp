@@ -2,6 +2,8 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -36,17 +38,21 @@ constexpr std::size_t kIndent = 11;
 constexpr std::size_t kLongestAnswer = 200;
 
 // What is excused: gradients of a step that was skipped, and what a script multiplies its losses
-// by, where that differs between micro-batches.
+// by, where that differs between micro-batches or counts terms.
 std::string describe_excused(const AuditReport& report) {
   std::string text;
   if (report.coverage.overflowed > 0) {
     text = concat(", ", report.coverage.overflowed,
                   " are not finite in a step that the GradScaler skipped");
   }
-  const auto factors = static_cast<std::uint64_t>(
-      std::count_if(report.tensors.begin(), report.tensors.end(), [](const AuditedTensor& tensor) {
-        return trace::is_factor_of_loss(tensor.key) && tensor.outcome == AuditOutcome::kGiven;
-      }));
+  std::set<std::pair<std::uint64_t, std::optional<std::uint64_t>>> losses;
+  for (const AuditedTensor& tensor : report.tensors) {
+    if (tensor.outcome != AuditOutcome::kGiven) continue;
+    if (trace::is_factor_of_loss(tensor.key) || trace::is_inner_factor_of_loss(tensor.key)) {
+      losses.emplace(tensor.key.step, tensor.key.microbatch);
+    }
+  }
+  const std::uint64_t factors = losses.size();
   if (factors == 0) return text;
   return concat(text, ", the ", factors == 1 ? "factor" : "factors", " of ",
                 plural(factors, "loss"), factors == 1 ? " is" : " are", " given");

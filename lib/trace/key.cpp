@@ -66,6 +66,10 @@ bool is_factor_of_loss(const TensorKey& key) {
   return key.kind == Kind::kGradOutput && (key.name == "loss" || key.name == "(loss)");
 }
 
+bool is_inner_factor_of_loss(const TensorKey& key) {
+  return key.kind == Kind::kScalar && (key.name == "loss.factor" || key.name == "(loss).factor");
+}
+
 std::string to_string(const TensorKey& key) {
   std::string text = base::concat(key.name, " · ", kind_name(key.kind), " · step ", key.step);
   if (key.microbatch) text += base::concat(" · mb ", *key.microbatch);

@@ -53,6 +53,10 @@ struct TensorKey {
 // which nothing in the step computes. It is `(loss)` where a module is named `loss`.
 bool is_factor_of_loss(const TensorKey& key);
 
+// Whether it is the scalar that says what a script multiplied a loss by before it was recorded:
+// `loss.factor`.
+bool is_inner_factor_of_loss(const TensorKey& key);
+
 // "decoder.layers.3.mlp · output · step 0 · mb 1", call and copy only where they are not 0.
 std::string to_string(const TensorKey& key);
 

@@ -183,3 +183,11 @@ class ModelNames:
 def loss_name(names: ModelNames) -> str:
     """The name of the loss in data flow, and of the gradient that arrives at it."""
     return _LOSS_BESIDE if LOSS in names.modules else LOSS
+
+
+def inner_factor_name(loss: str) -> str:
+    """The name of the scalar that says what a loss was multiplied by before it was recorded.
+
+    loss: what `loss_name` says.
+    """
+    return f"{loss}.factor"

@@ -9,15 +9,16 @@ from typing import Any, Union
 import torch
 
 from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
-from ttrace_torch.base.names import LOSS
+from ttrace_torch.base.names import LOSS, inner_factor_name
 from ttrace_torch.capture.calls import CallCounter
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.gradients import GradientHooks
+from ttrace_torch.capture.loss_factors import inner_factor
 from ttrace_torch.capture.loss_reads import LossReads, Place, place_of
 from ttrace_torch.capture.recorder import Recorder
 from ttrace_torch.capture.records import Key
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout.placements import Placements
+from ttrace_torch.layout.placements import Placements, Replicate
 
 Number = Union[torch.Tensor, float, int, bool]
 
@@ -151,12 +152,33 @@ def record_loss(
 ) -> None:
     """Records the loss of the current micro-batch, and in its backward what the script multiplies
     it by (a weight, 1 / micro-batches, a scale), as the `grad_output` of `gradient`, unless that is
-    None."""
+    None. What the loss was multiplied by before is recorded with it, as a scalar."""
+    if gradient is not None:
+        _record_inner_factor(step, loss, placements or {}, gradient)
     key = record_value(step, "loss", LOSS, loss, placements, step.calls.microbatch)
     if key is not None and gradient is not None:
         step.gradients.follow_loss(
             loss, key._replace(kind="grad_output", name=gradient), placements or {}
         )
+
+
+def _record_inner_factor(step: Step, loss: torch.Tensor, placements: Placements, name: str) -> None:
+    """Records what the terms of a loss were multiplied by before it was recorded.
+
+    Of a loss of which ranks hold terms there is none: each may divide by a number of its own.
+    """
+    batch = step.calls.microbatch
+    whole = all(isinstance(one, Replicate) for one in placements.values())
+    if step.calls.paused or isinstance(batch, MicroBatches) or not whole:
+        return
+    number = number_of(batch)
+    call = step.recorder.next_call(Key(step.number, number, "loss", LOSS)).call
+    key = Key(step.number, number, "scalar", inner_factor_name(name), call)
+    with step.recorder.guarded(key):
+        found = inner_factor(loss)
+        if found is not None:
+            step.recorder.observe(key, loss)
+            step.recorder.add(key, found.number, {}, observed=False)
 
 
 def _version_of(tensor: torch.Tensor) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from ttrace_torch.base.names import ROOT, ModelNames, loss_name
+from ttrace_torch.base.names import ROOT, ModelNames, inner_factor_name, loss_name
+from ttrace_torch.capture.loss_factors import inner_factor
 from ttrace_torch.capture.operations import call_site
 from ttrace_torch.capture.records import Key
 from ttrace_torch.layout.dtensor import storage_of
-from ttrace_torch.specification.graph import Value
+from ttrace_torch.specification.graph import Value, constant_number
+from ttrace_torch.specification.inner_factors import is_sum, multiplied, scaled
 from ttrace_torch.specification.outside import MOST, constant_of, elements_of
 from ttrace_torch.specification.recorder import OperationRecorder
 from ttrace_torch.specification.storages import shape_of
@@ -44,14 +46,18 @@ class Mark(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """What a script multiplies a loss by before its backward.
+    """What a script multiplies a loss by, before it is recorded or after.
 
     original: its value, as the step computed it.
     numbers: micro-batch -> the number, where the elements are at hand.
+    is_scaled: whether recorded ones must be multiplied by the scale of gradients.
+    is_count: whether it follows from the data: the number of terms of a sum.
     """
 
     original: Value
     numbers: dict[int, float]
+    is_scaled: bool = True
+    is_count: bool = False
 
 
 class Marks:
@@ -97,6 +103,9 @@ class Marks:
         if key.kind == "param_grad":
             self.raw_grads.setdefault(key.name, []).append(self._recorder.value(tensor))
         place = (key.kind, key.name, key.call)
+        if (key.kind, key.name) == ("scalar", inner_factor_name(self._loss)):
+            self._mark_inner_factor(place, key, tensor)
+            return
         if (key.kind, key.name) == ("grad_output", self._loss):
             self._mark_factor(place, key, tensor)
             return
@@ -135,6 +144,54 @@ class Marks:
         mark = self.found.get(place)
         if mark is not None and mark.factor is not None and elements:
             mark.factor.numbers.setdefault(int(key.microbatch or 0), float(elements[0]))
+
+    def _mark_inner_factor(self, place: Place, key: Key, loss: torch.Tensor) -> None:
+        """Notes what a loss was multiplied by before it was recorded. The loss, and the gradient
+        of what was multiplied, depend on that from now on."""
+        recorder, graph = self._recorder, self._recorder.graph
+        found = inner_factor(loss)
+        value = recorder.value(loss)
+        without = None if found is None else scaled(recorder.make, value, found.operations)
+        if found is None or without is None:
+            return
+        if self._is_first(key) and place not in self.found:
+            leaf = graph.leaf("float64", ())
+            whole = multiplied(recorder.make, without.base, leaf, value)
+            recorder.storages.write(storage_of(loss), whole)
+            token = self._token(loss)
+            factor = Factor(
+                without.factor, {}, is_scaled=False, is_count=is_sum(graph, without.base)
+            )
+            own = Mark(leaf, object(), leaf.dtype, leaf.shape, factor=factor)
+            earlier, self.found = self.found, {}
+            for name, mark in earlier.items():
+                if mark.value == value:
+                    # A loss that the model returns has been met as its output.
+                    self.found.setdefault(place, own)
+                    mark = mark._replace(value=whole, token=token)
+                self.found[name] = mark
+            self.found.setdefault(place, own)
+            arriving = ("grad_output", self._loss, key.call)
+            found.node.register_hook(
+                lambda passed, _: self._follow_inner_factor(passed, arriving, leaf)
+            )
+        known = self.found[place].factor if place in self.found else None
+        number = constant_number(graph, without.factor.id)
+        if known is not None and number is not None:
+            known.numbers.setdefault(int(key.microbatch or 0), number)
+
+    def _follow_inner_factor(
+        self, passed: Sequence[torch.Tensor | None], arriving: Place, factor: Value
+    ) -> None:
+        """Notes what the gradient that arrives at a loss becomes by the loss's factor."""
+        recorder, mark = self._recorder, self.found.get(arriving)
+        if recorder.paused or mark is None:
+            return
+        for gradient in passed:
+            if gradient is not None:
+                value = recorder.value(gradient)
+                whole = multiplied(recorder.make, mark.value, factor, value)
+                recorder.storages.write(storage_of(gradient), whole)
 
     def buffers(self) -> None:
         """Marks the model's buffers, and knows the elements of its other tensors."""

@@ -20,12 +20,14 @@ from ttrace_torch.specification.collectives import effect_of, tensors_in
 from ttrace_torch.specification.complexes import conjugate
 from ttrace_torch.specification.expressions import Expressions, Inexpressible
 from ttrace_torch.specification.graph import MISTAKE, Graph, Value
+from ttrace_torch.specification.nested import asked, listed, local, number_of, values_in
 from ttrace_torch.specification.operations.table import Call
 from ttrace_torch.specification.outside import constant_of, is_zero
 from ttrace_torch.specification.signature import Signature
 from ttrace_torch.specification.storages import Storages, apply, dtype_name, shape_of
 
 _READS_NUMBER = "aten::_local_scalar_dense"
+_SINGULAR = {"tensors1": "other", "scalar": "other", "scalars": "other"}
 
 
 class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -112,7 +114,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.numbers_read += signature.name == _READS_NUMBER and self.inside_model()
             return func(*args, **kwargs)
         try:
-            given = {name: _local(x) for name, x in signature.bound(args, kwargs).items()}
+            given = {name: local(x) for name, x in signature.bound(args, kwargs).items()}
             if signature.name == "aten::lift_fresh":
                 self._lift(given["x"])
             for name in signature.written:
@@ -125,7 +127,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return out
         out = func(*args, **kwargs)
         try:
-            results = [storage_of(x) for x in _listed(out) if isinstance(x, torch.Tensor)]
+            results = [storage_of(x) for x in listed(out) if isinstance(x, torch.Tensor)]
             self._record(signature, given, values, results)
         except Exception as error:  # noqa: BLE001
             self._give_up(signature, [args, kwargs, out], error)
@@ -162,7 +164,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(argument, (list, tuple)):
             return [self._valued(x) for x in argument]
         if isinstance(argument, (torch.SymInt, torch.SymFloat)):
-            return _number(argument)
+            return number_of(argument)
         return argument
 
     def _record(
@@ -228,7 +230,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.mistakes[f"{signature.operation} has another shape"] += 1
                 value = None
             if value is None:
-                value = self.graph.opaque(signature.operation, _values(values), dtype, shape)
+                value = self.graph.opaque(signature.operation, values_in(values), dtype, shape)
             value = self._shown(tensor, self.make.cast(value, dtype))
             source = given.get(signature.copied) if signature.copied else None
             token = None
@@ -346,7 +348,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 )
                 with self:
                     out = decomposition(*positional, **named)
-                found = [x for x in _listed(out) if isinstance(x, torch.Tensor)]
+                found = asked(listed(out), given.get("output_mask"))
         except Exception:  # noqa: BLE001
             # Many decompositions need the elements, or take no meta tensors.
             return None
@@ -357,44 +359,3 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if value.shape != shape_of(tensor):
                 return None
         return list(values)
-
-
-_SINGULAR = {"tensors1": "other", "scalar": "other", "scalars": "other"}
-
-
-def _listed(out: Any) -> Sequence[Any]:
-    if isinstance(out, dict):
-        out = list(out.values())
-    if isinstance(out, (list, tuple)):
-        return [x for item in out for x in _listed(item)]
-    return [out]
-
-
-def _local(argument: Any) -> Any:
-    """An argument with the local tensors of DTensors in their places."""
-    if isinstance(argument, torch.Tensor):
-        return storage_of(argument)
-    if isinstance(argument, (list, tuple)):
-        return [_local(x) for x in argument]
-    return argument
-
-
-def _values(values: Mapping[str, Any]) -> list[Value]:
-    found: list[Value] = []
-
-    def collect(value: Any) -> None:
-        if isinstance(value, Value):
-            found.append(value)
-        elif isinstance(value, list):
-            for one in value:
-                collect(one)
-
-    for value in values.values():
-        collect(value)
-    return found
-
-
-def _number(argument: Any) -> Any:
-    node = argument.node
-    hint = node.maybe_as_int() if isinstance(argument, torch.SymInt) else None
-    return argument if hint is None else hint

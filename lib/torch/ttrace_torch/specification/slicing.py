@@ -90,7 +90,9 @@ class Slicer:
 
         def is_computed(item: tuple[Place, Mark]) -> bool:
             place, mark = item
-            return place[0] not in _DATA or self._graph.nodes[mark.value.id].primitive != LEAF
+            if place[0] not in _DATA or mark.factor is not None:
+                return True
+            return self._graph.nodes[mark.value.id].primitive != LEAF
 
         for place, mark in sorted(choices_first(self._graph, marks), key=is_computed):
             if mark.dtype not in _KNOWN_DTYPES:
@@ -127,12 +129,15 @@ class Slicer:
 
     def _resolve_factor(self, tensor: Tensor, factor: Factor) -> None:
         """What the script multiplies by is computed if it follows from recorded tensors. Else it is
-        a number of the script's, and where all micro-batches have the same, every one should."""
+        a number of the script's, and where all micro-batches have the same, every one should, but
+        for a number of terms: other data have another one."""
         make, original = Expressions(self._graph), factor.original
-        scale = self._scales.get("grad_output", 1.0)
+        scale = self._scales.get("grad_output", 1.0) if factor.is_scaled else 1.0
         found = self._expression(original.id)
         if found.opaque is None and found.inputs:
             self._take(tensor, self._expression(self._scaled(original, scale)))
+            return
+        if factor.is_count:
             return
         numbers = [number * scale for number in factor.numbers.values()]
         if not numbers:

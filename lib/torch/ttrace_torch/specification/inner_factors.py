@@ -1,0 +1,67 @@
+"""Puts what a script multiplied a loss by, before it was recorded, in the place of the numbers that
+the graph of one micro-batch has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ttrace_torch.specification.expressions import Expressions
+from ttrace_torch.specification.graph import SAME_ELEMENTS, Graph, Value
+
+# They change the sign of a sum of terms, or how it is stored.
+_KEEPING = SAME_ELEMENTS | {"negate"}
+
+
+class Scaled(NamedTuple):
+    """A value of one element, as `factor` times `base`."""
+
+    base: Value
+    factor: Value
+
+
+def scaled(make: Expressions, value: Value, operations: Sequence[tuple[str, int]]) -> Scaled | None:
+    """`value` without what it was multiplied or divided by last; None if the graph has other
+    operations than these.
+
+    operations: as in `InnerFactor`.
+    """
+    graph = make.graph
+    factor, number = make.full(1.0, "float64"), value.id
+    for primitive, turn in operations:
+        number = _stored(graph, number)
+        node = graph.nodes[number]
+        if node.primitive != primitive:
+            return None
+        by = make.reshape(graph.value(node.arguments[turn]), ())
+        factor = graph.add(primitive, (factor, by), "float64", ())
+        number = node.arguments[1 - turn]
+    return Scaled(graph.value(number), factor)
+
+
+def _stored(graph: Graph, number: int) -> int:
+    """What a value has the elements of."""
+    while graph.nodes[number].primitive in SAME_ELEMENTS:
+        number = graph.nodes[number].arguments[0]
+    return number
+
+
+def multiplied(make: Expressions, base: Value, factor: Value, like: Value) -> Value:
+    """base · factor, of the dtype and shape of `like`."""
+    product = make.graph.add("multiply", (base, factor), like.dtype, base.shape)
+    return make.reshape(product, like.shape)
+
+
+def is_sum(graph: Graph, value: Value) -> bool:
+    """Whether a value of one element is a sum over terms, such as tokens, and no mean of them.
+
+    What it is divided by is then a count of the data, and not of micro-batches.
+    """
+    stack = [value.id]
+    while stack:
+        node = graph.nodes[stack.pop()]
+        if node.primitive in _KEEPING or node.primitive in ("add", "subtract"):
+            stack.extend(node.arguments)
+        elif node.primitive == "sum" or ("reduction", "sum") in node.attributes:
+            return True
+    return False
