@@ -163,7 +163,7 @@ class AuditRun {
     std::optional<std::set<std::string>> trained;
     if (specification_ != nullptr) {
       const replay::AfterBackward& after = specification_->after_backward;
-      if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied};
+      if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied, after.given};
       trained.emplace();
       for (const replay::SpecifiedTensor& tensor : specification_->tensors) {
         if (tensor.kind == Kind::kParamGrad) trained->insert(tensor.name);

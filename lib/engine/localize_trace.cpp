@@ -94,7 +94,7 @@ class LocalChecks {
            replay::Products::kProbed, specification->bytes + (other ? other->bytes : 0)},
           tensors_);
       const replay::AfterBackward& after = specification->after_backward;
-      if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied};
+      if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied, after.given};
     }
     const replay::MeasuredRun measured{run_, options_.execution, norms, std::nullopt,
                                        options_.specification};

@@ -52,6 +52,10 @@ std::string describe_excused(const AuditReport& report) {
       losses.emplace(tensor.key.step, tensor.key.microbatch);
     }
   }
+  const bool scaled = std::any_of(
+      report.tensors.begin(), report.tensors.end(),
+      [](const AuditedTensor& tensor) { return trace::is_factor_of_gradients(tensor.key); });
+  if (scaled) text += ", the factor of the main gradients is given";
   const std::uint64_t factors = losses.size();
   if (factors == 0) return text;
   return concat(text, ", the ", factors == 1 ? "factor" : "factors", " of ",

@@ -70,6 +70,10 @@ bool is_inner_factor_of_loss(const TensorKey& key) {
   return key.kind == Kind::kScalar && (key.name == "loss.factor" || key.name == "(loss).factor");
 }
 
+bool is_factor_of_gradients(const TensorKey& key) {
+  return key.kind == Kind::kScalar && key.name == "main_grad.factor";
+}
+
 std::string to_string(const TensorKey& key) {
   std::string text = base::concat(key.name, " · ", kind_name(key.kind), " · step ", key.step);
   if (key.microbatch) text += base::concat(" · mb ", *key.microbatch);

@@ -57,6 +57,9 @@ bool is_factor_of_loss(const TensorKey& key);
 // `loss.factor`.
 bool is_inner_factor_of_loss(const TensorKey& key);
 
+// Whether it is the scalar that says what a script multiplied the gradients of a step by.
+bool is_factor_of_gradients(const TensorKey& key);
+
 // "decoder.layers.3.mlp · output · step 0 · mb 1", call and copy only where they are not 0.
 std::string to_string(const TensorKey& key);
 

@@ -102,6 +102,12 @@ class MainGradients {
       tensor.reason = "its raw gradients have another shape";
       return;
     }
+    if (!given(entry.key)) {
+      tensor.reason = base::concat("the run did not record ", accumulation_.given,
+                                   ", which the script multiplies gradients by "
+                                   "(tracer.main_grads(factor=...))");
+      return;
+    }
     for (const TensorEntry* term : raw.terms) tensor.follows_from.push_back(term->key);
     // Of a gradient that is neither, the norm of all says whether they are clipped.
     AuditCheck best;
@@ -196,12 +202,27 @@ class MainGradients {
     return factors;
   }
 
+  // What the script says that it multiplied gradients by; nothing if it should have and did not.
+  std::optional<double> given(const trace::TensorKey& key) const {
+    if (accumulation_.given.empty()) return 1;
+    trace::TensorKey scalar;
+    scalar.step = key.step;
+    scalar.kind = Kind::kScalar;
+    scalar.name = accumulation_.given;
+    const auto known = measured_.norms.find(scalar);
+    const auto entry = entries_.find(scalar);
+    if (known == measured_.norms.end() || entry == entries_.end()) return std::nullopt;
+    if (!entry->second->shape.empty() || !(known->second > 0)) return std::nullopt;
+    return known->second;
+  }
+
   // Norms that were summed in other orders and precisions agree to much better than this.
   static constexpr double kSameNorm = 0.01;
 
   double factor(const trace::TensorKey& key, double clip) const {
     const auto microbatches = static_cast<double>(microbatches_.at(key.step).size());
-    return accumulation_.factor * clip / (accumulation_.mean ? std::max(microbatches, 1.0) : 1.0);
+    return accumulation_.factor * given(key).value_or(1) * clip /
+           (accumulation_.mean ? std::max(microbatches, 1.0) : 1.0);
   }
 
   // What the main gradient should be.
@@ -233,6 +254,9 @@ class MainGradients {
     check.expected = base::concat(
         accumulation_.mean ? "mean" : "sum", " of ", base::plural(raw.terms.size(), "raw gradient"),
         accumulation_.factor == 1 ? "" : base::concat(" times ", accumulation_.factor),
+        accumulation_.given.empty() ? ""
+                                    : base::concat(" times ", accumulation_.given, " = ",
+                                                   base::nine_digits(given(entry.key).value_or(1))),
         clip == 1 ? "" : base::concat(", clipped by ", base::short_number(clip)));
     const double norm = measure::reference_norm(measurement.total);
     // The sum is rounded to the coarsest type after every term, and once more where it is stored.

@@ -21,6 +21,9 @@ struct GradientAccumulation {
   bool mean = false;  // over micro-batches, else the sum
   double factor = 1;
   std::vector<std::vector<std::string>> tied;  // names of one parameter
+  // The scalar of the step that the script multiplies gradients by, such as 1 / number of tokens of
+  // all micro-batches; empty if there is none.
+  std::string given;
 };
 
 // What is known of the tensors of a run from measuring it against itself.

@@ -69,6 +69,7 @@ struct AfterBackward {
   bool mean = false;  // main gradient = factor · mean over micro-batches instead of sum
   double factor = 1;
   bool has_main_grad = false;
+  std::string given;  // scalar of the step that the main gradient is multiplied by too, or empty
   std::vector<std::vector<std::string>> tied;  // names of one parameter
   std::optional<double> clip_norm;
 };

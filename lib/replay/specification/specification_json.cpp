@@ -321,7 +321,7 @@ AfterBackward after_backward_from(const JsonCursor& cursor) {
   cursor.allow_keys({"main_grad", "tied", "clip_norm"});
   AfterBackward after;
   if (const auto main_grad = cursor.find("main_grad")) {
-    main_grad->allow_keys({"combine", "factor"});
+    main_grad->allow_keys({"combine", "factor", "given"});
     const JsonCursor combine = main_grad->require("combine");
     const std::string word = combine.as_string();
     if (word != "sum" && word != "mean") {
@@ -330,6 +330,7 @@ AfterBackward after_backward_from(const JsonCursor& cursor) {
     after.has_main_grad = true;
     after.mean = word == "mean";
     after.factor = main_grad->require("factor").as_number();
+    if (const auto given = main_grad->find("given")) after.given = given->as_string();
   }
   if (const auto tied = cursor.find("tied")) {
     for (const JsonCursor& group : tied->items()) {

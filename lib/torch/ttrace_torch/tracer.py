@@ -21,6 +21,7 @@ from ttrace_torch.capture.step import (
     Number,
     Step,
     note_loss,
+    record_gradient_factor,
     record_loss,
     record_number,
     record_value,
@@ -268,10 +269,10 @@ class Tracer:
         finally:
             step.calls.paused = outer
 
-    def main_grads(self) -> None:
+    def main_grads(self, factor: Number | None = None) -> None:
         """Records the gradients that the optimizer will consume: `main_grad` of the parameters
-        that have it, else `grad`. Without this call they are recorded when the optimizer's step
-        begins."""
+        that have it, else `grad`. Without this call its step records them when it begins.
+        factor: what the script multiplied them by since, such as 1 / tokens of the step."""
         step = self._step
         if step is None:
             return
@@ -280,6 +281,8 @@ class Tracer:
                 f"step {step.number}: main_grads() once more; the first gradients are kept"
             )
             return
+        if factor is not None:
+            record_gradient_factor(step, factor)
         self._updates.record_main_gradients(step)
 
     def params_after_step(self) -> None:

@@ -185,6 +185,10 @@ def loss_name(names: ModelNames) -> str:
     return _LOSS_BESIDE if LOSS in names.modules else LOSS
 
 
+# The scalar that says what the script multiplied the gradients of a step by.
+GRADIENT_FACTOR = "main_grad.factor"
+
+
 def inner_factor_name(loss: str) -> str:
     """The name of the scalar that says what a loss was multiplied by before it was recorded.
 

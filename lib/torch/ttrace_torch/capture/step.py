@@ -9,7 +9,7 @@ from typing import Any, Union
 import torch
 
 from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
-from ttrace_torch.base.names import LOSS, inner_factor_name
+from ttrace_torch.base.names import GRADIENT_FACTOR, LOSS, inner_factor_name
 from ttrace_torch.capture.calls import CallCounter
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.gradients import GradientHooks
@@ -184,6 +184,13 @@ def _record_inner_factor(step: Step, loss: torch.Tensor, placements: Placements,
 def _version_of(tensor: torch.Tensor) -> int:
     """Changes when the elements are overwritten; 0 where torch does not count."""
     return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def record_gradient_factor(step: Step, factor: Number) -> None:
+    """Records what a script has multiplied the gradients of the step by, where data decide that."""
+    with step.recorder.guarded(Key(step.number, None, "scalar", GRADIENT_FACTOR)):
+        number = torch.as_tensor(factor).detach().double().reshape(())
+        record_value(step, "scalar", GRADIENT_FACTOR, number, None)
 
 
 def _as_tensor(value: Number) -> torch.Tensor:

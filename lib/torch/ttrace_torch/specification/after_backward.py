@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ttrace_torch.base.names import ROOT, ModelNames
+from ttrace_torch.base.names import GRADIENT_FACTOR, ROOT, ModelNames
 from ttrace_torch.specification.graph import (
     SAME_ELEMENTS,
     Graph,
@@ -54,6 +54,9 @@ class Combination:
         self.main_grad: dict[str, Any] | None = None
         self.clipped = False
         raw = marks.raw_grads
+        self._raw = {value.id for values in raw.values() for value in values}
+        # Number of a value -> whether it depends on raw gradients.
+        self._reaching: dict[int, bool] = {}
         found = [
             self._of(value, raw[name]) for name, value in marks.main_grads.items() if name in raw
         ]
@@ -62,6 +65,13 @@ class Combination:
         # Of the recorded tensors, which may have to be multiplied by a scale.
         scales = marks.scales
         scale = scales.get("main_grad", 1.0) / scales.get("param_grad", 1.0)
+        given = marks.gradient_factor
+        if any(one is not None and one[2] for one in found):
+            # Multiplied by a number of the data: the script has to say which.
+            if given is None:
+                return
+        elif given:
+            scale /= given
         factors = [scale * factor for one in found if one is not None for factor in one[0]]
         counts = {len(one[0]) for one in found if one is not None}
         first = factors[0]
@@ -73,14 +83,17 @@ class Combination:
             self.main_grad = {"combine": "mean", "factor": 1.0}
         else:
             self.main_grad = {"combine": "sum", "factor": first}
+        if given:
+            self.main_grad["given"] = GRADIENT_FACTOR
 
-    def _of(self, value: Value, raw: Sequence[Value]) -> tuple[list[float], bool] | None:
-        """The factor of each raw gradient in a main gradient, and whether the whole was scaled by a
-        number that depends on data, as clipping does; None if it is no such sum."""
+    def _of(self, value: Value, raw: Sequence[Value]) -> tuple[list[float], bool, bool] | None:
+        """The factor of each raw gradient in a main gradient, whether the whole was scaled by a
+        number that depends on gradients, as clipping does, and whether by one that depends on other
+        data, such as a number of tokens; None if it is no such sum."""
         # Equal gradients of two micro-batches are one value: a bias before a mean has such.
         times = Counter(one.id for one in raw)
         terms = dict.fromkeys(times, 0.0)
-        clipped = False
+        clipped, by_data = False, False
         stack = [(value.id, 1.0)]
         while stack:
             number, factor = stack.pop()
@@ -100,13 +113,30 @@ class Combination:
                     one, two = two, one
                 by = constant_number(self._graph, two)
                 if by is None and is_number(self._graph, two):
-                    clipped, by = True, 1.0
+                    by = 1.0
+                    if self._depends_on_gradients(two):
+                        clipped = True
+                    else:
+                        by_data = True
                 if not by:
                     return None
                 stack.append((one, factor * by if node.primitive == "multiply" else factor / by))
             elif not self._is_zero(number):
                 return None
-        return [terms[one.id] / times[one.id] for one in raw], clipped
+        return [terms[one.id] / times[one.id] for one in raw], clipped, by_data
+
+    def _depends_on_gradients(self, number: int) -> bool:
+        """Whether a value is computed from the raw gradient of a parameter."""
+        if number not in self._reaching:
+            seen: set[int] = set()
+            stack = [number]
+            while stack and not self._raw & seen:
+                one = stack.pop()
+                if one not in seen:
+                    seen.add(one)
+                    stack.extend(self._graph.nodes[one].arguments)
+            self._reaching[number] = bool(self._raw & seen)
+        return self._reaching[number]
 
     def _is_zero(self, number: int) -> bool:
         node = self._graph.nodes[number]

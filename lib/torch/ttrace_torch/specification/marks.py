@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ttrace_torch.base.names import ROOT, ModelNames, inner_factor_name, loss_name
+from ttrace_torch.base.names import GRADIENT_FACTOR, ROOT, ModelNames, inner_factor_name, loss_name
 from ttrace_torch.capture.loss_factors import inner_factor
 from ttrace_torch.capture.operations import call_site
 from ttrace_torch.capture.records import Key
@@ -78,6 +78,8 @@ class Marks:
         self.main_grads: dict[str, Value] = {}
         self.raw_grads: dict[str, list[Value]] = {}
         self.several_microbatches = False
+        # What the script says that it multiplied the gradients by after the backward.
+        self.gradient_factor: float | None = None
         # Kind -> what its recorded tensors must be multiplied by.
         self.scales: Mapping[str, float] = {}
         self._recorder = recorder
@@ -95,6 +97,11 @@ class Marks:
         several: the tensor is that of several micro-batches at once.
         """
         self.several_microbatches |= several
+        if (key.kind, key.name) == ("scalar", GRADIENT_FACTOR):
+            with self._recorder.resting():
+                elements = elements_of(tensor)
+            self.gradient_factor = float(elements[0]) if elements else None
+            return
         if self._recorder.paused and key.kind != "main_grad":
             return
         if key.kind == "main_grad":
