@@ -1,6 +1,7 @@
 #include "report/expression_text.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/text.h"
@@ -8,6 +9,7 @@
 #include "localize/explain.h"
 #include "replay/audit/recorded_tensors.h"
 #include "replay/audit/recording_line.h"
+#include "replay/audit/run_variants.h"
 #include "replay/primitives/shape_rules.h"
 #include "replay/specification/describe.h"
 #include "replay/specification/expression.h"
@@ -297,9 +299,12 @@ void inspect_expressions(const trace::Source& source, const replay::Specificatio
   std::vector<trace::TensorKey> keys;
   for (const TensorEntry& entry : source.manifest().tensors) keys.push_back(entry.key);
   comparison::require_matches(selection, keys);
-  Inspection inspection(source, specification, out);
+  const replay::RunVariants variants(specification, source.manifest());
+  std::map<const replay::Specification*, Inspection> inspections;
   for (const TensorEntry& entry : source.manifest().tensors) {
-    if (selection.selects(entry.key)) inspection.write(entry);
+    if (!selection.selects(entry.key)) continue;
+    const replay::Specification& variant = variants.of(entry.key);
+    inspections.try_emplace(&variant, source, variant, out).first->second.write(entry);
   }
 }
 

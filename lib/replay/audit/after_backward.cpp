@@ -36,8 +36,8 @@ double coarsest_roundoff(const MeasuredRun& measured) {
   double epsilon = tensor::epsilon(
       comparison::coarsest_stored(measured.run.manifest()).value_or(tensor::DType::kFloat64));
   if (measured.specification != nullptr) {
-    for (const Pattern& pattern : measured.specification->patterns) {
-      for (const Node& node : pattern.nodes) {
+    for (const Pattern* pattern : measured.specification->all_patterns()) {
+      for (const Node& node : pattern->nodes) {
         if (tensor::is_floating(node.dtype)) {
           epsilon = std::max(epsilon, tensor::epsilon(node.dtype));
         }

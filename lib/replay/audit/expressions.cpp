@@ -15,6 +15,7 @@
 #include "layout/view.h"
 #include "replay/audit/blame.h"
 #include "replay/audit/recorded_tensors.h"
+#include "replay/audit/run_variants.h"
 #include "replay/audit/skipped_steps.h"
 #include "replay/expression/declared_casts.h"
 #include "replay/expression/evaluate.h"
@@ -120,10 +121,9 @@ class Audit {
         values_(audit.run, kMostCachedBytes),
         shared_(kMostSharedBytes),
         recorded_(audit.run.manifest()),
-        held_(audit.specification.tensors.size(), 0) {
-    for (const TensorEntry& entry : audit.run.manifest().tensors) {
-      if (const auto number = audit.specification.find(entry.key)) held_[*number] = 1;
-    }
+        variants_(audit.specification, audit.run.manifest()) {
+    note_held(audit.specification);
+    for (const Specification& variant : audit.specification.variants) note_held(variant);
     for (const AuditedTensor& tensor : tensors) {
       if (const std::set<std::string> known = travelling(tensor); !known.empty()) {
         travelling_.emplace(tensor.key, known);
@@ -139,17 +139,18 @@ class Audit {
       tensor.reason = "it stands for several micro-batches, the specification for one";
       return;
     }
-    const std::optional<std::size_t> number = audit_.specification.find(tensor.key);
+    const Specification& specification = variants_.of(tensor.key);
+    const std::optional<std::size_t> number = specification.find(tensor.key);
     if (!number) {
       if (tensor.outcome != AuditOutcome::kGiven && tensor.reason.empty()) {
         tensor.reason = "the specification does not have it";
       }
       return;
     }
-    const SpecifiedTensor& specified = audit_.specification.tensors[*number];
+    const SpecifiedTensor& specified = specification.tensors[*number];
     if (tensor.class_name.empty()) tensor.class_name = specified.module_class;
     if (tensor.called_at.empty()) tensor.called_at = specified.called_at;
-    const auto found = expression_of(audit_.specification, *number, [&](std::size_t other) {
+    const auto found = expression_of(specification, *number, [&](std::size_t other) {
       return recorded(other, tensor.key) != nullptr;
     });
     if (const auto* none = std::get_if<NoExpression>(&found)) {
@@ -160,7 +161,7 @@ class Audit {
       } else {
         tensor.reason = none->reason;
         if (none->why == NoExpression::Why::kNotRecorded) {
-          tensor.lacks = audit_.specification.key_of(none->tensor);
+          tensor.lacks = specification.key_of(none->tensor);
         }
       }
       return;
@@ -178,8 +179,19 @@ class Audit {
   static constexpr std::uint64_t kMostCachedBytes = std::uint64_t{1} << 29;
   static constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;
 
+  void note_held(const Specification& specification) {
+    std::vector<char>& held = held_[&specification];
+    held.resize(specification.tensors.size(), 0);
+    for (const TensorEntry& entry : audit_.run.manifest().tensors) {
+      if (const auto number = specification.find(entry.key)) held[*number] = 1;
+    }
+  }
+
+  // The entry of a tensor of the variant that the micro-batch of `like` has, or null.
   const TensorEntry* recorded(std::size_t number, const trace::TensorKey& like) const {
-    return held_[number] != 0 ? recorded_.find(audit_.specification, number, like) : nullptr;
+    const Specification& specification = variants_.of(like);
+    if (held_.at(&specification)[number] == 0) return nullptr;
+    return recorded_.find(specification, number, like);
   }
 
   // Notes that the tensor follows from another one whose fault travels, under all names under which
@@ -187,7 +199,7 @@ class Audit {
   // term before it. Of those with the same faults the first is enough.
   void note_source(std::size_t source, std::set<std::string>& noted, AuditedTensor& tensor) const {
     if (travelling_.empty()) return;
-    for (const std::uint32_t name : audit_.specification.names_of_value(source)) {
+    for (const std::uint32_t name : variants_.of(tensor.key).names_of_value(source)) {
       const TensorEntry* entry = recorded(name, tensor.key);
       if (entry == nullptr || entry->key == tensor.key) continue;
       const auto found = travelling_.find(entry->key);
@@ -231,8 +243,9 @@ class Audit {
       if (from != nullptr) note_source(leaf.tensor, noted, tensor);
       sharing.leaves.push_back(from != nullptr ? to_string(from->key)
                                                : base::concat("constant ", leaf.tensor));
-      leaves.push_back(from != nullptr ? values_.of(*from)
-                                       : constant_value(audit_.specification.tensors[leaf.tensor]));
+      leaves.push_back(from != nullptr
+                           ? values_.of(*from)
+                           : constant_value(expression.specification->tensors[leaf.tensor]));
     }
     take_casts_into_leaves(expression, leaves, audit_.execution);
     for (std::size_t l = 0; l < leaves.size(); ++l) {
@@ -298,8 +311,8 @@ class Audit {
   void note_judged(const std::vector<std::uint32_t>& computed, const trace::TensorKey& key) {
     std::set<std::uint32_t>& judged = judged_[{key.step, key.microbatch}];
     judged.insert(computed.begin(), computed.end());
-    const std::size_t own = *audit_.specification.find(key);
-    judged.insert(static_cast<std::uint32_t>(audit_.specification.original(own)));
+    const Specification& specification = variants_.of(key);
+    judged.insert(static_cast<std::uint32_t>(specification.original(*specification.find(key))));
   }
 
   static std::string reason_of(const ExpressionJudgement& judged, const AuditedTensor& tensor) {
@@ -397,7 +410,9 @@ class Audit {
   ValueCache values_;
   SharedValues shared_;
   RecordedTensors recorded_;
-  std::vector<char> held_;  // by number in the specification: in some step and micro-batch
+  RunVariants variants_;
+  // By number in each variant: whether some step and micro-batch has it.
+  std::map<const Specification*, std::vector<char>> held_;
   std::map<trace::TensorKey, std::set<std::string>> travelling_;  // see travelling()
   std::size_t explained_ = 0;
   JudgedValues judged_;

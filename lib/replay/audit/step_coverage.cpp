@@ -4,6 +4,7 @@
 
 #include "comparison/coverage.h"
 #include "comparison/shown_precision.h"
+#include "replay/audit/run_variants.h"
 #include "replay/primitives/noise.h"
 #include "replay/specification/describe.h"
 
@@ -56,6 +57,7 @@ class Coverage {
         tensors_(tensors),
         judged_(judged),
         steps_(steps_of(manifest)),
+        variants_(specification, manifest),
         recorded_(recorded_keys(manifest)) {
     for (const AuditedTensor& tensor : tensors) {
       if (tensor.overflowed) skipped_.insert(tensor.key.step);
@@ -89,13 +91,17 @@ class Coverage {
 
   void count_microbatch(std::uint64_t step, std::optional<std::uint64_t> microbatch) {
     const auto found = judged_.find({step, microbatch});
-    for (std::size_t t = 0; t < specification_.tensors.size(); ++t) {
-      const SpecifiedTensor& tensor = specification_.tensors[t];
-      TensorKey key = specification_.key_of(t);
+    TensorKey of_microbatch;
+    of_microbatch.step = step;
+    of_microbatch.microbatch = microbatch;
+    const Specification& specification = variants_.of(of_microbatch);
+    for (std::size_t t = 0; t < specification.tensors.size(); ++t) {
+      const SpecifiedTensor& tensor = specification.tensors[t];
+      TensorKey key = specification.key_of(t);
       // What a module is given may be another name of what the model is given.
-      const auto original = static_cast<std::uint32_t>(specification_.original(t));
+      const auto original = static_cast<std::uint32_t>(specification.original(t));
       const bool computed =
-          has_origin(specification_.tensors[original]) || (is_computed(key) && !tensor.same);
+          has_origin(specification.tensors[original]) || (is_computed(key) && !tensor.same);
       if (!computed || is_after_backward(tensor.kind)) continue;
       key.step = step;
       key.microbatch = microbatch;
@@ -239,8 +245,8 @@ class Coverage {
   void find_coarser_type() {
     const auto stored = comparison::coarsest_stored(manifest_);
     double coarsest = stored ? unit_roundoff(*stored) : 0;
-    for (const Pattern& pattern : specification_.patterns) {
-      for (const Node& node : pattern.nodes) {
+    for (const Pattern* pattern : specification_.all_patterns()) {
+      for (const Node& node : pattern->nodes) {
         if (unit_roundoff(node.dtype) <= coarsest) continue;
         coarsest = unit_roundoff(node.dtype);
         out_.coarser = node.dtype;
@@ -258,6 +264,7 @@ class Coverage {
   const std::vector<AuditedTensor>& tensors_;
   const JudgedValues& judged_;
   std::map<std::uint64_t, Microbatches> steps_;
+  RunVariants variants_;
   std::set<std::uint64_t> skipped_;  // which a GradScaler left without updates
   std::set<TensorKey> recorded_;
   std::set<std::string> trained_;

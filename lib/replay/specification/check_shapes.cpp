@@ -33,28 +33,14 @@ class ShapeNumbers {
   std::vector<const Shape*> shapes_;
 };
 
-}  // namespace
-
-Shape shape_of(const Node& node, std::span<const Shape* const> arguments) {
-  const Primitive& primitive = *node.primitive;
-  const std::vector<std::size_t> slots =
-      argument_slots(primitive, node.attributes, arguments.size());
-  std::vector<const Shape*> by_name(
-      primitive.variadic ? arguments.size() : primitive.arguments.size(), nullptr);
-  for (std::size_t i = 0; i < slots.size(); ++i) by_name[slots[i]] = arguments[i];
-  const Shape found = primitive.shape({node.attributes, by_name, node.shape});
-  require_fit("the result", found, node.shape);
-  return known(found, node.shape);
-}
-
-void check_shapes(const Specification& specification, const std::string& file) {
+void check_part(const Specification& specification, const std::string& where,
+                std::uint64_t& checks) {
   ShapeNumbers shapes;
   std::map<std::pair<std::uint32_t, std::vector<std::uint32_t>>, std::uint32_t> results;
-  std::uint64_t checks = 0;
   for (std::size_t t = 0; t < specification.tensors.size(); ++t) {
     const SpecifiedTensor& tensor = specification.tensors[t];
     if (tensor.same && !fits(tensor.shape, specification.tensors[*tensor.same].shape)) {
-      throw base::input_error(file, ": /tensors/", t, ": the shape is ",
+      throw base::input_error(where, "/tensors/", t, ": the shape is ",
                               describe_shape(tensor.shape), ", that of \"same\" is ",
                               describe_shape(specification.tensors[*tensor.same].shape));
     }
@@ -70,7 +56,7 @@ void check_shapes(const Specification& specification, const std::string& file) {
       checks += values.size();
       for (const Node& node : pattern.nodes) checks += 1 + node.arguments.size();
       if (checks > kMostChecks) {
-        throw base::input_error(file, ": /tensors/", t, ": the patterns are used with more than ",
+        throw base::input_error(where, "/tensors/", t, ": the patterns are used with more than ",
                                 kMostChecks, " combinations of nodes and shapes");
       }
       for (std::size_t n = 0; n < pattern.nodes.size(); ++n) {
@@ -81,7 +67,7 @@ void check_shapes(const Specification& specification, const std::string& file) {
         try {
           values.push_back(shapes.of(shape_of(pattern.nodes[n], arguments)));
         } catch (const ShapeProblem& problem) {
-          throw base::input_error(file, ": /patterns/", *tensor.pattern, "/nodes/", n, ": ",
+          throw base::input_error(where, "/patterns/", *tensor.pattern, "/nodes/", n, ": ",
                                   pattern.nodes[n].primitive->name, ": ", problem.reason,
                                   " (used by /tensors/", t, ")");
         }
@@ -89,10 +75,32 @@ void check_shapes(const Specification& specification, const std::string& file) {
       result->second = values.back();
     }
     if (!fits(shapes.shape(result->second), tensor.shape)) {
-      throw base::input_error(file, ": /tensors/", t, ": the shape is ",
+      throw base::input_error(where, "/tensors/", t, ": the shape is ",
                               describe_shape(tensor.shape), ", that of its pattern's result ",
                               describe_shape(shapes.shape(result->second)));
     }
+  }
+}
+
+}  // namespace
+
+Shape shape_of(const Node& node, std::span<const Shape* const> arguments) {
+  const Primitive& primitive = *node.primitive;
+  const std::vector<std::size_t> slots =
+      argument_slots(primitive, node.attributes, arguments.size());
+  std::vector<const Shape*> by_name(
+      primitive.variadic ? arguments.size() : primitive.arguments.size(), nullptr);
+  for (std::size_t i = 0; i < slots.size(); ++i) by_name[slots[i]] = arguments[i];
+  const Shape found = primitive.shape({node.attributes, by_name, node.shape});
+  require_fit("the result", found, node.shape);
+  return known(found, node.shape);
+}
+
+void check_shapes(const Specification& specification, const std::string& file) {
+  std::uint64_t checks = 0;
+  check_part(specification, base::concat(file, ": "), checks);
+  for (std::size_t i = 0; i < specification.variants.size(); ++i) {
+    check_part(specification.variants[i], base::concat(file, ": /variants/", i), checks);
   }
 }
 

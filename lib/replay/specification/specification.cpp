@@ -18,6 +18,7 @@ void Specification::index() {
     originals_[i] = tensor.same ? originals_[*tensor.same] : i;  // `same` is an earlier one
     names_[originals_[i]].push_back(i);
   }
+  for (Specification& variant : variants) variant.index();
 }
 
 std::optional<std::size_t> Specification::find(const trace::TensorKey& key) const {
@@ -30,6 +31,15 @@ std::size_t Specification::original(std::size_t tensor) const { return originals
 
 const std::vector<std::uint32_t>& Specification::names_of_value(std::size_t tensor) const {
   return names_.at(originals_[tensor]);
+}
+
+std::vector<const Pattern*> Specification::all_patterns() const {
+  std::vector<const Pattern*> found;
+  for (const Pattern& pattern : patterns) found.push_back(&pattern);
+  for (const Specification& variant : variants) {
+    for (const Pattern& pattern : variant.patterns) found.push_back(&pattern);
+  }
+  return found;
 }
 
 trace::TensorKey Specification::key_of(std::size_t tensor) const {

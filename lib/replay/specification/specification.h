@@ -79,6 +79,9 @@ struct Specification {
   std::optional<tensor::DType> precision;
   std::vector<Pattern> patterns;
   std::vector<SpecifiedTensor> tensors;  // in an order of computation
+  // The tensors of micro-batches of other sizes, each with patterns of its own and nothing else;
+  // empty if all micro-batches have the same sizes. Those of the first one are among them.
+  std::vector<Specification> variants;
   AfterBackward after_backward;
   std::map<std::string, std::uint64_t> opaque;  // operation -> tensors
   std::uint64_t bytes = 0;                      // of memory, at most
@@ -90,10 +93,12 @@ struct Specification {
   // All tensors with the same bits as `tensor` by their chains of `same`, itself included, in
   // order.
   const std::vector<std::uint32_t>& names_of_value(std::size_t tensor) const;
+  // All patterns, those of variants too.
+  std::vector<const Pattern*> all_patterns() const;
   // Key of a tensor, without step and micro-batch.
   trace::TensorKey key_of(std::size_t tensor) const;
 
-  // Builds what find(), original() and names_of_value() use. The reader calls it.
+  // Builds what find(), original() and names_of_value() use, of variants too. The reader calls it.
   void index();
 
  private:

@@ -16,6 +16,8 @@ using base::JsonCursor;
 
 constexpr std::size_t kMostDimensions = 64;
 constexpr std::size_t kMostListedValues = 4096;
+// Each is checked by itself. More than a step has micro-batches of different sizes.
+constexpr std::size_t kMostVariants = 64;
 constexpr double kLargestExact = 0x1p53;
 
 std::int64_t integer_of(const JsonCursor& cursor) {
@@ -231,17 +233,24 @@ class MemoryNeeded {
   std::uint64_t values_ = 0;
 };
 
-// Counts before anything is made of them. Returns the memory that all of it takes.
-std::uint64_t check_counts(const std::vector<JsonCursor>& patterns, const JsonCursor& tensors,
-                           const SpecificationLimits& limits, const MemoryNeeded& memory) {
+// Counts before anything is made of them. `parts` are what has patterns and tensors: the document
+// and its variants. Returns the memory that all of it takes.
+std::uint64_t check_counts(const std::vector<JsonCursor>& parts, const SpecificationLimits& limits,
+                           const MemoryNeeded& memory) {
   std::uint64_t nodes = 0;
-  for (const JsonCursor& pattern : patterns) {
-    nodes += pattern.require("nodes").items().size();
-    if (nodes > limits.nodes) throw pattern.error("more than ", limits.nodes, " nodes in all");
+  std::uint64_t patterns = 0;
+  std::uint64_t count = 0;
+  for (const JsonCursor& part : parts) {
+    for (const JsonCursor& pattern : part.require("patterns").items()) {
+      ++patterns;
+      nodes += pattern.require("nodes").items().size();
+      if (nodes > limits.nodes) throw pattern.error("more than ", limits.nodes, " nodes in all");
+    }
+    const JsonCursor tensors = part.require("tensors");
+    count += tensors.items().size();
+    if (count > limits.tensors) throw tensors.error("more than ", limits.tensors, " tensors");
   }
-  const std::uint64_t count = tensors.items().size();
-  if (count > limits.tensors) throw tensors.error("more than ", limits.tensors, " tensors");
-  return memory.require_for(nodes + patterns.size(), count);
+  return memory.require_for(nodes + patterns, count);
 }
 
 void read_origin(const JsonCursor& cursor, const Specification& specification,
@@ -317,6 +326,23 @@ SpecifiedTensor tensor_from(const JsonCursor& cursor, const Specification& speci
   return tensor;
 }
 
+void read_tensors(const JsonCursor& cursor, const SpecificationLimits& limits,
+                  Specification& specification) {
+  const auto patterns = cursor.require("patterns").items();
+  specification.patterns.reserve(patterns.size());
+  for (const JsonCursor& pattern : patterns) {
+    specification.patterns.push_back(pattern_from(pattern, limits));
+  }
+  std::set<std::tuple<trace::Kind, std::string, std::uint64_t, std::uint64_t>> keys;
+  for (const JsonCursor& item : cursor.require("tensors").items()) {
+    SpecifiedTensor tensor = tensor_from(item, specification);
+    if (!keys.emplace(tensor.kind, tensor.name, tensor.call, tensor.copy).second) {
+      throw item.error("an earlier tensor has the same kind, name, call and copy");
+    }
+    specification.tensors.push_back(std::move(tensor));
+  }
+}
+
 AfterBackward after_backward_from(const JsonCursor& cursor) {
   cursor.allow_keys({"main_grad", "tied", "clip_norm"});
   AfterBackward after;
@@ -353,8 +379,8 @@ Specification parse_specification(std::string_view text, const std::string& file
   const MemoryNeeded memory(text, file, limits);
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
-  root.allow_keys(
-      {"schema", "source", "precision", "patterns", "tensors", "after_backward", "opaque"});
+  root.allow_keys({"schema", "source", "precision", "patterns", "tensors", "variants",
+                   "after_backward", "opaque"});
   const JsonCursor schema = root.require("schema");
   if (schema.as_string() != kSpecificationSchema) {
     throw schema.error("expected \"", kSpecificationSchema, "\", found \"",
@@ -368,20 +394,20 @@ Specification parse_specification(std::string_view text, const std::string& file
     }
   }
   if (const auto precision = root.find("precision")) specification.precision = dtype_of(*precision);
-  const auto patterns = root.require("patterns").items();
-  const JsonCursor tensors = root.require("tensors");
-  specification.bytes = check_counts(patterns, tensors, limits, memory);
-  specification.patterns.reserve(patterns.size());
-  for (const JsonCursor& pattern : patterns) {
-    specification.patterns.push_back(pattern_from(pattern, limits));
-  }
-  std::set<std::tuple<trace::Kind, std::string, std::uint64_t, std::uint64_t>> keys;
-  for (const JsonCursor& cursor : tensors.items()) {
-    SpecifiedTensor tensor = tensor_from(cursor, specification);
-    if (!keys.emplace(tensor.kind, tensor.name, tensor.call, tensor.copy).second) {
-      throw cursor.error("an earlier tensor has the same kind, name, call and copy");
+  std::vector<JsonCursor> parts{root};
+  if (const auto variants = root.find("variants")) {
+    for (const JsonCursor& variant : variants->items()) {
+      variant.allow_keys({"patterns", "tensors"});
+      parts.push_back(variant);
     }
-    specification.tensors.push_back(std::move(tensor));
+    if (parts.size() > kMostVariants + 1) {
+      throw variants->error("more than ", kMostVariants, " variants");
+    }
+  }
+  specification.bytes = check_counts(parts, limits, memory);
+  read_tensors(root, limits, specification);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    read_tensors(parts[i], limits, specification.variants.emplace_back());
   }
   if (const auto after = root.find("after_backward")) {
     specification.after_backward = after_backward_from(*after);

@@ -6,7 +6,7 @@ import datetime
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,13 @@ def document(
     model: str,
     after_backward: Mapping[str, Any],
     scales: Mapping[str, float] | None = None,
+    variants: Sequence[Mapping[Place, Mark]] = (),
 ) -> dict[str, Any]:
     """The specification of what was recorded.
 
     how: "fake tensors" or "reference run".
     scales: kind -> what its recorded tensors must be multiplied by.
+    variants: the marks of micro-batches of other sizes.
     """
     slicer = Slicer(graph, scales)
     slicer.cut(marks)
@@ -51,14 +53,26 @@ def document(
     precision = _precision(slicer.tensors)
     if precision is not None:
         found["precision"] = precision
-    found["patterns"] = [_pattern(pattern) for pattern in slicer.patterns]
-    found["tensors"] = [_tensor(tensor) for tensor in slicer.tensors]
+    found.update(_cut(slicer))
+    if variants:
+        found["variants"] = []
+        for variant in variants:
+            of_sizes = Slicer(graph, scales)
+            of_sizes.cut(variant)
+            found["variants"].append(_cut(of_sizes))
     if after_backward:
         found["after_backward"] = dict(after_backward)
     opaque = Counter(tensor.opaque for tensor in slicer.tensors if tensor.opaque is not None)
     if opaque:
         found["opaque"] = dict(sorted(opaque.items()))
     return found
+
+
+def _cut(slicer: Slicer) -> dict[str, Any]:
+    return {
+        "patterns": [_pattern(pattern) for pattern in slicer.patterns],
+        "tensors": [_tensor(tensor) for tensor in slicer.tensors],
+    }
 
 
 def write(specification: Mapping[str, Any], path: str | Path) -> None:

@@ -61,8 +61,9 @@ class Factor(NamedTuple):
 
 
 class Marks:
-    """The marked tensors of one micro-batch, in the order in which they were met.
+    """The marked tensors of a step, in the order in which they were met.
 
+    found: those of the first micro-batch, and of the step.
     main_grads: parameter -> value of its final gradient.
     raw_grads: parameter -> values of its gradients, one for each micro-batch of the step.
     """
@@ -78,6 +79,10 @@ class Marks:
         self.main_grads: dict[str, Value] = {}
         self.raw_grads: dict[str, list[Value]] = {}
         self.several_microbatches = False
+        # Micro-batch -> its marked tensors, but for the first one.
+        self._others: dict[int, dict[Place, Mark]] = {}
+        # Place -> the numbers of a factor, by micro-batch.
+        self._numbers: dict[Place, dict[int, float]] = {}
         # What the script says that it multiplied the gradients by after the backward.
         self.gradient_factor: float | None = None
         # Kind -> what its recorded tensors must be multiplied by.
@@ -116,21 +121,50 @@ class Marks:
         if (key.kind, key.name) == ("grad_output", self._loss):
             self._mark_factor(place, key, tensor)
             return
-        if key.kind not in KINDS or not self._is_first(key):
-            self._compare_sizes(place, tensor)
+        found = self._found_in(key)
+        if key.kind not in KINDS or found is None:
             return
         take = self._recorder.given if key.kind == "param" else self._recorder.value
         value = take(tensor)
         module = self._module(key) if key.kind == "output" else None
         mark = Mark(value, self._token(tensor), value.dtype, value.shape, module)
-        earlier = self.found.get(place)
+        earlier = found.get(place)
         if earlier is not None:
             if not accumulate:
                 return
-            del self.found[place]
+            del found[place]
             total = self._recorder.make.binary("add", earlier.value, value, value.dtype)
             mark = mark._replace(value=total, token=object())
-        self.found[place] = mark
+        found[place] = mark
+
+    def opened(self) -> dict[Place, Mark]:
+        """The tensors of the first micro-batch and of the step. A size that another micro-batch
+        does not have is -1."""
+        opened = dict(self.found)
+        for found in self._others.values():
+            for place, mark in opened.items():
+                other = found.get(place)
+                if other is None or len(other.shape) != len(mark.shape):
+                    continue
+                sizes = tuple(
+                    one if one == two else -1 for one, two in zip(mark.shape, other.shape)
+                )
+                opened[place] = mark._replace(shape=sizes)
+        return opened
+
+    def variants(self) -> list[dict[Place, Mark]]:
+        """The tensors of one micro-batch of each sizes, each with those of the step. Empty if all
+        micro-batches have the same sizes."""
+        of_step = {place: mark for place, mark in self.found.items() if place[0] in _OF_STEP}
+        known: list[dict[Place, tuple[int, ...]]] = []
+        variants: list[dict[Place, Mark]] = []
+        for found in (self.found, *self._others.values()):
+            sizes = {place: mark.shape for place, mark in found.items()}
+            sizes.update((place, mark.shape) for place, mark in of_step.items())
+            if sizes not in known:
+                known.append(sizes)
+                variants.append({**of_step, **found})
+        return variants if any(-1 in m.shape for m in self.opened().values()) else []
 
     def _mark_factor(self, place: Place, key: Key, tensor: torch.Tensor) -> None:
         """Notes a factor of the script, on which what is computed with it depends from now on."""
@@ -138,66 +172,66 @@ class Marks:
             elements = elements_of(storage_of(tensor))
         before = self._token(tensor)
         leaf, original = self._recorder.set_apart(tensor)
-        if self._is_first(key) and place not in self.found:
+        found = self._found_in(key)
+        numbers = self._numbers.setdefault(place, {})
+        if found is not None and place not in found:
             token = self._token(tensor)
             # A loss that the model returns has been met as its output.
-            names = [p for p, m in self.found.items() if p[0] == key.kind and m.token is before]
-            others = {name: self.found.pop(name) for name in names}
-            self.found[place] = Mark(
-                leaf, token, leaf.dtype, leaf.shape, factor=Factor(original, {})
-            )
+            names = [p for p, m in found.items() if p[0] == key.kind and m.token is before]
+            others = {name: found.pop(name) for name in names}
+            factor = Factor(original, numbers)
+            found[place] = Mark(leaf, token, leaf.dtype, leaf.shape, factor=factor)
             for name, other in others.items():
-                self.found[name] = other._replace(value=leaf, token=token)
-        mark = self.found.get(place)
-        if mark is not None and mark.factor is not None and elements:
-            mark.factor.numbers.setdefault(int(key.microbatch or 0), float(elements[0]))
+                found[name] = other._replace(value=leaf, token=token)
+        if elements:
+            numbers.setdefault(int(key.microbatch or 0), float(elements[0]))
 
     def _mark_inner_factor(self, place: Place, key: Key, loss: torch.Tensor) -> None:
         """Notes what a loss was multiplied by before it was recorded. The loss, and the gradient
         of what was multiplied, depend on that from now on."""
         recorder, graph = self._recorder, self._recorder.graph
-        found = inner_factor(loss)
+        inner, found = inner_factor(loss), self._found_in(key)
         value = recorder.value(loss)
-        without = None if found is None else scaled(recorder.make, value, found.operations)
-        if found is None or without is None:
+        without = None if inner is None else scaled(recorder.make, value, inner.operations)
+        if inner is None or without is None:
             return
-        if self._is_first(key) and place not in self.found:
+        numbers = self._numbers.setdefault(place, {})
+        if found is not None and place not in found:
             leaf = graph.leaf("float64", ())
             whole = multiplied(recorder.make, without.base, leaf, value)
             recorder.storages.write(storage_of(loss), whole)
             token = self._token(loss)
-            factor = Factor(
-                without.factor, {}, is_scaled=False, is_count=is_sum(graph, without.base)
-            )
+            is_count = is_sum(graph, without.base)
+            factor = Factor(without.factor, numbers, is_scaled=False, is_count=is_count)
             own = Mark(leaf, object(), leaf.dtype, leaf.shape, factor=factor)
-            earlier, self.found = self.found, {}
+            earlier = dict(found)
+            found.clear()
             for name, mark in earlier.items():
                 if mark.value == value:
                     # A loss that the model returns has been met as its output.
-                    self.found.setdefault(place, own)
+                    found.setdefault(place, own)
                     mark = mark._replace(value=whole, token=token)
-                self.found[name] = mark
-            self.found.setdefault(place, own)
+                found[name] = mark
+            found.setdefault(place, own)
             arriving = ("grad_output", self._loss, key.call)
-            found.node.register_hook(
-                lambda passed, _: self._follow_inner_factor(passed, arriving, leaf)
+            inner.node.register_hook(
+                lambda passed, _: self._follow_inner_factor(passed, found.get(arriving), leaf)
             )
-        known = self.found[place].factor if place in self.found else None
         number = constant_number(graph, without.factor.id)
-        if known is not None and number is not None:
-            known.numbers.setdefault(int(key.microbatch or 0), number)
+        if number is not None:
+            numbers.setdefault(int(key.microbatch or 0), number)
 
     def _follow_inner_factor(
-        self, passed: Sequence[torch.Tensor | None], arriving: Place, factor: Value
+        self, passed: Sequence[torch.Tensor | None], arriving: Mark | None, factor: Value
     ) -> None:
         """Notes what the gradient that arrives at a loss becomes by the loss's factor."""
-        recorder, mark = self._recorder, self.found.get(arriving)
-        if recorder.paused or mark is None:
+        recorder = self._recorder
+        if recorder.paused or arriving is None:
             return
         for gradient in passed:
             if gradient is not None:
                 value = recorder.value(gradient)
-                whole = multiplied(recorder.make, mark.value, factor, value)
+                whole = multiplied(recorder.make, arriving.value, factor, value)
                 recorder.storages.write(storage_of(gradient), whole)
 
     def buffers(self) -> None:
@@ -236,20 +270,17 @@ class Marks:
             mark = Mark(value, self._token(tensor), value.dtype, shape_of(tensor))
             self.found["buffer", name, 0] = mark._replace(elements=elements)
 
-    def _compare_sizes(self, place: Place, tensor: torch.Tensor) -> None:
-        """Notes the dimensions in which another micro-batch's tensor has another size."""
-        mark, shape = self.found.get(place), shape_of(tensor)
-        if mark is None or mark.shape == shape or len(mark.shape) != len(shape):
-            return
-        known = tuple(one if one == two else -1 for one, two in zip(mark.shape, shape))
-        self.found[place] = mark._replace(shape=known)
-
-    def _is_first(self, key: Key) -> bool:
-        if key.kind in _OF_STEP or key.microbatch is None:
-            return key.kind in _OF_STEP
+    def _found_in(self, key: Key) -> dict[Place, Mark] | None:
+        """The marked tensors that stand with that of a key; None for a number of the step."""
+        if key.kind in _OF_STEP:
+            return self.found
+        if key.microbatch is None:
+            return None
         if self._microbatch is None:
             self._microbatch = key.microbatch
-        return key.microbatch == self._microbatch
+        if key.microbatch == self._microbatch:
+            return self.found
+        return self._others.setdefault(key.microbatch, {})
 
     def _token(self, tensor: torch.Tensor) -> object:
         try:

@@ -24,6 +24,9 @@ from ttrace_torch.specification.marks import Marks
 from ttrace_torch.specification.outside import constant_of
 from ttrace_torch.specification.recorder import OperationRecorder
 
+# Of the sizes of micro-batches. Each is written whole, and readers accept no more.
+_MOST_VARIANTS = 64
+
 
 class ReferenceRun:
     """Records the specification of one step, and writes it to a file.
@@ -131,9 +134,16 @@ class ReferenceRun:
                 "item() does; they are constants in it, right for this micro-batch alone"
             )
         combination = Combination(recorder.graph, marks)
+        variants = marks.variants()
+        if len(variants) > _MOST_VARIANTS:
+            say(
+                f"specification: the micro-batches have {len(variants)} different sizes; what "
+                f"depends on sizes is specified for the first {_MOST_VARIANTS} of them"
+            )
+            del variants[_MOST_VARIANTS:]
         found = document(
             recorder.graph,
-            marks.found,
+            marks.opened(),
             "reference run",
             self._model,
             after_backward(
@@ -142,6 +152,7 @@ class ReferenceRun:
                 clip_norm if combination.clipped else None,
             ),
             marks.scales,
+            variants,
         )
         try:
             write(found, self._path)
