@@ -8,6 +8,7 @@ from torch import nn
 import ttrace_torch as tt
 
 SIZE = 6
+COUNTS = (3, 5)
 
 
 def by_number(logits, labels, count, wrong):
@@ -77,11 +78,11 @@ class ScaledBackward(torch.autograd.Function):
         return gradient * 1.05
 
 
-def run_job(folder, out, loss, *, counts=(3, 5), seed=1, wrong=1.0, lost=False, inside=False):
+def run_job(folder, out, loss, *, counts=COUNTS, seed=1, wrong=1.0, scaled=False, inside=False):
     """counts: tokens of the micro-batches. wrong: what the last one's number is off by. lost:
     whether the gradient of the logits is scaled once more, behind the factor."""
     model = Model(loss, inside)
-    if lost:
+    if scaled:
         model.layers[2].register_forward_hook(lambda *x: ScaledBackward.apply(x[-1]))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     path = folder / "specification.json" if out == "reference.h5" else None
@@ -115,7 +116,7 @@ def test_healthy_runs_hold_with_other_counts(tmp_path, loss, inside):
 
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("loss", [*GIVEN, *SPECIFIED])
-def test_wrong_number_and_lost_factor_are_found(tmp_path, loss, inside):
+def test_wrong_number_and_scaled_gradient_are_found(tmp_path, loss, inside):
     run_job(tmp_path, "reference.h5", loss, inside=inside)
     run_job(tmp_path, "run.h5", loss, wrong=1.05, inside=inside)
     answer = compared(tmp_path)
@@ -124,9 +125,55 @@ def test_wrong_number_and_lost_factor_are_found(tmp_path, loss, inside):
     assert answer.code == 1 and first in answer.found, answer
     if loss in SPECIFIED:
         assert audited(tmp_path).found == ["scalar loss.factor"]
-    run_job(tmp_path, "run.h5", loss, lost=True, inside=inside)
+    run_job(tmp_path, "run.h5", loss, scaled=True, inside=inside)
     answer = audited(tmp_path)
     assert answer.code == 1 and answer.found[0] == "grad_output layers.2", answer
+
+
+def swapped(loss):
+    """The fault: each of the two micro-batches has the number of the other one."""
+
+    def of_other(logits, labels, count, wrong):
+        return loss(logits, labels, count, (sum(COUNTS) - count) / count)
+
+    return of_other
+
+
+def lost(loss):
+    """The fault: the last micro-batch is multiplied by nothing."""
+
+    def without(logits, labels, count, wrong):
+        found = loss(logits, labels, count, wrong)
+        return total(logits, labels).to(found.dtype) if count == COUNTS[-1] else found
+
+    return without
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("loss", [*GIVEN, *SPECIFIED])
+def test_swapped_numbers_are_found(tmp_path, loss, inside):
+    run_job(tmp_path, "reference.h5", loss, inside=inside)
+    run_job(tmp_path, "run.h5", swapped(loss), inside=inside)
+    answer = compared(tmp_path)
+    first = "output (model)" if inside else "scalar loss.factor"
+    assert answer.code == 1 and answer.found.count(first) == 2, answer
+    answer = audited(tmp_path)
+    if loss in SPECIFIED:
+        assert answer.code == 1 and answer.found == ["scalar loss.factor"], answer
+    else:
+        # Only the reference knows whose number is which. The first line says so.
+        assert answer.code == 0 and "the factors of 2 losses are given" in answer.line, answer
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("loss", [*GIVEN, *SPECIFIED])
+def test_number_that_one_microbatch_lost_is_found(tmp_path, loss, inside):
+    run_job(tmp_path, "reference.h5", loss, inside=inside)
+    run_job(tmp_path, "run.h5", lost(loss), inside=inside)
+    answer = compared(tmp_path)
+    assert answer.code == 1 and answer.found[0] == ("output (model)" if inside else "loss loss")
+    answer = audited(tmp_path)
+    assert answer.code == (1 if loss in SPECIFIED else 3), answer
 
 
 @pytest.mark.parametrize("tokens", [37, 41])

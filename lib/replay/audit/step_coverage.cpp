@@ -102,13 +102,22 @@ class Coverage {
       const auto original = static_cast<std::uint32_t>(specification.original(t));
       const bool computed =
           has_origin(specification.tensors[original]) || (is_computed(key) && !tensor.same);
-      if (!computed || is_after_backward(tensor.kind)) continue;
       key.step = step;
       key.microbatch = microbatch;
+      if (trace::is_inner_factor_of_loss(key) && !computed) count_factor(key);
+      if (!computed || is_after_backward(tensor.kind)) continue;
       if (is_recorded(key)) continue;
       if (found != judged_.end() && found->second.contains(original)) continue;
       lack(key);
     }
+  }
+
+  void count_factor(const TensorKey& factor) {
+    TensorKey loss = factor;
+    loss.kind = Kind::kLoss;
+    loss.name = "loss";
+    const bool counts = !recorded_.contains(factor) && recorded_.contains(loss);
+    if (counts && selection_.selects(loss)) ++out_.unknown_factors;
   }
 
   static bool has_origin(const SpecifiedTensor& tensor) {

@@ -37,6 +37,9 @@ struct StepCoverage {
   std::uint64_t parameters = 0;
   std::vector<std::string> unjudged_gradients;  // in the order of their names
   std::string reason;                           // why most of these were not judged
+  // Losses whose factor the run should have recorded and did not: what they were multiplied by is
+  // not known, even where the loss is another name of a recorded output.
+  std::uint64_t unknown_factors = 0;
   // Of a specification that has been cut: computed tensors that follow from nothing by it, and
   // parameters that get a gradient although the loss does not follow from them.
   struct Cut {

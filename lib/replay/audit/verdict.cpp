@@ -114,6 +114,11 @@ std::string why_not_covered(const StepCoverage& step) {
     if (lacking == step.lacking.end()) continue;
     return base::concat("the trace lacks ", base::plural(lacking->second, noun), " of the step");
   }
+  if (step.unknown_factors > 0) {
+    return base::concat(base::plural(step.unknown_factors, "loss"),
+                        " could not be judged: the run did not record what it multiplied ",
+                        step.unknown_factors == 1 ? "it" : "them", " by, as loss.factor");
+  }
   const auto unjudged = static_cast<double>(step.unjudged_gradients.size());
   if (unjudged > kMostUnjudgedGradients * static_cast<double>(step.parameters)) {
     return base::concat("the gradients of ", step.unjudged_gradients.size(), " of ",
