@@ -135,3 +135,46 @@ def test_equal_sizes_need_no_variants(tmp_path):
     run_job(tmp_path, "reference.h5")
     found = json.loads((tmp_path / "specification.json").read_text())
     assert len(found["variants"]) == len(set(SIZES))
+
+
+class Experts(nn.Module):
+    """Tokens in the order of their experts, cut where the next expert begins."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.router = nn.Linear(WIDTH, 3)
+        self.weight = nn.Parameter(torch.randn(3, WIDTH, WIDTH) / WIDTH)
+        self.head = nn.Linear(WIDTH, 4)
+
+    def forward(self, x):
+        chosen = self.router(x).argmax(-1)
+        order = chosen.argsort(stable=True)
+        pieces = x[order].split(chosen.bincount(minlength=3).tolist())
+        found = torch.cat([piece @ one for piece, one in zip(pieces, self.weight, strict=True)])
+        return self.head(x + found[order.argsort()])
+
+
+def run_experts(folder, out, sizes, seed=1):
+    model = Experts()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    path = folder / "specification.json" if out == "reference.h5" else None
+    tracer = tt.trace(model, optimizer, out=folder / out, specification=path)
+    generator = torch.Generator().manual_seed(seed)
+    with tracer.step(0):
+        for size in sizes:
+            x = torch.randn(size, WIDTH, generator=generator)
+            (tracer.loss(model(x).square().mean()) / len(sizes)).backward()
+        optimizer.step()
+    tracer.close()
+
+
+@pytest.mark.parametrize("sizes", [(12, 12), (12, 18)])
+def test_tokens_of_experts_are_no_formula_for_other_data(tmp_path, sizes):
+    run_experts(tmp_path, "reference.h5", sizes)
+    found = json.loads((tmp_path / "specification.json").read_text())
+    assert "variants" not in found and found["opaque"]["sizes that depend on data"] > 0
+    for seed in (1, 2):
+        run_experts(tmp_path, "run.h5", sizes, seed)
+        answer = audited(tmp_path)
+        assert not answer.found and answer.judged > 0, answer

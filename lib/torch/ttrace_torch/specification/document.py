@@ -30,15 +30,18 @@ def document(
     after_backward: Mapping[str, Any],
     scales: Mapping[str, float] | None = None,
     variants: Sequence[Mapping[Place, Mark]] = (),
+    others: Sequence[Mapping[Place, Mark]] = (),
 ) -> dict[str, Any]:
     """The specification of what was recorded.
 
     how: "fake tensors" or "reference run".
     scales: kind -> what its recorded tensors must be multiplied by.
     variants: the marks of micro-batches of other sizes.
+    others: those of micro-batches that `marks` should hold for as well.
     """
     slicer = Slicer(graph, scales)
     slicer.cut(marks)
+    slicer.open(others)
     created = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     found: dict[str, Any] = {
         "schema": SCHEMA,

@@ -152,19 +152,14 @@ class Marks:
                 opened[place] = mark._replace(shape=sizes)
         return opened
 
-    def variants(self) -> list[dict[Place, Mark]]:
-        """The tensors of one micro-batch of each sizes, each with those of the step. Empty if all
-        micro-batches have the same sizes."""
-        of_step = {place: mark for place, mark in self.found.items() if place[0] in _OF_STEP}
-        known: list[dict[Place, tuple[int, ...]]] = []
-        variants: list[dict[Place, Mark]] = []
-        for found in (self.found, *self._others.values()):
-            sizes = {place: mark.shape for place, mark in found.items()}
-            sizes.update((place, mark.shape) for place, mark in of_step.items())
-            if sizes not in known:
-                known.append(sizes)
-                variants.append({**of_step, **found})
-        return variants if any(-1 in m.shape for m in self.opened().values()) else []
+    def by_microbatch(self) -> list[dict[Place, Mark]]:
+        """The tensors of each micro-batch, without those of the step, the first one first."""
+        first = {place: mark for place, mark in self.found.items() if place[0] not in _OF_STEP}
+        return [first, *self._others.values()]
+
+    def of_step(self) -> dict[Place, Mark]:
+        """The parameters and buffers."""
+        return {place: mark for place, mark in self.found.items() if place[0] in _OF_STEP}
 
     def _mark_factor(self, place: Place, key: Key, tensor: torch.Tensor) -> None:
         """Notes a factor of the script, on which what is computed with it depends from now on."""

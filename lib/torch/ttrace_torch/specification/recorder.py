@@ -43,6 +43,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.mistakes: Counter[str] = Counter()
         # How many Python numbers the model has read from tensors: constants from then on.
         self.numbers_read = 0
+        # Whether an operation ran that makes sizes of elements.
+        self.sizes_depend_on_data = False
         # Whether small tensors that are made from Python numbers are part of the model.
         self.inside_model: Callable[[], bool] = lambda: False
         self._signatures: dict[Any, Signature] = {}
@@ -110,6 +112,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         signature = self._signatures.get(func)
         if signature is None:
             signature = self._signatures[func] = Signature(func)
+            self.sizes_depend_on_data |= signature.makes_sizes
         if signature.without_tensors:
             self.numbers_read += signature.name == _READS_NUMBER and self.inside_model()
             return func(*args, **kwargs)

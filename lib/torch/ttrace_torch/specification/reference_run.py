@@ -20,9 +20,10 @@ from ttrace_torch.capture.recorder import Observer, describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.specification.after_backward import Combination, after_backward
 from ttrace_torch.specification.document import document, write
-from ttrace_torch.specification.marks import Marks
+from ttrace_torch.specification.marks import Mark, Marks, Place
 from ttrace_torch.specification.outside import constant_of
 from ttrace_torch.specification.recorder import OperationRecorder
+from ttrace_torch.specification.variants import variants_of
 
 # Of the sizes of micro-batches. Each is written whole, and readers accept no more.
 _MOST_VARIANTS = 64
@@ -134,7 +135,7 @@ class ReferenceRun:
                 "item() does; they are constants in it, right for this micro-batch alone"
             )
         combination = Combination(recorder.graph, marks)
-        variants = marks.variants()
+        variants = self._variants()
         if len(variants) > _MOST_VARIANTS:
             say(
                 f"specification: the micro-batches have {len(variants)} different sizes; what "
@@ -153,11 +154,20 @@ class ReferenceRun:
             ),
             marks.scales,
             variants,
+            [] if variants else [{**marks.of_step(), **one} for one in marks.by_microbatch()[1:]],
         )
         try:
             write(found, self._path)
         except OSError as error:
             say(f"no specification in {self._path}: {error}")
+
+    def _variants(self) -> list[dict[Place, Mark]]:
+        """The marks for each of the sizes that micro-batches have; none where elements decide on
+        sizes."""
+        recorder, marks = self._recorder, self._marks
+        if recorder.sizes_depend_on_data or recorder.numbers_read:
+            return []
+        return variants_of(recorder.graph, marks.of_step(), marks.by_microbatch())
 
     def drop(self) -> None:
         """Forgets a step that threw; the next one is recorded."""

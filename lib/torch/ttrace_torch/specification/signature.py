@@ -32,6 +32,19 @@ _WITHOUT_MEANING = frozenset(
 _WITHOUT_TENSORS = frozenset(
     {"aten::_local_scalar_dense", "aten::is_same_size", "prim::device", "aten::_assert_async"}
 )
+# What they return is a size, or has one, that follows from elements.
+_MAKING_SIZES = frozenset(
+    {
+        "aten::_unique2",
+        "aten::bincount",
+        "aten::histc",
+        "aten::masked_select",
+        "aten::nonzero",
+        "aten::repeat_interleave",
+        "aten::unique_consecutive",
+        "aten::unique_dim",
+    }
+)
 
 
 class Signature:
@@ -41,6 +54,7 @@ class Signature:
         schema = func._schema
         self.name: str = schema.name
         self.overload: str = schema.overload_name
+        self.makes_sizes = self.name in _MAKING_SIZES
         space, _, name = self.name.partition("::")
         self.operation = f"{space}.{name}"
         self._arguments = [

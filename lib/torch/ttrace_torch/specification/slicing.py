@@ -6,7 +6,7 @@ share a pattern, so that layers differ in the inputs only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,6 +103,30 @@ class Slicer:
             self._name(mark.value.id, len(self.tensors))
             self.tensors.append(tensor)
         self._leave_out_unused_buffers()
+
+    def open(self, others: Sequence[Mapping[Place, Mark]]) -> None:
+        """Makes tensors opaque that other micro-batches compute by other operations: numbers in
+        them, such as how many tokens an expert gets, follow from the data of one micro-batch.
+
+        others: the marks of these micro-batches, with those of the step.
+        """
+        own = {number: pattern for pattern, number in self.patterns.items()}
+        known = {tensor.place: tensor for tensor in self.tensors}
+        for marks in others:
+            other = Slicer(self._graph, self._scales)
+            other.cut(marks)
+            patterns = {number: pattern for pattern, number in other.patterns.items()}
+            for tensor in other.tensors:
+                mine = known.get(tensor.place)
+                if mine is None or mine.pattern is None or tensor.pattern is None:
+                    continue
+                places = [
+                    [s.tensors[n].place for n in t.sources]
+                    for s, t in ((self, mine), (other, tensor))
+                ]
+                if places[0] == places[1] and own[mine.pattern] != patterns[tensor.pattern]:
+                    mine.pattern, mine.opaque = None, VARYING
+                    mine.sources = sorted(set(mine.sources))
 
     def _resolve(self, tensor: Tensor) -> None:
         root = tensor.mark.value.id

@@ -1,0 +1,104 @@
+"""The same step for micro-batches of other sizes.
+
+A variant holds for all data of its sizes, so every size in it must follow from those of the data:
+how many tokens an expert gets does not, and the graph of one micro-batch is no formula for another
+one then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from ttrace_torch.base.names import ROOT
+from ttrace_torch.specification.graph import LEAF, OPAQUE, Graph
+from ttrace_torch.specification.marks import Mark, Place
+
+# Kinds that come from the data of the run, where nothing in the step computes them.
+_DATA = frozenset({"input", "scalar", "index"})
+# A size is a product of so many sizes of data at most: samples, rows and columns.
+_MOST_FACTORS = 3
+# What padding and shifting by one token add to a size of the data.
+_ADDED = (0, -1, 1)
+# Different sizes of data, of which products are tried.
+_MOST_SIZES = 8
+
+# One size for each variant.
+Extents = tuple[int, ...]
+
+
+def variants_of(
+    graph: Graph, of_step: dict[Place, Mark], microbatches: Sequence[dict[Place, Mark]]
+) -> list[dict[Place, Mark]]:
+    """The marks of one micro-batch for each of the sizes that they have, with those of the step.
+
+    Empty if all micro-batches have the same sizes, or some size does not follow from the data's.
+    """
+    found: list[dict[Place, Mark]] = []
+    known: list[dict[Place, Extents]] = []
+    sizes: list[dict[Place, Extents]] = []
+    for marks in microbatches:
+        shapes = {place: mark.shape for place, mark in marks.items()}
+        of_data = {p: shape for p, shape in shapes.items() if _is_data(graph, p, marks[p])}
+        if of_data not in known:
+            known.append(of_data)
+            sizes.append(shapes)
+            found.append({**of_step, **marks})
+        elif not _agree(shapes, sizes[known.index(of_data)]):
+            return []
+    if len(found) < 2:
+        return []
+    of_data_alone = set(_differing(known))
+    if len(of_data_alone) > _MOST_SIZES:
+        return []
+    explained = set(_products(of_data_alone))
+    if any(not _follows(extents, explained) for extents in _differing(sizes)):
+        return []
+    return found
+
+
+def _is_data(graph: Graph, place: Place, mark: Mark) -> bool:
+    """Whether it is what the model is given, or recorded from outside of it, such as labels."""
+    kind, name, _ = place
+    if kind not in _DATA or (kind == "input" and name.split("[")[0] != ROOT):
+        return False
+    node = graph.nodes[mark.value.id]
+    return node.primitive == LEAF or (node.primitive == OPAQUE and not node.arguments)
+
+
+def _agree(one: dict[Place, Extents], other: dict[Place, Extents]) -> bool:
+    """Whether what both have is of the same sizes."""
+    return all(shape == other.get(place, shape) for place, shape in one.items())
+
+
+def _differing(sizes: Sequence[dict[Place, Extents]]) -> Iterator[Extents]:
+    """Each dimension whose size is not the same for all, of tensors that all have; of a tensor
+    that some lack, or have with other dimensions, nothing can be told: that is a size of none."""
+    for place in {place: None for shapes in sizes for place in shapes}:
+        shapes = [one[place] for one in sizes if place in one]
+        if len(shapes) < len(sizes) or len({len(shape) for shape in shapes}) > 1:
+            yield (-1,) * len(sizes)
+            continue
+        for extents in zip(*shapes):
+            if len(set(extents)) > 1:
+                yield extents
+
+
+def _products(sizes: set[Extents]) -> Iterator[Extents]:
+    """What may be made of sizes of the data: products of them, each plus or minus one."""
+    single = sorted({tuple(one + added for one in size) for size in sizes for added in _ADDED})
+    for count in range(1, _MOST_FACTORS + 1):
+        for factors in combinations(single, count):
+            product = [1] * len(factors[0])
+            for factor in factors:
+                product = [one * other for one, other in zip(product, factor)]
+            yield tuple(product)
+
+
+def _follows(extents: Extents, explained: set[Extents]) -> bool:
+    """Whether a size is proportional to one that is explained."""
+    return any(
+        all(one * other[0] == extents[0] * two for one, two in zip(extents, other))
+        for other in explained
+        if all(size > 0 for size in other)
+    )
