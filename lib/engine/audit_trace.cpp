@@ -12,6 +12,7 @@
 #include "localize/phase.h"
 #include "replay/audit/after_backward.h"
 #include "replay/audit/agreement.h"
+#include "replay/audit/common_numbers.h"
 #include "replay/audit/expressions.h"
 #include "replay/audit/fits.h"
 #include "replay/audit/skipped_steps.h"
@@ -132,6 +133,7 @@ class AuditRun {
          options_.exact ? replay::Products::kExact : replay::Products::kProbed,
          specification_->bytes},
         out_.tensors);
+    replay::check_common_numbers(run_, *specification_, out_.tensors);
   }
 
   void mark_without_specification() {

@@ -14,7 +14,7 @@ from gallery.config import Config
 # Kinds by the part of a step that they belong to: the direction of a finding.
 DIRECTIONS = {
     "parameters": ("param", "buffer", "optimizer_state"),
-    "forward": ("input", "output", "loss"),
+    "forward": ("input", "output", "scalar", "loss"),
     "backward": ("grad_output", "grad_input", "param_grad"),
     "update": ("main_grad", "grad_norm", "param_after_step"),
 }
@@ -161,7 +161,13 @@ EXPECTED = {
     ),
     "G6": Expected(_run(pp=2, layers=3), "grad_output", ("layers.*",), ("scaled",)),
     "G7": Expected(_experts(dp=2, ep=2), "main_grad", ("layers.*.mlp.experts.*",), ("scaled",)),
-    "G8": Expected(_run(dp=2, padding=True), "loss", ("loss",), ("scaled", "unknown")),
+    "G8": Expected(
+        _run(dp=2, padding=True),
+        "loss",
+        ("loss", "loss.factor"),
+        ("scaled", "unknown"),
+        also=("scalar",),
+    ),
     "G9": Expected(_run(dp=2), "main_grad", ("*",), ("replica_conflict",)),
     # The norm is the root of the sum of both norms' squares, and right.
     "G10": Expected(_experts(dp=2, ep=2, clip=0.5), "param_after_step", ("*",), ("scaled",)),

@@ -32,7 +32,7 @@ FIRST = {
     "G5": ("layers.1.mlp.router", "grad_output", "unknown"),
     "G6": ("layers.1", "grad_output", "scaled"),
     "G7": ("layers.0.mlp.experts.0.fc1", "main_grad", "scaled"),
-    "G8": ("loss", "loss", "unknown"),
+    "G8": ("loss.factor", "scalar", "unknown"),
     "G9": ("embedding.word.weight", "main_grad", "replica_conflict"),
     "G10": ("embedding.word.weight", "param_after_step", "scaled"),
     "G11": ("layers.1", "input", "other_layer"),

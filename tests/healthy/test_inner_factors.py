@@ -200,3 +200,40 @@ def by_mean_of_weighted(logits, labels, count, wrong):
 
 def nn_mean(logits, labels, count, wrong):
     return nn.functional.cross_entropy(logits, labels)
+
+
+# Tokens of four micro-batches, of which each divides by those of an average one.
+OF_STEP = ((3, 5, 2, 4), (1, 6, 5, 3))
+
+
+def by_tokens_of_step(counts):
+    def loss(logits, labels, count, wrong):
+        return total(logits, labels) / (wrong * sum(counts) / len(counts))
+
+    return loss
+
+
+def by_own_tokens(counts):
+    """The fault: a mean of means over unequal numbers of tokens."""
+    return by_number
+
+
+def test_number_of_the_step_may_be_another_one_but_must_be_common(tmp_path):
+    run_job(tmp_path, "reference.h5", by_tokens_of_step(OF_STEP[0]), counts=OF_STEP[0])
+    for seed, counts in enumerate(OF_STEP):
+        run_job(tmp_path, "run.h5", by_tokens_of_step(counts), counts=counts, seed=seed)
+        answer = audited(tmp_path)
+        assert answer.code == 0 and answer.judged == answer.tensors, answer
+        assert "the factors of 4 losses are given" in answer.line
+    for wrong, loss in ((1.05, by_tokens_of_step), (1.0, by_own_tokens)):
+        run_job(tmp_path, "run.h5", loss(counts), counts=counts, wrong=wrong, seed=2)
+        answer = audited(tmp_path)
+        assert answer.code == 1 and answer.found == ["scalar loss.factor"], answer
+
+
+@pytest.mark.parametrize("counts", [(6, 6, 6), (4, 4)])
+def test_equal_numbers_of_own_tokens_are_not_taken_for_those_of_the_step(tmp_path, counts):
+    run_job(tmp_path, "reference.h5", by_number, counts=counts)
+    run_job(tmp_path, "run.h5", by_number, counts=(2, 6, 5)[: len(counts)], seed=2)
+    answer = audited(tmp_path)
+    assert answer.code == 0 and answer.judged == answer.tensors, answer

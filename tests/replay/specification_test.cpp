@@ -88,6 +88,8 @@ TEST_CASE("a specification is refused with the place and the reason") {
   check_refusal(kScale, a + output("y", R"("same": 1)"), "/tensors/1/same",
                 "does not stand before its user");
   check_refusal(kScale, a + output("y", R"("same": 0, "opaque": "fft")"), "/tensors/1", "only one");
+  check_refusal(kScale, a + output("y", R"("uniform": true)"), "/tensors/1/uniform",
+                "only a given scalar");
   check_refusal(kScale, a + output("y", R"("from": [0])"), "/tensors/1", "needs \"pattern\"");
   check_refusal(kScale, a + output("y", R"("way": 0)"), "/tensors/1/way", "unknown key");
   check_refusal(kScale, a + a + follows, "/tensors/1", "the same kind, name, call and copy");

@@ -62,6 +62,7 @@ struct SpecifiedTensor {
   std::string module_class;         // for people, may be empty
   std::string called_at;
   std::vector<double> values;  // the elements of a small buffer, or none
+  bool uniform = false;        // a given number that all micro-batches of a step have in common
 };
 
 // What follows the backward.

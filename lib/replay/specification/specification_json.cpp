@@ -302,7 +302,7 @@ void read_origin(const JsonCursor& cursor, const Specification& specification,
 
 SpecifiedTensor tensor_from(const JsonCursor& cursor, const Specification& specification) {
   cursor.allow_keys({"kind", "name", "call", "copy", "dtype", "shape", "pattern", "from", "same",
-                     "opaque", "module", "values"});
+                     "opaque", "module", "uniform", "values"});
   SpecifiedTensor tensor;
   const JsonCursor kind = cursor.require("kind");
   const auto parsed = trace::parse_kind(kind.as_string());
@@ -323,6 +323,13 @@ SpecifiedTensor tensor_from(const JsonCursor& cursor, const Specification& speci
     if (const auto found = module->find("called_at")) tensor.called_at = found->as_string();
   }
   read_origin(cursor, specification, tensor);
+  if (const auto uniform = cursor.find("uniform")) {
+    tensor.uniform = uniform->as_bool();
+    if (tensor.kind != trace::Kind::kScalar || tensor.pattern || tensor.same ||
+        !tensor.shape.empty()) {
+      throw uniform->error("only a given scalar is a number that micro-batches have in common");
+    }
+  }
   return tensor;
 }
 

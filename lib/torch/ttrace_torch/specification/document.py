@@ -131,6 +131,8 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
         entry["same"] = tensor.same
     if tensor.opaque is not None:
         entry["opaque"] = tensor.opaque
+    if tensor.uniform:
+        entry["uniform"] = True
     if mark.module is not None:
         entry["module"] = mark.module
     given = tensor.pattern is None and tensor.same is None

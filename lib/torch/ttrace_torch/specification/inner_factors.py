@@ -3,6 +3,7 @@ the graph of one micro-batch has for it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -52,10 +53,10 @@ def multiplied(make: Expressions, base: Value, factor: Value, like: Value) -> Va
     return make.reshape(product, like.shape)
 
 
-def is_sum(graph: Graph, value: Value) -> bool:
-    """Whether a value of one element is a sum over terms, such as tokens, and no mean of them.
+def terms_of(graph: Graph, value: Value) -> int:
+    """Of how many terms, such as tokens, a value of one element is the sum; 0 if it is none.
 
-    What it is divided by is then a count of the data, and not of micro-batches.
+    What a sum is divided by is a count of the data, and not of micro-batches.
     """
     stack = [value.id]
     while stack:
@@ -63,5 +64,6 @@ def is_sum(graph: Graph, value: Value) -> bool:
         if node.primitive in _KEEPING or node.primitive in ("add", "subtract"):
             stack.extend(node.arguments)
         elif node.primitive == "sum" or ("reduction", "sum") in node.attributes:
-            return True
-    return False
+            # Log-probabilities have a dimension more than their targets.
+            return min(math.prod(graph.nodes[one].shape) for one in node.arguments[:2])
+    return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from ttrace_torch.capture.operations import call_site
 from ttrace_torch.capture.records import Key
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.specification.graph import Value, constant_number
-from ttrace_torch.specification.inner_factors import is_sum, multiplied, scaled
+from ttrace_torch.specification.inner_factors import multiplied, scaled, terms_of
 from ttrace_torch.specification.outside import MOST, constant_of, elements_of
 from ttrace_torch.specification.recorder import OperationRecorder
 from ttrace_torch.specification.storages import shape_of
@@ -24,6 +25,8 @@ KINDS = frozenset(
     {"param", "buffer", "input", "output", "loss", "grad_output", "param_grad", "scalar", "index"}
 )
 _OF_STEP = frozenset({"param", "buffer"})
+# The largest relative difference between factors that are one: they are computed in fp32.
+SAME = 1e-6
 
 Place = tuple[str, str, int]  # kind, name, call
 
@@ -51,13 +54,29 @@ class Factor(NamedTuple):
     original: its value, as the step computed it.
     numbers: micro-batch -> the number, where the elements are at hand.
     is_scaled: whether recorded ones must be multiplied by the scale of gradients.
-    is_count: whether it follows from the data: the number of terms of a sum.
+    terms: of how many terms of a sum it may be the number, which follows from the data; else 0.
     """
 
     original: Value
     numbers: dict[int, float]
     is_scaled: bool = True
-    is_count: bool = False
+    terms: int = 0
+
+
+# So many micro-batches that divide by the same number do so by chance only rarely.
+_FEWEST = 3
+
+
+def is_of_step(factor: Factor) -> bool:
+    """Whether the number that a sum of terms is divided by is one of the step: all micro-batches
+    have it, though it is no multiple of how many terms each has, padding included."""
+    numbers = list(factor.numbers.values())
+    if len(numbers) < _FEWEST or not all(math.isfinite(n) and n for n in numbers):
+        return False
+    if any(abs(n - numbers[0]) > SAME * abs(numbers[0]) for n in numbers):
+        return False
+    multiple = 1 / (numbers[0] * factor.terms)
+    return round(multiple) < 1 or abs(multiple - round(multiple)) > SAME * multiple
 
 
 class Marks:
@@ -196,8 +215,8 @@ class Marks:
             whole = multiplied(recorder.make, without.base, leaf, value)
             recorder.storages.write(storage_of(loss), whole)
             token = self._token(loss)
-            is_count = is_sum(graph, without.base)
-            factor = Factor(without.factor, numbers, is_scaled=False, is_count=is_count)
+            terms = terms_of(graph, without.base)
+            factor = Factor(without.factor, numbers, is_scaled=False, terms=terms)
             own = Mark(leaf, object(), leaf.dtype, leaf.shape, factor=factor)
             earlier = dict(found)
             found.clear()

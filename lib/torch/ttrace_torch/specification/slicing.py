@@ -22,7 +22,7 @@ from ttrace_torch.specification.graph import (
     attribute,
     constant_number,
 )
-from ttrace_torch.specification.marks import Factor, Mark, Place
+from ttrace_torch.specification.marks import SAME, Factor, Mark, Place, is_of_step
 from ttrace_torch.specification.open_orders import (
     OPEN_ORDER,
     choices_first,
@@ -35,8 +35,6 @@ OUTSIDE = "a tensor from outside"
 VARYING = "sizes that depend on data"
 # The types that a trace and a specification have; complex numbers are none.
 _KNOWN_DTYPES = frozenset(dtype.name for dtype in dtypes.DTYPES.values())
-# The largest relative difference between factors that are one: they are computed in fp32.
-_SAME = 1e-6
 # Kinds that may come from the data of the run.
 _DATA = frozenset({"input", "scalar", "index"})
 # Kinds that are linear in what a loss is multiplied by.
@@ -57,6 +55,8 @@ class Tensor:
     pattern: int | None = None
     same: int | None = None
     opaque: str | None = None
+    # Whether all micro-batches of a step have the given number in common.
+    uniform: bool = False
 
 
 @dataclass
@@ -66,6 +66,16 @@ class _Expression:
     inputs: list[int]
     order: list[int]
     opaque: str | None
+
+
+def _are_alike(one: Pattern, other: Pattern) -> bool:
+    """Whether patterns compute the same, but for the types of their values: a script may multiply
+    by 1 here and by 1.0 there."""
+
+    def told(pattern: Pattern) -> list[tuple[Any, ...]]:
+        return [(primitive, *rest, shape) for primitive, *rest, _, shape in pattern[1]]
+
+    return told(one) == told(other)
 
 
 class Slicer:
@@ -124,7 +134,9 @@ class Slicer:
                     [s.tensors[n].place for n in t.sources]
                     for s, t in ((self, mine), (other, tensor))
                 ]
-                if places[0] == places[1] and own[mine.pattern] != patterns[tensor.pattern]:
+                if places[0] == places[1] and not _are_alike(
+                    own[mine.pattern], patterns[tensor.pattern]
+                ):
                     mine.pattern, mine.opaque = None, VARYING
                     mine.sources = sorted(set(mine.sources))
 
@@ -161,13 +173,14 @@ class Slicer:
         if found.opaque is None and found.inputs:
             self._take(tensor, self._expression(self._scaled(original, scale)))
             return
-        if factor.is_count:
+        if factor.terms:
+            tensor.uniform = is_of_step(factor)
             return
         numbers = [number * scale for number in factor.numbers.values()]
         if not numbers:
             number = constant_number(self._graph, original.id)
             numbers = [] if number is None else [number * scale]
-        if numbers and all(abs(n - numbers[0]) <= _SAME * abs(numbers[0]) for n in numbers):
+        if numbers and all(abs(n - numbers[0]) <= SAME * abs(numbers[0]) for n in numbers):
             # Rounded as a product is, in whatever order a run multiplies.
             terms = [make.full(n, original.dtype, original.shape) for n in (1.0, numbers[0])]
             product = self._graph.add("multiply", terms, original.dtype, original.shape)
