@@ -23,6 +23,14 @@ double coherent_roundoff(tensor::DType dtype, std::uint64_t n) {
   return accumulation_roundoff(dtype) * std::sqrt(static_cast<double>(n) / 3);
 }
 
+double StepwiseSum::lost() const {
+  const double independent = unit_roundoff(dtype_) * std::sqrt(squares_);
+  if (dtype_ != tensor::DType::kFloat32) return independent;
+  // The variance of ξ is 1/3, that of what is lost is lost².
+  const double lost = std::abs(static_cast<double>(single_) - exact_);
+  return lost > independent ? std::sqrt(3.0) * lost : independent;
+}
+
 double unit_roundoff(tensor::DType dtype) {
   if (dtype == tensor::DType::kFloat8E4M3) return 0x1p-4;
   if (dtype == tensor::DType::kFloat8E5M2) return 0x1p-3;

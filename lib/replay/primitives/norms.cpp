@@ -222,8 +222,8 @@ Value grad_weight(const EvaluationCall& call) {
   double* out = result.fresh();
   for_ranges(call.context, rows.length, 64, [&](std::uint64_t begin, std::uint64_t end) {
     std::vector<double> squares(end - begin, 0.0);
-    std::vector<double> partials(end - begin, 0.0);  // Σ s² over the partial sums s
-    std::vector<double> inside(end - begin, 0.0);    // Σ (what a term loses)²
+    std::vector<StepwiseSum> stepwise(end - begin, StepwiseSum(call.dtype));
+    std::vector<double> inside(end - begin, 0.0);  // Σ (what a term loses)²
     std::fill(out + begin, out + end, 0.0);
     for (std::uint64_t r = 0; r < rows.count; ++r) {
       const double* x = rows.x.data() + r * rows.length;
@@ -231,9 +231,9 @@ Value grad_weight(const EvaluationCall& call) {
       for (std::uint64_t i = begin; i < end; ++i) {
         const double term = grad[i] * ((x[i] - statistics[r].mean) * statistics[r].scale);
         out[i] += term;
-        squares[i - begin] += term * term;
-        partials[i - begin] += out[i] * out[i];
         if (call.noise == nullptr) continue;
+        squares[i - begin] += term * term;
+        stepwise[i - begin].add(term);
         const double lost = grad[i] * rows.lost_of_normalised(x[i], statistics[r]);
         inside[i - begin] += lost * lost;
       }
@@ -242,10 +242,9 @@ Value grad_weight(const EvaluationCall& call) {
     for (std::uint64_t i = begin; i < end; ++i) {
       const double norms = std::sqrt(squares[i - begin] * static_cast<double>(rows.count));
       // As in reductions.cpp: rows may have been added up one after the other.
-      const double stepwise = unit_roundoff(call.dtype) * std::sqrt(partials[i - begin]);
       out[i] += call.noise->stream(1).at(i) *
-                std::hypot(sum_roundoff(call.dtype, norms, rows.count, kRoundingsOfSum), stepwise,
-                           std::sqrt(inside[i - begin]));
+                std::hypot(sum_roundoff(call.dtype, norms, rows.count, kRoundingsOfSum),
+                           stepwise[i - begin].lost(), std::sqrt(inside[i - begin]));
     }
   });
   return result;

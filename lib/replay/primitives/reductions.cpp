@@ -102,15 +102,10 @@ bool adds_rows(const EvaluationCall& call) {
   return !dims.empty() && std::find(dims.begin(), dims.end(), last) == dims.end();
 }
 
-// What rounding after every addition loses: u·√(Σ s²) over the partial sums s.
 double stepwise_roundoff(const double* x, std::uint64_t n, tensor::DType dtype) {
-  double partial = 0;
-  double squares = 0;
-  for (std::uint64_t i = 0; i < n; ++i) {
-    partial += x[i];
-    squares += partial * partial;
-  }
-  return unit_roundoff(dtype) * std::sqrt(squares);
+  StepwiseSum sum(dtype);
+  for (std::uint64_t i = 0; i < n; ++i) sum.add(x[i]);
+  return sum.lost();
 }
 
 // What the additions of a sum may have lost.
