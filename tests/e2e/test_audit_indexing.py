@@ -90,6 +90,24 @@ class Steps(nn.Module):
         return state.view(-1, WIDTH)
 
 
+class Carried(nn.Module):
+    """A state that is written step by step into memory in the order of its transpose."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(WIDTH, WIDTH)
+        self.shift = 0
+
+    def forward(self, x):
+        steps = self.inner(x).view(4, -1, WIDTH).transpose(1, 2)
+        states = torch.zeros_like(steps)
+        state = torch.zeros_like(steps[:, 0])
+        for turn in range(WIDTH):
+            state = 0.5 * state + steps[:, turn - self.shift]
+            states[:, turn] = state
+        return states.transpose(1, 2).reshape(-1, WIDTH)
+
+
 class Shifted(nn.Module):
     """Scores by distance, whose rows are moved against each other by cutting a row of another
     length, and masked in place: autograd writes their gradient by strides that nothing divides."""
@@ -111,6 +129,7 @@ FORMS = {
     "counted": Counted,
     "in_parts": InParts,
     "steps": Steps,
+    "carried": Carried,
     "shifted": Shifted,
 }
 

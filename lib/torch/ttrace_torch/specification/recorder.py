@@ -261,8 +261,12 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         results: Sequence[torch.Tensor],
     ) -> None:
         source = given["x"]
-        if signature.name == "aten::as_strided" and self._is_known_cut(results[0], source):
-            return
+        if signature.name == "aten::as_strided":
+            if self._is_known_cut(results[0], source):
+                return
+            # The numbers are of the storage, of which this is all that is known.
+            if not source.is_contiguous() or source.storage_offset() != 0:
+                raise Inexpressible("strides of a tensor that is not contiguous")
         call = self._call(signature, results)
         used = {name: x for name, x in values.items() if name not in signature.unused}
         translation: Any = signature.view

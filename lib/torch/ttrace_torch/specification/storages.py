@@ -8,7 +8,7 @@ generation. A view of an older generation is cut anew from its base.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -16,18 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from ttrace_torch.base import dtypes
 from ttrace_torch.specification.expressions import Expressions
 from ttrace_torch.specification.graph import Value
-
-
-class Step(NamedTuple):
-    """One step of a view: reshape, permute, expand or slice.
-
-    shape: of the result. where: dims of a permutation; dim, start, stop and step of a slice.
-    """
-
-    primitive: str
-    shape: tuple[int, ...]
-    where: tuple[int, ...] = ()
-
+from ttrace_torch.specification.strides import Step, by_stride, is_contiguous, strided_steps
 
 Geometry = tuple[Any, tuple[int, ...], tuple[int, ...], int]
 
@@ -239,12 +228,16 @@ class Storages:
 
     def _cut(self, storage: _Storage, tensor: torch.Tensor, place: Geometry) -> _View | None:
         """A view of a known storage that no operation made: autograd cuts some itself."""
-        base = storage.base
-        if place[0] != base[0] or not _is_contiguous(base[1], base[2]):
+        base, (dtype, size, stride, offset) = storage.base, storage.base
+        order = by_stride(size, stride)
+        sizes = tuple(size[dim] for dim in order)
+        if place[0] != dtype or not is_contiguous(sizes, tuple(stride[dim] for dim in order)):
             return None
-        steps = strided_steps(base[1], place[1], place[2], place[3] - base[3])
+        steps = strided_steps(sizes, place[1], place[2], place[3] - offset)
         if steps is None:
             return None
+        if order != sorted(order):
+            steps = (Step("permute", sizes, tuple(order)), *steps)
         value = apply(self._make, steps, self._current(storage, base))
         if self._is_rest(value):
             return None
@@ -258,71 +251,6 @@ class Storages:
                 return False
             number = node.arguments[0]
         return True
-
-
-def strided_steps(
-    base: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], offset: int
-) -> tuple[Step, ...] | None:
-    """The steps from a contiguous tensor of shape `base` to a view of its elements by strides, no
-    element twice; None if slices cannot make it."""
-    order = sorted(range(len(size)), key=lambda dim: (-stride[dim], size[dim] == 1))
-    sizes = tuple(size[dim] for dim in order)
-    if not _is_contiguous(sizes, tuple(stride[dim] for dim in order)):
-        return _steps_of_grid(base, size, stride, offset, order)
-    total, count = _product(base), _product(sizes)
-    if offset < 0 or offset + count > total:
-        return None
-    steps = []
-    if count != total:
-        steps.append(Step("reshape", (total,)))
-        steps.append(Step("slice", (count,), (0, offset, offset + count, 1)))
-    steps.append(Step("reshape", sizes))
-    back = tuple(order.index(dim) for dim in range(len(size)))
-    steps.append(Step("permute", size, back))
-    return tuple(steps)
-
-
-def _steps_of_grid(
-    base: tuple[int, ...],
-    size: tuple[int, ...],
-    stride: tuple[int, ...],
-    offset: int,
-    order: list[int],
-) -> tuple[Step, ...] | None:
-    """The same where the elements have gaps between them; order: the dimensions by stride."""
-    if offset < 0 or 0 in size:
-        return None
-    wide = [dim for dim in order if size[dim] != 1]
-    grid = _grid(_product(base), [stride[dim] for dim in wide])
-    if grid is None:
-        return None
-    steps = [] if base == grid else [Step("reshape", grid)]
-    cut, rest = list(grid), offset
-    for turn, extent in enumerate(grid):
-        apart = _product(grid[turn + 1 :])
-        start, rest = divmod(rest, apart)
-        stop = start + (size[wide[turn]] if turn < len(wide) else 1)
-        if stop > extent:
-            return None
-        cut[turn] = stop - start
-        if (start, stop) != (0, extent):
-            steps.append(Step("slice", tuple(cut), (turn, start, stop, 1)))
-    steps.append(Step("reshape", tuple(size[dim] for dim in order)))
-    back = tuple(order.index(dim) for dim in range(len(size)))
-    steps.append(Step("permute", size, back))
-    return tuple(steps)
-
-
-def _grid(total: int, strides: list[int]) -> tuple[int, ...] | None:
-    """A shape of `total` elements in which each stride is one step along a dimension of its own, in
-    order; a last dimension has what lies within the smallest. None if they do not divide."""
-    grid, apart = [], total
-    for stride in strides:
-        if stride < 1 or apart % stride != 0:
-            return None
-        grid.append(apart // stride)
-        apart = stride
-    return (*grid, apart)
 
 
 def _applied(make: Expressions, step: Step, value: Value) -> Value:
@@ -377,19 +305,3 @@ def _range(place: Geometry) -> tuple[int, int]:
     """The first and the last element of a place."""
     _, size, stride, offset = place
     return offset, offset + sum((n - 1) * step for n, step in zip(size, stride))
-
-
-def _is_contiguous(size: tuple[int, ...], stride: tuple[int, ...]) -> bool:
-    expected = 1
-    for extent, step in zip(reversed(size), reversed(stride)):
-        if extent != 1 and step != expected:
-            return False
-        expected *= extent
-    return True
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result

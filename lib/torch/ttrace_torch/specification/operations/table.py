@@ -14,7 +14,7 @@ from typing import Any, Callable, TypeVar
 
 from ttrace_torch.specification.expressions import Expressions
 from ttrace_torch.specification.graph import Value
-from ttrace_torch.specification.storages import Step
+from ttrace_torch.specification.strides import Step
 
 TABLE: dict[str, Callable[..., Any]] = {}
 # The results of a view are the same memory: a translation returns the steps to each.

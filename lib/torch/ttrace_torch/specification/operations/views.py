@@ -9,7 +9,7 @@ from typing import Any
 from ttrace_torch.specification.expressions import Inexpressible
 from ttrace_torch.specification.graph import Value
 from ttrace_torch.specification.operations.table import Call, operation, view
-from ttrace_torch.specification.storages import Step, strided_steps
+from ttrace_torch.specification.strides import Step, strided_steps
 
 Steps = Sequence[tuple[Step, ...]]
 

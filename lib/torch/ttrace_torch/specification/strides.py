@@ -1,0 +1,103 @@
+"""The steps that make a view, and those of a view by strides."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Step(NamedTuple):
+    """One step of a view: reshape, permute, expand or slice.
+
+    shape: of the result. where: dims of a permutation; dim, start, stop and step of a slice.
+    """
+
+    primitive: str
+    shape: tuple[int, ...]
+    where: tuple[int, ...] = ()
+
+
+def strided_steps(
+    base: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], offset: int
+) -> tuple[Step, ...] | None:
+    """The steps from a contiguous tensor of shape `base` to a view of its elements by strides, no
+    element twice; None if slices cannot make it."""
+    order = by_stride(size, stride)
+    sizes = tuple(size[dim] for dim in order)
+    if not is_contiguous(sizes, tuple(stride[dim] for dim in order)):
+        return _steps_of_grid(base, size, stride, offset, order)
+    total, count = _product(base), _product(sizes)
+    if offset < 0 or offset + count > total:
+        return None
+    steps = []
+    if count != total:
+        steps.append(Step("reshape", (total,)))
+        steps.append(Step("slice", (count,), (0, offset, offset + count, 1)))
+    steps.append(Step("reshape", sizes))
+    back = tuple(order.index(dim) for dim in range(len(size)))
+    steps.append(Step("permute", size, back))
+    return tuple(steps)
+
+
+def _steps_of_grid(
+    base: tuple[int, ...],
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    offset: int,
+    order: list[int],
+) -> tuple[Step, ...] | None:
+    """The same where the elements have gaps between them; order: the dimensions by stride."""
+    if offset < 0 or 0 in size:
+        return None
+    wide = [dim for dim in order if size[dim] != 1]
+    grid = _grid(_product(base), [stride[dim] for dim in wide])
+    if grid is None:
+        return None
+    steps = [] if base == grid else [Step("reshape", grid)]
+    cut, rest = list(grid), offset
+    for turn, extent in enumerate(grid):
+        apart = _product(grid[turn + 1 :])
+        start, rest = divmod(rest, apart)
+        stop = start + (size[wide[turn]] if turn < len(wide) else 1)
+        if stop > extent:
+            return None
+        cut[turn] = stop - start
+        if (start, stop) != (0, extent):
+            steps.append(Step("slice", tuple(cut), (turn, start, stop, 1)))
+    steps.append(Step("reshape", tuple(size[dim] for dim in order)))
+    back = tuple(order.index(dim) for dim in range(len(size)))
+    steps.append(Step("permute", size, back))
+    return tuple(steps)
+
+
+def _grid(total: int, strides: list[int]) -> tuple[int, ...] | None:
+    """A shape of `total` elements in which each stride is one step along a dimension of its own, in
+    order; a last dimension has what lies within the smallest. None if they do not divide."""
+    grid, apart = [], total
+    for stride in strides:
+        if stride < 1 or apart % stride != 0:
+            return None
+        grid.append(apart // stride)
+        apart = stride
+    return (*grid, apart)
+
+
+def by_stride(size: tuple[int, ...], stride: tuple[int, ...]) -> list[int]:
+    """The dimensions, that of the largest stride first."""
+    return sorted(range(len(size)), key=lambda dim: (-stride[dim], size[dim] == 1))
+
+
+def is_contiguous(size: tuple[int, ...], stride: tuple[int, ...]) -> bool:
+    """Whether these are the strides of row-major order."""
+    expected = 1
+    for extent, step in zip(reversed(size), reversed(stride)):
+        if extent != 1 and step != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _product(sizes: tuple[int, ...]) -> int:
+    result = 1
+    for size in sizes:
+        result *= size
+    return result
