@@ -26,6 +26,7 @@ constexpr std::uint64_t kFewestInRow = 32;
 // The most draws that look for another set of what is chosen.
 constexpr std::uint64_t kDrawsOfSets = 32;
 constexpr std::uint64_t kDrawsOfShortRows = 32;
+constexpr std::uint64_t kFewestForOneDraw = 4096;
 // A sample of simulated roundings decides up to this share; beyond it all are simulated.
 constexpr double kSampledShare = 0.6;
 // Share of the allowed scale from which on the rounding of the storage is looked at too.
@@ -38,7 +39,7 @@ Perturbation draw(const ExpressionOptions& options, std::uint64_t number,
 
 // More draws for fewer elements: the size of one random number says little.
 std::uint64_t draws_for(std::uint64_t elements) {
-  return elements >= 4096 ? 1 : elements >= 256 ? 2 : 4;
+  return elements >= kFewestForOneDraw ? 1 : elements >= 256 ? 2 : 4;
 }
 
 // Whether some rows are off, not most of them, and are of too few elements for their spread to be
@@ -48,6 +49,14 @@ bool needs_more_draws(const ExpressionJudgement& judgement, const RowSums& sums)
   const std::uint64_t rows = sums.error.size();
   return sums.elements() < kFewestInRow * rows && judgement.non_finite == 0 &&
          judgement.rows_beyond > 0 && 2 * judgement.rows_beyond <= rows;
+}
+
+// Whether nothing but some small elements is off, and these are few. What is small as a difference
+// of larger numbers is moved by much more than its like, and a band may have one such element.
+bool needs_more_draws_of_small(const ExpressionJudgement& judgement) {
+  return judgement.small_elements_beyond > 0 &&
+         judgement.small_elements_beyond < kFewestForOneDraw && judgement.non_finite == 0 &&
+         judgement.norm_share <= 1 && judgement.row_share <= kRowMultiplier;
 }
 
 // Whether a step rounds: an expression of integers alone is exact.
@@ -239,7 +248,9 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
     conclude(judging.sums(), storage, dtype, options.most_rows, judgement);
   };
   simulate(draws_for(recorded.size()));
-  if (needs_more_draws(judgement, judging.sums())) simulate(kDrawsOfShortRows);
+  if (needs_more_draws(judgement, judging.sums()) || needs_more_draws_of_small(judgement)) {
+    simulate(kDrawsOfShortRows);
+  }
   if (judgement.equal_bits &&
       !(judging.is_zero() && may_be_anything(judgement, leaves, recorded, dtype))) {
     judgement.below_bound = false;
