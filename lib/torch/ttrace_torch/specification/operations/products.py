@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ttrace_torch.specification.expressions import Inexpressible
+from ttrace_torch.specification.expressions import Inexpressible, broadcast
 from ttrace_torch.specification.graph import Value
 from ttrace_torch.specification.operations.table import Call, operation
 
@@ -77,6 +77,25 @@ def _added(call: Call, x: Value, product: Value, beta: Any, alpha: Any) -> Value
     if beta != 1:
         x = make.binary("multiply", x, float(beta), call.dtype)
     return make.binary("add", x, product, call.dtype)
+
+
+@operation("linalg_solve_triangular")
+def _solve_triangular(
+    call: Call,
+    x: Value,
+    B: Value,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+) -> Value:
+    """A · Z = B; from the right Z · A = B, which is Aᵀ · Zᵀ = Bᵀ."""
+    make = call.make
+    if not left:
+        x, B = make.transpose(x), make.transpose(B)
+    shape = (*broadcast(x.shape[:-2], B.shape[:-2]), *B.shape[-2:])
+    facts = {"lower": bool(upper) != bool(left), "unit": bool(unitriangular)}
+    solved = make.graph.add("triangular_solve", (x, B), call.dtype, shape, **facts)
+    return solved if left else make.transpose(solved)
 
 
 @operation("_grouped_mm")
