@@ -189,9 +189,18 @@ Value variance(const EvaluationCall& call) {
   const double correction = call.attributes.number("correction");
   return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t index) {
     const double middle = plain_sum(x, n) / static_cast<double>(n);
-    const double squares =
-        sum_of(x, n, [&](double value) { return (value - middle) * (value - middle); });
-    return squares / (static_cast<double>(n) - correction) * (1 + relative_noise(call, index));
+    const auto square = [&](double value) { return (value - middle) * (value - middle); };
+    const double squares = sum_of(x, n, square);
+    const double count = static_cast<double>(n) - correction;
+    if (call.noise == nullptr || !adds_rows(call)) {
+      return squares / count * (1 + relative_noise(call, index));
+    }
+    // As in a sum, the squares may be added up one row after the other.
+    StepwiseSum stepwise(call.dtype);
+    for (std::uint64_t i = 0; i < n; ++i) stepwise.add(square(x[i]));
+    const double lost =
+        std::hypot(2 * accumulation_roundoff(call.dtype) * squares, stepwise.lost());
+    return (squares + lost * call.noise->stream(1).at(index)) / count;
   });
 }
 

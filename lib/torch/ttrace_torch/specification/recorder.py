@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ttrace_torch.layout.dtensor import storage_of
+from ttrace_torch.specification import channels_last
 from ttrace_torch.specification.collectives import effect_of, tensors_in
 from ttrace_torch.specification.complexes import conjugate
 from ttrace_torch.specification.expressions import Expressions, Inexpressible
@@ -332,12 +333,17 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if decomposition is None or any(-1 in shape_of(x) for x in results):
             return None
         made: list[torch.Tensor] = []
+        images = channels_last.shape_of_rows(signature.operation, given)
 
         def stand_in(argument: Any) -> Any:
             if isinstance(argument, torch.Tensor):
                 sizes, strides = argument.size(), argument.stride()
+                value = self.value(argument)
+                if images is not None and images == shape_of(argument):
+                    sizes, strides = torch.Size(channels_last.rows_of(images)), (images[1], 1)
+                    value = channels_last.to_rows(self.make, value)
                 meta = torch.empty_strided(sizes, strides, dtype=argument.dtype, device="meta")
-                self.storages.adopt(meta, self.value(argument))
+                self.storages.adopt(meta, value)
                 made.append(meta)
                 return meta
             if isinstance(argument, (list, tuple)):
@@ -362,7 +368,9 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if len(found) != len(results):
             return None
         values = [self.value(tensor) for tensor in found]
-        for tensor, value in zip(results, values):
-            if value.shape != shape_of(tensor):
+        for turn, tensor in enumerate(results):
+            if images is not None and images == shape_of(tensor):
+                values[turn] = channels_last.from_rows(self.make, values[turn], images)
+            if values[turn].shape != shape_of(tensor):
                 return None
         return list(values)
