@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Trains every architecture that transformers registers in miniature, audits it, healthy and with a
 # planted fault, and writes tests/zoo/ZOO.md.
-#   scripts/zoo.sh RAW.jsonl [--only KIND/TASK]... [--runs healthy,faulty,bf16] [--write PAGE]
+#   scripts/zoo.sh RAW.jsonl [--only KIND/TASK]... [--runs healthy,faulty,bf16] [--sample N]
+#               [--again GLOB]... [--write PAGE]
 # RAW.jsonl keeps the raw results: a study that is stopped goes on from there. Two at a time; a run
 # takes some seconds.
 # shellcheck source=scripts/setup.sh

@@ -1,6 +1,7 @@
 """The study `scripts/zoo.sh`: trains every architecture in miniature and audits it.
 
-Usage: python -m zoo.study RAW.jsonl [--only GLOB]... [--runs healthy,faulty,bf16] [--write PAGE]
+Usage: python -m zoo.study RAW.jsonl [--only GLOB]... [--runs healthy,faulty,bf16]
+    [--sample N] [--write PAGE]
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("raw", type=Path, help="raw results: a study that was stopped goes on")
     parser.add_argument("--only", action="append", help="architectures as KIND/TASK, a glob")
     parser.add_argument("--runs", default="healthy,faulty", help="of " + ", ".join(RUNS))
+    parser.add_argument("--sample", type=int, help="only so many, drawn by a seed")
     parser.add_argument("--again", action="append", default=[], help="forget these: a glob")
     parser.add_argument("--write", type=Path, help="write the page to this file")
     args = parser.parse_args()
@@ -51,6 +53,7 @@ def main() -> None:
     ]
     # Those that were tried when a study is stopped are a sample of all.
     random.Random(1).shuffle(chosen)
+    chosen = chosen[: args.sample]
     reading = threading.Lock()
 
     def one(architecture: tuple[str, str]) -> None:
