@@ -1,7 +1,8 @@
-"""Batch norms of images whose channels lie innermost in memory.
+"""Norms of images whose channels lie innermost in memory.
 
-PyTorch's kernel on a CPU adds these up pixel by pixel, in one accumulator for each channel; of
-other images it adds up in binary64. The sum over the rows of a matrix [pixels, channels] says so.
+PyTorch's kernels on a CPU add these up pixel by pixel, in one accumulator for each channel; batch
+norms of other images are added up in binary64. The sum over the rows of a matrix [pixels, channels]
+says so. Group norms take σ² as the mean of squares less the square of the mean there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 
 from ttrace_torch.specification.expressions import Expressions
 from ttrace_torch.specification.graph import Value
+from ttrace_torch.specification.operations.table import asked
 
 _NORMS = frozenset(
     {
@@ -22,13 +24,18 @@ _NORMS = frozenset(
         "aten._native_batch_norm_legit_functional",
     }
 )
+_GROUP_NORM = "aten.native_group_norm"
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def shape_of_rows(operation: str, given: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The shape of the images that an operation takes as such rows; None if it does not."""
+    """The shape of the images that a batch norm takes as such rows; None of other operations."""
+    return _shape_of_images(given) if operation in _NORMS else None
+
+
+def _shape_of_images(given: Mapping[str, Any]) -> tuple[int, ...] | None:
     images = given.get("input")
-    if operation not in _NORMS or not isinstance(images, torch.Tensor):
+    if not isinstance(images, torch.Tensor):
         return None
     layout = _FORMATS.get(images.dim())
     if layout is None or images.device.type != "cpu" or images.is_contiguous():
@@ -55,3 +62,108 @@ def from_rows(make: Expressions, rows: Value, shape: Sequence[int]) -> Value:
     last = len(shape) - 1
     pixels = make.reshape(rows, (shape[0], *shape[2:], shape[1]))
     return make.permute(pixels, (0, last, *range(1, last)))
+
+
+def group_norm(
+    make: Expressions, operation: str, given: Mapping[str, Any], values: Mapping[str, Any]
+) -> list[Value | None] | None:
+    """The results of a group norm of such images, or of its backward; None of other operations."""
+    known = operation in (_GROUP_NORM, f"{_GROUP_NORM}_backward")
+    shape = _shape_of_images(given) if known else None
+    if shape is None:
+        return None
+    norm = _GroupNorm(make, shape, values)
+    return norm.backward() if operation.endswith("_backward") else norm.forward()
+
+
+class _GroupNorm:
+    """The formulas of the kernels, over pixels [samples, pixels, channels]."""
+
+    def __init__(
+        self, make: Expressions, shape: tuple[int, ...], values: Mapping[str, Any]
+    ) -> None:
+        self._make, self._shape, self._values = make, shape, values
+        self._samples, self._channels, self._groups = shape[0], shape[1], int(values["group"])
+        self._count = rows_of(shape)[0] // shape[0]
+        wide = values["input"].dtype == "float64"
+        self._dtype = "float64" if wide else "float32"
+        self._x = self._pixels(values["input"])
+        # What every sum of a group is divided by.
+        self._share = self._groups / (self._count * self._channels)
+
+    def forward(self) -> list[Value | None]:
+        mean = self._times(self._by_group(self._sums(self._x)), self._share)
+        squares = self._times(
+            self._by_group(self._sums(self._times(self._x, self._x))), self._share
+        )
+        variance = self._make.binary("subtract", squares, self._times(mean, mean))
+        variance = self._make.binary("maximum", variance, 0.0)
+        eps = float(self._values["eps"])
+        scale = self._make.unary("rsqrt", self._make.binary("add", variance, eps))
+        factor = self._weighted(self._by_channel(scale))
+        offset = self._make.unary("negate", self._times(self._by_channel(mean), factor))
+        if self._values["bias"] is not None:
+            offset = self._make.binary("add", offset, self._channel_wise("bias"))
+        return [self._images(self._along(self._x, factor, offset)), mean, scale]
+
+    def backward(self) -> list[Value | None]:
+        make, times = self._make, self._times
+        gradient = self._pixels(self._values["grad_out"])
+        mean, scale = (make.cast(self._values[name], self._dtype) for name in ("mean", "rstd"))
+        products, sums = self._sums(times(gradient, self._x)), self._sums(gradient)
+        of_products = self._by_group(self._weighted(products))
+        of_sums = self._by_group(self._weighted(sums))
+        slope = make.binary("subtract", times(of_sums, mean), of_products)
+        slope = times(times(slope, times(times(scale, scale), scale)), self._share)
+        offset = make.unary("negate", times(slope, mean))
+        offset = make.binary("subtract", offset, times(times(of_sums, scale), self._share))
+        moved = self._along(self._x, self._by_channel(slope), self._by_channel(offset))
+        factor = self._weighted(self._by_channel(scale))
+        to_input = make.binary("add", times(gradient, self._row(factor)), moved)
+        centred = make.binary("subtract", products, times(sums, self._by_channel(mean)))
+        to_weight = make.reduce("sum", times(centred, self._by_channel(scale)), (0,))
+        to_bias = make.reduce("sum", sums, (0,))
+        return asked([self._images(to_input), to_weight, to_bias], self._values["output_mask"])
+
+    def _pixels(self, images: Value) -> Value:
+        shape = (self._samples, self._count, self._channels)
+        return self._make.cast(self._make.reshape(to_rows(self._make, images), shape), self._dtype)
+
+    def _images(self, pixels: Value) -> Value:
+        return from_rows(self._make, pixels, self._shape)
+
+    def _sums(self, pixels: Value) -> Value:
+        """[samples, channels]."""
+        return self._make.reduce("sum", pixels, (1,))
+
+    def _by_group(self, channels: Value) -> Value:
+        """[samples, groups], sums of their channels."""
+        shape = (self._samples, self._groups, self._channels // self._groups)
+        return self._make.reduce("sum", self._make.reshape(channels, shape), (2,))
+
+    def _by_channel(self, groups: Value) -> Value:
+        """[samples, channels], that of its group for each."""
+        one = (self._samples, self._groups, 1)
+        whole = (self._samples, self._groups, self._channels // self._groups)
+        spread = self._make.expand(self._make.reshape(groups, one), whole)
+        return self._make.reshape(spread, (self._samples, self._channels))
+
+    def _channel_wise(self, name: str) -> Value:
+        return self._make.reshape(
+            self._make.cast(self._values[name], self._dtype), (1, self._channels)
+        )
+
+    def _weighted(self, channels: Value) -> Value:
+        if self._values["weight"] is None:
+            return channels
+        return self._times(channels, self._channel_wise("weight"))
+
+    def _row(self, channels: Value) -> Value:
+        return self._make.reshape(channels, (self._samples, 1, self._channels))
+
+    def _along(self, pixels: Value, factor: Value, offset: Value) -> Value:
+        product = self._times(pixels, self._row(factor))
+        return self._make.binary("add", product, self._row(offset))
+
+    def _times(self, one: Value, other: Value | float) -> Value:
+        return self._make.binary("multiply", one, other)

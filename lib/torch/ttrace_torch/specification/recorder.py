@@ -199,7 +199,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.mistakes[f"{signature.operation}: {error!r}"] += 1
             found = [None] * len(targets)
         if all(value is None for value in found) and not written:
-            found = self._decomposed(signature, given, results) or found
+            norm = channels_last.group_norm(self.make, signature.operation, given, values)
+            found = norm or self._decomposed(signature, given, results) or found
         self._settle(signature, given, values, targets, found)
 
     def _record_collective(self, signature: Signature, given: Mapping[str, Any]) -> None:
