@@ -16,7 +16,10 @@ transformers registers for causal language models (clm), sequence to sequence (s
 models (mlm) and image classification (img) is made small, trained for one step with a specification
 and audited. `faulty` is the same step with one fault drawn by a seed (`faults.py`), judged by
 the specification of the healthy run. A fault counts as active where it moves an output or gradient
-by at least 4 ε of the run's type in binary64.
+by at least 4 ε of the run's type in binary64. What `--sample` leaves out was drawn by a seed.
+
+A healthy run that is broken with the cause `narrow_accumulator` is no false alarm: PyTorch's kernel
+of layer norms on a CPU adds up gradients of weights and biases in bf16.
 """
 
 
@@ -87,6 +90,7 @@ def _healthy(run: str, tried: Tried) -> list[str]:
 def _broken(tried: dict[str, Tried]) -> str:
     lines = [
         f"- {name} ({run}): {', '.join(f'`{one}`' for one in record['findings'])}"
+        + "".join(f"; cause `{cause}`" for cause in record.get("causes", []))
         for run in ("healthy", "bf16")
         for name, record in _ran(tried[run])
         if record["exit_code"] == 1
@@ -121,7 +125,8 @@ def _faulty(tried: Tried) -> str:
         if r["exit_code"] == 1 and not found_at(r)
     ]
     return (
-        f"{len(ran) - len(active)} of {len(ran)} faults are not active.\n\n"
+        f"Tried on {sum(record is not None for _, record in tried)} of {len(tried)} architectures."
+        f" {len(ran) - len(active)} of {len(ran)} faults are not active.\n\n"
         + table(["fault", "active", "found", "right module first"], rows)
         + "\n\nNot found:\n\n"
         + ("\n".join(missed) or "None.")

@@ -121,6 +121,7 @@ def audited(trace: Path, specification: Path) -> Record:
         "exit_code": done.returncode,
         "coverage": coverage,
         "findings": [label(by_id[one["keys"][0]]) for one in report["findings"]][:5],
+        "causes": sorted({c["name"] for one in report["findings"] for c in one.get("causes", [])}),
         "worst": worst(report),
     }
 
