@@ -28,6 +28,7 @@ ELEMENTWISE = {
     "hardswish": F.hardswish,
     "softsign": F.softsign,
     "exp": torch.exp,
+    "expm1": torch.expm1,
     "erf": torch.erf,
     "sin": torch.sin,
     "abs": torch.abs,

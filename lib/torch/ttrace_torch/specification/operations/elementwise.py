@@ -159,6 +159,14 @@ def _log1p(call: Call, x: Value) -> Value:
     return call.make.unary("log", _binary(call, "add", x, 1.0), call.dtype)
 
 
+@operation("expm1", "prims::expm1")
+def _expm1(call: Call, x: Value) -> Value:
+    """tanh(x/2)·(e^x + 1), of which nothing cancels."""
+    half = call.make.unary("tanh", _binary(call, "multiply", x, 0.5), call.dtype)
+    more = _binary(call, "add", call.make.unary("exp", x, call.dtype), 1.0)
+    return _binary(call, "multiply", half, more)
+
+
 @operation("log2")
 def _log2(call: Call, x: Value) -> Value:
     exact = call.make.full(1.4426950408889634, call.dtype)
