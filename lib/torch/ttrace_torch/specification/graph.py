@@ -6,7 +6,7 @@ second time is the value of the first time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 LEAF = "(leaf)"
