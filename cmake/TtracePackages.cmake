@@ -1,13 +1,33 @@
 # Everything that is not ours, found once. Names of packages elsewhere: README.md.
 
 find_package(Threads REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(nlohmann_json 3.9 REQUIRED)
-find_package(spdlog REQUIRED)
-
+find_package(CLI11 QUIET)
+find_package(nlohmann_json 3.9 QUIET)
+find_package(spdlog QUIET)
 # CMake's own module: HDF5's config file is not installed by every distribution.
 set(HDF5_PREFER_PARALLEL OFF)
-find_package(HDF5 1.10 REQUIRED COMPONENTS C)
+find_package(HDF5 1.10 QUIET COMPONENTS C)
+
+# All at once, with the line that installs them: pip shows this to people who never saw CMake.
+set(missing)
+set(missing_in_debian)
+foreach(package "CLI11 libcli11-dev" "nlohmann_json nlohmann-json3-dev" "spdlog libspdlog-dev" "HDF5 libhdf5-dev")
+  separate_arguments(package)
+  list(GET package 0 name)
+  if(NOT ${name}_FOUND)
+    list(APPEND missing ${name})
+    list(GET package 1 debian)
+    list(APPEND missing_in_debian ${debian})
+  endif()
+endforeach()
+if(missing)
+  list(JOIN missing ", " missing)
+  list(JOIN missing_in_debian " " missing_in_debian)
+  message(FATAL_ERROR "These packages are not installed, or too old: ${missing}. Debian and Ubuntu: "
+    "apt-get install ${missing_in_debian}. Elsewhere: the table in .github/CONTRIBUTING.md. To install "
+    "only the collector for PyTorch, without the program: TTRACE_WITHOUT_CLI=1 pip install ./lib/torch")
+endif()
+
 include(TtraceStaticHdf5)
 if(NOT TARGET ttrace_hdf5_library)
   add_library(ttrace_hdf5_library INTERFACE)

@@ -35,7 +35,7 @@ mapfile -t sources < <(git ls-files 'apps/*.cpp' 'lib/*.cpp')
 mapfile -t all < <(git ls-files '*.cpp' '*.cu' '*.h')
 mapfile -t shell < <(git ls-files '*.sh' .ci/run)
 format() { clang-format-16 --dry-run -Werror "${all[@]}"; }
-types() { (cd lib/torch && mypy ttrace_torch); }
+types() { (cd lib/torch && mypy ttrace_torch ttrace_command build_support); }
 scripts() { shellcheck --external-sources --exclude=SC2119 "${shell[@]}"; }
 # The compile commands may be GCC's, whose warning flags clang does not all know.
 tidy() {

@@ -1,0 +1,52 @@
+"""Wheels of the collector alone, for tests of installing: no compiler, no network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COLLECTOR = ROOT / "lib" / "torch"
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+
+
+def build(tree: Path, folder: Path) -> Path:
+    """Returns the wheel that pip makes of the collector in `tree`."""
+    command = [*PIP, "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    made = subprocess.run(
+        [*command, "--wheel-dir", str(folder), str(tree)],
+        env={**os.environ, "TTRACE_WITHOUT_CLI": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def names_in(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as opened:
+        return opened.namelist()
+
+
+def text_in(wheel: Path, end: str) -> str:
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith(end))
+        return opened.read(name).decode()
+
+
+def modules_below(folder: Path) -> set[str]:
+    return {
+        f"ttrace_torch/{path.relative_to(folder).as_posix()}"
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def own_version() -> str:
+    text = (COLLECTOR / "ttrace_torch" / "version.py").read_text()
+    return text.split('__version__ = "')[1].split('"')[0]
