@@ -3,6 +3,7 @@
 #include <random>
 #include <vector>
 
+#include "base/instruction_sets.h"
 #include "measure/cpu/panels.h"
 #include "measure/products.h"
 #include "support/catch.h"
@@ -64,8 +65,8 @@ TEST_CASE("thin products are the same to the bit with every instruction set") {
   const auto a = random_numbers(kThinRows * kDepth, 3);
   const auto b = random_numbers(kThinColumns * kDepth, 4);
   std::vector<ThinKernel> kernels{kPanelsBaseline.add_thin};
-  if (__builtin_cpu_supports("avx2")) kernels.push_back(kPanelsV3.add_thin);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")) {
+  if (base::instruction_sets().avx2) kernels.push_back(kPanelsV3.add_thin);
+  if (base::instruction_sets().avx2 && base::instruction_sets().avx512f) {
     kernels.push_back(kPanelsV4.add_thin);
   }
   for (const ThinKernel kernel : kernels) {

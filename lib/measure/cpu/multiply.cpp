@@ -2,6 +2,7 @@
 #include <array>
 #include <vector>
 
+#include "base/instruction_sets.h"
 #include "measure/cpu/panels.h"
 #include "measure/products.h"
 
@@ -116,8 +117,9 @@ void multiply_thin(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView
 
 const Panels& fastest_panels() {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")) return kPanelsV4;
-  if (__builtin_cpu_supports("avx2")) return kPanelsV3;
+  const base::InstructionSets& machine = base::instruction_sets();
+  if (machine.avx2 && machine.avx512f) return kPanelsV4;
+  if (machine.avx2) return kPanelsV3;
 #endif
   return kPanelsBaseline;
 }

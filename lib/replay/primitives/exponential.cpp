@@ -1,12 +1,15 @@
 #include "replay/primitives/exponential.h"
 
+#include "base/instruction_sets.h"
+
 namespace ttrace::replay {
 namespace {
 
 ExponentialKernel fastest() {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")) return kExponentialsV4;
-  if (__builtin_cpu_supports("avx2")) return kExponentialsV3;
+  const base::InstructionSets& machine = base::instruction_sets();
+  if (machine.avx2 && machine.avx512f) return kExponentialsV4;
+  if (machine.avx2) return kExponentialsV3;
 #endif
   return kExponentialsBaseline;
 }
