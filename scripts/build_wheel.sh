@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Makes an sdist and, from it, a wheel with everything inside that runs on Linux with glibc 2.28 (RHEL
+# and Rocky 8, Debian 10, Ubuntu 20.04) or newer, whatever this machine has:
+#   scripts/build_wheel.sh    ->  build-wheel/dist/ttrace_torch-*.tar.gz and *.whl
+# Compiler and C++ runtime are zig's (package ziglang of PyPI); HDF5 and the other libraries are linked
+# in from their sources (scripts/wheel/third_party.txt). Needs python3 with venv, CMake 3.25, git,
+# binutils and, for the sources, apt-get of Debian 12, or these files in build-wheel/sources. No root.
+# TTRACE_JOBS is how many compile at once. A second run builds the libraries from what the first one
+# left; --again starts from nothing.
+# shellcheck source=scripts/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+glibc=2.28
+platform=manylinux_${glibc/./_}_x86_64
+work=$root/build-wheel
+jobs=${TTRACE_JOBS:-$(nproc)}
+sources=$work/sources unpacked=$work/unpacked prefix=$work/prefix licences=$work/licences
+case ${1:-} in
+  --again) rm -rf "$work" ;;
+  "") ;;
+  *)
+    echo "usage: scripts/build_wheel.sh [--again]" >&2
+    exit 2
+    ;;
+esac
+if [ "$(uname -sm)" != "Linux x86_64" ]; then
+  echo "The wheel is for Linux on x86-64: build it there, or install from source: pip install ./lib/torch" >&2
+  exit 2
+fi
+# shellcheck source=scripts/wheel/third_party.sh
+source "$root/scripts/wheel/third_party.sh"
+
+# The tools, of fixed versions, and wrappers that CMake takes for a compiler.
+make_tools() {
+  local tool tools="scikit-build-core==1.1.2 ziglang==0.17.1 ninja>=1.11"
+  if [ "$(cat "$work/tools.txt" 2>/dev/null)" != "$tools" ]; then
+    say "tools in $work/venv"
+    python3 -m venv "$work/venv"
+    # shellcheck disable=SC2086
+    "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check $tools
+    printf '%s\n' "$tools" >"$work/tools.txt"
+  fi
+  export PATH=$work/venv/bin:$PATH ZIG_GLOBAL_CACHE_DIR=$work/zig-cache
+  zig=$(python -c 'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / "zig")')
+  mkdir -p "$work/zig"
+  for tool in cc c++; do
+    printf '#!/bin/sh\nexec "%s" %s -target x86_64-linux-gnu.%s -fno-sanitize=undefined "$@"\n' \
+      "$zig" "$tool" "$glibc" >"$work/zig/$tool"
+  done
+  for tool in ar ranlib; do
+    printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$work/zig/$tool"
+  done
+  chmod +x "$work/zig"/*
+  zig_options=(-DCMAKE_TOOLCHAIN_FILE="$root/scripts/wheel/toolchain.cmake"
+    -DTTRACE_ZIG_WRAPPERS="$work/zig" -DCMAKE_PREFIX_PATH="$prefix")
+}
+
+# Packs the sdist, and leaves it unpacked in $work/tree.
+make_sdist() {
+  rm -rf "$work/stage" "$work/tree" "$work/dist"
+  mkdir -p "$work/tree" "$work/dist"
+  python "$root/scripts/wheel/stage.py" "$work/stage"
+  (cd "$work/stage" && python -c '
+import sys
+from scikit_build_core.build import build_sdist
+build_sdist(sys.argv[1])' "$work/dist")
+  tar -xf "$work"/dist/*.tar.gz -C "$work/tree" --strip-components=1
+}
+
+make_wheel() {
+  local settings=() option
+  for option in "${zig_options[@]}" -DHDF5_ROOT="$prefix" -DHDF5_USE_STATIC_LIBRARIES=ON \
+    -DTTRACE_CUDA=OFF -DTTRACE_LICENCES="$licences"; do
+    option=${option#-D}
+    settings+=(--config-settings "cmake.define.${option%%=*}=${option#*=}")
+  done
+  CMAKE_BUILD_PARALLEL_LEVEL=$jobs python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+    --no-build-isolation --wheel-dir "$work/dist" "${settings[@]}" \
+    --config-settings "wheel.tags=py3-none-$platform" "$work/tree"
+}
+
+mkdir -p "$work"
+make_tools
+SECONDS=0
+build_third_party
+say "third-party libraries: $SECONDS s"
+SECONDS=0
+make_sdist
+make_wheel
+say "sdist, and a wheel from it: $SECONDS s"
+python "$root/scripts/wheel/check_wheel.py" --glibc "$glibc" "$work"/dist/*.whl
+ls -l "$work/dist"
