@@ -6,7 +6,6 @@ Every import statement counts, also one inside a function or under TYPE_CHECKING
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -196,12 +195,3 @@ def test_a_sound_package_passes(tmp_path):
 )
 def test_a_violation_is_found(tmp_path, files, message):
     assert message in violations(planted(tmp_path, files), LOW_FIRST)
-
-
-def test_the_distribution_holds_every_package():
-    text = (PACKAGE.parent / "pyproject.toml").read_text()
-    listed = ast.literal_eval(re.search(r"^packages = (\[.*?\])", text, re.M | re.S)[1])
-    folders = {path.parent for path in PACKAGE.rglob("*.py")}
-    assert sorted(listed) == sorted(
-        ".".join(path.relative_to(PACKAGE.parent).parts) for path in folders
-    )

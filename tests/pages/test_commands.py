@@ -19,6 +19,7 @@ ELSEWHERE = {
     "cmake -B build": "scripts/test.sh builds this way",
     "cmake --build build": "scripts/test.sh builds this way",
     "build/tests/ttrace_tests": "scripts/test.sh runs it",
+    "scripts/build_wheel.sh": "it takes minutes; tests/README.md says how it is tried",
     "scripts/demo.sh": "README's own first step; this test runs after scripts/test.sh",
     "TTRACE_OUT=ref.h5 python train.py": "tests/by_hand trains the page's script",
     "ttrace audit healthy": "tests/real_size: 124 million parameters",
@@ -29,6 +30,7 @@ ELSEWHERE = {
 OUTPUTS = {
     "the candidate has 4 micro-batches": "tests/e2e/test_other_microbatches.py",
     "do not start from the same weights": "tests/e2e/test_other_start.py",
+    "the layout of head is declared wrongly": "tests/by_hand/test_slips.py",
     "the scale of [32:48, 0:64]": "lib/localize/describe_difference.cpp",
     "error    its scale:": "lib/localize/describe_difference.cpp",
     "first at decoder.layers.1 · input": "tests/frameworks/hunt/megatron_rows.py",
