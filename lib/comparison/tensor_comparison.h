@@ -104,6 +104,9 @@ struct TensorComparison : Pair {
   std::optional<TraceSide> lacking = std::nullopt;
   bool incomplete = false;  // not recorded, though it was to be
   bool exact = false;       // integers on both sides: every bit must agree
+  // Of an update that was not judged: off in many elements by little, as no rounding of single
+  // gradients is.
+  bool spread = false;
   std::string reason;
   tensor::Shape shape;  // the reference's, or the candidate's if that is all there is
   tensor::DType dtype = tensor::DType::kFloat32;

@@ -63,9 +63,11 @@ std::string describe_interruption(const CompareReport& out) {
 }
 
 // Whether it was compared without an answer. Updates that cannot be replayed are common, and so are
-// the parameters that they leave to the next step; these do not count.
+// the parameters that they leave to the next step; these do not count, unless rounding hardly
+// explains the update.
 bool is_unanswered(const TensorComparison& result) {
   const trace::Kind kind = result.key.kind;
+  if (result.outcome == Outcome::kNotJudged && result.spread) return true;
   return result.outcome == Outcome::kNotJudged && kind != trace::Kind::kParamAfterStep &&
          kind != trace::Kind::kParam && kind != trace::Kind::kOptimizerState;
 }

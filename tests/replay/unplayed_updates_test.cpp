@@ -26,7 +26,7 @@ struct Run {
     MemoryTrace trace;
     for (std::uint64_t step = 0; step < steps; ++step) {
       const auto put = [&](Kind kind, const std::vector<double>& values) {
-        trace::TensorEntry entry = make_entry("w", {4}, kind);
+        trace::TensorEntry entry = make_entry("w", {values.size()}, kind);
         entry.key.step = step;
         trace.put(entry, values);
       };
@@ -72,6 +72,27 @@ TEST_CASE("two steps apart from good inputs is not judged, and no finding") {
   const CompareReport report = compared({}, with_a_turned_sign());
   CHECK(update_of(report).outcome == Outcome::kNotJudged);
   CHECK_THAT(update_of(report).reason, Catch::Matchers::Contains("cannot be replayed"));
+  CHECK(report.verdict == Verdict::kMatch);
+}
+
+TEST_CASE("an update that is off everywhere by little is not judged, and no match") {
+  Run reference;
+  for (std::vector<double>* values : {&reference.before, &reference.gradient}) {
+    values->assign(64, 1);
+  }
+  reference.after.assign(64, 0.99);
+  Run decayed = reference;
+  for (double& value : decayed.after) value -= 1e-3 * 0.01;
+  CompareReport report = compared(reference, decayed);
+  CHECK(update_of(report).outcome == Outcome::kNotJudged);
+  CHECK_THAT(update_of(report).reason, Catch::Matchers::StartsWith("is off by 0.001 of a step"));
+  CHECK(report.verdict == Verdict::kInconclusive);
+  CHECK_THAT(report.why, Catch::Matchers::Contains("as by a wrong decay or learning rate"));
+
+  Run turned = reference;  // in four elements, two steps each
+  for (std::size_t i = 0; i < 4; ++i) turned.after[i] = 1.01;
+  report = compared(reference, turned);
+  CHECK_FALSE(update_of(report).spread);
   CHECK(report.verdict == Verdict::kMatch);
 }
 

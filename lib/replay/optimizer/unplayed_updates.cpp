@@ -1,3 +1,4 @@
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,6 +22,11 @@ using trace::TensorKey;
 
 constexpr double kMostOfReferenceStep = 2;  // of the reference's, that matching inputs permit
 constexpr double kShortestStep = 0.5;       // of the reference's
+// Where rounding turns an update, it turns that of the few elements whose gradients are as small as
+// their rounding, by up to two steps: the largest difference is a large part of the whole, or of an
+// element's step. A wrong weight decay or learning rate moves all elements by little.
+constexpr double kSpread = 0.25;     // of the whole difference
+constexpr double kTurnedStep = 0.5;  // of the reference's root mean square
 
 // Updates that were made from something bad: the gradient norm, or a tensor of the parameter.
 class BadInputs {
@@ -77,6 +83,13 @@ bool is_unplayed(const TensorComparison& result) {
   return result.key.kind == Kind::kParamAfterStep && result.outcome == Outcome::kDiverged &&
          result.comparison && !result.comparison->replay && !result.exact &&
          result.comparison->measurement.total.nonfinite_different == 0;
+}
+
+bool is_spread(const measure::TileStats& total, double off, double meant) {
+  if (!total.largest || total.finite == 0) return false;
+  const double step = meant / std::sqrt(static_cast<double>(total.finite));
+  return total.largest->difference < kSpread * off &&
+         total.largest->difference < kTurnedStep * step;
 }
 
 constexpr std::string_view kMainCopy = ".main_param";
@@ -140,7 +153,12 @@ void judge_unplayed_updates(const trace::Source& reference, const trace::Source&
       return;
     }
     result.outcome = Outcome::kNotJudged;
-    result.reason = base::concat("may be rounding alone", words);
+    result.spread = is_spread(result.comparison->measurement.total, off, *meant);
+    result.reason =
+        result.spread ? base::concat("is off by ", base::short_number(off / *meant),
+                                     " of a step in many elements, as by a wrong decay or learning "
+                                     "rate; its optimizer cannot be replayed")
+                      : base::concat("may be rounding alone", words);
   });
 }
 
