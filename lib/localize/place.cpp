@@ -12,6 +12,7 @@ namespace {
 using trace::Kind;
 
 constexpr std::string_view kRoot = "(model)";
+constexpr std::string_view kLoss = "loss";
 
 // What stands before the last dot.
 std::string owner_of(std::string_view name) {
@@ -49,6 +50,11 @@ Place place_of(const trace::TensorKey& key, bool has_raw_gradient, const std::st
       return {PlaceKind::kOptimizer, ""};
     case Phase::kForward:
       if (key.kind == Kind::kInput) return {PlaceKind::kBetween, owner_of(module)};
+      break;
+    case Phase::kBackward:
+      if (key.kind == Kind::kGradOutput && module != kRoot && module != kLoss) {
+        return {PlaceKind::kBetween, owner_of(module)};
+      }
       break;
     default:
       break;

@@ -24,6 +24,10 @@ std::string module_of(const trace::TensorKey& key);
 // Returns the place of a tensor that is wrong although what it was computed from is right.
 // - An input of a module: the code that calls the module, which is the forward of the module around
 //   it.
+// - The gradient of a module's output: what reads the output makes it in its backward, and the
+// module
+//   has no part in it. The place is the code between the modules of the module around it, with the
+//   backward of those that read it.
 // - A main gradient: the synchronisation over `axis`. Where no raw gradient of it was recorded, the
 //   backward may be wrong as well, and the place is the module.
 // - A gradient norm or an updated parameter: the optimizer.

@@ -27,6 +27,9 @@ TEST_CASE("a place is a module, between modules, the synchronisation or the opti
   check_place(Kind::kInput, "layers.0.fc[mask]", {PlaceKind::kBetween, "layers.0"});
   check_place(Kind::kInput, "head", {PlaceKind::kBetween, "(model)"});
   check_place(Kind::kInput, "(model)[labels]", {PlaceKind::kModule, "(model)"});
+  check_place(Kind::kGradOutput, "layers.0.norm", {PlaceKind::kBetween, "layers.0"});
+  check_place(Kind::kGradOutput, "(model)", {PlaceKind::kModule, "(model)"});
+  check_place(Kind::kGradOutput, "loss", {PlaceKind::kModule, "loss"});
   check_place(Kind::kMainGrad, "head.weight", {PlaceKind::kSynchronisation, "dp"}, "dp");
   check_place(Kind::kGradNorm, "grad_norm", {PlaceKind::kOptimizer, ""});
   check_place(Kind::kParamAfterStep, "head.weight", {PlaceKind::kOptimizer, ""});
