@@ -14,8 +14,8 @@ def run_job(
     folder, out, way, *, counts=(3, 5), seed=1, wrong=1.0, lie=1.0, said=True, clipped=False
 ):
     """way: whether the number is one of Python's, or a tensor that adds up counts of labels.
-    wrong: what the gradients are divided by too much. lie: what the factor is off by that is told.
-    said: whether the tracer is told the factor."""
+    wrong: the gradients are divided by this too. lie: the script multiplies the factor that it
+    records by this. said: whether the script records the factor."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

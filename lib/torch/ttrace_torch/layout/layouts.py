@@ -19,9 +19,9 @@ class Layout:
     pattern: glob over canonical module names ("(model)" is the root; `*` matches dots too).
     input, output, grad_output: axis -> placement, or a list with one such dictionary (or None)
         per tensor. One dictionary holds for the first tensor that has the dimension that it cuts,
-        and for the others that have this dimension with as many local elements; the rest is taken
-        for whole, which is told once. Tensors without a placement are replicated; `grad_output`
-        defaults to the output's placement, its partial axes replicated.
+        and for the others that have this dimension with as many local elements; the tracer
+        takes the rest for whole, and says so once. Tensors without a placement are replicated;
+        `grad_output` defaults to the output's placement, its partial axes replicated.
     params, param_grads, main_grads: glob over the module's own parameter names -> axis ->
         placement. The two gradients default to `params`; a parameter after the step has the
         placement from before.

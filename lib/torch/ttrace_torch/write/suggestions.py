@@ -26,7 +26,7 @@ from ttrace_torch.write.merge import rank_file, read_parts
 # Elements of a whole tensor; of larger ones shapes alone are compared.
 _MOST_ELEMENTS = 1 << 24
 # A shard is the reference's if their distance is this share of its norm at most, and no other cut
-# is nearer by an order of magnitude: rounding of 16 bits is told from another shard.
+# is nearer by an order of magnitude. This separates rounding to 16 bits from another shard.
 _NEAR = 2e-2
 _NEARER = 10.0
 _FLOOR = 1e-5
