@@ -10,8 +10,8 @@
 #include "judge/calibration.h"
 #include "machine.h"
 #include "outputs.h"
-#include "replay/specification/specification.h"
 #include "report/audit_report.h"
+#include "specification/specification.h"
 
 namespace ttrace::app {
 namespace {
@@ -51,20 +51,20 @@ int run_audit(const AuditFlags& flags) {
   }
   options.execution = execution_context(flags.threads);
   options.exact = flags.exact;
-  std::optional<replay::Specification> specification;
+  std::optional<specification::Specification> specification;
   if (!flags.specification.empty()) {
     specification = read_specification(flags.specification);
     options.specification = &*specification;
     options.specification_file = flags.specification;
   }
-  replay::AuditReport report = engine::audit_trace(*trace, options);
+  audit::AuditReport report = engine::audit_trace(*trace, options);
   report.environment.version = version();
 
   return output.write({[&] { return report::audit_json(report); },
                        [&](const report::TextStyle& style, std::ostream& out) {
                          report::write_audit(report, style, out);
                        },
-                       report.warnings, replay::exit_code(report.verdict)});
+                       report.warnings, audit::exit_code(report.verdict)});
 }
 
 constexpr const char* kHowToReadAudit =

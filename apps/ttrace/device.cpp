@@ -14,9 +14,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "measure/cuda/cublas.h"
 #include "measure/cuda/cuda_backend.h"
 #include "measure/cuda/module.h"
-#include "replay/cuda/cublas.h"
 
 namespace ttrace::app {
 namespace {
@@ -85,7 +85,7 @@ std::unique_ptr<cuda::CudaBackend> open_cuda(const measure::Backend& cpu) {
   base::inform(base::concat("computing on ", cuda::describe_devices(found.devices)));
   auto backend = std::make_unique<cuda::CudaBackend>(*module.api, asked().indices, limits, cpu);
   // As the backend, it is never destroyed.
-  static auto* const cublas = new replay::cuda::Cublas(replay::cuda::cublas_places());
+  static auto* const cublas = new measure::cuda::Cublas(measure::cuda::cublas_places());
   backend->set_gemm(*cublas);
   return backend;
 }

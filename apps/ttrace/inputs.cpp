@@ -53,10 +53,10 @@ void add_layout_flag(CLI::App& command, std::string& path) {
                      "rules (JSON) that override the layouts of the run's manifest");
 }
 
-replay::Specification read_specification(const std::string& path, std::uint64_t held) {
-  replay::SpecificationLimits limits;
+specification::Specification read_specification(const std::string& path, std::uint64_t held) {
+  specification::SpecificationLimits limits;
   limits.bytes = memory_limit() - std::min(held, memory_limit());
-  return replay::read_specification(path, limits);
+  return specification::read_specification(path, limits);
 }
 
 std::unique_ptr<trace::Source> open_and_log(const std::string& path) {

@@ -10,7 +10,7 @@
 #include "comparison/selection.h"
 #include "engine/compare_traces.h"
 #include "judge/calibration.h"
-#include "replay/specification/specification.h"
+#include "specification/specification.h"
 #include "trace/source.h"
 
 namespace ttrace::app {
@@ -25,7 +25,7 @@ void add_layout_flag(CLI::App& command, std::string& path);
 std::unique_ptr<trace::Source> open_and_log(const std::string& path);
 
 // Reads a specification within what --memory allows, of which `held` bytes are in use already.
-replay::Specification read_specification(const std::string& path, std::uint64_t held = 0);
+specification::Specification read_specification(const std::string& path, std::uint64_t held = 0);
 
 // An open trace. Layout rules, if given, replace its manifest.
 class OpenedTrace {

@@ -2,13 +2,13 @@
 #include <iostream>
 #include <memory>
 
+#include "audit/fits.h"
 #include "base/error.h"
 #include "command.h"
 #include "engine/inspect_trace.h"
 #include "inputs.h"
-#include "replay/audit/fits.h"
-#include "replay/specification/specification.h"
 #include "report/expression_text.h"
+#include "specification/specification.h"
 
 namespace ttrace::app {
 namespace {
@@ -50,8 +50,8 @@ int run_inspect(const InspectFlags& flags) {
   }
   if (flags.values) throw base::usage_error("--expression reads no values; leave --values out");
   const std::string file = specification_file(flags);
-  const replay::Specification specification = read_specification(file);
-  replay::require_fits(*source, specification, file);
+  const specification::Specification specification = read_specification(file);
+  audit::require_fits(*source, specification, file);
   report::inspect_expressions(*source, specification, flags.selection.selection(), std::cout);
   return 0;
 }

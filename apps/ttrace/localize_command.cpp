@@ -13,9 +13,9 @@
 #include "layout/map_rules.h"
 #include "machine.h"
 #include "outputs.h"
-#include "replay/specification/specification.h"
 #include "report/json_report.h"
 #include "report/localize_report.h"
+#include "specification/specification.h"
 
 namespace ttrace::app {
 namespace {
@@ -33,9 +33,9 @@ struct LocalizeFlags {
 
 // What `ttrace compare` found: read from its report, or compared now. Both go through the same
 // JSON, so that both give the same answer.
-replay::ReportedComparison reported_comparison(const LocalizeFlags& flags) {
+audit::ReportedComparison reported_comparison(const LocalizeFlags& flags) {
   if (!flags.report.empty()) {
-    replay::ReportedComparison reported =
+    audit::ReportedComparison reported =
         report::parse_reported(base::read_text(flags.report), flags.report);
     if (reported.layout_rules.empty() != flags.comparison.pair.layout.empty()) {
       throw base::input_error(flags.report, ": was made ",
@@ -52,7 +52,7 @@ replay::ReportedComparison reported_comparison(const LocalizeFlags& flags) {
 
 // The candidate under the layouts that the comparison followed; null where it followed none.
 std::unique_ptr<trace::Source> under_followed_layouts(const trace::Source& candidate,
-                                                      const replay::ReportedComparison& compared) {
+                                                      const audit::ReportedComparison& compared) {
   if (compared.followed_layouts.empty()) return nullptr;
   std::string rules;
   for (const std::string& rule : compared.followed_layouts) {
@@ -117,13 +117,13 @@ int run_localize(const LocalizeFlags& flags) {
   options.all_layers = flags.all_layers;
   options.run_argument = flags.comparison.pair.candidate;
   options.plan_file = flags.plan;
-  std::optional<replay::Specification> specification;
+  std::optional<specification::Specification> specification;
   if (!flags.specification.empty()) {
     specification = read_specification(flags.specification);
     options.specification = &*specification;
     options.specification_file = flags.specification;
   }
-  std::optional<replay::Specification> of_candidate;
+  std::optional<specification::Specification> of_candidate;
   if (!flags.candidate_specification.empty()) {
     of_candidate = read_specification(flags.candidate_specification, specification->bytes);
     options.candidate_specification = &*of_candidate;
@@ -136,10 +136,10 @@ int run_localize(const LocalizeFlags& flags) {
   }
   const std::unique_ptr<trace::Source> reference = open_and_log(flags.comparison.pair.reference);
   const OpenedTrace candidate(flags.comparison.pair.candidate, flags.comparison.pair.layout);
-  replay::ReportedComparison compared = reported_comparison(flags);
+  audit::ReportedComparison compared = reported_comparison(flags);
   const std::unique_ptr<trace::Source> relaid = under_followed_layouts(*candidate, compared);
-  replay::LocalizeReport report = engine::localize_trace(*reference, relaid ? *relaid : *candidate,
-                                                         std::move(compared), options);
+  audit::LocalizeReport report = engine::localize_trace(*reference, relaid ? *relaid : *candidate,
+                                                        std::move(compared), options);
   report.environment.version = version();
   if (report.written_plan) plan.store(report::plan_json(report.written_plan->plan));
 

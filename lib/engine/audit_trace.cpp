@@ -5,24 +5,24 @@
 #include <map>
 #include <tuple>
 
+#include "audit/after_backward.h"
+#include "audit/agreement.h"
+#include "audit/common_numbers.h"
+#include "audit/expressions.h"
+#include "audit/fits.h"
+#include "audit/skipped_steps.h"
+#include "audit/step_coverage.h"
+#include "audit/unused_parameters.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
 #include "comparison/shown_precision.h"
 #include "judge/calibration.h"
 #include "localize/phase.h"
-#include "replay/audit/after_backward.h"
-#include "replay/audit/agreement.h"
-#include "replay/audit/common_numbers.h"
-#include "replay/audit/expressions.h"
-#include "replay/audit/fits.h"
-#include "replay/audit/skipped_steps.h"
-#include "replay/audit/step_coverage.h"
-#include "replay/audit/unused_parameters.h"
 
 namespace ttrace::engine {
 namespace {
 
-using replay::AuditedTensor;
+using audit::AuditedTensor;
 using trace::Kind;
 
 // One audit on its way: the passes below, each in terms of what the passes before it left.
@@ -31,13 +31,13 @@ class AuditRun {
   AuditRun(const trace::Source& run, const AuditOptions& options)
       : run_(run), options_(options), specification_(options.specification) {}
 
-  replay::AuditReport run() {
+  audit::AuditReport run() {
     const auto started = std::chrono::steady_clock::now();
     check_trace();
     measure_itself();
     check_expressions();
     check_after_backward();
-    conclude();
+    reach_verdict();
     out_.environment.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     return std::move(out_);
@@ -53,7 +53,7 @@ class AuditRun {
     out_.warnings = lost_.problems;
     warn_of_rules();
     if (specification_ != nullptr) {
-      replay::require_fits(run_, *specification_, options_.specification_file);
+      audit::require_fits(run_, *specification_, options_.specification_file);
     }
   }
 
@@ -80,12 +80,12 @@ class AuditRun {
 
   // Replicas, finite values, and the replay of updates.
   void measure_itself() {
-    const auto records = replay::measure_itself(run_, options_.selection, options_.execution);
+    const auto records = audit::measure_itself(run_, options_.selection, options_.execution);
     const tensor::DType coarsest =
         comparison::coarsest_stored(run_.manifest()).value_or(tensor::DType::kFloat64);
     for (const comparison::TensorComparison& record : records) {
       if (record.outcome == judge::Outcome::kSkippedByRule) continue;
-      out_.tensors.push_back(replay::audited(record, coarsest));
+      out_.tensors.push_back(audit::audited(record, coarsest));
       if (!record.comparison) continue;
       const measure::Measurement& measured = record.comparison->measurement;
       norms_.emplace(record.key, measure::candidate_norm(measured.total));
@@ -128,12 +128,12 @@ class AuditRun {
       mark_without_specification();
       return;
     }
-    judged_ = replay::check_expressions(
+    judged_ = audit::check_expressions(
         {run_, *specification_, options_.specification_file, options_.execution,
-         options_.exact ? replay::Products::kExact : replay::Products::kProbed,
+         options_.exact ? specification::Products::kExact : specification::Products::kProbed,
          specification_->bytes},
         out_.tensors);
-    replay::check_common_numbers(run_, *specification_, out_.tensors);
+    audit::check_common_numbers(run_, *specification_, out_.tensors);
   }
 
   void mark_without_specification() {
@@ -155,56 +155,56 @@ class AuditRun {
         case Kind::kParamAfterStep:
           break;
         default:
-          tensor.outcome = replay::AuditOutcome::kGiven;
+          tensor.outcome = audit::AuditOutcome::kGiven;
       }
     }
   }
 
   void check_after_backward() {
-    std::optional<replay::GradientAccumulation> accumulation;
+    std::optional<audit::GradientAccumulation> accumulation;
     std::optional<std::set<std::string>> trained;
     if (specification_ != nullptr) {
-      const replay::AfterBackward& after = specification_->after_backward;
+      const specification::AfterBackward& after = specification_->after_backward;
       if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied, after.given};
       trained.emplace();
-      for (const replay::SpecifiedTensor& tensor : specification_->tensors) {
+      for (const specification::SpecifiedTensor& tensor : specification_->tensors) {
         if (tensor.kind == Kind::kParamGrad) trained->insert(tensor.name);
       }
     }
     if (trained) {
-      replay::check_unused_parameters(run_, *trained, options_.execution, out_.tensors);
+      audit::check_unused_parameters(run_, *trained, options_.execution, out_.tensors);
     }
-    const replay::MeasuredRun measured{run_, options_.execution, norms_, std::move(trained),
-                                       specification_};
-    replay::check_main_gradients(measured, accumulation, out_.tensors);
-    replay::check_gradient_norms(measured, out_.tensors);
-    replay::check_steps(measured, out_.tensors);
+    const audit::MeasuredRun measured{run_, options_.execution, norms_, std::move(trained),
+                                      specification_};
+    audit::check_main_gradients(measured, accumulation, out_.tensors);
+    audit::check_gradient_norms(measured, out_.tensors);
+    audit::check_steps(measured, out_.tensors);
   }
 
-  void conclude() {
+  void reach_verdict() {
     comparison::set_execution(options_.execution, out_.environment);
-    replay::mark_overflows(run_.manifest(), out_.tensors);
-    replay::settle_outcomes(out_.tensors);
+    audit::mark_overflows(run_.manifest(), out_.tensors);
+    audit::settle_outcomes(out_.tensors);
     if (!options_.selection.selects_all()) out_.selected_of = run_.manifest().tensors.size();
     if (specification_ != nullptr) {
-      out_.coverage.step = replay::cover_step(*specification_, run_.manifest(), options_.selection,
-                                              out_.tensors, judged_);
+      out_.coverage.step = audit::cover_step(*specification_, run_.manifest(), options_.selection,
+                                             out_.tensors, judged_);
     }
-    replay::conclude(lost_.unreadable.size(), run_.manifest(), out_);
+    audit::reach_verdict(lost_.unreadable.size(), run_.manifest(), out_);
   }
 
   const trace::Source& run_;
   const AuditOptions& options_;
-  const replay::Specification* specification_;
+  const specification::Specification* specification_;
   comparison::LostRanks lost_;
   std::map<trace::TensorKey, double> norms_;  // of the tensors that could be read
-  replay::JudgedValues judged_;
-  replay::AuditReport out_;
+  audit::JudgedValues judged_;
+  audit::AuditReport out_;
 };
 
 }  // namespace
 
-replay::AuditReport audit_trace(const trace::Source& run, const AuditOptions& options) {
+audit::AuditReport audit_trace(const trace::Source& run, const AuditOptions& options) {
   return AuditRun(run, options).run();
 }
 

@@ -3,10 +3,10 @@
 
 #include <string>
 
+#include "audit/verdict.h"
 #include "comparison/selection.h"
 #include "measure/backend.h"
-#include "replay/audit/verdict.h"
-#include "replay/specification/specification.h"
+#include "specification/specification.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
@@ -14,7 +14,7 @@ namespace ttrace::engine {
 struct AuditOptions {
   comparison::Selection selection;
   measure::ExecutionContext execution;
-  const replay::Specification* specification = nullptr;
+  const specification::Specification* specification = nullptr;
   std::string specification_file = "";  // what it was read from, for messages
   bool exact = false;                   // multiply out every product
   std::string rules_file = "";          // what the rules of the selection were read from
@@ -23,6 +23,6 @@ struct AuditOptions {
 // Throws a usage error if the selection matches nothing, an input error if the manifest contradicts
 // itself or the specification is of another model. A tensor or rank that cannot be read is an
 // outcome, not an error. Everything but `environment` is the same for every number of threads.
-replay::AuditReport audit_trace(const trace::Source& run, const AuditOptions& options);
+audit::AuditReport audit_trace(const trace::Source& run, const AuditOptions& options);
 
 }  // namespace ttrace::engine

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "audit/recording_line.h"
 #include "base/error.h"
 #include "comparison/accumulation_error.h"
 #include "comparison/judge_pairs.h"
@@ -24,11 +25,10 @@
 #include "localize/microbatch_mismatch.h"
 #include "localize/other_start.h"
 #include "localize/swapped_runs.h"
-#include "replay/audit/recording_line.h"
-#include "replay/optimizer/gradient_norm.h"
-#include "replay/optimizer/replay_updates.h"
-#include "replay/optimizer/settings.h"
-#include "replay/routing/routing_flips.h"
+#include "optimizer/gradient_norm.h"
+#include "optimizer/replay_updates.h"
+#include "optimizer/settings.h"
+#include "routing/routing_flips.h"
 
 namespace ttrace::engine {
 namespace {
@@ -174,8 +174,8 @@ class CompareRun {
       comparison::check_calibrated_parameters(reference_.manifest(), *options_.calibration,
                                               options_.calibration_file, out_.results);
     }
-    warn(replay::replay_updates(reference_, candidate_, options_.execution, work_, hooks_,
-                                out_.results));
+    warn(optimizer::replay_updates(reference_, candidate_, options_.execution, work_, hooks_,
+                                   out_.results));
     out_.interrupted = comparison::interruption_of(out_.results);
     if (options_.on_measured) options_.on_measured(out_.results);
   }
@@ -185,9 +185,9 @@ class CompareRun {
         comparison::Tolerances(reference_.manifest(), rules_, out_.results, most_slices()),
         comparison::AccumulationError(reference_, out_.results, *options_.execution.backend),
         out_.results);
-    replay::judge_gradient_norms(reference_, candidate_, out_.results);
-    replay::judge_unplayed_updates(reference_, candidate_, options_.execution, out_.results);
-    replay::reuse_update_verdicts(candidate_, options_.execution, out_.results);
+    optimizer::judge_gradient_norms(reference_, candidate_, out_.results);
+    optimizer::judge_unplayed_updates(reference_, candidate_, options_.execution, out_.results);
+    optimizer::reuse_update_verdicts(candidate_, options_.execution, out_.results);
   }
 
   std::size_t most_slices() const {
@@ -211,9 +211,9 @@ class CompareRun {
     flow_ = localize::build_dataflow(nodes_, modules_);
     localize::order_by_data_flow(out_.results, nodes_, flow_);
     out_.from_modules = flow_.from_modules;
-    replay::explain_routing({reference_, candidate_, nodes_, flow_, modules_, noise_, rules_,
-                             most_slices(), options_.execution},
-                            out_);
+    routing::explain_routing({reference_, candidate_, nodes_, flow_, modules_, noise_, rules_,
+                              most_slices(), options_.execution},
+                             out_);
   }
 
   void find_divergences() {
@@ -227,15 +227,15 @@ class CompareRun {
         nodes_, flow_, outcomes, localize::equal_bits(out_.results), padded);
     out_.downstream = frontier.downstream;
     out_.suspects = localize::suspects_of(nodes_, flow_, frontier, out_.results);
-    out_.settings = replay::compare_settings(reference_.manifest(), candidate_.manifest(),
-                                             options_.selection, out_.results);
+    out_.settings = optimizer::compare_settings(reference_.manifest(), candidate_.manifest(),
+                                                options_.selection, out_.results);
     out_.findings = localize::explain_findings(
         {reference_, candidate_, out_.results, modules_, flow_, *options_.execution.backend},
         frontier);
     explain_padding();
     forget_layouts_that_reach_further();
-    replay::add_recording_lines(reference_.manifest(), candidate_.manifest(), out_.results,
-                                out_.findings);
+    audit::add_recording_lines(reference_.manifest(), candidate_.manifest(), out_.results,
+                               out_.findings);
     if (!out_.findings.empty()) {
       out_.microbatches = localize::find_microbatch_mismatch(
           reference_, candidate_, *options_.execution.backend, out_.results);

@@ -5,22 +5,22 @@
 #include <map>
 #include <set>
 
+#include "audit/after_backward.h"
+#include "audit/agreement.h"
+#include "audit/consequences.h"
+#include "audit/expressions.h"
+#include "audit/fits.h"
+#include "audit/renamed.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
 #include "comparison/shown_precision.h"
-#include "replay/audit/after_backward.h"
-#include "replay/audit/agreement.h"
-#include "replay/audit/consequences.h"
-#include "replay/audit/expressions.h"
-#include "replay/audit/fits.h"
-#include "replay/specification/renamed.h"
 
 namespace ttrace::engine {
 namespace {
 
-using replay::AuditedTensor;
-using replay::AuditOutcome;
+using audit::AuditedTensor;
+using audit::AuditOutcome;
 using trace::Kind;
 
 // The tensors of some modules of a run, judged by what they were computed from.
@@ -34,7 +34,7 @@ class LocalChecks {
     comparison::Selection selection;
     std::set<Kind> kinds;
     for (const trace::TensorEntry& entry : run_.manifest().tensors) {
-      if (!modules.contains(replay::module_of(entry.key))) continue;
+      if (!modules.contains(localize::module_of(entry.key))) continue;
       selection.only.push_back(entry.key.name);
       kinds.insert(entry.key.kind);
     }
@@ -50,20 +50,20 @@ class LocalChecks {
     const tensor::DType coarsest =
         comparison::coarsest_stored(run_.manifest()).value_or(tensor::DType::kFloat64);
     for (const comparison::TensorComparison& record :
-         replay::measure_itself(run_, selection, options_.execution)) {
-      const std::string module = replay::module_of(record.key);
+         audit::measure_itself(run_, selection, options_.execution)) {
+      const std::string module = localize::module_of(record.key);
       if (record.outcome == judge::Outcome::kSkippedByRule || !modules.contains(module)) continue;
-      tensors_.push_back(replay::audited(record, coarsest));
+      tensors_.push_back(audit::audited(record, coarsest));
       if (record.comparison) {
         norms.emplace(record.key, measure::candidate_norm(record.comparison->measurement.total));
       }
     }
     judge_values(norms);
-    replay::settle_outcomes(tensors_);
+    audit::settle_outcomes(tensors_);
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      by_module_[replay::module_of(tensors_[i].key)].push_back(i);
+      by_module_[localize::module_of(tensors_[i].key)].push_back(i);
     }
-    replay::mark_downstream(tensors_);
+    audit::mark_downstream(tensors_);
   }
 
   // The module's tensors; only those of `like`'s step and micro-batch if it is given.
@@ -86,21 +86,21 @@ class LocalChecks {
   }
 
   void judge_values(const std::map<trace::TensorKey, double>& norms) {
-    std::optional<replay::GradientAccumulation> accumulation;
-    if (const replay::Specification* specification = options_.specification) {
-      const replay::Specification* other = options_.candidate_specification;
-      replay::check_expressions(
+    std::optional<audit::GradientAccumulation> accumulation;
+    if (const specification::Specification* specification = options_.specification) {
+      const specification::Specification* other = options_.candidate_specification;
+      audit::check_expressions(
           {run_, *specification, options_.specification_file, options_.execution,
-           replay::Products::kProbed, specification->bytes + (other ? other->bytes : 0)},
+           specification::Products::kProbed, specification->bytes + (other ? other->bytes : 0)},
           tensors_);
-      const replay::AfterBackward& after = specification->after_backward;
+      const specification::AfterBackward& after = specification->after_backward;
       if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied, after.given};
     }
-    const replay::MeasuredRun measured{run_, options_.execution, norms, std::nullopt,
-                                       options_.specification};
-    replay::check_main_gradients(measured, accumulation, tensors_);
-    replay::check_gradient_norms(measured, tensors_);
-    replay::check_steps(measured, tensors_);
+    const audit::MeasuredRun measured{run_, options_.execution, norms, std::nullopt,
+                                      options_.specification};
+    audit::check_main_gradients(measured, accumulation, tensors_);
+    audit::check_gradient_norms(measured, tensors_);
+    audit::check_steps(measured, tensors_);
   }
 
   const trace::Source& run_;
@@ -109,7 +109,7 @@ class LocalChecks {
   std::map<std::string, std::vector<std::size_t>> by_module_;
 };
 
-void require_whole(const replay::ReportedComparison& compared) {
+void require_whole(const audit::ReportedComparison& compared) {
   if (!compared.part) return;
   throw base::input_error(compared.file, ": is of part ", compared.part->index, " of ",
                           compared.part->of,
@@ -146,7 +146,7 @@ void require_same_trace(const std::string& report, const char* role,
 class LocalizeRun {
  public:
   LocalizeRun(const trace::Source& reference, const trace::Source& candidate,
-              replay::ReportedComparison compared, const LocalizeOptions& options)
+              audit::ReportedComparison compared, const LocalizeOptions& options)
       : options_(options),
         reference_(reference),
         candidate_(candidate),
@@ -157,7 +157,7 @@ class LocalizeRun {
     out_.specification = options.specification_file;
   }
 
-  replay::LocalizeReport run() {
+  audit::LocalizeReport run() {
     const auto started = std::chrono::steady_clock::now();
     require_whole(out_.comparison);
     take_over(reference_, "reference", out_.comparison.reference);
@@ -165,10 +165,10 @@ class LocalizeRun {
     require_same_plan();
     const bool has_other_names = options_.map != nullptr && !options_.map->candidate.empty();
     if (has_other_names && options_.candidate_specification != nullptr) {
-      replay::require_fits(candidate_, *options_.candidate_specification,
-                           options_.candidate_specification_file);
+      audit::require_fits(candidate_, *options_.candidate_specification,
+                          options_.candidate_specification_file);
     } else if (options_.specification != nullptr) {
-      replay::require_fits(candidate_, *options_.specification, options_.specification_file);
+      audit::require_fits(candidate_, *options_.specification, options_.specification_file);
     }
     compare_code();
     for (const trace::Module& module : candidate_.manifest().modules) {
@@ -180,8 +180,8 @@ class LocalizeRun {
     judge_modules();
     explain_findings();
     if (options_.specification != nullptr) {
-      replay::set_consequences_apart(*options_.specification, candidate_.manifest(),
-                                     candidate_checks_.all(), out_);
+      audit::set_consequences_apart(*options_.specification, candidate_.manifest(),
+                                    candidate_checks_.all(), out_);
     }
     explain_suspects();
     sum_up_layers();
@@ -218,13 +218,13 @@ class LocalizeRun {
   void compare_code() {
     if (options_.specification == nullptr || options_.candidate_specification == nullptr) return;
     const layout::MapRules map = options_.map != nullptr ? *options_.map : layout::MapRules{};
-    const replay::RenamedSpecification reference =
-        replay::renamed(*options_.specification, options_.specification_file, map.reference);
-    const replay::RenamedSpecification candidate = replay::renamed(
+    const audit::RenamedSpecification reference =
+        audit::renamed(*options_.specification, options_.specification_file, map.reference);
+    const audit::RenamedSpecification candidate = audit::renamed(
         *options_.candidate_specification, options_.candidate_specification_file, map.candidate);
-    out_.code = replay::compare_specifications(reference.specification, options_.specification_file,
-                                               candidate.specification,
-                                               options_.candidate_specification_file);
+    out_.code = specification::compare_specifications(
+        reference.specification, options_.specification_file, candidate.specification,
+        options_.candidate_specification_file);
     if (const std::uint64_t left = reference.left + candidate.left; left > 0) {
       out_.warnings.push_back(base::concat(
           map.file, ": ", base::plural(left, "tensor"),
@@ -240,7 +240,7 @@ class LocalizeRun {
     if (!plan) return;
     out_.plan_digest = plan->digest;
     out_.isolated =
-        replay::judge_isolated(reference_.manifest(), candidate_.manifest(), out_.comparison);
+        audit::judge_isolated(reference_.manifest(), candidate_.manifest(), out_.comparison);
   }
 
   void make_plan() {
@@ -253,15 +253,15 @@ class LocalizeRun {
     // A second bug hides behind the first one: what is downstream is isolated too.
     if (layers_.empty()) {
       for (const trace::TensorKey& key : out_.comparison.bad) {
-        modules.insert(replay::module_of(key));
+        modules.insert(localize::module_of(key));
       }
-      for (const replay::ReportedSuspect& suspect : out_.comparison.suspects) {
-        modules.insert(replay::module_of(suspect.key));
+      for (const audit::ReportedSuspect& suspect : out_.comparison.suspects) {
+        modules.insert(localize::module_of(suspect.key));
       }
     }
     modules.erase("(model)");
     out_.written_plan = {options_.plan_file,
-                         replay::isolation_plan(reference_, candidate_, modules)};
+                         audit::isolation_plan(reference_, candidate_, modules)};
   }
 
   std::string class_of(const std::string& module) const {
@@ -274,13 +274,13 @@ class LocalizeRun {
   void judge_modules() {
     std::set<std::string> modules = layers_to_check();
     layers_ = modules;
-    for (const replay::ReportedFinding& finding : out_.comparison.findings) {
-      if (finding.shown) modules.insert(replay::module_of(*finding.shown));
+    for (const audit::ReportedFinding& finding : out_.comparison.findings) {
+      if (finding.shown) modules.insert(localize::module_of(*finding.shown));
       if (options_.specification == nullptr) continue;
-      for (const trace::TensorKey& key : finding.keys) modules.insert(replay::module_of(key));
+      for (const trace::TensorKey& key : finding.keys) modules.insert(localize::module_of(key));
     }
-    for (const replay::ReportedSuspect& suspect : out_.comparison.suspects) {
-      modules.insert(replay::module_of(suspect.key));
+    for (const audit::ReportedSuspect& suspect : out_.comparison.suspects) {
+      modules.insert(localize::module_of(suspect.key));
     }
     candidate_checks_.check(modules);
     std::set<std::string> broken;
@@ -293,7 +293,7 @@ class LocalizeRun {
   std::set<std::string> layers_to_check() const {
     std::set<std::string> modules;
     for (const trace::TensorEntry& entry : candidate_.manifest().tensors) {
-      modules.insert(replay::module_of(entry.key));
+      modules.insert(localize::module_of(entry.key));
     }
     if (options_.all_layers) return modules;
     std::set<std::string> wanted;
@@ -313,7 +313,7 @@ class LocalizeRun {
   std::vector<AuditedTensor> local_of(const std::string& module, const trace::TensorKey* like) {
     std::vector<AuditedTensor> local = candidate_checks_.of(module, like);
     if (is_broken(local)) {
-      replay::discount_what_the_reference_breaks(reference_checks_.of(module, like), local);
+      audit::discount_what_the_reference_breaks(reference_checks_.of(module, like), local);
     }
     return local;
   }
@@ -335,16 +335,16 @@ class LocalizeRun {
   }
 
   void explain_findings() {
-    for (const replay::ReportedFinding& reported : out_.comparison.findings) {
-      replay::LocalizedFinding finding;
+    for (const audit::ReportedFinding& reported : out_.comparison.findings) {
+      audit::LocalizedFinding finding;
       finding.reported = reported;
       if (reported.shown) {
-        finding.module = replay::module_of(*reported.shown);
+        finding.module = localize::module_of(*reported.shown);
         finding.phase = localize::phase_of(*reported.shown);
         finding.local = local_of(finding.module, &*reported.shown);
         count_not_replayable(finding.module, finding.local);
         finding.here = is_broken(finding.local);
-        finding.summary = replay::describe_local(finding.local);
+        finding.summary = audit::describe_local(finding.local);
       }
       finding.after_right_values = !reported.depends_on.empty() && wrong_before(reported) == 0;
       finding.upstream = describe_upstream(reported);
@@ -354,7 +354,7 @@ class LocalizeRun {
   }
 
   // Tensors that it was computed from and that do not match.
-  std::uint64_t wrong_before(const replay::ReportedFinding& reported) const {
+  std::uint64_t wrong_before(const audit::ReportedFinding& reported) const {
     std::uint64_t bad = 0;
     for (const std::string& id : reported.depends_on) {
       bad += out_.comparison.outcomes.contains(id) ? 1 : 0;
@@ -362,7 +362,7 @@ class LocalizeRun {
     return bad;
   }
 
-  std::string describe_upstream(const replay::ReportedFinding& reported) const {
+  std::string describe_upstream(const audit::ReportedFinding& reported) const {
     if (reported.depends_on.empty()) return "nothing recorded";
     const std::uint64_t bad = wrong_before(reported);
     const std::string tensors = base::plural(reported.depends_on.size(), "tensor");
@@ -370,7 +370,7 @@ class LocalizeRun {
     return base::concat(bad, " of the ", tensors, " that it was computed from do not match");
   }
 
-  std::string describe_next(const replay::LocalizedFinding& finding) const {
+  std::string describe_next(const audit::LocalizedFinding& finding) const {
     if (!finding.reported.shown) return "set the optimizer as in the reference";
     const std::string inspect =
         base::concat("ttrace inspect ", options_.run_argument, " '", finding.module, "*'");
@@ -381,20 +381,20 @@ class LocalizeRun {
   }
 
   void explain_suspects() {
-    for (const replay::ReportedSuspect& reported : out_.comparison.suspects) {
-      replay::LocalizedSuspect suspect;
+    for (const audit::ReportedSuspect& reported : out_.comparison.suspects) {
+      audit::LocalizedSuspect suspect;
       suspect.reported = reported;
-      suspect.module = replay::module_of(reported.key);
+      suspect.module = localize::module_of(reported.key);
       const std::vector<AuditedTensor> local = local_of(suspect.module, &reported.key);
       suspect.here = is_broken(local);
-      suspect.summary = replay::describe_local(local);
+      suspect.summary = audit::describe_local(local);
       out_.suspects.push_back(std::move(suspect));
     }
   }
 
   void sum_up_layers() {
     for (const std::string& module : layers_) {
-      replay::LayerSummary layer;
+      audit::LayerSummary layer;
       layer.module = module;
       layer.class_name = class_of(module);
       for (AuditedTensor& tensor : local_of(module, nullptr)) {
@@ -411,8 +411,8 @@ class LocalizeRun {
           layer.broken.push_back(std::move(tensor));
           continue;
         }
-        for (const replay::AuditCheck& check : tensor.checks) {
-          if (check.result != replay::CheckResult::kConsistent) continue;
+        for (const audit::AuditCheck& check : tensor.checks) {
+          if (check.result != audit::CheckResult::kConsistent) continue;
           layer.worst_share = std::max(layer.worst_share, check.share());
         }
       }
@@ -427,15 +427,14 @@ class LocalizeRun {
   std::set<std::string> layers_;                // that the user asked for
   LocalChecks reference_checks_;
   LocalChecks candidate_checks_;
-  replay::LocalizeReport out_;
+  audit::LocalizeReport out_;
 };
 
 }  // namespace
 
-replay::LocalizeReport localize_trace(const trace::Source& reference,
-                                      const trace::Source& candidate,
-                                      replay::ReportedComparison compared,
-                                      const LocalizeOptions& options) {
+audit::LocalizeReport localize_trace(const trace::Source& reference, const trace::Source& candidate,
+                                     audit::ReportedComparison compared,
+                                     const LocalizeOptions& options) {
   return LocalizeRun(reference, candidate, std::move(compared), options).run();
 }
 

@@ -5,20 +5,20 @@
 #include <string>
 #include <vector>
 
+#include "audit/localization.h"
 #include "layout/map_rules.h"
 #include "measure/backend.h"
-#include "replay/audit/localization.h"
-#include "replay/specification/specification.h"
+#include "specification/specification.h"
 #include "trace/source.h"
 
 namespace ttrace::engine {
 
 struct LocalizeOptions {
   measure::ExecutionContext execution;
-  const replay::Specification* specification = nullptr;
+  const specification::Specification* specification = nullptr;
   std::string specification_file = "";
   // Of the candidate's code, to be compared with the other one.
-  const replay::Specification* candidate_specification = nullptr;
+  const specification::Specification* candidate_specification = nullptr;
   std::string candidate_specification_file = "";
   // The map of the comparison: both specifications are compared under the names it gives them.
   const layout::MapRules* map = nullptr;
@@ -31,9 +31,8 @@ struct LocalizeOptions {
 // `compared` is the report of comparing these two traces. Throws an input error if it is of others,
 // or the specification of another model, or if the two runs were not rewritten by one plan; a usage
 // error, with the nearest names, if a pattern matches no module.
-replay::LocalizeReport localize_trace(const trace::Source& reference,
-                                      const trace::Source& candidate,
-                                      replay::ReportedComparison compared,
-                                      const LocalizeOptions& options);
+audit::LocalizeReport localize_trace(const trace::Source& reference, const trace::Source& candidate,
+                                     audit::ReportedComparison compared,
+                                     const LocalizeOptions& options);
 
 }  // namespace ttrace::engine

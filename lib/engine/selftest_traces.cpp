@@ -10,8 +10,8 @@
 #include "comparison/fault_plan.h"
 #include "comparison/judge_pairs.h"
 #include "measure/fault.h"
-#include "replay/optimizer/gradient_norm.h"
-#include "replay/optimizer/replay_updates.h"
+#include "optimizer/gradient_norm.h"
+#include "optimizer/replay_updates.h"
 
 namespace ttrace::engine {
 namespace {
@@ -42,7 +42,7 @@ struct Known {
   const std::vector<TensorComparison>& results;
   const std::vector<double>& ladder;
   const comparison::AccumulationError& sums;
-  const replay::GradientNormJudge& gradient_norms;
+  const optimizer::GradientNormJudge& gradient_norms;
   const measure::Backend& backend;
 };
 
@@ -50,7 +50,7 @@ struct Known {
 class Bench {
  public:
   Bench(const Known& known, std::size_t index, const comparison::Tolerances& tolerances,
-        const replay::UpdatePlan* plan)
+        const optimizer::UpdatePlan* plan)
       : healthy_(known.results[index]),
         ladder_(known.ladder),
         tolerances_(tolerances),
@@ -82,9 +82,9 @@ class Bench {
     comparison.measurement = measure::measure(backend_, reference_, candidate, grid);
     result.comparison = std::move(comparison);
     if (plan_) {
-      replay::UpdatePlan plan = *plan_;
+      optimizer::UpdatePlan plan = *plan_;
       plan.tensors.after.opener = candidate.opener;
-      replay::replay_one(plan, backend_, result);
+      optimizer::replay_one(plan, backend_, result);
     }
     result.outcome = tolerances_.judge(sums_, result).outcome;
     gradient_norms_.judge(true, result);
@@ -120,11 +120,11 @@ class Bench {
   const std::vector<double>& ladder_;
   const comparison::Tolerances& tolerances_;
   const comparison::AccumulationError& sums_;
-  const replay::GradientNormJudge& gradient_norms_;
+  const optimizer::GradientNormJudge& gradient_norms_;
   const measure::Backend& backend_;
   TensorRef reference_;
   TensorRef candidate_;
-  std::optional<replay::UpdatePlan> plan_;
+  std::optional<optimizer::UpdatePlan> plan_;
 };
 
 SelftestTensor described(const TensorComparison& result) {
@@ -194,11 +194,11 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
     const judge::Policy no_rules;
     const comparison::Tolerances tolerances(
         reference.manifest(), options.calibration ? options.calibration->rules : no_rules, results);
-    const std::map<std::size_t, replay::UpdatePlan> plans =
-        replay::plan_replays(reference, candidate, results);
+    const std::map<std::size_t, optimizer::UpdatePlan> plans =
+        optimizer::plan_replays(reference, candidate, results);
     const comparison::FaultPlanner planner(candidate, results);
     const comparison::AccumulationError sums(reference, results, *options.execution.backend);
-    const replay::GradientNormJudge gradient_norms(reference, candidate, results);
+    const optimizer::GradientNormJudge gradient_norms(reference, candidate, results);
     const Known known{reference,
                       candidate,
                       results,

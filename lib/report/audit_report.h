@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "replay/audit/verdict.h"
+#include "audit/verdict.h"
 #include "report/text_report.h"
 
 namespace ttrace::report {
@@ -13,10 +13,10 @@ namespace ttrace::report {
 inline constexpr std::string_view kAuditSchema = "ttrace.audit/1";
 
 // The answer as JSON, one tensor per line.
-std::string audit_json(const replay::AuditReport& report);
+std::string audit_json(const audit::AuditReport& report);
 
 // The answer as text: the verdict, the findings, what could not be judged and why. `all`: every
 // finding in full and every tensor.
-void write_audit(const replay::AuditReport& report, const TextStyle& style, std::ostream& out);
+void write_audit(const audit::AuditReport& report, const TextStyle& style, std::ostream& out);
 
 }  // namespace ttrace::report

@@ -8,8 +8,8 @@
 namespace ttrace::report {
 namespace {
 
-using replay::AuditCheck;
-using replay::AuditedTensor;
+using audit::AuditCheck;
+using audit::AuditedTensor;
 
 json check_json(const AuditCheck& check) {
   json out{{"operation", check.operation},
@@ -42,7 +42,7 @@ json audited_json(const AuditedTensor& tensor) {
   return out;
 }
 
-json audit_finding_json(const replay::AuditFinding& finding, const replay::AuditReport& report) {
+json audit_finding_json(const audit::AuditFinding& finding, const audit::AuditReport& report) {
   const AuditedTensor& shown = report.tensors[finding.shown];
   json keys = json::array();
   for (const std::size_t member : finding.members) {
@@ -63,7 +63,7 @@ json audit_finding_json(const replay::AuditFinding& finding, const replay::Audit
           {"rejected", rejected_json(shown.rejected)}};
 }
 
-void add_step(const replay::StepCoverage& step, json& coverage) {
+void add_step(const audit::StepCoverage& step, json& coverage) {
   json lacking = json::object();
   for (const auto& [kind, tensors] : step.lacking) {
     lacking[std::string(kind_name(kind))] = tensors;
@@ -77,7 +77,7 @@ void add_step(const replay::StepCoverage& step, json& coverage) {
 
 }  // namespace
 
-std::string audit_json(const replay::AuditReport& report) {
+std::string audit_json(const audit::AuditReport& report) {
   ReportText text(kAuditSchema);
   text.add("verdict", audit_verdict_name(report.verdict));
   if (!report.why.empty()) text.add("why", report.why);
@@ -101,23 +101,22 @@ std::string audit_json(const replay::AuditReport& report) {
   if (report.coverage.overflowed > 0) coverage["overflowed"] = report.coverage.overflowed;
   if (!report.coverage.record_next.empty()) coverage["record_next"] = report.coverage.record_next;
   text.add("coverage", coverage);
-  const replay::AuditSharpness& sharpness = report.sharpness;
+  const audit::AuditSharpness& sharpness = report.sharpness;
   text.add("sharpness",
            {{"worst_share", number(sharpness.worst_share)},
             {"worst",
              sharpness.worst ? json(id_of(report.tensors[*sharpness.worst].key)) : json(nullptr)},
             {"gradient", sharpness.gradient ? number(*sharpness.gradient) : json(nullptr)}});
   if (!report.given_settings.empty()) {
-    text.add_lines("given_settings", report.given_settings,
-                   [](const replay::GivenSetting& setting) {
-                     json values = json::array();
-                     for (const double value : setting.values) values.push_back(number(value));
-                     return json{{"name", setting.name},
-                                 {"values", std::move(values)},
-                                 {"parameters", setting.parameters}};
-                   });
+    text.add_lines("given_settings", report.given_settings, [](const audit::GivenSetting& setting) {
+      json values = json::array();
+      for (const double value : setting.values) values.push_back(number(value));
+      return json{{"name", setting.name},
+                  {"values", std::move(values)},
+                  {"parameters", setting.parameters}};
+    });
   }
-  text.add_lines("findings", report.findings, [&report](const replay::AuditFinding& finding) {
+  text.add_lines("findings", report.findings, [&report](const audit::AuditFinding& finding) {
     return nine_digits(audit_finding_json(finding, report));
   });
   text.add_lines("results", report.tensors,

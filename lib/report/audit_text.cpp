@@ -10,23 +10,23 @@
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/phase.h"
-#include "replay/specification/describe.h"
 #include "report/audit_report.h"
 #include "report/text_report.h"
 #include "report/text_sections.h"
+#include "specification/describe.h"
 
 namespace ttrace::report {
 namespace {
 
+using audit::AuditCheck;
+using audit::AuditedTensor;
+using audit::AuditOutcome;
+using audit::AuditReport;
+using audit::AuditVerdict;
 using base::concat;
 using base::plural;
 using base::printable;
 using base::short_number;
-using replay::AuditCheck;
-using replay::AuditedTensor;
-using replay::AuditOutcome;
-using replay::AuditReport;
-using replay::AuditVerdict;
 
 constexpr std::size_t kAuditFindingsInFull = 3;
 constexpr std::size_t kAuditFindingsInLines = 12;
@@ -63,7 +63,7 @@ std::string describe_excused(const AuditReport& report) {
 }
 
 std::string describe_coverage(const AuditReport& report) {
-  const replay::AuditCoverage& coverage = report.coverage;
+  const audit::AuditCoverage& coverage = report.coverage;
   return concat(coverage.judged, " of ",
                 report.selected_of ? plural(coverage.tensors, "selected tensor")
                                    : plural(coverage.tensors, "tensor"),
@@ -77,7 +77,7 @@ std::string describe_coverage(const AuditReport& report) {
 }
 
 // "28 main gradients and 3 other tensors": the most important kind by name.
-std::string describe_lacking(const replay::AuditCoverage& coverage) {
+std::string describe_lacking(const audit::AuditCoverage& coverage) {
   constexpr std::pair<trace::Kind, std::string_view> kNamed[] = {
       {trace::Kind::kLoss, "loss"},
       {trace::Kind::kGradNorm, "gradient norm"},
@@ -95,14 +95,14 @@ std::string describe_lacking(const replay::AuditCoverage& coverage) {
   return plural(coverage.lacking, "tensor");
 }
 
-std::string describe_unjudged_gradients(const replay::StepCoverage& step) {
+std::string describe_unjudged_gradients(const audit::StepCoverage& step) {
   return concat("the gradients of ", step.unjudged_gradients.size(), " of ",
                 plural(step.parameters, "parameter"), " were not judged");
 }
 
 // What was not checked, the most serious first.
 std::vector<std::string> describe_unchecked(const AuditReport& report) {
-  const replay::AuditCoverage& coverage = report.coverage;
+  const audit::AuditCoverage& coverage = report.coverage;
   std::vector<std::string> clauses;
   if (coverage.lacking > 0) {
     clauses.push_back(concat("the trace lacks ", describe_lacking(coverage), " of the step"));
@@ -203,7 +203,7 @@ std::string describe_check_error(const AuditedTensor& tensor, const AuditCheck& 
 
 void write_audit_finding(const AuditReport& report, std::size_t f, const TextStyle& style,
                          std::ostream& out) {
-  const replay::AuditFinding& finding = report.findings[f];
+  const audit::AuditFinding& finding = report.findings[f];
   const AuditedTensor& tensor = report.tensors[finding.shown];
   const AuditCheck& check = *tensor.broken_check();
   out << "\n  " << f + 1 << "  " << printable(finding.title) << "   "
@@ -224,7 +224,7 @@ void write_audit_finding(const AuditReport& report, std::size_t f, const TextSty
   if (!rejected.empty()) lines.write("not", rejected);
   std::string holds;
   for (const AuditCheck& other : tensor.checks) {
-    if (other.result != replay::CheckResult::kConsistent) continue;
+    if (other.result != audit::CheckResult::kConsistent) continue;
     holds += concat(holds.empty() ? "" : ", ", other.operation);
   }
   if (!holds.empty()) lines.write("holds", holds);
@@ -281,10 +281,10 @@ void write_audit_not_judged(const AuditReport& report, const TextStyle& style, s
 void write_unjudged_gradients(const AuditReport& report, const TextStyle& style,
                               std::ostream& out) {
   if (!report.coverage.step || report.coverage.step->unjudged_gradients.empty()) return;
-  const replay::StepCoverage& step = *report.coverage.step;
+  const audit::StepCoverage& step = *report.coverage.step;
   const std::size_t most = style.all ? step.unjudged_gradients.size() : kUnjudgedInLine;
   out << folded(concat("  ", describe_unjudged_gradients(step), ": ",
-                       printable(replay::list_some(step.unjudged_gradients, most, ", "))),
+                       printable(specification::list_some(step.unjudged_gradients, most, ", "))),
                 style.width)
       << "\n";
 }
@@ -319,11 +319,12 @@ std::string describe_run(const comparison::TraceFacts& run) {
 }
 
 // "lr 0.001 of 16 parameters, as the run recorded it".
-std::string describe_setting(const replay::GivenSetting& setting) {
+std::string describe_setting(const audit::GivenSetting& setting) {
   std::vector<std::string> values;
   for (const double value : setting.values) values.push_back(short_number(value));
-  return concat(printable(setting.name), " ", replay::list_some(values, kUnjudgedInLine, ", "),
-                " of ", plural(setting.parameters, "parameter"),
+  return concat(printable(setting.name), " ",
+                specification::list_some(values, kUnjudgedInLine, ", "), " of ",
+                plural(setting.parameters, "parameter"),
                 ", as the run recorded it: updates are judged by it, and nothing judges it");
 }
 
@@ -334,7 +335,7 @@ void write_audit_footer(const AuditReport& report, const TextStyle& style, std::
     given += tensor.outcome == AuditOutcome::kGiven ? 1 : 0;
     broken += tensor.outcome == AuditOutcome::kBroken ? 1 : 0;
   }
-  const replay::AuditCoverage& coverage = report.coverage;
+  const audit::AuditCoverage& coverage = report.coverage;
   out << "\n  " << plural(report.tensors.size(), "tensor") << ": " << coverage.judged - broken
       << " hold, " << broken << " broken"
       << (report.downstream > 0 ? concat(" (", report.downstream, " downstream)") : "") << ", "
@@ -351,7 +352,7 @@ void write_audit_footer(const AuditReport& report, const TextStyle& style, std::
       << "\n";
   write_audit_not_judged(report, style, out);
   write_unjudged_gradients(report, style, out);
-  for (const replay::GivenSetting& setting : report.given_settings) {
+  for (const audit::GivenSetting& setting : report.given_settings) {
     out << folded(concat("  taken as given: ", describe_setting(setting)), style.width) << "\n";
   }
   const comparison::Environment& environment = report.environment;

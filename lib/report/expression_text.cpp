@@ -4,22 +4,22 @@
 #include <map>
 #include <set>
 
+#include "audit/recorded_tensors.h"
+#include "audit/recording_line.h"
+#include "audit/run_variants.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
 #include "localize/explain.h"
-#include "replay/audit/recorded_tensors.h"
-#include "replay/audit/recording_line.h"
-#include "replay/audit/run_variants.h"
-#include "replay/primitives/shape_rules.h"
-#include "replay/specification/describe.h"
-#include "replay/specification/expression.h"
+#include "specification/describe.h"
+#include "specification/expression.h"
+#include "specification/primitives/shape_rules.h"
 
 namespace ttrace::report {
 namespace {
 
 using base::concat;
 using base::printable;
-using replay::Expression;
+using specification::Expression;
 using trace::Kind;
 using trace::TensorEntry;
 
@@ -28,7 +28,7 @@ using Rows = std::vector<std::pair<std::string, std::string>>;
 
 class Inspection {
  public:
-  Inspection(const trace::Source& source, const replay::Specification& specification,
+  Inspection(const trace::Source& source, const specification::Specification& specification,
              std::ostream& out)
       : source_(source), specification_(specification), out_(out), recorded_(source.manifest()) {}
 
@@ -60,7 +60,7 @@ class Inspection {
                                : "the specification does not have it");
       return;
     }
-    const replay::SpecifiedTensor& specified = specification_.tensors[*number];
+    const specification::SpecifiedTensor& specified = specification_.tensors[*number];
     if (!specified.module_class.empty()) {
       say("module", concat(specified.module_class,
                            specified.called_at.empty() ? "" : ", called in ", specified.called_at));
@@ -68,18 +68,18 @@ class Inspection {
     const auto is_held = [&](std::size_t tensor) { return find(tensor, entry.key) != nullptr; };
     // What is lacking and follows from nothing is shown among what the expression reads.
     const auto is_held_or_given = [&](std::size_t tensor) {
-      const replay::SpecifiedTensor& one = specification_.tensors[tensor];
+      const specification::SpecifiedTensor& one = specification_.tensors[tensor];
       return is_held(tensor) || (!one.pattern && !one.same && one.values.empty());
     };
-    const auto judged = replay::expression_of(specification_, *number, is_held);
-    const auto shown = replay::expression_of(specification_, *number, is_held_or_given);
+    const auto judged = specification::expression_of(specification_, *number, is_held);
+    const auto shown = specification::expression_of(specification_, *number, is_held_or_given);
     if (const auto* expression = std::get_if<Expression>(&shown)) {
       write_expression(*expression, entry.key);
     } else if (!specified.opaque.empty()) {
       write_operands(specified, entry.key);
     }
-    if (const auto* none = std::get_if<replay::NoExpression>(&judged)) {
-      if (none->why == replay::NoExpression::Why::kGiven) {
+    if (const auto* none = std::get_if<specification::NoExpression>(&judged)) {
+      if (none->why == specification::NoExpression::Why::kGiven) {
         say("given", "it follows from nothing in the step");
         return;
       }
@@ -93,7 +93,7 @@ class Inspection {
   void write_expression(const Expression& expression, const trace::TensorKey& key) {
     Rows reads;
     std::vector<std::string> values;
-    for (const replay::Leaf& leaf : expression.leaves) {
+    for (const specification::Leaf& leaf : expression.leaves) {
       values.push_back(std::to_string(values.size() + 1));
       reads.emplace_back(concat(values.back(), "  ", describe(leaf.tensor)),
                          leaf.constant ? std::string("its elements stand in the specification")
@@ -102,13 +102,14 @@ class Inspection {
     write_rows("reads", reads);
     write_computed_on_the_way(expression);
     Rows steps;
-    for (const replay::Step& step : expression.steps) {
+    for (const specification::Step& step : expression.steps) {
       std::vector<std::string> arguments;
       for (const std::uint32_t value : step.arguments) arguments.push_back(values[value]);
       values.push_back(std::to_string(values.size() + 1));
-      steps.emplace_back(concat(values.back(), "  ", replay::describe_call(*step.node, arguments)),
-                         concat(replay::describe_shape(step.node->shape), " ",
-                                dtype_short_name(step.node->dtype)));
+      steps.emplace_back(
+          concat(values.back(), "  ", specification::describe_call(*step.node, arguments)),
+          concat(specification::describe_shape(step.node->shape), " ",
+                 dtype_short_name(step.node->dtype)));
     }
     write_rows("computes", steps);
     if (expression.result + 1 < values.size() || steps.empty()) {
@@ -119,7 +120,7 @@ class Inspection {
   // Tensors that the trace lacks and the expression therefore computes, too.
   void write_computed_on_the_way(const Expression& expression) {
     std::set<std::size_t> met;
-    for (const replay::Leaf& leaf : expression.leaves) {
+    for (const specification::Leaf& leaf : expression.leaves) {
       met.insert(specification_.original(leaf.tensor));
     }
     Rows computed;
@@ -138,7 +139,8 @@ class Inspection {
     write_rows("lacks", computed);
   }
 
-  void write_operands(const replay::SpecifiedTensor& specified, const trace::TensorKey& key) {
+  void write_operands(const specification::SpecifiedTensor& specified,
+                      const trace::TensorKey& key) {
     Rows reads;
     for (const std::uint32_t input : specified.from) {
       reads.emplace_back(describe(input), describe_recording(input, key));
@@ -148,7 +150,7 @@ class Inspection {
 
   // A main gradient: of which raw gradients it is the sum.
   void write_main_gradient(const trace::TensorKey& key) {
-    const replay::AfterBackward& after = specification_.after_backward;
+    const specification::AfterBackward& after = specification_.after_backward;
     std::set<std::string> names{key.name};
     for (const std::vector<std::string>& tied : after.tied) {
       if (std::find(tied.begin(), tied.end(), key.name) != tied.end()) {
@@ -174,7 +176,7 @@ class Inspection {
 
   void write_gradient_norm(const trace::TensorKey& key) {
     std::set<std::string> lacking;
-    for (const replay::SpecifiedTensor& tensor : specification_.tensors) {
+    for (const specification::SpecifiedTensor& tensor : specification_.tensors) {
       if (tensor.kind == Kind::kParamGrad) lacking.insert(tensor.name);
     }
     std::size_t held = 0;
@@ -186,7 +188,8 @@ class Inspection {
     const std::string also =
         lacking.empty()
             ? std::string()
-            : concat("; those of ", replay::list_some({lacking.begin(), lacking.end()}, 4, ", "),
+            : concat("; those of ",
+                     specification::list_some({lacking.begin(), lacking.end()}, 4, ", "),
                      " are not recorded under that name");
     say("computes", concat("the norm of the step's ", base::plural(held, "main gradient"), also));
     say_whether_held(held == 0, Kind::kMainGrad, key.name);
@@ -236,7 +239,7 @@ class Inspection {
   }
 
   void say_how_to_record() {
-    const std::string line = replay::recording_line(source_.manifest(), lacking_);
+    const std::string line = audit::recording_line(source_.manifest(), lacking_);
     if (!line.empty()) say("record with", line);
   }
 
@@ -245,9 +248,9 @@ class Inspection {
   }
 
   std::string describe(std::size_t tensor) const {
-    const replay::SpecifiedTensor& one = specification_.tensors[tensor];
-    return concat(replay::describe_tensor(specification_, tensor), "  ",
-                  replay::describe_shape(one.shape), " ", dtype_short_name(one.dtype));
+    const specification::SpecifiedTensor& one = specification_.tensors[tensor];
+    return concat(specification::describe_tensor(specification_, tensor), "  ",
+                  specification::describe_shape(one.shape), " ", dtype_short_name(one.dtype));
   }
 
   std::string describe_recording(std::size_t tensor, const trace::TensorKey& like) {
@@ -285,25 +288,26 @@ class Inspection {
   static constexpr std::size_t kLabel = 13;
 
   const trace::Source& source_;
-  const replay::Specification& specification_;
+  const specification::Specification& specification_;
   std::ostream& out_;
-  replay::RecordedTensors recorded_;
+  audit::RecordedTensors recorded_;
   std::vector<trace::TensorKey> lacking_;  // of the tensor that is shown
 };
 
 }  // namespace
 
-void inspect_expressions(const trace::Source& source, const replay::Specification& specification,
+void inspect_expressions(const trace::Source& source,
+                         const specification::Specification& specification,
                          const comparison::Selection& selection, std::ostream& out) {
   comparison::require_sound_layouts(source);
   std::vector<trace::TensorKey> keys;
   for (const TensorEntry& entry : source.manifest().tensors) keys.push_back(entry.key);
   comparison::require_matches(selection, keys);
-  const replay::RunVariants variants(specification, source.manifest());
-  std::map<const replay::Specification*, Inspection> inspections;
+  const audit::RunVariants variants(specification, source.manifest());
+  std::map<const specification::Specification*, Inspection> inspections;
   for (const TensorEntry& entry : source.manifest().tensors) {
     if (!selection.selects(entry.key)) continue;
-    const replay::Specification& variant = variants.of(entry.key);
+    const specification::Specification& variant = variants.of(entry.key);
     inspections.try_emplace(&variant, source, variant, out).first->second.write(entry);
   }
 }

@@ -7,13 +7,13 @@
 namespace ttrace::report {
 namespace {
 
-using replay::AuditedTensor;
+using audit::AuditedTensor;
 
 json local_checks_json(const std::vector<AuditedTensor>& local) {
   json checks = json::array();
   for (const AuditedTensor& tensor : local) {
     const std::string id = id_of(tensor.key);
-    for (const replay::AuditCheck& check : tensor.checks) {
+    for (const audit::AuditCheck& check : tensor.checks) {
       json item{{"id", id},
                 {"operation", check.operation},
                 {"result", check_result_name(check.result)},
@@ -25,7 +25,7 @@ json local_checks_json(const std::vector<AuditedTensor>& local) {
       if (!check.ranks.empty()) item["ranks"] = check.ranks;
       checks.push_back(std::move(item));
     }
-    if (tensor.outcome == replay::AuditOutcome::kNotJudged) {
+    if (tensor.outcome == audit::AuditOutcome::kNotJudged) {
       checks.push_back({{"id", id},
                         {"operation", "expression"},
                         {"result", "not_replayable"},
@@ -37,8 +37,8 @@ json local_checks_json(const std::vector<AuditedTensor>& local) {
   return checks;
 }
 
-json localized_finding_json(const replay::LocalizedFinding& finding) {
-  const replay::ReportedFinding& reported = finding.reported;
+json localized_finding_json(const audit::LocalizedFinding& finding) {
+  const audit::ReportedFinding& reported = finding.reported;
   json place = nullptr;
   if (reported.shown) place = code_place_json(reported.place);
   return {{"id", reported.id},
@@ -61,7 +61,7 @@ json localized_finding_json(const replay::LocalizedFinding& finding) {
           {"next", finding.next}};
 }
 
-json layer_json(const replay::LayerSummary& layer) {
+json layer_json(const audit::LayerSummary& layer) {
   return {{"module", layer.module},
           {"class", layer.class_name},
           {"judged", layer.judged},
@@ -70,10 +70,10 @@ json layer_json(const replay::LayerSummary& layer) {
           {"broken", local_checks_json(layer.broken)}};
 }
 
-json isolated_json(const replay::IsolatedModule& isolated) {
+json isolated_json(const audit::IsolatedModule& isolated) {
   json wrong = json::array();
   for (const trace::TensorKey& key : isolated.wrong) wrong.push_back(id_of(key));
-  const bool at_fault = isolated.verdict == replay::IsolatedVerdict::kAtFault;
+  const bool at_fault = isolated.verdict == audit::IsolatedVerdict::kAtFault;
   json out{{"module", isolated.module},
            {"class", isolated.class_name},
            {"called_at", isolated.called_at},
@@ -84,7 +84,7 @@ json isolated_json(const replay::IsolatedModule& isolated) {
   return out;
 }
 
-json code_json(const replay::CodeDifference& difference) {
+json code_json(const specification::CodeDifference& difference) {
   json tensors = json::array();
   for (const trace::TensorKey& key : difference.tensors) {
     tensors.push_back({{"kind", kind_name(key.kind)},
@@ -100,7 +100,7 @@ json code_json(const replay::CodeDifference& difference) {
 
 }  // namespace
 
-std::string localize_json(const replay::LocalizeReport& report) {
+std::string localize_json(const audit::LocalizeReport& report) {
   ReportText text(kLocalizeSchema);
   text.add("verdict", report.verdict());
   text.add("exit_code", report.exit_code());
@@ -119,11 +119,11 @@ std::string localize_json(const replay::LocalizeReport& report) {
     text.add("expressions_compared", report.code->compared);
     text.add_lines("code", report.code->differences, code_json);
   }
-  text.add_lines("findings", report.findings, [](const replay::LocalizedFinding& finding) {
+  text.add_lines("findings", report.findings, [](const audit::LocalizedFinding& finding) {
     return nine_digits(localized_finding_json(finding));
   });
   if (!report.consequences.empty()) text.add("consequences", report.consequences);
-  text.add_lines("suspects", report.suspects, [](const replay::LocalizedSuspect& suspect) {
+  text.add_lines("suspects", report.suspects, [](const audit::LocalizedSuspect& suspect) {
     return nine_digits(json{{"id", id_of(suspect.reported.key)},
                             {"module", suspect.module},
                             {"used", number(suspect.reported.used)},
@@ -132,7 +132,7 @@ std::string localize_json(const replay::LocalizeReport& report) {
                             {"local", suspect.summary}});
   });
   text.add_lines("layers", report.layers,
-                 [](const replay::LayerSummary& layer) { return nine_digits(layer_json(layer)); });
+                 [](const audit::LayerSummary& layer) { return nine_digits(layer_json(layer)); });
   if (!report.plan_digest.empty()) {
     text.add("plan", report.plan_digest);
     text.add_lines("isolated", report.isolated, isolated_json);

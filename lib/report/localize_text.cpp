@@ -5,10 +5,10 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "layout/mesh.h"
-#include "replay/specification/describe.h"
 #include "report/localize_report.h"
 #include "report/text_report.h"
 #include "report/text_sections.h"
+#include "specification/describe.h"
 
 namespace ttrace::report {
 namespace {
@@ -31,16 +31,16 @@ void write_line(const std::string& label, const std::string& text, const TextSty
   out << padded << wrapped(printable(text), style.width, padded.size()) << "\n";
 }
 
-std::string first_cause(const replay::ReportedFinding& reported) {
+std::string first_cause(const audit::ReportedFinding& reported) {
   if (reported.outcome == "setting") return "optimizer setting";
   if (reported.causes.empty()) return "cause unknown";
   const comparison::Cause& cause = reported.causes.front();
   return concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis);
 }
 
-void write_localized_finding(const replay::LocalizedFinding& finding, std::size_t number,
+void write_localized_finding(const audit::LocalizedFinding& finding, std::size_t number,
                              const TextStyle& style, std::ostream& out) {
-  const replay::ReportedFinding& reported = finding.reported;
+  const audit::ReportedFinding& reported = finding.reported;
   out << "\n";
   const std::string head = concat(number, "  ", printable(reported.title));
   out << folded(concat(head, std::string(head.size() < 60 ? 60 - head.size() : 3, ' '),
@@ -83,9 +83,9 @@ void write_localized_finding(const replay::LocalizedFinding& finding, std::size_
   write_line("next", finding.next, style, out);
 }
 
-void write_code(const replay::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
+void write_code(const audit::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
   if (!report.code) return;
-  const std::vector<replay::CodeDifference>& differences = report.code->differences;
+  const std::vector<specification::CodeDifference>& differences = report.code->differences;
   out << "\n"
       << folded(concat("  code: ", plural(differences.size(), "difference"), " in the ",
                        plural(report.code->compared, "expression"), " of ",
@@ -95,7 +95,7 @@ void write_code(const replay::LocalizeReport& report, const TextStyle& style, st
       << "\n";
   const std::size_t most = style.all ? differences.size() : kDifferencesInLines;
   for (std::size_t i = 0; i < differences.size() && i < most; ++i) {
-    const replay::CodeDifference& difference = differences[i];
+    const specification::CodeDifference& difference = differences[i];
     const trace::TensorKey& first = difference.tensors.front();
     std::string text =
         concat("  CODE  ", difference.what, ": ", kind_name(first.kind), " of ", first.name);
@@ -109,16 +109,16 @@ void write_code(const replay::LocalizeReport& report, const TextStyle& style, st
   if (differences.size() > most) out << "  and " << differences.size() - most << " more (--all)\n";
 }
 
-void write_isolated(const replay::LocalizeReport& report, const TextStyle& style,
+void write_isolated(const audit::LocalizeReport& report, const TextStyle& style,
                     std::ostream& out) {
   if (report.plan_digest.empty()) return;
   std::size_t at_fault = 0;
   std::size_t holding = 0;
-  std::vector<const replay::IsolatedModule*> not_judged;
-  for (const replay::IsolatedModule& module : report.isolated) {
-    at_fault += module.verdict == replay::IsolatedVerdict::kAtFault ? 1 : 0;
-    holding += module.verdict == replay::IsolatedVerdict::kHolds ? 1 : 0;
-    if (module.verdict == replay::IsolatedVerdict::kNotJudged) not_judged.push_back(&module);
+  std::vector<const audit::IsolatedModule*> not_judged;
+  for (const audit::IsolatedModule& module : report.isolated) {
+    at_fault += module.verdict == audit::IsolatedVerdict::kAtFault ? 1 : 0;
+    holding += module.verdict == audit::IsolatedVerdict::kHolds ? 1 : 0;
+    if (module.verdict == audit::IsolatedVerdict::kNotJudged) not_judged.push_back(&module);
   }
   out << "\n"
       << folded(concat("  isolated by the plan ", report.plan_digest.substr(0, 12), ": ",
@@ -126,8 +126,8 @@ void write_isolated(const replay::LocalizeReport& report, const TextStyle& style
                        holding, " as in the reference, ", not_judged.size(), " not judged"),
                 style.width)
       << "\n";
-  for (const replay::IsolatedModule& module : report.isolated) {
-    if (module.verdict != replay::IsolatedVerdict::kAtFault) continue;
+  for (const audit::IsolatedModule& module : report.isolated) {
+    if (module.verdict != audit::IsolatedVerdict::kAtFault) continue;
     std::string text = concat("  AT FAULT  ", module.module);
     if (!module.class_name.empty()) text += concat("  ", module.class_name);
     if (!module.called_at.empty()) text += concat(", ", module.called_at);
@@ -145,7 +145,7 @@ void write_isolated(const replay::LocalizeReport& report, const TextStyle& style
   if (not_judged.size() > most) out << "  and " << not_judged.size() - most << " more (--all)\n";
 }
 
-void write_plan(const replay::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
+void write_plan(const audit::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
   if (!report.written_plan) return;
   out << folded(concat("\n  plan ", printable(report.written_plan->file), " isolates ",
                        plural(report.written_plan->plan.modules.size(), "module"),
@@ -156,10 +156,10 @@ void write_plan(const replay::LocalizeReport& report, const TextStyle& style, st
       << "\n";
 }
 
-void write_layers(const replay::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
+void write_layers(const audit::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
   if (report.layers.empty()) return;
-  std::vector<const replay::LayerSummary*> layers;
-  for (const replay::LayerSummary& layer : report.layers) layers.push_back(&layer);
+  std::vector<const audit::LayerSummary*> layers;
+  for (const audit::LayerSummary& layer : report.layers) layers.push_back(&layer);
   // Broken ones first, then by how close they are to their bound.
   std::stable_sort(layers.begin(), layers.end(), [](const auto* a, const auto* b) {
     if (a->broken.empty() != b->broken.empty()) return !a->broken.empty();
@@ -168,7 +168,7 @@ void write_layers(const replay::LocalizeReport& report, const TextStyle& style, 
   out << "\n  module: tensors that follow from their own inputs, the closest to its bound\n";
   const std::size_t most = style.all ? layers.size() : kLayersInLines;
   for (std::size_t i = 0; i < layers.size() && i < most; ++i) {
-    const replay::LayerSummary& layer = *layers[i];
+    const audit::LayerSummary& layer = *layers[i];
     const std::uint64_t all = layer.judged + layer.not_judged;
     out << folded(
                concat("  ", printable(layer.module), layer.class_name.empty() ? "" : "  ",
@@ -178,7 +178,7 @@ void write_layers(const replay::LocalizeReport& report, const TextStyle& style, 
                                                          : std::string()),
                style.width)
         << "\n";
-    for (const replay::AuditedTensor& tensor : layer.broken) {
+    for (const audit::AuditedTensor& tensor : layer.broken) {
       out << folded(concat("    broken: ", printable(to_string(tensor.key)), ": ",
                            printable(tensor.broken_check()->reason)),
                     style.width)
@@ -189,9 +189,9 @@ void write_layers(const replay::LocalizeReport& report, const TextStyle& style, 
 }
 
 // ", the first in the gradient synchronisation over tp"; empty where the first is a setting.
-std::string describe_first_place(const replay::LocalizeReport& report) {
+std::string describe_first_place(const audit::LocalizeReport& report) {
   if (report.findings.empty()) return "";
-  const replay::ReportedFinding& first = report.findings.front().reported;
+  const audit::ReportedFinding& first = report.findings.front().reported;
   if (!first.shown || !report.comparison.other_start.empty()) return "";
   const bool between = first.place.kind == localize::PlaceKind::kBetween;
   return printable(
@@ -200,13 +200,13 @@ std::string describe_first_place(const replay::LocalizeReport& report) {
 
 // ", and 24 of 29 modules follow from their own inputs; 8 of the 172 tensors of the modules could
 // not be judged by them". A module follows only if all of its tensors were judged.
-std::string describe_layers(const replay::LocalizeReport& report) {
-  const std::vector<replay::LayerSummary>& layers = report.layers;
+std::string describe_layers(const audit::LocalizeReport& report) {
+  const std::vector<audit::LayerSummary>& layers = report.layers;
   if (layers.empty()) return "";
   std::uint64_t in_full = 0;
   std::uint64_t tensors = 0;
   std::uint64_t not_judged = 0;
-  for (const replay::LayerSummary& layer : layers) {
+  for (const audit::LayerSummary& layer : layers) {
     in_full += layer.judged > 0 && layer.not_judged == 0 ? 1 : 0;
     tensors += layer.judged + layer.not_judged;
     not_judged += layer.not_judged;
@@ -236,10 +236,10 @@ std::string describe_layers(const replay::LocalizeReport& report) {
 
 }  // namespace
 
-void write_localize(const replay::LocalizeReport& report, const TextStyle& style,
+void write_localize(const audit::LocalizeReport& report, const TextStyle& style,
                     std::ostream& out) {
   std::string answer;
-  const std::string left_out = printable(replay::describe_left_out(report.comparison));
+  const std::string left_out = printable(audit::describe_left_out(report.comparison));
   switch (report.exit_code()) {
     case 0:
       answer = concat(bold("NOTHING TO EXPLAIN", "32", style), "  the comparison is a match",
@@ -277,13 +277,14 @@ void write_localize(const replay::LocalizeReport& report, const TextStyle& style
   }
   if (!report.consequences.empty() && most > 0) {
     out << folded(concat("\nfollows    ",
-                         printable(replay::list_some(report.consequences, kLocalizedInFull, "; ")),
+                         printable(
+                             specification::list_some(report.consequences, kLocalizedInFull, "; ")),
                          ": what the specification makes of values that have diverged, no "
                          "finding of its own"),
                   style.width)
         << "\n";
   }
-  for (const replay::LocalizedSuspect& suspect : report.suspects) {
+  for (const audit::LocalizedSuspect& suspect : report.suspects) {
     if (most == 0) break;
     out << folded(concat("\nalso       ", printable(to_string(suspect.reported.key)), ": ",
                          short_number(suspect.reported.used), " times its tolerance, before it ",

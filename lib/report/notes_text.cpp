@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 #include "localize/microbatch_mismatch.h"
-#include "replay/routing/explain_flips.h"
 #include "report/text_sections.h"
+#include "routing/explain_flips.h"
 
 namespace ttrace::report {
 namespace {
@@ -85,7 +85,7 @@ void write_routing(const comparison::CompareReport& report, bool all, std::ostre
     if (!all && shown == kMostRouters) break;
     ++shown;
     out << "    " << printable(to_string(router.key)) << ": "
-        << printable(replay::describe_flips(router)) << "\n";
+        << printable(routing::describe_flips(router)) << "\n";
   }
   if (shown < report.routers.size()) {
     out << "    and " << report.routers.size() - shown << " more (--all)\n";

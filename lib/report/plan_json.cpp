@@ -6,9 +6,9 @@
 namespace ttrace::report {
 namespace {
 
-json values_json(const std::vector<replay::PlannedValues>& tensors) {
+json values_json(const std::vector<audit::PlannedValues>& tensors) {
   json out = json::array();
-  for (const replay::PlannedValues& values : tensors) {
+  for (const audit::PlannedValues& values : tensors) {
     out.push_back({{"index", values.index}, {"mean", values.mean}, {"std", values.std}});
   }
   return out;
@@ -16,11 +16,11 @@ json values_json(const std::vector<replay::PlannedValues>& tensors) {
 
 }  // namespace
 
-std::string plan_json(const replay::RewritingPlan& plan) {
+std::string plan_json(const audit::RewritingPlan& plan) {
   std::string text =
       "{\"schema\": \"ttrace.plan/1\", \"seed\": " + std::to_string(plan.seed) + ", \"modules\": [";
   for (std::size_t i = 0; i < plan.modules.size(); ++i) {
-    const replay::PlannedModule& module = plan.modules[i];
+    const audit::PlannedModule& module = plan.modules[i];
     json entry{{"name", module.name}};
     if (!module.inputs.empty()) entry["inputs"] = values_json(module.inputs);
     if (!module.grad_outputs.empty()) entry["grad_outputs"] = values_json(module.grad_outputs);

@@ -11,9 +11,9 @@
 namespace ttrace::report {
 namespace {
 
+using audit::ReportedComparison;
+using audit::ReportedFinding;
 using base::JsonCursor;
-using replay::ReportedComparison;
-using replay::ReportedFinding;
 
 std::uint64_t number_of(std::string_view text, const JsonCursor& id) {
   std::uint64_t value = 0;

@@ -24,9 +24,9 @@ PLANTED = {
         "uses names of <regex>",
     ),
     "lib/localize/causes/zeroed.cpp": ("namespace {\n", "namespace {\nstruct Wrong {};\n", "Wrong"),
-    "lib/replay/optimizer/update_plan.cpp": (
-        "namespace ttrace::replay {\n",
-        "namespace ttrace::replay {\nusing measure::unit_roundoff;\n",
+    "lib/specification/evaluate/bands.cpp": (
+        "namespace ttrace::specification {\n",
+        "namespace ttrace::specification {\nusing measure::unit_roundoff;\n",
         "takes measure::unit_roundoff",
     ),
     "lib/engine/merge_trace.cpp": (
@@ -35,15 +35,15 @@ PLANTED = {
         "kPrintedSlabElements",
     ),
     # After functions and types of the same namespace; products.cpp has it, too.
-    "lib/replay/primitives/softmax.cpp": (
+    "lib/specification/primitives/softmax.cpp": (
         "\n}  // namespace\n",
         "\nint with_batch(int value) {\n  return value;\n}\n\n}  // namespace\n",
         "with_batch",
     ),
-    "lib/replay/optimizer/settings.cpp": (
+    "lib/optimizer/settings.cpp": (
         "namespace {\n",
-        "namespace {\nconstexpr int kMostSteps = 1;\n",
-        "kMostSteps",
+        "namespace {\nconstexpr int kSameNorm = 1;\n",
+        "kSameNorm",
     ),
 }
 

@@ -9,7 +9,7 @@ from support.ttrace_cli import REPOSITORY
 SCHEMA = json.loads((REPOSITORY / "schemas" / "specification.schema.json").read_text())
 PAGE = (REPOSITORY / "schemas" / "specification-v1.md").read_text(encoding="utf-8")
 # The program's tests fail for a primitive without a case.
-CASES = json.loads((REPOSITORY / "tests" / "replay" / "primitive_cases.json").read_text())
+CASES = json.loads((REPOSITORY / "tests" / "specification" / "primitive_cases.json").read_text())
 
 
 def test_every_primitive_is_in_the_schema_and_on_its_page():

@@ -15,8 +15,8 @@
 namespace ttrace::engine {
 namespace {
 
-using replay::AuditOutcome;
-using replay::AuditVerdict;
+using audit::AuditOutcome;
+using audit::AuditVerdict;
 using test::make_entry;
 using test::make_mesh;
 using test::MemoryTrace;
@@ -141,13 +141,13 @@ class Step {
   Numbers bias_;
 };
 
-replay::Specification example() {
-  return replay::read_specification(std::string(TTRACE_SOURCE_DIR) +
-                                    "/schemas/examples/specification.json");
+specification::Specification example() {
+  return specification::read_specification(std::string(TTRACE_SOURCE_DIR) +
+                                           "/schemas/examples/specification.json");
 }
 
 AuditOptions options_for(unsigned threads) {
-  static const replay::Specification specification = example();
+  static const specification::Specification specification = example();
   AuditOptions options;
   options.specification = &specification;
   options.specification_file = "example";
@@ -155,11 +155,11 @@ AuditOptions options_for(unsigned threads) {
   return options;
 }
 
-replay::AuditReport audited(const MemoryTrace& trace, unsigned threads = 1) {
+audit::AuditReport audited(const MemoryTrace& trace, unsigned threads = 1) {
   return audit_trace(trace, options_for(threads));
 }
 
-std::string first_of(const replay::AuditReport& report) {
+std::string first_of(const audit::AuditReport& report) {
   if (report.findings.empty()) return "nothing";
   return to_string(report.tensors[report.findings.front().shown].key);
 }
@@ -169,7 +169,7 @@ void multiply(Numbers& values, double factor) {
 }
 
 TEST_CASE("a healthy step holds, and everything that is computed was judged") {
-  const replay::AuditReport report = audited(Step().made());
+  const audit::AuditReport report = audited(Step().made());
   INFO(first_of(report));
   CHECK(report.verdict == AuditVerdict::kHolds);
   CHECK(exit_code(report.verdict) == 0);
@@ -189,8 +189,8 @@ TEST_CASE("the audit is the same for any number of threads") {
     if (key.kind == Kind::kOutput && key.name == "act") values[3] += 1e-3;
   };
   const MemoryTrace trace = step.made();
-  const replay::AuditReport one = audited(trace, 1);
-  const replay::AuditReport four = audited(trace, 4);
+  const audit::AuditReport one = audited(trace, 1);
+  const audit::AuditReport four = audited(trace, 4);
   REQUIRE(one.tensors.size() == four.tensors.size());
   for (std::size_t i = 0; i < one.tensors.size(); ++i) {
     REQUIRE(one.tensors[i].checks.size() == four.tensors[i].checks.size());
@@ -211,10 +211,10 @@ TEST_CASE("the audit is the same where a device multiplies") {
   for (const bool exact : {true, false}) {
     AuditOptions options = options_for(1);
     options.exact = exact;
-    const replay::AuditReport on_cpu = audit_trace(trace, options);
+    const audit::AuditReport on_cpu = audit_trace(trace, options);
     const std::uint64_t before = test::host_runtime_counts().products;
     options.execution.backend = &backend;
-    const replay::AuditReport on_device = audit_trace(trace, options);
+    const audit::AuditReport on_device = audit_trace(trace, options);
     CHECK(test::host_runtime_counts().products > before);
     CHECK(test::host_runtime_counts().mistakes == test::Mistakes());
     CHECK(on_device.environment.backend == "cuda");
@@ -246,11 +246,11 @@ TEST_CASE("a wrong value is found where it is made, whatever follows from it") {
         multiply(values, 1.0001);
       }
     };
-    const replay::AuditReport report = audited(step.made());
+    const audit::AuditReport report = audited(step.made());
     INFO(trace::kind_name(fault.kind) << " " << fault.name << ": " << first_of(report));
     REQUIRE(report.verdict == AuditVerdict::kBroken);
     CHECK(report.findings.size() == 1);
-    const replay::AuditedTensor& first = report.tensors[report.findings.front().shown];
+    const audit::AuditedTensor& first = report.tensors[report.findings.front().shown];
     CHECK(first.key.kind == fault.kind);
     CHECK(first.key.name == fault.name);
   }
@@ -261,11 +261,11 @@ TEST_CASE("a mean that was taken for a sum is named by its factor") {
   step.change = [](const trace::TensorKey& key, Numbers& values) {
     if (key.kind == Kind::kMainGrad) multiply(values, 2);
   };
-  const replay::AuditReport report = audited(step.made());
+  const audit::AuditReport report = audited(step.made());
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings.front().members.size() == 2);
   CHECK(report.findings.front().title == "main_grad of 2 parameters (fc.bias, fc.weight)");
-  const replay::AuditedTensor& shown = report.tensors[report.findings.front().shown];
+  const audit::AuditedTensor& shown = report.tensors[report.findings.front().shown];
   REQUIRE(shown.causes.size() == 1);
   CHECK(shown.causes.front().name == "scaled");
   CHECK(shown.causes.front().evidence.starts_with("2 times"));
@@ -278,9 +278,9 @@ TEST_CASE("causes that were tried and do not fit are listed, the nearest first")
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] *= 2 + std::cos(static_cast<double>(i));
   };
-  const replay::AuditReport report = audited(step.made());
+  const audit::AuditReport report = audited(step.made());
   REQUIRE_FALSE(report.findings.empty());
-  const replay::AuditedTensor& shown = report.tensors[report.findings.front().shown];
+  const audit::AuditedTensor& shown = report.tensors[report.findings.front().shown];
   REQUIRE_FALSE(shown.rejected.empty());
   double before = 0;
   bool scaled = false;
@@ -295,7 +295,7 @@ TEST_CASE("causes that were tried and do not fit are listed, the nearest first")
 
 TEST_CASE("a product of a partial sum is allowed more, since no rank may have had the exact sum") {
   const auto bound_of_output = [](const MemoryTrace& trace) {
-    for (const replay::AuditedTensor& tensor : audited(trace).tensors) {
+    for (const audit::AuditedTensor& tensor : audited(trace).tensors) {
       if (tensor.key.kind != Kind::kOutput || tensor.key.name != "fc") continue;
       if (tensor.key.microbatch == 0) {
         REQUIRE(tensor.outcome == AuditOutcome::kHolds);
@@ -322,9 +322,9 @@ TEST_CASE("one wrong row is named") {
     if (key.kind != Kind::kParamGrad || key.name != "fc.weight") return;
     for (std::size_t i = kIn; i < 2 * kIn; ++i) values[i] = 0;
   };
-  const replay::AuditReport report = audited(step.made());
+  const audit::AuditReport report = audited(step.made());
   REQUIRE(report.verdict == AuditVerdict::kBroken);
-  const replay::AuditedTensor& shown = report.tensors[report.findings.front().shown];
+  const audit::AuditedTensor& shown = report.tensors[report.findings.front().shown];
   REQUIRE(shown.broken_check() != nullptr);
   CHECK(shown.broken_check()->rows == "1 of 3 rows: 1");
 }
@@ -333,7 +333,7 @@ TEST_CASE("replicas that differ, and values that are not finite, are found") {
   MemoryTrace replicas = Step().made();
   trace::TensorEntry entry = make_entry("fc.bias", {kOut}, Kind::kMainGrad);
   replicas.put_shard(entry, 1, {1, 2, 3});
-  const replay::AuditReport apart = audited(replicas);
+  const audit::AuditReport apart = audited(replicas);
   REQUIRE(apart.verdict == AuditVerdict::kBroken);
   CHECK(first_of(apart) == to_string(entry.key));
   CHECK(apart.tensors[apart.findings.front().shown].broken_check()->operation == "replicas");
@@ -342,7 +342,7 @@ TEST_CASE("replicas that differ, and values that are not finite, are found") {
   step.fault = [](const trace::TensorKey& key, Numbers& values) {
     if (key.kind == Kind::kParam && key.name == "fc.bias") values[0] = std::nan("");
   };
-  const replay::AuditReport nan = audited(step.made());
+  const audit::AuditReport nan = audited(step.made());
   REQUIRE(nan.verdict == AuditVerdict::kBroken);
   CHECK(nan.tensors[nan.findings.front().shown].broken_check()->operation == "finite values");
 }
@@ -357,10 +357,10 @@ TEST_CASE("what was computed from replicas that differ is downstream of them") {
   trace::TensorEntry output = make_entry("fc", {kRows, kOut});
   output.key.microbatch = 0;
   trace.put_shard(output, 1, Numbers(kRows * kOut, 7));
-  const replay::AuditReport report = audited(trace);
+  const audit::AuditReport report = audited(trace);
   REQUIRE(report.verdict == AuditVerdict::kBroken);
   CHECK(first_of(report) == to_string(output.key));
-  for (const replay::AuditedTensor& tensor : report.tensors) {
+  for (const audit::AuditedTensor& tensor : report.tensors) {
     if (tensor.key.kind != Kind::kOutput || tensor.key.name != "act") continue;
     CHECK(tensor.downstream == (tensor.key.microbatch == 0));
   }
@@ -368,7 +368,7 @@ TEST_CASE("what was computed from replicas that differ is downstream of them") {
 
 TEST_CASE("without a specification too little can be judged, and the report says so") {
   const MemoryTrace trace = Step().made();
-  const replay::AuditReport report = audit_trace(trace, {});
+  const audit::AuditReport report = audit_trace(trace, {});
   CHECK(report.verdict == AuditVerdict::kInconclusive);
   CHECK(exit_code(report.verdict) == 3);
   CHECK(report.why.find("--specification") != std::string::npos);
@@ -378,7 +378,7 @@ TEST_CASE("without a specification too little can be judged, and the report says
 TEST_CASE("a lost rank makes a healthy run inconclusive") {
   MemoryTrace trace = Step().made();
   trace.lose_rank(1);
-  const replay::AuditReport report = audited(trace);
+  const audit::AuditReport report = audited(trace);
   CHECK(report.verdict == AuditVerdict::kInconclusive);
   CHECK_FALSE(report.warnings.empty());
 }
@@ -386,10 +386,10 @@ TEST_CASE("a lost rank makes a healthy run inconclusive") {
 TEST_CASE("a tensor that cannot be read makes a healthy run inconclusive") {
   MemoryTrace trace = Step().made();
   trace.edit().tensors.push_back(make_entry("lost.weight", {kOut}, Kind::kParam));
-  const replay::AuditReport report = audited(trace);
+  const audit::AuditReport report = audited(trace);
   CHECK(report.verdict == AuditVerdict::kInconclusive);
   CHECK(report.why.starts_with("1 tensor could not be read: "));
-  const replay::AuditReport without = audit_trace(trace, {});
+  const audit::AuditReport without = audit_trace(trace, {});
   CHECK(without.why.starts_with("1 tensor could not be read: "));
 }
 
@@ -415,7 +415,7 @@ TEST_CASE("the parameter of a step is what the step before left") {
   CHECK(audited(trace).findings.empty());
   trace.put_shard(next, 0, {1, 2, 3});
   trace.put_shard(next, 1, {1, 2, 3});
-  const replay::AuditReport report = audited(trace);
+  const audit::AuditReport report = audited(trace);
   REQUIRE(report.verdict == AuditVerdict::kBroken);
   CHECK(report.tensors[report.findings.front().shown].broken_check()->operation == "previous step");
 }

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "replay/specifications.h"
+#include "specification/specifications.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
@@ -20,8 +20,8 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 // act = relu(fc), fc = x·Wᵀ, the loss is made by an operation without a formula.
-replay::Specification two_modules() {
-  replay::Specification specification = test::specification_of(
+specification::Specification two_modules() {
+  specification::Specification specification = test::specification_of(
       R"({"inputs": 2, "nodes": [["permute", [1], {"dims": [1, 0]}, "float32", [4, 3]],
                                  ["matmul", [0, 2], {}, "float32", [2, 3]]]},
          {"inputs": 1, "nodes": [["relu", [0], {}, "float32", [2, 3]]]})",

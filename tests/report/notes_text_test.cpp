@@ -2,10 +2,10 @@
 #include <sstream>
 
 #include "base/text.h"
-#include "replay/routing/explain_flips.h"
 #include "report/sample_report.h"
 #include "report/text_report.h"
 #include "report/text_sections.h"
+#include "routing/explain_flips.h"
 #include "support/catch.h"
 
 namespace ttrace::report {
@@ -27,18 +27,18 @@ comparison::RouterFlips flips() {
 
 TEST_CASE("flips in words: explained, not explained, after others") {
   comparison::RouterFlips router = flips();
-  CHECK(replay::describe_flips(router) ==
+  CHECK(routing::describe_flips(router) ==
         "3 of 64 tokens went to other experts, each near a tie: the scores of those swapped are at "
         "most 0.01 apart, where their noise is 0.02 (scores: made again from its input and "
         "layers.1.mlp.router.weight)");
   router.follows = true;
-  CHECK(replay::describe_flips(router) ==
+  CHECK(routing::describe_flips(router) ==
         "3 of 64 tokens went to other experts, each as its own scores prefer, which flips before "
         "it have reached");
   router.unexplained = 2;
   router.first_unexplained = 17;
   router.why = "expert 1 for 0, against its own scores, which are 2 apart the other way";
-  CHECK(replay::describe_flips(router) ==
+  CHECK(routing::describe_flips(router) ==
         "3 of 64 tokens went to other experts; rounding does not explain 2 of them, the first "
         "token 17: expert 1 for 0, against its own scores, which are 2 apart the other way");
 }

@@ -1,5 +1,5 @@
 // Products in the memory of a device by another library, for estimates: their sums have another
-// order. replay/cuda opens cuBLAS behind it.
+// order. measure/cuda opens cuBLAS behind it.
 #pragma once
 
 #include <cstdint>

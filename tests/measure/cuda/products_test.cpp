@@ -1,5 +1,5 @@
 // Products of matrices on devices, with the kernels on the host.
-#include "replay/primitives/products.h"
+#include "specification/primitives/products.h"
 
 #include <random>
 
@@ -157,13 +157,14 @@ TEST_CASE("a replay multiplies on the backend where it pays", "[cuda]") {
   measure::ExecutionContext on_cpu = on_device;
   on_cpu.backend = &measure::cpu_backend();
   const auto value = [](tensor::Shape shape) {
-    return replay::Value::of(shape, random_numbers(tensor::element_count(shape).value(), true));
+    return specification::Value::of(shape,
+                                    random_numbers(tensor::element_count(shape).value(), true));
   };
-  const auto check_same = [&](const replay::Value& x, const replay::Value& y,
+  const auto check_same = [&](const specification::Value& x, const specification::Value& y,
                               const tensor::Shape& shape, std::uint64_t launches) {
     const std::uint64_t before = host_runtime_counts().launches;
-    const replay::Value found = replay::product_of(x, y, shape, on_device);
-    const replay::Value expected = replay::product_of(x, y, shape, on_cpu);
+    const specification::Value found = specification::product_of(x, y, shape, on_device);
+    const specification::Value expected = specification::product_of(x, y, shape, on_cpu);
     bool equal = true;
     for (std::uint64_t i = 0; i < expected.size(); ++i)
       equal = equal && found.at(i) == expected.at(i);

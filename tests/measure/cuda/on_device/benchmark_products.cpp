@@ -2,10 +2,10 @@
 
 #include "base/text.h"
 #include "measure/cuda/conformance_data.h"
+#include "measure/cuda/cublas.h"
 #include "measure/cuda/on_device/benchmark.h"
 #include "measure/cuda/on_device/scratch.h"
 #include "measure/products.h"
-#include "replay/cuda/cublas.h"
 
 namespace ttrace::test {
 namespace {
@@ -53,7 +53,7 @@ std::vector<BenchmarkRow> benchmark_products(const Api& api, std::uint32_t devic
     const double fused = scratch.seconds([&] { scratch.launch(launch); });
     launch.exact_products = false;
     const double apart = scratch.seconds([&] { scratch.launch(launch); });
-    replay::cuda::Cublas cublas(replay::cuda::cublas_places());
+    measure::cuda::Cublas cublas(measure::cuda::cublas_places());
     std::string of_fused = rate(fused);
     std::string of_apart = rate(apart);
     if (cublas.multiply(device, scratch.stream(), launch)) {

@@ -1,0 +1,171 @@
+#include "audit/agreement.h"
+
+#include <cmath>
+#include <set>
+
+#include "base/text.h"
+#include "comparison/checkpoint.h"
+#include "comparison/pairing.h"
+#include "comparison/run_facts.h"
+#include "judge/calibration.h"
+#include "layout/mesh.h"
+#include "optimizer/replay_updates.h"
+
+namespace ttrace::audit {
+namespace {
+
+using comparison::TensorComparison;
+using judge::Outcome;
+using trace::Kind;
+
+// Replicas that are this many ε of their norm apart have been rounded differently; more is a
+// conflict. Healthy runs of the frameworks tested keep their replicas equal to the bit, except for
+// sums that every rank makes on its own.
+constexpr double kReplicaEpsilons = 2;
+
+// Values of these kinds are never infinite in a healthy step; an attention mask may be.
+bool must_be_finite(Kind kind) {
+  switch (kind) {
+    case Kind::kInput:
+    case Kind::kOutput:
+    case Kind::kBuffer:
+    case Kind::kScalar:
+    case Kind::kIndex:
+      return false;
+    default:
+      return true;
+  }
+}
+
+AuditCheck check_replicas(const TensorComparison& record, tensor::DType coarsest) {
+  const measure::Measurement& measured = record.comparison->measurement;
+  AuditCheck check;
+  check.operation = "replicas";
+  check.expected = "the same value on every rank that holds it";
+  const double norm = measure::candidate_norm(measured.total);
+  check.error = norm > 0 ? measured.replicas->distance_norm / norm : 0;
+  const tensor::DType computed = record.candidate->computed_in.value_or(record.dtype);
+  check.bound = tensor::is_floating(record.dtype)
+                    ? kReplicaEpsilons *
+                          std::max(tensor::epsilon(record.dtype),
+                                   std::min(tensor::epsilon(computed), tensor::epsilon(coarsest)))
+                    : 0;
+  const bool apart =
+      measured.replicas_differ && (record.exact || !(check.error <= check.bound) || norm == 0);
+  if (!apart) return check;
+  check.result = CheckResult::kInconsistent;
+  std::string classes;
+  for (const std::vector<std::uint64_t>& ranks : measured.replicas->classes) {
+    classes += base::concat(classes.empty() ? "" : ", ", layout::describe_ranks(ranks));
+    check.ranks.insert(check.ranks.end(), ranks.begin(), ranks.end());
+  }
+  check.reason = base::concat("ranks that should hold the same value differ: ", classes);
+  return check;
+}
+
+AuditCheck check_finite(const TensorComparison& record) {
+  AuditCheck check;
+  check.operation = "finite values";
+  const measure::TileStats& total = record.comparison->measurement.total;
+  if (total.nonfinite_candidate == 0) return check;
+  check.result = CheckResult::kInconsistent;
+  check.error = std::numeric_limits<double>::quiet_NaN();
+  check.reason = base::concat(total.nonfinite_candidate, " of ",
+                              base::plural(total.elements, "element"), " are not finite");
+  std::set<std::uint64_t> all;
+  std::set<std::uint64_t> ranks;
+  for (const measure::BlockStats& block : record.comparison->measurement.blocks) {
+    const auto& holders = block.owner->ranks;
+    all.insert(holders.begin(), holders.end());
+    if (block.stats.nonfinite_candidate > 0) ranks.insert(holders.begin(), holders.end());
+  }
+  if (ranks != all) {
+    check.ranks.assign(ranks.begin(), ranks.end());
+    check.reason += base::concat(", all on ", layout::describe_ranks(check.ranks));
+  }
+  return check;
+}
+
+AuditCheck check_update(const TensorComparison& record) {
+  const comparison::Replay& replay = *record.comparison->replay;
+  AuditCheck check;
+  check.operation = "optimizer step";
+  check.expected = base::concat(
+      replay.of, replay.of == "no update" ? "" : " of param, main_grad and optimizer_state");
+  const double norm = measure::reference_norm(record.comparison->measurement.total);
+  if (norm > 0) {
+    check.error = measure::difference_norm(record.comparison->measurement.total) / norm;
+    check.bound = replay.bound_norm / norm;
+  }
+  check.expected_norm = norm;
+  check.allowed = replay.bound_norm;
+  check.require_bound(record.comparison->measurement.total.sum_d2 == 0);
+  if (replay.outside == 0) return check;
+  check.result = CheckResult::kInconsistent;
+  check.reason = base::concat(
+      replay.outside, " of ",
+      base::plural(record.comparison->measurement.total.elements, "element"),
+      " are not what the optimizer makes of the run's own values",
+      replay.unmoved > 0 ? base::concat("; ", replay.unmoved, " have not moved") : std::string());
+  return check;
+}
+
+}  // namespace
+
+std::vector<TensorComparison> measure_itself(const trace::Source& run,
+                                             const comparison::Selection& selection,
+                                             const measure::ExecutionContext& execution) {
+  const comparison::Side side{&run, comparison::tensors_of(run.manifest())};
+  const comparison::LostRanks lost = comparison::lost_ranks_of(run);
+  const comparison::Absences absences = comparison::absences_of(run, lost);
+  const judge::Policy no_rules;
+  std::vector<comparison::Pair> pairs = comparison::pair_traces(side, side, {});
+  std::vector<trace::TensorKey> keys;
+  for (const comparison::Pair& pair : pairs) keys.push_back(pair.key);
+  comparison::require_matches(selection, keys);
+  std::vector<TensorComparison> records = comparison::initial_results(
+      {run, run, selection, no_rules, "", lost.text, lost.text, absences, absences, false},
+      std::move(pairs));
+  const comparison::NoiseSource no_noise(run.manifest(), nullptr, *execution.backend);
+  comparison::measure_pairs({run, run, no_noise}, execution, records);
+  comparison::mark_unmeasured(records);
+  comparison::Checkpoint nothing_known;
+  // Its warnings speak of the tolerances of a comparison; the tensors say why they are not judged.
+  optimizer::replay_updates(run, run, execution, nothing_known, {}, records);
+  return records;
+}
+
+AuditedTensor audited(const TensorComparison& record, tensor::DType coarsest) {
+  AuditedTensor tensor;
+  tensor.key = record.key;
+  tensor.dtype = record.dtype;
+  tensor.shape = record.shape;
+  if (record.outcome == Outcome::kMissing) {
+    AuditCheck check;
+    check.operation = "recorded by every rank";
+    check.result = CheckResult::kInconsistent;
+    check.reason = record.reason.empty() ? *record.note : record.reason;
+    tensor.checks.push_back(std::move(check));
+    return tensor;
+  }
+  if (!record.comparison) {
+    tensor.reason = record.reason;
+    tensor.unreadable = record.outcome == Outcome::kUnreadable;
+    return tensor;
+  }
+  tensor.norm = measure::candidate_norm(record.comparison->measurement.total);
+  if (record.comparison->measurement.has_replicas) {
+    tensor.checks.push_back(check_replicas(record, coarsest));
+  }
+  if (tensor::is_floating(record.dtype) && must_be_finite(record.key.kind)) {
+    tensor.checks.push_back(check_finite(record));
+  }
+  if (record.comparison->replay) {
+    tensor.checks.push_back(check_update(record));
+  } else if (record.key.kind == Kind::kParamAfterStep) {
+    tensor.reason = "its optimizer cannot be replayed from what was recorded";
+  }
+  return tensor;
+}
+
+}  // namespace ttrace::audit

@@ -1,0 +1,27 @@
+// What must hold of every tensor of a run whatever it was computed from: its replicas agree, it is
+// finite, every rank that holds it recorded it. And what the optimizer must have made of it.
+#pragma once
+
+#include <vector>
+
+#include "audit/record.h"
+#include "comparison/measure_pairs.h"
+#include "comparison/result.h"
+#include "comparison/selection.h"
+#include "measure/backend.h"
+#include "trace/source.h"
+
+namespace ttrace::audit {
+
+// Measures a run against itself: one record per selected tensor, in the order of the keys, with its
+// replicas, its non-finite elements, and the replay of updated parameters. Records that cannot be
+// read are unreadable, those that a rank lacks are missing.
+std::vector<comparison::TensorComparison> measure_itself(
+    const trace::Source& run, const comparison::Selection& selection,
+    const measure::ExecutionContext& execution);
+
+// The tensor of the record, with the checks that the record decides. What a run says it computed in
+// widens them up to `coarsest`.
+AuditedTensor audited(const comparison::TensorComparison& record, tensor::DType coarsest);
+
+}  // namespace ttrace::audit

@@ -1,0 +1,28 @@
+// Why a tensor is not what it was computed from: the ranks that stand out, and the causes that a
+// comparison with a reference would name too, with the expected value in the reference's place.
+#pragma once
+
+#include <vector>
+
+#include "audit/record.h"
+#include "measure/backend.h"
+#include "measure/tensor_reader.h"
+#include "specification/primitives/value.h"
+#include "trace/source.h"
+
+namespace ttrace::audit {
+
+// `value`, of the entry's shape, as a tensor that can be measured. `entry` must outlive it.
+measure::TensorRef expected_tensor(const trace::Source& run, const trace::TensorEntry& entry,
+                                   const specification::Value& value);
+
+// Adds ranks to `check` where the error sits in some of them, and causes to `tensor`, named and
+// rejected ones. `allowed`:
+// the largest ‖recorded - expected‖ that is rounding.
+// `terms`: of a main gradient the raw gradients that it is the sum of, which say what it lacks.
+void blame(const trace::Source& run, const trace::TensorEntry& entry,
+           const measure::TensorRef& expected, double allowed, const measure::Backend& backend,
+           AuditCheck& check, AuditedTensor& tensor,
+           const std::vector<const trace::TensorEntry*>& terms = {});
+
+}  // namespace ttrace::audit

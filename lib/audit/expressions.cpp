@@ -1,0 +1,438 @@
+#include "audit/expressions.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <list>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "audit/blame.h"
+#include "audit/recorded_tensors.h"
+#include "audit/run_variants.h"
+#include "audit/skipped_steps.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "layout/view.h"
+#include "specification/describe.h"
+#include "specification/evaluate/declared_casts.h"
+#include "specification/evaluate/evaluate.h"
+#include "specification/expression.h"
+#include "specification/primitives/shape_rules.h"
+
+namespace ttrace::audit {
+namespace {
+
+using trace::Kind;
+using trace::TensorEntry;
+
+bool is_judged_elsewhere(Kind kind) {
+  return kind == Kind::kMainGrad || kind == Kind::kGradNorm || kind == Kind::kParamAfterStep;
+}
+
+bool is_given(Kind kind) {
+  return kind == Kind::kParam || kind == Kind::kBuffer || kind == Kind::kOptimizerState ||
+         kind == Kind::kIndex || kind == Kind::kScalar;
+}
+
+// Values of recorded tensors, kept as long as there is room: the next expressions mostly need the
+// same ones.
+class ValueCache {
+ public:
+  ValueCache(const trace::Source& run, std::uint64_t most_bytes)
+      : run_(run), most_bytes_(most_bytes) {}
+
+  // Keeps so many bytes from now on.
+  void limit(std::uint64_t most_bytes) {
+    most_bytes_ = most_bytes;
+    drop_until(most_bytes);
+  }
+
+  specification::Value of(const TensorEntry& entry) {
+    const auto known = values_.find(&entry);
+    if (known != values_.end()) {
+      order_.splice(order_.end(), order_, known->second.place);
+      return known->second.value;
+    }
+    specification::Value value = specification::read_value({&run_, &entry});
+    const std::uint64_t bytes = value.size() * sizeof(double);
+    if (bytes <= most_bytes_) {
+      drop_until(most_bytes_ - bytes);
+      order_.push_back(&entry);
+      values_.emplace(&entry, Kept{value, std::prev(order_.end())});
+      used_ += bytes;
+    }
+    return value;
+  }
+
+ private:
+  struct Kept {
+    specification::Value value;
+    std::list<const TensorEntry*>::iterator place;
+  };
+
+  void drop_until(std::uint64_t bytes) {
+    while (used_ > bytes) {
+      const auto oldest = values_.find(order_.front());
+      used_ -= oldest->second.value.size() * sizeof(double);
+      values_.erase(oldest);
+      order_.pop_front();
+    }
+  }
+
+  const trace::Source& run_;
+  std::uint64_t most_bytes_;
+  std::uint64_t used_ = 0;
+  std::map<const TensorEntry*, Kept> values_;
+  std::list<const TensorEntry*> order_;  // the least recently used first
+};
+
+// "512 to 1023, 1500" of ascending numbers.
+std::string describe_ranges(const std::vector<std::uint64_t>& numbers) {
+  constexpr std::size_t kMostRanges = 6;
+  std::vector<std::string> ranges;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    ranges.push_back(last == i ? std::to_string(numbers[i])
+                               : base::concat(numbers[i], " to ", numbers[last]));
+    i = last + 1;
+  }
+  return specification::list_some(ranges, kMostRanges, ", ");
+}
+
+// The memory for values: all that --memory allows, of which the execution has half.
+std::uint64_t memory_for_values(const ExpressionAudit& audit) {
+  const std::uint64_t all = base::checked_mul(audit.execution.memory_bytes, 2)
+                                .value_or(std::numeric_limits<std::uint64_t>::max());
+  return all - std::min(all, audit.held_bytes);
+}
+
+// The judging of a run. `tensors` are its own, with the checks that need no expression.
+class Audit {
+ public:
+  Audit(const ExpressionAudit& audit, const std::vector<AuditedTensor>& tensors)
+      : audit_(audit),
+        memory_(memory_for_values(audit)),
+        limit_(memory_),
+        values_(audit.run, kMostCachedBytes),
+        shared_(kMostSharedBytes),
+        recorded_(audit.run.manifest()),
+        variants_(audit.specification, audit.run.manifest()) {
+    note_held(audit.specification);
+    for (const specification::Specification& variant : audit.specification.variants)
+      note_held(variant);
+    for (const AuditedTensor& tensor : tensors) {
+      if (const std::set<std::string> known = travelling(tensor); !known.empty()) {
+        travelling_.emplace(tensor.key, known);
+      }
+    }
+  }
+
+  void check(AuditedTensor& tensor) {
+    const TensorEntry* entry = recorded_.find(tensor.key);
+    if (is_judged_elsewhere(tensor.key.kind) || tensor.unreadable) return;
+    if (is_given(tensor.key.kind)) tensor.outcome = AuditOutcome::kGiven;
+    if (entry == nullptr) {
+      tensor.reason = "it stands for several micro-batches, the specification for one";
+      return;
+    }
+    const specification::Specification& specification = variants_.of(tensor.key);
+    const std::optional<std::size_t> number = specification.find(tensor.key);
+    if (!number) {
+      if (tensor.outcome != AuditOutcome::kGiven && tensor.reason.empty()) {
+        tensor.reason = "the specification does not have it";
+      }
+      return;
+    }
+    const specification::SpecifiedTensor& specified = specification.tensors[*number];
+    if (tensor.class_name.empty()) tensor.class_name = specified.module_class;
+    if (tensor.called_at.empty()) tensor.called_at = specified.called_at;
+    const auto found = specification::expression_of(specification, *number, [&](std::size_t other) {
+      return recorded(other, tensor.key) != nullptr;
+    });
+    if (const auto* none = std::get_if<specification::NoExpression>(&found)) {
+      if (none->why == specification::NoExpression::Why::kGiven && !is_computed(tensor.key)) {
+        tensor.outcome = AuditOutcome::kGiven;
+      } else if (none->why == specification::NoExpression::Why::kGiven) {
+        tensor.reason = "the specification does not say what it follows from";
+      } else {
+        tensor.reason = none->reason;
+        if (none->why == specification::NoExpression::Why::kNotRecorded) {
+          tensor.lacks = specification.key_of(none->tensor);
+        }
+      }
+      return;
+    }
+    try {
+      judge(std::get<specification::Expression>(found), *entry, tensor);
+    } catch (const base::InputError& error) {
+      tensor.reason = error.what();
+    }
+  }
+
+  JudgedValues judged() && { return std::move(judged_); }
+
+ private:
+  static constexpr std::uint64_t kMostCachedBytes = std::uint64_t{1} << 29;
+  static constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;
+
+  void note_held(const specification::Specification& specification) {
+    std::vector<char>& held = held_[&specification];
+    held.resize(specification.tensors.size(), 0);
+    for (const TensorEntry& entry : audit_.run.manifest().tensors) {
+      if (const auto number = specification.find(entry.key)) held[*number] = 1;
+    }
+  }
+
+  // The entry of a tensor of the variant that the micro-batch of `like` has, or null.
+  const TensorEntry* recorded(std::size_t number, const trace::TensorKey& like) const {
+    const specification::Specification& specification = variants_.of(like);
+    if (held_.at(&specification)[number] == 0) return nullptr;
+    return recorded_.find(specification, number, like);
+  }
+
+  // Notes that the tensor follows from another one whose fault travels, under all names under which
+  // the trace has it: ranks may have taken the result of a reduction where the first name is the
+  // term before it. Of those with the same faults the first is enough.
+  void note_source(std::size_t source, std::set<std::string>& noted, AuditedTensor& tensor) const {
+    if (travelling_.empty()) return;
+    for (const std::uint32_t name : variants_.of(tensor.key).names_of_value(source)) {
+      const TensorEntry* entry = recorded(name, tensor.key);
+      if (entry == nullptr || entry->key == tensor.key) continue;
+      const auto found = travelling_.find(entry->key);
+      if (found == travelling_.end()) continue;
+      const std::size_t before = noted.size();
+      noted.insert(found->second.begin(), found->second.end());
+      if (noted.size() > before) tensor.follows_from.push_back(entry->key);
+    }
+  }
+
+  // Whether what is stored is what every rank computed with. Of partial sums a rank may have had
+  // the sum in its own precision.
+  bool is_exact(const TensorEntry& entry) const {
+    if (entry.scale != 1 || entry.computed_in.value_or(entry.dtype) != entry.dtype) return false;
+    return std::none_of(entry.placements.begin(), entry.placements.end(), [](const auto& placed) {
+      return std::holds_alternative<trace::Partial>(placed.second);
+    });
+  }
+
+  void judge(specification::Expression expression, const TensorEntry& entry,
+             AuditedTensor& tensor) {
+    const std::uint64_t needed = specification::judging_bytes(expression);
+    if (needed > memory_) {
+      tensor.reason = base::concat("its expression needs up to ", base::human_bytes(needed),
+                                   " of memory; allow more with --memory");
+      return;
+    }
+    values_.limit(std::min(kMostCachedBytes, (memory_ - needed) / 3 * 2));
+    shared_.limit(std::min(kMostSharedBytes, (memory_ - needed) / 3));
+    if (is_forged(expression, tensor.key)) {
+      tensor.reason = "it follows from constants of the specification alone";
+      return;
+    }
+    const bool is_identity = expression.steps.empty();
+    const std::vector<std::uint32_t> computed = expression.computed;
+    std::vector<specification::Value> leaves;
+    specification::Sharing sharing{&shared_, {}};
+    std::set<std::string> noted;
+    for (specification::Leaf& leaf : expression.leaves) {
+      const TensorEntry* from = recorded(leaf.tensor, tensor.key);
+      leaf.exact = from == nullptr || is_exact(*from);
+      if (from != nullptr) note_source(leaf.tensor, noted, tensor);
+      sharing.leaves.push_back(from != nullptr ? to_string(from->key)
+                                               : base::concat("constant ", leaf.tensor));
+      leaves.push_back(from != nullptr ? values_.of(*from)
+                                       : specification::constant_value(
+                                             expression.specification->tensors[leaf.tensor]));
+    }
+    specification::take_casts_into_leaves(expression, leaves, audit_.execution);
+    for (std::size_t l = 0; l < leaves.size(); ++l) {
+      const auto rounded_to = expression.leaves[l].rounded_to;
+      if (rounded_to) sharing.leaves[l] += base::concat(" as ", tensor::dtype_name(*rounded_to));
+    }
+    specification::ExpressionOptions options;
+    options.products = audit_.products;
+    options.seed = specification::seed_of(tensor.key);
+    options.most_rows = kMostRows;
+    options.context = audit_.execution;
+    options.sharing = &sharing;
+    const specification::Value recorded_value = values_.of(entry);
+    const specification::ExpressionJudgement judged =
+        specification::judge_expression(expression, leaves, recorded_value, entry.dtype, options);
+    AuditCheck check;
+    check.operation = is_identity ? "identity" : "expression";
+    check.expected = specification::describe_expression(expression);
+    check.error = judged.relative_error;
+    check.bound = judged.expected_norm > 0 ? judged.bound / judged.expected_norm : 0;
+    check.expected_norm = judged.expected_norm;
+    check.allowed = judged.bound;
+    check.by_probes = judged.by_probes;
+    const std::uint64_t elements = recorded_value.size();
+    if (judged.follows()) tensor.endless = judged.endless;
+    if (judged.follows() && 2 * judged.endless > elements) {
+      check.result = CheckResult::kNotReplayable;
+      check.reason = base::concat(judged.endless, " of ", base::plural(elements, "element"),
+                                  " are NaN or infinite, as is what they were computed from");
+      tensor.reason = check.reason;
+    } else if (judged.follows() && judged.below_bound) {
+      check.result = CheckResult::kBelowBound;
+      check.reason = "what may be rounding is as large as its value";
+    } else if (!judged.follows()) {
+      check.result = CheckResult::kInconsistent;
+      check.reason = reason_of(judged, tensor);
+      if (judged.non_finite > 0) {
+        check.overflow = has_overflowed(
+            entry, leaves,
+            specification::evaluate(expression, leaves, std::nullopt, audit_.execution));
+      }
+      name_rows(judged, entry, check);
+      explain(expression, leaves, entry, judged.bound, check, tensor);
+    }
+    if (check.result == CheckResult::kConsistent || check.result == CheckResult::kInconsistent) {
+      note_judged(computed, tensor.key);
+    }
+    tensor.checks.push_back(std::move(check));
+  }
+
+  // A loss or gradient that follows from elements that stand in the specification, and from nothing
+  // that the run holds, would be held against an answer that somebody has written down.
+  static bool is_forged(const specification::Expression& expression, const trace::TensorKey& key) {
+    if (key.kind == Kind::kInput || key.kind == Kind::kOutput || !is_computed(key)) return false;
+    if (std::any_of(expression.leaves.begin(), expression.leaves.end(),
+                    [](const specification::Leaf& leaf) { return !leaf.constant; })) {
+      return false;
+    }
+    return !expression.leaves.empty() ||
+           std::any_of(expression.steps.begin(), expression.steps.end(),
+                       [](const specification::Step& step) {
+                         return step.node->primitive->name == "literal";
+                       });
+  }
+
+  void note_judged(const std::vector<std::uint32_t>& computed, const trace::TensorKey& key) {
+    std::set<std::uint32_t>& judged = judged_[{key.step, key.microbatch}];
+    judged.insert(computed.begin(), computed.end());
+    const specification::Specification& specification = variants_.of(key);
+    judged.insert(static_cast<std::uint32_t>(specification.original(*specification.find(key))));
+  }
+
+  static std::string reason_of(const specification::ExpressionJudgement& judged,
+                               const AuditedTensor& tensor) {
+    const std::string whole = "does not follow from what it was computed from";
+    if (judged.non_finite > 0) {
+      return base::concat(whole, ": ", judged.non_finite, " of ",
+                          base::plural(tensor::element_count(tensor.shape).value_or(0), "element"),
+                          " are not finite on one side only");
+    }
+    if (judged.unequal > judged.undecided) {
+      return base::concat(whole, ": ", judged.unequal, " integers differ");
+    }
+    if (judged.norm_share <= 1 && judged.small_elements_beyond > 0 && judged.rows_beyond == 0) {
+      return base::concat(whole, " in ", base::plural(judged.small_elements_beyond, "element"),
+                          " that are much smaller than others of their row");
+    }
+    if (judged.norm_share <= 1 && judged.rows_beyond > 0) {
+      return base::concat(whole, " in ", base::plural(judged.rows_beyond, "row"));
+    }
+    if (judged.norm_share <= 1 && judged.scale_share > 1) {
+      return base::concat(whole, " in its scale: ", base::nine_digits(judged.scale),
+                          " times what was expected");
+    }
+    return whole;
+  }
+
+  static constexpr std::size_t kMostRows = 4096;
+  static constexpr std::size_t kMostExplained = 100;  // broken tensors whose cause is sought
+
+  // Names the rows that stand out, and the ranks that hold them.
+  void name_rows(const specification::ExpressionJudgement& judged, const TensorEntry& entry,
+                 AuditCheck& check) const {
+    if (judged.rows_beyond == 0 || entry.shape.empty()) return;
+    std::uint64_t all_rows = 1;
+    for (std::size_t d = 0; d + 1 < entry.shape.size(); ++d) all_rows *= entry.shape[d];
+    check.rows = describe_rows(judged, all_rows);
+    if (judged.rows_beyond < all_rows) check.ranks = ranks_of(judged, entry);
+  }
+
+  void explain(const specification::Expression& expression,
+               const std::vector<specification::Value>& leaves, const TensorEntry& entry,
+               double allowed, AuditCheck& check, AuditedTensor& tensor) {
+    if (explained_++ >= kMostExplained) return;
+    const measure::TensorRef expected = expected_tensor(
+        audit_.run, entry,
+        specification::evaluate(expression, leaves, std::nullopt, audit_.execution));
+    blame(audit_.run, entry, expected, allowed, *audit_.execution.backend, check, tensor);
+  }
+
+  static std::string describe_rows(const specification::ExpressionJudgement& judged,
+                                   std::uint64_t all_rows) {
+    if (judged.rows_beyond >= all_rows) return base::concat("all ", all_rows, " rows");
+    std::string text =
+        base::concat(judged.rows_beyond, " of ", base::plural(all_rows, "row"), ": ");
+    std::map<tensor::Shape, std::vector<std::uint64_t>> last;  // by the leading indices
+    for (const specification::RowError& row : judged.rows) {
+      if (row.row.empty()) continue;
+      last[tensor::Shape(row.row.begin(), row.row.end() - 1)].push_back(row.row.back());
+    }
+    std::vector<std::string> groups;
+    for (auto& [leading, numbers] : last) {
+      std::sort(numbers.begin(), numbers.end());
+      const std::string ranges = describe_ranges(numbers);
+      std::string prefix;
+      for (const std::uint64_t index : leading) prefix += base::concat(index, ", ");
+      groups.push_back(leading.empty() ? ranges : base::concat("[", prefix, ranges, "]"));
+    }
+    return text + specification::list_some(groups, 4, "; ");
+  }
+
+  // The ranks that hold the rows that stand out; empty if every rank holds some.
+  std::vector<std::uint64_t> ranks_of(const specification::ExpressionJudgement& judged,
+                                      const TensorEntry& entry) const {
+    const layout::ViewPtr view = layout::view_of(entry);
+    const auto reader = measure::make_reader(audit_.run, *view, measure::Replicas::kFirstOnly);
+    std::set<std::uint64_t> holding;
+    std::set<std::uint64_t> all;
+    for (const measure::RankBoxes& boxes : reader->rank_boxes()) {
+      all.insert(boxes.ranks.begin(), boxes.ranks.end());
+      const bool holds = std::any_of(
+          judged.rows.begin(), judged.rows.end(), [&](const specification::RowError& row) {
+            tensor::Box box{row.row, tensor::Shape(row.row.size(), 1)};
+            box.origin.push_back(0);
+            box.extent.push_back(entry.shape.back());
+            return std::any_of(boxes.boxes.begin(), boxes.boxes.end(), [&](const tensor::Box& one) {
+              return tensor::intersect(one, box).has_value();
+            });
+          });
+      if (holds) holding.insert(boxes.ranks.begin(), boxes.ranks.end());
+    }
+    if (holding == all) return {};
+    return {holding.begin(), holding.end()};
+  }
+
+  const ExpressionAudit& audit_;
+  std::uint64_t memory_;  // for values
+  specification::ValueMemoryLimit limit_;
+  ValueCache values_;
+  specification::SharedValues shared_;
+  RecordedTensors recorded_;
+  RunVariants variants_;
+  // By number in each variant: whether some step and micro-batch has it.
+  std::map<const specification::Specification*, std::vector<char>> held_;
+  std::map<trace::TensorKey, std::set<std::string>> travelling_;  // see travelling()
+  std::size_t explained_ = 0;
+  JudgedValues judged_;
+};
+
+}  // namespace
+
+JudgedValues check_expressions(const ExpressionAudit& audit, std::vector<AuditedTensor>& tensors) {
+  Audit running(audit, tensors);
+  for (AuditedTensor& tensor : tensors) running.check(tensor);
+  return std::move(running).judged();
+}
+
+}  // namespace ttrace::audit

@@ -1,0 +1,144 @@
+#include "audit/localization.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/text.h"
+
+namespace ttrace::audit {
+namespace {
+
+using trace::Kind;
+
+std::string list_of(const std::vector<std::string>& items) {
+  std::string text;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    text += base::concat(i == 0 ? "" : i + 1 == items.size() ? " and " : ", ", items[i]);
+  }
+  return text;
+}
+
+void add_once(std::string item, std::vector<std::string>& items) {
+  if (std::find(items.begin(), items.end(), item) == items.end()) items.push_back(std::move(item));
+}
+
+}  // namespace
+
+std::uint64_t LocalizeReport::judged_layers() const {
+  return static_cast<std::uint64_t>(std::count_if(
+      layers.begin(), layers.end(), [](const LayerSummary& layer) { return layer.judged > 0; }));
+}
+
+int LocalizeReport::exit_code() const {
+  const bool broken = std::any_of(layers.begin(), layers.end(),
+                                  [](const LayerSummary& layer) { return !layer.broken.empty(); });
+  if (!findings.empty() || broken || (code && !code->differences.empty())) return 1;
+  if (!layers.empty() && judged_layers() == 0) return 3;
+  return comparison.exit_code == 3 ? 3 : 0;
+}
+
+std::string_view LocalizeReport::verdict() const {
+  switch (exit_code()) {
+    case 0:
+      return "nothing to explain";
+    case 1:
+      return "findings";
+    default:
+      return "inconclusive";
+  }
+}
+
+std::string describe_left_out(const ReportedComparison& comparison) {
+  if (comparison.skipped == 0) return "";
+  const comparison::Selection& selection = comparison.selection;
+  std::vector<std::string> by;
+  const auto add = [&by](const char* flag, std::vector<std::string> values) {
+    for (const std::string& value : values) by.push_back(base::concat(flag, " ", value));
+  };
+  std::vector<std::string> kinds;
+  for (const Kind kind : selection.kinds) kinds.emplace_back(kind_name(kind));
+  std::vector<std::string> steps;
+  for (const std::uint64_t step : selection.steps) steps.push_back(base::concat(step));
+  add("--only", selection.only);
+  add("--skip", selection.skip);
+  add("--kind", kinds);
+  add("--step", steps);
+  if (comparison.common) by.emplace_back("--common");
+  if (by.empty()) by.emplace_back("rules that skip");
+  constexpr std::size_t kMostNamed = 3;
+  if (by.size() > kMostNamed) {
+    const std::size_t rest = by.size() - kMostNamed;
+    by.resize(kMostNamed);
+    by.push_back(base::concat(rest, " more"));
+  }
+  return base::concat(comparison.skipped, " of ", base::plural(comparison.tensors, "tensor"),
+                      comparison.skipped == 1 ? " was" : " were", " left out (", list_of(by), ")");
+}
+
+void discount_what_the_reference_breaks(const std::vector<AuditedTensor>& reference,
+                                        std::vector<AuditedTensor>& candidate) {
+  std::map<std::tuple<Kind, std::string, std::uint64_t>, std::set<std::string>> broken;
+  for (const AuditedTensor& tensor : reference) {
+    for (const AuditCheck& check : tensor.checks) {
+      if (check.result != CheckResult::kInconsistent) continue;
+      broken[{tensor.key.kind, tensor.key.name, tensor.key.call}].insert(check.operation);
+    }
+  }
+  for (AuditedTensor& tensor : candidate) {
+    const auto found = broken.find({tensor.key.kind, tensor.key.name, tensor.key.call});
+    if (found == broken.end()) continue;
+    for (AuditCheck& check : tensor.checks) {
+      if (!found->second.contains(check.operation)) continue;
+      check.result = CheckResult::kNotReplayable;
+      check.reason = "the reference breaks it too";
+      tensor.reason = check.reason;
+    }
+    tensor.outcome = AuditOutcome::kNotJudged;
+  }
+  settle_outcomes(candidate);
+}
+
+std::string describe_local(const std::vector<AuditedTensor>& local) {
+  std::vector<std::string> holding;
+  std::map<std::string, std::size_t> broken;  // by kind and reason
+  std::vector<std::string> unknown;
+  double worst = 0;
+  for (const AuditedTensor& tensor : local) {
+    const std::string kind(kind_name(tensor.key.kind));
+    if (const AuditCheck* check = tensor.broken_check()) {
+      if (!tensor.downstream) ++broken[base::concat(kind, ": ", check->reason)];
+      continue;
+    }
+    if (tensor.outcome == AuditOutcome::kGiven ||
+        tensor.outcome == AuditOutcome::kZeroWithinRounding) {
+      continue;
+    }
+    if (!tensor.judged()) {
+      add_once(kind, unknown);
+      continue;
+    }
+    add_once(kind, holding);
+    for (const AuditCheck& check : tensor.checks) {
+      if (check.result == CheckResult::kConsistent) worst = std::max(worst, check.share());
+    }
+  }
+  std::string text;
+  if (!holding.empty()) {
+    text = base::concat(list_of(holding),
+                        holding.size() > 1 ? " follow from their own inputs (worst "
+                                           : " follows from its own inputs (worst ",
+                        base::short_number(worst), " of the bound)");
+  }
+  for (const auto& [what, tensors] : broken) {
+    text += base::concat(text.empty() ? "" : "; ", what);
+    if (tensors > 1) text += base::concat(" (", tensors, " tensors)");
+  }
+  if (!unknown.empty()) {
+    text += base::concat(text.empty() ? "" : "; ", list_of(unknown), " could not be replayed");
+  }
+  return text.empty() ? "nothing of this module could be replayed" : text;
+}
+
+}  // namespace ttrace::audit

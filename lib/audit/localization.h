@@ -1,0 +1,141 @@
+// The answer of `ttrace localize` as data: the findings of a comparison, each with what follows
+// from its own inputs in its module and what does not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "audit/isolation.h"
+#include "audit/record.h"
+#include "comparison/result.h"
+#include "localize/phase.h"
+#include "localize/place.h"
+#include "specification/code_difference.h"
+#include "trace/key.h"
+
+namespace ttrace::audit {
+
+// A finding as the report of the comparison has it, alike ones together.
+struct ReportedFinding {
+  std::string id;
+  std::string title;    // "main_grad of 10 LayerNorm parameters (layers.*.norm1.*)"
+  std::string outcome;  // as in the report: "diverged", "missing", ...
+  std::optional<trace::TensorKey> shown;    // the tensor that stands for it; nothing of a setting
+  std::vector<std::string> members;         // ids of all tensors
+  std::vector<trace::TensorKey> keys = {};  // of the members that are tensors
+  std::string class_name;
+  std::string called_at;
+  localize::Place place;  // of a single tensor
+  std::string where;
+  std::vector<std::uint64_t> ranks;
+  std::vector<comparison::Cause> causes;
+  std::vector<comparison::RejectedCause> rejected;
+  std::vector<std::string> depends_on;  // ids
+  std::uint64_t downstream = 0;         // tensors
+};
+
+struct ReportedSuspect {
+  trace::TensorKey key;
+  double used = 0;
+  double used_before = 0;
+};
+
+// What `ttrace localize` needs of a report.
+struct ReportedComparison {
+  std::string file;  // for messages
+  std::string verdict;
+  int exit_code = 0;
+  std::string why;
+  comparison::TraceFacts reference;
+  comparison::TraceFacts candidate;
+  comparison::Selection selection;
+  bool common = false;
+  std::string layout_rules;  // file that overrode the candidate's layouts, or empty
+  // Rules for --layout under which the rest was judged, where layouts were declared wrongly.
+  std::vector<std::string> followed_layouts;
+  std::uint64_t tensors = 0;                   // of both traces
+  std::uint64_t skipped = 0;                   // of them, left out by flags and rules
+  std::optional<comparison::PartNumber> part;  // of a divided comparison: others are skipped
+  std::string other_start;  // "the runs do not start from the same weights ...", or empty
+  std::vector<ReportedFinding> findings;
+  std::vector<ReportedSuspect> suspects;
+  std::vector<std::string> warnings;
+  std::map<std::string, std::string> outcomes;  // by id, of tensors that are not a match
+  std::vector<trace::TensorKey> bad;  // that differ or only one side has, in the report's order
+  std::vector<trace::TensorKey> frontier;  // those that are findings of their own
+};
+
+struct LocalizedFinding {
+  ReportedFinding reported;
+  std::string module;
+  localize::Phase phase = localize::Phase::kForward;
+  std::vector<AuditedTensor> local;  // the module's tensors in the candidate, with their checks
+  bool here = false;                 // one of them does not follow from its own inputs
+  bool after_right_values = false;   // all that it was computed from was recorded and matches
+  std::string summary;               // of `local`, for people
+  std::string upstream;              // what it depends on, for people
+  std::string next;                  // what to do next
+};
+
+struct LocalizedSuspect {
+  ReportedSuspect reported;
+  std::string module;
+  bool here = false;
+  std::string summary;
+};
+
+// A module checked because of --layer or --all-layers.
+struct LayerSummary {
+  std::string module;
+  std::string class_name;
+  std::uint64_t judged = 0;
+  std::uint64_t not_judged = 0;
+  double worst_share = 0;  // of a tensor that holds
+  std::vector<AuditedTensor> broken;
+};
+
+// A plan for a second pair of runs.
+struct WrittenPlan {
+  std::string file;
+  RewritingPlan plan;
+};
+
+struct LocalizeReport {
+  ReportedComparison comparison;
+  std::string specification;                          // the file, or empty
+  std::string candidate_specification;                // the file, or empty
+  std::optional<specification::CodeComparison> code;  // of the two
+  std::vector<LocalizedFinding> findings;
+  // Titles of findings of the comparison that the specification shows to follow from others.
+  std::vector<std::string> consequences;
+  std::vector<LocalizedSuspect> suspects;
+  std::vector<LayerSummary> layers;
+  std::string plan_digest;               // of the plan that both runs were rewritten by, or empty
+  std::vector<IsolatedModule> isolated;  // its modules
+  std::optional<WrittenPlan> written_plan;
+  std::map<std::string, std::uint64_t> not_replayable;  // by class of module, or reason
+  std::vector<std::string> warnings;
+  comparison::Environment environment;
+
+  // Of the modules asked for, those of which a tensor was judged.
+  std::uint64_t judged_layers() const;
+  // 0: nothing to explain, 1: findings, 3: there is none, and the comparison is inconclusive or no
+  // module asked for could be judged.
+  int exit_code() const;
+  std::string_view verdict() const;  // "nothing to explain", "findings", "inconclusive"
+};
+
+// "171 of 201 tensors were left out (--only final_norm*)"; empty if none was.
+std::string describe_left_out(const ReportedComparison& comparison);
+
+// A check that the reference breaks too says nothing of the candidate, for the specification does
+// not hold for this implementation: makes it not replayable. Both are of the same modules.
+void discount_what_the_reference_breaks(const std::vector<AuditedTensor>& reference,
+                                        std::vector<AuditedTensor>& candidate);
+
+// "input, output and param_grad follow from their own inputs (worst 0.4 of the bound); main_grad
+// does not follow from the sum of raw gradients".
+std::string describe_local(const std::vector<AuditedTensor>& local);
+
+}  // namespace ttrace::audit

@@ -1,0 +1,123 @@
+#include "audit/narrow_sum.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "comparison/accumulation_error.h"
+#include "tensor/box.h"
+#include "tensor/dtype.h"
+
+namespace ttrace::audit {
+namespace {
+
+using trace::Kind;
+using trace::TensorEntry;
+using trace::TensorKey;
+
+constexpr double kMostLeft = 0.25;      // of the error, as of every cause
+constexpr double kMostElsewhere = 0.1;  // of the error: how far off the exact sum may be
+// Several threads lose less than one does. What is further off was made in another way.
+constexpr double kMostOfStepwise = 2;
+// Threads that are tried, as long as the rows that are read remain within reason.
+constexpr std::array<std::uint64_t, 30> kThreads{1,  2,  3,  4,  5,  6,  7,  8,   9,   10,
+                                                 11, 12, 13, 14, 15, 16, 20, 24,  28,  32,
+                                                 36, 40, 48, 56, 64, 80, 96, 112, 128, 192};
+constexpr std::uint64_t kMostRead = std::uint64_t{1} << 28;
+
+std::vector<double> values_of(const measure::TensorRef& tensor) {
+  const tensor::Box all = tensor::whole(tensor.view->shape);
+  std::vector<double> values(tensor::volume(all));
+  tensor.open(measure::Replicas::kFirstOnly)->read(all, values);
+  return values;
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double square = 0;
+  for (std::size_t j = 0; j < a.size(); ++j) square += (a[j] - b[j]) * (a[j] - b[j]);
+  return std::sqrt(square);
+}
+
+// The value of `kind` of the module's only call in the micro-batch of `key`; null if there is none.
+const TensorEntry* value_of(const trace::Manifest& manifest, const TensorKey& key, Kind kind,
+                            const std::string& module) {
+  const TensorEntry* found = nullptr;
+  for (const TensorEntry& entry : manifest.tensors) {
+    if (entry.key.kind != kind || entry.key.name != module || entry.key.step != key.step ||
+        entry.key.microbatch != key.microbatch) {
+      continue;
+    }
+    if (found != nullptr) return nullptr;
+    found = &entry;
+  }
+  return found;
+}
+
+// The 16-bit type that the rows are stored in, if it is no finer than that of their sum.
+std::optional<tensor::DType> accumulator_of(const TensorEntry& rows, const TensorEntry& sum) {
+  const bool half = rows.dtype == tensor::DType::kBFloat16 || rows.dtype == tensor::DType::kFloat16;
+  if (!half || tensor::epsilon(rows.dtype) < tensor::epsilon(sum.dtype)) return std::nullopt;
+  return rows.dtype;
+}
+
+}  // namespace
+
+std::optional<comparison::Cause> find_narrow_sum(const trace::Source& run, const TensorEntry& entry,
+                                                 const measure::TensorRef& expected,
+                                                 const measure::Backend& backend) {
+  const std::size_t dot = entry.key.name.rfind('.');
+  if (entry.key.kind != Kind::kParamGrad || entry.shape.size() != 1 || dot == std::string::npos) {
+    return std::nullopt;
+  }
+  const std::string module = entry.key.name.substr(0, dot);
+  const TensorEntry* gradient = value_of(run.manifest(), entry.key, Kind::kGradOutput, module);
+  if (gradient == nullptr || gradient->shape.empty() || gradient->shape.back() != entry.shape[0]) {
+    return std::nullopt;
+  }
+  const auto accumulator = accumulator_of(*gradient, entry);
+  if (!accumulator) return std::nullopt;
+  const TensorEntry* input = value_of(run.manifest(), entry.key, Kind::kInput, module);
+  if (input != nullptr && input->shape != gradient->shape) input = nullptr;
+
+  const measure::TensorRef gradients(&run, gradient);
+  std::optional<measure::TensorRef> inputs;
+  if (input != nullptr) inputs.emplace(&run, input);
+  const std::vector<double> recorded = values_of({&run, &entry});
+  const std::vector<double> right = values_of(expected);
+  const double error = distance(recorded, right);
+  const std::uint64_t elements = tensor::element_count(gradient->shape).value_or(0);
+  const std::uint64_t rows = elements / std::max<std::uint64_t>(entry.shape[0], 1);
+  std::uint64_t read = 0;
+  for (const std::uint64_t threads : kThreads) {
+    if (threads > rows || (read += elements) > kMostRead) break;
+    const std::vector<measure::RowSums> sums = comparison::sum_rows(
+        backend, gradients, inputs ? &*inputs : nullptr, *accumulator, threads);
+    const auto nearest =
+        std::min_element(sums.begin(), sums.end(), [&](const auto& a, const auto& b) {
+          return distance(a.exact, right) < distance(b.exact, right);
+        });
+    // Another kind of sum, or values that are not finite.
+    if (!(distance(nearest->exact, right) <= kMostElsewhere * error)) return std::nullopt;
+    const double left = distance(recorded, nearest->stepwise);
+    if (left <= kMostLeft * error) {
+      const std::string type(dtype_short_name(*accumulator));
+      return comparison::Cause{
+          "narrow_accumulator", "",
+          base::concat("accumulated in ", type, ": the sum over ", rows, " rows, rounded to ", type,
+                       " after every row",
+                       threads > 1 ? base::concat(" by each of ", threads, " threads") : "",
+                       left == 0 ? std::string(", is the recorded value to the bit")
+                                 : base::concat(", leaves ", base::short_number(100 * left / error),
+                                                " % of the error")),
+          left == 0 ? 0 : left / distance(right, std::vector<double>(right.size(), 0))};
+    }
+    if (threads == 1 && !(error <= kMostOfStepwise * distance(nearest->stepwise, right))) break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ttrace::audit

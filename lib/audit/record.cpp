@@ -1,0 +1,190 @@
+#include "audit/record.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+
+namespace ttrace::audit {
+
+using trace::Kind;
+
+namespace {
+
+AuditOutcome outcome_of(const AuditedTensor& tensor) {
+  if (tensor.broken_check() != nullptr) return AuditOutcome::kBroken;
+  const auto judged = [&](CheckResult result) {
+    return std::any_of(tensor.checks.begin(), tensor.checks.end(), [&](const AuditCheck& check) {
+      return judges_value(check) && check.result == result;
+    });
+  };
+  if (judged(CheckResult::kConsistent)) return AuditOutcome::kHolds;
+  if (judged(CheckResult::kBelowBound)) return AuditOutcome::kBelowBound;
+  return tensor.outcome == AuditOutcome::kGiven ? AuditOutcome::kGiven : AuditOutcome::kNotJudged;
+}
+
+// A value that differs between replicas, or is not finite, makes what is computed from it differ,
+// or not finite, too.
+bool travels(const std::string& operation) {
+  return operation == "replicas" || operation == "finite values";
+}
+
+std::set<std::string> broken_operations(const AuditedTensor& tensor) {
+  std::set<std::string> operations;
+  for (const AuditCheck& check : tensor.checks) {
+    if (check.result == CheckResult::kInconsistent) operations.insert(check.operation);
+  }
+  return operations;
+}
+
+// The gradients of parameters by step, micro-batch, kind and module.
+class Gradients {
+ public:
+  explicit Gradients(const std::vector<AuditedTensor>& tensors) : tensors_(tensors) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (is_gradient(tensors[i])) by_module_[place_of(tensors[i])].push_back(i);
+    }
+  }
+
+  static bool is_gradient(const AuditedTensor& tensor) {
+    return tensor.key.kind == Kind::kParamGrad || tensor.key.kind == Kind::kMainGrad;
+  }
+
+  // Whether the gradient, whose bound is as large as itself, is 0 but for rounding: its elements
+  // and what may be rounding of them are small against those of the module's largest other
+  // gradient, which holds. Gradients of the keys' biases are: softmax does not see what all scores
+  // of a row have in common, so that the terms of their sums cancel.
+  bool vanishes(const AuditedTensor& tensor) const {
+    const AuditedTensor* weight = nullptr;
+    for (const std::size_t i : by_module_.at(place_of(tensor))) {
+      const AuditedTensor& other = tensors_[i];
+      if (other.outcome != AuditOutcome::kHolds || elements(other) < elements(tensor)) continue;
+      if (weight == nullptr || elements(other) > elements(*weight)) weight = &other;
+    }
+    if (weight == nullptr || !weight->norm || !tensor.norm) return false;
+    const double size = *weight->norm / std::sqrt(elements(*weight));
+    double own = *tensor.norm;
+    for (const AuditCheck& check : tensor.checks) {
+      if (check.result == CheckResult::kBelowBound) own = std::max(own, check.allowed);
+    }
+    return own / std::sqrt(elements(tensor)) <= kSmallAgainstWeight * size;
+  }
+
+ private:
+  using Place = std::tuple<std::uint64_t, std::optional<std::uint64_t>, Kind, std::string>;
+
+  // Of root mean squares.
+  static constexpr double kSmallAgainstWeight = 1.0 / 16;
+
+  static Place place_of(const AuditedTensor& tensor) {
+    return {tensor.key.step, tensor.key.microbatch, tensor.key.kind, module_of(tensor.key)};
+  }
+  static double elements(const AuditedTensor& tensor) {
+    return static_cast<double>(
+        std::max<std::uint64_t>(tensor::element_count(tensor.shape).value_or(1), 1));
+  }
+
+  const std::vector<AuditedTensor>& tensors_;
+  std::map<Place, std::vector<std::size_t>> by_module_;
+};
+
+}  // namespace
+
+std::string_view check_result_name(CheckResult result) {
+  constexpr std::array<std::string_view, 4> kNames{"consistent", "inconsistent", "not_replayable",
+                                                   "below_bound"};
+  return kNames.at(static_cast<std::size_t>(result));
+}
+
+std::string_view audit_outcome_name(AuditOutcome outcome) {
+  constexpr std::array<std::string_view, 6> kNames{"holds", "broken",      "not_judged",
+                                                   "given", "below_bound", "zero_within_rounding"};
+  return kNames.at(static_cast<std::size_t>(outcome));
+}
+
+bool judges_value(const AuditCheck& check) {
+  return check.operation != "replicas" && check.operation != "finite values";
+}
+
+double AuditCheck::share() const {
+  if (bound > 0) return error / bound;
+  return error == 0 ? 0 : std::numeric_limits<double>::infinity();
+}
+
+void AuditCheck::require_bound(bool equal_bits) {
+  if (result != CheckResult::kConsistent || equal_bits) return;
+  // Comparisons with NaN are false.
+  if (allowed < expected_norm && std::isfinite(share())) return;
+  result = CheckResult::kBelowBound;
+  reason = "what may be rounding is as large as its value";
+}
+
+const AuditCheck* AuditedTensor::broken_check() const {
+  const auto found = std::find_if(checks.begin(), checks.end(), [](const AuditCheck& check) {
+    return check.result == CheckResult::kInconsistent;
+  });
+  return found == checks.end() ? nullptr : &*found;
+}
+
+std::set<std::string> travelling(const AuditedTensor& tensor) {
+  std::set<std::string> operations = broken_operations(tensor);
+  std::erase_if(operations, [](const std::string& operation) { return !travels(operation); });
+  return operations;
+}
+
+void mark_downstream(std::vector<AuditedTensor>& tensors) {
+  std::map<trace::TensorKey, std::set<std::string>> broken;
+  std::map<std::uint64_t, std::set<std::string>> broken_gradients;  // by step
+  for (const AuditedTensor& tensor : tensors) {
+    if (tensor.outcome != AuditOutcome::kBroken) continue;
+    broken.emplace(tensor.key, broken_operations(tensor));
+    if (tensor.key.kind == Kind::kMainGrad) {
+      broken_gradients[tensor.key.step].merge(broken_operations(tensor));
+    }
+  }
+  for (AuditedTensor& tensor : tensors) {
+    if (tensor.outcome != AuditOutcome::kBroken) continue;
+    std::set<std::string> open = broken_operations(tensor);
+    const auto explain_by = [&](const std::set<std::string>& operations) {
+      for (const std::string& operation : operations) {
+        if (travels(operation)) open.erase(operation);
+      }
+      // Which replica each rank computed with is not known: the first one was taken.
+      if (operations.contains("replicas")) {
+        for (const char* taken : {"expression", "identity", "sum of raw gradients", "gradient norm",
+                                  "optimizer step"}) {
+          open.erase(taken);
+        }
+      }
+    };
+    std::vector<trace::TensorKey> parents = tensor.follows_from;
+    if (tensor.key.kind == Kind::kParamAfterStep) {
+      for (const Kind kind : {Kind::kParam, Kind::kMainGrad}) {
+        parents.push_back(tensor.key);
+        parents.back().kind = kind;
+      }
+      trace::TensorKey norm = tensor.key;
+      norm.kind = Kind::kGradNorm;
+      norm.name = "grad_norm";
+      parents.push_back(std::move(norm));
+    }
+    for (const trace::TensorKey& parent : parents) {
+      if (const auto found = broken.find(parent); found != broken.end()) explain_by(found->second);
+    }
+    if (tensor.key.kind == Kind::kGradNorm) explain_by(broken_gradients[tensor.key.step]);
+    tensor.downstream = open.empty();
+  }
+}
+
+void settle_outcomes(std::vector<AuditedTensor>& tensors) {
+  for (AuditedTensor& tensor : tensors) tensor.outcome = outcome_of(tensor);
+  const Gradients gradients(tensors);
+  for (AuditedTensor& tensor : tensors) {
+    if (tensor.outcome != AuditOutcome::kBelowBound || !Gradients::is_gradient(tensor)) continue;
+    if (gradients.vanishes(tensor)) tensor.outcome = AuditOutcome::kZeroWithinRounding;
+  }
+}
+
+}  // namespace ttrace::audit

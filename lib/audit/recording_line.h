@@ -1,0 +1,27 @@
+// The settings of the collector that would record what a trace lacks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comparison/result.h"
+#include "trace/key.h"
+#include "trace/manifest.h"
+
+namespace ttrace::audit {
+
+// "TTRACE_KINDS=input,output,param TTRACE_MODULES=layers.0,layers.0.fc1": the settings of the
+// collector that record what the trace holds and the tensors that it is `lacking`. Empty where
+// other settings would not record more.
+std::string recording_line(const trace::Manifest& manifest,
+                           const std::vector<trace::TensorKey>& lacking);
+
+// Sets `record_next` of the findings whose values were compared: the settings that also record the
+// layer around the finding, which are inputs, outputs and gradients of its module and of all others
+// in the same numbered layer, and nothing of other layers. Leaves it empty where both runs were
+// told to record these kinds, and where one of them does not say what it was told to record.
+void add_recording_lines(const trace::Manifest& reference, const trace::Manifest& candidate,
+                         const std::vector<comparison::TensorComparison>& results,
+                         std::vector<comparison::Finding>& findings);
+
+}  // namespace ttrace::audit

@@ -1,0 +1,43 @@
+#include "audit/run_variants.h"
+
+#include <vector>
+
+#include "specification/primitives/shape_rules.h"
+
+namespace ttrace::audit {
+
+RunVariants::RunVariants(const specification::Specification& specification,
+                         const trace::Manifest& manifest)
+    : specification_(specification) {
+  if (specification.variants.empty()) return;
+  std::map<Microbatch, std::vector<const trace::TensorEntry*>> recorded;
+  for (const trace::TensorEntry& entry : manifest.tensors) {
+    if (!entry.key.microbatch || entry.microbatches) continue;
+    recorded[{entry.key.step, entry.key.microbatch}].push_back(&entry);
+  }
+  for (const auto& [microbatch, entries] : recorded) {
+    std::pair<std::size_t, std::size_t> most;
+    for (const specification::Specification& variant : specification.variants) {
+      std::size_t found = 0;
+      bool is_other = false;
+      for (const trace::TensorEntry* entry : entries) {
+        const auto number = variant.find(entry->key);
+        if (!number) continue;
+        ++found;
+        is_other = is_other || !specification::fits(variant.tensors[*number].shape, entry->shape);
+      }
+      const std::pair<std::size_t, std::size_t> held{found, variant.tensors.size()};
+      if (is_other || found == 0 || held <= most) continue;
+      most = held;
+      variants_[microbatch] = &variant;
+    }
+  }
+}
+
+const specification::Specification& RunVariants::of(const trace::TensorKey& key) const {
+  if (!key.microbatch) return specification_;
+  const auto found = variants_.find({key.step, key.microbatch});
+  return found == variants_.end() ? specification_ : *found->second;
+}
+
+}  // namespace ttrace::audit

@@ -1,0 +1,103 @@
+#include "audit/unused_parameters.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "layout/view.h"
+#include "measure/measure.h"
+#include "optimizer/replay_updates.h"
+
+namespace ttrace::audit {
+namespace {
+
+using trace::Kind;
+using trace::TensorEntry;
+
+struct UnusedParameter {
+  AuditedTensor* tensor = nullptr;
+  const TensorEntry* before = nullptr;
+  const TensorEntry* after = nullptr;
+};
+
+std::vector<UnusedParameter> unused_parameters(const trace::Manifest& manifest,
+                                               const std::set<std::string>& trained,
+                                               std::vector<AuditedTensor>& tensors) {
+  std::map<trace::TensorKey, const TensorEntry*> entries;
+  std::set<std::pair<std::uint64_t, std::string>> with_gradient;
+  for (const TensorEntry& entry : manifest.tensors) {
+    entries.emplace(entry.key, &entry);
+    if (entry.key.kind == Kind::kParamGrad || entry.key.kind == Kind::kMainGrad) {
+      with_gradient.emplace(entry.key.step, entry.key.name);
+    }
+  }
+  std::vector<UnusedParameter> unused;
+  for (AuditedTensor& tensor : tensors) {
+    if (tensor.key.kind != Kind::kParamAfterStep || !tensor.norm) continue;
+    if (trained.contains(tensor.key.name) ||
+        with_gradient.contains({tensor.key.step, tensor.key.name})) {
+      continue;
+    }
+    const bool is_judged = std::any_of(tensor.checks.begin(), tensor.checks.end(), judges_value);
+    trace::TensorKey key = tensor.key;
+    key.kind = Kind::kParam;
+    const auto before = entries.find(key);
+    if (is_judged || before == entries.end()) continue;
+    if (before->second->shape != tensor.shape) continue;
+    unused.push_back({&tensor, before->second, entries.at(tensor.key)});
+  }
+  return unused;
+}
+
+measure::Measurement difference(const trace::Source& run, const UnusedParameter& parameter,
+                                const measure::Backend& backend) {
+  return measure::measure(backend, {&run, parameter.before}, {&run, parameter.after}, nullptr);
+}
+
+AuditCheck check_unused(const trace::Source& run, const UnusedParameter& parameter,
+                        const optimizer::UpdatePlan& plan, const measure::Backend& backend) {
+  AuditCheck check;
+  check.operation = "optimizer step";
+  check.expected = "the parameter as it was, since it got no gradient";
+  const measure::Measurement measured = difference(run, parameter, backend);
+  check.expected_norm = measure::reference_norm(measured.total);
+  if (measured.total.unequal == 0) return check;
+  if (optimizer::is_as_planned(plan, backend)) {
+    check.expected = "what its optimizer makes of a gradient of zeros";
+    return check;
+  }
+  check.result = CheckResult::kInconsistent;
+  check.error = check.expected_norm > 0
+                    ? measure::difference_norm(measured.total) / check.expected_norm
+                    : std::numeric_limits<double>::infinity();
+  check.reason = base::concat(
+      measured.total.unequal, " of ", base::plural(measured.total.elements, "element"),
+      " have moved, although the step has no gradient for it and its optimizer makes nothing like "
+      "that of zeros");
+  return check;
+}
+
+}  // namespace
+
+void check_unused_parameters(const trace::Source& run, const std::set<std::string>& trained,
+                             const measure::ExecutionContext& execution,
+                             std::vector<AuditedTensor>& tensors) {
+  const std::vector<UnusedParameter> unused = unused_parameters(run.manifest(), trained, tensors);
+  std::vector<const TensorEntry*> updated;
+  for (const UnusedParameter& parameter : unused) updated.push_back(parameter.after);
+  const std::vector<optimizer::UpdatePlan> plans =
+      optimizer::plan_with_zero_gradients(run, updated);
+  execution.parallel_for(unused.size(), [&](std::size_t i) {
+    AuditedTensor& tensor = *unused[i].tensor;
+    try {
+      tensor.checks.push_back(check_unused(run, unused[i], plans[i], *execution.backend));
+      tensor.reason.clear();
+    } catch (const base::InputError& error) {
+      tensor.reason = error.what();
+    }
+  });
+}
+
+}  // namespace ttrace::audit

@@ -1,0 +1,90 @@
+// The answer of `ttrace audit` over a whole run: what was judged, how sharply, and the verdict.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "audit/record.h"
+#include "audit/step_coverage.h"
+#include "comparison/result.h"
+#include "comparison/selection.h"
+#include "trace/manifest.h"
+
+namespace ttrace::audit {
+
+// Tensors that break the same check by the same cause, in whatever step; without a cause, of one
+// name pattern.
+struct AuditFinding {
+  std::size_t shown = 0;  // index of the tensor that stands for them: the first of the step
+  std::vector<std::size_t> members;
+  std::string title;  // "param_grad of 3 parameters (layers.*.fc1.weight)"
+};
+
+// A setting of the optimizer that the run itself says, and nothing judges.
+struct GivenSetting {
+  std::string name;              // "lr"
+  std::vector<double> values;    // each once, ascending
+  std::uint64_t parameters = 0;  // that have one
+};
+
+struct AuditCoverage {
+  std::uint64_t judged = 0;  // hold or are broken
+  // Those of the step: recorded ones and lacking ones, without those that are given or 0 within
+  // rounding.
+  std::uint64_t tensors = 0;
+  std::map<std::string, std::uint64_t> not_judged;  // by reason
+  std::uint64_t below_bound = 0;
+  std::uint64_t overflowed = 0;  // not among these
+  std::uint64_t zero_within_rounding = 0;
+  std::uint64_t endless = 0;         // judged tensors with elements that are NaN or +infinity
+  std::uint64_t wide = 0;            // judged tensors whose bound is more than half of their value
+  std::optional<StepCoverage> step;  // nothing without a specification
+  std::uint64_t lacking = 0;         // of the step, and not in the trace
+  std::string record_next;  // settings of the collector that record what is lacking, or empty
+};
+
+struct AuditSharpness {
+  double worst_share = 0;            // of a tensor that holds
+  std::optional<std::size_t> worst;  // that tensor
+  // The bound of nine of ten gradients that hold is at most this: a factor of 1 + this in them
+  // would show. Nothing if there is none.
+  std::optional<double> gradient;
+};
+
+enum class AuditVerdict { kHolds, kBroken, kInconclusive };
+
+// "holds", "broken", "inconclusive".
+std::string_view audit_verdict_name(AuditVerdict verdict);
+// 0 holds, 1 broken, 3 inconclusive.
+int exit_code(AuditVerdict verdict);
+
+struct AuditReport {
+  AuditVerdict verdict = AuditVerdict::kHolds;
+  std::string why;  // of an inconclusive verdict
+  comparison::TraceFacts run;
+  comparison::Selection selection;
+  std::string specification;  // the file, or empty
+  // The tensors of the trace, if only those that the person at the command selected were judged.
+  std::optional<std::uint64_t> selected_of;
+  AuditCoverage coverage;
+  AuditSharpness sharpness;
+  std::vector<AuditedTensor> tensors;        // in the order of the step
+  std::vector<AuditFinding> findings;        // the first of the step first
+  std::uint64_t downstream = 0;              // broken tensors that a finding explains
+  std::vector<GivenSetting> given_settings;  // learning rates, if updates were judged by them
+  std::vector<std::string> warnings;
+  comparison::Environment environment;
+};
+
+// Sets findings, coverage, sharpness and the verdict from the outcomes, and coverage.step. A run is
+// inconclusive of which less than half could be judged, whose recorded loss, gradient norm or a
+// main gradient could not, that lacks one of these although the step has it, of which the gradients
+// of more than a tenth of the parameters could not, whose loss does not follow from all of them, or
+// of which a tensor could not be read. `lost_ranks`: ranks whose files cannot be read.
+void reach_verdict(std::size_t lost_ranks, const trace::Manifest& manifest, AuditReport& report);
+
+}  // namespace ttrace::audit

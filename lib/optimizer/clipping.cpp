@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "judge/tolerance.h"
+#include "measure/measure_update.h"
+#include "measure/optimizer/step.h"
+#include "measure/tensor_reader.h"
+#include "optimizer/gradient_norm.h"
+
+namespace ttrace::optimizer {
+namespace {
+
+// Half-precision gradients are squared and added up in single precision, and each tensor's norm is
+// rounded to their own type.
+double rounding_of_entry(const trace::TensorEntry& entry) {
+  const double single = *measure::unit_roundoff(tensor::DType::kFloat32);
+  const double own = measure::unit_roundoff(entry.dtype).value_or(single);
+  const std::uint64_t elements = tensor::element_count(entry.shape).value_or(0);
+  const double summed = judge::norm_rounding(elements, std::min(own, single));
+  return own > single ? summed + own : summed;
+}
+
+// ‖g‖² of the main gradients that the comparison has read whole, by the key of the stored tensor.
+std::map<trace::TensorKey, double> squares_of_main_gradients(
+    const std::vector<comparison::TensorComparison>& results,
+    layout::ViewPtr comparison::Pair::*side) {
+  std::map<trace::TensorKey, double> squares;
+  for (const comparison::TensorComparison& result : results) {
+    if (result.key.kind != trace::Kind::kMainGrad || !result.comparison) continue;
+    const auto* stored = std::get_if<layout::Stored>(&(result.*side)->how);
+    const measure::TileStats& stats = result.comparison->measurement.total;
+    if (stored == nullptr || stats.finite != stats.elements) continue;
+    squares.emplace(stored->entry->key,
+                    side == &comparison::Pair::reference ? stats.sum_r2 : stats.sum_c2);
+  }
+  return squares;
+}
+
+// Norms summed in other orders and precisions agree to much better than this.
+constexpr double kSameNorm = 0.01;
+
+bool near(double a, double b) { return std::abs(a - b) <= kSameNorm * b; }
+
+double scalar_value(const trace::Source& source, const trace::TensorEntry& entry) {
+  const layout::ViewPtr view = layout::view_of(entry);
+  const auto reader = measure::make_reader(source, *view, measure::Replicas::kFirstOnly);
+  double value = 0;
+  reader->read(tensor::whole(entry.shape), {&value, 1});
+  return value;
+}
+
+}  // namespace
+
+MainGradientNorms::MainGradientNorms(const trace::Source& run,
+                                     const std::vector<comparison::TensorComparison>& results,
+                                     layout::ViewPtr comparison::Pair::*side)
+    : run_(run), squared_norms_(squares_of_main_gradients(results, side)) {}
+
+const MainGradientNorm& MainGradientNorms::of(std::uint64_t step) {
+  const auto known = steps_.find(step);
+  if (known != steps_.end()) return known->second;
+  return steps_.emplace(step, norm_of(step)).first->second;
+}
+
+MainGradientNorm MainGradientNorms::norm_of(std::uint64_t step) const {
+  double squares = 0;
+  double rounding = 0;  // Σ ‖g‖²·rounding: a tensor counts by its share of the sum
+  double coarsest = 0;
+  bool any = false;
+  for (const trace::TensorEntry& entry : run_.manifest().tensors) {
+    const trace::TensorKey& key = entry.key;
+    if (key.step != step || key.kind != trace::Kind::kMainGrad || key.copy != 0) continue;
+    if (!tensor::is_floating(entry.dtype)) continue;
+    any = true;
+    const auto known = squared_norms_.find(key);
+    try {
+      const double square = known != squared_norms_.end()
+                                ? known->second
+                                : measure::squared_norm({&run_, layout::view_of(entry)});
+      squares += square;
+      rounding += square * rounding_of_entry(entry);
+      coarsest = std::max(coarsest, measure::unit_roundoff(entry.dtype).value_or(0));
+    } catch (const base::InputError&) {
+      return {0, 0, "a main gradient, and so what was clipped, cannot be read"};
+    }
+  }
+  if (!any) return {0, 0, "no main gradient was recorded"};
+  if (!std::isfinite(squares)) return {0, 0, "the main gradients are too large to be squared"};
+  // The norms of all tensors are added up once more, and the root is rounded.
+  const double last = 4 * std::max(coarsest, *measure::unit_roundoff(tensor::DType::kFloat32));
+  return {std::sqrt(squares), (squares > 0 ? rounding / squares : 0) + last, ""};
+}
+
+Clipping::Clipping(const trace::Source& candidate,
+                   const std::vector<comparison::TensorComparison>& results)
+    : candidate_(candidate), gradients_(candidate, results, &comparison::Pair::candidate) {}
+
+const Clipping::Recorded& Clipping::recorded(std::uint64_t step) {
+  const auto [known, fresh] = steps_.try_emplace(step);
+  Recorded& recorded = known->second;
+  if (!fresh) return recorded;
+  bool found = false;
+  for (const trace::TensorEntry& entry : candidate_.manifest().tensors) {
+    if (entry.key.step != step || entry.key.kind != trace::Kind::kGradNorm) continue;
+    try {
+      if (tensor::element_count(entry.shape) != 1 || !tensor::is_floating(entry.dtype)) {
+        recorded.problem = "the gradient norm is not one number";
+        return recorded;
+      }
+      const double value = scalar_value(candidate_, entry);
+      if (!std::isfinite(value) || value < 0) {
+        recorded.problem = "the gradient norm is not finite";
+      } else if (found && !near(value, recorded.norm)) {
+        recorded.problem = "there are several gradient norms";
+      }
+      recorded.norm = value;
+      found = true;
+    } catch (const base::InputError&) {
+      recorded.problem = "the gradient norm cannot be read";
+    }
+    if (!recorded.problem.empty()) return recorded;
+  }
+  if (!found) recorded.problem = "gradients are clipped, but their norm was not recorded";
+  return recorded;
+}
+
+Clip Clipping::of(std::uint64_t step, double clip_norm) {
+  const Recorded& known = recorded(step);
+  if (!known.problem.empty()) return {1, known.problem};
+  const double factor = measure::clip_coefficient(clip_norm, known.norm);
+  if (factor >= 1) return {};
+  const MainGradientNorm& own = gradients_.of(step);
+  if (!own.problem.empty()) return {1, own.problem};
+  const double clipped = factor * known.norm;
+  // Where both fit, clipping changes next to nothing; take the nearer one.
+  if (near(own.norm, known.norm)) {
+    const bool nearer_clipped = std::abs(own.norm - clipped) < std::abs(own.norm - known.norm);
+    return nearer_clipped ? Clip{} : Clip{factor, ""};
+  }
+  if (near(own.norm, clipped)) return {};
+  // Clipping leaves no more than `clipped`, so they were recorded before it.
+  if (own.norm > clipped) return {factor, ""};
+  return {1,
+          "the norm of the main gradients is neither the recorded one nor the one they are clipped "
+          "to, so whether they are clipped cannot be told"};
+}
+
+}  // namespace ttrace::optimizer

@@ -1,0 +1,120 @@
+// The norm of a run's own main gradients, step by step, and what follows from it: the recorded
+// gradient norm, and the clipping by it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comparison/pairing.h"
+#include "comparison/result.h"
+#include "trace/source.h"
+
+namespace ttrace::optimizer {
+
+struct MainGradientNorm {
+  double norm = 0;  // ‖g‖ over all main gradients as recorded, in binary64; replicas count once
+  // Relative: what a job may lose that adds up the squares in the gradients' own precision.
+  double rounding = 0;
+  std::string problem;  // why it is not known, or empty
+};
+
+class MainGradientNorms {
+ public:
+  // Takes ‖g‖² of main gradients that `results` have measured from there. `side` says of which of
+  // the runs `run` is; it must outlive this.
+  MainGradientNorms(const trace::Source& run,
+                    const std::vector<comparison::TensorComparison>& results,
+                    layout::ViewPtr comparison::Pair::*side);
+  // Takes ‖g‖² of main gradients that have been measured, by the keys of stored tensors.
+  MainGradientNorms(const trace::Source& run, std::map<trace::TensorKey, double> squared_norms)
+      : run_(run), squared_norms_(std::move(squared_norms)) {}
+
+  // Reads what it needs at the first call for a step; not thread-safe. A gradient that cannot be
+  // read, or is not finite, is a problem and not an error; so is a step without any.
+  const MainGradientNorm& of(std::uint64_t step);
+
+ private:
+  MainGradientNorm norm_of(std::uint64_t step) const;
+
+  const trace::Source& run_;
+  std::map<trace::TensorKey, double> squared_norms_;  // by the keys of stored tensors
+  std::map<std::uint64_t, MainGradientNorm> steps_;
+};
+
+struct Clip {
+  double factor = 1;    // of the gradient as recorded
+  std::string problem;  // why it is not known, or empty
+};
+
+// Finds how much clipping multiplied the candidate's main gradients. The recorded norm gives the
+// factor; the gradients' own norm shows whether they were recorded before or after clipping. A
+// collector may record either: where the job calls it, or when the optimizer's step begins.
+class Clipping {
+ public:
+  // `candidate` must outlive it.
+  Clipping(const trace::Source& candidate,
+           const std::vector<comparison::TensorComparison>& results);
+
+  // Reads what it needs at the first call for a step; not thread-safe. An unreadable norm or
+  // gradient is a problem, not an error.
+  Clip of(std::uint64_t step, double clip_norm);
+
+ private:
+  struct Recorded {
+    double norm = 0;
+    std::string problem;
+  };
+
+  const Recorded& recorded(std::uint64_t step);
+
+  const trace::Source& candidate_;
+  MainGradientNorms gradients_;
+  std::map<std::uint64_t, Recorded> steps_;
+};
+
+// Judges a recorded gradient norm by the run's own main gradients. The noise of one number says
+// little, and in half precision its tolerance lets an error of ten per cent pass; the main
+// gradients give the norm to the rounding of a sum.
+class GradientNormJudge {
+ public:
+  // Every record has been measured. Reads main gradients that were not measured.
+  GradientNormJudge(const trace::Source& reference, const trace::Source& candidate,
+                    const std::vector<comparison::TensorComparison>& results);
+
+  // Changes the result of a gradient norm that has been judged against the reference's; all other
+  // results stay as they are. Where the reference's own norm follows from its main gradients (so
+  // that this is how the job computes it) and the candidate has recorded all of these, the
+  // candidate's
+  //  - diverges if it does not follow from its main gradients, and is a replica conflict if the
+  //    ranks recorded different ones;
+  //  - is not judged if it is more than 1 % off and adding up so many squares in single precision
+  //    may lose as much;
+  //  - otherwise stays diverged only if it differs from the reference and a main gradient of the
+  //    step does too (`gradients_match` is false): it is then downstream of that.
+  // Its measurement is then the one against the replayed norm, and it has a `replay`. Main
+  // gradients recorded after clipping do not give the norm before it: a norm that they contradict
+  // diverges, and any other stays compared with the reference's, and both sums may have lost
+  // digits.
+  void judge(bool gradients_match, comparison::TensorComparison& result) const;
+
+ private:
+  struct Step {
+    MainGradientNorm reference;
+    MainGradientNorm candidate;
+    std::optional<double> reference_clip;
+    std::optional<double> candidate_clip;
+  };
+
+  // Of the steps in which the candidate lacks no main gradient, and both norms are known.
+  std::map<std::uint64_t, Step> steps_;
+};
+
+// Judges every gradient norm among `results` after everything else has been judged.
+void judge_gradient_norms(const trace::Source& reference, const trace::Source& candidate,
+                          std::vector<comparison::TensorComparison>& results);
+
+}  // namespace ttrace::optimizer

@@ -1,0 +1,342 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/text.h"
+#include "measure/optimizer/step.h"
+#include "optimizer/gradient_norm.h"
+#include "optimizer/replay_updates.h"
+#include "optimizer/settings.h"
+
+namespace ttrace::optimizer {
+namespace {
+
+using measure::Algorithm;
+using measure::Hyperparameters;
+using tensor::DType;
+using trace::TensorEntry;
+
+struct UpdateEntries {
+  const TensorEntry* after = nullptr;
+  // What the optimizer updates: `main_param`, if any.
+  const TensorEntry* parameter = nullptr;
+  const TensorEntry* gradient = nullptr;  // or null
+  std::vector<const TensorEntry*> states;
+};
+
+// Returns the precisions of a replay. The arithmetic is that of the recorded `main_param`; without
+// one, the coarsest of parameter and states. States in a finer type than the parameter mean that
+// the parameter is a rounding of a finer copy that was not recorded. Nothing for types that
+// optimizers do not compute in: integers, fp8, and Adam in f16, whose second moments under- and
+// overflow.
+std::optional<measure::Rounding> update_rounding(const Hyperparameters& hyperparameters,
+                                                 const UpdateEntries& entries, bool clipped) {
+  std::vector<const TensorEntry*> all = entries.states;
+  all.insert(all.end(), {entries.after, entries.parameter});
+  if (entries.gradient != nullptr) all.push_back(entries.gradient);
+  for (const TensorEntry* entry : all) {
+    if (!measure::unit_roundoff(entry->dtype)) return std::nullopt;
+    if (entry->computed_in && !measure::unit_roundoff(*entry->computed_in)) return std::nullopt;
+  }
+  const auto coarser = [](DType a, DType b) {
+    return *measure::unit_roundoff(a) < *measure::unit_roundoff(b) ? b : a;
+  };
+
+  measure::Rounding rounding;
+  const bool is_main = entries.parameter->key.kind == trace::Kind::kOptimizerState;
+  const DType parameter = entries.parameter->dtype;
+  DType working = parameter;
+  if (!is_main && !entries.states.empty()) {
+    working = entries.states.front()->dtype;
+    for (const TensorEntry* state : entries.states) working = coarser(working, state->dtype);
+    if (*measure::unit_roundoff(working) < *measure::unit_roundoff(parameter)) {
+      rounding.parameter = *measure::unit_roundoff(parameter);
+    } else {
+      working = coarser(working, parameter);
+    }
+  }
+  const bool sixteen_bits =
+      *measure::unit_roundoff(parameter) > *measure::unit_roundoff(DType::kFloat32);
+  if (!is_main && entries.states.empty() && sixteen_bits && hyperparameters.updates > 1) {
+    // A finer copy may exist that the trace does not mention.
+    rounding.parameter = *measure::unit_roundoff(parameter);
+  }
+  // A step in bf16 marks everything that it makes as computed in bf16. Its optimizer still works in
+  // the type of the parameters, unless these are themselves coarser than they are stored.
+  const auto& coarse = entries.parameter->computed_in;
+  if (coarse && entries.after->computed_in) working = coarser(working, *coarse);
+  const bool adam = hyperparameters.algorithm == Algorithm::kAdam ||
+                    hyperparameters.algorithm == Algorithm::kAdamW;
+  if (adam && working == DType::kFloat16) return std::nullopt;
+
+  // The replay itself rounds as binary64 does.
+  rounding.working = *measure::unit_roundoff(working) + *measure::unit_roundoff(DType::kFloat64);
+  rounding.smallest = measure::smallest_rounding(working);
+  rounding.largest = measure::largest_finite(working);
+  const double stored = *measure::unit_roundoff(entries.after->dtype);
+  if (stored > *measure::unit_roundoff(working)) {
+    rounding.stored = stored;
+    rounding.stored_smallest = measure::smallest_rounding(entries.after->dtype);
+  }
+  // Norm + 1e-6, the quotient and the product are rounded; one more for the recorded norm.
+  if (clipped && entries.gradient != nullptr) {
+    rounding.gradient = 4 * *measure::unit_roundoff(entries.gradient->dtype);
+  }
+  return rounding;
+}
+
+// Operands besides the updated parameter, in the order of UpdateLeaf::operands.
+enum Operand { kParameter, kGradient, kMomentumBuffer, kExpAvg, kExpAvgSq, kMaxExpAvgSq };
+constexpr std::size_t kOperands = 6;
+
+struct StateRule {
+  Operand operand;
+  const char* name;
+  bool wanted;
+};
+
+std::array<StateRule, 4> states_of(const Hyperparameters& h) {
+  const bool adam = h.algorithm == Algorithm::kAdam || h.algorithm == Algorithm::kAdamW;
+  return {{{kMomentumBuffer, "momentum_buffer", h.algorithm == Algorithm::kSgd && h.momentum != 0},
+           {kExpAvg, "exp_avg", adam},
+           {kExpAvgSq, "exp_avg_sq", adam},
+           {kMaxExpAvgSq, "max_exp_avg_sq", adam && h.amsgrad}}};
+}
+
+bool adds_up(const layout::View& view) {
+  if (std::holds_alternative<layout::Sum>(view.how)) return true;
+  if (const auto* mosaic = std::get_if<layout::Mosaic>(&view.how)) {
+    return std::any_of(mosaic->tiles.begin(), mosaic->tiles.end(),
+                       [](const auto& tile) { return adds_up(*tile.source); });
+  }
+  if (const auto* transposed = std::get_if<layout::Transposed>(&view.how)) {
+    return adds_up(*transposed->source);
+  }
+  return false;
+}
+
+bool is_partial(const TensorEntry& entry, const trace::Manifest& manifest) {
+  for (const trace::MeshAxis& axis : manifest.meshes.at(entry.mesh).axes) {
+    const auto placement = entry.placements.find(axis.name);
+    if (axis.size > 1 && placement != entry.placements.end() &&
+        std::holds_alternative<trace::Partial>(placement->second)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// How one stored tensor was updated.
+struct UpdateLeaf {
+  std::array<const TensorEntry*, kOperands> operands{};
+  measure::UpdateStep step;
+  std::string difference;
+  std::string problem;
+
+  bool alike(const UpdateLeaf& other) const {
+    for (std::size_t i = 0; i < kOperands; ++i) {
+      if ((operands[i] == nullptr) != (other.operands[i] == nullptr)) return false;
+    }
+    const Hyperparameters& a = step.hyperparameters;
+    const Hyperparameters& b = other.step.hyperparameters;
+    return a.algorithm == b.algorithm && a.updates == b.updates &&
+           measure::first_difference(a, b).empty() && step.rounding == other.step.rounding &&
+           step.clip == other.step.clip;
+  }
+};
+
+// A tensor of zeros that no rank holds.
+class ZeroReader : public measure::TensorReader {
+ public:
+  void read(const tensor::Box&, std::span<double> out) override { std::ranges::fill(out, 0.0); }
+  void read_integers(const tensor::Box&, std::span<std::int64_t> out) override {
+    std::ranges::fill(out, std::int64_t{0});
+  }
+  std::vector<measure::RankBoxes> rank_boxes() const override { return {}; }
+  std::optional<measure::Place> locate(const tensor::Shape&) const override { return std::nullopt; }
+  void for_each_check(const measure::VisitCheck&) const override {}
+  std::uint64_t bytes_read() const override { return 0; }
+};
+
+class UpdatePlanner {
+ public:
+  enum class Gradients { kRecorded, kZero };
+
+  // Both sources must outlive the planner.
+  UpdatePlanner(const trace::Source& reference, const trace::Source& candidate,
+                const std::vector<comparison::TensorComparison>& results,
+                Gradients gradients = Gradients::kRecorded)
+      : candidate_(candidate),
+        references_(reference.manifest()),
+        candidates_(candidate.manifest()),
+        clipping_(candidate, results),
+        zero_gradients_(gradients == Gradients::kZero) {}
+
+  // `pair` is a `param_after_step`, made of any stored ones (a map may have renamed, joined or cut
+  // them).
+  UpdatePlan plan(const comparison::Pair& pair) {
+    UpdatePlan plan;
+    if (adds_up(*pair.candidate)) {
+      plan.problem = "it is the sum of several tensors";
+      return plan;
+    }
+    const std::optional<Hyperparameters> reference = reference_of(pair);
+    std::map<const TensorEntry*, UpdateLeaf> leaves;
+    const std::vector<const TensorEntry*> stored = layout::stored_in(*pair.candidate);
+    for (const TensorEntry* after : stored) {
+      const UpdateLeaf& leaf = leaves.emplace(after, leaf_of(*after, reference)).first->second;
+      if (leaf.problem.empty() && !leaf.alike(leaves.at(stored.front()))) {
+        plan.problem = "its parts are updated in different ways";
+      } else {
+        plan.problem = leaf.problem;
+      }
+      if (!plan.problem.empty()) return plan;
+    }
+    const UpdateLeaf& first = leaves.at(stored.front());
+    plan.step = first.step;
+    plan.difference = first.difference;
+    plan.tensors.after = {&candidate_, pair.candidate};
+    // The same view over the parameters' gradients, over their states, ...
+    const auto over = [&](Operand operand) {
+      if (first.operands[operand] == nullptr) return measure::TensorRef{};
+      return measure::TensorRef(&candidate_,
+                                layout::with_entries(pair.candidate, [&](const TensorEntry& after) {
+                                  return *leaves.at(&after).operands[operand];
+                                }));
+    };
+    plan.tensors.parameter = over(kParameter);
+    plan.tensors.gradient = over(kGradient);
+    if (zero_gradients_) {
+      plan.tensors.gradient.opener = [](measure::Replicas) {
+        return std::make_unique<ZeroReader>();
+      };
+    }
+    plan.tensors.momentum_buffer = over(kMomentumBuffer);
+    plan.tensors.exp_avg = over(kExpAvg);
+    plan.tensors.exp_avg_sq = over(kExpAvgSq);
+    plan.tensors.max_exp_avg_sq = over(kMaxExpAvgSq);
+    return plan;
+  }
+
+ private:
+  std::optional<Hyperparameters> reference_of(const comparison::Pair& pair) const {
+    const trace::TensorKey& key = layout::stored_in(*pair.reference).front()->key;
+    const OptimizerIndex::Found found = references_.find(key.step, key.name);
+    if (found.group == nullptr || found.twice) return std::nullopt;
+    return measure::read_hyperparameters(*found.group).values;
+  }
+
+  UpdateLeaf leaf_of(const TensorEntry& after, const std::optional<Hyperparameters>& reference) {
+    UpdateLeaf leaf;
+    const auto fail = [&leaf](std::string why) {
+      leaf.problem = std::move(why);
+      return leaf;
+    };
+    trace::TensorKey key = after.key;
+    if (!candidates_.knows_step(key.step)) return fail("the manifest has no optimizer entry");
+    key.kind = trace::Kind::kParam;
+    const TensorEntry* parameter = candidates_.tensor(key);
+    if (parameter == nullptr) return fail("the parameter before the step was not recorded");
+    key.kind = trace::Kind::kMainGrad;
+    const TensorEntry* gradient = candidates_.tensor(key);
+    const OptimizerIndex::Found found = candidates_.find(key.step, key.name);
+    if (found.twice) return fail("the parameter is in two parameter groups");
+
+    Hyperparameters& h = leaf.step.hyperparameters;
+    if (found.group == nullptr) {
+      if (gradient != nullptr) return fail("no parameter group of the manifest has the parameter");
+      if (reference) return fail("only the reference has the parameter in a parameter group");
+    } else {
+      measure::ReadHyperparameters read = measure::read_hyperparameters(*found.group);
+      if (!read.values) return fail(std::move(read.problem));
+      if (gradient == nullptr && zero_gradients_) gradient = parameter;  // its shape and type
+      if (gradient == nullptr) return fail("the main gradient was not recorded");
+      if (is_partial(*gradient, candidate_.manifest())) {
+        return fail("the main gradient was recorded before its reduction");
+      }
+      h = *read.values;
+      if (reference) leaf.difference = measure::first_difference(h, *reference);
+      if (!leaf.difference.empty()) h = *reference;
+      leaf.operands[kGradient] = gradient;
+    }
+    leaf.operands[kParameter] = parameter;
+
+    const TensorEntry* main = candidates_.state(key, "main_param");
+    if (main != nullptr && h.algorithm != Algorithm::kNone) leaf.operands[kParameter] = main;
+    std::size_t wanted = 0;
+    std::size_t there = 0;
+    for (const StateRule& rule : states_of(h)) {
+      if (!rule.wanted) continue;
+      ++wanted;
+      leaf.operands[rule.operand] = candidates_.state(key, rule.name);
+      there += leaf.operands[rule.operand] != nullptr ? 1 : 0;
+    }
+    // Without gradients before this step, there is no state, or one of zeros.
+    if (there != wanted && (there != 0 || (h.updates > 1 && !zero_gradients_))) {
+      return fail("the optimizer's state was not recorded");
+    }
+    for (const TensorEntry* operand : leaf.operands) {
+      if (operand == nullptr) continue;
+      if (operand->shape != after.shape) return fail("its gradient or state has another shape");
+    }
+
+    double clip = 1;
+    if (h.clip_norm && !zero_gradients_) {
+      Clip found_clip = clipping_.of(key.step, *h.clip_norm);
+      if (!found_clip.problem.empty()) return fail(std::move(found_clip.problem));
+      clip = found_clip.factor;
+    }
+    leaf.step.clip = clip;
+    std::vector<const TensorEntry*> states;
+    for (std::size_t i = kMomentumBuffer; i < kOperands; ++i) {
+      if (leaf.operands[i] != nullptr) states.push_back(leaf.operands[i]);
+    }
+    const auto rounding = update_rounding(
+        h, {&after, leaf.operands[kParameter], leaf.operands[kGradient], states}, clip < 1);
+    if (!rounding) return fail("its precision is none that an optimizer is replayed in");
+    leaf.step.rounding = *rounding;
+    return leaf;
+  }
+
+  const trace::Source& candidate_;
+  OptimizerIndex references_;
+  OptimizerIndex candidates_;
+  Clipping clipping_;
+  bool zero_gradients_;
+};
+
+}  // namespace
+
+bool is_measured_update(const comparison::TensorComparison& result) {
+  return result.key.kind == trace::Kind::kParamAfterStep && result.comparison && !result.exact;
+}
+
+std::vector<UpdatePlan> plan_with_zero_gradients(
+    const trace::Source& run, const std::vector<const trace::TensorEntry*>& updated) {
+  if (updated.empty()) return {};
+  UpdatePlanner planner(run, run, {}, UpdatePlanner::Gradients::kZero);
+  std::vector<UpdatePlan> plans;
+  for (const TensorEntry* entry : updated) {
+    comparison::Pair pair;
+    pair.key = entry->key;
+    pair.reference = layout::view_of(*entry);
+    pair.candidate = pair.reference;
+    plans.push_back(planner.plan(pair));
+  }
+  return plans;
+}
+
+std::map<std::size_t, UpdatePlan> plan_replays(
+    const trace::Source& reference, const trace::Source& candidate,
+    const std::vector<comparison::TensorComparison>& results) {
+  // The planner's indices of a million tensors take a second.
+  if (std::none_of(results.begin(), results.end(), is_measured_update)) return {};
+  UpdatePlanner planner(reference, candidate, results);
+  std::map<std::size_t, UpdatePlan> plans;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (is_measured_update(results[i])) plans.emplace(i, planner.plan(results[i]));
+  }
+  return plans;
+}
+
+}  // namespace ttrace::optimizer

@@ -1,0 +1,425 @@
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <string_view>
+
+#include "base/text.h"
+#include "judge/tolerance.h"
+#include "localize/phase.h"
+#include "measure/measure.h"
+#include "routing/choices.h"
+#include "routing/explain_flips.h"
+#include "routing/routing_flips.h"
+
+namespace ttrace::routing {
+namespace {
+
+using comparison::TensorComparison;
+using layout::View;
+using trace::Kind;
+using trace::TensorKey;
+
+constexpr std::size_t kMostValuesExamined = 64;  // of one module that are examined
+constexpr std::uint64_t kTokensTried = 256;
+constexpr std::uint64_t kOrderCompared = 8;  // experts, where a token's number is not known
+
+// "experts.3", "local_experts.12": an expert's module, seen from the module around its router.
+bool is_numbered(std::string_view name) {
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  return name.find('.') != std::string_view::npos && !last.empty() &&
+         std::all_of(last.begin(), last.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::uint64_t elements(const View& view) { return tensor::element_count(view.shape).value_or(0); }
+
+// Whether the scores of the first flipped token are zero wherever the reference did not choose:
+// then they follow from the choice.
+bool follows_from_choice(Router& router) {
+  const Decision& decision = router.decision;
+  TokenRows rows(decision.reference, decision.tokens);
+  const std::uint64_t token = router.flipped.front();
+  const auto chosen = experts_of(rows.row(token), decision.spelling, decision.experts);
+  if (!chosen || chosen->size() == decision.experts) return true;
+  for (std::uint64_t expert = 0; expert < decision.experts; ++expert) {
+    const bool is_chosen = std::binary_search(chosen->begin(), chosen->end(), expert);
+    if (!is_chosen && router.reference->of(token, expert).value != 0) return false;
+  }
+  return true;
+}
+
+// Whether `holds` is true of the reference's row for every token of a sample.
+template <typename Holds>
+bool all_sampled(const Decision& decision, Holds holds) {
+  TokenRows rows(decision.reference, decision.tokens);
+  const std::uint64_t sample = std::min(decision.tokens, kTokensTried);
+  for (std::uint64_t i = 0; i < sample; ++i) {
+    if (!holds(rows.row(i * decision.tokens / sample))) return false;
+  }
+  return true;
+}
+
+// Whether every token has the same number of experts, and not all. Values that are zero for another
+// reason (an activation, a mask) do not.
+bool is_top_k(const Decision& decision) {
+  std::optional<std::size_t> number;
+  return all_sampled(decision, [&](std::span<const double> row) {
+    const auto chosen = experts_of(row, decision.spelling, decision.experts);
+    if (!chosen || chosen->empty() || chosen->size() == decision.experts) return false;
+    if (!number) number = chosen->size();
+    return *number == chosen->size();
+  });
+}
+
+// Whether an integer tensor with a column for every expert holds numbers of experts nevertheless:
+// only the scores of the chosen experts may have been recorded.
+bool names_experts(const Decision& decision) {
+  return !all_sampled(decision, [](std::span<const double> row) {
+    return std::all_of(row.begin(), row.end(), [](double v) { return v == 0 || v == 1; });
+  });
+}
+
+// Whether the module is called a router or gate. Its weights of experts are examined even where
+// they match, as they may where flips are few; examining every output would read everything twice.
+bool says_router(std::string_view module) {
+  const std::string_view last = module.substr(module.rfind('.') + 1);
+  return last == "gate" || last.find("router") != std::string_view::npos;
+}
+
+// The score of a linear router is its input times its weight; these are indices of pairs.
+struct Linear {
+  std::size_t input;
+  std::size_t weight;
+  std::optional<std::size_t> bias;
+  std::uint64_t tokens;
+  std::uint64_t experts;
+};
+
+}  // namespace
+
+class Routers::Finder {
+ public:
+  Finder(const trace::Source& reference, const trace::Source& candidate,
+         const std::vector<TensorComparison>& results)
+      : reference_(reference), candidate_(candidate), results_(results) {
+    any_bad_ = std::any_of(results.begin(), results.end(),
+                           [](const auto& result) { return judge::is_bad(result.outcome); });
+  }
+
+  std::optional<Router> router_at(std::size_t i) const {
+    const TensorComparison& result = results_[i];
+    const TensorKey& key = result.key;
+    const bool is_value = key.kind == Kind::kOutput || key.kind == Kind::kInput;
+    if (!is_value || !result.comparison || result.reference->shape.empty()) return std::nullopt;
+    const bool matched = result.outcome == judge::Outcome::kMatch && !result.exact &&
+                         says_router(trace::module_of_value(key.name));
+    const bool may_imply = any_bad_ && matched;
+    if (key.kind == Kind::kInput) return may_imply ? implied_at(i) : std::nullopt;
+    // A choice that follows from flips before it may still be wrong.
+    const bool differs = result.outcome == judge::Outcome::kDiverged ||
+                         result.outcome == judge::Outcome::kAfterRoutingFlip;
+    if (!matched && !differs) return std::nullopt;
+    if (!result.exact && has_own_decision(key)) return std::nullopt;
+    for (const std::size_t scores : possible_scores(key)) {
+      if (scores == i) continue;
+      if (std::optional<Router> router = with_recorded(i, scores)) return router;
+    }
+    if (const auto linear = linear_of(key)) {
+      std::optional<Router> router = with_shape(i, linear->tokens, linear->experts);
+      if (router) score_by(*linear, *router);
+      if (router) return router;
+    }
+    return may_imply ? implied_at(i) : std::nullopt;
+  }
+
+ private:
+  // In the order of trust: outputs of the module, outputs of modules inside it, inputs of it.
+  std::vector<std::size_t> possible_scores(const TensorKey& key) const {
+    const std::string module(trace::module_of_value(key.name));
+    std::vector<std::size_t> found;
+    const auto add = [&](std::size_t i) {
+      if (found.size() < kMostValuesExamined && is_floating_pair(i)) found.push_back(i);
+    };
+    const auto add_values = [&](Kind kind) {
+      for (const std::size_t i : values_of(key, kind, module)) add(i);
+    };
+    add_values(Kind::kOutput);
+    for_each_named(key, Kind::kOutput, module + ".", [&](const TensorKey& inside, std::size_t i) {
+      if (inside.call == key.call) add(i);
+      return true;
+    });
+    add_values(Kind::kInput);
+    return found;
+  }
+
+  // Sets the scores to what pair i recorded; `router` has the decision's numbers.
+  void score_by_pair(std::size_t i, Router& router) const {
+    const TensorComparison& pair = results_[i];
+    const double epsilon = judge::shared_epsilon(*pair.reference, *pair.candidate);
+    const std::uint64_t tokens = router.decision.tokens;
+    router.reference = recorded_scores({&reference_, pair.reference}, tokens, epsilon);
+    router.candidate = recorded_scores({&candidate_, pair.candidate}, tokens, epsilon);
+    router.judged_by = {i};
+    router.scores = base::concat("scores: ", kind_name(pair.key.kind), " of ", pair.key.name);
+  }
+
+  std::optional<Router> with_recorded(std::size_t i, std::size_t scores) const {
+    const View& view = *results_[scores].reference;
+    if (view.shape.empty() || view.shape.back() < 2) return std::nullopt;
+    const std::uint64_t experts = view.shape.back();
+    const std::uint64_t tokens = elements(view) / experts;
+    std::optional<Router> router = with_shape(i, tokens, experts);
+    if (!router) return std::nullopt;
+    score_by_pair(scores, *router);
+    if (follows_from_choice(*router)) return std::nullopt;
+    if (!choice_follows(router->decision, *router->reference)) return std::nullopt;
+    return router;
+  }
+
+  std::optional<Linear> linear_of(const TensorKey& key) const {
+    const std::string module(trace::module_of_value(key.name));
+    const auto input = find(key, Kind::kInput, module);
+    TensorKey of_step = key;
+    of_step.microbatch.reset();
+    of_step.call = 0;
+    of_step.copy = 0;
+    const auto weight = find(of_step, Kind::kParam, module + ".weight");
+    if (!input || !weight || !is_floating_pair(*input) || !is_floating_pair(*weight)) {
+      return std::nullopt;
+    }
+    const View& x = *results_[*input].reference;
+    const View& w = *results_[*weight].reference;
+    if (w.shape.size() != 2 || x.shape.empty() || x.shape.back() != w.shape[1] || w.shape[0] < 2 ||
+        w.shape[1] == 0) {
+      return std::nullopt;
+    }
+    auto bias = find(of_step, Kind::kParam, module + ".bias");
+    if (bias && (!is_floating_pair(*bias) ||
+                 results_[*bias].reference->shape != tensor::Shape{w.shape[0]})) {
+      bias.reset();
+    }
+    return Linear{*input, *weight, bias, elements(x) / w.shape[1], w.shape[0]};
+  }
+
+  void score_by(const Linear& linear, Router& router) const {
+    router.judged_by = {linear.input, linear.weight};
+    if (linear.bias) router.judged_by.push_back(*linear.bias);
+    const auto epsilon_at = [this](std::size_t i) {
+      return judge::shared_epsilon(*results_[i].reference, *results_[i].candidate);
+    };
+    const double epsilon = std::max(epsilon_at(linear.input), epsilon_at(linear.weight));
+    const auto made = [&](const trace::Source& source, layout::ViewPtr comparison::Pair::*side) {
+      const auto tensor = [&](std::size_t at) {
+        return measure::TensorRef(&source, results_[at].*side);
+      };
+      std::optional<measure::TensorRef> shift;
+      if (linear.bias) shift = tensor(*linear.bias);
+      return linear_scores(tensor(linear.input), tensor(linear.weight), shift, linear.tokens,
+                           epsilon);
+    };
+    router.reference = made(reference_, &comparison::Pair::reference);
+    router.candidate = made(candidate_, &comparison::Pair::candidate);
+    router.scores =
+        base::concat("scores: made again from its input and ", results_[linear.weight].key.name);
+  }
+
+  // Returns how many experts a token has, by a tensor of integers that a module beside the router
+  // was given, or by the rows that the experts beside it, "<around>.<...>.<number>", were given.
+  std::optional<std::uint64_t> experts_per_token(const TensorKey& key, std::uint64_t tokens,
+                                                 std::uint64_t experts) const {
+    const std::string_view module = trace::module_of_value(key.name);
+    const std::size_t dot = module.rfind('.');
+    if (dot == std::string_view::npos) return std::nullopt;
+    const std::string around(module.substr(0, dot + 1));
+    std::optional<std::uint64_t> chosen;
+    std::uint64_t rows = 0;
+    for_each_named(key, Kind::kInput, around, [&](const TensorKey& beside, std::size_t i) {
+      const layout::ViewPtr& view = results_[i].reference;
+      if (view == nullptr || view->shape.empty()) return true;
+      const std::uint64_t last = view->shape.back();
+      const bool is_floating = tensor::is_floating(view->dtype);
+      if (!is_floating && view->shape.size() > 1 && elements(*view) == tokens * last &&
+          last <= experts) {
+        chosen = last;
+      }
+      const std::string_view name = beside.name;
+      if (name == trace::module_of_value(name) && is_numbered(name.substr(around.size())) &&
+          is_floating && view->shape.size() == 2) {
+        rows += view->shape.front();
+      }
+      return !chosen;
+    });
+    if (chosen) return chosen;
+    if (rows == 0 || rows % tokens != 0 || rows / tokens > experts) return std::nullopt;
+    return rows / tokens;
+  }
+
+  // The decision that the scores imply, of a router that recorded none: by its output with a column
+  // for every expert, or its input and weight. Where nothing says how many experts a token has, the
+  // order of the best kOrderCompared is compared.
+  std::optional<Router> implied_at(std::size_t i) const {
+    const TensorKey& key = results_[i].key;
+    const View& view = *results_[i].reference;
+    if (has_own_decision(key) || weighs_experts(key) || view.shape.back() < 2) return std::nullopt;
+    const auto linear = linear_of(key);
+    Router router;
+    Decision& decision = router.decision;
+    if (key.kind == Kind::kInput) {
+      if (!linear || linear->input != i || !outputs_of(key).empty()) return std::nullopt;
+      decision.experts = linear->experts;
+      decision.tokens = linear->tokens;
+      score_by(*linear, router);
+    } else {
+      decision.experts = view.shape.back();
+      decision.tokens = elements(view) / decision.experts;
+      if (decision.tokens == 0 || (linear && linear->experts != decision.experts)) {
+        return std::nullopt;
+      }
+      score_by_pair(i, router);
+    }
+    const auto known = experts_per_token(key, decision.tokens, decision.experts);
+    const std::uint64_t chosen = known.value_or(std::min(kOrderCompared, decision.experts - 1));
+    if (chosen == 0 || chosen >= decision.experts) return std::nullopt;
+    const Order order = known ? Order::kByNumber : Order::kByScore;
+    decision.spelling = Spelling::kIndices;
+    decision.reference = implied_choice({&reference_, results_[i].reference}, *router.reference,
+                                        decision.tokens, decision.experts, chosen, order);
+    decision.candidate = implied_choice({&candidate_, results_[i].candidate}, *router.candidate,
+                                        decision.tokens, decision.experts, chosen, order);
+    router.flipped = flipped_tokens(decision);
+    if (router.flipped.empty()) return std::nullopt;
+    router.implied = true;
+    router.scores += ", whose choice was not recorded";
+    return router;
+  }
+
+  Decision decision_of(std::size_t i, Spelling spelling, std::uint64_t tokens,
+                       std::uint64_t experts) const {
+    return {{&reference_, results_[i].reference},
+            {&candidate_, results_[i].candidate},
+            spelling,
+            tokens,
+            experts};
+  }
+
+  // Pair i as a decision of that many tokens among that many experts, with its flips; nothing if
+  // its shape does not allow it or nothing flipped.
+  std::optional<Router> with_shape(std::size_t i, std::uint64_t tokens,
+                                   std::uint64_t experts) const {
+    const View& view = *results_[i].reference;
+    if (tokens == 0 || !measure::row_dimensions(view.shape, tokens)) return std::nullopt;
+    const std::uint64_t chosen = elements(view) / tokens;
+    if (chosen == 0 || chosen > experts) return std::nullopt;
+    const bool map = chosen == experts;
+    if (!map && (view.dtype == tensor::DType::kBool || tensor::is_floating(view.dtype))) {
+      return std::nullopt;
+    }
+    Router router;
+    router.decision = decision_of(i, map ? Spelling::kMap : Spelling::kIndices, tokens, experts);
+    if (tensor::is_floating(view.dtype) ? !is_top_k(router.decision)
+                                        : map && names_experts(router.decision)) {
+      return std::nullopt;
+    }
+    router.flipped = flipped_tokens(router.decision);
+    if (router.flipped.empty()) return std::nullopt;
+    return router;
+  }
+
+  std::vector<std::size_t> outputs_of(const TensorKey& key) const {
+    return values_of(key, Kind::kOutput, std::string(trace::module_of_value(key.name)));
+  }
+
+  bool has_own_decision(const TensorKey& key) const {
+    const auto values = outputs_of(key);
+    return std::any_of(values.begin(), values.end(),
+                       [this](std::size_t i) { return results_[i].exact; });
+  }
+
+  // Whether an output of the module is zero for all experts but as many for every token.
+  bool weighs_experts(const TensorKey& key) const {
+    const auto values = outputs_of(key);
+    return std::any_of(values.begin(), values.end(), [this](std::size_t i) {
+      if (!is_floating_pair(i)) return false;
+      const View& view = *results_[i].reference;
+      if (view.shape.empty() || view.shape.back() < 2) return false;
+      const std::uint64_t tokens = elements(view) / view.shape.back();
+      return tokens > 0 && is_top_k(decision_of(i, Spelling::kMap, tokens, view.shape.back()));
+    });
+  }
+
+  // Visits the tensors of this kind in the step and micro-batch of `like` whose names start so,
+  // until `visit` returns false.
+  template <typename Visit>
+  void for_each_named(const TensorKey& like, Kind kind, const std::string& start,
+                      Visit visit) const {
+    TensorKey first = like;
+    first.kind = kind;
+    first.name = start;
+    first.call = 0;
+    first.copy = 0;
+    for (auto at = first_from(first); at != by_key_.end(); ++at) {
+      const TensorKey& key = results_[*at].key;
+      if (key.step != like.step || key.microbatch != like.microbatch || key.kind != kind ||
+          !key.name.starts_with(start) || !visit(key, *at)) {
+        return;
+      }
+    }
+  }
+
+  // Returns the first of `by_key_` whose key is not before `key`.
+  std::vector<std::size_t>::const_iterator first_from(const TensorKey& key) const {
+    const auto key_of = [this](std::size_t i) -> const TensorKey& { return results_[i].key; };
+    if (by_key_.empty()) {
+      by_key_.resize(results_.size());
+      std::iota(by_key_.begin(), by_key_.end(), std::size_t{0});
+      std::sort(by_key_.begin(), by_key_.end(),
+                [&](std::size_t a, std::size_t b) { return key_of(a) < key_of(b); });
+    }
+    return std::lower_bound(
+        by_key_.begin(), by_key_.end(), key,
+        [&](std::size_t i, const TensorKey& sought) { return key_of(i) < sought; });
+  }
+
+  // All values of the module in the call of `like`, at most kMostValuesExamined: "m", then
+  // "m[...]".
+  std::vector<std::size_t> values_of(const TensorKey& like, Kind kind,
+                                     const std::string& module) const {
+    std::vector<std::size_t> found;
+    if (const auto first = find(like, kind, module)) found.push_back(*first);
+    for_each_named(like, kind, module + "[", [&](const TensorKey& key, std::size_t i) {
+      const bool same = key.call == like.call && key.copy == like.copy;
+      if (same) found.push_back(i);
+      return found.size() < kMostValuesExamined;
+    });
+    return found;
+  }
+
+  std::optional<std::size_t> find(const TensorKey& like, Kind kind, const std::string& name) const {
+    TensorKey key = like;
+    key.kind = kind;
+    key.name = name;
+    const auto found = first_from(key);
+    if (found == by_key_.end() || results_[*found].key != key) return std::nullopt;
+    return *found;
+  }
+
+  bool is_floating_pair(std::size_t i) const {
+    return results_[i].comparison && !results_[i].exact;
+  }
+
+  const trace::Source& reference_;
+  const trace::Source& candidate_;
+  const std::vector<TensorComparison>& results_;
+  // Sorted once something is looked up, as most runs have no router. Used by one thread.
+  mutable std::vector<std::size_t> by_key_;
+  bool any_bad_ = false;  // without a bad tensor there is nothing that a choice could explain
+};
+
+Routers::Routers(const trace::Source& reference, const trace::Source& candidate,
+                 const std::vector<comparison::TensorComparison>& results)
+    : finder_(std::make_unique<Finder>(reference, candidate, results)) {}
+
+Routers::~Routers() = default;
+
+std::optional<Router> Routers::router_at(std::size_t i) const { return finder_->router_at(i); }
+
+}  // namespace ttrace::routing

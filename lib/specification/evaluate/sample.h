@@ -1,0 +1,37 @@
+// Samples of an expression: a part of its result, and what of every value that part needs. The
+// roundings of a run are simulated on a sample first, for a fraction of the work.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "specification/expression.h"
+#include "specification/primitives/value.h"
+
+namespace ttrace::specification {
+
+// The indices start, start + step, ... of one dimension of a value, `count` of them.
+struct Part {
+  std::size_t dim = 0;
+  std::uint64_t start = 0;
+  std::uint64_t step = 1;
+  std::uint64_t count = 0;
+
+  bool operator==(const Part&) const = default;
+  Value of(const Value& whole) const;
+};
+
+struct Sample {
+  Part result;
+  // Which part of a value is computed; nothing: all of it. By the values of the expression.
+  std::vector<std::optional<Part>> computed;
+  // Which part of each argument a step takes; nothing: all of it. By step.
+  std::vector<std::vector<std::optional<Part>>> taken;
+};
+
+// Returns the sample that is the least work, or nothing if none saves most of it.
+std::optional<Sample> sample_of(const Expression& expression);
+
+}  // namespace ttrace::specification

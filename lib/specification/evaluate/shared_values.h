@@ -1,0 +1,66 @@
+// Values that several expressions have in common, such as a product inside of two gradients: they
+// are computed once and kept as long as there is room.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "specification/expression.h"
+#include "specification/primitives/value.h"
+
+namespace ttrace::specification {
+
+class SharedValues {
+ public:
+  explicit SharedValues(std::uint64_t most_bytes) : most_bytes_(most_bytes) {}
+
+  // Keeps so many bytes from now on.
+  void limit(std::uint64_t most_bytes);
+
+  // To be called before the values of an expression are numbered: forgets everything if the names
+  // and operations that have numbers take too much memory. No number is given twice.
+  void make_room();
+
+  // Values are known by numbers. Equal numbers mean equal bits: of a leaf by a name that is the
+  // same in all expressions, of a step by its operation and the numbers of its arguments.
+  std::uint32_t number_of_leaf(const std::string& name);
+  std::uint32_t number_of_step(const Primitive& primitive, const Node& node,
+                               const tensor::Shape& shape,
+                               std::span<const std::uint32_t> arguments);
+
+  std::optional<Value> find(std::uint32_t number);
+  void add(std::uint32_t number, const Value& value);
+
+ private:
+  struct Kept {
+    Value value;
+    std::list<std::uint32_t>::iterator place;
+  };
+
+  std::uint32_t number_of(std::string text);
+  void drop_until(std::uint64_t bytes);
+
+  std::uint64_t most_bytes_;
+  std::uint64_t used_ = 0;
+  std::uint64_t text_bytes_ = 0;  // of numbers_
+  std::uint32_t next_number_ = 0;
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::unordered_map<std::uint32_t, Kept> values_;
+  std::list<std::uint32_t> order_;  // the least recently used first
+};
+
+// How the evaluation of one expression takes part.
+struct Sharing {
+  SharedValues* values = nullptr;
+  std::vector<std::string> leaves;  // the name of each leaf
+};
+
+// Whether computing a step takes much longer than its arguments took.
+bool is_worth_sharing(const Primitive& primitive);
+
+}  // namespace ttrace::specification

@@ -1,0 +1,110 @@
+// Choices by size: top-k, sort and one-hot.
+#include <cmath>
+#include <numeric>
+
+#include "base/text.h"
+#include "specification/primitives/families.h"
+#include "specification/primitives/loops.h"
+#include "specification/primitives/shape_rules.h"
+
+namespace ttrace::specification {
+namespace {
+
+using tensor::Shape;
+
+Shape one_hot_shape(const ShapeCall& call) {
+  const std::int64_t classes = call.attributes.integer("classes");
+  if (classes < 0) throw ShapeProblem{"\"classes\" is negative"};
+  Shape shape = argument(call, 0);
+  shape.push_back(static_cast<std::uint64_t>(classes));
+  return shape;
+}
+
+Shape top_shape(const ShapeCall& call) {
+  Shape shape = argument(call, 0);
+  const std::size_t dim = dimension(call, "dim", shape);
+  const std::int64_t k = call.attributes.integer("k");
+  if (k < 0 || (shape[dim] != kAnyExtent && static_cast<std::uint64_t>(k) > shape[dim])) {
+    throw ShapeProblem{base::concat("\"k\" is ", k, ", of ", describe_shape(shape))};
+  }
+  shape[dim] = static_cast<std::uint64_t>(k);
+  return shape;
+}
+
+Shape sort_shape(const ShapeCall& call) {
+  dimension(call, "dim", argument(call, 0));
+  return argument(call, 0);
+}
+
+Value one_hot(const EvaluationCall& call) {
+  const Value x = call.arguments[0]->to_dense();
+  Value result = Value::zeros(call.shape);
+  const std::uint64_t classes = call.shape.back();
+  for (std::uint64_t i = 0; i < x.size(); ++i) {
+    const double at = x.data()[i];
+    if (at >= 0 && at < static_cast<double>(classes)) {
+      result.fresh()[i * classes + static_cast<std::uint64_t>(at)] = 1;
+    }
+  }
+  return result;
+}
+
+// The first elements of every line in order: their values or their indices. NaN counts as largest.
+Value ordered(const EvaluationCall& call, bool descending, bool indices) {
+  const auto dim = static_cast<std::size_t>(call.attributes.integer("dim"));
+  const Value x = with_last(*call.arguments[0], dim);
+  const std::uint64_t n = x.shape().back();
+  const std::uint64_t kept = call.shape[dim];
+  Shape shape = x.shape();
+  shape.back() = kept;
+  Value result = Value::uninitialised(shape);
+  if (x.size() == 0) return with_last_at(result, dim);
+  for_rows(call.context, x.size() / n, n * 8, [&](std::uint64_t begin, std::uint64_t end) {
+    std::vector<std::uint64_t> order(n);
+    for (std::uint64_t r = begin; r < end; ++r) {
+      const double* line = x.data() + r * n;
+      std::iota(order.begin(), order.end(), std::uint64_t{0});
+      const auto before = [line, descending](std::uint64_t a, std::uint64_t b) {
+        const double left = descending ? line[a] : line[b];
+        const double right = descending ? line[b] : line[a];
+        const bool larger = left > right || (std::isnan(left) && !std::isnan(right));
+        const bool smaller = right > left || (std::isnan(right) && !std::isnan(left));
+        return larger || (!smaller && a < b);
+      };
+      const auto middle = order.begin() + static_cast<std::ptrdiff_t>(kept);
+      std::partial_sort(order.begin(), middle, order.end(), before);
+      for (std::uint64_t i = 0; i < kept; ++i) {
+        result.fresh()[r * kept + i] = indices ? static_cast<double>(order[i]) : line[order[i]];
+      }
+    }
+  });
+  return with_last_at(result, dim);
+}
+
+template <bool indices>
+Value top(const EvaluationCall& call) {
+  return ordered(call, call.attributes.flag("largest"), indices);
+}
+template <bool indices>
+Value sort(const EvaluationCall& call) {
+  return ordered(call, call.attributes.flag("descending"), indices);
+}
+
+}  // namespace
+
+std::vector<Primitive> choice_primitives() {
+  using enum AttributeType;
+  using enum Rounding;
+  const std::vector<AttributeRule> top_k{
+      {"dim", kInteger}, {"k", kInteger}, {"largest", kFlag}, {"sorted", kFlag, false}};
+  const std::vector<AttributeRule> order{{"dim", kInteger}, {"descending", kFlag}};
+  return {
+      {"one_hot", {"x"}, 1, false, {{"classes", kInteger}}, kExact, one_hot_shape, one_hot},
+      {"top_values", {"x"}, 1, false, top_k, kExact, top_shape, top<false>},
+      {"top_indices", {"x"}, 1, false, top_k, kExact, top_shape, top<true>},
+      {"sort_values", {"x"}, 1, false, order, kExact, sort_shape, sort<false>},
+      {"sort_indices", {"x"}, 1, false, order, kExact, sort_shape, sort<true>},
+  };
+}
+
+}  // namespace ttrace::specification

@@ -1,0 +1,76 @@
+// Functions of one number. All calls of log, sin, cos, tanh, erf and pow of the primitives are
+// here: today the C library's, whose last bits differ between libraries and devices. exp is our
+// own.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+#include "specification/primitives/exponential.h"
+
+namespace ttrace::specification {
+
+inline double exponential(double x) { return exponential_of<double, std::int64_t>(x); }
+inline double logarithm(double x) { return std::log(x); }
+inline double sine(double x) { return std::sin(x); }
+inline double cosine(double x) { return std::cos(x); }
+inline double hyperbolic_tangent(double x) { return std::tanh(x); }
+inline double error_function(double x) { return std::erf(x); }
+inline double power(double x, double y) { return std::pow(x, y); }
+inline double logarithm_of_1_plus(double x) { return std::log1p(x); }
+
+// log(1 + e^x), also where e^x overflows.
+inline double softplus(double x) {
+  return std::max(x, 0.0) + logarithm_of_1_plus(exponential(-std::abs(x)));
+}
+
+// Of T = double, or of a RoundedNumber (rounded_number.h).
+template <typename T>
+T sigmoid(T x) {
+  return 1.0 / (1.0 + exponential(-x));
+}
+template <typename T>
+T silu(T x) {
+  return x * sigmoid(x);
+}
+template <typename T>
+T silu_slope(T x) {
+  const T s = sigmoid(x);
+  return s * (1.0 + x * (1.0 - s));
+}
+
+template <typename T>
+T gelu(T x) {
+  return 0.5 * x * (1.0 + error_function(std::numbers::sqrt2 / 2 * x));
+}
+template <typename T>
+T gelu_slope(T x) {
+  const T density = std::numbers::inv_sqrtpi / std::numbers::sqrt2 * exponential(-0.5 * x * x);
+  return 0.5 * (1.0 + error_function(std::numbers::sqrt2 / 2 * x)) + x * density;
+}
+
+inline constexpr double kGeluCubic = 0.044715;
+template <typename T>
+T gelu_tanh_argument(T x) {
+  return std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (x + kGeluCubic * x * x * x);
+}
+template <typename T>
+T gelu_tanh(T x) {
+  return 0.5 * x * (1.0 + hyperbolic_tangent(gelu_tanh_argument(x)));
+}
+template <typename T>
+T gelu_tanh_slope(T x) {
+  const T t = hyperbolic_tangent(gelu_tanh_argument(x));
+  const T inner = std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (1.0 + 3 * kGeluCubic * x * x);
+  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner;
+}
+
+// x - y·⌊x/y⌋, exact.
+inline double floored_remainder(double x, double y) {
+  const double r = std::fmod(x, y);
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+}  // namespace ttrace::specification

@@ -1,0 +1,126 @@
+// The table of primitives: operations from which the expressions of a specification are made. Their
+// formulas: schemas/specification-v1.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "measure/backend.h"
+#include "specification/primitives/noise.h"
+#include "specification/primitives/value.h"
+#include "tensor/box.h"
+#include "tensor/dtype.h"
+
+namespace ttrace::specification {
+
+// An extent that depends on data and is known only when a value is there.
+inline constexpr std::uint64_t kAnyExtent = std::numeric_limits<std::uint64_t>::max();
+
+enum class AttributeType {
+  kFlag,     // true or false
+  kNumber,   // a number, or "nan", "inf", "-inf"
+  kInteger,  // a whole number, also below 0
+  kNumbers,  // a list of numbers
+  kDims,     // a list of whole numbers >= 0
+  kWord,     // a string
+  kWords,    // a list of strings
+};
+
+struct AttributeRule {
+  std::string_view name;
+  AttributeType type;
+  bool required = true;
+};
+
+// The attributes of one node, of the types that the primitive's rules name.
+class Attributes {
+ public:
+  using Content = std::variant<bool, double, std::int64_t, std::vector<double>,
+                               std::vector<std::size_t>, std::string, std::vector<std::string>>;
+
+  // `name` must outlive this, as the names in a table of rules do.
+  void set(std::string_view name, Content content);
+  bool has(std::string_view name) const;
+  // Null if it is not there.
+  const Content* find(std::string_view name) const;
+
+  // The attribute must be there and of that type, unless there is a default.
+  bool flag(std::string_view name) const;
+  double number(std::string_view name) const;
+  std::int64_t integer(std::string_view name) const;
+  std::int64_t integer_or(std::string_view name, std::int64_t absent) const;
+  const std::vector<double>& numbers(std::string_view name) const;
+  const std::vector<std::size_t>& dims(std::string_view name) const;
+  const std::string& word(std::string_view name) const;
+  // Empty if it is not there.
+  const std::vector<std::string>& words(std::string_view name) const;
+
+ private:
+  std::vector<std::pair<std::string_view, Content>> contents_;
+};
+
+// What the rule of a primitive's shape knows. Extents may be kAnyExtent.
+struct ShapeCall {
+  const Attributes& attributes;
+  std::span<const tensor::Shape* const> arguments;  // by Primitive::arguments; absent ones are null
+  const tensor::Shape& declared;                    // of the node
+};
+
+// Thrown by rules of shapes: why the arguments do not fit. No error of the program, since the
+// caller knows where in the file it is.
+struct ShapeProblem {
+  std::string reason;
+};
+
+// What the evaluation of a primitive gets. Shapes have passed the primitive's rule.
+struct EvaluationCall {
+  const Attributes& attributes;
+  std::span<const Value* const> arguments;  // by Primitive::arguments; absent ones are null
+  std::span<const tensor::DType> dtypes;    // of the arguments; of absent ones without meaning
+  const tensor::Shape& shape;               // of the result; no kAnyExtent
+  tensor::DType dtype;                      // of the result
+  const measure::ExecutionContext& context;
+  const Noise* noise;  // roundings to simulate inside the operation, or null
+};
+
+enum class Rounding {
+  kExact,  // moves, selects or compares elements
+  kOnce,   // every element of the result is rounded once; the evaluator adds that
+  kCast,   // rounded where the result's type is narrower than the argument's
+};
+
+struct Primitive {
+  std::string_view name;
+  std::vector<std::string_view> arguments;  // names; of a variadic primitive one
+  std::size_t required = 0;                 // the first so many arguments must be given
+  bool variadic = false;                    // any number >= 1 of arguments
+  std::vector<AttributeRule> attributes;
+  Rounding rounding = Rounding::kExact;
+  tensor::Shape (*shape)(const ShapeCall& call) = nullptr;  // throws ShapeProblem
+  Value (*evaluate)(const EvaluationCall& call) = nullptr;
+
+  // Of primitives that take the same arguments and share most of their work: computes all of them,
+  // without simulated roundings, to the bits of evaluate(). Null for others.
+  using Named = std::pair<std::string_view, Value>;
+  std::vector<Named> (*together)(const EvaluationCall& call) = nullptr;
+};
+
+// Returns the primitive of that name, or null.
+const Primitive* find_primitive(std::string_view name);
+// All names, for messages and tests.
+std::vector<std::string> primitive_names();
+
+// The position in Primitive::arguments of each of `count` given arguments: what the attribute
+// `arguments` names, or the first ones if it is absent. Throws ShapeProblem if that cannot be.
+std::vector<std::size_t> argument_slots(const Primitive& primitive, const Attributes& attributes,
+                                        std::size_t count);
+
+}  // namespace ttrace::specification

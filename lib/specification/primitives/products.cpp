@@ -1,0 +1,212 @@
+#include "specification/primitives/products.h"
+
+#include <cmath>
+#include <optional>
+
+#include "base/text.h"
+#include "specification/primitives/families.h"
+#include "specification/primitives/loops.h"
+#include "specification/primitives/shape_rules.h"
+
+namespace ttrace::specification {
+namespace {
+
+using tensor::Shape;
+
+Shape matmul_shape(const ShapeCall& call) {
+  const Shape& x = argument(call, 0);
+  const Shape& y = argument(call, 1);
+  if (x.size() < 2 || y.size() < 2 || !fits(x.back(), y[y.size() - 2])) {
+    throw ShapeProblem{base::concat(describe_shape(x), " and ", describe_shape(y),
+                                    " are no matrices that can be multiplied")};
+  }
+  Shape result = broadcast(Shape(x.begin(), x.end() - 2), Shape(y.begin(), y.end() - 2));
+  result.push_back(x[x.size() - 2]);
+  result.push_back(y.back());
+  return result;
+}
+
+Shape batch_shape(const Shape& shape) { return {shape.begin(), shape.end() - 2}; }
+
+Value with_batch(const Value& value, const Shape& batch) {
+  Shape shape = batch;
+  shape.insert(shape.end(), value.shape().end() - 2, value.shape().end());
+  return value.expanded(shape);
+}
+
+Value matmul(const EvaluationCall& call) {
+  const Value& x = *call.arguments[0];
+  const Value& y = *call.arguments[1];
+  Value result = product_of(x, y, call.shape, call.context);
+  if (call.noise == nullptr) return result;
+
+  const Shape batch = batch_shape(call.shape);
+  const Value left = row_norms(with_batch(x, batch), call.context);
+  const Value right = column_norms(with_batch(y, batch), call.context);
+  const std::uint64_t m = call.shape[call.shape.size() - 2];
+  const std::uint64_t n = call.shape.back();
+  const double unit = sum_roundoff(call.dtype, 1, x.shape().back());
+  const double coherent = coherent_roundoff(call.dtype, x.shape().back());
+  const Noise noise = call.noise->stream(1);
+  double* out = result.fresh();
+  if (n == 0) return result;
+  for_rows(call.context, result.size() / n, n, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t r = begin; r < end; ++r) {
+      const double* column = right.data() + r / m * n;
+      const double row = unit * left.data()[r];
+      for (std::uint64_t j = 0; j < n; ++j) {
+        double& element = out[r * n + j];
+        const double norms = row * column[j];
+        const double sum = coherent * element;
+        element += noise.at(r * n + j) * std::sqrt(norms * norms + sum * sum);
+      }
+    }
+  });
+  return result;
+}
+
+}  // namespace
+
+MatrixView matrix_at(const Value& value, std::uint64_t batch) {
+  const std::size_t last = value.dimensions() - 1;
+  std::int64_t offset = 0;
+  for (std::size_t d = last - 1; d-- > 0;) {
+    const std::uint64_t extent = value.shape()[d];
+    offset += static_cast<std::int64_t>(batch % extent) * value.strides()[d];
+    batch /= extent;
+  }
+  return {value.data() + offset, value.strides()[last - 1], value.strides()[last]};
+}
+
+namespace {
+
+// The same matrices as one: [..., m, k] as [rows, k]; nothing if their rows are not evenly apart.
+std::optional<MatrixView> joined_rows(const Value& value) {
+  const std::size_t last = value.dimensions() - 1;
+  std::int64_t apart = value.strides()[last - 1];
+  std::uint64_t rows = value.shape()[last - 1];
+  for (std::size_t d = last - 1; d-- > 0;) {
+    if (value.shape()[d] == 1) continue;
+    if (value.strides()[d] != apart * static_cast<std::int64_t>(rows)) return std::nullopt;
+    rows *= value.shape()[d];
+  }
+  return MatrixView{value.data(), apart, value.strides()[last]};
+}
+
+bool is_one_matrix(const Value& value) {
+  for (std::size_t d = 0; d + 2 < value.dimensions(); ++d) {
+    if (value.shape()[d] != 1 && value.strides()[d] != 0) return false;
+  }
+  return true;
+}
+
+// Writes all products if the backend multiplies, and each of them is worth it.
+bool multiply_on_backend(const measure::ExecutionContext& context, const Value& left,
+                         const Value& right, Value& result) {
+  const measure::ProductBackend* const backend = context.backend->products();
+  if (backend == nullptr) return false;
+  const std::size_t last = result.dimensions() - 1;
+  measure::Product product;
+  product.m = result.shape()[last - 1];
+  product.n = result.shape()[last];
+  product.k = left.shape()[last];
+  product.row_stride = static_cast<std::int64_t>(product.n);
+  std::uint64_t count = result.size() / (product.m * product.n);
+  // Of a layer's input with batches and one weight, all rows at once.
+  std::optional<MatrixView> joined;
+  if (count > 1 && is_one_matrix(right)) joined = joined_rows(left);
+  if (joined) {
+    product.m *= count;
+    count = 1;
+  }
+  if (!backend->pays(product.m, product.n, product.k, context.thread_count())) return false;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    product.a = joined ? *joined : matrix_at(left, i);
+    product.b = matrix_at(right, i);
+    product.c = result.fresh() + i * product.m * product.n;
+    if (!backend->multiply(product)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Value product_of(const Value& x, const Value& y, const Shape& shape,
+                 const measure::ExecutionContext& context) {
+  const Shape batch = batch_shape(shape);
+  const Value left = with_batch(x, batch);
+  const Value right = with_batch(y, batch);
+  const std::uint64_t m = shape[shape.size() - 2];
+  const std::uint64_t n = shape.back();
+  const std::uint64_t k = x.shape().back();
+  Value result = Value::uninitialised(shape);
+  if (result.size() == 0) return result;
+  const std::uint64_t matrices = result.size() / (m * n);
+  if (multiply_on_backend(context, left, right, result)) return result;
+  const std::uint64_t row_blocks = (m - 1) / kRowsPerCall + 1;
+  const std::uint64_t column_blocks = (n - 1) / kColumnsPerCall + 1;
+  const std::uint64_t blocks = row_blocks * column_blocks;
+  const std::uint64_t per_block = std::min(kRowsPerCall, m) * std::min(kColumnsPerCall, n) * k;
+  // Small products share a call.
+  const std::uint64_t length = kElementsPerCall * 8 / std::max<std::uint64_t>(per_block, 1);
+  for_ranges(context, matrices * blocks, length, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t task = begin; task < end; ++task) {
+      const std::uint64_t matrix = task / blocks;
+      const std::uint64_t i = task % blocks / column_blocks * kRowsPerCall;
+      const std::uint64_t j = task % column_blocks * kColumnsPerCall;
+      MatrixView a = matrix_at(left, matrix);
+      MatrixView b = matrix_at(right, matrix);
+      a.data += static_cast<std::int64_t>(i) * a.row_stride;
+      b.data += static_cast<std::int64_t>(j) * b.column_stride;
+      multiply(std::min(kRowsPerCall, m - i), std::min(kColumnsPerCall, n - j), k, a, b,
+               result.fresh() + matrix * m * n + i * n + j, static_cast<std::int64_t>(n), false);
+    }
+  });
+  return result;
+}
+
+Value row_norms(const Value& value, const measure::ExecutionContext& context) {
+  Value result = Value::zeros({value.shape().begin(), value.shape().end() - 1});
+  const std::uint64_t rows = result.shape().back();
+  const std::uint64_t n = value.shape().back();
+  double* squares = result.fresh();
+  for_rows(context, result.size(), n, [&](std::uint64_t begin, std::uint64_t end) {
+    while (begin < end) {
+      const std::uint64_t last = std::min(end, (begin / rows + 1) * rows);  // of one matrix
+      const MatrixView matrix = matrix_at(value, begin / rows);
+      const double* first =
+          matrix.data + static_cast<std::int64_t>(begin % rows) * matrix.row_stride;
+      const auto add = [&](std::uint64_t r, std::uint64_t j) {
+        const double x = first[static_cast<std::int64_t>(r - begin) * matrix.row_stride +
+                               static_cast<std::int64_t>(j) * matrix.column_stride];
+        squares[r] += x * x;
+      };
+      // Along the memory; every row adds its columns in order either way.
+      if (std::abs(matrix.row_stride) < std::abs(matrix.column_stride)) {
+        for (std::uint64_t j = 0; j < n; ++j) {
+          for (std::uint64_t r = begin; r < last; ++r) add(r, j);
+        }
+      } else {
+        for (std::uint64_t r = begin; r < last; ++r) {
+          for (std::uint64_t j = 0; j < n; ++j) add(r, j);
+        }
+      }
+      begin = last;
+    }
+  });
+  for (std::uint64_t r = 0; r < result.size(); ++r) squares[r] = std::sqrt(squares[r]);
+  return result;
+}
+
+Value column_norms(const Value& value, const measure::ExecutionContext& context) {
+  std::vector<std::size_t> order(value.dimensions());
+  for (std::size_t d = 0; d < order.size(); ++d) order[d] = d;
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return row_norms(value.permuted(order), context);
+}
+
+std::vector<Primitive> product_primitives() {
+  return {{"matmul", {"x", "y"}, 2, false, {}, Rounding::kOnce, matmul_shape, matmul}};
+}
+
+}  // namespace ttrace::specification

@@ -1,0 +1,291 @@
+// Reductions over dimensions.
+#include <algorithm>
+#include <cmath>
+
+#include "specification/primitives/families.h"
+#include "specification/primitives/functions.h"
+#include "specification/primitives/loops.h"
+#include "specification/primitives/shape_rules.h"
+
+namespace ttrace::specification {
+namespace {
+
+using tensor::Shape;
+
+Shape reduced_shape(const ShapeCall& call) {
+  const Shape& from = argument(call, 0);
+  const std::vector<char> chosen = dimensions(call, "dims", from);
+  const bool keep = call.attributes.flag("keep");
+  Shape to;
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    if (chosen[d] == 0) {
+      to.push_back(from[d]);
+    } else if (keep) {
+      to.push_back(1);
+    }
+  }
+  return to;
+}
+
+Shape along_shape(const ShapeCall& call) {
+  dimension(call, "dim", argument(call, 0));
+  return argument(call, 0);
+}
+
+// The elements that are reduced to one, as rows.
+struct ReducedRows {
+  Value dense;
+  std::uint64_t count = 0;
+  std::uint64_t length = 1;
+
+  const double* row(std::uint64_t r) const { return dense.data() + r * length; }
+};
+
+ReducedRows reduced_rows(const EvaluationCall& call) {
+  const Value& x = *call.arguments[0];
+  std::vector<char> chosen(x.dimensions(), 0);
+  for (const std::size_t dim : call.attributes.dims("dims")) chosen[dim] = 1;
+  std::vector<std::size_t> order;
+  ReducedRows rows;
+  rows.count = 1;
+  for (std::size_t d = 0; d < x.dimensions(); ++d) {
+    if (chosen[d] != 0) continue;
+    order.push_back(d);
+    rows.count *= x.shape()[d];
+  }
+  for (std::size_t d = 0; d < x.dimensions(); ++d) {
+    if (chosen[d] == 0) continue;
+    order.push_back(d);
+    rows.length *= x.shape()[d];
+  }
+  rows.dense = x.permuted(order).to_dense();
+  return rows;
+}
+
+// Σ f(x[i]), in eight sums that are added in order.
+template <typename F>
+double sum_of(const double* x, std::uint64_t n, const F& f) {
+  constexpr std::uint64_t kSums = 8;
+  double sums[kSums] = {};
+  std::uint64_t i = 0;
+  for (; i + kSums <= n; i += kSums) {
+    for (std::uint64_t s = 0; s < kSums; ++s) sums[s] += f(x[i + s]);
+  }
+  for (std::uint64_t s = 0; i < n; ++i, ++s) sums[s] += f(x[i]);
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+double plain_sum(const double* x, std::uint64_t n) {
+  return sum_of(x, n, [](double value) { return value; });
+}
+
+// Calls reduce(row, length, index) for every row.
+template <typename F>
+Value reduce(const EvaluationCall& call, const F& reduce) {
+  const ReducedRows rows = reduced_rows(call);
+  Value result = Value::uninitialised(call.shape);
+  for_rows(call.context, rows.count, rows.length, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t r = begin; r < end; ++r) {
+      result.fresh()[r] = reduce(rows.row(r), rows.length, r);
+    }
+  });
+  return result;
+}
+
+// Whether the call adds up rows, as the gradient of a bias does. A kernel on a CPU may do that one
+// row after the other in the type of the result.
+bool adds_rows(const EvaluationCall& call) {
+  const auto& dims = call.attributes.dims("dims");
+  const std::size_t last = call.arguments[0]->dimensions() - 1;
+  return !dims.empty() && std::find(dims.begin(), dims.end(), last) == dims.end();
+}
+
+double stepwise_roundoff(const double* x, std::uint64_t n, tensor::DType dtype) {
+  StepwiseSum sum(dtype);
+  for (std::uint64_t i = 0; i < n; ++i) sum.add(x[i]);
+  return sum.lost();
+}
+
+// What the additions of a sum may have lost.
+double sum_noise(const EvaluationCall& call, const double* x, std::uint64_t n,
+                 std::uint64_t index) {
+  if (call.noise == nullptr || n < 2) return 0;
+  const double square = sum_of(x, n, [](double value) { return value * value; });
+  const double count = static_cast<double>(n);
+  const double lost =
+      sum_roundoff(call.dtype, std::sqrt(square) * std::sqrt(count), n, kRoundingsOfSum);
+  const double stepwise = adds_rows(call) ? stepwise_roundoff(x, n, call.dtype) : 0;
+  return call.noise->stream(1).at(index) * std::hypot(lost, stepwise);
+}
+
+Value sum(const EvaluationCall& call) {
+  return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t index) {
+    return plain_sum(x, n) + sum_noise(call, x, n, index);
+  });
+}
+
+Value mean(const EvaluationCall& call) {
+  return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t index) {
+    return (plain_sum(x, n) + sum_noise(call, x, n, index)) / static_cast<double>(n);
+  });
+}
+
+Value product(const EvaluationCall& call) {
+  return reduce(call, [](const double* x, std::uint64_t n, std::uint64_t) {
+    double result = 1;
+    for (std::uint64_t i = 0; i < n; ++i) result *= x[i];
+    return result;
+  });
+}
+
+// The first of the largest; NaN wins.
+double largest(const double* x, std::uint64_t n) {
+  double found = -std::numeric_limits<double>::infinity();
+  for (std::uint64_t i = 0; i < n; ++i) {
+    if (x[i] > found || std::isnan(x[i])) found = x[i];
+    if (std::isnan(found)) break;
+  }
+  return found;
+}
+
+Value maximum(const EvaluationCall& call) {
+  return reduce(call,
+                [](const double* x, std::uint64_t n, std::uint64_t) { return largest(x, n); });
+}
+
+Value minimum(const EvaluationCall& call) {
+  return reduce(call, [](const double* x, std::uint64_t n, std::uint64_t) {
+    double found = std::numeric_limits<double>::infinity();
+    for (std::uint64_t i = 0; i < n; ++i) {
+      if (x[i] < found || std::isnan(x[i])) found = x[i];
+      if (std::isnan(found)) break;
+    }
+    return found;
+  });
+}
+
+Value any(const EvaluationCall& call) {
+  return reduce(call, [](const double* x, std::uint64_t n, std::uint64_t) {
+    return std::any_of(x, x + n, [](double value) { return value != 0; }) ? 1.0 : 0.0;
+  });
+}
+
+Value all(const EvaluationCall& call) {
+  return reduce(call, [](const double* x, std::uint64_t n, std::uint64_t) {
+    return std::all_of(x, x + n, [](double value) { return value != 0; }) ? 1.0 : 0.0;
+  });
+}
+
+// The error of a sum of squares or exponentials, relative to it: two roundings more than that of
+// the result.
+double relative_noise(const EvaluationCall& call, std::uint64_t index) {
+  if (call.noise == nullptr) return 0;
+  return 2 * accumulation_roundoff(call.dtype) * call.noise->stream(1).at(index);
+}
+
+Value variance(const EvaluationCall& call) {
+  const double correction = call.attributes.number("correction");
+  return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t index) {
+    const double middle = plain_sum(x, n) / static_cast<double>(n);
+    const auto square = [&](double value) { return (value - middle) * (value - middle); };
+    const double squares = sum_of(x, n, square);
+    const double count = static_cast<double>(n) - correction;
+    if (call.noise == nullptr || !adds_rows(call)) {
+      return squares / count * (1 + relative_noise(call, index));
+    }
+    // As in a sum, the squares may be added up one row after the other.
+    StepwiseSum stepwise(call.dtype);
+    for (std::uint64_t i = 0; i < n; ++i) stepwise.add(square(x[i]));
+    const double lost =
+        std::hypot(2 * accumulation_roundoff(call.dtype) * squares, stepwise.lost());
+    return (squares + lost * call.noise->stream(1).at(index)) / count;
+  });
+}
+
+Value logsumexp(const EvaluationCall& call) {
+  return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t index) {
+    const double top = largest(x, n);
+    if (!std::isfinite(top)) return top;
+    const double total = sum_of(x, n, [&](double value) { return exponential(value - top); });
+    const double rest = logarithm(total);
+    if (call.noise == nullptr) return top + rest;
+    // torch rounds the sum and its logarithm to the type of the result.
+    return top + rest +
+           2 * unit_roundoff(call.dtype) * std::hypot(1.0, rest) * call.noise->stream(1).at(index);
+  });
+}
+
+double norm_of(const double* x, std::uint64_t n, double order) {
+  if (order == 2) return std::sqrt(sum_of(x, n, [](double value) { return value * value; }));
+  if (order == 1) return sum_of(x, n, [](double value) { return std::abs(value); });
+  if (std::isinf(order)) {
+    double found = order > 0 ? 0.0 : std::numeric_limits<double>::infinity();
+    for (std::uint64_t i = 0; i < n; ++i) {
+      found = order > 0 ? std::max(found, std::abs(x[i])) : std::min(found, std::abs(x[i]));
+    }
+    return found;
+  }
+  return power(sum_of(x, n, [&](double value) { return power(std::abs(value), order); }),
+               1 / order);
+}
+
+Value norm(const EvaluationCall& call) {
+  const double order = call.attributes.number("order");
+  return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t index) {
+    const double found = norm_of(x, n, order);
+    return std::isinf(order) ? found : found * (1 + relative_noise(call, index));
+  });
+}
+
+Value cumsum(const EvaluationCall& call) {
+  const auto dim = static_cast<std::size_t>(call.attributes.integer("dim"));
+  const Value x = with_last(*call.arguments[0], dim);
+  Value result = Value::uninitialised(x.shape());
+  const std::uint64_t n = x.shape().back();
+  if (x.size() == 0) return with_last_at(result, dim);
+  for_rows(call.context, x.size() / n, n, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t r = begin; r < end; ++r) {
+      double total = 0;
+      double lost = 0;
+      for (std::uint64_t i = r * n; i < (r + 1) * n; ++i) {
+        total += x.data()[i];
+        if (call.noise != nullptr) {
+          lost += call.noise->stream(1).at(i) * unit_roundoff(call.dtype) * total;
+        }
+        result.fresh()[i] = total + lost;
+      }
+    }
+  });
+  return with_last_at(result, dim);
+}
+
+}  // namespace
+
+std::vector<Primitive> reduction_primitives() {
+  using enum AttributeType;
+  using enum Rounding;
+  const auto over_dims = [](std::string_view name, Rounding rounding, auto* evaluate,
+                            std::vector<AttributeRule> more = {}) {
+    std::vector<AttributeRule> attributes{{"dims", kDims}, {"keep", kFlag}};
+    attributes.insert(attributes.end(), more.begin(), more.end());
+    return Primitive{name,     {"x"},         1,       false, std::move(attributes),
+                     rounding, reduced_shape, evaluate};
+  };
+  return {
+      over_dims("sum", kOnce, sum),
+      over_dims("mean", kOnce, mean),
+      over_dims("product", kOnce, product),
+      over_dims("max", kExact, maximum),
+      over_dims("min", kExact, minimum),
+      over_dims("any", kExact, any),
+      over_dims("all", kExact, all),
+      over_dims("variance", kOnce, variance, {{"correction", kNumber}}),
+      over_dims("logsumexp", kOnce, logsumexp),
+      over_dims("norm", kOnce, norm, {{"order", kNumber}}),
+      {"cumsum", {"x"}, 1, false, {{"dim", kInteger}}, kOnce, along_shape, cumsum},
+  };
+}
+
+}  // namespace ttrace::specification

@@ -1,0 +1,267 @@
+// Rows chosen by index, and what is added at an index: embeddings, gather and scatter.
+#include <cmath>
+
+#include "base/error.h"
+#include "specification/primitives/families.h"
+#include "specification/primitives/loops.h"
+#include "specification/primitives/shape_rules.h"
+
+namespace ttrace::specification {
+namespace {
+
+using tensor::Shape;
+
+Shape embedding_shape(const ShapeCall& call) {
+  const Shape& weight = argument(call, 0);
+  if (weight.empty()) throw ShapeProblem{"the weight needs a dimension"};
+  Shape shape = argument(call, 1);
+  shape.insert(shape.end(), weight.begin() + 1, weight.end());
+  return shape;
+}
+
+Shape embedding_grad_shape(const ShapeCall& call) {
+  const Shape& g = argument(call, 0);
+  const Shape& ids = argument(call, 1);
+  if (g.size() < ids.size()) throw ShapeProblem{"g has fewer dimensions than ids"};
+  const auto cut = static_cast<std::ptrdiff_t>(ids.size());
+  require_fit("g", Shape(g.begin(), g.begin() + cut), ids);
+  const std::int64_t rows = call.attributes.integer("rows");
+  if (rows < 0) throw ShapeProblem{"\"rows\" is negative"};
+  Shape shape{static_cast<std::uint64_t>(rows)};
+  shape.insert(shape.end(), g.begin() + cut, g.end());
+  return shape;
+}
+
+Shape gather_shape(const ShapeCall& call) {
+  const Shape& x = argument(call, 0);
+  dimension(call, "dim", x);
+  if (argument(call, 1).size() != x.size()) {
+    throw ShapeProblem{"the index has another number of dimensions than x"};
+  }
+  return argument(call, 1);
+}
+
+// `part` may be smaller than `whole` in every dimension but `dim`, which does not matter.
+void require_within(const Shape& part, const Shape& whole, std::size_t dim) {
+  for (std::size_t d = 0; d < whole.size(); ++d) {
+    if (d != dim && part[d] != kAnyExtent && whole[d] != kAnyExtent && part[d] > whole[d]) {
+      throw ShapeProblem{"the index is larger than x"};
+    }
+  }
+}
+
+Shape gather_checked_shape(const ShapeCall& call) {
+  const Shape shape = gather_shape(call);
+  require_within(shape, argument(call, 0), dimension(call, "dim", argument(call, 0)));
+  return shape;
+}
+
+Shape scatter_add_shape(const ShapeCall& call) {
+  const Shape& x = argument(call, 0);
+  const Shape index = gather_checked_shape(call);
+  const Shape& y = argument(call, 2);
+  if (y.size() != x.size()) throw ShapeProblem{"y has another number of dimensions than x"};
+  require_within(index, y, x.size());
+  return x;
+}
+
+void require_line(const Shape& index) {
+  if (index.size() != 1) throw ShapeProblem{"the index must have one dimension"};
+}
+
+Shape index_rows_shape(const ShapeCall& call) {
+  Shape shape = argument(call, 0);
+  const std::size_t dim = dimension(call, "dim", shape);
+  require_line(argument(call, 1));
+  shape[dim] = argument(call, 1)[0];
+  return shape;
+}
+
+Shape add_rows_shape(const ShapeCall& call) {
+  const Shape& x = argument(call, 0);
+  const std::size_t dim = dimension(call, "dim", x);
+  require_line(argument(call, 1));
+  Shape rows = x;
+  rows[dim] = argument(call, 1)[0];
+  require_fit("y", argument(call, 2), rows);
+  return x;
+}
+
+// The index as a row below `rows`; `wraps`: negative ones count from the end.
+std::uint64_t row_of(double index, std::uint64_t rows, bool wraps = false) {
+  const double at = wraps && index < 0 ? index + static_cast<double>(rows) : index;
+  if (!(at >= 0 && at < static_cast<double>(rows))) {
+    throw base::input_error("the index ", index, " is out of range, there are ", rows);
+  }
+  return static_cast<std::uint64_t>(at);
+}
+
+Value embedding(const EvaluationCall& call) {
+  const Value weight = call.arguments[0]->to_dense();
+  const Value ids = call.arguments[1]->to_dense();
+  Value result = Value::uninitialised(call.shape);
+  const std::uint64_t rows = weight.shape()[0];
+  const std::uint64_t width = rows == 0 ? 0 : weight.size() / rows;
+  for_rows(call.context, ids.size(), width, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t i = begin; i < end; ++i) {
+      const double* row = weight.data() + row_of(ids.data()[i], rows) * width;
+      std::copy(row, row + width, result.fresh() + i * width);
+    }
+  });
+  return result;
+}
+
+// Terms that are added to elements in the type of the result, one after the other.
+class AddedTerms {
+ public:
+  AddedTerms(const EvaluationCall& call, Value& result)
+      : call_(call), out_(result.fresh()), squares_(call.noise == nullptr ? 0 : result.size()) {}
+
+  void add(std::uint64_t element, double term) {
+    out_[element] += term;
+    if (!squares_.empty()) squares_[element] += out_[element] * out_[element];
+  }
+
+  void finish() {
+    for (std::uint64_t i = 0; i < squares_.size(); ++i) {
+      out_[i] += call_.noise->stream(1).at(i) * unit_roundoff(call_.dtype) * std::sqrt(squares_[i]);
+    }
+  }
+
+ private:
+  const EvaluationCall& call_;
+  double* out_;
+  std::vector<double> squares_;  // of the partial sums
+};
+
+Value embedding_grad(const EvaluationCall& call) {
+  const Value g = call.arguments[0]->to_dense();
+  const Value ids = call.arguments[1]->to_dense();
+  Value result = Value::zeros(call.shape);
+  const std::uint64_t rows = call.shape[0];
+  const std::uint64_t width = rows == 0 ? 0 : result.size() / rows;
+  const auto padding = static_cast<double>(call.attributes.integer_or("padding", -1));
+  AddedTerms terms(call, result);
+  for (std::uint64_t i = 0; i < ids.size(); ++i) {
+    if (ids.data()[i] == padding) continue;
+    const std::uint64_t row = row_of(ids.data()[i], rows);
+    for (std::uint64_t c = 0; c < width; ++c) terms.add(row * width + c, g.data()[i * width + c]);
+  }
+  terms.finish();
+  return result;
+}
+
+// Calls visit(element of x, element of the index, coordinates) for all elements of the index.
+template <typename Visit>
+void for_each_index(const Value& index, const Shape& x, std::size_t dim, const Visit& visit) {
+  const Value dense = index.to_dense();
+  const Shape& shape = index.shape();
+  std::vector<std::uint64_t> at(shape.size(), 0);
+  for (std::uint64_t i = 0; i < dense.size(); ++i) {
+    std::uint64_t element = 0;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      element = element * x[d] + (d == dim ? row_of(dense.data()[i], x[d]) : at[d]);
+    }
+    visit(element, i, at);
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      if (++at[d] < shape[d]) break;
+      at[d] = 0;
+    }
+  }
+}
+
+Value gather(const EvaluationCall& call) {
+  const Value x = call.arguments[0]->to_dense();
+  Value result = Value::uninitialised(call.shape);
+  for_each_index(*call.arguments[1], x.shape(),
+                 static_cast<std::size_t>(call.attributes.integer("dim")),
+                 [&](std::uint64_t element, std::uint64_t i, const auto&) {
+                   result.fresh()[i] = x.data()[element];
+                 });
+  return result;
+}
+
+Value scatter_add(const EvaluationCall& call) {
+  Value result = call.arguments[0]->copy();
+  const Value y = call.arguments[2]->to_dense();
+  AddedTerms terms(call, result);
+  for_each_index(*call.arguments[1], result.shape(),
+                 static_cast<std::size_t>(call.attributes.integer("dim")),
+                 [&](std::uint64_t element, std::uint64_t, const auto& at) {
+                   terms.add(element, y.data()[tensor::position(y.shape(), at)]);
+                 });
+  terms.finish();
+  return result;
+}
+
+// A tensor as [outer, rows, inner] around `dim`.
+struct Around {
+  std::uint64_t outer = 1;
+  std::uint64_t rows = 1;
+  std::uint64_t inner = 1;
+
+  Around(const Shape& shape, std::size_t dim) {
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      (d < dim ? outer : d == dim ? rows : inner) *= shape[d];
+    }
+  }
+};
+
+Value index_rows(const EvaluationCall& call) {
+  const Value x = call.arguments[0]->to_dense();
+  const Value index = call.arguments[1]->to_dense();
+  const auto dim = static_cast<std::size_t>(call.attributes.integer("dim"));
+  const Around from(x.shape(), dim);
+  Value result = Value::uninitialised(call.shape);
+  double* out = result.fresh();
+  for (std::uint64_t o = 0; o < from.outer; ++o) {
+    for (const double wanted : index.elements()) {
+      const double* row = x.data() + (o * from.rows + row_of(wanted, from.rows, true)) * from.inner;
+      out = std::copy(row, row + from.inner, out);
+    }
+  }
+  return result;
+}
+
+Value add_rows(const EvaluationCall& call) {
+  Value result = call.arguments[0]->copy();
+  const Value index = call.arguments[1]->to_dense();
+  const Value y = call.arguments[2]->to_dense();
+  const auto dim = static_cast<std::size_t>(call.attributes.integer("dim"));
+  const Around to(result.shape(), dim);
+  AddedTerms terms(call, result);
+  const double* term = y.data();
+  for (std::uint64_t o = 0; o < to.outer; ++o) {
+    for (const double wanted : index.elements()) {
+      const std::uint64_t row = (o * to.rows + row_of(wanted, to.rows, true)) * to.inner;
+      for (std::uint64_t i = 0; i < to.inner; ++i) terms.add(row + i, *term++);
+    }
+  }
+  terms.finish();
+  return result;
+}
+
+}  // namespace
+
+std::vector<Primitive> table_primitives() {
+  using enum AttributeType;
+  using enum Rounding;
+  const std::vector<AttributeRule> dim{{"dim", kInteger}};
+  return {
+      {"embedding", {"weight", "ids"}, 2, false, {}, kExact, embedding_shape, embedding},
+      {"embedding_grad",
+       {"g", "ids"},
+       2,
+       false,
+       {{"rows", kInteger}, {"padding", kInteger, false}},
+       kOnce,
+       embedding_grad_shape,
+       embedding_grad},
+      {"gather", {"x", "index"}, 2, false, dim, kExact, gather_checked_shape, gather},
+      {"scatter_add", {"x", "index", "y"}, 3, false, dim, kOnce, scatter_add_shape, scatter_add},
+      {"index_rows", {"x", "index"}, 2, false, dim, kExact, index_rows_shape, index_rows},
+      {"add_rows", {"x", "index", "y"}, 3, false, dim, kOnce, add_rows_shape, add_rows},
+  };
+}
+
+}  // namespace ttrace::specification

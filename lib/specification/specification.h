@@ -1,0 +1,122 @@
+// The specification of a training step: from which recorded tensors every other one follows, and by
+// which formula. Format: schemas/specification-v1.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "specification/primitives/primitive.h"
+#include "tensor/box.h"
+#include "tensor/dtype.h"
+#include "trace/key.h"
+
+namespace ttrace::specification {
+
+inline constexpr std::string_view kSpecificationSchema = "ttrace.specification/1";
+
+// What a file may hold; checked before anything is made of it.
+struct SpecificationLimits {
+  std::uint64_t nodes = 10'000'000;  // of all patterns
+  std::uint64_t tensors = 1'000'000;
+  // Of memory, while the file is read: the text, its JSON, and what is made of it.
+  std::uint64_t bytes = std::numeric_limits<std::uint64_t>::max();
+};
+
+// One operation of a pattern.
+struct Node {
+  const Primitive* primitive = nullptr;
+  std::vector<std::uint32_t> arguments;  // numbers of earlier values
+  Attributes attributes;
+  tensor::DType dtype = tensor::DType::kFloat32;  // to which the operation rounds its result
+  tensor::Shape shape;                            // may hold kAnyExtent
+};
+
+// An expression that many tensors share. Values 0 ... inputs - 1 are the inputs, value inputs + i
+// is the i-th node; the last node is the result.
+struct Pattern {
+  std::uint32_t inputs = 0;
+  std::vector<Node> nodes;
+};
+
+struct SpecifiedTensor {
+  trace::Kind kind = trace::Kind::kOutput;
+  std::string name;
+  std::uint64_t call = 0;
+  std::uint64_t copy = 0;
+  tensor::DType dtype = tensor::DType::kFloat32;
+  tensor::Shape shape;  // of the logical tensor, in one micro-batch; may hold kAnyExtent
+
+  // At most one of these three is there. Without any, the tensor is given.
+  std::optional<std::uint32_t> pattern;
+  std::optional<std::uint32_t> same;  // an earlier tensor with the same bits
+  std::string opaque;                 // the operation that no primitive expresses
+
+  std::vector<std::uint32_t> from;  // earlier tensors: inputs of the pattern, or of `opaque`
+  std::string module_class;         // for people, may be empty
+  std::string called_at;
+  std::vector<double> values;  // the elements of a small buffer, or none
+  bool uniform = false;        // a given number that all micro-batches of a step have in common
+};
+
+// What follows the backward.
+struct AfterBackward {
+  bool mean = false;  // main gradient = factor · mean over micro-batches instead of sum
+  double factor = 1;
+  bool has_main_grad = false;
+  std::string given;  // scalar of the step that the main gradient is multiplied by too, or empty
+  std::vector<std::vector<std::string>> tied;  // names of one parameter
+  std::optional<double> clip_norm;
+};
+
+struct Specification {
+  std::map<std::string, std::string> source;  // facts for people
+  std::optional<tensor::DType> precision;
+  std::vector<Pattern> patterns;
+  std::vector<SpecifiedTensor> tensors;  // in an order of computation
+  // The tensors of micro-batches of other sizes, each with patterns of its own and nothing else;
+  // empty if all micro-batches have the same sizes. Those of the first one are among them.
+  std::vector<Specification> variants;
+  AfterBackward after_backward;
+  std::map<std::string, std::uint64_t> opaque;  // operation -> tensors
+  std::uint64_t bytes = 0;                      // of memory, at most
+
+  // The tensor's number, or nothing. Step and micro-batch of the key do not matter.
+  std::optional<std::size_t> find(const trace::TensorKey& key) const;
+  // The tensor at the end of the chain of `same`; `tensor` itself if it is no other's name.
+  std::size_t original(std::size_t tensor) const;
+  // All tensors with the same bits as `tensor` by their chains of `same`, itself included, in
+  // order.
+  const std::vector<std::uint32_t>& names_of_value(std::size_t tensor) const;
+  // All patterns, those of variants too.
+  std::vector<const Pattern*> all_patterns() const;
+  // Key of a tensor, without step and micro-batch.
+  trace::TensorKey key_of(std::size_t tensor) const;
+
+  // Builds what find(), original() and names_of_value() use, of variants too. The reader calls it.
+  void index();
+
+ private:
+  using Key = std::tuple<trace::Kind, std::string, std::uint64_t, std::uint64_t>;
+  std::map<Key, std::uint32_t> by_key_;
+  std::vector<std::uint32_t> originals_;
+  std::map<std::uint32_t, std::vector<std::uint32_t>> names_;  // by original
+};
+
+// Reads and validates a file. Throws an input error in one sentence, with the JSON pointer, for
+// anything that violates the schema: unknown keys, primitives and attributes, arguments that do not
+// stand before their user (so there are no cycles), shapes that contradict each other in any use of
+// a pattern, more nodes or tensors than the limits; and for what may need more memory than they
+// allow.
+Specification read_specification(const std::string& path, const SpecificationLimits& limits = {});
+// The same of a text; `file` is used in messages only.
+Specification parse_specification(std::string_view text, const std::string& file,
+                                  const SpecificationLimits& limits = {});
+
+}  // namespace ttrace::specification

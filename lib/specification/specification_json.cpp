@@ -1,0 +1,432 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/strict_json.h"
+#include "base/text.h"
+#include "specification/check_shapes.h"
+#include "specification/specification.h"
+
+namespace ttrace::specification {
+namespace {
+
+using base::concat;
+using base::JsonCursor;
+
+constexpr std::size_t kMostDimensions = 64;
+constexpr std::size_t kMostListedValues = 4096;
+// Each is checked by itself. More than a step has micro-batches of different sizes.
+constexpr std::size_t kMostVariants = 64;
+constexpr double kLargestExact = 0x1p53;
+
+std::int64_t integer_of(const JsonCursor& cursor) {
+  const double value = cursor.as_number();
+  if (value != std::trunc(value) || std::abs(value) > kLargestExact) {
+    throw cursor.error("expected a whole number, found ", base::excerpt(cursor.text()));
+  }
+  return static_cast<std::int64_t>(value);
+}
+
+double number_of(const JsonCursor& cursor) {
+  if (cursor.is_string()) {
+    const std::string text = cursor.as_string();
+    if (text == "inf") return std::numeric_limits<double>::infinity();
+    if (text == "-inf") return -std::numeric_limits<double>::infinity();
+    if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+    throw cursor.error("expected a number, \"nan\", \"inf\" or \"-inf\", found \"",
+                       base::excerpt(text), "\"");
+  }
+  const std::string text = cursor.text();
+  if (text == "true" || text == "false") return text == "true" ? 1 : 0;
+  return cursor.as_number();
+}
+
+std::vector<double> numbers_of(const JsonCursor& cursor) {
+  const auto items = cursor.items();
+  if (items.size() > kMostListedValues) {
+    throw cursor.error("more than ", kMostListedValues, " values");
+  }
+  std::vector<double> values;
+  values.reserve(items.size());
+  for (const JsonCursor& item : items) values.push_back(number_of(item));
+  return values;
+}
+
+tensor::DType dtype_of(const JsonCursor& cursor) {
+  const std::string name = cursor.as_string();
+  const auto dtype = tensor::parse_dtype(name);
+  if (!dtype) throw cursor.error("unknown dtype \"", base::excerpt(name), "\"");
+  return *dtype;
+}
+
+tensor::Shape shape_from(const JsonCursor& cursor) {
+  const auto items = cursor.items();
+  if (items.size() > kMostDimensions) {
+    throw cursor.error("more than ", kMostDimensions, " dimensions");
+  }
+  tensor::Shape shape;
+  for (const JsonCursor& item : items) {
+    const std::int64_t extent = integer_of(item);
+    if (extent < -1) throw item.error("an extent is -1 or at least 0, found ", extent);
+    shape.push_back(extent == -1 ? kAnyExtent : static_cast<std::uint64_t>(extent));
+  }
+  return shape;
+}
+
+// A list of numbers below `end`.
+std::vector<std::uint32_t> references(const JsonCursor& cursor, std::uint64_t end,
+                                      std::string_view what) {
+  std::vector<std::uint32_t> found;
+  for (const JsonCursor& item : cursor.items()) {
+    const std::uint64_t number = item.as_count();
+    if (number >= end) {
+      throw item.error(what, " ", number, " does not stand before its user, which is number ", end);
+    }
+    found.push_back(static_cast<std::uint32_t>(number));
+  }
+  return found;
+}
+
+Attributes::Content content_of(const JsonCursor& cursor, AttributeType type) {
+  switch (type) {
+    case AttributeType::kFlag:
+      return cursor.as_bool();
+    case AttributeType::kNumber:
+      return number_of(cursor);
+    case AttributeType::kInteger:
+      return integer_of(cursor);
+    case AttributeType::kNumbers:
+      return numbers_of(cursor);
+    case AttributeType::kDims: {
+      std::vector<std::size_t> dims;
+      for (const JsonCursor& item : cursor.items()) {
+        dims.push_back(static_cast<std::size_t>(item.as_count()));
+      }
+      return dims;
+    }
+    case AttributeType::kWord:
+      return cursor.as_string();
+    case AttributeType::kWords:
+      return cursor.as_strings();
+  }
+  throw base::internal_error("unknown type of attribute");
+}
+
+Attributes attributes_from(const JsonCursor& cursor, const Primitive& primitive) {
+  Attributes attributes;
+  for (const auto& [key, value] : cursor.members()) {
+    const auto rule = std::find_if(
+        primitive.attributes.begin(), primitive.attributes.end(),
+        [&key = key](const AttributeRule& candidate) { return candidate.name == key; });
+    if (rule == primitive.attributes.end()) {
+      throw value.error(primitive.name, " has no attribute \"", base::excerpt(key), "\"");
+    }
+    attributes.set(rule->name, content_of(value, rule->type));
+  }
+  for (const AttributeRule& rule : primitive.attributes) {
+    if (rule.required && !attributes.has(rule.name)) {
+      throw cursor.error(primitive.name, " lacks the attribute \"", rule.name, "\"");
+    }
+  }
+  return attributes;
+}
+
+Node node_from(const JsonCursor& cursor, std::uint64_t values_before) {
+  const auto parts = cursor.items();
+  if (parts.size() != 5) {
+    throw cursor.error("a node is [primitive, arguments, attributes, dtype, shape], found ",
+                       parts.size(), " members");
+  }
+  Node node;
+  const std::string name = parts[0].as_string();
+  node.primitive = find_primitive(name);
+  if (node.primitive == nullptr) {
+    throw parts[0].error("unknown primitive \"", base::excerpt(name), "\"",
+                         base::did_you_mean(name, primitive_names()));
+  }
+  node.arguments = references(parts[1], values_before, "value");
+  node.attributes = attributes_from(parts[2], *node.primitive);
+  node.dtype = dtype_of(parts[3]);
+  node.shape = shape_from(parts[4]);
+  try {
+    argument_slots(*node.primitive, node.attributes, node.arguments.size());
+  } catch (const ShapeProblem& problem) {
+    throw parts[1].error(node.primitive->name, ": ", problem.reason);
+  }
+  return node;
+}
+
+Pattern pattern_from(const JsonCursor& cursor, const SpecificationLimits& limits) {
+  cursor.allow_keys({"inputs", "nodes"});
+  Pattern pattern;
+  const std::uint64_t inputs = cursor.require("inputs").as_count();
+  if (inputs > limits.tensors) {
+    throw cursor.error("more than ", limits.tensors, " inputs");
+  }
+  pattern.inputs = static_cast<std::uint32_t>(inputs);
+  const JsonCursor nodes = cursor.require("nodes");
+  for (const JsonCursor& node : nodes.items()) {
+    pattern.nodes.push_back(node_from(node, inputs + pattern.nodes.size()));
+  }
+  if (pattern.nodes.empty()) throw nodes.error("a pattern needs at least one node");
+  return pattern;
+}
+
+// Bytes of the longest string of a JSON text.
+std::uint64_t longest_string(std::string_view text) {
+  std::uint64_t longest = 0;
+  bool inside = false;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (inside && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      if (inside) longest = std::max<std::uint64_t>(longest, i - begin);
+      inside = !inside;
+      begin = i;
+    }
+  }
+  return longest;
+}
+
+// What reading a file needs in memory, at most, found before it is needed.
+class MemoryNeeded {
+ public:
+  MemoryNeeded(std::string_view text, const std::string& file, const SpecificationLimits& limits)
+      : file_(file), most_(limits.bytes), text_(text.size()), longest_(longest_string(text)) {
+    values_ = static_cast<std::uint64_t>(std::count_if(
+        text.begin(), text.end(), [](char c) { return c == ',' || c == '[' || c == '{'; }));
+    require(json());
+  }
+
+  // Returns the bytes of the specification.
+  std::uint64_t require_for(std::uint64_t nodes, std::uint64_t tensors) const {
+    // The texts themselves are kept once more.
+    const std::uint64_t made =
+        nodes * kNodeBytes + tensors * kTensorBytes + values_ * kBytesOfItem + text_;
+    require(json() + made);
+    return made;
+  }
+
+ private:
+  // Measured with files of as many nodes and tensors as fit; tests/faults has them.
+  static constexpr std::uint64_t kNodeBytes = 320;
+  static constexpr std::uint64_t kTensorBytes = 900;
+  static constexpr std::uint64_t kBytesOfItem = 16;  // of lists of numbers
+  static constexpr std::uint64_t kBytesOfJson = 32;  // of every value, and of the list that has it
+
+  // The parser has the string that it reads in two buffers that grow twofold.
+  std::uint64_t json() const { return 2 * text_ + 4 * longest_ + values_ * kBytesOfJson; }
+
+  void require(std::uint64_t bytes) const {
+    if (bytes <= most_) return;
+    throw base::input_error(file_, ": reading it needs up to ", base::human_bytes(bytes),
+                            " of memory, and ", base::human_bytes(most_),
+                            " are allowed; allow more with --memory");
+  }
+
+  const std::string& file_;
+  std::uint64_t most_;
+  std::uint64_t text_;
+  std::uint64_t longest_;
+  std::uint64_t values_ = 0;
+};
+
+// Counts before anything is made of them. `parts` are what has patterns and tensors: the document
+// and its variants. Returns the memory that all of it takes.
+std::uint64_t check_counts(const std::vector<JsonCursor>& parts, const SpecificationLimits& limits,
+                           const MemoryNeeded& memory) {
+  std::uint64_t nodes = 0;
+  std::uint64_t patterns = 0;
+  std::uint64_t count = 0;
+  for (const JsonCursor& part : parts) {
+    for (const JsonCursor& pattern : part.require("patterns").items()) {
+      ++patterns;
+      nodes += pattern.require("nodes").items().size();
+      if (nodes > limits.nodes) throw pattern.error("more than ", limits.nodes, " nodes in all");
+    }
+    const JsonCursor tensors = part.require("tensors");
+    count += tensors.items().size();
+    if (count > limits.tensors) throw tensors.error("more than ", limits.tensors, " tensors");
+  }
+  return memory.require_for(nodes + patterns, count);
+}
+
+void read_origin(const JsonCursor& cursor, const Specification& specification,
+                 SpecifiedTensor& tensor) {
+  const std::size_t number = specification.tensors.size();
+  if (const auto from = cursor.find("from")) tensor.from = references(*from, number, "tensor");
+  const auto pattern = cursor.find("pattern");
+  const auto same = cursor.find("same");
+  const auto opaque = cursor.find("opaque");
+  if (pattern.has_value() + same.has_value() + opaque.has_value() > 1) {
+    throw cursor.error("only one of \"pattern\", \"same\" and \"opaque\" may be there");
+  }
+  if (pattern) {
+    const std::uint64_t chosen = pattern->as_count();
+    if (chosen >= specification.patterns.size()) {
+      throw pattern->error("there is no pattern ", chosen, ", only ",
+                           base::plural(specification.patterns.size(), "pattern"));
+    }
+    tensor.pattern = static_cast<std::uint32_t>(chosen);
+    const std::uint32_t inputs = specification.patterns[chosen].inputs;
+    if (tensor.from.size() != inputs) {
+      throw cursor.error("pattern ", chosen, " has ", base::plural(inputs, "input"),
+                         ", \"from\" names ", tensor.from.size());
+    }
+  } else if (opaque) {
+    tensor.opaque = opaque->as_string();
+    if (tensor.opaque.empty()) throw opaque->error("the name of the operation is empty");
+  } else if (!tensor.from.empty()) {
+    throw cursor.error("\"from\" needs \"pattern\" or \"opaque\"");
+  }
+  if (same) {
+    const std::uint64_t chosen = same->as_count();
+    if (chosen >= number) {
+      throw same->error("tensor ", chosen, " does not stand before its user, which is number ",
+                        number);
+    }
+    tensor.same = static_cast<std::uint32_t>(chosen);
+  }
+  if (const auto values = cursor.find("values")) {
+    tensor.values = numbers_of(*values);
+    const auto count = tensor::element_count(tensor.shape);
+    if (pattern || same || opaque || !count || *count != tensor.values.size()) {
+      throw values->error(tensor.values.size(),
+                          " values do not fill the shape, or the tensor is not "
+                          "given");
+    }
+  }
+}
+
+SpecifiedTensor tensor_from(const JsonCursor& cursor, const Specification& specification) {
+  cursor.allow_keys({"kind", "name", "call", "copy", "dtype", "shape", "pattern", "from", "same",
+                     "opaque", "module", "uniform", "values"});
+  SpecifiedTensor tensor;
+  const JsonCursor kind = cursor.require("kind");
+  const auto parsed = trace::parse_kind(kind.as_string());
+  if (!parsed) throw kind.error("unknown kind \"", base::excerpt(kind.as_string()), "\"");
+  tensor.kind = *parsed;
+  const JsonCursor name = cursor.require("name");
+  tensor.name = name.as_string();
+  if (const auto problem = trace::name_problem(tensor.name)) {
+    throw name.error("the name \"", base::excerpt(tensor.name), "\" ", *problem);
+  }
+  if (const auto call = cursor.find("call")) tensor.call = call->as_count();
+  if (const auto copy = cursor.find("copy")) tensor.copy = copy->as_count();
+  tensor.dtype = dtype_of(cursor.require("dtype"));
+  tensor.shape = shape_from(cursor.require("shape"));
+  if (const auto module = cursor.find("module")) {
+    module->allow_keys({"class", "called_at"});
+    if (const auto found = module->find("class")) tensor.module_class = found->as_string();
+    if (const auto found = module->find("called_at")) tensor.called_at = found->as_string();
+  }
+  read_origin(cursor, specification, tensor);
+  if (const auto uniform = cursor.find("uniform")) {
+    tensor.uniform = uniform->as_bool();
+    if (tensor.kind != trace::Kind::kScalar || tensor.pattern || tensor.same ||
+        !tensor.shape.empty()) {
+      throw uniform->error("only a given scalar is a number that micro-batches have in common");
+    }
+  }
+  return tensor;
+}
+
+void read_tensors(const JsonCursor& cursor, const SpecificationLimits& limits,
+                  Specification& specification) {
+  const auto patterns = cursor.require("patterns").items();
+  specification.patterns.reserve(patterns.size());
+  for (const JsonCursor& pattern : patterns) {
+    specification.patterns.push_back(pattern_from(pattern, limits));
+  }
+  std::set<std::tuple<trace::Kind, std::string, std::uint64_t, std::uint64_t>> keys;
+  for (const JsonCursor& item : cursor.require("tensors").items()) {
+    SpecifiedTensor tensor = tensor_from(item, specification);
+    if (!keys.emplace(tensor.kind, tensor.name, tensor.call, tensor.copy).second) {
+      throw item.error("an earlier tensor has the same kind, name, call and copy");
+    }
+    specification.tensors.push_back(std::move(tensor));
+  }
+}
+
+AfterBackward after_backward_from(const JsonCursor& cursor) {
+  cursor.allow_keys({"main_grad", "tied", "clip_norm"});
+  AfterBackward after;
+  if (const auto main_grad = cursor.find("main_grad")) {
+    main_grad->allow_keys({"combine", "factor", "given"});
+    const JsonCursor combine = main_grad->require("combine");
+    const std::string word = combine.as_string();
+    if (word != "sum" && word != "mean") {
+      throw combine.error("expected \"sum\" or \"mean\", found \"", base::excerpt(word), "\"");
+    }
+    after.has_main_grad = true;
+    after.mean = word == "mean";
+    after.factor = main_grad->require("factor").as_number();
+    if (const auto given = main_grad->find("given")) after.given = given->as_string();
+  }
+  if (const auto tied = cursor.find("tied")) {
+    for (const JsonCursor& group : tied->items()) {
+      std::vector<std::string>& names = after.tied.emplace_back();
+      for (const JsonCursor& name : group.items()) names.push_back(name.as_string());
+      if (names.size() < 2) throw group.error("a tied parameter has at least two names");
+    }
+  }
+  if (const auto clip = cursor.find("clip_norm")) {
+    after.clip_norm = clip->as_number();
+    if (!(*after.clip_norm > 0)) throw clip->error("expected a number above 0");
+  }
+  return after;
+}
+
+}  // namespace
+
+Specification parse_specification(std::string_view text, const std::string& file,
+                                  const SpecificationLimits& limits) {
+  const MemoryNeeded memory(text, file, limits);
+  const base::JsonDocument document(text, file);
+  const JsonCursor root = document.root();
+  root.allow_keys({"schema", "source", "precision", "patterns", "tensors", "variants",
+                   "after_backward", "opaque"});
+  const JsonCursor schema = root.require("schema");
+  if (schema.as_string() != kSpecificationSchema) {
+    throw schema.error("expected \"", kSpecificationSchema, "\", found \"",
+                       base::excerpt(schema.as_string()), "\"");
+  }
+  Specification specification;
+  if (const auto source = root.find("source")) {
+    source->allow_keys({"made_by", "torch", "model", "how", "created"});
+    for (const auto& [key, value] : source->members()) {
+      specification.source[key] = value.as_string();
+    }
+  }
+  if (const auto precision = root.find("precision")) specification.precision = dtype_of(*precision);
+  std::vector<JsonCursor> parts{root};
+  if (const auto variants = root.find("variants")) {
+    for (const JsonCursor& variant : variants->items()) {
+      variant.allow_keys({"patterns", "tensors"});
+      parts.push_back(variant);
+    }
+    if (parts.size() > kMostVariants + 1) {
+      throw variants->error("more than ", kMostVariants, " variants");
+    }
+  }
+  specification.bytes = check_counts(parts, limits, memory);
+  read_tensors(root, limits, specification);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    read_tensors(parts[i], limits, specification.variants.emplace_back());
+  }
+  if (const auto after = root.find("after_backward")) {
+    specification.after_backward = after_backward_from(*after);
+  }
+  if (const auto opaque = root.find("opaque")) {
+    for (const auto& [operation, count] : opaque->members()) {
+      specification.opaque[operation] = count.as_count();
+    }
+  }
+  check_shapes(specification, file);
+  specification.index();
+  return specification;
+}
+
+}  // namespace ttrace::specification

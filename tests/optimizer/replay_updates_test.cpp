@@ -1,0 +1,189 @@
+#include "optimizer/replay_updates.h"
+
+#include "engine/compare_traces.h"
+#include "support/catch.h"
+#include "support/memory_trace.h"
+
+namespace ttrace::optimizer {
+namespace {
+
+using comparison::TensorComparison;
+using test::make_entry;
+using test::MemoryTrace;
+using trace::Kind;
+
+// One SGD step with lr 0.5 of w = {1, 2, 3, 4}, over two ranks' ranges.
+struct Run {
+  std::vector<double> gradient{4, 2, -2, 8};
+  std::vector<double> after{-1, 1, 4, 0};
+  std::vector<double> state;
+  double momentum = 0;
+  double updates = 1;
+  std::optional<double> clip_norm;
+  std::vector<double> norms;
+  trace::Placement gradient_placement = trace::Flat{{{0, 3}, {3, 4}}};
+
+  MemoryTrace made() const {
+    MemoryTrace trace(test::make_mesh({{"dp", 2}}));
+    const auto put = [&](const std::string& name, Kind kind, const std::vector<double>& values,
+                         const trace::Placement& placement) {
+      trace::TensorEntry entry = make_entry(name, {values.size()}, kind);
+      entry.placements = {{"dp", placement}};
+      trace.put(entry, values);
+    };
+    put("w", Kind::kParam, {1, 2, 3, 4}, trace::Replicate{});
+    put("w", Kind::kMainGrad, gradient, gradient_placement);
+    put("w", Kind::kParamAfterStep, after, trace::Flat{{{0, 3}, {3, 4}}});
+    if (!state.empty()) put("w.momentum_buffer", Kind::kOptimizerState, state, trace::Replicate{});
+    for (std::size_t i = 0; i < norms.size(); ++i) {
+      put("norm" + std::to_string(i), Kind::kGradNorm, {norms[i]}, trace::Replicate{});
+    }
+    trace::OptimizerGroup group;
+    group.type = "sgd";
+    group.numbers = {{"lr", 0.5}, {"momentum", momentum}, {"updates", updates}};
+    if (clip_norm) group.numbers["clip_norm"] = *clip_norm;
+    group.params = {"w"};
+    trace.edit().optimizer = {group};
+    return trace;
+  }
+};
+
+struct Judged {
+  TensorComparison result;
+  std::vector<std::string> warnings;
+};
+
+Judged judged(const Run& run, unsigned threads = 1) {
+  const MemoryTrace trace = run.made();
+  const comparison::CompareReport report =
+      engine::compare_traces(trace, trace, {}, {{}, {threads}});
+  for (const TensorComparison& result : report.results) {
+    if (result.key.kind == Kind::kParamAfterStep) return {result, report.warnings};
+  }
+  throw std::logic_error("no updated parameter");
+}
+
+bool is_replayed_and(judge::Outcome outcome, const Run& run) {
+  const Judged found = judged(run);
+  return found.result.outcome == outcome && found.result.comparison->replay &&
+         found.warnings.empty();
+}
+
+// The reason that the one warning gives, empty if it was replayed.
+std::string reason(const Run& run) {
+  const Judged found = judged(run);
+  if (found.result.comparison->replay) return "";
+  REQUIRE(found.warnings.size() == 1);
+  CHECK(found.result.comparison->tolerance.rule == judge::Rule::kFallback);
+  return found.warnings[0].substr(found.warnings[0].find("wider: ") + 7);
+}
+
+using judge::Outcome;
+
+TEST_CASE("an updated parameter is judged by its own gradient") {
+  CHECK(is_replayed_and(Outcome::kMatch, {}));
+  Run wrong;
+  wrong.after[3] = 1;
+  for (const unsigned threads : {1U, 3U}) {
+    const Judged found = judged(wrong, threads);
+    CHECK(found.result.outcome == Outcome::kDiverged);
+    const comparison::Replay& replay = *found.result.comparison->replay;
+    CHECK(replay.outside == 1);
+    CHECK(replay.unmoved == 0);
+    REQUIRE(replay.worst);
+    CHECK(replay.worst->at == tensor::Shape{3});
+    CHECK(replay.worst->replayed == 0);
+    CHECK(replay.worst->candidate == 1);
+    REQUIRE(replay.worst->place);
+    CHECK(replay.worst->place->rank == 1);
+    CHECK(replay.worst->place->local == tensor::Shape{0});
+    CHECK(replay.reference_difference_norm == 0);
+  }
+}
+
+TEST_CASE("clipping is replayed by the recorded norm, before or after which gradients were taken") {
+  Run run;
+  run.clip_norm = 2;
+  run.norms = {9.3808315196468595};  // of the gradient
+  const double factor = 2 / (run.norms[0] + 1e-6);
+  run.after = {1 - 2 * factor, 2 - factor, 3 + factor, 4 - 4 * factor};
+  CHECK(is_replayed_and(Outcome::kMatch, run));
+  Run unclipped = run;
+  unclipped.after = Run{}.after;
+  CHECK(is_replayed_and(Outcome::kDiverged, unclipped));
+  Run taken_after = run;
+  for (double& value : taken_after.gradient) value *= factor;
+  CHECK(is_replayed_and(Outcome::kMatch, taken_after));
+  Run lenient = unclipped;
+  lenient.clip_norm = 100;
+  CHECK(is_replayed_and(Outcome::kMatch, lenient));
+}
+
+TEST_CASE("a norm that does not tell what was clipped judges nothing") {
+  Run run;
+  run.clip_norm = 2;
+  CHECK(reason(run) == "gradients are clipped, but their norm was not recorded (1)");
+  run.norms = {std::numeric_limits<double>::infinity()};
+  CHECK(reason(run) == "the gradient norm is not finite (1)");
+  run.norms = {9.38, 7};
+  CHECK(reason(run) == "there are several gradient norms (1)");
+  run.norms = {9.38};
+  run.gradient = {0.1, 0, 0, 0};
+  CHECK(reason(run).find("whether they are clipped cannot be told") != std::string::npos);
+}
+
+TEST_CASE("state that an update needs and was not recorded judges nothing") {
+  Run run;
+  run.momentum = 0.5;
+  CHECK(is_replayed_and(Outcome::kMatch, run));  // the first update has none
+  run.updates = 2;
+  CHECK(reason(run) == "the optimizer's state was not recorded (1)");
+  run.state = {2, 0, 0, 0};
+  CHECK(is_replayed_and(Outcome::kDiverged, run));
+  run.after[0] = -1.5;
+  CHECK(is_replayed_and(Outcome::kMatch, run));
+}
+
+TEST_CASE("copies of a parameter that differ as those of its gradient do follow from them") {
+  Run run;
+  run.gradient_placement = trace::Replicate{};
+  const MemoryTrace reference = run.made();
+  MemoryTrace candidate = run.made();
+  const auto differ_on_rank_1 = [&](Kind kind, const std::vector<double>& values) {
+    trace::TensorEntry entry = make_entry("w", {4}, kind);
+    entry.placements = {{"dp", trace::Replicate{}}};
+    for (trace::TensorEntry& known : candidate.edit().tensors) {
+      if (known.key == entry.key) known = entry;
+    }
+    candidate.put_shard(entry, 0, kind == Kind::kMainGrad ? run.gradient : run.after);
+    candidate.put_shard(entry, 1, values);
+  };
+  differ_on_rank_1(Kind::kMainGrad, {8, 2, -2, 8});
+  differ_on_rank_1(Kind::kParamAfterStep, {-3, 1, 4, 0});
+  const comparison::CompareReport report =
+      engine::compare_traces(reference, candidate, {}, {{}, 1});
+  REQUIRE(report.findings.size() == 1);
+  const comparison::Finding& finding = report.findings.front();
+  CHECK(report.results[finding.result].key.kind == Kind::kMainGrad);
+  REQUIRE(finding.downstream.size() == 1);
+  const TensorComparison& after = report.results[finding.downstream.front()];
+  CHECK(after.key.kind == Kind::kParamAfterStep);
+  CHECK(after.outcome == Outcome::kReplicaConflict);
+  CHECK(after.comparison->replay);
+}
+
+TEST_CASE("a gradient that is still to be reduced judges nothing") {
+  Run run;
+  run.gradient_placement = trace::Partial{trace::Reduction::kSum};
+  CHECK(reason(run) == "the main gradient was recorded before its reduction (1)");
+}
+
+TEST_CASE("a gradient of another shape judges nothing") {
+  Run run;
+  run.gradient = {1, 2, 3, 4, 5};
+  run.gradient_placement = trace::Replicate{};
+  CHECK(reason(run) == "its gradient or state has another shape (1)");
+}
+
+}  // namespace
+}  // namespace ttrace::optimizer

@@ -1,0 +1,194 @@
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "specification/primitives/noise.h"
+#include "specification/specifications.h"
+#include "support/catch.h"
+
+namespace ttrace::specification {
+namespace {
+
+using nlohmann::json;
+
+double number_of(const json& value) {
+  if (value == "nan") return std::nan("");
+  if (value == "inf") return std::numeric_limits<double>::infinity();
+  if (value == "-inf") return -std::numeric_limits<double>::infinity();
+  return value.get<double>();
+}
+
+std::vector<double> numbers_of(const json& values) {
+  std::vector<double> numbers;
+  for (const json& value : values) numbers.push_back(number_of(value));
+  return numbers;
+}
+
+tensor::Shape shape_of(const json& shape) { return shape.get<std::vector<std::uint64_t>>(); }
+
+bool same(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b || std::abs(a - b) <= 1e-13 * std::max(1.0, std::abs(b));
+}
+
+// A case is one node over inputs: the specification that holds it is read and evaluated.
+Specification specification_of_case(const json& test) {
+  std::vector<std::string> inputs;
+  for (const json& input : test["inputs"]) {
+    inputs.push_back(base::concat(R"("dtype": )", input["dtype"].dump(), R"(, "shape": )",
+                                  input["shape"].dump()));
+  }
+  return test::one_pattern(inputs, test["node"].dump(), test["node"][3], test["node"][4].dump());
+}
+
+std::vector<Value> leaves_of(const json& test) {
+  std::vector<Value> leaves;
+  for (const json& input : test["inputs"]) {
+    leaves.push_back(Value::of(shape_of(input["shape"]), numbers_of(input["values"])));
+  }
+  return leaves;
+}
+
+json all_cases() {
+  std::ifstream file(std::string(TTRACE_SOURCE_DIR) + "/tests/specification/primitive_cases.json");
+  return json::parse(file);
+}
+
+TEST_CASE("every primitive gives what torch gives in double") {
+  std::set<std::string> tested;
+  for (const json& test : all_cases()) {
+    CAPTURE(test["node"].dump());
+    tested.insert(test["node"][0]);
+    const Specification specification = specification_of_case(test);
+    const Value found = evaluate(test::last_expression(specification), leaves_of(test),
+                                 std::nullopt, test::on_threads(2));
+    REQUIRE(found.shape() == shape_of(test["node"][4]));
+    const std::vector<double> expected = numbers_of(test["expected"]);
+    for (std::uint64_t i = 0; i < found.size(); ++i) {
+      CAPTURE(i, found.at(i), expected[i]);
+      REQUIRE(same(found.at(i), expected[i]));
+    }
+  }
+  for (const std::string& name : primitive_names()) {
+    CAPTURE(name);
+    CHECK(tested.contains(name));
+  }
+}
+
+TEST_CASE("simulated roundings move a result a little, and by the type of the node") {
+  for (const json& test : all_cases()) {
+    const std::string dtype = test["node"][3];
+    if (dtype != "float64") continue;
+    CAPTURE(test["node"].dump());
+    const Specification specification = specification_of_case(test);
+    const Expression expression = test::last_expression(specification);
+    const auto leaves = leaves_of(test);
+    const Value exact = evaluate(expression, leaves, std::nullopt, test::on_threads(1));
+    const Value moved = evaluate(expression, leaves, Perturbation{3}, test::on_threads(1));
+    for (std::uint64_t i = 0; i < exact.size(); ++i) {
+      if (!std::isfinite(exact.at(i))) continue;
+      // Of unit roundoffs of 2^-53.
+      CHECK(std::abs(moved.at(i) - exact.at(i)) <= 1e-13 * (1 + std::abs(exact.at(i))));
+    }
+  }
+}
+
+std::vector<double> random_numbers(std::uint64_t count, std::uint64_t seed) {
+  std::vector<double> numbers(count);
+  const Noise noise(seed);
+  for (std::uint64_t i = 0; i < count; ++i) numbers[i] = noise.at(i);
+  return numbers;
+}
+
+// What a query may not look at is not computed: the result is the same to the bit as with zeros.
+TEST_CASE("causal attention is that under a mask") {
+  constexpr std::uint64_t kLength = 150;  // several blocks
+  const std::string shape = R"([1, 2, 150, 4])";
+  const std::string inputs = R"("dtype": "float32", "shape": )" + shape;
+  const std::vector<Value> leaves{
+      Value::of({1, 2, kLength, 4}, random_numbers(2 * kLength * 4, 1)),
+      Value::of({1, 2, kLength, 4}, random_numbers(2 * kLength * 4, 2)),
+      Value::of({1, 2, kLength, 4}, random_numbers(2 * kLength * 4, 3)),
+      Value::of({1, 2, kLength, 4}, random_numbers(2 * kLength * 4, 4))};
+  const std::string options = R"({"scale": 0.5, "causal": )";
+  for (const std::string name :
+       {"attention_grad_query", "attention_grad_key", "attention_grad_value"}) {
+    CAPTURE(name);
+    const auto evaluated = [&](bool masked, bool noise) {
+      const std::string mask =
+          R"(["full", [], {"value": true}, "bool", [150, 150]],
+             ["triangle", [4], {"lower": true, "diagonal": 0}, "bool", [150, 150]], )";
+      const Specification specification = test::one_pattern(
+          {inputs, inputs, inputs, inputs},
+          base::concat(masked ? mask : "", R"([")", name, R"(", [0, 1, 2, 3)", masked ? ", 5" : "",
+                       "], ", options, masked ? "false" : "true", R"(}, "float32", )", shape, "]"),
+          "float32", shape);
+      std::optional<Perturbation> perturbation;
+      if (noise) perturbation = Perturbation{9};
+      return evaluate(test::last_expression(specification), leaves, perturbation,
+                      test::on_threads(2))
+          .to_dense();
+    };
+    const Value causal = evaluated(false, false);
+    const Value masked = evaluated(true, false);
+    CHECK(std::memcmp(causal.data(), masked.data(), causal.size() * sizeof(double)) == 0);
+    double largest = 0;
+    const Value others = evaluated(false, true);
+    for (const double element : others.elements()) {
+      largest = std::max(largest, std::abs(element));
+    }
+    CHECK((largest > 0 && std::isfinite(largest)));
+  }
+}
+
+void check_threads(const Specification& specification, const std::vector<Value>& leaves) {
+  const Expression expression = test::last_expression(specification);
+  for (const bool perturbed : {false, true}) {
+    const std::optional<Perturbation> perturbation =
+        perturbed ? std::optional<Perturbation>(Perturbation{5}) : std::nullopt;
+    const Value one = evaluate(expression, leaves, perturbation, test::on_threads(1)).to_dense();
+    for (const unsigned threads : {2U, 3U, 4U}) {
+      const Value more =
+          evaluate(expression, leaves, perturbation, test::on_threads(threads)).to_dense();
+      CHECK(std::memcmp(one.data(), more.data(), one.size() * sizeof(double)) == 0);
+    }
+  }
+}
+
+Value random_value(tensor::Shape shape, std::uint64_t seed) {
+  const std::uint64_t count = *tensor::element_count(shape);
+  return Value::of(std::move(shape), random_numbers(count, seed));
+}
+
+TEST_CASE("results are the same to the bit for any number of threads") {
+  const std::string f32 = R"("dtype": "float32", "shape": )";
+  check_threads(test::one_pattern({f32 + "[300, 200]", f32 + "[200, 700]"},
+                                  R"(["matmul", [0, 1], {}, "float32", [300, 700]],
+                                     ["softmax", [2], {"dim": 1}, "float32", [300, 700]],
+                                     ["permute", [3], {"dims": [1, 0]}, "float32", [700, 300]],
+                                     ["rms_norm", [4], {"count": 1, "eps": 1e-6}, "float32", [700, 300]],
+                                     ["silu", [5], {}, "float32", [700, 300]],
+                                     ["sum", [6], {"dims": [0], "keep": false}, "float32", [300]])",
+                                  "float32", "[300]"),
+                {random_value({300, 200}, 1), random_value({200, 700}, 2)});
+  const std::string heads = f32 + "[2, 4, 150, 16]";
+  const std::string groups = f32 + "[2, 2, 150, 16]";
+  for (const char* primitive :
+       {"attention_grad_query", "attention_grad_key", "attention_grad_value"}) {
+    const std::string shape =
+        std::string(primitive) == "attention_grad_query" ? "[2, 4, 150, 16]" : "[2, 2, 150, 16]";
+    check_threads(test::one_pattern({heads, heads, groups, groups},
+                                    base::concat(R"([")", primitive,
+                                                 R"(", [0, 1, 2, 3], {"scale": 0.25, "causal": true,
+                                       "arguments": ["g", "q", "k", "v"]}, "float32", )",
+                                                 shape, "]"),
+                                    "float32", shape),
+                  {random_value({2, 4, 150, 16}, 1), random_value({2, 4, 150, 16}, 2),
+                   random_value({2, 2, 150, 16}, 3), random_value({2, 2, 150, 16}, 4)});
+  }
+}
+
+}  // namespace
+}  // namespace ttrace::specification
