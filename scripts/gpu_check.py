@@ -135,16 +135,16 @@ def memory(folder: Path) -> None:
 
 
 def noise(folder: Path) -> None:
-    """A noise run disturbs on this device bit by bit as on the CPU."""
+    """A noise run perturbs on this device bit by bit as on the CPU."""
     x = torch.randn(64, 256)
     found = []
     for number, device in enumerate((DEVICE, torch.device("cpu"))):
         path, net = folder / f"noise{number}.h5", nn.Identity().to(device)
-        with tt.trace(net, out=path, disturb=tt.Disturb(5)) as tracer, tracer.step(0):
+        with tt.trace(net, out=path, perturb=tt.Perturb(5)) as tracer, tracer.step(0):
             net(x.to(device))
         found.append(stored(path, "step_000000/mb_0000/output/(model)"))
-    assert np.array_equal(*found), "disturbed otherwise than on the CPU"
-    assert not np.array_equal(found[0], stored_bits(x)), "not disturbed at all"
+    assert np.array_equal(*found), "perturbed otherwise than on the CPU"
+    assert not np.array_equal(found[0], stored_bits(x)), "not perturbed at all"
 
 
 def cost(folder: Path) -> str:

@@ -28,7 +28,7 @@ for model in "${models[@]}"; do
   read -ra model_options <<<"$model"
   for seed in 0 1 2 3; do
     "$python" tests/gallery/train.py "${model_options[@]}" --trace "$folder/$seed.h5" \
-      --disturb "$seed" >/dev/null
+      --perturb "$seed" >/dev/null
   done
   for layout in "${layouts[@]}"; do
     read -ra layout_options <<<"$layout"

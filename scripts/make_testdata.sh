@@ -35,7 +35,7 @@ two_processes() {
 
 TTRACE_SPECIFICATION="$fresh/specification.json" one_process --trace "$fresh/ref.h5"
 for seed in 1 2 3; do
-  one_process --trace "$fresh/noise$seed.h5" --disturb "$seed"
+  one_process --trace "$fresh/noise$seed.h5" --perturb "$seed"
 done
 two_processes --trace "$fresh/tp2sp"
 two_processes --trace "$fresh/tp2sp_p12" --bug P12

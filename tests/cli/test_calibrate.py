@@ -257,7 +257,7 @@ def test_another_models_file_is_refused_and_a_kind_less_is_told(
     assert f"{mains} of kinds and 0 of steps that it has nothing of" in done.stderr
 
 
-def test_runs_that_were_not_disturbed_and_chaotic_ones_are_told(
+def test_runs_that_were_not_perturbed_and_chaotic_ones_are_told(
     tmp_path: Path, ttrace: Run
 ) -> None:
     ref, run = write_runs(tmp_path)

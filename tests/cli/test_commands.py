@@ -232,7 +232,7 @@ def test_threads_change_nothing(ttrace: Run, tmp_path: Path) -> None:
     assert len(texts) == 1
 
 
-def test_a_disturbed_run_is_no_reference(ttrace: Run) -> None:
+def test_a_perturbed_run_is_no_reference(ttrace: Run) -> None:
     done = ttrace("compare", TESTDATA / "noise1.h5", HEALTHY)
     assert "noise1.h5 is a perturbed run (seed 1)" in done.stderr
 

@@ -120,8 +120,8 @@ def test_rules_may_be_the_references(ttrace: Run, tmp_path: Path) -> None:
     write_json(rules, {"schema": "ttrace.map/2", "reference": HF_TO_MEGATRON})
     check_match(ttrace("compare", run, reference, "--map", rules), 6, SWAPPED)
     noise = {"seed": 1, "epsilon": 1e-7, "at": "(model)"}
-    disturbed = write_run(tmp_path / "noise", TP, 2, sharded(weights()), run={"noise": noise})
-    check_match(ttrace("compare", run, reference, "--map", rules, "--noise", disturbed), 6, SWAPPED)
+    perturbed = write_run(tmp_path / "noise", TP, 2, sharded(weights()), run={"noise": noise})
+    check_match(ttrace("compare", run, reference, "--map", rules, "--noise", perturbed), 6, SWAPPED)
 
 
 def test_an_error_in_one_part_on_one_rank_is_found_there(ttrace: Run, tmp_path: Path) -> None:

@@ -89,11 +89,11 @@ def test_one_big_batch_meets_many(ttrace: Run, tmp_path: Path, held: str) -> Non
     check_answer(ttrace("lint", small), MATCH, "CLEAN  16 tensors over 2 ranks")
     check_match(ttrace("compare", big, small), 4)
     check_match(ttrace("compare", small, big), 4, SWAPPED)
-    noise = ("--noise", disturbed(tmp_path))
+    noise = ("--noise", perturbed(tmp_path))
     check_match(ttrace("compare", big, small, *noise), 4, "has no parameters")
 
 
-def disturbed(folder: Path) -> Path:
+def perturbed(folder: Path) -> Path:
     """A noise run that has the parts, where the reference has the whole."""
     noise = {"seed": 1, "epsilon": 1e-7, "at": "fc1"}
     tensors = []

@@ -18,7 +18,7 @@ from .write_trace import Tensor, sample_tensors, write_candidate, write_referenc
 EXACT = {"int64", "uint8", "bool"}
 
 
-def disturbed(tensor: Tensor, random: np.random.Generator) -> Tensor:
+def perturbed(tensor: Tensor, random: np.random.Generator) -> Tensor:
     """The tensor with every floating-point number a little off, or one of its integers."""
     stored = tensor.stored.copy()
     if tensor.dtype in EXACT:
@@ -114,7 +114,7 @@ def test_one_changed_element_is_found(ttrace: Run, tmp_path: Path, changed: int)
 def test_every_number_is_numpys(ttrace: Run, tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     references = sample_tensors()
-    candidates = [disturbed(tensor, random) for tensor in references]
+    candidates = [perturbed(tensor, random) for tensor in references]
     write_reference(tmp_path / "ref.h5", references)
     write_candidate(tmp_path / "run", candidates)
     _, _, report = compare(ttrace, tmp_path)

@@ -90,7 +90,7 @@ def test_the_reference_agrees_with_a_copy_of_itself(tmp_path: Path) -> None:
     assert all(result["error"] == 0 for result in report["results"] if result not in replayed)
 
 
-def test_a_disturbed_run_in_the_place_of_the_candidate_is_told(tmp_path: Path) -> None:
+def test_a_perturbed_run_in_the_place_of_the_candidate_is_told(tmp_path: Path) -> None:
     done = run_ttrace("compare", str(TESTDATA / "ref.h5"), str(TESTDATA / "noise1.h5"))
     assert "is a perturbed run (seed 1)" in done.stderr
 
@@ -105,7 +105,7 @@ def bf16(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bf16")
     runs = [
         ("ref.h5", BF16),
-        *((f"noise{s}.h5", (*BF16, "--disturb", str(s))) for s in (1, 2, 3)),
+        *((f"noise{s}.h5", (*BF16, "--perturb", str(s))) for s in (1, 2, 3)),
         ("tp2sp", BF16_PARALLEL),
         ("tp2sp_p12", (*BF16_PARALLEL, "--bug", "P12")),
     ]

@@ -79,12 +79,12 @@ def same(folder: Path) -> None:
 
 def other(folder: Path) -> None:
     """A trace of another kind."""
-    train(folder, lambda tracer: None, "run", run={"id": "earlier"}, perturb=tt.Disturb(1))
+    train(folder, lambda tracer: None, "run", run={"id": "earlier"}, perturb=tt.Perturb(1))
 
 
 def other_file(folder: Path) -> None:
     """A trace of another kind in a single file."""
-    train(folder, lambda tracer: None, "run.h5", run={"id": "earlier"}, perturb=tt.Disturb(1))
+    train(folder, lambda tracer: None, "run.h5", run={"id": "earlier"}, perturb=tt.Perturb(1))
 
 
 def folder_job(folder: Path, after_step: AfterStep) -> list[float]:

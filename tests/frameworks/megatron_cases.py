@@ -76,7 +76,7 @@ def case(model, parallel=None, reduction=None, **config):
 
 
 def references(models, seeds):
-    """The one-process run of each model, and disturbed ones."""
+    """The one-process run of each model, and perturbed ones."""
     found = {}
     for model in models:
         found[model] = case(model)

@@ -54,7 +54,7 @@ class Runs:
         return self.train(version, world) / name
 
     def noise(self, version, name):
-        """The disturbed one-process traces of the model of case `name`."""
+        """The perturbed one-process traces of the model of case `name`."""
         reference = self.reference(version, name)
         return [
             reference.with_name(megatron_cases.noise_of(_model(name), seed) + ".h5")

@@ -73,12 +73,12 @@ REFUSED = {
 
 
 def with_noise(references):
-    disturbed = {
+    perturbed = {
         f"{name}_noise{seed}": {**case, "noise": seed}
         for name, case in references.items()
         for seed in (1, 2, 3)
     }
-    return {**references, **disturbed}
+    return {**references, **perturbed}
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def on_two(python, tmp_path_factory):
 
 
 def reference_of(references, name):
-    """The trace that case `name` is compared with, and the disturbed ones."""
+    """The trace that case `name` is compared with, and the perturbed ones."""
     model = name.split("_")[0]
     noise = [references / f"{model}_noise{seed}.h5" for seed in (1, 2, 3)]
     return references / f"{model}.h5", noise

@@ -103,7 +103,7 @@ def on_four(python, tmp_path_factory):
 
 
 def reference_of(references, precision):
-    """The trace on one process, and the disturbed ones."""
+    """The trace on one process, and the perturbed ones."""
     noise = [references / f"{precision}_noise{seed}.h5" for seed in (1, 2, 3)]
     return references / f"{precision}.h5", noise
 

@@ -39,7 +39,7 @@ def main(case, out):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-3)
     data = DataLoader(Tokens(fault == "swapped"), batch_size=2)
     model, optimizer, data = accelerator.prepare(model, optimizer, data)
-    noise = tt.Disturb(case["noise"]) if "noise" in case else None  # tt
+    noise = tt.Perturb(case["noise"]) if "noise" in case else None  # tt
     tracer = tt.trace(model, optimizer, out=out, perturb=noise)  # tt
     batches = iter(data)
     losses = []

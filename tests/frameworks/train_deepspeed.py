@@ -44,8 +44,8 @@ def main(case, out):
     model = SmallGpt(case.get("tied", True))
     engine = initialized(model, parameter_groups(model), settings(case, share))
     engine.enable_backward_allreduce = case.get("reduce", True)
-    noise = tt.Disturb(case["noise"]) if "noise" in case else None  # tt
-    tracer = tt.trace(engine, out=out, disturb=noise)  # tt
+    noise = tt.Perturb(case["noise"]) if "noise" in case else None  # tt
+    tracer = tt.trace(engine, out=out, perturb=noise)  # tt
     for step in range(STEPS):
         with tracer.step(step):  # tt
             for number in range(share * rank, share * (rank + 1)):

@@ -19,8 +19,8 @@ import ttrace_torch as tt
 def main(case, out):
     model = SmallGpt(case.get("tied", True))
     optimizer = torch.optim.AdamW(parameter_groups(model), **ADAMW)
-    noise = tt.Disturb(case["noise"]) if "noise" in case else None
-    tracer = tt.trace(model, optimizer, out=out, disturb=noise)
+    noise = tt.Perturb(case["noise"]) if "noise" in case else None
+    tracer = tt.trace(model, optimizer, out=out, perturb=noise)
     for step in range(STEPS):
         optimizer.zero_grad()
         with tracer.step(step):

@@ -115,8 +115,8 @@ def main(case, out):
     if ddp_config.overlap_grad_reduce:
         config.no_sync_func = [chunk.no_sync for chunk in model]
         config.no_sync_func = config.no_sync_func if virtual else config.no_sync_func[0]
-    noise = tt.Disturb(case["noise"]) if "noise" in case else None  # tt
-    tracer = tt.trace(model, optimizer, out=out, disturb=noise)  # tt
+    noise = tt.Perturb(case["noise"]) if "noise" in case else None  # tt
+    tracer = tt.trace(model, optimizer, out=out, perturb=noise)  # tt
 
     def loss_of(output):
         tokens = torch.tensor(output.numel(), dtype=torch.int)

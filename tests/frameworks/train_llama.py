@@ -2,7 +2,7 @@
 key and value in one matrix, and gate and up in one. Same weights, same tokens.
 
 Writes OUT/reference.h5 (Hugging Face), OUT/fused.h5, OUT/swapped.h5 (gate and up exchanged when
-the weights were loaded), and OUT/noise1.h5 to noise3.h5, the reference disturbed.
+the weights were loaded), and OUT/noise1.h5 to noise3.h5, the reference perturbed.
 """
 
 from __future__ import annotations
@@ -144,10 +144,10 @@ def fused(source: LlamaForCausalLM, *, swapped: bool) -> FusedLlama:
     return model
 
 
-def train(model: nn.Module, out: Path, disturb: tt.Disturb | None = None) -> None:
+def train(model: nn.Module, out: Path, perturb: tt.Perturb | None = None) -> None:
     """One step with AdamW."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    tracer = tt.trace(model, optimizer, out=out, steps=[0], disturb=disturb)
+    tracer = tt.trace(model, optimizer, out=out, steps=[0], perturb=perturb)
     ids = torch.randint(VOCABULARY, (2, TOKENS + 1), generator=torch.Generator().manual_seed(1))
     with tracer.step(0):
         logits = model(ids[:, :-1])
@@ -166,7 +166,7 @@ def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     train(hugging_face(), out / "reference.h5")
     for seed in (1, 2, 3):
-        train(hugging_face(), out / f"noise{seed}.h5", tt.Disturb(seed))
+        train(hugging_face(), out / f"noise{seed}.h5", tt.Perturb(seed))
     train(fused(hugging_face(), swapped=False), out / "fused.h5")
     train(fused(hugging_face(), swapped=True), out / "swapped.h5")
 

@@ -95,8 +95,8 @@ def main(case, out):
     fault = case.get("fault")
     model, ranks, rank = parallel(small_gpt(), case, fault)
     optimizer = adam(model.parameters())
-    noise = tt.Disturb(case["noise"]) if "noise" in case else None  # tt
-    tracer = tt.trace(model, optimizer, out=out, disturb=noise)  # tt
+    noise = tt.Perturb(case["noise"]) if "noise" in case else None  # tt
+    tracer = tt.trace(model, optimizer, out=out, perturb=noise)  # tt
     share = GLOBAL_MICRO_BATCHES // ranks
     for step in range(STEPS):
         with tracer.step(step):  # tt

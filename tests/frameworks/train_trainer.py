@@ -84,7 +84,7 @@ def main(case, out):
     trainer = FAULTY.get(fault, Trainer)(
         model=whole_model(case), args=arguments, train_dataset=data
     )
-    noise = tt.Disturb(case["noise"]) if "noise" in case else None  # tt
+    noise = tt.Perturb(case["noise"]) if "noise" in case else None  # tt
     if out is not None:
         trainer.add_callback(tt.trainer_callback(trainer, out=out, perturb=noise))  # tt
     trainer.train()

@@ -142,7 +142,7 @@ def main(case, out):
     fault = case.get("fault")
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-3, eps=1e-3)
-    noise = tt.Disturb(case["noise"]) if "noise" in case else None  # tt
+    noise = tt.Perturb(case["noise"]) if "noise" in case else None  # tt
     tracer = tt.trace(model, optimizer, out=out, perturb=noise)  # tt
     share = case.get("micro_batches", MICRO_BATCHES) // ranks
     losses = []

@@ -69,4 +69,4 @@ class Agreement:
 
     def _trace_reference(self, alone: Config, seed: int) -> Path:
         trace = self._folder() / f"seed{seed}.h5"
-        return traced(dataclasses.replace(alone, disturb=seed, trace=str(trace)), trace)
+        return traced(dataclasses.replace(alone, perturb=seed, trace=str(trace)), trace)

@@ -76,7 +76,7 @@ class Config:
 
     bug: tuple[str, ...] = ()
     trace: str = ""
-    disturb: int = 0
+    perturb: int = 0
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -91,8 +91,8 @@ class Config:
             raise ConfigError("--zero cuts gradients and state over dp: it needs --dp 2 or more")
         if self.sp and self.tp == 1:
             raise ConfigError("--sp shards the sequence over tp: it needs --tp 2 or more")
-        if self.disturb and not self.trace:
-            raise ConfigError("--disturb makes a noise run for the trace: it needs --trace")
+        if self.perturb and not self.trace:
+            raise ConfigError("--perturb makes a noise run for the trace: it needs --trace")
         _must_divide("--heads", self.heads, "--hidden", self.hidden)
         for option, size in (
             ("--heads", self.heads),
@@ -275,5 +275,5 @@ _HELP = {
     "seed": "seed of weights and data",
     "bug": "switch a bug of bugs.py on (may be repeated)",
     "trace": "write a trace: a folder, or a file ending in .h5 where there is one process",
-    "disturb": "disturb the first activation by one rounding, with this seed (0: do not)",
+    "perturb": "perturb the first activation by one rounding, with this seed (0: do not)",
 }

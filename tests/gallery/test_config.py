@@ -68,7 +68,7 @@ from gallery.launch import launch
         ({"sp": True}, "--sp shards the sequence over tp: it needs --tp 2 or more"),
         ({"precision": "fp4"}, "--precision fp4: known are fp32, bf16, fp16, fp8"),
         ({"loss_scale": -1.0}, "--loss-scale -1.0: a scale is not negative"),
-        ({"disturb": 1}, "--disturb makes a noise run for the trace: it needs --trace"),
+        ({"perturb": 1}, "--perturb makes a noise run for the trace: it needs --trace"),
     ],
 )
 def test_refused(options: dict, message: str) -> None:

@@ -22,7 +22,7 @@ HEALTHY = dataclasses.replace(CONFIG, bug=())
 
 
 def reference_run(out: Path, seed: int = 0) -> Path:
-    return traced(dataclasses.replace(CONFIG, **ALONE, bug=(), disturb=seed, trace=str(out)), out)
+    return traced(dataclasses.replace(CONFIG, **ALONE, bug=(), perturb=seed, trace=str(out)), out)
 
 
 @dataclasses.dataclass(frozen=True)

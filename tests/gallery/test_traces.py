@@ -110,7 +110,7 @@ def test_everything_is_recorded(run: Runner) -> None:
 
 def test_a_noise_run_differs_by_roundings_only(run: Runner) -> None:
     reference = first_step(merge(run(REFERENCE, *THREE).trace))
-    noise = merge(run(REFERENCE, "--disturb", "1").trace)
+    noise = merge(run(REFERENCE, "--perturb", "1").trace)
     assert differing(reference, noise, FP32_BOUND) == set()
     moved = {key.kind for key in differing(reference, noise, 1e-12)}
     assert moved >= {"output", "grad_output", "param_grad", "main_grad", "param_after_step"}

@@ -71,7 +71,7 @@ def open_tracer(config: Config, model: Gpt, optimizer: Optimizer) -> Tracer:
         meshes={"expert": ttrace_torch.Mesh(config.expert_mesh_sizes)} if config.experts else None,
         layouts=[*layouts(config, model.stage), *main_gradients(model, optimizer.buckets)],
         rename=canonical,
-        disturb=ttrace_torch.Disturb(seed=config.disturb) if config.disturb else None,
+        perturb=ttrace_torch.Perturb(seed=config.perturb) if config.perturb else None,
         run={"framework": "gallery", "model": "tiny_gpt", "precision": config.precision},
     )
     if config.mixes_microbatches:

@@ -41,7 +41,7 @@ def run_job(path, scale=None, seed=None, weight=0.006, wrong=0.0):
         change = torch.zeros(WIDTH, WIDTH)
         change[3, 5] = wrong * (scale or 1.0)
         model.middle.weight.register_hook(lambda gradient: gradient + change)
-    noise = {} if seed is None else {"perturb": tt.Disturb(seed)}
+    noise = {} if seed is None else {"perturb": tt.Perturb(seed)}
     tracer = tt.trace(model, optimizer, out=path, scaler=scaler if scale else None, **noise)
     with tracer.step(0):
         with torch.autocast("cpu", torch.float16):

@@ -103,7 +103,7 @@ class Runs:
                 os.environ, TTRACE_SPECIFICATION=str(trace.with_name(SPECIFICATION))
             ):
                 return _quietly_traced(dataclasses.replace(alone, trace=str(trace)), trace)
-        return _quietly_traced(dataclasses.replace(alone, disturb=seed, trace=str(trace)), trace)
+        return _quietly_traced(dataclasses.replace(alone, perturb=seed, trace=str(trace)), trace)
 
     def _specification(self, alone: Config) -> Path | str:
         """The specification that the reference run wrote; or that it wrote none."""

@@ -19,7 +19,7 @@ from gallery.config import parse
 def train(case, out):
     options = [*case["options"], "--trace", str(out)]
     if "noise" in case:
-        options += ["--disturb", str(case["noise"])]
+        options += ["--perturb", str(case["noise"])]
     # The launcher's process group serves all cases.
     ours = {"init_process_group": mock.DEFAULT, "destroy_process_group": mock.DEFAULT}
     with mock.patch.multiple(torch.distributed, **ours):

@@ -38,9 +38,9 @@ def train(training, out):
     vocabulary, parameters = model.config.vocab_size, model.num_parameters()
     model, ranks, rank = parallelized(model, training)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    noise = tt.Disturb(training["noise"]) if "noise" in training else None
+    noise = tt.Perturb(training["noise"]) if "noise" in training else None
     specification = out.with_name(SPECIFICATION) if training.get("specify") else None
-    tracer = tt.trace(model, optimizer, out=out, disturb=noise, specification=specification)
+    tracer = tt.trace(model, optimizer, out=out, perturb=noise, specification=specification)
     share = MICRO_BATCHES // ranks
     begun = time.monotonic()
     with tracer.step(0):

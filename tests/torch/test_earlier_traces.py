@@ -46,8 +46,8 @@ def kinds(tmp_path):
     ]
     return {
         "reference": {},
-        "noise 1": {"perturb": tt.Disturb(1)},
-        "noise 2": {"perturb": tt.Disturb(2)},
+        "noise 1": {"perturb": tt.Perturb(1)},
+        "noise 2": {"perturb": tt.Perturb(2)},
         "plan 1": {"plan": plans[0]},
         "plan 2": {"plan": plans[1]},
         "another model": {"model": Other},
@@ -129,7 +129,7 @@ def test_places_that_are_taken_stay(tmp_path, capfd):
     for name in ("run.h5.1", "run.h5.2"):
         (tmp_path / name).write_text("mine")
     for seed in (1, 2, 3):
-        run(tmp_path / "run.h5", perturb=tt.Disturb(seed))
+        run(tmp_path / "run.h5", perturb=tt.Perturb(seed))
     said = capfd.readouterr().err
     assert "is now " + str(tmp_path / "run.h5.3") in said
     assert sorted(files(tmp_path)) == ["run.h5"] + [f"run.h5.{n}" for n in (1, 2, 3, 4)]
@@ -158,7 +158,7 @@ def test_other_files_of_the_folder_stay_where_they_are(tmp_path):
     (tmp_path / "run" / "x").mkdir()
     for name in mine:
         (tmp_path / "run" / name).write_text("mine")
-    run(tmp_path / "run", perturb=tt.Disturb(1))
+    run(tmp_path / "run", perturb=tt.Perturb(1))
     whole = {"manifest.json", "rank_00000.h5"}
     assert {str(p.relative_to(tmp_path / "run")) for p in (tmp_path / "run").rglob("*")} == {
         *mine,
@@ -229,14 +229,14 @@ def test_the_current_folder_and_links(tmp_path, capfd, monkeypatch):
     (tmp_path / "link").symlink_to("work")
     monkeypatch.chdir(tmp_path / "work")
     run(".")
-    run(".", perturb=tt.Disturb(1))
+    run(".", perturb=tt.Perturb(1))
     assert f"stood at ., is now {tmp_path / 'work.1'}" in capfd.readouterr().err
     assert Trace(tmp_path / "work.1").manifest["run"].get("noise") is None
-    run(tmp_path / "link", perturb=tt.Disturb(2))
+    run(tmp_path / "link", perturb=tt.Perturb(2))
     assert Trace(tmp_path / "link.1").manifest["run"]["noise"]["seed"] == 1
     run(tmp_path / "one.h5")
     (tmp_path / "two.h5").symlink_to("one.h5")
-    run(tmp_path / "two.h5", perturb=tt.Disturb(1))
+    run(tmp_path / "two.h5", perturb=tt.Perturb(1))
     assert (tmp_path / "two.h5.1").is_symlink() and not (tmp_path / "two.h5").is_symlink()
     assert Trace(tmp_path / "one.h5").manifest["run"].get("noise") is None
 
@@ -284,7 +284,7 @@ def test_a_folder_that_nothing_can_be_made_beside(tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made_for_nobody(tmp_path)
     before = files(tmp_path)
-    as_nobody(lambda: run("run", perturb=tt.Disturb(1)))
+    as_nobody(lambda: run("run", perturb=tt.Perturb(1)))
     kept = {path.replace("run/", "run/earlier.1/"): content for path, content in before.items()}
     after = files(tmp_path)
     assert kept.items() <= after.items() and set(after) == set(kept) | set(before)
@@ -299,7 +299,7 @@ def test_what_cannot_be_moved_is_told(tmp_path, capfd, monkeypatch):
     before = files(tmp_path)
 
     def work():
-        tracer = run("run", perturb=tt.Disturb(1))
+        tracer = run("run", perturb=tt.Perturb(1))
         assert "Permission denied" in tracer.failed
 
     as_nobody(work)

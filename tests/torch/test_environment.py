@@ -162,8 +162,8 @@ def test_a_noise_run_needs_no_change_of_the_script(tmp_path, monkeypatch):
     monkeypatch.setenv("TTRACE_NOISE", "7")
     monkeypatch.setenv("TTRACE_NOISE_AT", "layers.0")
     run()
-    run(out=tmp_path / "argument.h5", disturb=tt.Disturb(7, at="layers.0"), steps=0)
-    run(out=tmp_path / "other.h5", disturb=tt.Disturb(8), steps=0)
+    run(out=tmp_path / "argument.h5", perturb=tt.Perturb(7, at="layers.0"), steps=0)
+    run(out=tmp_path / "other.h5", perturb=tt.Perturb(8), steps=0)
     traces = [Trace(tmp_path / f"{name}.h5") for name in ("variable", "argument", "other")]
     ids = [trace.manifest["run"].pop("id") for trace in traces]
     assert len(set(ids)) == 3
@@ -173,15 +173,6 @@ def test_a_noise_run_needs_no_change_of_the_script(tmp_path, monkeypatch):
     values = [trace.value("output", "(model)", microbatch=0) for trace in traces]
     np.testing.assert_array_equal(values[0], values[1])
     assert (values[0] != values[2]).any()
-
-
-def test_perturb_is_another_name_of_disturb(tmp_path):
-    assert run(out=tmp_path / "one.h5", perturb=tt.Disturb(7)) == run(
-        out=tmp_path / "other.h5", disturb=tt.Disturb(7)
-    )
-    with pytest.raises(tt.TraceError, match="two names of one argument"):
-        run(out=tmp_path / "both.h5", perturb=tt.Disturb(7), disturb=tt.Disturb(7))
-    assert not (tmp_path / "both.h5").exists()
 
 
 def test_a_configuration_is_frozen_and_arguments_win():
@@ -209,8 +200,8 @@ def data_parallel_rank(rank, folder, ranks):
     model = seeded(TiedGPT)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     mesh = tt.Mesh({"dp": 2})
-    noise = tt.Disturb(3)
-    with tt.trace(model, optimizer, folder, mesh, ranks=ranks, disturb=noise) as tracer:
+    noise = tt.Perturb(3)
+    with tt.trace(model, optimizer, folder, mesh, ranks=ranks, perturb=noise) as tracer:
         with tracer.step(0), tracer.microbatch(rank):
             ids, targets = batch(seed=rank)
             tracer.loss(cross_entropy(model(ids), targets)).backward()
@@ -229,7 +220,7 @@ def test_ranks_that_do_not_write_leave_a_whole_trace(tmp_path):
     assert set(one.entries) == kept < set(both.entries)
     assert all(entry["held_at"] == {"dp": [1]} for entry in one.entries.values())
     assert {e["microbatch"] for e in one.entries.values() if "microbatch" in e} == {1}
-    # The rank that does not write is disturbed like the others.
+    # The rank that does not write is perturbed like the others.
     np.testing.assert_array_equal(
         one.value("main_grad", "norm.weight"), both.value("main_grad", "norm.weight")
     )

@@ -90,7 +90,7 @@ def test_two_forwards_before_a_backward_ask_for_microbatch(tmp_path):
 
 def changed_rank(rank, folder):
     model = nn.parallel.DistributedDataParallel(seeded(TiedGPT))
-    tracer = tt.trace(model, out=folder, perturb=tt.Disturb(1))
+    tracer = tt.trace(model, out=folder, perturb=tt.Perturb(1))
     train(tracer, model, range(2), 2)
     needs = any("needs `with tracer.microbatch(n, of=count)" in t for t in tracer.incomplete)
     assert needs == (rank == 1)

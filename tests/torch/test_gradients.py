@@ -272,7 +272,7 @@ class Checkpointed(nn.Module):
 
 def traced_checkpointed(path, use_reentrant, noise=None):
     model = seeded(lambda: Checkpointed(use_reentrant))
-    tracer = tt.trace(model, out=path, disturb=noise)
+    tracer = tt.trace(model, out=path, perturb=noise)
     with tracer.step(0):
         for number in (0, 1):
             with tracer.microbatch(number):
@@ -282,7 +282,7 @@ def traced_checkpointed(path, use_reentrant, noise=None):
     return Trace(path)
 
 
-@pytest.mark.parametrize("noise", [None, tt.Disturb(1, epsilon=0.01)], ids=["plain", "noise"])
+@pytest.mark.parametrize("noise", [None, tt.Perturb(1, epsilon=0.01)], ids=["plain", "noise"])
 @pytest.mark.parametrize("use_reentrant", [True, False])
 def test_recomputation_is_no_second_call(tmp_path, use_reentrant, noise):
     plain = traced_checkpointed(tmp_path / "plain.h5", None, noise)

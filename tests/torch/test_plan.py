@@ -150,7 +150,7 @@ def test_the_variable_names_the_plan_where_none_is_given(tmp_path, monkeypatch):
     with pytest.raises(tt.TraceError, match="'x' matches no module"):
         tt.trace(nn.Linear(1, 1), out=tmp_path / "run.h5")
     with pytest.raises(tt.TraceError, match="leave out one of the two"):
-        tt.trace(nn.Linear(1, 1), out=tmp_path / "run.h5", disturb=tt.Disturb(1))
+        tt.trace(nn.Linear(1, 1), out=tmp_path / "run.h5", perturb=tt.Perturb(1))
     monkeypatch.setenv("TTRACE_PLAN", "")
     tt.trace(nn.Linear(1, 1), out=tmp_path / "run.h5").close()
     assert "plan" not in Trace(tmp_path / "run.h5").manifest["run"]

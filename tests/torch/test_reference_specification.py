@@ -168,7 +168,7 @@ def test_step_that_throws_is_not_specified(tmp_path):
 
 def test_perturbed_run_has_none(tmp_path, capfd):
     path = tmp_path / "specification.json"
-    train(tmp_path / "run.h5", specification=path, perturb=tt.Disturb(1))
+    train(tmp_path / "run.h5", specification=path, perturb=tt.Perturb(1))
     assert not path.exists()
     assert "perturbed or rewritten" in capfd.readouterr().err
 

@@ -97,7 +97,7 @@ def test_what_was_moved_aside_before_stays(tmp_path, monkeypatch):
     monkeypatch.setenv("TTRACE_OUT", str(tmp_path / "run.h5"))
     for seed in (None, 1, 2):
         monkeypatch.setenv("TTRACE_KINDS", "loss")
-        run(perturb=None if seed is None else tt.Disturb(seed))
+        run(perturb=None if seed is None else tt.Perturb(seed))
         monkeypatch.setenv("TTRACE_KINDS", "los")
         run()
     seeds = [
@@ -128,7 +128,7 @@ def test_nobody_trains_with_a_noise_run_so_it_ends_for_all_wrong_settings(tmp_pa
     plan = write_plan(tmp_path / "plan.json", ("norm", {"inputs": {"std": 1.0}}))
     monkeypatch.setenv("TTRACE_OUT", str(tmp_path / "run.h5"))
     monkeypatch.setenv("TTRACE_KINDS", "outptu")
-    for options in ({"perturb": tt.Disturb(1)}, {"plan": plan}):
+    for options in ({"perturb": tt.Perturb(1)}, {"plan": plan}):
         with pytest.raises(tt.TraceError, match="TTRACE_KINDS='outptu'"):
             run(**options)
     monkeypatch.setenv("TTRACE_NOISE", "1")

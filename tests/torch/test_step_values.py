@@ -216,8 +216,8 @@ def test_autocast_marks_what_is_stored_wider(tmp_path):
 def noise_run(tmp_path, seed=1, epsilon=None, dtype=torch.float32, microbatches=1, steps=1):
     model = seeded(TiedGPT).to(dtype)
     path = tmp_path / f"{len(list(tmp_path.iterdir()))}.h5"
-    disturb = tt.Disturb(seed, epsilon) if seed is not None else None
-    with tt.trace(model, out=path, disturb=disturb) as tracer:
+    perturb = tt.Perturb(seed, epsilon) if seed is not None else None
+    with tt.trace(model, out=path, perturb=perturb) as tracer:
         for step in range(steps):
             train_step(model, tracer, step=step, microbatches=microbatches)
     return Trace(path)
@@ -262,7 +262,7 @@ def test_noise_has_the_size_it_was_given_and_is_uniform(tmp_path):
     ratio = noisy.value("output", "embedding", microbatch=0) / before - 1
     assert 0.009 < np.abs(ratio).max() <= 0.01 * (1 + 1e-4)
     assert abs(ratio.mean()) < 0.003 and 0.004 < ratio.std() < 0.0075
-    # Nothing but the first module is disturbed: the next one follows from what it received.
+    # Nothing but the first module is perturbed: the next one follows from what it received.
     model = seeded(TiedGPT)
     received = torch.from_numpy(noisy.value("input", "layers.0.norm1", microbatch=0)).float()
     np.testing.assert_array_equal(
@@ -307,7 +307,7 @@ def test_noise_goes_into_the_first_tensor_of_a_structure_once(tmp_path):
             return self.first(x)["pair"], self.first(x)["pair"]
 
     model = Model()
-    with tt.trace(model, out=tmp_path / "run.h5", disturb=tt.Disturb(3, 0.5)) as tracer:
+    with tt.trace(model, out=tmp_path / "run.h5", perturb=tt.Perturb(3, 0.5)) as tracer:
         with tracer.step(0):
             ((a, b), (c, d)) = model(torch.ones(16))
     assert (a != 1).all() and (b == 1).all() and (c == 1).all() and (d == 1).all()
@@ -319,7 +319,7 @@ def test_noise_goes_into_the_first_tensor_of_a_structure_once(tmp_path):
 def test_noise_does_not_depend_on_what_is_recorded(tmp_path):
     model = seeded(TiedGPT)
     tracer = tt.trace(
-        model, out=tmp_path / "part.h5", disturb=tt.Disturb(1), modules=["norm"], kinds=["input"]
+        model, out=tmp_path / "part.h5", perturb=tt.Perturb(1), modules=["norm"], kinds=["input"]
     )
     train_step(model, tracer)
     tracer.close()
@@ -332,12 +332,12 @@ def test_noise_does_not_depend_on_what_is_recorded(tmp_path):
 
 
 def test_a_noise_run_without_noise_is_an_error(tmp_path):
-    tracer = tt.trace(nn.Linear(2, 2), out=tmp_path / "run.h5", disturb=tt.Disturb(1))
+    tracer = tt.trace(nn.Linear(2, 2), out=tmp_path / "run.h5", perturb=tt.Perturb(1))
     with pytest.raises(tt.TraceError, match="nothing was perturbed"), tracer.step(0):
         pass
 
 
 @pytest.mark.parametrize("arguments", [(-1,), (1, 0.0), (1, -1.0)])
-def test_disturb_refuses_nonsense(arguments):
+def test_perturb_refuses_nonsense(arguments):
     with pytest.raises(tt.TraceError):
-        tt.Disturb(*arguments)
+        tt.Perturb(*arguments)

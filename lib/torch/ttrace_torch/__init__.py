@@ -29,7 +29,7 @@ from ttrace_torch.layout.placements import (
     Strided,
     Zigzag,
 )
-from ttrace_torch.perturb.perturber import Disturb
+from ttrace_torch.perturb.perturber import Perturb
 from ttrace_torch.tracer import Tracer
 from ttrace_torch.trainer import trainer_callback
 from ttrace_torch.version import __version__
@@ -39,7 +39,7 @@ from ttrace_torch.write.suggestions import suggest_layouts
 __all__ = [
     "Boxes",
     "Compared",
-    "Disturb",
+    "Perturb",
     "Flat",
     "Layout",
     "Mesh",

@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 from ttrace_torch.assembly import make_tracer, resolve, tell_unknown_variables
 from ttrace_torch.base.names import ModelNames
-from ttrace_torch.config import ModelConfig, TraceConfig, is_active, one_of_disturb_and_perturb
+from ttrace_torch.config import ModelConfig, TraceConfig, is_active
 from ttrace_torch.errors import TraceError
 from ttrace_torch.inactive import Inactive
 from ttrace_torch.init.fill import fill
@@ -16,7 +16,7 @@ from ttrace_torch.init.philox import check_seed
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.layouts import Layout
 from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.perturb.perturber import Disturb
+from ttrace_torch.perturb.perturber import Perturb
 from ttrace_torch.specification.fake_run import StepRules, specified
 from ttrace_torch.tracer import Tracer
 
@@ -28,7 +28,7 @@ def trace(
     mesh: Mesh | None = None,
     rank: int | None = None,
     layouts: Iterable[Layout] = (),
-    disturb: Disturb | None = None,
+    perturb: Perturb | None = None,
     kinds: Iterable[str] | None = None,
     modules: Iterable[str] | None = None,
     run: Mapping[str, Any] | None = None,
@@ -41,7 +41,6 @@ def trace(
     steps: str | int | Iterable[int] | None = None,
     ranks: str | int | Iterable[int] | None = None,
     memory: str | int | None = None,
-    perturb: Disturb | None = None,
     specification: str | Path | None = None,
     interleaved: bool | None = None,
     scaler: Any = None,
@@ -65,8 +64,7 @@ def trace(
         the wrappers' process groups, and a single rank where there are none.
     rank: by default torch.distributed's if it is initialised, else the variable RANK, else 0.
     layouts: the tensors that are not replicated. See `Layout`; DTensors need none.
-    perturb: makes this run a noise run of the reference. See `Disturb`. `disturb` is the same
-        argument; giving both is an error.
+    perturb: makes this run a noise run of the reference. See `Perturb`.
     kinds: the kinds of tensor to record, all by default; one by one, or as a text such as
         "main_grad,loss,grad_norm".
     modules: globs over canonical names; only these modules and their own parameters are recorded.
@@ -78,7 +76,8 @@ def trace(
     framework: "megatron" reads names, meshes, layouts and micro-batches from Megatron-core's model,
         groups and schedules (docs/megatron.md), "deepspeed" from its engine (docs/deepspeed.md),
         "pytorch" from DDP, FSDP2, DTensors or a pipeline; with "none" the arguments give all of
-        them. "auto" chooses by the classes of the model's modules. The manifest says which it was.
+        them. "auto" chooses by the classes of the model's modules; frameworks that the job has
+        registered come first, see `register_framework`. The manifest says which it was.
     rename: maps a canonical name in this rank's model, of a module or a parameter, to the name in
         the whole model. Receives the number of the stage as well if the model is a pipeline's.
     plan: a plan file: the inputs and output gradients of the modules it names are overwritten, see
@@ -114,7 +113,6 @@ def trace(
     tell_unknown_variables()
     if not is_active(out, specification):
         return Inactive()
-    perturb = one_of_disturb_and_perturb(disturb, perturb)
     where = ModelConfig(mesh, rank, tuple(layouts), meshes, tp_axis, framework, rename)
     given = TraceConfig(
         out,

@@ -15,7 +15,7 @@ from ttrace_torch.capture.selection import FirstStep, Steps, TheseSteps
 from ttrace_torch.errors import TraceError, WrongSetting
 from ttrace_torch.layout.layouts import Layout
 from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.perturb.perturber import Disturb
+from ttrace_torch.perturb.perturber import Perturb
 from ttrace_torch.write.background import parse_memory
 
 # Argument of `trace` -> the variable that stands in for it.
@@ -62,7 +62,7 @@ class TraceConfig:
 
     out: str | Path | None = None
     model: ModelConfig = field(default_factory=ModelConfig)
-    perturb: Disturb | None = None
+    perturb: Perturb | None = None
     kinds: str | Iterable[str] | None = None
     modules: str | Iterable[str] | None = None
     run: Mapping[str, Any] | None = None
@@ -208,18 +208,11 @@ def is_active(out: str | Path | None, specification: str | Path | None = None) -
     return variables.OUT in said or variables.SPECIFICATION in said
 
 
-def one_of_disturb_and_perturb(disturb: Disturb | None, perturb: Disturb | None) -> Disturb | None:
-    """Returns the argument that was given. Throws TraceError if both were."""
-    if disturb is not None and perturb is not None:
-        raise TraceError("disturb= and perturb= are two names of one argument; give only one")
-    return perturb if disturb is None else disturb
-
-
-def _noise(said: Mapping[str, str]) -> Disturb | None:
+def _noise(said: Mapping[str, str]) -> Perturb | None:
     if variables.NOISE not in said:
         return None
     try:
         seed = int(said[variables.NOISE])
     except ValueError:
         raise TraceError(f"{variables.NOISE}={said[variables.NOISE]!r} is no integer") from None
-    return Disturb(seed, at=said.get(variables.NOISE_AT))
+    return Perturb(seed, at=said.get(variables.NOISE_AT))

@@ -143,7 +143,7 @@ def main(case, out):
     model = WRAPPED[case.get("wrap", "none")](changed(small_gpt(), case), case)
     optimizer = optimizer_of(model, case)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0) if case.get("scaled") else None
-    noise = tt.Disturb(case["noise"]) if "noise" in case else None
+    noise = tt.Perturb(case["noise"]) if "noise" in case else None
     ranks = distributed.get_world_size()
     cut = init_device_mesh("cpu", (ranks,)) if case.get("wrap") == "cp" else None
     mesh = tt.Mesh({"cp": ranks}) if cut else None

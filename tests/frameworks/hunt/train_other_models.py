@@ -56,7 +56,7 @@ def main(case, out):
     first = distributed.get_rank() if ranks > 1 else 0
     if case.get("ddp"):
         model = DistributedDataParallel(model, find_unused_parameters=case.get("unused", False))
-    noise = tt.Disturb(case["noise"]) if "noise" in case else None
+    noise = tt.Perturb(case["noise"]) if "noise" in case else None
     tracer = tt.trace(model, optimizers, out=out, steps=range(STEPS), perturb=noise)
     share = MICRO_BATCHES // ranks
     for step in range(STEPS):

@@ -61,6 +61,6 @@ def main(case, out):
         processing_class=tokenizer(),
         data_collator=default_data_collator,
     )
-    noise = tt.Disturb(case["noise"]) if "noise" in case else None
+    noise = tt.Perturb(case["noise"]) if "noise" in case else None
     trainer.add_callback(tt.trainer_callback(trainer, out=out, perturb=noise))
     trainer.train()

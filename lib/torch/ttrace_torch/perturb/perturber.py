@@ -35,7 +35,7 @@ _EVERYWHERE = "*"
 
 
 @dataclass(frozen=True)
-class Disturb:
+class Perturb:
     """Multiplies the first floating-point output of the first module that returns one by (1 + ε·u).
 
     u is uniform in [-1, 1), one number per element. It depends only on (seed, step, micro-batch,
@@ -55,7 +55,7 @@ class Disturb:
     everywhere: bool = False
 
     def __post_init__(self) -> None:
-        check_seed(self.seed, "Disturb")
+        check_seed(self.seed, "Perturb")
         if self.epsilon is not None and not self.epsilon > 0:
             raise TraceError(f"{self}: epsilon is positive")
         if self.everywhere and self.at is not None:
@@ -63,9 +63,9 @@ class Disturb:
 
 
 class Perturber:
-    """Applies a `Disturb` to the same modules in every micro-batch of every step."""
+    """Applies a `Perturb` to the same modules in every micro-batch of every step."""
 
-    def __init__(self, settings: Disturb, meshes: Meshes, rank: int) -> None:
+    def __init__(self, settings: Perturb, meshes: Meshes, rank: int) -> None:
         self._settings = settings
         self._meshes = meshes
         self._rank = rank

@@ -1,4 +1,4 @@
-"""Noise runs of any layout: an element is disturbed by the same number wherever it lies.
+"""Noise runs of any layout: an element is perturbed by the same number wherever it lies.
 
 The modules return ones, so that an output is 1 + ε·u.
 """
@@ -39,12 +39,12 @@ class Model(nn.Module):
         return self.second(self.first(x))
 
 
-def disturbed(path, x=None, batches=(0,), disturb=None, model=None, **options):
+def perturbed(path, x=None, batches=(0,), perturb=None, model=None, **options):
     """The last output for each micro-batch of a step of `model`."""
     model = Model() if model is None else model
-    disturb = tt.Disturb(3, EPSILON) if disturb is None else disturb
+    perturb = tt.Perturb(3, EPSILON) if perturb is None else perturb
     found = []
-    with tt.trace(model, out=path, disturb=disturb, **options) as tracer, tracer.step(1):
+    with tt.trace(model, out=path, perturb=perturb, **options) as tracer, tracer.step(1):
         for batch in batches:
             with tracer.microbatch(batch):
                 found.append(model(torch.ones(SHAPE) if x is None else x))
@@ -59,12 +59,12 @@ def factors(name="first", batch=0, call=0, shape=SHAPE):
 
 
 def expected(*arguments, **options):
-    """What ones are disturbed to."""
+    """What ones are perturbed to."""
     return factors(*arguments, **options).float()
 
 
-def test_the_disturbance_is_that_of_the_definition(tmp_path):
-    (found,) = disturbed(tmp_path / "run.h5")
+def test_the_perturbance_is_that_of_the_definition(tmp_path):
+    (found,) = perturbed(tmp_path / "run.h5")
     assert torch.equal(found, expected())
 
 
@@ -78,14 +78,14 @@ def test_the_disturbance_is_that_of_the_definition(tmp_path):
     ],
     ids=str,
 )
-def test_a_cut_activation_is_disturbed_as_the_whole_one(tmp_path, placements):
+def test_a_cut_activation_is_perturbed_as_the_whole_one(tmp_path, placements):
     mesh = tt.Mesh({"dp": 2, "tp": 2})
-    (whole,) = disturbed(tmp_path / "whole.h5")
+    (whole,) = perturbed(tmp_path / "whole.h5")
     layouts = [tt.Layout("*", input=placements, output=placements)]
     for rank in range(4):
         part = tt.consistent("x", SHAPE, placements=placements, mesh=mesh, rank=rank)
         options = {"mesh": mesh, "rank": rank, "layouts": layouts}
-        disturbed(tmp_path / "run", torch.ones(part.shape), **options)
+        perturbed(tmp_path / "run", torch.ones(part.shape), **options)
     value = Trace(tmp_path / "run").value("output", "first", step=1, microbatch=0)
     np.testing.assert_array_equal(value, whole)
 
@@ -94,12 +94,12 @@ def test_terms_of_a_sum_are_multiplied_by_the_factors_of_the_sum(tmp_path):
     layouts = [tt.Layout("*", output={"tp": tt.Partial()})]
     for rank in range(2):
         options = {"mesh": tt.Mesh({"tp": 2}), "rank": rank, "layouts": layouts}
-        (found,) = disturbed(tmp_path / "run", **options)
+        (found,) = perturbed(tmp_path / "run", **options)
         assert torch.equal(found, expected())
 
 
 @pytest.mark.parametrize("placement", [Shard(1), Partial(), Replicate()], ids=str)
-def test_a_dtensor_is_disturbed_as_the_whole_tensor_and_stays_one(tmp_path, placement):
+def test_a_dtensor_is_perturbed_as_the_whole_tensor_and_stays_one(tmp_path, placement):
     for rank in range(2):
         with playing(rank, 2):
             mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
@@ -107,7 +107,7 @@ def test_a_dtensor_is_disturbed_as_the_whole_tensor_and_stays_one(tmp_path, plac
             local = torch.ones(SHAPE)[:, cut].clone().requires_grad_()
             x = DTensor.from_local(local, mesh, [placement], run_check=False)
             options = {"mesh": tt.Mesh({"tp": 2}), "rank": rank}
-            (found,) = disturbed(tmp_path / "run", x, **options)
+            (found,) = perturbed(tmp_path / "run", x, **options)
             assert isinstance(found, DTensor)
             assert found.placements == (placement,) and found.shape == SHAPE
             assert torch.equal(found.to_local(), expected()[:, cut])
@@ -116,12 +116,12 @@ def test_a_dtensor_is_disturbed_as_the_whole_tensor_and_stays_one(tmp_path, plac
             assert torch.equal(local.grad, expected()[:, cut])
 
 
-def test_micro_batches_that_run_as_one_are_disturbed_as_alone(tmp_path):
-    alone = disturbed(tmp_path / "alone.h5", batches=(5, 2))
+def test_micro_batches_that_run_as_one_are_perturbed_as_alone(tmp_path):
+    alone = perturbed(tmp_path / "alone.h5", batches=(5, 2))
     big = torch.ones(8, *SHAPE[1:])
-    (together,) = disturbed(tmp_path / "together.h5", big, batches=([5, 2],))
+    (together,) = perturbed(tmp_path / "together.h5", big, batches=([5, 2],))
     assert torch.equal(together, torch.cat(alone))
-    (along_1,) = disturbed(
+    (along_1,) = perturbed(
         tmp_path / "along1.h5",
         torch.ones(4, 12, 10),
         batches=([5, 2],),
@@ -130,20 +130,20 @@ def test_micro_batches_that_run_as_one_are_disturbed_as_alone(tmp_path):
     assert torch.equal(along_1, torch.cat(alone, dim=1))
 
 
-def test_micro_batches_that_run_as_one_and_are_cut_are_disturbed_as_alone(tmp_path):
-    alone = torch.cat(disturbed(tmp_path / "alone.h5", batches=(0, 1, 2)))
+def test_micro_batches_that_run_as_one_and_are_cut_are_perturbed_as_alone(tmp_path):
+    alone = torch.cat(perturbed(tmp_path / "alone.h5", batches=(0, 1, 2)))
     zigzag = {"cp": tt.Zigzag(0, size=12)}
     layouts = [tt.Layout("*", output=zigzag, input=zigzag)]
     for rank in range(2):
         options = {"mesh": tt.Mesh({"cp": 2}), "rank": rank, "layouts": layouts}
         x = torch.ones(6, *SHAPE[1:])
-        (found,) = disturbed(tmp_path / "run", x, batches=([0, 1, 2],), **options)
+        (found,) = perturbed(tmp_path / "run", x, batches=([0, 1, 2],), **options)
         mine = torch.cat([alone.chunk(4)[rank], alone.chunk(4)[3 - rank]])
         assert torch.equal(found, mine)
 
 
-def test_micro_batches_of_unequal_length_are_disturbed_together(tmp_path):
-    (found,) = disturbed(tmp_path / "run.h5", torch.ones(3, 5), batches=([0, 1],))
+def test_micro_batches_of_unequal_length_are_perturbed_together(tmp_path):
+    (found,) = perturbed(tmp_path / "run.h5", torch.ones(3, 5), batches=([0, 1],))
     assert torch.equal(found, expected(batch="[0, 1]", shape=(3, 5)))
 
 
@@ -172,10 +172,10 @@ class Deep(nn.Module):
         return x, y, self.again(self.again(torch.ones(SHAPE)))
 
 
-def test_everywhere_disturbs_every_output_of_every_call_once(tmp_path):
-    disturb = tt.Disturb(3, EPSILON, everywhere=True)
+def test_everywhere_perturbs_every_output_of_every_call_once(tmp_path):
+    perturb = tt.Perturb(3, EPSILON, everywhere=True)
     path = tmp_path / "run.h5"
-    ((x, y, z),) = disturbed(path, disturb=disturb, model=Deep())
+    ((x, y, z),) = perturbed(path, perturb=perturb, model=Deep())
     inner = expected("block.inner")
     assert torch.equal(x, inner)
     assert torch.equal(y, (inner * factors("block[3]")).float())
@@ -183,34 +183,34 @@ def test_everywhere_disturbs_every_output_of_every_call_once(tmp_path):
     assert Trace(path).manifest["run"]["noise"] == {"seed": 3, "epsilon": EPSILON, "at": "*"}
 
 
-def test_the_module_to_disturb_can_be_named(tmp_path):
-    (found,) = disturbed(tmp_path / "run.h5", disturb=tt.Disturb(3, EPSILON, at="second"))
+def test_the_module_to_perturb_can_be_named(tmp_path):
+    (found,) = perturbed(tmp_path / "run.h5", perturb=tt.Perturb(3, EPSILON, at="second"))
     assert torch.equal(found, expected("second"))
     assert Trace(tmp_path / "run.h5").manifest["run"]["noise"]["at"] == "second"
 
 
-def test_a_stage_without_the_named_module_disturbs_nothing(tmp_path):
-    disturb = tt.Disturb(3, EPSILON, at="embedding")
+def test_a_stage_without_the_named_module_perturbs_nothing(tmp_path):
+    perturb = tt.Perturb(3, EPSILON, at="embedding")
     options = {"mesh": tt.Mesh({"pp": 2}), "rank": 1}
-    (found,) = disturbed(tmp_path / "run", disturb=disturb, **options)
+    (found,) = perturbed(tmp_path / "run", perturb=perturb, **options)
     assert (found == 1).all()
     with pytest.raises(tt.TraceError, match="nothing was perturbed"):
-        disturbed(tmp_path / "run.h5", disturb=disturb)
+        perturbed(tmp_path / "run.h5", perturb=perturb)
 
 
 def test_a_part_that_cannot_be_told_is_an_error(tmp_path):
     options = {"mesh": tt.Mesh({"tp": 2}), "rank": 0}
     layouts = [tt.Layout("first", output={"tp": tt.Rows(0, "rows", 8)})]
     with pytest.raises(tt.TraceError, match='stands in the index "rows"'):
-        disturbed(tmp_path / "run", layouts=layouts, **options)
+        perturbed(tmp_path / "run", layouts=layouts, **options)
     layouts = [tt.Layout("first", output={"tp": tt.Shard(0, size=7)})]
-    (found,) = disturbed(tmp_path / "run", layouts=layouts, **options)
+    (found,) = perturbed(tmp_path / "run", layouts=layouts, **options)
     assert found.shape == SHAPE
     layouts = [tt.Layout("first", output={"tp": tt.Shard(0, size=9)})]
     with pytest.raises(tt.TraceError, match="this rank holds"):
-        disturbed(tmp_path / "run", layouts=layouts, **options)
+        perturbed(tmp_path / "run", layouts=layouts, **options)
 
 
-def test_disturb_refuses_a_module_and_all_of_them():
+def test_perturb_refuses_a_module_and_all_of_them():
     with pytest.raises(tt.TraceError, match="not both"):
-        tt.Disturb(1, at="first", everywhere=True)
+        tt.Perturb(1, at="first", everywhere=True)
