@@ -11,8 +11,10 @@ tracer.close()
 """
 
 from ttrace_torch.api import consistent_init, specify, trace
+from ttrace_torch.base.names import Naming
 from ttrace_torch.compare.tensors import Compared, compare_tensors
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks import Framework, register_framework
 from ttrace_torch.init.consistent import consistent
 from ttrace_torch.layout.layouts import Layout
 from ttrace_torch.layout.mesh import Mesh
@@ -41,8 +43,10 @@ __all__ = [
     "Compared",
     "Perturb",
     "Flat",
+    "Framework",
     "Layout",
     "Mesh",
+    "Naming",
     "OnMesh",
     "Only",
     "Partial",
@@ -58,6 +62,7 @@ __all__ = [
     "compare_tensors",
     "consistent",
     "consistent_init",
+    "register_framework",
     "specify",
     "suggest_layouts",
     "trace",

@@ -37,7 +37,7 @@ class TracedJob:
     selection: Selection
     output: Output
     optimizer: Any = None
-    framework: Framework = field(default_factory=Framework)
+    framework: Framework = field(default_factory=lambda: Framework(None))
     perturber: Perturber | None = None
     rewriter: Rewriter | None = None
     reference: ReferenceRun = field(default_factory=NoReference)

@@ -33,6 +33,7 @@ _ENGINE = "deepspeed.runtime.engine"
 class DeepSpeed(Framework):
     """The engine that `deepspeed.initialize` returns first."""
 
+    name = "deepspeed"
     # The schedules and engines do.
     counts_forwards = False
     numbers_microbatches = True

@@ -85,8 +85,15 @@ class StepWatch:
 
 
 class Framework:
-    """Plain PyTorch: the user's arguments describe everything."""
+    """Plain PyTorch: the user's arguments describe everything.
 
+    An adapter derives from it, overrides what its framework knows, and is registered with
+    `register_framework`.
+    """
+
+    # The word of `trace(framework=...)`.
+    name = "none"
+    # What the manifest says.
     label = "PyTorch"
     # Whether each forward of the whole model with a backward of its own is a micro-batch.
     counts_forwards = True
@@ -96,6 +103,15 @@ class Framework:
     expects_optimizer = True
     # Number of ranks of a job that nothing describes; 1 otherwise.
     _bare = 1
+
+    def __init__(self, model: Any) -> None:
+        """model: what `trace` was given. Throws TraceError if it is not of this framework."""
+
+    @staticmethod
+    def made(model: Any) -> bool:
+        """Whether `model`, whatever `trace` was given, is of this framework. Must not import
+        the framework: a job that uses it has done so."""
+        return False
 
     def naming(self) -> Naming:
         """Maps the model's names to canonical ones."""

@@ -24,6 +24,7 @@ from ttrace_torch.frameworks.megatron_names import MegatronNaming, inner, parts_
 from ttrace_torch.frameworks.megatron_optimizer import MegatronOptimizerWatch
 from ttrace_torch.frameworks.megatron_parameters import parameter_layouts
 from ttrace_torch.frameworks.megatron_schedule import ScheduleWatch
+from ttrace_torch.frameworks.pipelining import pipeline_of
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.mesh import Mesh
 
@@ -31,6 +32,7 @@ from ttrace_torch.layout.mesh import Mesh
 class Megatron(Framework):
     """A Megatron-core model: one module, or the list of its chunks."""
 
+    name = "megatron"
     # The schedules and engines do.
     counts_forwards = False
     numbers_microbatches = True
@@ -52,6 +54,8 @@ class Megatron(Framework):
     @staticmethod
     def made(model: Any) -> bool:
         """Whether `model` is, contains, or is a list of modules of Megatron-core."""
+        if pipeline_of(model) is not None:
+            return False
         return any(
             any(base.__module__.startswith("megatron.core.") for base in type(module).__mro__)
             for part in parts_of(model)

@@ -36,6 +36,8 @@ _RAW = ("grad_output", "param_grad")
 class Native(Framework):
     """A model that PyTorch itself makes parallel, or stages of one."""
 
+    name = "pytorch"
+
     def __init__(self, model: Any) -> None:
         self._pipeline = pipelining.pipeline_of(model)
         self._parts = [model] if self._pipeline is None else self._pipeline.parts
