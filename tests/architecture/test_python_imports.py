@@ -40,6 +40,7 @@ ORDER = (
     "api",
     "trainer",
     "union",
+    "private_names",
     "__init__",
 )
 LONGEST_FILE = 400

@@ -1,0 +1,218 @@
+"""The private names of torch and of frameworks that the collector touches, and what for.
+
+    python -m ttrace_torch.private_names
+
+prints, for each installed package, which of them its release lacks, and exits with 1 if it lacks
+any. Packages give no promise on these names: check a new release before you rely on it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+
+class PrivateName(NamedTuple):
+    """A name, and where a release has it.
+
+    home: the module or class that has the attribute, or whose source assigns it; a function
+        without arguments makes an object that has it.
+    instead: the name that other releases have for it: one of both is enough.
+    """
+
+    name: str
+    home: str | Callable[[], Any]
+    used_for: str
+    package: str = "torch"
+    instead: str = ""
+
+
+def _gradient_of(operation: Callable[[Any], Any]) -> Callable[[], Any]:
+    def node() -> Any:
+        import torch
+
+        return operation(torch.ones(2, 2, requires_grad=True)).grad_fn
+
+    return node
+
+
+def _of_layer_norm(given: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.layer_norm(given, (2,))
+
+
+_FSDP = "torch.distributed.fsdp._fully_shard."
+
+PRIVATE_NAMES: tuple[PrivateName, ...] = (
+    # What runs.
+    PrivateName("_current_graph_task_id", "torch._C", "whether a backward runs, and which"),
+    PrivateName("_will_engine_execute_node", "torch._C", "gradient penalties"),
+    PrivateName("_compiled_call_impl", "torch.nn.Module", "modules compiled in place"),
+    PrivateName("_version", "torch.Tensor", "values that are changed in place"),
+    PrivateName("_base", "torch.Tensor", "views of one tensor"),
+    PrivateName("_is_view", "torch.Tensor", "views of one tensor"),
+    PrivateName("_cdata", "torch.UntypedStorage", "tensors that share memory"),
+    PrivateName("_DropoutNd", "torch.nn.modules.dropout", "modules that drop values at random"),
+    PrivateName("_optimizer_step_pre_hooks", "torch.optim.Optimizer", "wrapped optimizers"),
+    PrivateName("_scale", "torch.amp.GradScaler", "the factor of a loss"),
+    PrivateName("_per_optimizer_states", "torch.amp.GradScaler", "whether gradients are unscaled"),
+    PrivateName("_non_persistent_buffers_set", "torch.nn.Module", "consistent_init"),
+    PrivateName("_parameters", "torch.nn.Module", "specify"),
+    PrivateName("_buffers", "torch.nn.Module", "specify, running statistics"),
+    # How it is distributed.
+    PrivateName(
+        "_get_default_store", "torch.distributed.distributed_c10d", "one run.id for all ranks"
+    ),
+    PrivateName("_comm_hooks", "torch.nn.parallel.DistributedDataParallel", "the mean of DDP"),
+    PrivateName("_get_fsdp_state", _FSDP + "_fully_shard.FSDPModule", "the meshes of FSDP2"),
+    PrivateName(
+        "_fsdp_param_group",
+        _FSDP + "_fsdp_state",
+        "the meshes of FSDP2",
+        instead="_fsdp_param_groups",
+    ),
+    PrivateName("_all_reduce_hook", _FSDP + "_fsdp_param_group", "the mean of FSDP2"),
+    PrivateName("_fqns", "torch.distributed.fsdp._flat_param", "FSDP1, which is refused"),
+    PrivateName("_local_tensor", "torch.distributed.tensor.DTensor", "a DTensor's shard"),
+    PrivateName("_StridedShard", "torch.distributed.tensor.placement_types", "FSDP2 over TP"),
+    PrivateName("_NormPartial", "torch.distributed.tensor._ops._math_ops", "norms, refused"),
+    PrivateName(
+        "_get_root_mesh",
+        "torch.distributed.device_mesh",
+        "the whole mesh",
+        instead="_mesh_resources",
+    ),
+    PrivateName("_PipelineSchedule", "torch.distributed.pipelining.schedules", "pipelines"),
+    PrivateName("_PipelineStageBase", "torch.distributed.pipelining.stage", "pipelines"),
+    PrivateName("_stages", "torch.distributed.pipelining.schedules", "pipelines"),
+    PrivateName("_stage", "torch.distributed.pipelining.schedules", "pipelines"),
+    PrivateName(
+        "_n_microbatches", "torch.distributed.pipelining.schedules", "the factor of a loss"
+    ),
+    PrivateName(
+        "_prepare_forward_infra",
+        "torch.distributed.pipelining.stage",
+        "a stage's rehearsal, which is not recorded",
+    ),
+    PrivateName(
+        "_prepare_backward_infra",
+        "torch.distributed.pipelining.stage",
+        "a stage's rehearsal, which is not recorded",
+    ),
+    # What the layouts of values follow from.
+    PrivateName(
+        "_saved_dim", _gradient_of(lambda x: x.unsqueeze(0)), "layouts of values without a rule"
+    ),
+    PrivateName(
+        "_saved_dim0", _gradient_of(lambda x: x.transpose(0, 1)), "layouts of values without a rule"
+    ),
+    PrivateName(
+        "_saved_dim1", _gradient_of(lambda x: x.transpose(0, 1)), "layouts of values without a rule"
+    ),
+    PrivateName(
+        "_saved_dims", _gradient_of(lambda x: x.permute(1, 0)), "layouts of values without a rule"
+    ),
+    PrivateName(
+        "_saved_split_size",
+        _gradient_of(lambda x: x.split(1)[0]),
+        "layouts of values without a rule",
+    ),
+    PrivateName(
+        "_saved_normalized_shape", _gradient_of(_of_layer_norm), "layouts of values without a rule"
+    ),
+    PrivateName(
+        "_input_metadata", _gradient_of(lambda x: x * 2), "layouts of values without a rule"
+    ),
+    # What a specification is recorded with.
+    PrivateName("_DisableTorchDispatch", "torch._C", "factors of a loss"),
+    PrivateName("_DisableAutocast", "torch._C", "specify"),
+    PrivateName("_schema", "torch._ops.OpOverload", "specify"),
+    PrivateName("_subclasses.fake_tensor.FakeTensor", "torch", "specify"),
+    PrivateName("_subclasses.fake_tensor.FakeTensorMode", "torch", "specify"),
+    PrivateName("_subclasses.fake_tensor.unset_fake_temporarily", "torch", "specify"),
+    PrivateName("_python_dispatch.TorchDispatchMode", "torch.utils", "specify"),
+    PrivateName("_decomp.decomposition_table", "torch", "specify"),
+    # DeepSpeed.
+    PrivateName(
+        "_take_model_step", "deepspeed.runtime.engine.DeepSpeedEngine", "its step", "deepspeed"
+    ),
+    PrivateName(
+        "_is_gradient_accumulation_boundary",
+        "deepspeed.runtime.engine.DeepSpeedEngine",
+        "its micro-batches",
+        "deepspeed",
+    ),
+    PrivateName("_hp_grad", "deepspeed.runtime.bf16_optimizer", "its main gradients", "deepspeed"),
+)
+
+
+def is_there(private: PrivateName) -> bool:
+    """Whether the installed release has the name, or its home's source speaks of it."""
+    return any(_has(private.home, name) for name in (private.name, private.instead) if name)
+
+
+def _has(home: str | Callable[[], Any], name: str) -> bool:
+    if callable(home):
+        return hasattr(home(), name)
+    found = _resolved(home)
+    if found is None:
+        return False
+    if _resolved(f"{home}.{name}") is not None:
+        return True
+    try:
+        return re.search(rf"\b{re.escape(name)}\b", inspect.getsource(found)) is not None
+    except (OSError, TypeError):
+        return False
+
+
+def _resolved(path: str) -> Any:
+    """The module or attribute; None if it is not there."""
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:end]))
+        except ImportError:
+            continue
+        for part in parts[end:]:
+            if not hasattr(found, part):
+                return None
+            found = getattr(found, part)
+        return found
+    return None
+
+
+def report(names: Iterable[PrivateName] = PRIVATE_NAMES) -> tuple[list[str], bool]:
+    """One line for each package and for each name that it lacks, and whether one lacks any."""
+    packages: dict[str, list[PrivateName]] = {}
+    for private in names:
+        packages.setdefault(private.package, []).append(private)
+    lines, lacks = [], False
+    for package, known in packages.items():
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            lines.append(f"{package}: not installed, {len(known)} names not checked")
+            continue
+        absent = [private for private in known if not is_there(private)]
+        lacks = lacks or bool(absent)
+        lines.append(f"{package} {version}: has {len(known) - len(absent)} of {len(known)} names")
+        for private in absent:
+            home = private.home if isinstance(private.home, str) else "an autograd node"
+            lines.append(f"  lacks {private.name} of {home}: {private.used_for}")
+    return lines, lacks
+
+
+def main() -> int:
+    lines, lacks = report()
+    print("\n".join(lines))
+    return 1 if lacks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
