@@ -23,7 +23,6 @@ from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingR
 from ttrace_torch.config import ModelConfig, TraceConfig
 from ttrace_torch.errors import TraceError, WrongSetting
 from ttrace_torch.frameworks import framework_of
-from ttrace_torch.frameworks.accelerated import deals_in_turn, inner_optimizer, scaler_of
 from ttrace_torch.frameworks.framework import Framework
 from ttrace_torch.inactive import Inactive
 from ttrace_torch.job import TracedJob
@@ -32,7 +31,7 @@ from ttrace_torch.layout.data_axes import DataRanks, data_ranks
 from ttrace_torch.layout.megatron_attributes import check_axis
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.optimizer.scaler import ScalerWatch
-from ttrace_torch.optimizer.wrappers import shares_out_state, without_averaging
+from ttrace_torch.optimizer.wrappers import unwrapped
 from ttrace_torch.perturb.perturber import Perturber
 from ttrace_torch.rewrite.plan import read_plan
 from ttrace_torch.rewrite.rewriter import Rewriter
@@ -134,10 +133,11 @@ def _active(model: Any, optimizer: Any, config: TraceConfig) -> Tracer:
         selection = Selection((), set(), set())
     elif config.out is None:
         selection = replace(selection, kinds=())
-    in_turn = deals_in_turn(optimizer) if config.interleaved is None else config.interleaved
-    scaler = ScalerWatch(scaler_of(optimizer) if config.scaler is None else config.scaler)
-    optimizer = found.adapter.optimizer(without_averaging(inner_optimizer(optimizer)))
-    if shares_out_state(optimizer):
+    inside = unwrapped(optimizer)
+    in_turn = inside.deals_in_turn if config.interleaved is None else config.interleaved
+    scaler = ScalerWatch(inside.scaler if config.scaler is None else config.scaler)
+    optimizer = found.adapter.optimizer(inside.optimizer)
+    if inside.shares_out_state:
         kept = tuple(kind for kind in selection.kinds if kind != "optimizer_state")
         selection = replace(selection, kinds=kept)
     with config.refusing():
