@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import random
 import shutil
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.random_traces import random_trace, write
+from gallery.expected import EXPECTED
+from power.gallery_runs import Runs
 
 TESTDATA = Path(__file__).parent.parent / "testdata" / "tiny_gpt"
 # Members of a report that may read otherwise: texts for people, and what a machine took.
@@ -72,6 +75,11 @@ def of_testdata() -> Iterator[Case]:
             yield from comparisons(f"{run.name} {' '.join(more)}", reference, run, *more)
         yield Case(f"merge {run.name}", ["merge", str(run), "-o", "merged.h5"], ["merged.h5"])
         yield Case(f"inspect {run.name}", ["inspect", str(run)])
+        by = ["--specification", str(TESTDATA / "specification.json"), "--json", "out.json"]
+        yield Case(f"audit {run.name}", ["audit", str(run), *by], ["out.json"])
+        yield Case(
+            f"localize {run.name}", ["localize", str(reference), str(run), *by], ["out.json"]
+        )
         yield Case(f"lint {run.name}", ["lint", str(run)])
     yield Case("calibrate", ["calibrate", str(reference), *noise, "-o", "tol.json"], ["tol.json"])
     yield Case(
@@ -96,6 +104,19 @@ def of_random_traces(folder: Path, count: int) -> Iterator[Case]:
         yield Case(f"merge {seed}", ["merge", str(run), "-o", "merged.h5"], ["merged.h5"])
         yield Case(f"lint {seed}", ["lint", str(run)])
         shutil.rmtree(folder / str(seed))
+
+
+def of_gallery(folder: Path, count: int) -> Iterator[Case]:
+    """Runs of the miniature trainer, with the first `count` bugs of its gallery and without."""
+    runs = Runs(folder)
+    for bug, expected in list(EXPECTED.items())[:count]:
+        for bugs in ((bug,), ()):
+            config = dataclasses.replace(expected.config, bug=bugs)
+            run = runs.trace(config)
+            for name, arguments in runs.commands(config, run).items():
+                title = f"{name} {bug}" if bugs else f"{name} {bug}'s healthy twin"
+                yield Case(title, arguments, ["answer.json"])
+            runs.drop(run)
 
 
 def of_synthetic_traces(folder: Path, ttrace: str) -> Iterator[Case]:
@@ -182,6 +203,7 @@ def main() -> int:
     parser.add_argument("after", help="the program as it is")
     parser.add_argument("--random", type=int, default=60, help="random traces")
     parser.add_argument("--damaged", type=int, default=200, help="damaged files")
+    parser.add_argument("--gallery", type=int, default=0, help="bugs of the gallery, which trains")
     parser.add_argument("--texts", action="store_true", help="show texts that changed, too")
     given = parser.parse_args()
     before, after = (str(Path(program).resolve()) for program in (given.before, given.after))
@@ -196,6 +218,7 @@ def main() -> int:
             of_random_traces(folder, given.random),
             of_synthetic_traces(folder, before),
             of_damaged_files(folder, given.damaged),
+            of_gallery(folder, given.gallery),
         ):
             for case in cases:
                 was, now = answer(before, case), answer(after, case)

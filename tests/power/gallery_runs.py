@@ -91,6 +91,17 @@ class Runs:
         module = re.search(r"^ +module +(\S+)", done.stdout, re.MULTILINE)
         return dataclasses.replace(told, name=module[1]) if module else told
 
+    def commands(self, config: Config, run: Path) -> dict[str, list[str]]:
+        """The commands that judge a run and write `answer.json`, by name: `compare`, `selftest`,
+        and where the reference wrote a specification also `audit` and `localize`."""
+        against = [str(argument) for argument in self._against(config, run)]
+        asked = {"compare": against, "selftest": against}
+        specification = self._specification(_alone(config))
+        if not isinstance(specification, str):
+            by = ["--specification", str(specification)]
+            asked |= {"audit": [str(run), *by], "localize": [*against, *by]}
+        return {name: [name, *told, "--json", "answer.json"] for name, told in asked.items()}
+
     def _against(self, config: Config, run: Path) -> list[str | Path]:
         alone = _alone(config)
         noise = [flag for seed in SEEDS for flag in ("--noise", self._reference(alone, seed))]
