@@ -70,6 +70,10 @@ void add_outcome(const TensorComparison& result, Coverage& coverage) {
       coverage.unreadable.add(result);
       break;
     case Outcome::kNotRecorded:
+      if (result.other_implementation) {
+        coverage.other_implementation.add(result);
+        break;
+      }
       (result.lacking == TraceSide::kReference ? coverage.not_recorded_by_reference
                                                : coverage.not_recorded_by_candidate)
           .add(result);
@@ -115,7 +119,8 @@ Coverage coverage_of(const CompareReport& report) {
     ++coverage.selected;
     add_outcome(result, coverage);
     if (result.comparison) add_values(result, coverage);
-    if (!is_computed(result.key.kind) || is_excused(report, result)) continue;
+    if (!is_computed(result.key.kind) || result.other_implementation) continue;
+    if (is_excused(report, result)) continue;
     ++coverage.computed;
     if (!is_checked(result)) ++coverage.computed_unchecked;
   }

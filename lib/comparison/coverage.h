@@ -26,7 +26,7 @@ struct Coverage {
   std::uint64_t selected = 0;  // that no selection, no rule and no other process leaves out
   std::uint64_t agree = 0;
   // Selected tensors that a training step computes, and those of them that were not checked. Those
-  // that are excused (see below) count as neither.
+  // that are excused (see below) or that the other implementation lacks count as neither.
   std::uint64_t computed = 0;
   std::uint64_t computed_unchecked = 0;
 
@@ -34,6 +34,7 @@ struct Coverage {
   Tally unreadable;
   Tally not_recorded_by_candidate;
   Tally not_recorded_by_reference;
+  Tally other_implementation;  // one side computes it, and the other in another way without it
   Tally below_noise_floor;
   Tally not_judged;
   Tally after_routing_flips;

@@ -103,7 +103,9 @@ struct TensorComparison : Pair {
   // Of `not_recorded`, and of what some ranks could not record: the side that lacks it.
   std::optional<TraceSide> lacking = std::nullopt;
   bool incomplete = false;  // not recorded, though it was to be
-  bool exact = false;       // integers on both sides: every bit must agree
+  // Not recorded, because the implementations differ and one does without it.
+  bool other_implementation = false;
+  bool exact = false;  // integers on both sides: every bit must agree
   // Of an update that was not judged: off in many elements by little, as no rounding of single
   // gradients is.
   bool spread = false;

@@ -11,6 +11,7 @@
 #include "comparison/judge_pairs.h"
 #include "comparison/measure_pairs.h"
 #include "comparison/noise_runs.h"
+#include "comparison/other_implementation.h"
 #include "comparison/padding.h"
 #include "comparison/pairing.h"
 #include "comparison/result.h"
@@ -150,6 +151,8 @@ class CompareRun {
          comparison::absences_of(reference_, lost_in_reference_),
          comparison::absences_of(candidate_, lost_in_candidate_), options_.common},
         std::move(pairs_));
+    comparison::mark_other_implementations(reference_.manifest(), candidate_.manifest(),
+                                           out_.results);
     for (TensorComparison& result : out_.results) {
       const auto padded = padding_.with_gradient.find(result.key);
       if (padded == padding_.with_gradient.end()) continue;

@@ -70,6 +70,14 @@ void add_not_recorded(std::string_view name, const char* side, const std::string
                {"brief", brief_reason(tally.first->reason, path)}});
 }
 
+void add_other_implementation(const Tally& tally, Clauses& clauses) {
+  if (tally.empty()) return;
+  clauses.add("other_implementation", kUnchecked, tally,
+              "{count} not recorded by the other implementation ({reason})",
+              "{count} not recorded by the other implementation",
+              {{"reason", tally.first->reason}});
+}
+
 // Names the kinds that a comparison of training steps is about and that neither run has. A run that
 // does not clip has no gradient norm, and activations are often left out on purpose.
 void add_kinds_in_neither(const comparison::CompareReport& report, Clauses& clauses) {
@@ -162,6 +170,7 @@ std::vector<Clause> coverage_clauses(const comparison::CompareReport& report) {
                    coverage.not_recorded_by_candidate, clauses);
   add_not_recorded("not_recorded_by_reference", "reference", report.reference.path,
                    coverage.not_recorded_by_reference, clauses);
+  add_other_implementation(coverage.other_implementation, clauses);
   add_kinds_in_neither(report, clauses);
   clauses.add("below_noise_floor", kUnchecked, coverage.below_noise_floor,
               "{count} below the noise floor");

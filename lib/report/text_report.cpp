@@ -140,11 +140,11 @@ void write_counts(const comparison::CompareReport& report, std::ostream& out) {
   out << "\n";
 }
 
-// Writes the tensors that were not judged, by reason.
+// Writes the tensors that were not judged, or are of another implementation, by reason.
 void write_not_judged(const comparison::CompareReport& report, std::ostream& out) {
   std::map<std::string, std::pair<std::size_t, const comparison::TensorComparison*>> reasons;
   for (const comparison::TensorComparison& result : report.results) {
-    if (result.outcome != Outcome::kNotJudged) continue;
+    if (result.outcome != Outcome::kNotJudged && !result.other_implementation) continue;
     auto& [count, first] = reasons[result.reason];
     if (++count == 1) first = &result;
   }
@@ -154,7 +154,8 @@ void write_not_judged(const comparison::CompareReport& report, std::ostream& out
       out << "    and for " << reasons.size() - kReasonsInLines << " more reasons (--all)\n";
       break;
     }
-    out << "  not judged: " << printable(to_string(found.second->key));
+    out << (found.second->other_implementation ? "  not recorded: " : "  not judged: ")
+        << printable(to_string(found.second->key));
     if (found.first > 1) out << " and " << found.first - 1 << " more";
     out << ": " << printable(reason) << "\n";
   }

@@ -147,6 +147,8 @@ struct Module {
   std::optional<std::vector<std::string>> outputs;        // absent: the module's name
   std::vector<std::string> via = {};           // operations on the way from the inputs' values
   std::vector<std::string> computed_via = {};  // the same for computed_from
+  // Which of several ways it computes in, by what it computes: "attention" → "eager".
+  std::map<std::string, std::string> implementation = {};
 };
 
 struct Manifest {

@@ -298,7 +298,7 @@ OptimizerGroup optimizer_from(const JsonCursor& object) {
 
 Module module_from(const JsonCursor& object) {
   object.allow_keys({"name", "class", "op", "called_at", "params", "inputs", "computed_from",
-                     "outputs", "via", "computed_via"});
+                     "outputs", "via", "computed_via", "implementation"});
   Module module;
   const JsonCursor name = object.require("name");
   module.name = name.as_string();
@@ -312,6 +312,11 @@ Module module_from(const JsonCursor& object) {
   module.outputs = names_if_present(object, "outputs");
   module.via = optional_names(object, "via");
   module.computed_via = optional_names(object, "computed_via");
+  if (const auto implementation = object.find("implementation")) {
+    for (const auto& [aspect, value] : implementation->members()) {
+      module.implementation.emplace(aspect, value.as_string());
+    }
+  }
   return module;
 }
 

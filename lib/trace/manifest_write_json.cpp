@@ -119,6 +119,7 @@ json module_json(const Module& module) {
   if (module.outputs) out["outputs"] = *module.outputs;
   if (!module.via.empty()) out["via"] = module.via;
   if (!module.computed_via.empty()) out["computed_via"] = module.computed_via;
+  if (!module.implementation.empty()) out["implementation"] = module.implementation;
   return out;
 }
 

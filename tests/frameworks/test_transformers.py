@@ -16,6 +16,7 @@ TRAINER = {"script": "train_trainer", "model": "llama"}
 # Name -> the reference of one process, which noise runs belong to.
 REFERENCES = {
     "llama": {"model": "llama", "kind": "plain"},
+    "eager": {"model": "llama", "kind": "plain", "attention": "eager"},
     "qwen3": {"model": "qwen3", "kind": "plain", "micro_batches": 1},
     "accelerate": ACCELERATE,
     "trainer": TRAINER,
@@ -24,7 +25,6 @@ LONG_REFERENCES = {
     "gpt2": {"model": "gpt2", "kind": "plain"},
     "lora": {"model": "llama", "kind": "plain", "lora": True},
     "mixtral": {"model": "mixtral", "kind": "plain"},
-    "eager": {"model": "llama", "kind": "plain", "attention": "eager"},
     "qwen3_moe": {"model": "qwen3_moe", "kind": "plain", "micro_batches": 1},
 }
 # Name -> case, and its reference.
@@ -73,7 +73,7 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def references(python, tmp_path_factory):
-    used = {name for _, name in CASES.values()}
+    used = {"eager", *(name for _, name in CASES.values())}
     wanted = {n: case for n, case in {**REFERENCES, **LONG_REFERENCES}.items() if n in used}
     noise = {
         f"{name}_noise{seed}": {**case, "noise": seed}
@@ -112,6 +112,23 @@ def test_layouts_agree_with_one_process(name, references, on_two):
         return
     agreement.check_agreement(name, on_two / name, path, noise)
     assert "incomplete" not in grid.manifest(on_two / name)["run"]
+
+
+@pytest.mark.parametrize("name", ["llama_ddp", "llama_tp"])
+def test_another_attention_is_no_bug(name, references, on_two):
+    noise = noise_of(references, "eager")
+    for other in (references / "llama.h5", on_two / name):
+        compared = run_ttrace("compare", references / "eager.h5", other, "--noise", *noise)
+        assert compared.returncode == MATCH, compared.stdout
+        assert "not recorded by the other implementation" in answer(compared.stdout)
+        told = " ".join(compared.stdout.split())
+        assert "eager attention in the reference, sdpa in the candidate" in told
+
+
+def test_a_fault_is_found_under_another_attention(references, on_two):
+    compared = run_ttrace("compare", references / "eager.h5", on_two / "tp_no_sync")
+    assert compared.returncode == DIVERGED, compared.stdout
+    assert "first at model.layers.1.mlp" in answer(compared.stdout)
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -22,6 +22,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from ttrace_torch.base.names import ROOT, ModelNames
 from ttrace_torch.capture.calls import Run
+from ttrace_torch.capture.implementations import implementations_of
 from ttrace_torch.capture.operations import add_operation, call_site, merge_operations, operation
 from ttrace_torch.capture.values import Value
 from ttrace_torch.capture.views import own_base
@@ -133,6 +134,8 @@ class DataFlow:
                 _add_operations(entry, "computed_via", seen.computed_via.values())
             if seen.outputs != [name]:
                 entry["outputs"] = seen.outputs
+            if implementation := implementations_of(seen.module):
+                entry["implementation"] = implementation
             found.append(entry)
         if self._loss is not None:
             name, sources, via = self._loss
