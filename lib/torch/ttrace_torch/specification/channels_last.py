@@ -25,7 +25,7 @@ _NORMS = frozenset(
     }
 )
 _GROUP_NORM = "aten.native_group_norm"
-_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def shape_of_rows(operation: str, given: Mapping[str, Any]) -> tuple[int, ...] | None:
@@ -37,7 +37,7 @@ def _shape_of_images(given: Mapping[str, Any]) -> tuple[int, ...] | None:
     images = given.get("input")
     if not isinstance(images, torch.Tensor):
         return None
-    layout = _FORMATS.get(images.dim())
+    layout = FORMATS.get(images.dim())
     if layout is None or images.device.type != "cpu" or images.is_contiguous():
         return None
     return tuple(images.shape) if images.is_contiguous(memory_format=layout) else None

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ttrace_torch.layout.dtensor import storage_of
-from ttrace_torch.specification import channels_last
+from ttrace_torch.specification import channels_last, mixed_layouts
 from ttrace_torch.specification.collectives import effect_of, tensors_in
 from ttrace_torch.specification.complexes import conjugate
 from ttrace_torch.specification.expressions import Expressions, Inexpressible
@@ -200,6 +200,9 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found = [None] * len(targets)
         if all(value is None for value in found) and not written:
             norm = channels_last.group_norm(self.make, signature.operation, given, values)
+            norm = norm or mixed_layouts.batch_norm_backward(
+                self.make, signature.operation, given, values
+            )
             found = norm or self._decomposed(signature, given, results) or found
         self._settle(signature, given, values, targets, found)
 
