@@ -6,6 +6,7 @@
 #include <set>
 
 #include "comparison/accumulation_error.h"
+#include "comparison/random_draws.h"
 #include "judge/fallback_rule.h"
 #include "judge/noise_rule.h"
 #include "judge/tolerance.h"
@@ -300,6 +301,7 @@ void judge_results(const Tolerances& tolerances, const AccumulationError& sums,
     if (numbers.noise) numbers.noise->cells = {};
   }
   excuse_factors_of_equal_losses(results);
+  leave_draws_unjudged(results);
 }
 
 }  // namespace ttrace::comparison

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "comparison/coverage.h"
 #include "comparison/essentials.h"
+#include "comparison/random_draws.h"
 
 namespace ttrace::comparison {
 namespace {
@@ -64,10 +65,11 @@ std::string describe_interruption(const CompareReport& out) {
 
 // Whether it was compared without an answer. Updates that cannot be replayed are common, and so are
 // the parameters that they leave to the next step; these do not count, unless rounding hardly
-// explains the update.
+// explains the update; nor do random numbers, since what follows from them is compared.
 bool is_unanswered(const TensorComparison& result) {
   const trace::Kind kind = result.key.kind;
   if (result.outcome == Outcome::kNotJudged && result.spread) return true;
+  if (is_random_draw(result.key)) return false;
   return result.outcome == Outcome::kNotJudged && kind != trace::Kind::kParamAfterStep &&
          kind != trace::Kind::kParam && kind != trace::Kind::kOptimizerState;
 }

@@ -15,6 +15,7 @@ from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.evaluations import Evaluations
 from ttrace_torch.capture.forwards import Forwards
 from ttrace_torch.capture.hooks import ForwardHooks
+from ttrace_torch.capture.random_draws import recorded_draws
 from ttrace_torch.capture.random_numbers import watch_random_numbers
 from ttrace_torch.capture.recorder import Recorder, describe
 from ttrace_torch.capture.records import Key
@@ -72,6 +73,8 @@ class TracedSteps:
             if ROOT not in compiled and not active_dropout(job.names):
                 watch_random_numbers(job.names.modules[ROOT], stack, self._problems.advise)
             stack.enter_context(stable_sorts())
+            if not compiled:
+                stack.enter_context(recorded_draws(hooks.record_draw))
             watch = stack.enter_context(job.framework.watch_step(listener, self._turns))
             step.gradients.backward_batch = watch.backward_batch
             step.gradients.repeats_outputs = watch.repeats_outputs

@@ -20,6 +20,7 @@ from ttrace_torch.base.microbatch import Batch, BatchRules, MicroBatches, number
 from ttrace_torch.base.names import ROOT, ModelNames
 from ttrace_torch.capture.calls import Run, in_backward
 from ttrace_torch.capture.compiled import is_inside_any
+from ttrace_torch.capture.random_draws import DRAW
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
 from ttrace_torch.capture.values import ArgumentNames, Value, result_values
@@ -109,6 +110,18 @@ class ForwardHooks:
     def running(self) -> bool:
         """Whether a module is running."""
         return any(self._running.values())
+
+    def record_draw(self, drawn: torch.Tensor) -> None:
+        """Records random numbers that the innermost module that runs has drawn. A recomputation
+        draws the same ones again."""
+        running = [name for name, runs in self._running.items() if runs]
+        batch = self._calls.microbatch
+        if not running or self._calls.paused or in_backward() or isinstance(batch, MicroBatches):
+            return
+        inner = max(running, key=lambda name: (name != ROOT, name.count(".")))
+        name = DRAW if inner == ROOT else f"{inner}.{DRAW}"
+        key = Key(self._step, number_of(batch), "scalar", name)
+        self._recorder.add(self._recorder.next_call(key), drawn.detach(), {})
 
     def before(self, hook: _ModuleHook, given: Any) -> Any:
         """Handles module `hook.name` before it runs on `given`, (args, kwargs). Returns its new

@@ -17,6 +17,7 @@ from ttrace_torch.base import dtypes, pytree
 from ttrace_torch.base.names import ROOT, ModelNames, check_name, loss_name
 from ttrace_torch.capture.calls import in_backward
 from ttrace_torch.capture.hooks import ForwardHooks
+from ttrace_torch.capture.random_draws import recorded_draws
 from ttrace_torch.capture.recorder import Recorder
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.stable_sorts import stable_sorts
@@ -115,7 +116,7 @@ def run(
         step.gradients.follow_parameters(names, set(names.parameters), assignment, {})
         hooks.attach(names, set(names.modules), assignment, {})
         try:
-            with torch.enable_grad():
+            with torch.enable_grad(), recorded_draws(hooks.record_draw):
                 for name, tensor in (rules.data or {}).items():
                     capture.add(Key(0, 0, "scalar", check_name(name, "data")), tensor, {})
                 result = _loss_of(model(*args, **kwargs), rules.loss, rules.data or {})

@@ -12,6 +12,7 @@ from torch import nn
 from ttrace_torch.base.names import GRADIENT_FACTOR, ROOT, ModelNames, inner_factor_name, loss_name
 from ttrace_torch.capture.loss_factors import inner_factor
 from ttrace_torch.capture.operations import call_site
+from ttrace_torch.capture.random_draws import DRAW
 from ttrace_torch.capture.records import Key
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.specification.graph import Value, constant_number
@@ -143,6 +144,9 @@ class Marks:
         found = self._found_in(key)
         if key.kind not in KINDS or found is None:
             return
+        if key.kind == "scalar" and key.name.endswith(DRAW):
+            # From whatever it was drawn: its elements are data.
+            self._recorder.set_apart(tensor)
         take = self._recorder.given if key.kind == "param" else self._recorder.value
         value = take(tensor)
         module = self._module(key) if key.kind == "output" else None
