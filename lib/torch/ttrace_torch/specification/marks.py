@@ -17,7 +17,7 @@ from ttrace_torch.capture.records import Key
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.specification.graph import Value, constant_number
 from ttrace_torch.specification.inner_factors import multiplied, scaled, terms_of
-from ttrace_torch.specification.outside import MOST, constant_of, elements_of
+from ttrace_torch.specification.outside import MOST, MOST_OF_BUFFER, constant_of, elements_of
 from ttrace_torch.specification.recorder import OperationRecorder
 from ttrace_torch.specification.storages import shape_of
 
@@ -279,7 +279,7 @@ class Marks:
         elements, value = None, None
         with recorder.resting():
             if not known:
-                elements = elements_of(original)
+                elements = elements_of(original, MOST_OF_BUFFER)
                 value = constant_of(original, recorder.make, 0 if is_buffer else MOST)
         if value is not None:
             recorder.storages.adopt(tensor, value)
