@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/deflate.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -29,7 +30,7 @@ const FileFormat kFormats[] = {
     {"--json",
      "also write the answer as JSON to this file; - is standard output, and the text goes to "
      "stderr "
-     "then, or with --quiet nowhere",
+     "then, or with --quiet nowhere; FILE.gz is compressed",
      [](const std::string& json) { return json; }},
 };
 
@@ -57,9 +58,15 @@ bool same_file(const std::string& a, const std::string& b) {
 
 AnswerFlags::AnswerFlags() : files(std::size(kFormats)) {}
 
-void AnswerFlags::add_to(CLI::App& command, const char* all_means) {
+void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool findings) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     command.add_option(kFormats[i].flag, files[i], kFormats[i].help);
+  }
+  if (findings) {
+    command
+        .add_option("--json-detail", detail,
+                    "which tensors the JSON has the numbers of: all, or those of findings")
+        ->check(CLI::IsMember({"all", "findings"}));
   }
   command.add_flag("--all", all, all_means);
   command.add_option("--color", colour, "when to use colour")
@@ -97,8 +104,7 @@ int AnswerOutput::write(const Answer& answer) {
   for (std::size_t i = 0; i < files_.size(); ++i) {
     if (!files_[i].wanted()) continue;
     try {
-      if (json.empty()) json = answer.json();
-      files_[i].store(kFormats[i].render(json));
+      files_[i].store(text_of(i, answer, json));
     } catch (const base::Error& error) {
       if (!unwritten) unwritten = error;
     }
@@ -107,6 +113,17 @@ int AnswerOutput::write(const Answer& answer) {
   print_text(answer);
   if (unwritten) throw *unwritten;
   return answer.exit_code;
+}
+
+std::string AnswerOutput::text_of(std::size_t format, const Answer& answer,
+                                  std::string& json) const {
+  const bool findings = format == kJson && flags_.detail == "findings";
+  // Every other format is made of all of it.
+  if (!findings && json.empty()) json = answer.json(report::Detail::kAll);
+  std::string text =
+      kFormats[format].render(findings ? answer.json(report::Detail::kFindings) : json);
+  const bool compressed = format == kJson && flags_.files[format].ends_with(".gz");
+  return compressed ? base::gzip_compressed(text) : text;
 }
 
 void AnswerOutput::print_text(const Answer& answer) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <ostream>
@@ -12,19 +13,21 @@
 #include <vector>
 
 #include "outputs.h"
+#include "report/json_report.h"
 #include "report/text_report.h"
 
 namespace ttrace::app {
 
 struct AnswerFlags {
   std::vector<std::string> files;  // by format, in the order of the table; empty: not asked for
+  std::string detail = "all";      // of the JSON
   std::string colour = "auto";
   bool all = false;
 
   AnswerFlags();
 
-  // `all_means`: the help of --all.
-  void add_to(CLI::App& command, const char* all_means);
+  // `all_means`: the help of --all. `page`: whether there is a page of what the command answers.
+  void add_to(CLI::App& command, const char* all_means, bool page = true);
   const std::string& json() const;
 };
 
@@ -36,7 +39,8 @@ using NamedFile = std::pair<std::string, std::string>;
 void require_own_files(const AnswerFlags& flags, const std::vector<NamedFile>& others);
 
 struct Answer {
-  std::function<std::string()> json;
+  // Both details only where a command has them: others pass over it.
+  std::function<std::string(report::Detail)> json;
   std::function<void(const report::TextStyle&, std::ostream&)> text;
   std::vector<std::string> warnings;
   int exit_code = 0;
@@ -54,6 +58,8 @@ class AnswerOutput {
   int write(const Answer& answer);
 
  private:
+  // The file of a format. `json`: all of the answer, or empty as long as nothing needed it.
+  std::string text_of(std::size_t format, const Answer& answer, std::string& json) const;
   void print_text(const Answer& answer) const;
 
   AnswerFlags flags_;

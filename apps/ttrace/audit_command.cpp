@@ -60,7 +60,7 @@ int run_audit(const AuditFlags& flags) {
   audit::AuditReport report = engine::audit_trace(*trace, options);
   report.environment.version = version();
 
-  return output.write({[&] { return report::audit_json(report); },
+  return output.write({[&](report::Detail detail) { return report::audit_json(report, detail); },
                        [&](const report::TextStyle& style, std::ostream& out) {
                          report::write_audit(report, style, out);
                        },

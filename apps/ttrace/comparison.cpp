@@ -166,7 +166,9 @@ void add_slices_flag(CLI::App& command, bool& all_slices) {
 }
 
 Answer answer_of(const comparison::CompareReport& report, bool all_slices) {
-  return {[&report, all_slices] { return report::json_text(report, {all_slices}); },
+  return {[&report, all_slices](report::Detail detail) {
+            return report::json_text(report, {all_slices, detail});
+          },
           [&report](const report::TextStyle& style, std::ostream& out) {
             report::write_text(report, style, out);
           },

@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/deflate.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
@@ -35,8 +36,8 @@ struct LocalizeFlags {
 // JSON, so that both give the same answer.
 audit::ReportedComparison reported_comparison(const LocalizeFlags& flags) {
   if (!flags.report.empty()) {
-    audit::ReportedComparison reported =
-        report::parse_reported(base::read_text(flags.report), flags.report);
+    audit::ReportedComparison reported = report::parse_reported(
+        base::gunzipped(base::read_text(flags.report), flags.report), flags.report);
     if (reported.layout_rules.empty() != flags.comparison.pair.layout.empty()) {
       throw base::input_error(flags.report, ": was made ",
                               reported.layout_rules.empty()
@@ -143,7 +144,7 @@ int run_localize(const LocalizeFlags& flags) {
   report.environment.version = version();
   if (report.written_plan) plan.store(report::plan_json(report.written_plan->plan));
 
-  return output.write({[&] { return report::localize_json(report); },
+  return output.write({[&](report::Detail) { return report::localize_json(report); },
                        [&](const report::TextStyle& style, std::ostream& out) {
                          report::write_localize(report, style, out);
                        },

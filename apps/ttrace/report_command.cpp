@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "answer_output.h"
+#include "base/deflate.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
@@ -40,7 +41,7 @@ void require_same_comparison(const PartFile& first, const PartFile& other) {
 std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& paths) {
   std::map<std::uint64_t, PartFile> parts;
   for (const std::string& path : paths) {
-    PartFile file{path, report::parse_share(base::read_text(path), path)};
+    PartFile file{path, report::parse_share(base::gunzipped(base::read_text(path), path), path)};
     const std::uint64_t index = file.part.number.index;
     if (!parts.empty()) require_same_comparison(parts.begin()->second, file);
     if (file.part.interrupted) {

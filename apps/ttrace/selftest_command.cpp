@@ -27,7 +27,7 @@ int run_selftest(const SelftestFlags& flags) {
       engine::selftest_traces(pair.reference(), pair.candidate(), pair.noise(), pair.options());
   report.environment.version = version();
 
-  return output.write({[&] { return report::selftest_json(report); },
+  return output.write({[&](report::Detail) { return report::selftest_json(report); },
                        [&](const report::TextStyle& style, std::ostream& out) {
                          std::ostringstream text;
                          report::write_selftest(report, style.all, text);
@@ -43,7 +43,7 @@ void add_selftest_command(CLI::App& app, Action& action) {
       "selftest", "which faults would comparing this healthy pair catch? tries them in memory");
   const auto flags = std::make_shared<SelftestFlags>();
   flags->pair.add_to(*command, "a trace that matches it");
-  flags->answer.add_to(*command, "list every fault that is missed");
+  flags->answer.add_to(*command, "list every fault that is missed", false);
   command->footer(
       "Exit codes: 0 the faults were tried, 1 the pair diverged without any, 2 usage or "
       "unreadable\n"

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "comparison/division.h"
@@ -53,6 +54,10 @@ struct TraceFacts {
   std::string precision;
   std::string run_id = "";  // or empty
   trace::Fingerprint fingerprint = {};
+  // What the manifest says of the recording, by member of `identity` in JSON: "recorded_at",
+  // "command", "framework", ...; only what it says.
+  std::vector<std::pair<std::string, std::string>> recorded = {};
+  std::vector<std::uint64_t> mesh_ranks = {};  // of `mesh`, row-major; empty: 0, 1, 2, ...
 };
 
 // Why a tensor diverged, with the numbers that show it. Every cause has evidence.

@@ -1,9 +1,12 @@
 #include "comparison/run_facts.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
+#include "base/strict_json.h"
 #include "base/text.h"
 #include "layout/manifest_layouts.h"
 #include "layout/mesh.h"
@@ -55,15 +58,43 @@ Absences absences_of(const trace::Source& source, const LostRanks& lost) {
   return absences;
 }
 
+namespace {
+
+// What the manifest says of the recording. `commit` and `host` are what `run.extra` says, which is
+// free: anything else of these names is passed over.
+std::vector<std::pair<std::string, std::string>> recording_of(const trace::Source& source) {
+  const trace::RunFacts& run = source.manifest().run;
+  std::vector<std::pair<std::string, std::string>> facts;
+  const auto add = [&facts](const char* name, std::string value) {
+    if (!value.empty()) facts.emplace_back(name, std::move(value));
+  };
+  add("recorded_at", run.created);
+  add("command", run.command);
+  add("model", run.model);
+  add("framework", run.framework);
+  add("collector", run.collector);
+  if (run.extra_json.empty()) return facts;
+  const base::JsonDocument extra(run.extra_json, source.path());
+  for (const char* name : {"commit", "host"}) {
+    const auto found = extra.root().is_object() ? extra.root().find(name) : std::nullopt;
+    if (found && found->is_string()) add(name, found->as_string());
+  }
+  return facts;
+}
+
+}  // namespace
+
 TraceFacts facts_of(const trace::Source& source) {
   const trace::Manifest& manifest = source.manifest();
   TraceFacts facts;
   facts.path = source.path();
   facts.ranks = layout::ranks_of(manifest).size();
   facts.mesh = manifest.meshes.at("").axes;
+  facts.mesh_ranks = manifest.meshes.at("").ranks;
   facts.precision = manifest.run.precision;
   facts.run_id = manifest.run.id;
   facts.fingerprint = source.fingerprint();
+  facts.recorded = recording_of(source);
   std::set<std::uint64_t> steps;
   for (const trace::TensorEntry& entry : manifest.tensors) steps.insert(entry.key.step);
   facts.steps.assign(steps.begin(), steps.end());

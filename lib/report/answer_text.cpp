@@ -77,16 +77,7 @@ bool all_equal(const comparison::CompareReport& report) {
 // How close the closest tensor came to its limit: in full, and without its name; or nothing.
 std::vector<std::string> describe_closest(const comparison::CompareReport& report) {
   if (all_equal(report)) return {"all values equal"};
-  const comparison::TensorComparison* closest = nullptr;
-  for (const comparison::TensorComparison& result : report.results) {
-    if (result.outcome != Outcome::kMatch || !result.comparison || result.exact) continue;
-    // In a large tensor, some element of a replayed update always reaches its bound.
-    if (result.comparison->replay) continue;
-    if (closest == nullptr ||
-        comparison::used_share(*result.comparison) > comparison::used_share(*closest->comparison)) {
-      closest = &result;
-    }
-  }
+  const comparison::TensorComparison* closest = closest_to_limit(report);
   if (closest == nullptr) return {};
   const std::string used = concat("the closest to its limit used ",
                                   percent(comparison::used_share(*closest->comparison)));
@@ -156,6 +147,19 @@ std::string describe_divergence(const comparison::CompareReport& report,
 }
 
 }  // namespace
+
+const comparison::TensorComparison* closest_to_limit(const comparison::CompareReport& report) {
+  const comparison::TensorComparison* closest = nullptr;
+  for (const comparison::TensorComparison& result : report.results) {
+    if (result.outcome != Outcome::kMatch || !result.comparison || result.exact) continue;
+    if (result.comparison->replay) continue;
+    if (closest == nullptr ||
+        comparison::used_share(*result.comparison) > comparison::used_share(*closest->comparison)) {
+      closest = &result;
+    }
+  }
+  return closest;
+}
 
 std::vector<Sharpness> sharpness_of(const comparison::CompareReport& report) {
   std::map<double, std::vector<double>, std::greater<>> allowed;  // by ε

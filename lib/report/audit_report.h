@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "audit/verdict.h"
+#include "report/json_report.h"
 #include "report/text_report.h"
 
 namespace ttrace::report {
@@ -13,7 +14,7 @@ namespace ttrace::report {
 inline constexpr std::string_view kAuditSchema = "ttrace.audit/1";
 
 // The answer as JSON, one tensor per line.
-std::string audit_json(const audit::AuditReport& report);
+std::string audit_json(const audit::AuditReport& report, Detail detail = Detail::kAll);
 
 // The answer as text: the verdict, the findings, what could not be judged and why. `all`: every
 // finding in full and every tensor.

@@ -1,4 +1,8 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <vector>
 
 #include "localize/phase.h"
 #include "report/audit_report.h"
@@ -30,12 +34,24 @@ json audit_checks_json(const AuditedTensor& tensor) {
   return checks;
 }
 
+// Error over bound of the check that used most of it; nothing where no check has numbers.
+std::optional<double> used_share(const AuditedTensor& tensor) {
+  std::optional<double> used;
+  for (const AuditCheck& check : tensor.checks) {
+    if (check.result == audit::CheckResult::kNotReplayable) continue;
+    used = std::max(used.value_or(0), check.share());
+  }
+  return used;
+}
+
 json audited_json(const AuditedTensor& tensor) {
   json out{{"id", id_of(tensor.key)},
            {"key", key_json(tensor.key)},
            {"outcome", audit_outcome_name(tensor.outcome)},
            {"shape", tensor.shape},
            {"dtype", tensor::dtype_name(tensor.dtype)}};
+  add_position(tensor.key, out);
+  if (const auto used = used_share(tensor)) out["used"] = number(*used);
   if (tensor.downstream) out["downstream"] = true;
   if (!tensor.reason.empty()) out["reason"] = tensor.reason;
   if (!tensor.checks.empty()) out["checks"] = audit_checks_json(tensor);
@@ -63,6 +79,21 @@ json audit_finding_json(const audit::AuditFinding& finding, const audit::AuditRe
           {"rejected", rejected_json(shown.rejected)}};
 }
 
+// Those whose results the report has.
+std::vector<const AuditedTensor*> reported_tensors(const audit::AuditReport& report,
+                                                   Detail detail) {
+  std::set<std::size_t> found;
+  for (const audit::AuditFinding& finding : report.findings) {
+    found.insert(finding.members.begin(), finding.members.end());
+  }
+  if (report.sharpness.worst) found.insert(*report.sharpness.worst);
+  std::vector<const AuditedTensor*> tensors;
+  for (std::size_t i = 0; i < report.tensors.size(); ++i) {
+    if (detail == Detail::kAll || found.contains(i)) tensors.push_back(&report.tensors[i]);
+  }
+  return tensors;
+}
+
 void add_step(const audit::StepCoverage& step, json& coverage) {
   json lacking = json::object();
   for (const auto& [kind, tensors] : step.lacking) {
@@ -77,7 +108,7 @@ void add_step(const audit::StepCoverage& step, json& coverage) {
 
 }  // namespace
 
-std::string audit_json(const audit::AuditReport& report) {
+std::string audit_json(const audit::AuditReport& report, Detail detail) {
   ReportText text(kAuditSchema);
   text.add("verdict", audit_verdict_name(report.verdict));
   if (!report.why.empty()) text.add("why", report.why);
@@ -119,8 +150,9 @@ std::string audit_json(const audit::AuditReport& report) {
   text.add_lines("findings", report.findings, [&report](const audit::AuditFinding& finding) {
     return nine_digits(audit_finding_json(finding, report));
   });
-  text.add_lines("results", report.tensors,
-                 [](const AuditedTensor& tensor) { return nine_digits(audited_json(tensor)); });
+  if (detail == Detail::kFindings) text.add("detail", "findings");
+  text.add_lines("results", reported_tensors(report, detail),
+                 [](const AuditedTensor* tensor) { return nine_digits(audited_json(*tensor)); });
   text.add_lines("warnings", report.warnings,
                  [](const std::string& warning) { return json(warning); });
   json environment = environment_json(report.environment);

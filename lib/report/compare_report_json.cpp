@@ -23,6 +23,7 @@ using judge::Outcome;
 constexpr std::size_t kMostSlices = 4;
 constexpr std::size_t kMostListed = 100;  // ids of tensors downstream of one finding
 constexpr std::size_t kMostOfGroupInFull = 16;
+constexpr std::size_t kMostShardRanks = 4096;  // of one finding's shards
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 template <typename Range, typename ToJson>
@@ -100,6 +101,10 @@ class References {
     if (!is_in_full(index)) return out;
     const auto refer = [this](std::size_t i) { return id(i); };
     add_evidence(finding, result, refer, out);
+    if (index == group.shown) {
+      const json shards = shards_json(result, kMostShardRanks);
+      if (!shards.is_null()) out["shards"] = shards;
+    }
     if (finding.members.size() < 2) {
       out["place"] = code_place_json(localize::place_of(report_, finding));
     }
@@ -203,6 +208,25 @@ json tolerance_with_sharpness(const comparison::CompareReport& report) {
   return tolerance;
 }
 
+// The results that the report has.
+std::vector<const comparison::TensorComparison*> reported_results(
+    const comparison::CompareReport& report, Detail detail,
+    const comparison::TensorComparison* closest) {
+  std::set<std::size_t> found;
+  for (const comparison::Finding& finding : report.findings) {
+    found.insert(finding.result);
+    found.insert(finding.members.begin(), finding.members.end());
+  }
+  for (const comparison::Suspect& suspect : report.suspects) found.insert(suspect.result);
+  std::vector<const comparison::TensorComparison*> results;
+  for (std::size_t i = 0; i < report.results.size(); ++i) {
+    const comparison::TensorComparison* result = &report.results[i];
+    const bool wanted = detail == Detail::kAll || found.contains(i) || result == closest;
+    if (wanted) results.push_back(result);
+  }
+  return results;
+}
+
 // What was checked in numbers, and the clauses of the first line.
 json coverage_json(const comparison::CompareReport& report) {
   const comparison::Coverage coverage = comparison::coverage_of(report);
@@ -272,12 +296,21 @@ std::string json_text(const comparison::CompareReport& report, const JsonStyle& 
                  [&](const FindingGroup& group) { return references.group(group); });
   text.add_lines("suspects", report.suspects,
                  [&](const comparison::Suspect& suspect) { return references.suspect(suspect); });
-  text.add_lines("results", report.results, [&](const comparison::TensorComparison& result) {
-    const std::size_t slices = style.all_slices             ? kAll
-                               : references.in_full(result) ? kMostSlices
-                                                            : 0;
-    return nine_digits(result_json(result, slices));
-  });
+  if (style.detail == Detail::kFindings) text.add("detail", "findings");
+  const comparison::TensorComparison* closest = closest_to_limit(report);
+  if (closest != nullptr) {
+    text.add("closest",
+             nine_digits({{"id", id_of(closest->key)},
+                          {"used", number(comparison::used_share(*closest->comparison))}}));
+  }
+  text.add_lines("results", reported_results(report, style.detail, closest),
+                 [&](const comparison::TensorComparison* one) {
+                   const comparison::TensorComparison& result = *one;
+                   const std::size_t slices = style.all_slices             ? kAll
+                                              : references.in_full(result) ? kMostSlices
+                                                                           : 0;
+                   return nine_digits(result_json(result, slices));
+                 });
   json environment = environment_json(report.environment);
   environment["traces"] = {{"reference", place_json(report.reference)},
                            {"candidate", place_json(report.candidate)}};

@@ -15,9 +15,16 @@ namespace ttrace::report {
 inline constexpr std::string_view kReportSchema = "ttrace.report/2";
 inline constexpr std::string_view kSelftestSchema = "ttrace.selftest/1";
 
+// Of which tensors a report has its results.
+enum class Detail {
+  kAll,
+  kFindings,  // of findings, of suspects, and of the closest to its limit
+};
+
 struct JsonStyle {
   // Write all slices that were kept of every tensor. If false, the worst four of each finding.
   bool all_slices = false;
+  Detail detail = Detail::kAll;
 };
 
 // The report as JSON, one result per line. Numbers that are not finite become the strings "nan",

@@ -61,6 +61,7 @@ comparison::TraceFacts facts_from(const JsonCursor& cursor) {
   for (const JsonCursor& step : cursor.require("steps").items())
     facts.steps.push_back(step.as_count());
   facts.precision = cursor.require("precision").as_string();
+  if (const auto ranks = cursor.find("mesh_ranks")) facts.mesh_ranks = ranks->as_counts();
   return facts;
 }
 
@@ -74,6 +75,11 @@ void add_identity(const JsonCursor& root, const std::string& role, comparison::T
   facts.fingerprint.bytes = found.require("bytes").as_count();
   facts.fingerprint.manifest = found.require("manifest").as_string();
   facts.fingerprint.content = found.require("content").as_string();
+  for (const auto& [name, value] : found.members()) {
+    const bool known =
+        name == "run_id" || name == "bytes" || name == "manifest" || name == "content";
+    if (!known && value.is_string()) facts.recorded.emplace_back(name, value.as_string());
+  }
 }
 
 comparison::Selection selection_from(const JsonCursor& cursor) {
@@ -250,6 +256,11 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
   if (schema.as_string() != kReportSchema) {
     throw schema.error("\"", base::printable(schema.as_string()), "\" is not \"", kReportSchema,
                        "\"; make it with `ttrace compare --json`");
+  }
+  if (const auto detail = root.find("detail"); detail && detail->as_text() == "findings") {
+    throw detail->error(
+        "the report holds the tensors of findings alone, and localize asks what was "
+        "compared of all others; write it with --json-detail all");
   }
   ReportedComparison reported;
   reported.file = file;

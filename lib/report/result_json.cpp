@@ -1,14 +1,18 @@
 #include "report/result_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 #include <utility>
 
 #include "base/text.h"
+#include "localize/phase.h"
 #include "report/finding_groups.h"
 #include "report/json_report.h"
+#include "report/layer.h"
 #include "report/text_sections.h"
 
 namespace ttrace::report {
@@ -52,20 +56,24 @@ json trace_json(const comparison::TraceFacts& facts) {
   for (const trace::MeshAxis& axis : facts.mesh) {
     mesh.push_back({{"name", axis.name}, {"size", axis.size}});
   }
-  return {{"path", facts.path},
-          {"ranks", facts.ranks},
-          {"mesh", std::move(mesh)},
-          {"steps", facts.steps},
-          {"precision", facts.precision}};
+  json out{{"path", facts.path},
+           {"ranks", facts.ranks},
+           {"mesh", std::move(mesh)},
+           {"steps", facts.steps},
+           {"precision", facts.precision}};
+  if (!facts.mesh_ranks.empty()) out["mesh_ranks"] = facts.mesh_ranks;
+  return out;
 }
 
 json identity_json(const comparison::TraceFacts& facts) {
   const trace::Fingerprint& files = facts.fingerprint;
   if (files.content.empty()) return nullptr;
-  return {{"run_id", facts.run_id},
-          {"bytes", files.bytes},
-          {"manifest", files.manifest},
-          {"content", files.content}};
+  json out{{"run_id", facts.run_id},
+           {"bytes", files.bytes},
+           {"manifest", files.manifest},
+           {"content", files.content}};
+  for (const auto& [name, value] : facts.recorded) out[name] = value;
+  return out;
 }
 
 json place_json(const comparison::TraceFacts& facts) {
@@ -76,6 +84,13 @@ json place_json(const comparison::TraceFacts& facts) {
 
 json code_place_json(const localize::Place& place) {
   return {{"kind", localize::name_of(place.kind)}, {"of", place.of}};
+}
+
+void add_position(const trace::TensorKey& key, json& result) {
+  const std::string module = localize::module_of(key);
+  result["phase"] = phase_name(localize::phase_of(key));
+  result["module"] = module;
+  if (const auto layer = layer_of(module)) result["layer"] = *layer;
 }
 
 json selection_json(const comparison::Selection& selection) {
@@ -273,6 +288,12 @@ json replay_json(const comparison::Replay& replay) {
             {"reference_norm", number(norm)}}}};
 }
 
+// Where a shard lies and who holds it, as members of an object.
+json shard_place_json(const measure::RankBoxes& owner) {
+  const tensor::Box hull = tensor::hull(owner.boxes);
+  return {{"origin", hull.origin}, {"extent", hull.extent}, {"ranks", owner.ranks}};
+}
+
 // The candidate's shard with the largest relative error.
 json worst_slice_json(const measure::Measurement& measurement) {
   const measure::BlockStats* worst = nullptr;
@@ -288,11 +309,8 @@ json worst_slice_json(const measure::Measurement& measurement) {
     }
   }
   if (worst == nullptr) return nullptr;
-  const tensor::Box hull = tensor::hull(worst->owner->boxes);
-  json out{{"origin", hull.origin},
-           {"extent", hull.extent},
-           {"ranks", worst->owner->ranks},
-           {"error", number(worst_error)}};
+  json out = shard_place_json(*worst->owner);
+  out["error"] = number(worst_error);
   if (worst->owner->boxes.size() > 1) {
     json boxes = json::array();
     for (const tensor::Box& box : worst->owner->boxes) {
@@ -350,6 +368,36 @@ void add_slices(const judge::SliceJudgement& slices, std::size_t most, json& out
 
 }  // namespace
 
+json shards_json(const comparison::TensorComparison& result, std::size_t most_ranks) {
+  if (!result.comparison) return nullptr;
+  const std::vector<measure::BlockStats>& blocks = result.comparison->measurement.blocks;
+  std::vector<double> squares;
+  double all = 0;
+  for (const measure::BlockStats& block : blocks) {
+    const double difference = measure::difference_norm(block.stats);
+    squares.push_back(difference * difference);
+    all += squares.back();
+  }
+  if (!(all > 0) || !std::isfinite(all)) return nullptr;
+  std::vector<std::size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&squares](std::size_t a, std::size_t b) { return squares[a] > squares[b]; });
+  json shards = json::array();
+  std::size_t ranks = 0;
+  for (const std::size_t i : order) {
+    ranks += std::max<std::size_t>(blocks[i].owner->ranks.size(), 1);
+    if (ranks > most_ranks) break;
+    json shard = shard_place_json(*blocks[i].owner);
+    const double norm = measure::reference_norm(blocks[i].stats);
+    const double difference = measure::difference_norm(blocks[i].stats);
+    shard["error"] = number(norm > 0 ? difference / norm : (difference > 0 ? HUGE_VAL : 0.0));
+    shard["share"] = squares[i] / all;
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
 json result_json(const comparison::TensorComparison& result, std::size_t most_slices) {
   json out{{"id", id_of(result.key)},
            {"key", key_json(result.key)},
@@ -357,6 +405,7 @@ json result_json(const comparison::TensorComparison& result, std::size_t most_sl
            {"shape", result.shape},
            {"dtype", dtype_name(result.dtype)},
            {"elements", tensor::element_count(result.shape).value_or(0)}};
+  add_position(result.key, out);
   if (result.candidate_dtype) out["candidate_dtype"] = dtype_name(*result.candidate_dtype);
   if (!result.reason.empty()) out["reason"] = result.reason;
   if (!result.nearest->empty()) out["nearest"] = *result.nearest;
@@ -372,6 +421,7 @@ json result_json(const comparison::TensorComparison& result, std::size_t most_sl
                             ? number(error / comparison.tolerance.epsilon)
                             : json(nullptr);
   out["allowed"] = number(norm > 0 ? allowed / norm : (allowed > 0 ? HUGE_VAL : 0.0));
+  out["used"] = number(comparison::used_share(comparison));
   out["rule"] = rule_text(comparison.tolerance);
   out["formula"] = comparison.tolerance.formula;
   out["passing_multiplier"] =

@@ -35,6 +35,13 @@ json place_json(const comparison::TraceFacts& facts);
 // The place in the code at which a finding points: `kind`, `of`.
 json code_place_json(const localize::Place& place);
 
+// Adds where in the step and the model a tensor is: `phase`, `module`, and `layer` inside one.
+void add_position(const trace::TensorKey& key, json& result);
+
+// The shards of the candidate that hold some of the difference, with their shares of its square,
+// the largest first, as far as `most` ranks go; null without a difference.
+json shards_json(const comparison::TensorComparison& result, std::size_t most_ranks);
+
 json selection_json(const comparison::Selection& selection);
 
 json causes_json(const std::vector<comparison::Cause>& causes);

@@ -35,6 +35,10 @@ FirstLine first_line_of(const comparison::CompareReport& report,
 // 0.52 as "52 %", 0.0012 as "0.12 %".
 std::string percent(double share);
 
+// The tensor within its tolerance that used most of it, or null. Exact tensors have none, and in a
+// large tensor some element of a replayed update always reaches its bound.
+const comparison::TensorComparison* closest_to_limit(const comparison::CompareReport& report);
+
 // "scaled (leaves 0.93), stale (leaves 1.2)": the nearest of the causes that were tried in vain, or
 // empty if there is none.
 std::string describe_rejected(const std::vector<comparison::RejectedCause>& rejected);

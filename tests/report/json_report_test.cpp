@@ -4,6 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "report/sample_report.h"
 #include "support/catch.h"
@@ -31,9 +33,12 @@ const Keys kMeasuredMembers{"id",
                             "shape",
                             "dtype",
                             "elements",
+                            "phase",
+                            "module",
                             "error",
                             "error_in_eps",
                             "allowed",
+                            "used",
                             "rule",
                             "formula",
                             "passing_multiplier",
@@ -152,7 +157,10 @@ TEST_CASE("the worst slice is the shard with the largest relative error") {
   };
   blocks = {block(0, 100, 101), block(1, 1, 1.5), block(2, 10, 11), block(3, 1, 1)};
   const json worst = parsed(report)["results"][0]["worst_slice"];
-  CHECK(worst == json{{"origin", {1}}, {"extent", {1}}, {"ranks", {1}}, {"error", 0.5}});
+  CHECK(worst == json{{"origin", json::array({1})},
+                      {"extent", json::array({1})},
+                      {"ranks", {1}},
+                      {"error", 0.5}});
 }
 
 TEST_CASE("micro-batch and copy are in the key where they are in the trace") {
@@ -168,7 +176,8 @@ TEST_CASE("a result that was not measured has a reason and no numbers") {
   const json result = parsed(test::report_of(
       comparison::Verdict::kDiverged,
       {test::unmeasured("a", Outcome::kMissing, "in the reference only")}))["results"][0];
-  CHECK(keys(result) == Keys{"id", "key", "outcome", "shape", "dtype", "elements", "reason"});
+  CHECK(keys(result) ==
+        Keys{"id", "key", "outcome", "shape", "dtype", "elements", "phase", "module", "reason"});
   CHECK(result["reason"] == "in the reference only");
 }
 
@@ -180,7 +189,7 @@ TEST_CASE("a finding refers to results by their ids") {
   const json finding = out["frontier"][0];
   CHECK(keys(finding) == Keys{"id", "group", "outcome", "members", "phase", "place", "source",
                               "ranks", "where", "merged", "replica_classes", "depends_on",
-                              "downstream", "downstream_total", "causes"});
+                              "downstream", "downstream_total", "causes", "shards"});
   CHECK(finding["id"] == "0/-/output/fc/0/0");
   CHECK(out["results"][0]["id"] == finding["id"]);
   CHECK(finding["members"] == json{"0/-/output/fc/0/0"});
@@ -385,6 +394,76 @@ TEST_CASE("ten thousand diverged tensors take at most twelve megabytes") {
     report.findings.push_back(finding);
   }
   CHECK(json_text(report).size() <= 12'000'000);
+}
+
+TEST_CASE("a result says where in the step and in the model it is, and how much it used") {
+  comparison::CompareReport report = test::report_of(
+      comparison::Verdict::kMatch, {test::compared("decoder.layers.3.mlp.fc1.weight", {3, 4},
+                                                   {3, 4}, Outcome::kMatch, trace::Kind::kMainGrad),
+                                    test::compared("head", {3, 4}, {3, 4.0000001})});
+  const json out = parsed(report);
+  const json& gradient = out["results"][0];
+  CHECK(gradient["phase"] == "synchronisation");
+  CHECK(gradient["module"] == "decoder.layers.3.mlp.fc1");
+  CHECK(gradient["layer"] == 3);
+  CHECK(gradient["used"] == 0.0);
+  const json& head = out["results"][1];
+  CHECK(head["phase"] == "forward");
+  CHECK_FALSE(head.contains("layer"));
+  const double used = head["error"].get<double>() / head["allowed"].get<double>();
+  CHECK(head["used"].get<double>() == Catch::Approx(used));
+  CHECK(out["closest"]["id"] == "0/-/output/head/0/0");
+  CHECK(out["closest"]["used"] == head["used"]);
+}
+
+TEST_CASE("a finding says which shards hold how much of its squared error") {
+  comparison::CompareReport report = test::diverged_report();
+  measure::Measurement& measurement = report.results[0].comparison->measurement;
+  const auto shard = [](std::uint64_t from, std::vector<std::uint64_t> ranks, double candidate) {
+    const tensor::Box box{{from}, {1}};
+    measure::BlockStats block;
+    block.owner = measure::RankBoxes{{box}, std::move(ranks), ""};
+    block.stats = measure::box_stats(box, std::vector<double>{4}, std::vector<double>{candidate});
+    return block;
+  };
+  measurement.blocks.clear();
+  measurement.blocks.push_back(shard(0, {0, 2}, 5));
+  measurement.blocks.push_back(shard(1, {1, 3}, 6));
+  const json shards = parsed(report)["frontier"][0]["shards"];
+  REQUIRE(shards.size() == 2);
+  CHECK(shards[0] == json{{"origin", json::array({1})},
+                          {"extent", json::array({1})},
+                          {"ranks", {1, 3}},
+                          {"error", 0.5},
+                          {"share", 0.8}});
+  CHECK(shards[1]["share"] == 0.2);
+}
+
+TEST_CASE("with the detail of findings the results of all others are left out") {
+  comparison::CompareReport report = test::diverged_report();
+  report.results.push_back(test::compared("far", {1, 2}, {1, 2}));
+  report.results.push_back(test::compared("near", {1, 2}, {1, 2.0000001}));
+  JsonStyle style;
+  style.detail = Detail::kFindings;
+  const json out = parsed(report, style);
+  CHECK(out["detail"] == "findings");
+  std::set<std::string> names;
+  for (const json& result : out["results"]) names.insert(result["key"]["name"]);
+  CHECK(names == std::set<std::string>{"fc", "near"});  // the finding, and the closest
+  CHECK(out["counts"]["total"] == 2 + 2);
+  CHECK_FALSE(parsed(report).contains("detail"));
+}
+
+TEST_CASE("the identity has what the manifest says of the recording") {
+  comparison::CompareReport report = test::diverged_report();
+  report.reference.fingerprint = {12, "00000000000000ab", "00000000000000cd", 7};
+  report.reference.recorded = {{"recorded_at", "2026-01-02T03:04:05Z"}, {"host", "n1"}};
+  report.candidate.mesh_ranks = {1, 0};
+  const json out = parsed(report);
+  CHECK(out["identity"]["reference"]["recorded_at"] == "2026-01-02T03:04:05Z");
+  CHECK(out["identity"]["reference"]["host"] == "n1");
+  CHECK(out["candidate"]["mesh_ranks"] == json{1, 0});
+  CHECK_FALSE(out["reference"].contains("mesh_ranks"));
 }
 
 }  // namespace
