@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "report/page/page.h"
 #include "terminal.h"
 
 namespace ttrace::app {
@@ -26,12 +27,16 @@ struct FileFormat {
 };
 
 constexpr std::size_t kJson = 0;
+constexpr std::size_t kPage = 1;
 const FileFormat kFormats[] = {
     {"--json",
      "also write the answer as JSON to this file; - is standard output, and the text goes to "
      "stderr "
      "then, or with --quiet nowhere; FILE.gz is compressed",
      [](const std::string& json) { return json; }},
+    {"--html",
+     "also write the answer as a page to this file: one file with everything in it, for a browser",
+     [](const std::string& json) { return report::html_page(json, "the answer"); }},
 };
 
 constexpr std::size_t kMostWarnings = 10;
@@ -58,11 +63,12 @@ bool same_file(const std::string& a, const std::string& b) {
 
 AnswerFlags::AnswerFlags() : files(std::size(kFormats)) {}
 
-void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool findings) {
+void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool page) {
   for (std::size_t i = 0; i < files.size(); ++i) {
+    if (i == kPage && !page) continue;
     command.add_option(kFormats[i].flag, files[i], kFormats[i].help);
   }
-  if (findings) {
+  if (page) {
     command
         .add_option("--json-detail", detail,
                     "which tensors the JSON has the numbers of: all, or those of findings")

@@ -8,7 +8,9 @@
 #include "base/text.h"
 #include "command.h"
 #include "comparison.h"
+#include "outputs.h"
 #include "report/json_report.h"
+#include "report/page/page.h"
 
 namespace ttrace::app {
 namespace {
@@ -106,11 +108,41 @@ int run_report_merge(const ReportMergeFlags& flags) {
   return output.write(answer_of(report, flags.all_slices));
 }
 
+struct ReportShowFlags {
+  std::string report;
+  std::string format = "text";
+  std::string output = "-";
+};
+
+int run_report_show(const ReportShowFlags& flags) {
+  if (flags.output == flags.report) {
+    throw base::usage_error("--output and REPORT name the same file, ", flags.report);
+  }
+  OutputFile output(flags.output);
+  const std::string json = base::gunzipped(base::read_text(flags.report), flags.report);
+  output.store(flags.format == "html" ? report::html_page(json, flags.report)
+                                      : report::shown_text(json, flags.report));
+  return 0;
+}
+
+void add_show_command(CLI::App& report, Action& action) {
+  CLI::App* show = report.add_subcommand(
+      "show", "an answer in JSON (`compare`, `localize` or `audit --json FILE`) for people");
+  const auto flags = std::make_shared<ReportShowFlags>();
+  show->add_option("REPORT", flags->report, "the file in JSON, or FILE.json.gz")->required();
+  show->add_option("--format", flags->format, "text, or a page for a browser")
+      ->check(CLI::IsMember({"text", "html"}));
+  show->add_option("-o,--output", flags->output, "a file; - is standard output");
+  show->footer("Exit codes: 0 shown, 2 usage or unreadable input.");
+  show->callback([flags, &action] { action = [flags] { return run_report_show(*flags); }; });
+}
+
 }  // namespace
 
 void add_report_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("report", "what can be done with reports in JSON");
   command->require_subcommand(1);
+  add_show_command(*command, action);
   CLI::App* merge = command->add_subcommand(
       "merge", "join the parts of a comparison (`compare --part I/N --json FILE`) to its report");
   const auto flags = std::make_shared<ReportMergeFlags>();

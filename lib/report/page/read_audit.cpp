@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/text.h"
+#include "report/page/read_parts.h"
+
+namespace ttrace::report {
+namespace {
+
+using base::JsonCursor;
+
+// The check that used most of its bound.
+void add_share_of_bound(const JsonCursor& result, PageTensor& out) {
+  const auto checks = result.find("checks");
+  if (!checks) return;
+  for (const JsonCursor& check : checks->items()) {
+    const auto error = number_at(check, "error");
+    const auto bound = number_at(check, "bound");
+    if (!error || !bound) continue;
+    if (check.require("result").as_text() == "not_replayable") continue;
+    const double none = *error == 0 ? 0 : std::numeric_limits<double>::infinity();
+    const double used = *bound > 0 ? *error / *bound : none;
+    if (out.used && used <= *out.used) continue;
+    out.used = used;
+    out.error = error;
+    out.allowed = bound;
+    out.rule = check.require("operation").as_string();
+  }
+}
+
+PageFinding audit_finding(const JsonCursor& item) {
+  PageFinding out;
+  out.id = item.require("id").as_string();
+  out.title = item.require("title").as_string();
+  out.outcome = "broken";
+  out.members = item.require("keys").as_strings();
+  out.phase = text_at(item, "phase");
+  add_place(item, out);
+  const std::string called_at = text_at(item, "called_at");
+  out.code = text_at(item, "class");
+  if (!called_at.empty()) out.code += (out.code.empty() ? "" : ", ") + called_at;
+  const std::string ranks = ranks_text(counts_at(item, "ranks"));
+  if (!ranks.empty()) out.facts.emplace_back("ranks", ranks);
+  out.checks = checks_at(item.require("local"));
+  out.causes = causes_at(item, "causes");
+  out.rejected = causes_at(item, "rejected");
+  return out;
+}
+
+}  // namespace
+
+void read_audit(const JsonCursor& root, PageAnswer& answer) {
+  answer.command = "audit";
+  answer.counted_as = "tensors";
+  add_run(root, "run", answer);
+  add_mesh(root.require("run"), answer);
+  answer.repeat = "ttrace audit " + shell_word(root.require("run").require("path").as_string());
+  const std::string specification = text_at(root, "specification");
+  if (!specification.empty()) answer.repeat += " --specification " + shell_word(specification);
+  answer.repeat += selection_flags(root);
+  const std::string why = text_at(root, "why");
+  if (!why.empty()) answer.remarks.push_back(why);
+  const JsonCursor coverage = root.require("coverage");
+  for (const auto& [reason, tensors] : coverage.require("not_judged").members()) {
+    answer.remarks.push_back(base::concat(tensors.as_count(), " not judged: ", reason));
+  }
+  if (const auto lacking = coverage.find("lacking")) {
+    for (const auto& [kind, tensors] : lacking->members()) {
+      answer.remarks.push_back(base::concat(tensors.as_count(), " of kind ", kind,
+                                            " that the step computes and the trace lacks"));
+    }
+  }
+  const std::vector<std::string> warnings = root.require("warnings").as_strings();
+  answer.remarks.insert(answer.remarks.end(), warnings.begin(), warnings.end());
+  for (const JsonCursor& item : root.require("findings").items()) {
+    ++answer.findings_total;
+    if (answer.findings.size() < kMostCards) answer.findings.push_back(audit_finding(item));
+  }
+  std::map<std::string, std::uint64_t> counts;
+  for (const JsonCursor& item : root.require("results").items()) {
+    PageTensor tensor = tensor_from(item);
+    add_share_of_bound(item, tensor);
+    tensor.alarming = tensor.outcome == "broken";
+    ++counts[tensor.outcome];
+    answer.tensors.push_back(std::move(tensor));
+  }
+  answer.counts.assign(counts.begin(), counts.end());
+  if (!answer.headline.empty()) return;
+  answer.headline =
+      !answer.findings.empty()
+          ? base::concat("first at ", answer.findings.front().title, ", of ",
+                         base::plural(answer.findings_total, "finding"))
+          : base::concat(coverage.require("judged").as_count(), " of ",
+                         base::plural(coverage.require("tensors").as_count(), "tensor"),
+                         " of the step were judged, and nothing is broken");
+}
+
+}  // namespace ttrace::report

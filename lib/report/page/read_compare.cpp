@@ -1,0 +1,232 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/text.h"
+#include "judge/outcome.h"
+#include "report/page/read_parts.h"
+
+namespace ttrace::report {
+namespace {
+
+using base::JsonCursor;
+
+// Of a report without `used`, which earlier versions wrote.
+std::optional<double> used_of(const JsonCursor& result) {
+  if (const auto used = number_at(result, "used")) return used;
+  const auto error = number_at(result, "error");
+  const auto allowed = number_at(result, "allowed");
+  if (!error || !allowed) return std::nullopt;
+  if (*allowed > 0) return *error / *allowed;
+  return *error == 0 ? 0 : std::numeric_limits<double>::infinity();
+}
+
+bool is_alarming(std::string_view outcome) {
+  return std::any_of(judge::kAllOutcomes.begin(), judge::kAllOutcomes.end(),
+                     [outcome](judge::Outcome one) {
+                       return judge::outcome_name(one) == outcome && judge::is_bad(one);
+                     });
+}
+
+PageTensor compared_tensor(const JsonCursor& result) {
+  PageTensor out = tensor_from(result);
+  out.used = used_of(result);
+  out.error = number_at(result, "error");
+  out.eps = number_at(result, "error_in_eps");
+  out.allowed = number_at(result, "allowed");
+  out.alarming = is_alarming(out.outcome);
+  return out;
+}
+
+PageFinding setting_finding(const JsonCursor& item) {
+  const JsonCursor setting = item.require("setting");
+  const std::string name = setting.require("name").as_string();
+  PageFinding out;
+  out.id = item.require("id").as_string();
+  out.outcome = "setting";
+  out.phase = "optimizer";
+  out.place = "the optimizer";
+  out.title = base::concat(name, " of ",
+                           base::plural(item.require("parameters_total").as_count(), "parameter"));
+  out.facts = {{"reference", setting.require("reference").as_string()},
+               {"candidate", setting.require("candidate").as_string()}};
+  out.members = strings_at(item, "updates");
+  return out;
+}
+
+// "layers.0.attn" of the id "0/1/output/layers.0.attn/0/0".
+std::string name_of_id(const std::string& id) {
+  std::size_t begin = 0;
+  for (int i = 0; i < 3 && begin != std::string::npos; ++i) {
+    begin = id.find('/', begin);
+    if (begin != std::string::npos) ++begin;
+  }
+  const std::size_t call = id.rfind('/', id.rfind('/') - 1);
+  if (begin == std::string::npos || call == std::string::npos || call < begin) return id;
+  return id.substr(begin, call - begin);
+}
+
+void add_finding_facts(const JsonCursor& item, PageFinding& out) {
+  out.phase = text_at(item, "phase");
+  add_place(item, out);
+  if (const auto source = item.find("source")) {
+    const std::string called_at = text_at(*source, "called_at");
+    out.code = text_at(*source, "class");
+    if (!called_at.empty()) out.code += (out.code.empty() ? "" : ", ") + called_at;
+  }
+  const auto add = [&out](const char* label, const std::string& value) {
+    if (!value.empty()) out.facts.emplace_back(label, value);
+  };
+  add("where", text_at(item, "where"));
+  add("parts", text_at(item, "parts"));
+  add("values", text_at(item, "values"));
+  add("ranks", ranks_text(counts_at(item, "ranks")));
+  add("shards", text_at(item, "merged"));
+  add("record next", text_at(item, "record_next"));
+  if (const auto total = number_at(item, "downstream_total"); total && *total > 0) {
+    add("downstream", base::plural(static_cast<std::uint64_t>(*total), "tensor"));
+  }
+  out.depends_on = strings_at(item, "depends_on");
+  std::set<std::string> before;
+  for (const std::string& id : out.depends_on) before.insert(name_of_id(id));
+  constexpr std::size_t kLongestPath = 3;
+  if (before.size() <= kLongestPath) out.path.assign(before.begin(), before.end());
+  if (const auto classes = item.find("replica_classes")) {
+    for (const JsonCursor& one : classes->items()) out.replica_classes.push_back(one.as_counts());
+  }
+  out.causes = causes_at(item, "causes");
+  out.rejected = causes_at(item, "rejected");
+  out.shards = shards_at(item);
+}
+
+// The card of one finding, or of a group by the one that it shows.
+PageFinding finding_of(const JsonCursor& item, std::string title,
+                       std::vector<std::string> members) {
+  PageFinding out;
+  out.id = item.require("id").as_string();
+  out.outcome = item.require("outcome").as_string();
+  for (const char* group : {"missing_group", "extra_group"}) {
+    const std::string whole = text_at(item, group);
+    if (!whole.empty()) title = base::concat(out.outcome, ": ", whole);
+  }
+  out.title = title.empty() ? out.id : std::move(title);
+  out.members = std::move(members);
+  if (out.members.empty()) out.members = strings_at(item, "members");
+  add_finding_facts(item, out);
+  return out;
+}
+
+void add_findings(const JsonCursor& root, PageAnswer& answer) {
+  struct Group {
+    std::string title;
+    std::string shown;
+    std::vector<std::string> members;
+    bool done = false;
+  };
+  std::map<std::string, Group> groups;
+  for (const JsonCursor& item : root.require("groups").items()) {
+    Group group{item.require("title").as_string(), item.require("shown").as_string(),
+                item.require("findings").as_strings()};
+    const auto shown = std::find(group.members.begin(), group.members.end(), group.shown);
+    if (shown != group.members.end()) std::rotate(group.members.begin(), shown, shown + 1);
+    groups.emplace(item.require("id").as_string(), std::move(group));
+  }
+  const std::vector<JsonCursor> items = root.require("frontier").items();
+  std::map<std::string, std::size_t> by_id;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    by_id.emplace(items[i].require("id").as_string(), i);
+  }
+  for (const JsonCursor& item : items) {
+    const auto in = groups.find(text_at(item, "group"));
+    if (in != groups.end() && std::exchange(in->second.done, true)) continue;
+    ++answer.findings_total;
+    if (answer.findings.size() == kMostCards) continue;
+    if (item.find("setting")) {
+      answer.findings.push_back(setting_finding(item));
+    } else if (in == groups.end()) {
+      answer.findings.push_back(finding_of(item, "", {}));
+    } else {
+      const auto shown = by_id.find(in->second.shown);
+      answer.findings.push_back(finding_of(shown == by_id.end() ? item : items[shown->second],
+                                           in->second.title, in->second.members));
+    }
+  }
+}
+
+void add_coverage(const JsonCursor& root, PageAnswer& answer) {
+  const std::string why = text_at(root, "why");
+  if (!why.empty()) answer.remarks.push_back(why);
+  if (const auto coverage = root.find("coverage")) {
+    for (const JsonCursor& remark : coverage->require("remarks").items()) {
+      answer.remarks.push_back(remark.require("text").as_string());
+    }
+  }
+  for (const char* told : {"microbatches", "other_start"}) {
+    if (const auto one = root.find(told)) answer.remarks.push_back(text_at(*one, "text"));
+  }
+  const std::vector<std::string> warnings = root.require("warnings").as_strings();
+  answer.remarks.insert(answer.remarks.end(), warnings.begin(), warnings.end());
+  for (const auto& [outcome, count] : root.require("counts").members()) {
+    if (outcome != "total" && count.as_count() > 0) {
+      answer.counts.emplace_back(outcome, count.as_count());
+    }
+  }
+}
+
+std::string repeated(const JsonCursor& root) {
+  std::string line = base::concat(
+      "ttrace compare ", shell_word(root.require("reference").require("path").as_string()), " ",
+      shell_word(root.require("candidate").require("path").as_string()));
+  const JsonCursor tolerance = root.require("tolerance");
+  const std::string file = text_at(tolerance, "file");
+  if (!file.empty()) {
+    line += " --tolerance " + shell_word(file);
+  } else {
+    for (const std::string& run : strings_at(tolerance, "noise_runs")) {
+      line += " --noise " + shell_word(run);
+    }
+  }
+  for (const auto& [member, flag] :
+       {std::pair{"layout_rules", " --layout "}, {"map_rules", " --map "}}) {
+    const std::string rules = text_at(root, member);
+    if (!rules.empty()) line += flag + shell_word(rules);
+  }
+  if (const auto truth = root.find("truth")) {
+    line += " --truth " + shell_word(truth->require("path").as_string());
+  }
+  return line + selection_flags(root);
+}
+
+}  // namespace
+
+void read_compare(const JsonCursor& root, PageAnswer& answer) {
+  answer.command = "compare";
+  answer.counted_as = "tensors";
+  add_run(root, "reference", answer);
+  add_run(root, "candidate", answer);
+  add_mesh(root.require("candidate"), answer);
+  answer.repeat = repeated(root);
+  add_coverage(root, answer);
+  add_findings(root, answer);
+  for (const JsonCursor& item : root.require("results").items()) {
+    answer.tensors.push_back(compared_tensor(item));
+  }
+  if (!answer.headline.empty()) return;
+  std::uint64_t agree = 0;
+  std::uint64_t all = 0;
+  for (const auto& [outcome, count] : answer.counts) {
+    if (outcome == "match") agree = count;
+    all += count;
+  }
+  answer.headline = !answer.findings.empty()
+                        ? base::concat("first at ", answer.findings.front().title, ", of ",
+                                       base::plural(answer.findings_total, "finding"))
+                        : base::concat(agree, " of ", base::plural(all, "tensor"), " agree");
+}
+
+}  // namespace ttrace::report

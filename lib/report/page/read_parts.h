@@ -1,0 +1,50 @@
+// Parts of reports that several commands have in common.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/strict_json.h"
+#include "report/page/page_answer.h"
+
+namespace ttrace::report {
+
+// The member as text, or "" where it is absent or null.
+std::string text_at(const base::JsonCursor& object, std::string_view name);
+// The member as number, with those that are strings ("inf"); nothing where it is absent or null.
+std::optional<double> number_at(const base::JsonCursor& object, std::string_view name);
+std::vector<std::uint64_t> counts_at(const base::JsonCursor& object, std::string_view name);
+std::vector<std::string> strings_at(const base::JsonCursor& object, std::string_view name);
+
+// "8 × 16"; "a number" of no dimension.
+std::string shape_text(const std::vector<std::uint64_t>& shape);
+// "0, 1 and 7".
+std::string ranks_text(const std::vector<std::uint64_t>& ranks);
+// "below noise floor" of "below_noise_floor".
+std::string words(std::string text);
+// "DIVERGED".
+std::string capitals(std::string text);
+// An argument as a shell takes it.
+std::string shell_word(const std::string& text);
+
+void add_run(const base::JsonCursor& root, std::string_view role, PageAnswer& answer);
+void add_mesh(const base::JsonCursor& run, PageAnswer& answer);
+void add_made_by(const base::JsonCursor& root, PageAnswer& answer);
+// Flags that selected something, as the end of a command line.
+std::string selection_flags(const base::JsonCursor& root);
+
+// A result of compare or audit but for its numbers.
+PageTensor tensor_from(const base::JsonCursor& result);
+std::vector<PageCause> causes_at(const base::JsonCursor& finding, std::string_view name);
+std::vector<PageCheck> checks_at(const base::JsonCursor& holder);
+void add_place(const base::JsonCursor& finding, PageFinding& out);
+std::vector<PageShard> shards_at(const base::JsonCursor& finding);
+
+void read_compare(const base::JsonCursor& root, PageAnswer& answer);
+void read_audit(const base::JsonCursor& root, PageAnswer& answer);
+void read_localize(const base::JsonCursor& root, PageAnswer& answer);
+
+}  // namespace ttrace::report
