@@ -9,9 +9,11 @@ bool is_random_draw(const trace::TensorKey& key) {
 
 void leave_draws_unjudged(std::vector<TensorComparison>& results) {
   for (TensorComparison& result : results) {
-    if (result.outcome != judge::Outcome::kDiverged || !is_random_draw(result.key)) continue;
+    if (!judge::is_bad(result.outcome) || !is_random_draw(result.key)) continue;
     result.outcome = judge::Outcome::kNotJudged;
-    result.reason = "each run drew random numbers of its own";
+    result.reason = result.reference == nullptr || result.candidate == nullptr
+                        ? "one run alone recorded the random numbers that it drew"
+                        : "each run drew random numbers of its own";
   }
 }
 

@@ -13,7 +13,8 @@ namespace ttrace::comparison {
 // not the model itself.
 bool is_random_draw(const trace::TensorKey& key);
 
-// Makes draws that diverged `not_judged`.
+// Makes bad draws `not_judged`: others, of another shape, or of one run alone, since a job of
+// several ranks records none.
 void leave_draws_unjudged(std::vector<TensorComparison>& results);
 
 }  // namespace ttrace::comparison

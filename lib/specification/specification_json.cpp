@@ -16,6 +16,7 @@ using base::JsonCursor;
 
 constexpr std::size_t kMostDimensions = 64;
 constexpr std::size_t kMostListedValues = 4096;
+constexpr std::size_t kMostValuesOfBuffer = 65536;
 // Each is checked by itself. More than a step has micro-batches of different sizes.
 constexpr std::size_t kMostVariants = 64;
 constexpr double kLargestExact = 0x1p53;
@@ -42,11 +43,9 @@ double number_of(const JsonCursor& cursor) {
   return cursor.as_number();
 }
 
-std::vector<double> numbers_of(const JsonCursor& cursor) {
+std::vector<double> numbers_of(const JsonCursor& cursor, std::size_t most = kMostListedValues) {
   const auto items = cursor.items();
-  if (items.size() > kMostListedValues) {
-    throw cursor.error("more than ", kMostListedValues, " values");
-  }
+  if (items.size() > most) throw cursor.error("more than ", most, " values");
   std::vector<double> values;
   values.reserve(items.size());
   for (const JsonCursor& item : items) values.push_back(number_of(item));
@@ -290,7 +289,7 @@ void read_origin(const JsonCursor& cursor, const Specification& specification,
     tensor.same = static_cast<std::uint32_t>(chosen);
   }
   if (const auto values = cursor.find("values")) {
-    tensor.values = numbers_of(*values);
+    tensor.values = numbers_of(*values, kMostValuesOfBuffer);
     const auto count = tensor::element_count(tensor.shape);
     if (pattern || same || opaque || !count || *count != tensor.values.size()) {
       throw values->error(tensor.values.size(),

@@ -46,6 +46,25 @@ TEST_CASE("where other numbers have an effect, that is what differs") {
   CHECK(out.results[out.findings[0].result].key.name == "drop");
 }
 
+TEST_CASE("draws of one run alone, or of another shape, are not judged") {
+  MemoryTrace with;
+  MemoryTrace without;
+  MemoryTrace other;
+  for (MemoryTrace* made : {&with, &without, &other}) {
+    made->put(make_entry("loss", {}, Kind::kLoss), {1});
+    made->put(make_entry("drop", {2}), {1, 2});
+  }
+  with.put(make_entry("drop.(random)", {2}, Kind::kScalar), {0.25, 0.5});
+  other.put(make_entry("drop.(random)", {1}, Kind::kScalar), {0.25});
+  const engine::CompareOptions options{{}, 1, {}};
+  for (const auto& [reference, candidate] :
+       {std::pair(&with, &without), {&without, &with}, {&with, &other}}) {
+    const CompareReport out = engine::compare_traces(*reference, *candidate, {}, options);
+    CHECK(out.verdict == Verdict::kMatch);
+    CHECK(out.counts.at(Outcome::kNotJudged) == 1);
+  }
+}
+
 TEST_CASE("the same numbers match") { CHECK(compared(0.25, 0).counts.at(Outcome::kMatch) == 3); }
 
 }  // namespace

@@ -3,6 +3,8 @@ Gumbel noise."""
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 import torch
 from answers import audited, compared
@@ -115,6 +117,19 @@ def test_draws_of_a_recomputation_are_not_recorded_again(tmp_path):
     train(tmp_path, "run.h5", Checkpointed(DropPath))
     drawn = [t for t in entries_of(tmp_path, "run.h5") if t["name"].endswith("(random)")]
     assert len(drawn) == 4
+
+
+def test_what_another_thread_draws_is_none_of_the_model(tmp_path):
+    class Loading(DropPath):
+        def forward(self, x):
+            loader = Thread(target=lambda: torch.randn(64, 8).uniform_())
+            loader.start()
+            loader.join()
+            return super().forward(x)
+
+    train(tmp_path, "run.h5", Model(Loading))
+    drawn = [t for t in entries_of(tmp_path, "run.h5") if t["name"].endswith("(random)")]
+    assert [t["shape"] for t in drawn] == [[6, 1]] * 4
 
 
 def test_torch_is_as_before_after_a_step(tmp_path):

@@ -187,6 +187,21 @@ TEST_CASE("an expression without inputs is described as a constant") {
         "a constant of the specification");
 }
 
+// A buffer with `count` elements, each 1.
+std::string table(std::size_t count) {
+  std::string values = "1";
+  for (std::size_t i = 1; i < count; ++i) values += ",1";
+  return R"({"kind": "buffer", "name": "t", "dtype": "float32", "shape": [)" +
+         std::to_string(count) + R"(], "values": [)" + values + "]},";
+}
+
+TEST_CASE("a buffer may have as many values as a table of positions") {
+  const std::string follows =
+      given("a") + given("b") + output("y", R"("pattern": 0, "from": [1, 2])");
+  CHECK(specification_of(kScale, table(65536) + follows).tensors[0].values.size() == 65536);
+  check_refusal(kScale, table(65537) + follows, "/tensors/0/values", "more than 65536 values");
+}
+
 TEST_CASE("a buffer with values need not be recorded") {
   const Specification specification =
       specification_of(kScale, given("a", R"(, "values": [1, 2, 3, "inf"])") + given("b") +

@@ -73,7 +73,8 @@ class TracedSteps:
             if ROOT not in compiled and not active_dropout(job.names):
                 watch_random_numbers(job.names.modules[ROOT], stack, self._problems.advise)
             stack.enter_context(stable_sorts())
-            if not compiled:
+            # Of several ranks each may draw numbers for its own part, which nothing places.
+            if not compiled and len(job.output.meshes.ranks) == 1:
                 stack.enter_context(recorded_draws(hooks.record_draw))
             watch = stack.enter_context(job.framework.watch_step(listener, self._turns))
             step.gradients.backward_batch = watch.backward_batch

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -26,12 +27,19 @@ _METHODS = (
 
 @contextmanager
 def recorded_draws(record: Callable[[torch.Tensor], None]) -> Iterator[None]:
-    """Calls `record` with every tensor of several dimensions that torch draws inside."""
+    """Calls `record` with every tensor with dimensions that this thread draws inside: another one
+    may draw for the data of the next step."""
+    thread = get_ident()
+
+    def told(drawn: torch.Tensor) -> None:
+        if get_ident() == thread:
+            record(drawn)
+
     replaced: list[tuple[Any, str, Any]] = []
     for owner, names in ((torch, _FUNCTIONS), (torch.Tensor, _METHODS)):
         for name in names:
             own = vars(owner).get(name)
-            setattr(owner, name, _told(getattr(owner, name), record))
+            setattr(owner, name, _telling(getattr(owner, name), told))
             replaced.append((owner, name, own))
     try:
         yield
@@ -43,7 +51,7 @@ def recorded_draws(record: Callable[[torch.Tensor], None]) -> Iterator[None]:
                 setattr(owner, name, own)
 
 
-def _told(draw: Callable[..., Any], record: Callable[[torch.Tensor], None]) -> Callable[..., Any]:
+def _telling(draw: Callable[..., Any], record: Callable[[torch.Tensor], None]) -> Callable[..., Any]:
     @wraps(draw)
     def drawn(*args: Any, **kwargs: Any) -> Any:
         out = draw(*args, **kwargs)
