@@ -51,7 +51,9 @@ def recorded_draws(record: Callable[[torch.Tensor], None]) -> Iterator[None]:
                 setattr(owner, name, own)
 
 
-def _telling(draw: Callable[..., Any], record: Callable[[torch.Tensor], None]) -> Callable[..., Any]:
+def _telling(
+    draw: Callable[..., Any], record: Callable[[torch.Tensor], None]
+) -> Callable[..., Any]:
     @wraps(draw)
     def drawn(*args: Any, **kwargs: Any) -> Any:
         out = draw(*args, **kwargs)
