@@ -1,9 +1,9 @@
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "specification/primitive_cases.h"
 #include "specification/primitives/noise.h"
 #include "specification/specifications.h"
 #include "support/catch.h"
@@ -12,48 +12,15 @@ namespace ttrace::specification {
 namespace {
 
 using nlohmann::json;
-
-double number_of(const json& value) {
-  if (value == "nan") return std::nan("");
-  if (value == "inf") return std::numeric_limits<double>::infinity();
-  if (value == "-inf") return -std::numeric_limits<double>::infinity();
-  return value.get<double>();
-}
-
-std::vector<double> numbers_of(const json& values) {
-  std::vector<double> numbers;
-  for (const json& value : values) numbers.push_back(number_of(value));
-  return numbers;
-}
-
-tensor::Shape shape_of(const json& shape) { return shape.get<std::vector<std::uint64_t>>(); }
+using test::all_cases;
+using test::leaves_of;
+using test::numbers_of;
+using test::shape_of;
+using test::specification_of_case;
 
 bool same(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   return a == b || std::abs(a - b) <= 1e-13 * std::max(1.0, std::abs(b));
-}
-
-// A case is one node over inputs: the specification that holds it is read and evaluated.
-Specification specification_of_case(const json& test) {
-  std::vector<std::string> inputs;
-  for (const json& input : test["inputs"]) {
-    inputs.push_back(base::concat(R"("dtype": )", input["dtype"].dump(), R"(, "shape": )",
-                                  input["shape"].dump()));
-  }
-  return test::one_pattern(inputs, test["node"].dump(), test["node"][3], test["node"][4].dump());
-}
-
-std::vector<Value> leaves_of(const json& test) {
-  std::vector<Value> leaves;
-  for (const json& input : test["inputs"]) {
-    leaves.push_back(Value::of(shape_of(input["shape"]), numbers_of(input["values"])));
-  }
-  return leaves;
-}
-
-json all_cases() {
-  std::ifstream file(std::string(TTRACE_SOURCE_DIR) + "/tests/specification/primitive_cases.json");
-  return json::parse(file);
 }
 
 TEST_CASE("every primitive gives what torch gives in double") {

@@ -283,6 +283,12 @@ Value Part::of(const Value& whole) const {
   return whole.sliced(dim, start, start + (count - 1) * step + 1, step);
 }
 
+std::optional<Sample> sample_of(const Expression& expression, const Part& part) {
+  Sample sample = Sampler(expression).sample(part);
+  if (!sample.computed[expression.result]) return std::nullopt;
+  return sample;
+}
+
 std::optional<Sample> sample_of(const Expression& expression) {
   if (expression.result < expression.leaves.size()) return std::nullopt;
   const Sampler sampler(expression);

@@ -34,4 +34,8 @@ struct Sample {
 // Returns the sample that is the least work, or nothing if none saves most of it.
 std::optional<Sample> sample_of(const Expression& expression);
 
+// Returns what `part` of the result needs, or nothing if the result can only be computed as a
+// whole. `part` must lie in the result, whose shape must be known.
+std::optional<Sample> sample_of(const Expression& expression, const Part& part);
+
 }  // namespace ttrace::specification
