@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "report/explain_text.h"
 #include "report/page/page.h"
 #include "terminal.h"
 
@@ -54,6 +55,9 @@ void print_warnings(const std::vector<std::string>& warnings, bool needed) {
   }
 }
 
+// A file as the next command names it; none for standard output.
+std::string shown_file(const std::string& file) { return is_stdout(file) ? "" : file; }
+
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code error;
   return a == b || std::filesystem::equivalent(a, b, error);
@@ -75,6 +79,11 @@ void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool page) {
         ->check(CLI::IsMember({"all", "findings"}));
   }
   command.add_flag("--all", all, all_means);
+  command.add_option("--explain", explain, "also explain the finding of this number, from 1");
+  command
+      .add_option("--format", format,
+                  "text: the answer on one screen; line: its first line alone, never folded")
+      ->check(CLI::IsMember({"text", "line"}));
   command.add_option("--color", colour, "when to use colour")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
@@ -135,16 +144,23 @@ std::string AnswerOutput::text_of(std::size_t format, const Answer& answer,
 void AnswerOutput::print_text(const Answer& answer) const {
   const int descriptor = to_stderr_ ? STDERR_FILENO : STDOUT_FILENO;
   std::ostringstream text;
-  answer.text({wants_colour(descriptor, flags_.colour), flags_.all, text_width(descriptor)}, text);
+  const bool in_a_line = base::is_quiet() || flags_.format == "line";
+  const std::size_t width = in_a_line ? 0 : text_width(descriptor);
+  answer.text(
+      {wants_colour(descriptor, flags_.colour), flags_.all, width, shown_file(flags_.json())},
+      text);
+  if (flags_.explain > 0 && !in_a_line) {
+    text << "\n";
+    report::explain_finding(flags_.explain, answer.json(report::Detail::kAll),
+                            shown_file(flags_.json()), {false, false, width, {}}, text);
+  }
+  const std::string_view all = text.view();
+  const std::string_view shown = in_a_line ? all.substr(0, all.find('\n') + 1) : all;
   if (!to_stderr_) {
-    std::cout << text.view();
+    std::cout << shown;
     std::cout.flush();
-  } else if (!base::is_quiet()) {
-    std::cerr << text.view();
-  } else if (answer.exit_code != 0) {
-    // Explain the exit code with the answer, which ends where the evidence begins.
-    const std::string_view all = text.view();
-    std::cerr << all.substr(0, std::min(all.find("\n\n") + 1, all.size()));
+  } else if (!base::is_quiet() || answer.exit_code != 0) {
+    std::cerr << shown;
   }
 }
 

@@ -22,7 +22,9 @@ struct AnswerFlags {
   std::vector<std::string> files;  // by format, in the order of the table; empty: not asked for
   std::string detail = "all";      // of the JSON
   std::string colour = "auto";
+  std::string format = "text";
   bool all = false;
+  std::size_t explain = 0;  // the finding to explain after the answer; 0: none
 
   AnswerFlags();
 
@@ -52,9 +54,9 @@ class AnswerOutput {
   explicit AnswerOutput(const AnswerFlags& flags);
 
   // Writes the files, the warnings to stderr, and the text to stdout, or to stderr if a file goes
-  // to stdout. With --quiet no text goes to stderr, but what explains an exit code other than 0:
-  // the first line, and the warnings of an inconclusive answer. Returns the exit code. If a file
-  // cannot be written, throws an input error after the answer has been printed.
+  // to stdout. With --quiet it is the first line alone, and none goes to stderr but what explains
+  // an exit code other than 0; the warnings of an inconclusive answer stay. Returns the exit code.
+  // If a file cannot be written, throws an input error after the answer has been printed.
   int write(const Answer& answer);
 
  private:

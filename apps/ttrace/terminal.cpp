@@ -95,13 +95,21 @@ std::size_t text_width(int descriptor) {
   }
   winsize size{};
   const bool known = is_terminal(descriptor) && ioctl(descriptor, TIOCGWINSZ, &size) == 0;
+  if (!is_terminal(descriptor)) return 0;
   return known && size.ws_col >= kNarrowest ? size.ws_col : kUsualWidth;
 }
 
 bool wants_colour(int descriptor, const std::string& choice) {
   if (choice != "auto") return choice == "always";
-  const char* no_colour = std::getenv("NO_COLOR");
-  return is_terminal(descriptor) && (no_colour == nullptr || *no_colour == '\0');
+  const auto is_set = [](const char* name, std::string_view off) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0' && std::string_view(value) != off;
+  };
+  if (is_set("NO_COLOR", "")) return false;
+  if (is_set("CLICOLOR_FORCE", "0")) return true;
+  const char* terminal = std::getenv("TERM");
+  const bool dumb = terminal != nullptr && std::string_view(terminal) == "dumb";
+  return is_terminal(descriptor) && !dumb;
 }
 
 std::unique_ptr<base::Progress> progress_display() {

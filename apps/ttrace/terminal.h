@@ -9,11 +9,12 @@
 
 namespace ttrace::app {
 
-// The number of columns to fold text to: $COLUMNS if set, else the width of the terminal, else 80.
+// The number of columns to fold text to: $COLUMNS if set, else the width of the terminal; 0, which
+// folds nothing, where it is none.
 std::size_t text_width(int descriptor);
 
-// Whether to use colour. `choice` is "always", "never" or "auto", which means on a terminal unless
-// $NO_COLOR is set.
+// Whether to use colour. `choice` is "always", "never" or "auto", which means on a terminal,
+// unless $NO_COLOR is set or $TERM is "dumb"; anywhere, if $CLICOLOR_FORCE is.
 bool wants_colour(int descriptor, const std::string& choice);
 
 // Shows progress on stderr: a live line on a terminal, which the destructor clears, or one line

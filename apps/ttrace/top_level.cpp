@@ -103,8 +103,9 @@ void add_top_level_flags(CLI::App& app) {
   app.fallthrough();
   app.set_version_flag("--version", version_text);
   app.add_flag_callback(
-      "--quiet", [] { base::set_log_level(base::LogLevel::kQuiet); },
-      "no progress and no warnings on stderr, but for the reason of an exit code");
+      "-q,--quiet", [] { base::set_log_level(base::LogLevel::kQuiet); },
+      "the first line of an answer alone, and no progress or warnings but the reason of an exit "
+      "code");
   app.add_flag_callback(
       "-v,--verbose", [] { base::set_log_level(base::LogLevel::kVerbose); },
       "more about what is done, on stderr");

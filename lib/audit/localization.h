@@ -19,8 +19,9 @@ namespace ttrace::audit {
 // A finding as the report of the comparison has it, alike ones together.
 struct ReportedFinding {
   std::string id;
-  std::string title;    // "main_grad of 10 LayerNorm parameters (layers.*.norm1.*)"
-  std::string outcome;  // as in the report: "diverged", "missing", ...
+  std::string title;          // "main_grad of 10 LayerNorm parameters (layers.*.norm1.*)"
+  std::string headline = {};  // its sentence; empty in reports of versions without
+  std::string outcome;        // as in the report: "diverged", "missing", ...
   std::optional<trace::TensorKey> shown;    // the tensor that stands for it; nothing of a setting
   std::vector<std::string> members;         // ids of all tensors
   std::vector<trace::TensorKey> keys = {};  // of the members that are tensors

@@ -106,14 +106,16 @@ std::optional<comparison::Cause> find_narrow_sum(const trace::Source& run, const
     if (left <= kMostLeft * error) {
       const std::string type(dtype_short_name(*accumulator));
       return comparison::Cause{
-          "narrow_accumulator", "",
+          "narrow_accumulator",
+          "",
           base::concat("accumulated in ", type, ": the sum over ", rows, " rows, rounded to ", type,
                        " after every row",
                        threads > 1 ? base::concat(" by each of ", threads, " threads") : "",
                        left == 0 ? std::string(", is the recorded value to the bit")
                                  : base::concat(", leaves ", base::short_number(100 * left / error),
                                                 " % of the error")),
-          left == 0 ? 0 : left / distance(right, std::vector<double>(right.size(), 0))};
+          left == 0 ? 0 : left / distance(right, std::vector<double>(right.size(), 0)),
+          {{"type", type}}};
     }
     if (threads == 1 && !(error <= kMostOfStepwise * distance(nearest->stepwise, right))) break;
   }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/message.h"
 #include "comparison/division.h"
 #include "comparison/tensor_comparison.h"
 #include "comparison/tensor_selection.h"
@@ -60,12 +61,17 @@ struct TraceFacts {
   std::vector<std::uint64_t> mesh_ranks = {};  // of `mesh`, row-major; empty: 0, 1, 2, ...
 };
 
+// What a cause found, in numbers and names, from which sentences are made: {"factor", 2.0},
+// {"type", "bf16"}. The table of report/cause_sentences.cpp says what each cause has.
+using CauseValues = std::vector<std::pair<std::string_view, base::Message::Value>>;
+
 // Why a tensor diverged, with the numbers that show it. Every cause has evidence.
 struct Cause {
   std::string name;        // as in the table of lib/localize/README.md, e.g. "missing_reduction"
   std::string axis;        // the mesh axis, or empty
   std::string evidence;    // one line, without the name
   double unexplained = 0;  // ‖error that the cause does not explain‖ / ‖R‖
+  CauseValues values = {};
   // Of wrong_layout_declared: the tensor under the only layout that fits; else null.
   std::shared_ptr<const trace::TensorEntry> fits = nullptr;
 };

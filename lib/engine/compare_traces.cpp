@@ -257,7 +257,8 @@ class CompareRun {
     for (comparison::Finding& finding : out_.findings) {
       const auto padded = padding_.with_gradient.find(out_.results[finding.result].key);
       if (padded == padding_.with_gradient.end()) continue;
-      finding.causes = {{"padding_with_gradient", "", padded->second, 0}};
+      finding.causes = {
+          {"padding_with_gradient", "", padded->second, 0, {{"told", padded->second}}}};
       if (&finding == &out_.findings.front()) out_.padding = padded->second;
     }
   }

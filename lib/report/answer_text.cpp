@@ -9,6 +9,7 @@
 #include "localize/other_start.h"
 #include "localize/swapped_runs.h"
 #include "report/coverage_clauses.h"
+#include "report/headline.h"
 #include "report/text_sections.h"
 
 namespace ttrace::report {
@@ -110,7 +111,7 @@ std::string format_finding_count(const comparison::CompareReport& report, std::s
   return text;
 }
 
-// "the layout of head is declared wrongly; behind it first at layers.0.down · output".
+// "the layout of head is declared wrongly; behind it, the output of layers.0.down is ...".
 std::string describe_slips(const comparison::CompareReport& report,
                            const std::vector<FindingGroup>& groups) {
   const std::size_t more = report.followed.size() - 1;
@@ -124,10 +125,10 @@ std::string describe_slips(const comparison::CompareReport& report,
     return causes.empty() || causes.front().fits == nullptr;
   });
   if (behind == list.end()) return slips + "as it fits, all else agrees or follows";
-  return concat(slips, "behind it first at ", describe_first(report, *behind, groups));
+  return concat(slips, "behind it, ", Headlines(report).of(*behind, groups));
 }
 
-// What the answer begins with: what explains all findings at once, or else the first of them.
+// The sentence: what explains all findings at once, or else the first of them.
 std::string describe_divergence(const comparison::CompareReport& report,
                                 const std::vector<FindingGroup>& groups) {
   std::string text;
@@ -141,9 +142,19 @@ std::string describe_divergence(const comparison::CompareReport& report,
   } else if (!report.followed.empty()) {
     text += describe_slips(report, groups);
   } else {
-    text += concat("first at ", describe_first(report, listed(report, groups).front(), groups));
+    const std::vector<Listed> list = listed(report, groups);
+    text +=
+        list.empty() ? std::string("the runs differ") : Headlines(report).of(list.front(), groups);
   }
-  return concat(printable(text), "        (", format_finding_count(report, groups.size()), ")");
+  return printable(text);
+}
+
+// " (and 2 other findings)", which is left out where the line is too long.
+std::string describe_others(const comparison::CompareReport& report,
+                            const std::vector<FindingGroup>& groups) {
+  const std::size_t listed_ones = groups.size() + report.settings.size();
+  if (report.other_start || listed_ones < 2) return "";
+  return concat(" (and ", base::plural(listed_ones - 1, "other finding"), ")");
 }
 
 }  // namespace
@@ -197,6 +208,20 @@ std::string describe_rejected(const std::vector<comparison::RejectedCause>& reje
   return text;
 }
 
+std::string describe_first_of(const comparison::CompareReport& report,
+                              const std::vector<FindingGroup>& groups) {
+  return printable(concat("first at ",
+                          describe_first(report, listed(report, groups).front(), groups), " (",
+                          format_finding_count(report, groups.size()), ")"));
+}
+
+std::string headline_text(const comparison::CompareReport& report,
+                          const std::vector<FindingGroup>& groups) {
+  const FirstLine line = first_line_of(report, groups);
+  const std::string text = write_first_line(line, {}).text;
+  return text.substr(std::string_view(line.verdict).size() + 2);
+}
+
 FirstLine first_line_of(const comparison::CompareReport& report,
                         const std::vector<FindingGroup>& groups) {
   FirstLine line;
@@ -215,6 +240,7 @@ FirstLine first_line_of(const comparison::CompareReport& report,
       line.verdict = "DIVERGED";
       line.colour = "31";
       line.sentence = describe_divergence(report, groups);
+      line.aside = describe_others(report, groups);
       break;
     case comparison::Verdict::kInconclusive:
       line.verdict = "INCONCLUSIVE";

@@ -6,6 +6,7 @@
 
 #include "localize/phase.h"
 #include "report/audit_report.h"
+#include "report/audit_sections.h"
 #include "report/finding_groups.h"
 #include "report/result_json.h"
 
@@ -66,6 +67,7 @@ json audit_finding_json(const audit::AuditFinding& finding, const audit::AuditRe
   }
   return {{"id", id_of(shown.key)},
           {"title", finding.title},
+          {"headline", audit_headline(report, finding)},
           {"keys", std::move(keys)},
           {"module", shown.key.name},
           {"place", code_place_json(localize::place_of(
@@ -110,6 +112,7 @@ void add_step(const audit::StepCoverage& step, json& coverage) {
 
 std::string audit_json(const audit::AuditReport& report, Detail detail) {
   ReportText text(kAuditSchema);
+  text.add("headline", audit_answer(report).headline);
   text.add("verdict", audit_verdict_name(report.verdict));
   if (!report.why.empty()) text.add("why", report.why);
   text.add("exit_code", exit_code(report.verdict));

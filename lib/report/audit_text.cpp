@@ -11,6 +11,7 @@
 #include "layout/mesh.h"
 #include "localize/phase.h"
 #include "report/audit_report.h"
+#include "report/audit_sections.h"
 #include "report/text_report.h"
 #include "report/text_sections.h"
 #include "specification/describe.h"
@@ -100,7 +101,8 @@ std::string describe_unjudged_gradients(const audit::StepCoverage& step) {
                 plural(step.parameters, "parameter"), " were not judged");
 }
 
-// What was not checked, the most serious first.
+}  // namespace
+
 std::vector<std::string> describe_unchecked(const AuditReport& report) {
   const audit::AuditCoverage& coverage = report.coverage;
   std::vector<std::string> clauses;
@@ -128,6 +130,8 @@ std::vector<std::string> describe_unchecked(const AuditReport& report) {
   return clauses;
 }
 
+namespace {
+
 std::string describe_gradient_sharpness(const AuditReport& report) {
   if (!report.sharpness.gradient) return "";
   std::array<char, 32> factor{};
@@ -139,41 +143,22 @@ std::string describe_gradient_sharpness(const AuditReport& report) {
   return concat("; a factor of ", factor.data(), " in 9 of 10 gradients would show");
 }
 
-std::string describe_holding(const AuditReport& report, const TextStyle& style) {
+std::string describe_holding(const AuditReport& report) {
   const std::vector<std::string> unchecked = describe_unchecked(report);
-  std::string line = concat(bold("HOLDS", "32", style), "  ", describe_coverage(report));
+  std::string line = describe_coverage(report);
   if (!unchecked.empty()) line += concat("; ", unchecked.front());
   if (unchecked.size() > 1) line += concat(", and ", unchecked.size() - 1, " more");
-  const std::string sharpness = concat("worst ", short_number(report.sharpness.worst_share),
-                                       " of its bound", describe_gradient_sharpness(report));
-  const bool fits = line.size() + sharpness.size() + 2 <= kLongestAnswer;
-  if (fits) return folded(concat(line, "; ", sharpness), style.width);
-  return concat(folded(line, style.width), "\n", folded(concat("  ", sharpness), style.width));
+  const std::string sharpness = describe_audit_sharpness(report);
+  const bool fits = line.size() + sharpness.size() + 9 <= kLongestAnswer;
+  return fits ? concat(line, "; ", sharpness) : line;
 }
 
-void write_answer(const AuditReport& report, const TextStyle& style, std::ostream& out) {
-  std::string line;
-  switch (report.verdict) {
-    case AuditVerdict::kHolds:
-      out << describe_holding(report, style) << "\n";
-      return;
-    case AuditVerdict::kInconclusive:
-      line = concat(bold("INCONCLUSIVE", "33", style), "  nothing is broken, but ",
-                    printable(report.why));
-      break;
-    case AuditVerdict::kBroken: {
-      const AuditedTensor& first = report.tensors[report.findings.front().shown];
-      line = concat(bold("BROKEN", "31", style), "  first at ", printable(to_string(first.key)),
-                    ": ", printable(first.broken_check()->reason), "      (",
-                    plural(report.findings.size(), "finding"),
-                    report.downstream > 0
-                        ? concat(", ", plural(report.downstream, "tensor"), " downstream")
-                        : std::string(),
-                    ")");
-      break;
-    }
-  }
-  out << folded(line, style.width) << "\n";
+std::string describe_broken(const AuditReport& report) {
+  std::string line = audit_headline(report, report.findings.front());
+  const std::size_t others = report.findings.size() - 1;
+  const std::string aside = concat(" (and ", plural(others, "other finding"), ")");
+  if (others > 0 && line.size() + aside.size() + 8 <= kLongestAnswer) line += aside;
+  return line;
 }
 
 class AuditLines {
@@ -369,8 +354,47 @@ void write_audit_footer(const AuditReport& report, const TextStyle& style, std::
 
 }  // namespace
 
+std::string describe_first_broken(const AuditReport& report) {
+  const AuditedTensor& first = report.tensors[report.findings.front().shown];
+  return concat(to_string(first.key), ": ", first.broken_check()->reason, " (",
+                plural(report.findings.size(), "finding"),
+                report.downstream > 0
+                    ? concat(", ", plural(report.downstream, "tensor"), " downstream")
+                    : std::string(),
+                ")");
+}
+
+std::string describe_audit_sharpness(const AuditReport& report) {
+  return concat("worst ", short_number(report.sharpness.worst_share), " of its bound",
+                describe_gradient_sharpness(report));
+}
+
+AuditAnswer audit_answer(const AuditReport& report) {
+  switch (report.verdict) {
+    case AuditVerdict::kHolds:
+      return {"HOLDS", "32", describe_holding(report)};
+    case AuditVerdict::kInconclusive:
+      return {"INCONCLUSIVE", "33", concat("nothing is broken, but ", printable(report.why))};
+    case AuditVerdict::kBroken:
+      break;
+  }
+  return {"BROKEN", "31", describe_broken(report)};
+}
+
 void write_audit(const AuditReport& report, const TextStyle& style, std::ostream& out) {
-  write_answer(report, style, out);
+  const AuditAnswer answer = audit_answer(report);
+  const std::string first =
+      concat(bold(answer.verdict, answer.colour, style), "  ", answer.headline);
+  if (!style.all) return write_audit_screen(report, first, style, out);
+  out << folded(first, style.width) << "\n";
+  if (answer.headline.find(" of its bound") == std::string::npos &&
+      report.verdict == AuditVerdict::kHolds) {
+    out << folded(concat("  ", describe_audit_sharpness(report)), style.width) << "\n";
+  }
+  if (report.verdict == AuditVerdict::kBroken) {
+    out << folded(concat("\n  first at ", printable(describe_first_broken(report))), style.width)
+        << "\n";
+  }
   write_audit_findings(report, style, out);
   if (style.all) write_every_audited(report, out);
   write_audit_footer(report, style, out);

@@ -11,6 +11,7 @@
 #include "localize/phase.h"
 #include "report/coverage_clauses.h"
 #include "report/finding_groups.h"
+#include "report/headline.h"
 #include "report/json_report.h"
 #include "report/result_json.h"
 #include "report/text_sections.h"
@@ -68,7 +69,7 @@ void add_evidence(const comparison::Finding& finding, const comparison::TensorCo
 class References {
  public:
   explicit References(const comparison::CompareReport& report)
-      : report_(report), groups_(group_findings(report)) {
+      : report_(report), groups_(group_findings(report)), headlines_(report) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       for (const std::size_t f : groups_[g].findings) {
         group_of_[f] = g;
@@ -97,6 +98,7 @@ class References {
     const FindingGroup& group = groups_[group_of_.at(index)];
     json out{{"id", id_of_finding(index)}};
     if (!group.title.empty()) out["group"] = group.id;
+    if (group.title.empty()) out["headline"] = headlines_.of(group);
     out["outcome"] = outcome_name(result.outcome);
     if (!is_in_full(index)) return out;
     const auto refer = [this](std::size_t i) { return id(i); };
@@ -113,6 +115,7 @@ class References {
 
   json setting(const comparison::SettingDifference& setting) const {
     return {{"id", id_of(setting)},
+            {"headline", headlines_.of(setting)},
             {"phase", phase_name(localize::Phase::kOptimizer)},
             {"setting",
              {{"step", setting.step},
@@ -161,6 +164,7 @@ class References {
     for (const std::size_t f : group.findings) findings.push_back(id_of_finding(f));
     return {{"id", group.id},
             {"title", group.title},
+            {"headline", headlines_.of(group)},
             {"shown", id_of_finding(group.shown)},
             {"findings", std::move(findings)}};
   }
@@ -183,6 +187,7 @@ class References {
 
   const comparison::CompareReport& report_;
   std::vector<FindingGroup> groups_;
+  Headlines headlines_;
   std::map<std::size_t, std::size_t> group_of_;
   std::set<std::size_t> in_full_;  // results
 };
@@ -250,6 +255,7 @@ json coverage_json(const comparison::CompareReport& report) {
 std::string json_text(const comparison::CompareReport& report, const JsonStyle& style) {
   const References references(report);
   ReportText text(kReportSchema);
+  text.add("headline", headline_text(report, references.groups()));
   add_runs(report, tolerance_with_sharpness(report), text);
   text.add("identity", {{"reference", identity_json(report.reference)},
                         {"candidate", identity_json(report.candidate)}});

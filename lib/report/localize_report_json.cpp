@@ -2,6 +2,7 @@
 
 #include "report/finding_groups.h"
 #include "report/localize_report.h"
+#include "report/localize_sections.h"
 #include "report/result_json.h"
 
 namespace ttrace::report {
@@ -44,6 +45,7 @@ json localized_finding_json(const audit::LocalizedFinding& finding) {
   return {{"id", reported.id},
           {"place", std::move(place)},
           {"title", reported.title},
+          {"headline", sentence_of(finding)},
           {"keys", reported.members},
           {"outcome", reported.outcome},
           {"module", finding.module},
@@ -102,6 +104,7 @@ json code_json(const specification::CodeDifference& difference) {
 
 std::string localize_json(const audit::LocalizeReport& report) {
   ReportText text(kLocalizeSchema);
+  text.add("headline", localize_answer(report).headline);
   text.add("verdict", report.verdict());
   text.add("exit_code", report.exit_code());
   text.add("comparison", {{"verdict", report.comparison.verdict}, {"why", report.comparison.why}});

@@ -6,6 +6,8 @@
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "report/localize_report.h"
+#include "report/localize_sections.h"
+#include "report/screen.h"
 #include "report/text_report.h"
 #include "report/text_sections.h"
 #include "specification/describe.h"
@@ -19,6 +21,7 @@ using base::printable;
 using base::short_number;
 
 constexpr std::size_t kLocalizedInFull = 5;
+constexpr std::size_t kMostOfSentence = 170;  // of the 200 characters of the first line
 constexpr std::size_t kLayersInLines = 20;
 constexpr std::size_t kNotJudgedInLines = 4;
 constexpr std::size_t kDifferencesInLines = 8;
@@ -236,46 +239,57 @@ std::string describe_layers(const audit::LocalizeReport& report) {
 
 }  // namespace
 
-void write_localize(const audit::LocalizeReport& report, const TextStyle& style,
-                    std::ostream& out) {
-  std::string answer;
+LocalizeAnswer localize_answer(const audit::LocalizeReport& report) {
   const std::string left_out = printable(audit::describe_left_out(report.comparison));
+  const std::string& start = report.comparison.other_start;
+  std::string text;
   switch (report.exit_code()) {
     case 0:
-      answer = concat(bold("NOTHING TO EXPLAIN", "32", style), "  the comparison is a match",
-                      left_out.empty() ? "" : ", but ", left_out, describe_layers(report));
-      break;
+      return {"NOTHING TO EXPLAIN", "32",
+              concat("the comparison is a match", left_out.empty() ? "" : ", but ", left_out,
+                     describe_layers(report))};
     case 1:
-      answer = concat(bold("FINDINGS", "31", style), "  ", printable(report.comparison.other_start),
-                      report.comparison.other_start.empty() ? "" : "; ",
-                      plural(report.findings.size(), "finding"), describe_first_place(report),
-                      report.specification.empty() ? ", explained without a specification" : "");
-      if (report.code && !report.code->differences.empty()) {
-        answer += concat(", ", plural(report.code->differences.size(), "difference"),
-                         " between the specifications");
+      text = !start.empty() || report.findings.empty()
+                 ? printable(start)
+                 : cut_at_word(printable(sentence_of(report.findings.front())), kMostOfSentence);
+      if (start.empty() && report.findings.size() > 1) {
+        text += concat(" (and ", plural(report.findings.size() - 1, "other finding"), ")");
       }
-      if (!left_out.empty()) answer += concat("; ", left_out);
-      break;
+      if (report.code && !report.code->differences.empty()) {
+        text +=
+            concat(text.empty() ? "" : "; ", plural(report.code->differences.size(), "difference"),
+                   " between the specifications");
+      }
+      if (!left_out.empty()) text += concat("; ", left_out);
+      return {"FINDINGS", "31", std::move(text)};
     default:
-      answer = concat(bold("INCONCLUSIVE", "33", style), "  ",
-                      report.comparison.exit_code == 3
-                          ? printable(report.comparison.why)
-                          : concat("the comparison is a match", describe_layers(report)));
+      return {"INCONCLUSIVE", "33",
+              report.comparison.exit_code == 3
+                  ? printable(report.comparison.why)
+                  : concat("the comparison is a match", describe_layers(report))};
   }
+}
+
+void write_localize(const audit::LocalizeReport& report, const TextStyle& style,
+                    std::ostream& out) {
+  const LocalizeAnswer first = localize_answer(report);
+  const std::string answer = concat(bold(first.verdict, first.colour, style), "  ", first.headline);
+  if (!style.all) return write_localize_screen(report, answer, style, out);
   out << folded(answer, style.width) << "\n";
+  if (report.exit_code() == 1) {
+    out << folded(concat("\n  ", plural(report.findings.size(), "finding"),
+                         describe_first_place(report),
+                         report.specification.empty() ? ", explained without a specification" : ""),
+                  style.width)
+        << "\n";
+  }
   write_code(report, style, out);
   write_isolated(report, style, out);
-  const std::size_t fewest = report.comparison.other_start.empty() ? kLocalizedInFull : 0;
-  const std::size_t most = style.all ? report.findings.size() : fewest;
+  const std::size_t most = report.findings.size();
   for (std::size_t i = 0; i < report.findings.size() && i < most; ++i) {
     write_localized_finding(report.findings[i], i + 1, style, out);
   }
-  if (report.findings.size() > most && most == 0) {
-    out << "\n  what follows from them is not listed (--all lists it)\n";
-  } else if (report.findings.size() > most) {
-    out << "\n  and " << report.findings.size() - most << " more findings (--all)\n";
-  }
-  if (!report.consequences.empty() && most > 0) {
+  if (!report.consequences.empty()) {
     out << folded(concat("\nfollows    ",
                          printable(
                              specification::list_some(report.consequences, kLocalizedInFull, "; ")),
@@ -285,7 +299,6 @@ void write_localize(const audit::LocalizeReport& report, const TextStyle& style,
         << "\n";
   }
   for (const audit::LocalizedSuspect& suspect : report.suspects) {
-    if (most == 0) break;
     out << folded(concat("\nalso       ", printable(to_string(suspect.reported.key)), ": ",
                          short_number(suspect.reported.used), " times its tolerance, before it ",
                          short_number(suspect.reported.used_before), "; ",

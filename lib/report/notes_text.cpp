@@ -23,14 +23,17 @@ constexpr std::size_t kMostDiffering = 4;
 
 }  // namespace
 
+std::string describe_microbatches(const comparison::CompareReport& report) {
+  const comparison::MicrobatchMismatch& mismatch = *report.microbatches;
+  return concat(mismatch.shown_by
+                    ? concat("shown by ", to_string(report.results[*mismatch.shown_by].key))
+                    : localize::describe_numbers(mismatch),
+                "; ", localize::remedy_of(mismatch));
+}
+
 void write_microbatches(const comparison::CompareReport& report, std::ostream& out) {
   if (!report.microbatches) return;
-  const comparison::MicrobatchMismatch& mismatch = *report.microbatches;
-  out << "\n  micro-batches: "
-      << (mismatch.shown_by
-              ? concat("shown by ", printable(to_string(report.results[*mismatch.shown_by].key)))
-              : localize::describe_numbers(mismatch))
-      << "; " << localize::remedy_of(mismatch) << ".\n";
+  out << "\n  micro-batches: " << printable(describe_microbatches(report)) << ".\n";
 }
 
 void write_start(const comparison::CompareReport& report, std::ostream& out) {

@@ -161,6 +161,7 @@ ReportedFinding finding_from(const JsonCursor& cursor) {
   const JsonCursor id = cursor.require("id");
   finding.id = id.as_string();
   finding.members = {finding.id};
+  if (const auto headline = cursor.find("headline")) finding.headline = headline->as_string();
   if (const auto setting = cursor.find("setting")) {
     finding.outcome = "setting";
     finding.title = base::concat(
@@ -202,14 +203,17 @@ std::vector<ReportedFinding> grouped(std::vector<ReportedFinding> findings,
                                      const JsonCursor& groups) {
   struct Group {
     std::string title;
+    std::string headline;
     std::string shown;
     std::vector<std::string> ids;
   };
   std::vector<Group> all;
   std::map<std::string, std::size_t> group_of;
   for (const JsonCursor& group : groups.items()) {
-    all.push_back({group.require("title").as_string(), group.require("shown").as_string(),
-                   group.require("findings").as_strings()});
+    const auto headline = group.find("headline");
+    all.push_back({group.require("title").as_string(),
+                   headline ? headline->as_string() : std::string(),
+                   group.require("shown").as_string(), group.require("findings").as_strings()});
     for (const std::string& id : all.back().ids) group_of.emplace(id, all.size() - 1);
   }
   std::map<std::string, const ReportedFinding*> by_id;
@@ -228,6 +232,7 @@ std::vector<ReportedFinding> grouped(std::vector<ReportedFinding> findings,
     const auto shown = by_id.find(group.shown);
     out.push_back(shown == by_id.end() ? finding : *shown->second);
     out.back().title = group.title;
+    out.back().headline = group.headline;
     out.back().members = group.ids;
     out.back().keys.clear();
     for (const std::string& id : group.ids) {

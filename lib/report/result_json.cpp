@@ -109,6 +109,15 @@ json causes_json(const std::vector<comparison::Cause>& causes) {
                    {"axis", cause.axis.empty() ? json(nullptr) : json(cause.axis)},
                    {"evidence", cause.evidence},
                    {"unexplained", number(cause.unexplained)}});
+    if (cause.values.empty()) continue;
+    json values = json::object();
+    for (const auto& [name, value] : cause.values) {
+      const auto* const real = std::get_if<double>(&value);
+      values[std::string(name)] =
+          real != nullptr ? number(*real)
+                          : std::visit([](const auto& one) { return json(one); }, value);
+    }
+    out.back()["values"] = std::move(values);
   }
   return out;
 }

@@ -260,21 +260,22 @@ void write_footer(const comparison::CompareReport& report, const TextStyle& styl
 
 void write_text(const comparison::CompareReport& report, const TextStyle& style,
                 std::ostream& out) {
-  std::ostringstream text;
   const std::vector<FindingGroup> groups = group_findings(report);
   const FirstLine answer = first_line_of(report, groups);
   const WrittenFirstLine first_line = write_first_line(answer, style);
+  if (!style.all) return write_screen(report, groups, first_line, style, out);
+  std::ostringstream text;
   text << first_line.text << "\n";
   if (first_line.is_cut) text << "\n  in full: " << answer.sentence << "\n";
   // Two traces without a common tensor have findings too, but those say nothing.
   const bool diverged = report.verdict == comparison::Verdict::kDiverged || report.interrupted;
   if (diverged) write_microbatches(report, text);
-  if (diverged && report.other_start && !style.all) {
-    write_start(report, text);
-  } else if (diverged && !listed(report, groups).empty()) {
+  if (diverged && report.other_start) write_start(report, text);
+  if (diverged && !listed(report, groups).empty()) {
+    text << "\n  " << describe_first_of(report, groups) << "\n";
     write_findings(report, groups, style, text);
   }
-  if (style.all) write_every_tensor(report, text);
+  write_every_tensor(report, text);
   write_counts(report, text);
   for (const Clause& clause : first_line.left_out) {
     text << "  remark: " << base::render(clause.message) << "\n";

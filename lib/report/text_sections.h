@@ -32,6 +32,19 @@ std::vector<Sharpness> sharpness_of(const comparison::CompareReport& report);
 FirstLine first_line_of(const comparison::CompareReport& report,
                         const std::vector<FindingGroup>& groups);
 
+// Writes the first screen: the answer and a few labelled lines.
+void write_screen(const comparison::CompareReport& report, const std::vector<FindingGroup>& groups,
+                  const WrittenFirstLine& first, const TextStyle& style, std::ostream& out);
+
+// The answer without the verdict's word and without colour, as reports in files carry it.
+std::string headline_text(const comparison::CompareReport& report,
+                          const std::vector<FindingGroup>& groups);
+
+// The tensor that diverges first, and how many findings there are: "first at fc · output · step 0
+// (3 findings, 8 tensors downstream)". The report must have findings or settings.
+std::string describe_first_of(const comparison::CompareReport& report,
+                              const std::vector<FindingGroup>& groups);
+
 // 0.52 as "52 %", 0.0012 as "0.12 %".
 std::string percent(double share);
 
@@ -59,6 +72,9 @@ void write_line_of(const comparison::CompareReport& report, const FindingGroup& 
 void write_setting(const comparison::CompareReport& report,
                    const comparison::SettingDifference& setting, const FindingStyle& style,
                    std::ostream& out);
+
+// How the micro-batches of the runs, which must differ, do, and what to do about it.
+std::string describe_microbatches(const comparison::CompareReport& report);
 
 // Writes how the micro-batches of the runs differ and what to do about it, or nothing.
 void write_microbatches(const comparison::CompareReport& report, std::ostream& out);

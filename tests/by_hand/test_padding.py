@@ -70,6 +70,7 @@ def test_padding_with_a_gradient_is_a_finding(reference, tmp_path):
         "axis": None,
         "evidence": said,
         "unexplained": 0,
+        "values": {"told": said},
     }
     bad = [one for one in report["results"] if one["outcome"] == "incomparable"]
     assert {one["key"]["name"] for one in bad} == {"head.weight"}

@@ -106,7 +106,7 @@ def test_ranks_that_share_numbers_are_told_apart(reference, tmp_path):
     train(source, tmp_path / "run", dp=2)
     done, report = compared(reference, tmp_path / "run")
     sentence = "the dp ranks recorded different data under the same micro-batch numbers"
-    assert answer(done.stdout).startswith(f"DIVERGED {sentence}; first at"), done.stdout
+    assert answer(done.stdout).startswith(f"DIVERGED {sentence}; "), done.stdout
     assert 'say trace(dp_axis="dp")' in done.stdout
     assert report["microbatches"]["axis"] == "dp"
 

@@ -62,7 +62,7 @@ def check_inconclusive(
 
 
 def check_diverged(done: CompletedProcess[str], first: str) -> None:
-    check_answer(done, DIVERGED, f"DIVERGED  first at {first}")
+    check_answer(done, DIVERGED, "DIVERGED  ", first=f"{first}")
 
 
 SWAPPED = "so they look swapped"  # of a warning for a reference with more ranks than the candidate
@@ -81,6 +81,8 @@ def check_match(
         assert line.startswith("ttrace: warning: ") and warning in line, done.stderr
 
 
-def check_answer(done: CompletedProcess[str], exit_code: int, start: str) -> None:
+def check_answer(done: CompletedProcess[str], exit_code: int, start: str, first: str = "") -> None:
+    """`first`: the beginning of the tensor that is wrong first."""
     assert done.returncode == exit_code, (done.returncode, done.stdout, done.stderr)
     assert done.stdout.startswith(start), done.stdout
+    assert f"\n  first at {first}" in done.stdout or not first, done.stdout

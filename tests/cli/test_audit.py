@@ -48,7 +48,9 @@ def test_a_lost_reduction_is_named_from_the_run_alone(ttrace: Run, tmp_path: Pat
     run = TESTDATA / "tp2sp_p12"
     done, report = audited(ttrace, tmp_path, run, "--specification", SPECIFICATION)
     assert done.returncode == DIVERGED
-    assert done.stdout.startswith("BROKEN  first at final_norm.bias · main_grad · step 0: ")
+    assert done.stdout.startswith("BROKEN  the gradients of 10 of 28 parameters (final_norm.*, ")
+    assert done.stdout.splitlines()[0].endswith(") were never summed over tp (2 ranks)")
+    assert "\n  first at final_norm.bias · main_grad · step 0: " in done.stdout
     (finding,) = report["findings"]
     norms = {name for name in finding["keys"] if "norm" in name and "/main_grad/" in name}
     assert len(norms) == len(finding["keys"]) == 10

@@ -105,14 +105,22 @@ def test_the_same_run_on_both_sides_checks_nothing(
     assert answer(done.stdout).endswith("; all values equal")
 
 
+HUNDRED = {"COLUMNS": "100"}
+
+
 @pytest.mark.parametrize("noise", [[], NOISE], ids=["fallback", "noise"])
 def test_compare_answers(ttrace: Run, tmp_path: Path, noise: list) -> None:
     check_match(ttrace("compare", REFERENCE, HEALTHY, *noise), 201)
     done = ttrace("compare", REFERENCE, FAULTY, *noise, "--json", tmp_path / "r.json")
-    check_answer(done, DIVERGED, "DIVERGED  first at layers.0.norm1.weight · main_grad · step 0")
+    check_answer(done, DIVERGED, "DIVERGED  ", first="layers.0.norm1.weight · main_grad · step 0")
     assert done.stderr == ""
     assert "missing_reduction over tp" in done.stdout
-    assert len(done.stdout.splitlines()) < 45
+    done = ttrace("compare", REFERENCE, FAULTY, *noise, screen=True, environment=HUNDRED)
+    check_answer(done, DIVERGED, "DIVERGED  the gradients of 10 of 28 parameters (")
+    assert "were never summed over tp (2 ranks)" in " ".join(done.stdout.split())
+    assert len(done.stdout.splitlines()) <= 15
+    done = ttrace("compare", REFERENCE, HEALTHY, *noise, screen=True, environment=HUNDRED)
+    assert len(done.stdout.splitlines()) <= 4
     report = read_report(tmp_path / "r.json")
     assert report["verdict"] == "diverged"
     assert report["reference"]["path"] == str(REFERENCE)
@@ -184,7 +192,7 @@ def test_no_colour_in_a_pipe(ttrace: Run, arguments: list[str]) -> None:
 
 def test_colour_when_asked_for(ttrace: Run) -> None:
     done = ttrace("compare", REFERENCE, FAULTY, "--color", "always", environment={"NO_COLOR": "1"})
-    assert done.stdout.startswith("\x1b[1;31mDIVERGED\x1b[0m  first at")
+    assert done.stdout.startswith("\x1b[1;31mDIVERGED\x1b[0m  the gradients of 10 of 28 ")
 
 
 @pytest.mark.parametrize(("no_colour", "coloured"), [("", True), ("1", False)])

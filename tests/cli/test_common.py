@@ -44,7 +44,7 @@ def test_an_error_in_what_both_have_is_found(ttrace: Run, tmp_path: Path) -> Non
     reference = write(tmp_path / "ref.h5", ("mask", "input"))
     run = write(tmp_path / "run.h5", error=1)
     done = ttrace("compare", reference, run, "--common")
-    check_answer(done, DIVERGED, "DIVERGED  first at fc · output · step 0")
+    check_answer(done, DIVERGED, "DIVERGED  ", first="fc · output · step 0")
     assert "1 tensor that only one side has left out" in " ".join(done.stdout.split())
 
 

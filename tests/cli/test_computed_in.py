@@ -47,7 +47,7 @@ def test_a_type_that_the_run_does_not_show_widens_nothing(
     ttrace: Run, traces: tuple[Path, Path]
 ) -> None:
     done = ttrace("compare", *traces)
-    check_answer(done, DIVERGED, "DIVERGED  first at fc · output · step 0")
+    check_answer(done, DIVERGED, "DIVERGED  ", first="fc · output · step 0")
     assert "computed_in of 2 tensors (fc" in done.stderr
     assert "it counts as float32" in done.stderr
 

@@ -112,7 +112,7 @@ def test_a_scale_is_corrected(ttrace: Run, tmp_path: Path) -> None:
     rules = rules_file(tmp_path, {"name": "fc.weight", "kind": "param", "scale": 0.5})
     check_match(ttrace("compare", reference, run, "--layout", rules), 1)
     done = ttrace("compare", reference, run)
-    check_answer(done, DIVERGED, "DIVERGED  first at fc.weight")
+    check_answer(done, DIVERGED, "DIVERGED  ", first="fc.weight")
 
 
 def test_layout_and_map_work_together(ttrace: Run, tmp_path: Path) -> None:

@@ -28,9 +28,10 @@ def localized(ttrace: Run, tmp_path: Path, *arguments: str | Path) -> tuple[Any,
 def test_a_finding_is_inside_the_module_that_breaks_it(ttrace: Run, tmp_path: Path) -> None:
     done, report = localized(ttrace, tmp_path, *FAULTY, *SPECIFICATION)
     assert done.returncode == DIVERGED
-    assert done.stdout.startswith(
-        "FINDINGS  1 finding, the first in the gradient synchronisation over tp\n"
-    )
+    first, _, rest = done.stdout.partition("\n")
+    assert first.startswith("FINDINGS  the gradients of 10 of 28 parameters (final_norm.*, ")
+    assert first.endswith(") were never summed over tp (2 ranks)")
+    assert "\n  1 finding, the first in the gradient synchronisation over tp\n" in rest
     assert "place    the gradient synchronisation over tp  *** HERE ***" in done.stdout
     assert done.stdout.count("*** HERE ***") == 1
     (finding,) = report["findings"]

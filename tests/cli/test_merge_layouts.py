@@ -217,7 +217,7 @@ def test_a_changed_number_is_seen_through_every_placement(ttrace: Run, tmp_path:
             at = tuple(n - 1 for n in stored.shape)
             stored[at] += 1
         done = ttrace("compare", merged, run)
-        check_answer(done, 1, f"DIVERGED  first at {c.described['name']} · ")
+        check_answer(done, 1, "DIVERGED  ", first=f"{c.described['name']} · ")
         assert done.stdout.count("|d| = 1 at ") == 1
 
 

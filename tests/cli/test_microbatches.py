@@ -123,7 +123,7 @@ def test_a_batch_cut_over_data_parallel_ranks_meets_its_micro_batches(
     check_match(ttrace("compare", single(tmp_path, "big.h5", wholes()), run), 4)
     add_to(run, 1, tensors[0][0], (1, 2), 1)
     done = ttrace("compare", small, run)
-    check_answer(done, DIVERGED, "DIVERGED  first at fc1 · output · step 0")
+    check_answer(done, DIVERGED, "DIVERGED  ", first="fc1 · output · step 0")
     assert "|d| = 1 at [3, 2]" in done.stdout
     assert "(rank 1 at [1, 2])" in done.stdout
 
@@ -137,7 +137,7 @@ def test_a_wrong_micro_batch_is_found_with_its_rank(ttrace: Run, tmp_path: Path,
             add_to(run, 1, described, () if wrong == "loss" else (0, 1), 1)
     path = tmp_path / "report.json"
     done = ttrace("compare", big, run, "--json", path)
-    check_answer(done, DIVERGED, f"DIVERGED  first at {name} · output · step 0")
+    check_answer(done, DIVERGED, "DIVERGED  ", first=f"{name} · output · step 0")
     report = read_report(path)
     [finding] = findings(report)
     assert finding["ranks"] == [1]
@@ -154,7 +154,7 @@ def test_a_lost_micro_batch_is_missing_and_named(ttrace: Run, tmp_path: Path) ->
     kept = [(e, held) for e, held in parts("held_at") if (e["name"], e["microbatch"]) != ("fc2", 2)]
     run = run_of(tmp_path, kept)
     done = ttrace("compare", big, run)
-    check_answer(done, DIVERGED, "DIVERGED  first at fc2 · output · step 0")
+    check_answer(done, DIVERGED, "DIVERGED  ", first="fc2 · output · step 0")
     assert "why      it is all of micro-batches 0, 1, 2, 3, " in done.stdout
     assert "and the other side lacks micro-batch 2" in " ".join(done.stdout.split())
 

@@ -66,8 +66,8 @@ def test_a_run_that_was_mostly_not_checked_is_no_match(ttrace: Run, tmp_path: Pa
 def test_what_was_not_checked_is_counted_beside_a_divergence(ttrace: Run, tmp_path: Path) -> None:
     flags = wide(tmp_path, {"name": "layers.0.*", "kind": "output"})
     done = ttrace("compare", REFERENCE, BUGGY, *flags)
-    check_answer(done, DIVERGED, "DIVERGED  first at layers.0.norm1.weight · main_grad · step 0")
-    assert done.stdout.splitlines()[0].endswith("downstream); 6 below the noise floor")
+    check_answer(done, DIVERGED, "DIVERGED  ", first="layers.0.norm1.weight · main_grad · step 0")
+    assert done.stdout.splitlines()[0].endswith("over tp (2 ranks); 6 below the noise floor")
 
 
 @pytest.mark.parametrize("run", [HEALTHY, BUGGY])

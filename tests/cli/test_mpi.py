@@ -17,7 +17,15 @@ from subprocess import CompletedProcess
 import pytest
 from support.same_report import json_but_environment, text_but_environment
 from support.text_report import answer
-from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA, UNUSABLE, ttrace_binary
+from support.ttrace_cli import (
+    DIVERGED,
+    INCONCLUSIVE,
+    MATCH,
+    TESTDATA,
+    UNUSABLE,
+    in_full,
+    ttrace_binary,
+)
 
 from .conftest import Run
 from .slow_traces import SLOW, write_zeros
@@ -38,7 +46,7 @@ def launch(ranks: int, *arguments: str | Path) -> list[str | Path]:
 
 
 def mpirun(ranks: int, *arguments: str | Path) -> CompletedProcess[str]:
-    command = launch(ranks, *arguments)
+    command = launch(ranks, *in_full(arguments))
     return subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL,
         check=False, env={**os.environ, "COLUMNS": "100000"},

@@ -155,7 +155,7 @@ def limit_files() -> None:
 def test_a_full_disk(tmp_path: Path, whole: tuple[str, str, bytes], ttrace: Run) -> None:
     state = tmp_path / "state"
     done = subprocess.run(
-        [ttrace_binary(), "compare", *BUGGY, "--resume", state],
+        [ttrace_binary(), "compare", "--all", *BUGGY, "--resume", state],
         capture_output=True,
         text=True,
         preexec_fn=limit_files,

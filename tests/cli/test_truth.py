@@ -56,7 +56,7 @@ def test_a_float64_truth_in_another_layout_gives_the_ratio(tmp_path: Path, ttrac
     candidate = EXACT * 1.25
     truth = [Tensor("fc", "output", "float64", EXACT, {"shard": 1})]
     report, done = compared(ttrace, *write_runs(tmp_path, candidate, truth))
-    check_answer(done, DIVERGED, "DIVERGED  first at fc")
+    check_answer(done, DIVERGED, "DIVERGED  ", first="fc")
     off = np.linalg.norm(widened(bfloat16(candidate)) - EXACT)
     own = np.linalg.norm(widened(bfloat16(EXACT)) - EXACT)
     (result,) = report["results"]

@@ -259,7 +259,7 @@ def test_a_newer_report_may_have_more_members(ttrace: Run, tmp_path: Path) -> No
     published.validate(report)
     (tmp_path / "newer.json").write_text(json.dumps(report))
     done = ttrace("localize", *runs, "--report", tmp_path / "newer.json")
-    assert done.stdout.startswith("FINDINGS  1 finding"), done.stderr
+    assert done.stdout.startswith("FINDINGS  the gradients of 10 of 28 "), done.stderr
 
 
 def test_the_schema_refuses_what_is_not_a_report(ttrace: Run, tmp_path: Path) -> None:

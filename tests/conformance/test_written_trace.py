@@ -101,9 +101,8 @@ def test_one_changed_element_is_found(ttrace: Run, tmp_path: Path, changed: int)
     assert report["counts"]["diverged"] == 1
     assert report["counts"]["match"] == len(tensors) - 1
     microbatch = "" if tensor.microbatch is None else f" · mb {tensor.microbatch}"
-    assert text.startswith(
-        f"DIVERGED  first at {tensor.name} · {tensor.kind} · step 0{microbatch}   "
-    )
+    assert text.startswith("DIVERGED  ")
+    assert f"\n  first at {tensor.name} · {tensor.kind} · step 0{microbatch} (" in text
     largest = findings(report)[0]["max_abs"]
     assert largest["index"] == [int(i) for i in index]
     rank, local = place(tensors[changed], tuple(int(i) for i in index))

@@ -6,7 +6,6 @@ import agreement
 import megatron_cases
 import pytest
 from support.reports import findings, read_report
-from support.text_report import answer
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, run_ttrace
 
 HEALTHY = ("flipping_tp2_sp", "flipping_ep2")
@@ -82,7 +81,7 @@ def test_without_noise_runs_no_router_is_a_finding(runs):
 def test_a_wrong_choice_is_found_where_it_is_made(runs, name, why):
     done, report = compared(runs, name, *noise(runs))
     assert done.returncode == DIVERGED, done.stdout + done.stderr
-    assert "first at decoder.layers.0.mlp.router" in answer(done.stdout)
+    assert "first at decoder.layers.0.mlp.router" in done.stdout
     first = report["routing"][0]
     assert first["key"]["name"] == "decoder.layers.0.mlp.router[1]"
     assert first["unexplained"] > first["tokens"] / 2

@@ -78,7 +78,7 @@ def a_synthetic_model(folder: Path) -> None:
 PREPARED: dict[str, Callable[[Path], None]] = {
     "ttrace localize ref.h5 run/ --plan plan.json": two_bugs,
     "ttrace localize ref.h5 tp2sp --specification specification.json"
-    " --candidate-specification ours.json": other_epsilon,
+    " --candidate-specification ours.json --all": other_epsilon,
     "ttrace lint run/ --layout fixed.json": other_names,
     "ttrace synth -o ref.h5 --tensors 100 --shape 512x256 --dtype bfloat16": a_synthetic_model,
 }

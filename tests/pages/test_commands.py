@@ -33,7 +33,7 @@ OUTPUTS = {
     "the layout of head is declared wrongly": "tests/by_hand/test_slips.py",
     "the scale of [32:48, 0:64]": "lib/localize/describe_difference.cpp",
     "error    its scale:": "lib/localize/describe_difference.cpp",
-    "first at decoder.layers.1 · input": "tests/frameworks/hunt/megatron_rows.py",
+    "the input of decoder.layers.1, micro-batch 2": "tests/frameworks/hunt/megatron_rows.py",
     "tt.Layout(": "tests/by_hand/test_page.py",
     "tracer = tt.trace(": "tests/by_hand/test_suggestions.py",
     "these layouts fit the reference": "tests/by_hand/test_suggestions.py",

@@ -56,7 +56,7 @@ class Runs:
     def compare(self, config: Config, run: Path) -> tuple[dict[str, Any], float]:
         """The report of the comparison with three noise runs, and the seconds it took."""
         out = run.parent / "report.json"
-        against = self._against(config, run)
+        against = self.against(config, run)
         begin = time.monotonic()
         run_ttrace("compare", *against, "--json", out, "--quiet", timeout=LIMIT)
         return read_report(out), time.monotonic() - begin
@@ -86,7 +86,7 @@ class Runs:
             return Told(note=NO_COMMAND)
         specification = self._specification(_alone(config))
         flags = [] if isinstance(specification, str) else ["--specification", specification]
-        done = run_ttrace("localize", *self._against(config, run), *flags, timeout=LIMIT)
+        done = run_ttrace("localize", *self.against(config, run), *flags, timeout=LIMIT)
         told = _first_of(done.returncode, done.stdout, done.stderr)
         module = re.search(r"^ +module +(\S+)", done.stdout, re.MULTILINE)
         return dataclasses.replace(told, name=module[1]) if module else told
@@ -94,7 +94,7 @@ class Runs:
     def commands(self, config: Config, run: Path) -> dict[str, list[str]]:
         """The commands that judge a run and write `answer.json`, by name: `compare`, `selftest`,
         and where the reference wrote a specification also `audit` and `localize`."""
-        against = [str(argument) for argument in self._against(config, run)]
+        against = [str(argument) for argument in self.against(config, run)]
         asked = {"compare": against, "selftest": against}
         specification = self._specification(_alone(config))
         if not isinstance(specification, str):
@@ -102,7 +102,7 @@ class Runs:
             asked |= {"audit": [str(run), *by], "localize": [*against, *by]}
         return {name: [name, *told, "--json", "answer.json"] for name, told in asked.items()}
 
-    def _against(self, config: Config, run: Path) -> list[str | Path]:
+    def against(self, config: Config, run: Path) -> list[str | Path]:
         alone = _alone(config)
         noise = [flag for seed in SEEDS for flag in ("--noise", self._reference(alone, seed))]
         return [self._reference(alone, 0), run, *noise]
@@ -137,8 +137,8 @@ def _has_command(name: str) -> bool:
 
 
 def _first_of(exit_code: int, text: str, errors: str) -> Told:
-    """Name and kind of what the first line of a command's answer names."""
+    """Name and kind of what a command's answer names first."""
     if exit_code not in (0, 1, 3):
         return Told(exit_code, note=errors.strip().splitlines()[-1][:80] if errors.strip() else "")
-    first = re.search(r"first at (.+?) · (\w+)", text.split("\n\n", 1)[0])
+    first = re.search(r"^ +first at +(.+?) · (\w+)", text, re.MULTILINE)
     return Told(exit_code, first[1], first[2]) if first else Told(exit_code)

@@ -32,7 +32,9 @@ def test_modules_and_layouts_are_described() -> None:
 
 
 def test_what_a_command_names_first() -> None:
-    broken = "BROKEN  first at layers.1.mlp · output · mb 0: not what input gives\n\n  1  output"
+    broken = (
+        "BROKEN  x\n\n  first at layers.1.mlp · output · mb 0: not what input gives (1 finding)"
+    )
     assert _first_of(1, broken, "") == Told(1, "layers.1.mlp", "output")
     assert _first_of(0, "HOLDS  12 of 12 tensors\n", "") == Told(0)
     assert _first_of(2, "", "ttrace: no file\n") == Told(2, note="ttrace: no file")

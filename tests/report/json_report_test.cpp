@@ -56,9 +56,9 @@ const Keys kMeasuredMembers{"id",
 
 TEST_CASE("the top level has the members of the contract") {
   const json report = parsed(test::diverged_report());
-  CHECK(keys(report) == Keys{"schema", "verdict", "exit_code", "reference", "candidate", "identity",
-                             "selection", "tolerance", "frontier_from", "counts", "coverage",
-                             "frontier", "groups", "suspects", "results", "warnings",
+  CHECK(keys(report) == Keys{"schema", "headline", "verdict", "exit_code", "reference", "candidate",
+                             "identity", "selection", "tolerance", "frontier_from", "counts",
+                             "coverage", "frontier", "groups", "suspects", "results", "warnings",
                              "environment"});
   CHECK(report["schema"] == "ttrace.report/2");
   CHECK(report["verdict"] == "diverged");
@@ -201,7 +201,12 @@ TEST_CASE("a finding refers to results by their ids") {
   CHECK(finding["causes"][0] == json{{"name", "scaled"},
                                      {"axis", "tp"},
                                      {"evidence", "1.1 times the reference"},
-                                     {"unexplained", 0.01}});
+                                     {"unexplained", 0.01},
+                                     {"values", {{"factor", 1.1}, {"times", "11/10"}}}});
+  CHECK(out["headline"] ==
+        "the output of fc is 11/10 times what it should be; the "
+        "reference ran in fp32, the candidate in bf16");
+  CHECK(out["groups"][0]["headline"] == "the output of fc is 11/10 times what it should be");
   CHECK(finding["replica_classes"].empty());
 }
 
@@ -264,7 +269,7 @@ TEST_CASE("a path that is no UTF-8 does not stop the report") {
 
 TEST_CASE("every result stands on a line of its own, the environment too") {
   const std::string text = json_text(test::many_findings(5));
-  CHECK(std::count(text.begin(), text.end(), '\n') == 19 + 2 + 5 + 6 + 5);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 20 + 2 + 5 + 6 + 5);
   CHECK(text.find("\n  \"environment\": {") != std::string::npos);
 }
 
@@ -287,6 +292,9 @@ TEST_CASE("groups, settings and second suspects have ids") {
   CHECK(out["frontier"][0]["group"] == group);
   CHECK(out["frontier"][3] ==
         json{{"id", "setting:0/lr/fc.weight"},
+             {"headline",
+              "the optimizers differ: lr is 0.2 instead of 0.1 for "
+              "parameter fc.weight"},
              {"phase", "optimizer"},
              {"setting", {{"step", 0}, {"name", "lr"}, {"reference", "0.1"}, {"candidate", "0.2"}}},
              {"parameters", {"fc.weight"}},

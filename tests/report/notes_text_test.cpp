@@ -46,11 +46,11 @@ TEST_CASE("flips in words: explained, not explained, after others") {
 TEST_CASE("a finding says which rows its numbers leave out") {
   comparison::CompareReport report = test::diverged_report();
   std::ostringstream before;
-  write_text(report, {}, before);
+  write_text(report, {false, true, 0, {}}, before);
   CHECK(before.str().find("     routing ") == std::string::npos);
   report.results[0].tokens_left_out = 1;
   std::ostringstream out;
-  write_text(report, {}, out);
+  write_text(report, {false, true, 0, {}}, out);
   CHECK(out.str().find("     routing  without the rows of 1 token that went to other experts\n") !=
         std::string::npos);
 }
@@ -62,7 +62,7 @@ TEST_CASE("the text report tells flips and what was not judged for them") {
                        test::compared("layers.2", {3, 4}, {3, 5}, Outcome::kAfterRoutingFlip)});
   report.why = "nothing diverged";
   std::ostringstream none;
-  write_text(report, {}, none);
+  write_text(report, {false, true, 0, {}}, none);
   CHECK(none.str().find("routing:") == std::string::npos);
   CHECK(none.str().find(", 1 not judged after routing flips") != std::string::npos);
   report.results[0].tokens_left_out = 3;
@@ -142,7 +142,7 @@ TEST_CASE("a finding and the summary stand in the text report") {
   report.truth = comparison::TruthRun{{"fp64.h5", 1, {}, {0}, "fp64"}, 0, 0, 0};
   report.results[0].truth = truth_of(0.6, 0.2);
   std::ostringstream out;
-  write_text(report, {}, out);
+  write_text(report, {false, true, 0, {}}, out);
   CHECK(out.str().find("     truth    error 3 × that of the reference") != std::string::npos);
   CHECK(out.str().find("\n  truth fp64.h5: ") != std::string::npos);
 }

@@ -81,7 +81,11 @@ inline comparison::CompareReport diverged_report() {
   finding.where = "everywhere";
   finding.merged = "2 × [2] -> [2], replicas over tp";
   finding.downstream = {1};
-  finding.causes = {{"scaled", "tp", "1.1 times the reference", 0.01}};
+  finding.causes = {{"scaled",
+                     "tp",
+                     "1.1 times the reference",
+                     0.01,
+                     {{"factor", 1.1}, {"times", std::string("11/10")}}}};
   report.results[0].comparison->measurement.largest_place = measure::Place{1, {1}};
   report.findings = {finding};
   report.downstream = 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "report/sample_report.h"
 #include "support/catch.h"
@@ -11,11 +12,16 @@ namespace {
 
 using judge::Outcome;
 
-std::string text_of(const comparison::CompareReport& report, const TextStyle& style = {}) {
+constexpr bool kAll = true;
+
+std::string text_of(const comparison::CompareReport& report,
+                    const TextStyle& style = {false, kAll, 0, {}}) {
   std::ostringstream out;
   write_text(report, style, out);
   return out.str();
 }
+
+std::string screen_of(const comparison::CompareReport& report) { return text_of(report, {}); }
 
 std::string first_line(const comparison::CompareReport& report, const TextStyle& style = {}) {
   const std::string text = text_of(report, style);
@@ -90,37 +96,50 @@ TEST_CASE("a match of integers alone has no limit to be close to") {
         "bf16; all values equal");
 }
 
-TEST_CASE("the first line of a divergence names the first tensor and counts the rest") {
-  CHECK(first_line(test::diverged_report()) ==
-        "DIVERGED  first at fc · output · step 0        (1 finding, 1 tensor downstream); the "
+TEST_CASE("the first line of a divergence is its sentence, and the first tensor stands below") {
+  const comparison::CompareReport report = test::diverged_report();
+  CHECK(first_line(report) ==
+        "DIVERGED  the output of fc is 11/10 times what it should be; the "
         "reference ran in fp32, the candidate in bf16");
-  CHECK(contains(first_line(test::many_findings(3)), "(3 findings, 0 tensors downstream)"));
+  CHECK(first_line(test::many_findings(3)) ==
+        "DIVERGED  first wrong is the output of fc0, forward, step 0; no known cause fits (and 2 "
+        "other findings); the reference ran in fp32, the candidate in bf16");
+  for (const std::string& text : {screen_of(report), text_of(report)}) {
+    CHECK(contains(text, "\n  first at fc · output · step 0 (1 finding, 1 tensor downstream)\n"));
+  }
+  CHECK(contains(screen_of(test::many_findings(3)), "(3 findings, 0 tensors downstream)"));
 }
 
 TEST_CASE("findings that are one thing are counted as such") {
   comparison::CompareReport report = test::many_findings(3);
   for (comparison::Finding& finding : report.findings)
-    finding.causes = {{"scaled", "tp", "twice", 0}};
-  CHECK(contains(first_line(report), "(3 findings in 1 group, 0 tensors downstream)"));
+    finding.causes = {{"scaled", "tp", "twice", 0, {{"factor", 2.0}, {"times", std::string("2")}}}};
+  CHECK(contains(screen_of(report), "(3 findings in 1 group, 0 tensors downstream)"));
+  CHECK(contains(first_line(report),
+                 "DIVERGED  the outputs of all 3 modules are 2 times what they "
+                 "should be; "));
 }
 
 TEST_CASE("a setting that differs stands before the updates that it explains") {
   comparison::CompareReport report = test::diverged_report();
   report.settings = {{0, "lr", "0.1", "0.2", {"fc.weight"}, {}}};
-  CHECK(contains(first_line(report), "first at fc · output"));
-  CHECK(contains(text_of(report), "\n  2  lr of 1 parameter: reference 0.1, candidate 0.2\n"));
+  CHECK(contains(screen_of(report), "first at fc · output"));
+  CHECK(contains(text_of(report), "\n  2  lr of 1 parameter, step 0"));
   report.results[0].key.kind = trace::Kind::kParamAfterStep;
-  CHECK(contains(first_line(report),
+  CHECK(first_line(report).starts_with(
+      "DIVERGED  the optimizers differ: lr is 0.2 instead of 0.1 for parameter fc.weight"));
+  CHECK(contains(screen_of(report),
                  "first at lr of 1 parameter · step 0, in which the optimizers differ"));
-  CHECK(contains(text_of(report), "\n  2  fc · param_after_step"));
+  CHECK(contains(text_of(report), "\n  2  param_after_step  fc"));
   report.findings.clear();
-  CHECK(contains(first_line(report), "(1 finding, 1 tensor downstream)"));
+  CHECK(contains(screen_of(report), "(1 finding, 1 tensor downstream)"));
 }
 
 TEST_CASE("second suspects stand after the findings, with both numbers") {
   comparison::CompareReport report = test::diverged_report();
   report.suspects = {{1, 5400, 1.2, 0}};
-  CHECK(contains(first_line(report), "1 tensor downstream, 1 second suspect)"));
+  CHECK(contains(screen_of(report), "1 tensor downstream, 1 second suspect)"));
+  CHECK(contains(screen_of(report), "\n  also     suspect: head · output · step 0, 5400 times"));
   CHECK(contains(text_of(report),
                  "\n  also  head · output · step 0: 5400 times its tolerance, where what it was "
                  "computed from is at most 1.2 times beyond (fc · output · step 0)\n"));
@@ -134,9 +153,9 @@ TEST_CASE("the first line names a missing layer as a whole") {
   report.findings = {test::finding_of(0)};
   report.findings[0].members = {0, 1};
   report.findings[0].one_sided_group = "layers.3 (step 0)";
-  CHECK(first_line(report) ==
-        "DIVERGED  first at layers.3 (step 0), which is missing        (1 finding, 0 tensors "
-        "downstream)");
+  CHECK(first_line(report) == "DIVERGED  the candidate lacks layers.3 (step 0) (2 tensors)");
+  CHECK(contains(screen_of(report),
+                 "first at layers.3 (step 0), which is missing (1 finding, 0 tensors downstream)"));
 }
 
 TEST_CASE("the first line of an inconclusive run says why") {
@@ -170,17 +189,18 @@ TEST_CASE("what has no place on the first line stands below") {
   report.why = std::string(150, 'w');
   CHECK(contains(first_line(report), "w; 1 could not be read; and 3 more not checked"));
   CHECK(contains(text_of(report), "\n  remark: 1 not judged after routing flips\n"));
+  CHECK(contains(screen_of(report), "\n  remark   1 not judged after routing flips\n"));
 }
 
 TEST_CASE("colour is used when asked for, and only then") {
   for (const comparison::Verdict verdict :
        {comparison::Verdict::kMatch, comparison::Verdict::kInconclusive}) {
     CHECK_FALSE(contains(text_of(test::report_of(verdict, {})), "\x1b"));
-    CHECK(contains(first_line(test::report_of(verdict, {}), {true, false, 0}), "\x1b[1;3"));
+    CHECK(contains(first_line(test::report_of(verdict, {}), {true, false, 0, {}}), "\x1b[1;3"));
   }
-  CHECK_FALSE(contains(text_of(test::diverged_report(), {false, true, 80}), "\x1b"));
-  CHECK(first_line(test::diverged_report(), {true, false, 0}).find("\x1b[1;31mDIVERGED\x1b[0m  ") ==
-        0);
+  CHECK_FALSE(contains(text_of(test::diverged_report(), {false, true, 80, {}}), "\x1b"));
+  CHECK(first_line(test::diverged_report(), {true, false, 0, {}})
+            .find("\x1b[1;31mDIVERGED\x1b[0m  ") == 0);
 }
 
 TEST_CASE("the counts name every outcome that occurs") {
@@ -216,7 +236,7 @@ TEST_CASE("every line is folded to the width") {
   comparison::CompareReport report = test::diverged_report();
   report.warnings = {"a warning"};
   for (const bool all : {false, true}) {
-    std::istringstream lines(text_of(report, {true, all, 60}));
+    std::istringstream lines(text_of(report, {true, all, 60, {}}));
     for (std::string line; std::getline(lines, line);) {
       std::size_t columns = 0;
       bool colour = false;
@@ -263,12 +283,12 @@ TEST_CASE("copies that drift apart within the tolerance are mentioned") {
 
 TEST_CASE("a run with 300 findings fits one screen, and all of them are there when asked for") {
   const comparison::CompareReport report = test::many_findings(300);
-  const std::string text = text_of(report);
-  CHECK(std::count(text.begin(), text.end(), '\n') < 45);
-  CHECK(contains(text, "\n  and 287 more (--all)\n"));
-  CHECK(contains(text, "\n  13  fc12 · output · step 0: diverged, error 0.1\n"));
-  CHECK_FALSE(contains(text, "fc13"));
-  const std::string all = text_of(report, {false, true, 0});
+  std::string text = screen_of(report);
+  CHECK(std::count(text.begin(), text.end(), '\n') <= 15);
+  CHECK(contains(text, "\n  also     2  first wrong is the output of fc1, forward, step 0;"));
+  CHECK(contains(text, "\n  also     and 296 more findings (--all)\n"));
+  CHECK_FALSE(contains(text, "fc9"));
+  const std::string all = text_of(report, {false, true, 0, {}});
   CHECK_FALSE(contains(all, "more (--all)"));
   CHECK(contains(all, "\n  300  output  fc299  [2] f32"));
 }
@@ -279,7 +299,7 @@ TEST_CASE("with all tensors every one has a line with its numbers or its reason"
                               {test::compared("fc", {3, 4}, {3, 4.5}, Outcome::kDiverged),
                                test::compared("zero", {0, 0}, {0, 1}, Outcome::kDiverged),
                                test::unmeasured("lost", Outcome::kUnreadable, "rank 1 is gone")}),
-              {false, true, 0});
+              {false, true, 0, {}});
   CHECK(contains(text, "  diverged           0.1        1.91e-6    "));
   CHECK(contains(text, "  diverged           inf        0          inf     zero · output"));
   CHECK(contains(text,
@@ -292,7 +312,8 @@ TEST_CASE("traces without a common tensor show no findings, which would answer n
   report.verdict = comparison::Verdict::kInconclusive;
   report.why = "nothing was compared";
   report.candidate.precision = report.reference.precision;
-  CHECK_FALSE(contains(text_of(report), "fc0"));
+  CHECK_FALSE(contains(screen_of(report), "fc0"));
+  CHECK_FALSE(contains(text_of(report), "first at"));
 }
 
 TEST_CASE("nothing from a file moves the cursor or breaks a line") {
@@ -317,8 +338,8 @@ TEST_CASE("nothing from a file moves the cursor or breaks a line") {
         comparison::Verdict::kInconclusive}) {
     report.verdict = verdict;
     report.why = evil;
-    for (const std::size_t width : {0, 40}) {
-      const std::string text = text_of(report, {false, true, width});
+    for (const auto& [all, width] : {std::pair{true, 0}, {true, 40}, {false, 0}, {false, 40}}) {
+      const std::string text = text_of(report, {false, all, static_cast<std::size_t>(width), {}});
       CHECK(std::none_of(text.begin(), text.end(), [](char c) {
         return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f;
       }));

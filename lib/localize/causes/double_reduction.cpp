@@ -50,10 +50,12 @@ std::vector<Cause> terms_are_sums(const Case& the_case, const trace::TensorEntry
       continue;
     }
     causes.push_back(
-        {"double_reduction", axis->name,
+        {"double_reduction",
+         axis->name,
          base::concat("each of the ", axis->size, " terms is the reference's sum already ",
                       describe_left(the_case, left)),
-         relative_to_reference(the_case, left)});
+         relative_to_reference(the_case, left),
+         {{"terms", axis->size}}});
   }
   return causes;
 }
@@ -84,13 +86,15 @@ std::vector<Cause> summed_again(const Case& the_case, const trace::TensorEntry& 
     }
     if (!whole) continue;
     causes.push_back(
-        {"double_reduction", axis.name,
+        {"double_reduction",
+         axis.name,
          base::concat(describe_factor(fit->scale, kMostOffAxis),
                       " times the reference, "
                       "the size of axis ",
                       axis.name, ", and its param_grad is whole on each of these ranks ",
                       describe_left(the_case, fit->residual_norm)),
-         relative_to_reference(the_case, fit->residual_norm)});
+         relative_to_reference(the_case, fit->residual_norm),
+         {{"terms", axis.size}}});
   }
   return causes;
 }

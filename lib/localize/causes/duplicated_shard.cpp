@@ -22,10 +22,12 @@ std::vector<Cause> find_duplicated_shard(const Case& the_case) {
                      " holds block ", mapping->source[i]);
   }
   if (wrong > kMostNamed) text += base::concat(" and ", wrong - kMostNamed, " more such");
-  return {{"duplicated_shard", "",
+  return {{"duplicated_shard",
+           "",
            base::concat("along dimension ", mapping->dim, " ", text, " of the reference ",
                         describe_left(the_case, mapping->left)),
-           relative_to_reference(the_case, mapping->left)}};
+           relative_to_reference(the_case, mapping->left),
+           {{"dim", std::uint64_t{mapping->dim}}, {"which", text}}}};
 }
 
 }  // namespace ttrace::localize

@@ -42,8 +42,11 @@ std::vector<Cause> copies_not_updated(const Case& the_case) {
       axis = copy.axis;
     }
     if (unmoved.empty()) return {};
-    return {
-        {"stale", axis, base::concat("bit for bit the parameter before the step on ", unmoved), 0}};
+    return {{"stale",
+             axis,
+             base::concat("bit for bit the parameter before the step on ", unmoved),
+             0,
+             {{"kept_on", unmoved}}}};
   }
   return {};
 }
@@ -63,10 +66,12 @@ std::vector<Cause> find_earlier_value(const Case& the_case) {
     if (looks_like(the_case, reference)) {
       const auto left = distance_from(the_case, reference, the_case.candidate);
       if (left && explains(the_case, *left)) {
-        return {{"stale", "",
+        return {{"stale",
+                 "",
                  base::concat("it is the reference's value ", which, " ",
                               describe_left(the_case, *left)),
-                 relative_to_reference(the_case, *left)}};
+                 relative_to_reference(the_case, *left),
+                 {{"earlier", which}}}};
       }
       if (left) reject(the_case, "stale", *left);
     }
@@ -77,7 +82,11 @@ std::vector<Cause> find_earlier_value(const Case& the_case) {
     if (moved && *moved == 0) continue;
     const auto left = distance_from(the_case, own, the_case.candidate);
     if (left && *left == 0) {
-      return {{"stale", "", base::concat("it is bit for bit its own value ", which), 0}};
+      return {{"stale",
+               "",
+               base::concat("it is bit for bit its own value ", which),
+               0,
+               {{"earlier", which}}}};
     }
   }
   return {};

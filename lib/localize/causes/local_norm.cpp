@@ -35,10 +35,12 @@ std::vector<Cause> find_local_norm(const Case& the_case) {
     reject(the_case, "local_norm", left);
     return {};
   }
-  return {{"local_norm", "",
+  return {{"local_norm",
+           "",
            base::concat("it is the norm of ", best->words, ", ", base::nine_digits(best->norm),
                         ", and not of all, ", base::nine_digits(*all)),
-           left / *all}};
+           left / *all,
+           {{"part", best->words}}}};
 }
 
 }  // namespace ttrace::localize

@@ -87,12 +87,14 @@ std::vector<Cause> find_lower_precision(const Case& the_case) {
     if (share > kMostOfReference || !(error <= kMostError * unit)) continue;
     const double left = std::max(0.0, error - unit);
     // Of nested grids the coarsest that holds all values.
-    causes.assign(1, {"lower_precision", "",
+    causes.assign(1, {"lower_precision",
+                      "",
                       base::concat("all values are numbers of ", dtype_short_name(grid.dtype), ", ",
                                    base::short_number(100 * share),
                                    " % of the reference's are, and the error is ",
                                    base::short_number(error / unit), " of its ε"),
-                      relative_to_reference(the_case, left)});
+                      relative_to_reference(the_case, left),
+                      {{"type", std::string(dtype_short_name(grid.dtype))}}});
   }
   return causes;
 }

@@ -50,21 +50,25 @@ std::optional<Wrong> wrong_indices(const std::vector<double>& d2) {
   return wrong;
 }
 
-std::string describe_wrong(const Wrong& wrong, std::size_t of, const std::string& what) {
+// "0 to 14, 20": ascending indices as ranges, the first few.
+std::string describe_index_ranges(const std::vector<std::uint64_t>& indices) {
   std::string text;
   std::size_t ranges = 0;
-  for (std::size_t i = 0; i < wrong.indices.size(); ++ranges) {
-    const std::uint64_t first = wrong.indices[i];
-    while (i + 1 < wrong.indices.size() && wrong.indices[i + 1] == wrong.indices[i] + 1) ++i;
-    const std::uint64_t last = wrong.indices[i++];
+  for (std::size_t i = 0; i < indices.size(); ++ranges) {
+    const std::uint64_t first = indices[i];
+    while (i + 1 < indices.size() && indices[i + 1] == indices[i] + 1) ++i;
+    const std::uint64_t last = indices[i++];
     if (ranges >= kMostMaskedRangesNamed) continue;
     text +=
         base::concat(ranges > 0 ? ", " : "", first, last > first ? base::concat(" to ", last) : "");
   }
-  if (ranges > kMostMaskedRangesNamed) text += ", ...";
+  return ranges > kMostMaskedRangesNamed ? text + ", ..." : text;
+}
+
+std::string describe_wrong(const Wrong& wrong, std::size_t of, const std::string& what) {
   return base::concat(base::short_number(100 * wrong.share), " % of the squared error is in ",
-                      wrong.indices.size(), " of ", of, " ", what, " (", text,
-                      "), and the others are right");
+                      wrong.indices.size(), " of ", of, " ", what, " (",
+                      describe_index_ranges(wrong.indices), "), and the others are right");
 }
 
 std::optional<Cause> other_mask(const Case& the_case, const Profile& profile) {
@@ -75,12 +79,14 @@ std::optional<Cause> other_mask(const Case& the_case, const Profile& profile) {
     reject(the_case, "mask_or_rows", left);
     return std::nullopt;
   }
-  return Cause{"mask_or_rows", "",
+  return Cause{"mask_or_rows",
+               "",
                base::concat("another mask: ", profile.vanished,
                             " elements are zero that are not in the reference, and ",
                             profile.appeared, " are not that are zero there; all others agree ",
                             describe_left(the_case, left)),
-               relative_to_reference(the_case, left)};
+               relative_to_reference(the_case, left),
+               {{"vanished", profile.vanished}, {"appeared", profile.appeared}}};
 }
 
 }  // namespace
@@ -100,8 +106,14 @@ std::vector<Cause> find_mask_or_rows(const Case& the_case) {
     const double part = static_cast<double>(wrong->indices.size()) / static_cast<double>(d2.size());
     if (part >= fewest) return;
     fewest = part;
-    best = Cause{"mask_or_rows", "", describe_wrong(*wrong, d2.size(), what),
-                 relative_to_reference(the_case, left)};
+    best = Cause{"mask_or_rows",
+                 "",
+                 describe_wrong(*wrong, d2.size(), what),
+                 relative_to_reference(the_case, left),
+                 {{"wrong", std::uint64_t{wrong->indices.size()}},
+                  {"of", std::uint64_t{d2.size()}},
+                  {"which", describe_index_ranges(wrong->indices)},
+                  {"what", what}}};
   };
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
     std::vector<double> d2;

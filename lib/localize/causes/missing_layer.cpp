@@ -61,7 +61,11 @@ std::vector<Cause> find_missing_layer(const std::string& group, const trace::Sou
   }
   if (stages.size() > kMostLayersNamed)
     text += base::concat(" and ", stages.size() - kMostLayersNamed, " more");
-  return {{"missing_layer", "", base::concat("no rank has ", name, "; there are ", text), 0}};
+  return {{"missing_layer",
+           "",
+           base::concat("no rank has ", name, "; there are ", text),
+           0,
+           {{"layer", name}, {"others", text}}}};
 }
 
 }  // namespace ttrace::localize

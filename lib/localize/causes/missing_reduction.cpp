@@ -56,11 +56,14 @@ std::vector<Cause> find_missing_reduction(const Case& the_case) {
         continue;
       }
       causes.push_back(
-          {"missing_reduction", axis,
+          {"missing_reduction",
+           axis,
            base::concat("the ", reduction_name(reduction),
                         " of the copies is the reference (what is left: ",
                         base::short_number(allowed > 0 ? left / allowed : 0), " of the allowed)"),
-           left / norm});
+           left / norm,
+           {{"reduced",
+             std::string(reduction == trace::Reduction::kSum ? "summed" : "averaged")}}});
     }
   }
   return causes;

@@ -52,6 +52,11 @@ std::string describe_multiple(double factor) {
   return base::short_number(is_whole ? whole : factor);
 }
 
+std::string describe_multiple_of(const Multiple& of) {
+  const std::string times = describe_multiple(of.factor);
+  return times == "1" ? of.name : base::concat(times, " times ", of.name);
+}
+
 }  // namespace
 
 std::vector<Cause> find_offset(const Case& the_case) {
@@ -76,7 +81,9 @@ std::vector<Cause> find_offset(const Case& the_case) {
                         of ? base::concat(": ", describe_multiple(of->factor), " times ", of->name)
                            : std::string(),
                         " ", describe_left(the_case, left)),
-           relative_to_reference(the_case, left)}};
+           relative_to_reference(the_case, left),
+           of ? comparison::CauseValues{{"rows", rows}, {"added", describe_multiple_of(*of)}}
+              : comparison::CauseValues{{"rows", rows}}}};
 }
 
 }  // namespace ttrace::localize

@@ -25,10 +25,12 @@ std::vector<Cause> other_source(const Case& the_case) {
         distance_from(the_case, the_case.reference, the_case.related->reference(*record));
     if (!distance || *distance > 0 || !of_reference) continue;
     if (*of_reference <= the_case.tolerance.allowed_norm()) continue;
-    return {{"other_layer", "",
+    return {{"other_layer",
+             "",
              base::concat("it is bit for bit the run's own output of ", record->key.name,
                           ", which the reference's is not"),
-             0}};
+             0,
+             {{"source", record->key.name}}}};
   }
   return {};
 }
@@ -58,9 +60,11 @@ std::vector<Cause> find_other_layer(const Case& the_case) {
       continue;
     }
     causes.push_back(
-        {"other_layer", "",
+        {"other_layer",
+         "",
          base::concat("it is the reference's ", other.name, " ", describe_left(the_case, *left)),
-         relative_to_reference(the_case, *left)});
+         relative_to_reference(the_case, *left),
+         {{"other", other.name}}});
     break;
   }
   return causes;

@@ -34,8 +34,11 @@ std::vector<Cause> find_replica_conflict(const Case& the_case) {
   }
   if (named == 0) return {};
   if (copies.size() > named) text += base::concat(" and ", copies.size() - named, " more");
-  return {{"replica_conflict", copies.front().axis, std::move(text),
-           relative_to_reference(the_case, least)}};
+  return {{"replica_conflict",
+           copies.front().axis,
+           std::move(text),
+           relative_to_reference(the_case, least),
+           {{"copies", std::uint64_t{copies.size()}}}}};
 }
 
 }  // namespace ttrace::localize

@@ -138,6 +138,14 @@ std::string describe_factor(double factor, double uncertainty) {
   return base::concat(text, " = ", words);
 }
 
+std::string shortest_factor(double factor, double uncertainty) {
+  const std::string text = describe_factor(factor, uncertainty);
+  const std::size_t fraction = text.find(" = ");
+  if (fraction != std::string::npos) return text.substr(fraction + 3);
+  constexpr std::size_t kMostDigits = 6;  // nobody would write more
+  return text.size() <= kMostDigits ? text : base::short_number(factor);
+}
+
 std::vector<Cause> find_scaled(const Case& the_case) {
   const measure::TileStats& stats = the_case.measurement->total;
   // One element is always a multiple of another. What a loss is multiplied by is nothing else.
@@ -168,7 +176,13 @@ std::vector<Cause> find_scaled(const Case& the_case) {
       " (what is left: ", base::short_number(allowed > 0 ? fit->residual_norm / allowed : 0),
       " of the allowed)");
   const double left = fit->residual_norm / measure::reference_norm(stats);
-  return {{"scaled", axis, std::move(evidence), left}};
+  comparison::CauseValues values{{"factor", fit->scale},
+                                 {"times", shortest_factor(fit->scale, uncertainty)}};
+  if (!axis.empty()) {
+    values.emplace_back(
+        "of_axis", base::concat(fit->scale > 1 ? "the size of " : "one over the size of ", axis));
+  }
+  return {{"scaled", axis, std::move(evidence), left, std::move(values)}};
 }
 
 }  // namespace ttrace::localize

@@ -58,10 +58,12 @@ std::vector<Cause> find_scaled_by_rank(const Case& the_case) {
   }
   if (shards.size() > kMostRanksNamed)
     text += base::concat(" and ", shards.size() - kMostRanksNamed, " more");
-  return {{"scaled_by_rank", "",
+  return {{"scaled_by_rank",
+           "",
            base::concat("every shard is a multiple of the reference: ", text, " ",
                         describe_left(the_case, left)),
-           relative_to_reference(the_case, left)}};
+           relative_to_reference(the_case, left),
+           {{"factors", text}}}};
 }
 
 }  // namespace ttrace::localize

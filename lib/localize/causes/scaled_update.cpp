@@ -53,14 +53,14 @@ Steps steps_of(const Case& the_case, const comparison::TensorComparison& before)
   return sums;
 }
 
-// The part of the gradients by whose norm the update would have been clipped.
+// The part of the gradients by whose norm the update would have been clipped; empty if of all.
 std::string clipped_by(const Case& the_case, double factor) {
   const std::uint64_t step = the_case.result->key.step;
   const auto all = norm_of_all(*the_case.related, step);
   if (!all) return "";
   for (const PartNorm& part : norms_of_parts(*the_case.related, step)) {
     if (part.norm > 0 && std::abs(factor * part.norm / *all - 1) <= kMostOffRatio) {
-      return base::concat(", as if clipped by the norm of ", part.words, " and not of all");
+      return part.words;
     }
   }
   return "";
@@ -88,12 +88,19 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
     }
     // An update of zero is what find_stale names.
     if (std::abs(factor) < kMostLeftOfUpdate * kMostLeftOfUpdate) return {};
-    return {
-        {"scaled", "",
-         base::concat("its update is ", describe_factor(factor, left / std::sqrt(sums.rr)),
-                      " times the reference's", clipped_by(the_case, factor),
-                      " (what is left: ", base::short_number(left / error), " of the difference)"),
-         relative_to_reference(the_case, left)}};
+    const double uncertainty = left / std::sqrt(sums.rr);
+    const std::string clipped = clipped_by(the_case, factor);
+    comparison::CauseValues values{{"factor", factor},
+                                   {"times", shortest_factor(factor, uncertainty)}};
+    if (!clipped.empty()) values.emplace_back("clipped_by", clipped);
+    return {{"scaled", "",
+             base::concat(
+                 "its update is ", describe_factor(factor, uncertainty), " times the reference's",
+                 clipped.empty()
+                     ? ""
+                     : base::concat(", as if clipped by the norm of ", clipped, " and not of all"),
+                 " (what is left: ", base::short_number(left / error), " of the difference)"),
+             relative_to_reference(the_case, left), std::move(values)}};
   }
   return {};
 }

@@ -155,13 +155,15 @@ std::vector<Cause> find_shifted(const Case& the_case) {
       const double whole = difference_of(the_case);
       if (found.unknown * found.unknown > whole * whole / 2) continue;
       const double left = std::hypot(found.left, found.unknown);
-      return {{"shifted", "",
+      return {{"shifted",
+               "",
                base::concat("along dimension ", dim, " ", shift.how,
                             changed.unknown > 0
                                 ? base::concat(", and of ", changed.unknown, " nothing is known")
                                 : std::string(),
                             " ", describe_left(the_case, found.left)),
-               relative_to_reference(the_case, left)}};
+               relative_to_reference(the_case, left),
+               {{"dim", std::uint64_t{dim}}, {"how", shift.how}}}};
     }
   }
   return {};

@@ -156,10 +156,13 @@ std::vector<Cause> find_wrong_layout(const Case& the_case) {
         continue;
       }
       fitting.push_back(
-          {"wrong_layout_declared", axis.name,
+          {"wrong_layout_declared",
+           axis.name,
            base::concat("it matches if declared as ", rule_of(entry, alternative, nullptr), " ",
                         describe_left(the_case, *left)),
-           relative_to_reference(the_case, *left), under(entry, alternative, entry.shape)});
+           relative_to_reference(the_case, *left),
+           {{"rule", rule_of(entry, alternative, nullptr)}},
+           under(entry, alternative, entry.shape)});
     }
   }
   return first_of(std::move(fitting));
@@ -190,9 +193,12 @@ std::vector<Cause> find_layout_for_shape(const measure::Backend& backend,
         kMostOfShapes, kMostEpsilons * judge::shared_epsilon(*reference.view, *candidate.view));
     if (exact ? measured.total.unequal > 0 : !(left <= allowed * norm)) continue;
     if (measured.total.nonfinite_different > 0 || measured.replicas_differ) continue;
-    fitting.push_back({"wrong_layout_declared", other.axis,
+    fitting.push_back({"wrong_layout_declared",
+                       other.axis,
                        base::concat("it matches if declared as ", rule_of(entry, other, &shape)),
-                       norm > 0 && !exact ? left / norm : 0, under(entry, other, shape)});
+                       norm > 0 && !exact ? left / norm : 0,
+                       {{"rule", rule_of(entry, other, &shape)}},
+                       under(entry, other, shape)});
   }
   return first_of(std::move(fitting));
 }

@@ -90,9 +90,11 @@ std::vector<Cause> find_wrong_slice(const Case& the_case) {
       reject(the_case, "wrong_slice", left);
       continue;
     }
-    return {{"wrong_slice", "",
+    return {{"wrong_slice",
+             "",
              base::concat("along dimension ", dim, " ", text, " ", describe_left(the_case, left)),
-             relative_to_reference(the_case, left)}};
+             relative_to_reference(the_case, left),
+             {{"dim", std::uint64_t{dim}}, {"which", text}}}};
   }
   return {};
 }

@@ -323,6 +323,7 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
     }
   }
   const double left = std::sqrt(left2);
+  const std::string first = text.substr(0, text.find("; "));
   if (text.empty() || !explains(the_case, left)) {
     reject(the_case, "missing_reduction", left);
     return {};
@@ -330,9 +331,11 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
   const char* name = others_lack && !mixed ? "missing_reduction"
                      : the_case.conflict   ? "replica_conflict"
                                            : "wrong_sum";
-  return {{name, axis,
+  return {{name,
+           axis,
            base::concat("a sum of raw gradients: ", text, " ", describe_left(the_case, left)),
-           relative_to_reference(the_case, left)}};
+           relative_to_reference(the_case, left),
+           {{"lacks", first}}}};
 }
 
 }  // namespace ttrace::localize

@@ -71,9 +71,11 @@ std::vector<Cause> find_zeroed(const Case& the_case) {
       zeros ? describe_zeros(the_case, *zeros)
             : base::concat(profile->vanished, " of ", the_case.measurement->total.elements,
                            " elements are zero, and the reference's are not");
-  return {{tail ? "truncated" : "zeroed", "",
+  return {{tail ? "truncated" : "zeroed",
+           "",
            base::concat(what, " ", describe_left(the_case, left)),
-           relative_to_reference(the_case, left)}};
+           relative_to_reference(the_case, left),
+           {{"which", what}}}};
 }
 
 }  // namespace ttrace::localize

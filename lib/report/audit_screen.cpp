@@ -1,0 +1,162 @@
+// The sentences and the first screen of an audit.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "base/text.h"
+#include "layout/mesh.h"
+#include "localize/phase.h"
+#include "localize/place.h"
+#include "report/audit_sections.h"
+#include "report/headline.h"
+#include "report/look_at.h"
+#include "report/screen.h"
+#include "report/text_sections.h"
+
+namespace ttrace::report {
+namespace {
+
+using audit::AuditCheck;
+using audit::AuditedTensor;
+using audit::AuditFinding;
+using audit::AuditReport;
+using base::concat;
+using base::plural;
+using base::short_number;
+
+constexpr std::size_t kMostAuditAlso = 3;
+constexpr std::size_t kMostAuditReasons = 3;
+
+localize::Place place_of_audited(const AuditedTensor& tensor) {
+  return localize::place_of(tensor.key, true,
+                            tensor.causes.empty() ? "" : tensor.causes.front().axis);
+}
+
+void append_clause(std::string& text, const std::string& clause) {
+  if (!clause.empty()) text += concat(text.empty() ? "" : "; ", clause);
+}
+
+std::string describe_audited_where(const AuditReport& report, const AuditFinding& finding) {
+  const AuditedTensor& shown = report.tensors[finding.shown];
+  const localize::Place place = place_of_audited(shown);
+  std::string text(localize::describe_phase(localize::phase_of(shown.key)));
+  const bool several = finding.members.size() > 1;
+  if (place.kind == localize::PlaceKind::kBetween) {
+    append_clause(text, localize::describe_place(place, shown.called_at));
+  } else if (place.kind == localize::PlaceKind::kModule && !several) {
+    append_clause(text, concat(place.of, shown.class_name.empty() ? "" : " (", shown.class_name,
+                               shown.class_name.empty() ? "" : ")",
+                               shown.called_at.empty() ? "" : ", called in ", shown.called_at));
+  }
+  const std::vector<std::uint64_t>& ranks = shown.broken_check()->ranks;
+  if (report.run.ranks > 1) {
+    append_clause(text, ranks.empty() || ranks.size() == report.run.ranks
+                            ? std::string("every rank")
+                            : layout::describe_ranks(ranks));
+  }
+  return text;
+}
+
+std::string describe_audited_proof(const AuditedTensor& tensor) {
+  const AuditCheck& check = *tensor.broken_check();
+  std::string text = tensor.causes.empty() ? concat(check.operation, ": ", check.reason)
+                                           : tensor.causes.front().evidence;
+  if (std::isfinite(check.error)) {
+    append_clause(text, concat("the error is ", short_number(check.error), ", its bound ",
+                               short_number(check.bound)));
+  }
+  return text;
+}
+
+// "26 of 1142: 20 lack their input".
+std::string describe_audit_unchecked(const AuditReport& report) {
+  const audit::AuditCoverage& coverage = report.coverage;
+  const std::uint64_t left = coverage.tensors - coverage.judged;
+  if (left == 0) return concat("nothing of ", coverage.tensors);
+  std::vector<std::pair<std::string, std::uint64_t>> reasons(coverage.not_judged.begin(),
+                                                             coverage.not_judged.end());
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text = concat(left, " of ", coverage.tensors);
+  for (std::size_t i = 0; i < reasons.size() && i < kMostAuditReasons; ++i) {
+    text += concat(i == 0 ? ": " : "; ", reasons[i].second, " ", cut_at_word(reasons[i].first, 60));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string audit_headline(const AuditReport& report, const AuditFinding& finding) {
+  const AuditedTensor& shown = report.tensors[finding.shown];
+  AllOfKind all;
+  for (const AuditedTensor& tensor : report.tensors) {
+    if (tensor.key.kind == shown.key.kind && tensor.key.step == shown.key.step) {
+      all.add(tensor.key);
+    }
+  }
+  ToldFinding told;
+  told.tensors.kind = shown.key.kind;
+  told.tensors.step = shown.key.step;
+  told.tensors.is_first_step =
+      report.run.steps.empty() || shown.key.step == report.run.steps.front();
+  for (const std::size_t member : finding.members) {
+    const trace::TensorKey& key = report.tensors[member].key;
+    if (key.kind == shown.key.kind && key.step == shown.key.step) told.tensors.add(key);
+  }
+  told.tensors.all = &all;
+  told.phase = localize::phase_of(shown.key);
+  told.place = place_of_audited(shown);
+  told.called_at = shown.called_at;
+  told.cause = shown.causes.empty() ? nullptr : &shown.causes.front();
+  told.outcome = "broken";
+  told.reason = shown.broken_check()->reason;
+  told.mesh = report.run.mesh;
+  return sentence_of(told);
+}
+
+void write_audit_screen(const AuditReport& report, const std::string& first_line,
+                        const TextStyle& style, std::ostream& out) {
+  Screen screen(first_line, style);
+  const bool broken = report.verdict == audit::AuditVerdict::kBroken;
+  if (broken) {
+    const AuditFinding& first = report.findings.front();
+    const AuditedTensor& shown = report.tensors[first.shown];
+    screen.add("where", describe_audited_where(report, first), Screen::Keep::kAlways, 260);
+    screen.add("proof", describe_audited_proof(shown), Screen::Keep::kAlways, 260);
+    screen.add("first at", describe_first_broken(report));
+    screen.add("expected", shown.broken_check()->expected, Screen::Keep::kLong);
+    if (!shown.causes.empty()) {
+      const comparison::Cause& cause = shown.causes.front();
+      screen.add("look at", look_at({cause.name, localize::phase_of(shown.key), cause.axis,
+                                     shown.key.name, &report.run.mesh}));
+    }
+    for (std::size_t i = 1; i < report.findings.size(); ++i) {
+      if (i > kMostAuditAlso) {
+        screen.add("also", concat("and ", report.findings.size() - i, " more findings (--all)"),
+                   Screen::Keep::kLong);
+        break;
+      }
+      screen.add("also", concat(i + 1, "  ", audit_headline(report, report.findings[i])),
+                 Screen::Keep::kShort, 85);
+    }
+  } else if (report.verdict == audit::AuditVerdict::kHolds &&
+             first_line.find(" of its bound") == std::string::npos) {
+    screen.add("worst", describe_audit_sharpness(report).substr(6), Screen::Keep::kLong);
+  }
+  const bool healthy = report.verdict == audit::AuditVerdict::kHolds;
+  if (!report.coverage.record_next.empty()) {
+    screen.add("record", concat(report.coverage.record_next, " records what is lacking"),
+               Screen::Keep::kLong);
+  }
+  screen.add("run",
+             concat(report.run.path, " (", plural(report.run.ranks, "rank"), "); ",
+                    report.specification.empty() ? std::string("no specification")
+                                                 : concat("specification ", report.specification)),
+             Screen::Keep::kShort);
+  screen.add("not checked", concat(describe_audit_unchecked(report), "      more  ",
+                                   describe_more(style, broken)));
+  screen.write(out, healthy ? kScreenLinesOfMatch : kScreenLines);
+}
+
+}  // namespace ttrace::report

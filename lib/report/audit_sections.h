@@ -1,0 +1,37 @@
+// The sections of the answer of `ttrace audit`.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "audit/verdict.h"
+#include "report/text_report.h"
+
+namespace ttrace::report {
+
+struct AuditAnswer {
+  const char* verdict = "";  // "HOLDS"
+  const char* colour = "";   // an ANSI colour
+  std::string headline;      // the rest of the first line
+};
+
+AuditAnswer audit_answer(const audit::AuditReport& report);
+
+// The sentence of a finding.
+std::string audit_headline(const audit::AuditReport& report, const audit::AuditFinding& finding);
+
+// "fc · output · step 0: it differs (2 findings, 8 tensors downstream)". There must be findings.
+std::string describe_first_broken(const audit::AuditReport& report);
+
+// What was not checked, the most serious first.
+std::vector<std::string> describe_unchecked(const audit::AuditReport& report);
+
+// "worst 0.41 of its bound; a factor of 1.004 in 9 of 10 gradients would show".
+std::string describe_audit_sharpness(const audit::AuditReport& report);
+
+// The first screen; `first_line` has its colour.
+void write_audit_screen(const audit::AuditReport& report, const std::string& first_line,
+                        const TextStyle& style, std::ostream& out);
+
+}  // namespace ttrace::report

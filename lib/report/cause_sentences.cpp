@@ -1,0 +1,127 @@
+#include "report/cause_sentences.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/message.h"
+#include "base/text.h"
+
+namespace ttrace::report {
+namespace {
+
+// The name of the value in a field: "count" of "count:tensor" and of "count?is|are".
+std::string_view value_name(std::string_view field) {
+  return field.substr(0, field.find_first_of(":?"));
+}
+
+bool has_value(const comparison::CauseValues& values, std::string_view name) {
+  return std::any_of(values.begin(), values.end(), [&](const auto& value) {
+    if (value.first != name) return false;
+    const auto* const text = std::get_if<std::string>(&value.second);
+    return text == nullptr || !text->empty();
+  });
+}
+
+bool has_all_values(std::string_view text, const comparison::CauseValues& values) {
+  for (std::size_t at = text.find('{'); at != std::string_view::npos; at = text.find('{', at + 1)) {
+    const std::size_t end = text.find('}', at);
+    if (!has_value(values, value_name(text.substr(at + 1, end - at - 1)))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+const std::vector<SentenceTemplate>& sentence_templates() {
+  static const std::vector<SentenceTemplate> kTemplates{
+      {"missing_reduction",
+       "{whose} {members?was|were} never {reduced} over {axis}[ ({over_ranks:rank})]"},
+      {"missing_reduction",
+       "{whose} {members?was|were} never reduced[ over {axis}][ ({over_ranks:rank})][: {lacks}]"},
+      {"replica_conflict",
+       "the copies of {whose} differ[ over {axis}][ ({over_ranks:rank})][: {lacks}][, {place}]"},
+      {"wrong_sum",
+       "{whose} {members?is|are} another sum of the raw gradients[: {lacks}][, {place}]"},
+      {"double_reduction",
+       "{whose} {members?was|were} summed over {axis}[ ({over_ranks:rank})] although each of the "
+       "{terms} terms is the sum already"},
+      {"scaled", "{whose} {members?was|were} clipped by the norm of {clipped_by} alone[, {place}]"},
+      {"scaled",
+       "{whose} {members?is|are} {times} times what {members?it|they} should be[, {of_axis}][, "
+       "{place}]"},
+      {"scaled_by_rank",
+       "{whose} {members?is|are} off by a factor that differs from rank to rank ({factors})[, "
+       "{place}]"},
+      {"wrong_order", "{whose} {members?has|have} its parts in another order: {order}[, {place}]"},
+      {"wrong_order",
+       "{whose} {members?was|were} made with the {chunks} chunks of an operand in the order "
+       "{chunk_order}[, {place}]"},
+      {"duplicated_shard",
+       "{whose} {members?has|have} one part twice along dimension {dim}: {which}[, {place}]"},
+      {"wrong_slice",
+       "{whose} {members?has|have} the wrong slice along dimension {dim}: {which}[, {place}]"},
+      {"shifted", "{whose} {members?is|are} shifted along dimension {dim}: {how}[, {place}]"},
+      {"zeroed", "{whose} {members?is|are} zero: {which}[, {place}]"},
+      {"zeroed", "{whose} {members?is|are} all zero, and should not be[, {place}]"},
+      {"truncated", "{whose} {members?ends|end} early: {which}[, {place}]"},
+      {"stale",
+       "{whose} {members?was|were} not made on {kept_on}, which still {members?has|have} the old "
+       "value"},
+      {"stale",
+       "{whose} {members?is|are} stale: {unmoved} of the {wrong} wrong elements still have their "
+       "old value[, {place}]"},
+      {"stale", "{whose} {members?is|are} stale: the value {earlier}[, {place}]"},
+      {"other_layer", "{whose} {members?is|are} the output of {source}, and should not be"},
+      {"other_layer", "{whose} {members?is|are} what {other} should be, of another layer"},
+      {"lower_precision", "{whose} {members?was|were} rounded to {type}[, {place}]"},
+      {"narrow_accumulator", "{whose} {members?was|were} added up in {type}, row by row"},
+      {"offset",
+       "{whose} {members?has|have} the same row added to every row: {added}[, "
+       "{place}]"},
+      {"offset", "{whose} {members?has|have} the same row added to every row[, {place}]"},
+      {"local_norm", "{whose} {members?is|are} the norm of {part} alone, not of all"},
+      {"wrong_layout_declared", "the layout of {whose} is declared wrongly: it matches as {rule}"},
+      {"padding_with_gradient", "{told}"},
+      {"missing_layer", "no rank has {layer}; there are {others}"},
+      {"non_finite",
+       "{whose} {members?has|have} {in_candidate} NaN or infinities, and the reference "
+       "{in_reference}[, {place}]"},
+      {"mask_or_rows",
+       "{wrong} of {of} {what} of {whose} {wrong?is|are} wrong ({which}), and the others right[, "
+       "{place}]"},
+      {"mask_or_rows",
+       "{whose} {members?has|have} another mask: {vanished} elements are zero that should not be, "
+       "{appeared} are not that should[, {place}]"},
+  };
+  return kTemplates;
+}
+
+std::optional<std::string> filled(std::string_view text, const comparison::CauseValues& values) {
+  std::string kept;
+  while (!text.empty()) {
+    const std::size_t open = text.find('[');
+    kept += text.substr(0, open);
+    if (open == std::string_view::npos) break;
+    const std::size_t close = text.find(']', open);
+    const std::string_view optional = text.substr(open + 1, close - open - 1);
+    if (has_all_values(optional, values)) kept += optional;
+    text.remove_prefix(close + 1);
+  }
+  if (!has_all_values(kept, values)) return std::nullopt;
+  return base::render({kept, values});
+}
+
+std::string sentence_of(const comparison::Cause& cause, const comparison::CauseValues& common) {
+  comparison::CauseValues values = common;
+  values.insert(values.end(), cause.values.begin(), cause.values.end());
+  for (const SentenceTemplate& one : sentence_templates()) {
+    if (one.cause != cause.name) continue;
+    if (auto sentence = filled(one.text, values)) return *std::move(sentence);
+  }
+  // A report of another version may know other causes.
+  values.emplace_back("cause", cause.name);
+  values.emplace_back("evidence", cause.evidence);
+  return filled("{whose}: {cause}[ over {axis}], {evidence}", values).value_or(cause.evidence);
+}
+
+}  // namespace ttrace::report

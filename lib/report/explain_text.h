@@ -1,0 +1,20 @@
+// The answer of `ttrace explain`: a finding of a report, a cause, or a word, in full sentences.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <string_view>
+
+#include "report/text_report.h"
+
+namespace ttrace::report {
+
+// Explains finding `number` (from 1) of a JSON report of compare, localize or audit. Throws an
+// input error for anything else, and if there is no such finding.
+void explain_finding(std::size_t number, std::string_view report, const std::string& file,
+                     const TextStyle& style, std::ostream& out);
+
+// Explains a cause or a word. Throws a usage error that names the nearest ones for anything else.
+void explain_word(const std::string& word, const TextStyle& style, std::ostream& out);
+
+}  // namespace ttrace::report

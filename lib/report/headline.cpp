@@ -1,0 +1,166 @@
+#include "report/headline.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "report/cause_sentences.h"
+
+namespace ttrace::report {
+namespace {
+
+using base::concat;
+using localize::PlaceKind;
+
+// A sentence with its place has at most so many bytes: the first line has 200 characters.
+constexpr std::size_t kMostOfPlace = 170;
+
+// Where a sentence puts the fault; empty where what it is about says so: a module's own tensor.
+std::string describe_faulty_code(const ToldFinding& finding) {
+  switch (finding.place.kind) {
+    case PlaceKind::kModule:
+      return "";
+    case PlaceKind::kSynchronisation:
+      return "in the gradient synchronisation";
+    case PlaceKind::kOptimizer:
+      return "in the optimizer";
+    case PlaceKind::kBetween:
+      break;
+  }
+  const std::string code = finding.called_at.empty() ? "" : concat(" (", finding.called_at, ")");
+  if (finding.made_from.size() == 1) {
+    return concat("between ", finding.made_from.front(), " and there", code);
+  }
+  return concat("between the modules of ", finding.place.of, code);
+}
+
+comparison::CauseValues common_values(const ToldFinding& finding) {
+  comparison::CauseValues values{{"whose", describe_subject(finding.tensors)},
+                                 {"members", std::uint64_t{finding.tensors.names.size()}},
+                                 {"place", describe_faulty_code(finding)},
+                                 {"phase", std::string(localize::describe_phase(finding.phase))},
+                                 {"step", finding.tensors.step},
+                                 {"reason", finding.reason}};
+  if (finding.cause == nullptr || finding.cause->axis.empty()) return values;
+  values.emplace_back("axis", finding.cause->axis);
+  for (const trace::MeshAxis& axis : finding.mesh) {
+    if (axis.name == finding.cause->axis) values.emplace_back("over_ranks", axis.size);
+  }
+  return values;
+}
+
+// What is said where no cause is known, by outcome.
+std::string_view template_of(std::string_view outcome) {
+  if (outcome == "replica_conflict") {
+    return "the copies of {whose} differ, {phase}, step {step}[, {place}]; no known cause fits";
+  }
+  if (outcome == "broken") return "{whose}: {reason}[, {place}]";
+  if (outcome == "missing") return "the candidate lacks {whose}";
+  if (outcome == "extra") return "the candidate alone has {whose}";
+  if (outcome == "incomparable") return "{whose} cannot be compared: {reason}";
+  return "first wrong {members?is|are} {whose}, {phase}, step {step}[, {place}]; no known cause "
+         "fits";
+}
+
+bool is_made_of(const comparison::TensorComparison& result) {
+  return result.outcome == judge::Outcome::kMatch && trace::is_module_value(result.key.kind);
+}
+
+// What the finding was made from, the nearest first: values of modules that match.
+std::vector<std::string> describe_made_from(const comparison::CompareReport& report,
+                                            const comparison::Finding& finding) {
+  std::vector<std::string> said;
+  for (auto at = finding.depends_on.rbegin(); at != finding.depends_on.rend(); ++at) {
+    const comparison::TensorComparison& result = report.results[*at];
+    if (!is_made_of(result)) continue;
+    AlikeTensors one;
+    one.kind = result.key.kind;
+    one.names = {result.key.name};
+    std::string words = describe_subject(one);
+    if (std::find(said.begin(), said.end(), words) == said.end()) said.push_back(std::move(words));
+  }
+  return said;
+}
+
+std::string sentence_with(const ToldFinding& finding, const comparison::CauseValues& values) {
+  if (finding.cause != nullptr) return sentence_of(*finding.cause, values);
+  return filled(template_of(finding.outcome), values)
+      .value_or(concat("first wrong is ", base::printable(describe_subject(finding.tensors))));
+}
+
+}  // namespace
+
+std::string sentence_of(const ToldFinding& finding) {
+  const comparison::CauseValues values = common_values(finding);
+  std::string sentence = sentence_with(finding, values);
+  if (sentence.size() <= kMostOfPlace) return sentence;
+  // Where there is no room for it, the place stands on the screen alone.
+  comparison::CauseValues fewer = values;
+  std::erase_if(fewer, [](const auto& value) { return value.first == "place"; });
+  return sentence_with(finding, fewer);
+}
+
+Headlines::Headlines(const comparison::CompareReport& report) : report_(report) {
+  for (const comparison::TensorComparison& one : report.results) {
+    if (one.outcome != judge::Outcome::kExtra) all_[{one.key.step, one.key.kind}].add(one.key);
+  }
+}
+
+const AllOfKind* Headlines::all_of(std::uint64_t step, trace::Kind kind) const {
+  const auto found = all_.find({step, kind});
+  return found == all_.end() ? nullptr : &found->second;
+}
+
+bool Headlines::is_first_step(std::uint64_t step) const {
+  return report_.reference.steps.empty() || step == report_.reference.steps.front();
+}
+
+std::string Headlines::of(const FindingGroup& group) const {
+  const comparison::Finding& shown = report_.findings[group.shown];
+  const comparison::TensorComparison& result = report_.results[shown.result];
+  if (shown.members.size() > 1) {
+    const std::string whole = concat(base::printable(shown.one_sided_group), " (",
+                                     base::plural(shown.members.size(), "tensor"), ")");
+    if (result.outcome == judge::Outcome::kExtra) {
+      return concat("the candidate alone has ", whole);
+    }
+    if (shown.causes.empty()) return concat("the candidate lacks ", whole);
+  }
+  ToldFinding told;
+  told.tensors.kind = result.key.kind;
+  told.tensors.step = result.key.step;
+  told.tensors.is_first_step = is_first_step(result.key.step);
+  for (const std::size_t f : group.findings) {
+    told.tensors.add(report_.results[report_.findings[f].result].key);
+  }
+  told.tensors.all = all_of(result.key.step, result.key.kind);
+  told.phase = localize::phase_of(result.key);
+  told.place = localize::place_of(report_, shown);
+  told.called_at = shown.called_at;
+  told.cause = shown.causes.empty() ? nullptr : &shown.causes.front();
+  told.outcome = outcome_name(result.outcome);
+  told.reason = result.reason;
+  told.made_from = describe_made_from(report_, shown);
+  told.mesh = report_.candidate.mesh;
+  return sentence_of(told);
+}
+
+std::string Headlines::of(const comparison::SettingDifference& setting) const {
+  AlikeTensors parameters;
+  parameters.kind = trace::Kind::kParam;
+  parameters.step = setting.step;
+  parameters.is_first_step = is_first_step(setting.step);
+  parameters.names.insert(setting.parameters.begin(), setting.parameters.end());
+  parameters.all = all_of(setting.step, trace::Kind::kParamAfterStep);
+  return *filled(
+      "the optimizers differ: {name} is {candidate} instead of {reference}[ for {whose}]",
+      {{"name", setting.name},
+       {"candidate", setting.candidate},
+       {"reference", setting.reference},
+       {"whose", parameters.names.empty() ? std::string() : describe_subject(parameters)}});
+}
+
+std::string Headlines::of(const Listed& listed, const std::vector<FindingGroup>& groups) const {
+  return listed.setting ? of(report_.settings[*listed.setting]) : of(groups[listed.group]);
+}
+
+}  // namespace ttrace::report

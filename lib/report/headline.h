@@ -1,0 +1,54 @@
+// The sentence of a finding: what is wrong, whose it is, over which axis or ranks, and where.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "comparison/result.h"
+#include "judge/outcome.h"
+#include "localize/phase.h"
+#include "localize/place.h"
+#include "report/finding_groups.h"
+#include "report/subject.h"
+
+namespace ttrace::report {
+
+// A finding of any command, as a sentence needs it.
+struct ToldFinding {
+  AlikeTensors tensors;
+  localize::Phase phase = localize::Phase::kForward;
+  localize::Place place;
+  std::string called_at;                     // of the module, or empty
+  const comparison::Cause* cause = nullptr;  // null: none is known
+  std::string_view outcome = "diverged";     // "replica_conflict", "missing", ...
+  std::string reason = {};                   // of a tensor that cannot be compared
+  std::vector<std::string> made_from = {};   // what it was made from and is right, in words
+  std::vector<trace::MeshAxis> mesh = {};    // of the run
+};
+
+std::string sentence_of(const ToldFinding& finding);
+
+// The sentences of a comparison.
+class Headlines {
+ public:
+  // `report` must outlive this.
+  explicit Headlines(const comparison::CompareReport& report);
+
+  // Of a group of findings, and of a setting in which the optimizers differ.
+  std::string of(const FindingGroup& group) const;
+  std::string of(const comparison::SettingDifference& setting) const;
+  // Of an entry of the report's list.
+  std::string of(const Listed& listed, const std::vector<FindingGroup>& groups) const;
+
+ private:
+  const AllOfKind* all_of(std::uint64_t step, trace::Kind kind) const;
+  bool is_first_step(std::uint64_t step) const;
+
+  const comparison::CompareReport& report_;
+  std::map<std::pair<std::uint64_t, trace::Kind>, AllOfKind> all_;
+};
+
+}  // namespace ttrace::report

@@ -1,0 +1,112 @@
+#include "report/look_at.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace ttrace::report {
+
+using localize::Phase;
+
+const std::vector<LookAt>& look_at_lines() {
+  static const std::vector<LookAt> kLines{
+      {"missing_reduction", Phase::kSynchronisation, "tp", "*router*",
+       "a router that is not marked sequence-parallel", "Megatron-LM 599", "P6"},
+      {"missing_reduction", Phase::kSynchronisation, "tp", "*",
+       "parameters marked sequence-parallel: the sum of their gradients over tp after the backward",
+       "Megatron-LM 1446", "P12"},
+      {"missing_reduction", Phase::kSynchronisation, "dp", "*",
+       "parameters that no bucket of the reduction holds, such as one as large as a bucket",
+       "DeepSpeed 11aa880e", "G16"},
+      {"missing_reduction", Phase::kBackward, "tp", "*kv*",
+       "a key and value head that all ranks share: the sum of its gradients over their heads",
+       "bigcode Megatron 35", "G3"},
+      {"missing_reduction", Phase::kBackward, "tp", "*",
+       "the all-reduce of the input's gradient behind a column-parallel layer: is it skipped for a "
+       "frozen weight",
+       "Megatron-LM 5fffdfc7", "G2"},
+      {"scaled", Phase::kSynchronisation, "", "*expert*",
+       "by what the gradients of experts are divided: the size of dp, not of their own group",
+       "pytorch 160285", "G7"},
+      {"scaled", Phase::kSynchronisation, "", "*",
+       "by what the summed gradients are divided: the size of the group that they were summed over",
+       "Megatron-LM 673", "P4"},
+      {"scaled", Phase::kBackward, "", "*loss*",
+       "what the loss is multiplied by before its backward, and what gradients are divided by "
+       "later",
+       "Megatron-LM 906", "P3"},
+      {"scaled", Phase::kBackward, "pp", "*",
+       "a division by the number of micro-batches on every pipeline stage", "DeepSpeed d99a6429",
+       "G6"},
+      {"scaled", Phase::kOptimizer, "", "*",
+       "the norm that clipping uses: of all parameters, experts too", "Megatron-LM abf10f85",
+       "G10"},
+      {"double_reduction", Phase::kBackward, "", "*",
+       "gradients that are summed over this axis already where another step sums them",
+       "Megatron-LM 1528", "P14"},
+      {"replica_conflict", Phase::kForward, "", "*",
+       "the reduction of the largest element for an FP8 scale: over all ranks that share the "
+       "tensor",
+       "Megatron-LM PR 442", "P8"},
+      {"replica_conflict", Phase::kBackward, "", "*",
+       "the all-reduce of the gradient of what is cut over these ranks, such as experts",
+       "torchtitan 1805", "G1"},
+      {"replica_conflict", Phase::kSynchronisation, "dp", "*",
+       "what is added to gradients after their reduction, such as the last micro-batch",
+       "DeepSpeed 5999fb06", "G9"},
+      {"replica_conflict", Phase::kSynchronisation, "pp", "*",
+       "tied weights: the order of their reductions over stages and over dp",
+       "Megatron-LM 656, 844", "P5"},
+      {"stale", Phase::kOptimizer, "", "*",
+       "the gathering of updated parameters: a bucket that is never gathered", "Megatron-LM 663",
+       "P9"},
+      {"stale", Phase::kBackward, "", "*",
+       "what recomputation takes from an earlier step, such as the scale of an FP8 tensor",
+       "TransformerEngine 1190", "G14"},
+      {"missing_layer", std::nullopt, "", "*",
+       "how layers are divided over the stages where they do not divide evenly", "Megatron-LM 1304",
+       "P10"},
+      {"wrong_order", Phase::kBackward, "", "*",
+       "the order of gathered chunks in the product that makes the gradient of the weight",
+       "TransformerEngine 1616", "P11"},
+      {"offset", Phase::kForward, "", "*", "a bias that every rank adds before the sum over ranks",
+       "torchtitan ec30db9d", "G4"},
+      {"other_layer", Phase::kForward, "pp", "*", "which layers a virtual stage begins with",
+       "Megatron-LM a77a883e", "G11"},
+      {"shifted", Phase::kInput, "cp", "*",
+       "labels that are rolled after the sequence was cut over ranks, not before", "verl PR 4250",
+       "G12"},
+      {"mask_or_rows", Phase::kForward, "", "*",
+       "which ids a rank takes for its own in a vocabulary-parallel embedding", "slapo PR 80",
+       "P1"},
+      {"mask_or_rows", Phase::kBackward, "", "*",
+       "the random state that recomputation restores: another dropout mask", "torchtitan e347b1e5",
+       "G13"},
+      {"lower_precision", Phase::kSynchronisation, "", "*",
+       "the type in which gradients are reduced", "DeepSpeed dd3690c5", "G15"},
+      {"non_finite", Phase::kForward, "", "*",
+       "a tensor that is multiplied as FP8 and was never cast", "TransformerEngine PR 738", "P7"},
+      {"narrow_accumulator", Phase::kBackward, "", "*",
+       "LayerNorm on the CPU with bf16 inputs: torch adds up its gradients in bf16", "torch 2.13.0",
+       ""},
+  };
+  return kLines;
+}
+
+std::string look_at(const LookAtFinding& finding) {
+  const auto is_about = [&finding](const LookAt& line) {
+    if (line.axis.empty() || line.axis == finding.axis) return true;
+    if (!finding.axis.empty() || finding.mesh == nullptr) return false;
+    return std::any_of(
+        finding.mesh->begin(), finding.mesh->end(),
+        [&](const trace::MeshAxis& axis) { return axis.name == line.axis && axis.size > 1; });
+  };
+  for (const LookAt& line : look_at_lines()) {
+    if (line.cause != finding.cause || (line.phase && *line.phase != finding.phase)) continue;
+    if (!is_about(line) || !base::glob_match(line.names, finding.name)) continue;
+    return base::concat(line.text, " (", line.bug, ")");
+  }
+  return "";
+}
+
+}  // namespace ttrace::report

@@ -1,0 +1,241 @@
+#include "report/cause_sentences.h"
+
+#include <algorithm>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "report/cause_words.h"
+#include "report/headline.h"
+#include "report/look_at.h"
+#include "support/catch.h"
+
+namespace ttrace::report {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string file_text(const std::string& path) {
+  std::ostringstream out;
+  out << std::ifstream(std::string(TTRACE_SOURCE_DIR) + "/" + path).rdbuf();
+  return out.str();
+}
+
+// The causes in the table of the page of the method.
+std::set<std::string> documented_causes() {
+  const std::string page = file_text("lib/localize/README.md");
+  const std::string table = page.substr(page.find("| cause | evidence | code |"));
+  std::set<std::string> causes;
+  std::istringstream lines(table.substr(0, table.find("\n\n")));
+  for (std::string line; std::getline(lines, line);) {
+    const std::string cell = line.substr(0, line.find('|', 1));
+    const std::regex name("`([a-z_]+)`");
+    for (std::sregex_iterator at(cell.begin(), cell.end(), name), end; at != end; ++at) {
+      causes.insert((*at)[1]);
+    }
+  }
+  return causes;
+}
+
+// One value of every name that a template has, as a cause would fill it.
+comparison::CauseValues sample_values() {
+  const std::uint64_t two = 2;
+  return {{"reduced", "summed"},
+          {"lacks", "on dp 1 it lacks mb 3"},
+          {"terms", two},
+          {"factor", 2.0},
+          {"times", "2"},
+          {"clipped_by", "the experts"},
+          {"factors", "2 on rank 0, 3 on rank 1"},
+          {"order", "blocks 0 and 1 of 2 are swapped"},
+          {"chunks", two},
+          {"chunk_order", "1 0"},
+          {"dim", std::uint64_t{0}},
+          {"which", "0 to 14"},
+          {"how", "all slices are moved up by 1 place"},
+          {"kept_on", "dp 1"},
+          {"unmoved", std::uint64_t{8}},
+          {"wrong", std::uint64_t{8}},
+          {"earlier", "of step 0"},
+          {"source", "layers.0"},
+          {"other", "layers.1"},
+          {"type", "bf16"},
+          {"rows", two},
+          {"added", "fc.bias"},
+          {"of_axis", "the size of dp"},
+          {"of", std::uint64_t{16}},
+          {"part", "the experts"},
+          {"rule", "fc=S(0)@tp"},
+          {"told", "rows 8 to 15 of head carry a gradient"},
+          {"layer", "layers.3"},
+          {"others", "layers.2 on pp 1"},
+          {"in_candidate", two},
+          {"in_reference", std::uint64_t{0}},
+          {"first_at", "[1]"},
+          {"what", "rows of the last dimension"},
+          {"vanished", two},
+          {"appeared", two}};
+}
+
+// Names of a kind in one step, the first `count` of `of`.
+struct Names {
+  AllOfKind all;
+  AlikeTensors tensors;
+
+  Names(trace::Kind kind, std::size_t count, std::size_t of) {
+    tensors.kind = kind;
+    tensors.all = &all;
+    for (std::size_t i = 0; i < of; ++i) {
+      trace::TensorKey key;
+      key.kind = kind;
+      // Every second has another name, so that no pattern is of all.
+      key.name = base::concat(i % 2 == 0 ? "layers." : "blocks.", i * i + i % 3, ".fc.weight");
+      all.add(key);
+      if (i < count) tensors.add(key);
+    }
+  }
+};
+
+void check_sentence(const std::string& sentence) {
+  INFO(sentence);
+  CHECK_FALSE(sentence.empty());
+  for (const char* wrong : {"1 parameters", "1 ranks", "1 modules", "()", "( )", "{", "}", "[,",
+                            "  ", " ,", ", ,", ": ,", " ;"}) {
+    CHECK_FALSE(contains(sentence, wrong));
+  }
+  const std::size_t open = sentence.find('(');
+  if (open != std::string::npos) {
+    const std::string list = sentence.substr(open, sentence.find(')') - open);
+    CHECK(std::count(list.begin(), list.end(), ',') <= 4);
+  }
+}
+
+TEST_CASE("every cause has a template, and every template is of a cause") {
+  std::set<std::string> known;
+  for (const SentenceTemplate& one : sentence_templates()) known.insert(std::string(one.cause));
+  CHECK(known == documented_causes());
+}
+
+TEST_CASE("every cause has a meaning, and no word is explained twice") {
+  std::set<std::string> known;
+  for (const CauseWords& one : cause_words()) {
+    CHECK(known.insert(std::string(one.cause)).second);
+    CHECK(one.meaning.ends_with('.'));
+  }
+  CHECK(known == documented_causes());
+  for (const Word& one : glossary()) {
+    CHECK(known.insert(std::string(one.word)).second);
+    CHECK(one.meaning.ends_with('.'));
+  }
+}
+
+TEST_CASE("every cause reads well with one, some and all members, on one and several ranks") {
+  for (const SentenceTemplate& one : sentence_templates()) {
+    for (const trace::Kind kind : trace::kAllKinds) {
+      for (const auto& [count, of] : {std::pair{1, 1}, {1, 9}, {2, 9}, {8, 9}, {9, 9}}) {
+        for (const std::uint64_t ranks : {0, 1, 2}) {
+          const Names names(kind, static_cast<std::size_t>(count), static_cast<std::size_t>(of));
+          comparison::Cause cause{std::string(one.cause),
+                                  ranks > 0 ? "dp" : "",
+                                  "so it is",
+                                  0,
+                                  sample_values(),
+                                  nullptr};
+          ToldFinding told;
+          told.tensors = names.tensors;
+          told.phase = localize::Phase::kForward;
+          told.cause = &cause;
+          told.called_at = "model.py:3";
+          if (ranks > 0) told.mesh = {{"dp", ranks}};
+          for (const localize::PlaceKind place :
+               {localize::PlaceKind::kModule, localize::PlaceKind::kBetween,
+                localize::PlaceKind::kSynchronisation, localize::PlaceKind::kOptimizer}) {
+            told.place = {place, "layers.0"};
+            check_sentence(sentence_of(told));
+          }
+          cause.values.clear();
+          check_sentence(sentence_of(told));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a template without its values gives way to the next one of its cause") {
+  const auto sentence = [](comparison::CauseValues values) {
+    return sentence_of({"stale", "", "so it is", 0, std::move(values), nullptr},
+                       {{"whose", "the update of fc"}, {"members", std::uint64_t{1}}});
+  };
+  CHECK(sentence({{"kept_on", "dp 1"}}) ==
+        "the update of fc was not made on dp 1, which still has the old value");
+  CHECK(sentence({{"earlier", "of step 0"}}) == "the update of fc is stale: the value of step 0");
+  CHECK(sentence({}) == "the update of fc: stale, so it is");
+}
+
+TEST_CASE("what is not known is said with its outcome") {
+  const Names names(trace::Kind::kOutput, 1, 3);
+  ToldFinding told;
+  told.tensors = names.tensors;
+  CHECK(sentence_of(told) ==
+        "first wrong is the output of layers.0.fc.weight, forward, step 0; no known cause fits");
+  told.place = {localize::PlaceKind::kBetween, "layers.0"};
+  told.made_from = {"the output of layers.0.norm"};
+  told.called_at = "gpt.py:41 Block.forward";
+  CHECK(sentence_of(told) ==
+        "first wrong is the output of layers.0.fc.weight, forward, step 0, between the output of "
+        "layers.0.norm and there (gpt.py:41 Block.forward); no known cause fits");
+  for (const char* outcome :
+       {"diverged", "replica_conflict", "missing", "extra", "incomparable", "broken"}) {
+    told.outcome = outcome;
+    told.reason = "the shapes differ";
+    check_sentence(sentence_of(told));
+  }
+}
+
+TEST_CASE("a pattern stands for no more than its members") {
+  AllOfKind all;
+  AlikeTensors some;
+  some.kind = trace::Kind::kMainGrad;
+  some.all = &all;
+  for (const int layer : {0, 1, 2, 3, 4}) {
+    for (const char* name : {"fc.weight", "fc.bias"}) {
+      trace::TensorKey key;
+      key.kind = trace::Kind::kMainGrad;
+      key.name = base::concat("layers.", layer, ".", name);
+      all.add(key);
+      if (layer % 2 == 1 && name == std::string("fc.weight")) some.add(key);
+    }
+  }
+  CHECK(describe_subject(some) ==
+        "the gradients of 2 of 10 parameters (layers.1.fc.weight, layers.3.fc.weight)");
+  for (const int layer : {0, 2, 4}) some.names.insert(base::concat("layers.", layer, ".fc.weight"));
+  CHECK(describe_subject(some) == "the gradients of 5 of 10 parameters (layers.*.fc.weight)");
+}
+
+TEST_CASE("every line of what to look at is of a known cause, and names its bug") {
+  std::set<std::string> known;
+  for (const SentenceTemplate& one : sentence_templates()) known.insert(std::string(one.cause));
+  const std::string bugs = file_text("tests/gallery/bugs.py") + file_text("README.md");
+  for (const LookAt& line : look_at_lines()) {
+    INFO(line.text);
+    CHECK(known.contains(std::string(line.cause)));
+    const std::string bug(line.bug.substr(0, line.bug.find(',')));
+    CHECK(contains(bugs, bug));
+    if (!line.shows.empty()) CHECK(contains(bugs, base::concat('"', line.shows, "\": Bug(")));
+  }
+  using localize::Phase;
+  CHECK(look_at({"no_such_cause", Phase::kForward}).empty());
+  CHECK(look_at({"missing_reduction", Phase::kSynchronisation, "ep"}).empty());
+  CHECK(contains(look_at({"missing_reduction", Phase::kSynchronisation, "tp", "a.router.weight"}),
+                 "router"));
+  const std::vector<trace::MeshAxis> mesh{{"pp", 2}};
+  CHECK(contains(look_at({"scaled", Phase::kBackward, "", "layers.1", &mesh}), "pipeline"));
+  CHECK(look_at({"scaled", Phase::kBackward, "", "layers.1"}).empty());
+  CHECK(look_at({"scaled", Phase::kBackward, "tp", "layers.1", &mesh}).empty());
+}
+
+}  // namespace
+}  // namespace ttrace::report
