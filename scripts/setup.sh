@@ -83,6 +83,16 @@ install_packages() {
     "${missing[@]}" >/dev/null
 }
 
+# For tests/page. Not every distribution has the package, and the tests say so where there is no browser.
+install_browser() {
+  local name
+  for name in chromium chromium-browser google-chrome chrome; do
+    ! command -v "$name" >/dev/null || return 0
+  done
+  (install_packages "chromium|Chromium or Chrome, for the tests of the page") ||
+    echo "No browser could be installed: tests/page will be skipped." >&2
+}
+
 # configure [-D...]: makes the build folder, or changes these options of an old one. A new one builds
 # in batches, several sources at once, which takes half the time; for developing, make the folder with
 # `cmake -B build` first.

@@ -13,10 +13,11 @@ if [ "${1:-}" = --durations ]; then
 fi
 
 install_packages "${packages[@]}"
-# Installing the Python packages is mostly waiting, so it goes on while the compiler works.
+# Installing a browser and the Python packages is mostly waiting, so it goes on while the compiler
+# works.
 mkdir -p "$build"
 environments_log=$build/environments.log
-{ make_venv && bash "$root/scripts/frameworks_venv.sh"; } >"$environments_log" 2>&1 &
+{ install_browser && make_venv && bash "$root/scripts/frameworks_venv.sh"; } >"$environments_log" 2>&1 &
 environments=$!
 trap 'kill "$environments" 2>/dev/null || true' EXIT
 configure -DTTRACE_BUILD_TESTS=ON

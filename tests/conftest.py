@@ -46,6 +46,9 @@ def pytest_configure(config):
 
 
 def pytest_terminal_summary(terminalreporter, config):
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any(report.nodeid.startswith("tests/page/") for report in skipped):
+        terminalreporter.line("skipped: tests/page, the page in a browser: no Chromium or Chrome")
     side_by_side = config.pluginmanager.get_plugin("side_by_side")
     cases = side_by_side.left_out if side_by_side else _left_out()
     if cases:
