@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import transformers as T
 from transformers.models.auto import modeling_auto
 
-from zoo.settings import IMAGE, LEFT_OUT, OWN, SETTINGS, TOKENS
+from zoo.settings import IMAGE, INPUTS, LEFT_OUT, OWN, SETTINGS, TOKENS, UNSET
 
 TASKS = {
     "clm": ("AutoModelForCausalLM", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"),
@@ -29,9 +30,33 @@ def architectures() -> list[tuple[str, str]]:
     ]
 
 
-def batch(task: str, model: torch.nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+def batch(
+    kind: str, task: str, model: torch.nn.Module, dtype: torch.dtype
+) -> dict[str, torch.Tensor]:
     """Inputs and labels; the same for every call."""
     random = torch.Generator().manual_seed(1)
+    given = _given(task, model, dtype, random)
+    for name, wanted in INPUTS.get(f"{kind}/{task}", {}).items():
+        if wanted is None:
+            del given[name]
+        else:
+            given[name] = _VALUES[wanted[0]](wanted[1], random)
+            if given[name].is_floating_point():
+                given[name] = given[name].to(dtype)
+    return given
+
+
+_VALUES: dict[str, Callable[[tuple[int, ...], torch.Generator], torch.Tensor]] = {
+    "normal": lambda shape, random: torch.randn(*shape, generator=random),
+    "tokens": lambda shape, random: torch.randint(3, 120, shape, generator=random),
+    "ones": lambda shape, _: torch.ones(shape, dtype=torch.int64),
+    "fours": lambda shape, _: torch.full(shape, 4),
+}
+
+
+def _given(
+    task: str, model: torch.nn.Module, dtype: torch.dtype, random: torch.Generator
+) -> dict[str, torch.Tensor]:
     if task == "img":
         size = getattr(model.config, "image_size", None) or IMAGE
         sides = [size, size] if isinstance(size, int) else list(size)
@@ -48,7 +73,7 @@ def build(kind: str, task: str, dtype: torch.dtype = torch.float32) -> torch.nn.
         try:
             model = _built(kind, task, left_out)
             model.to(dtype)
-            inputs = batch(task, model, dtype)
+            inputs = batch(kind, task, model, dtype)
             model(**inputs).loss.backward()
             model.zero_grad()
             return model
@@ -60,7 +85,7 @@ def build(kind: str, task: str, dtype: torch.dtype = torch.float32) -> torch.nn.
 def _built(kind: str, task: str, left_out: tuple[str, ...]) -> torch.nn.Module:
     own = OWN.get(kind, {})
     config = T.AutoConfig.for_model(kind)
-    wanted = _small(config, left_out, own)
+    wanted = _set(_small(config, left_out, own))
     config = T.AutoConfig.for_model(kind, **wanted)
     config.use_cache = False
     config.architectures = config.architectures or []
@@ -91,8 +116,19 @@ def _small(config: Any, left_out: tuple[str, ...], own: dict[str, Any]) -> dict[
                 members[name] = _two_kinds(listed)
     for name, nested in vars(config).items():
         if isinstance(nested, T.PretrainedConfig):
-            members[name] = {**nested.to_dict(), **_small(nested, left_out, {})}
-    return {**members, **own}
+            mine = own.get(name, {})
+            members[name] = {**nested.to_dict(), **_small(nested, left_out, {}), **mine}
+            members[name] = _set(members[name])
+    return {**{n: v for n, v in own.items() if n not in members}, **members, **_of_itself(own)}
+
+
+def _of_itself(own: dict[str, Any]) -> dict[str, Any]:
+    """What is said of the configuration, and not of those within it."""
+    return {name: value for name, value in own.items() if not isinstance(value, dict)}
+
+
+def _set(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not UNSET}
 
 
 def _is_plain(config: Any, name: str) -> bool:

@@ -33,6 +33,7 @@ def text(store: Store, architectures: list[tuple[str, str]]) -> str:
     parts = [
         HEAD,
         f"Made on {datetime.date.today()} with {versions}, on a CPU.\n",
+        _builds(store),
         "## Healthy runs\n",
         table(
             [
@@ -50,6 +51,12 @@ def text(store: Store, architectures: list[tuple[str, str]]) -> str:
         _failures(tried["healthy"]),
     ]
     return "\n".join(parts)
+
+
+def _builds(store: Store) -> str:
+    """Which build the results are of; ROWS.jsonl says it of each."""
+    counts = Counter(str(record.get("build") or "unknown") for record in store.records.values())
+    return "Results by build: " + ", ".join(f"{b} {n}" for b, n in counts.most_common()) + ".\n"
 
 
 Tried = list[tuple[str, "Record | None"]]

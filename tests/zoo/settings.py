@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+# Of a member that a configuration computes itself.
+UNSET = object()
 VOCABULARY = 128
 TOKENS = 16
 IMAGE = 32
@@ -108,7 +110,6 @@ OWN: dict[str, dict[str, Any]] = {
     "regnet": {**_STAGES, "embedding_size": 8, "groups_width": 4},
     "van": {**_STAGES, "mlp_ratios": [2, 2, 2, 2]},
     "poolformer": {**_STAGES, "mlp_ratio": 2.0, "patch_size": 7},
-    "reformer": {"axial_pos_embds": False, "attn_layers": ["local", "local"]},
     "swin": {
         "patch_size": 2,
         "embed_dim": 8,
@@ -188,12 +189,6 @@ OWN: dict[str, dict[str, Any]] = {
         "patch_size": 2,
     },
     "mobilevitv2": {"image_size": 64, "patch_size": 2, "width_multiplier": 0.25},
-    "efficientnet": {
-        "image_size": 64,
-        "width_coefficient": 0.25,
-        "depth_coefficient": 0.25,
-        "hidden_dim": 64,
-    },
     "mobilenet_v1": {"depth_multiplier": 0.25, "image_size": 32},
     "mobilenet_v2": {"depth_multiplier": 0.25, "image_size": 32},
     "efficientformer": {
@@ -269,5 +264,109 @@ OWN: dict[str, dict[str, Any]] = {
         "num_sparse_encoder_layers": 1,
         "num_sparse_decoder_layers": 1,
         "router_jitter_noise": 0.01,
+    },
+    "bamba": {
+        "layers_block_type": UNSET,
+        "layer_types": UNSET,
+        "attn_layer_indices": [1],
+        "mamba_n_heads": 8,
+        "mamba_d_head": 16,
+        "mamba_d_state": 8,
+        "mamba_chunk_size": 8,
+    },
+    "falcon_h1": {
+        "layers_block_type": UNSET,
+        "layer_types": UNSET,
+        "mamba_d_ssm": 128,
+        "mamba_n_heads": 8,
+        "mamba_d_head": 16,
+        "mamba_d_state": 8,
+        "mamba_chunk_size": 8,
+    },
+    "granitemoehybrid": {
+        "layers_block_type": UNSET,
+        "layer_types": ["linear_attention", "full_attention"],
+        "mamba_n_heads": 8,
+        "mamba_d_head": 16,
+        "mamba_d_state": 8,
+        "mamba_chunk_size": 8,
+    },
+    "minimax": {"block_size": 8},
+    "mpt": {"attn_config": {"attn_pdrop": 0}},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    "reformer": {
+        "axial_pos_embds": False,
+        "attn_layers": ["local", "local"],
+        "is_decoder": True,
+        "local_attention_probs_dropout_prob": 0.0,
+        "lsh_attention_probs_dropout_prob": 0.0,
+    },
+    "xmod": {"default_language": "en_XX", "languages": ["en_XX"]},
+    "zaya": {"num_experts_per_tok": 1},
+    "efficientnet": {
+        "image_size": 64,
+        "width_coefficient": 0.25,
+        "depth_coefficient": 0.25,
+        "hidden_dim": UNSET,
+    },
+    "luke": {"entity_vocab_size": 32, "entity_emb_size": 16},
+    "cohere_compass_text": {
+        "layer_types": ["sliding_attention", "full_attention"],
+        "rope_parameters": {
+            name: {"rope_type": "default", "rope_theta": 10000.0}
+            for name in ("sliding_attention", "full_attention")
+        },
+    },
+    "dbrx": {
+        "attn_config": {"rope_theta": 10000.0, "clip_qkv": 8.0},
+        "ffn_config": {"ffn_hidden_size": 64},
+    },
+    "qwen4_exp_text": {
+        "layer_types": ["linear_attention", "indexed_attention"],
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 8,
+        "linear_value_head_dim": 8,
+        "indexer_n_heads": 4,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 16,
+        "indexer_budget": 8,
+        "indexer_compress_ratio": 2,
+        "hc_lowrank": 8,
+        "ngram_vocab_size_base": 64,
+    },
+    "blt": {
+        "encoder_hash_byte_group_vocab": 64,
+        "encoder_hash_byte_group_size": [3, 4],
+        "patcher_config": {"num_hidden_layers": 1},
+        "encoder_config": {"hidden_size_global": 64, "num_hidden_layers": 1},
+        "decoder_config": {"hidden_size_global": 64, "num_hidden_layers": 1},
+    },
+    "perceiver": {
+        "num_latents": 8,
+        "d_latents": 64,
+        "num_blocks": 1,
+        "num_self_attends_per_block": 2,
+        "num_self_attention_heads": 4,
+        "num_cross_attention_heads": 4,
+        "qk_channels": 32,
+        "v_channels": 64,
+        "num_labels": 5,
+    },
+}
+OWN["efficientnet"]["hidden_dim"] = 320
+OWN["qwen4_exp"] = {"text_config": OWN["qwen4_exp_text"]}
+OWN["gemma4"] = {"text_config": {**OWN["gemma4_text"], "per_layer_config": UNSET}}
+
+# What an architecture takes besides what all of its task do, or instead, by architecture and task:
+# the kind of values, and their shape; None for what it does not take.
+INPUTS: dict[str, dict[str, tuple[str, tuple[int, ...]] | None]] = {
+    "git/clm": {"pixel_values": ("normal", (2, 3, IMAGE, IMAGE))},
+    "imagegpt/img": {"pixel_values": None, "input_ids": ("tokens", (2, TOKENS))},
+    "perceiver/mlm": {"input_ids": ("tokens", (2, 64)), "labels": ("tokens", (2, 64))},
+    "siglip2/img": {
+        "pixel_values": ("normal", (2, 16, 192)),
+        "pixel_attention_mask": ("ones", (2, 16)),
+        "spatial_shapes": ("fours", (2, 2)),
     },
 }

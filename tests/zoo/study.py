@@ -1,7 +1,7 @@
 """The study `scripts/zoo.sh`: trains every architecture in miniature and audits it.
 
 Usage: python -m zoo.study RAW.jsonl [--only GLOB]... [--runs healthy,faulty,bf16]
-    [--sample N] [--write PAGE]
+    [--sample N] [--build COMMIT] [--at-once N] [--write PAGE]
 """
 
 from __future__ import annotations
@@ -42,10 +42,12 @@ def main() -> None:
     parser.add_argument("--runs", default="healthy,faulty", help="of " + ", ".join(RUNS))
     parser.add_argument("--sample", type=int, help="only so many, drawn by a seed")
     parser.add_argument("--again", action="append", default=[], help="forget these: a glob")
+    parser.add_argument("--build", default=_commit(), help="what the results are measured by")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="how many at a time")
     parser.add_argument("--write", type=Path, help="write the page to this file")
     args = parser.parse_args()
     _PROCESSES.set_forkserver_preload(["zoo.train"])
-    store = Store(args.raw)
+    store = Store(args.raw, args.build)
     chosen = [
         (kind, task)
         for kind, task in architectures()
@@ -71,10 +73,22 @@ def main() -> None:
                 if record["state"] != "ran":
                     break
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(args.at_once) as pool:
         list(pool.map(one, chosen))
     if args.write:
         args.write.write_text(page.text(store, architectures()), encoding="utf-8")
+
+
+def _commit() -> str:
+    """The commit that is checked out; empty where there is none."""
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip()
 
 
 def _wanted(store: Store, run: str, kind: str, task: str, again: list[str]) -> bool:

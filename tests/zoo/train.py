@@ -41,14 +41,20 @@ def main(kind: str, task: str, run: str, folder: Path) -> dict[str, Any]:
                 return {**told, "state": "no fault fits"}
             told.update(fault=fault.name, module=fault.module, moves=_moves(kind, task))
             fault.plant()
-        _trace(model, task, dtype, run, folder)
+        _trace(model, (kind, task), dtype, run, folder)
     except Exception as error:  # noqa: BLE001
         traceback.print_exc()
         return {**told, "state": "failed", "why": _said(error)}
     return {**told, "state": "ran"}
 
 
-def _trace(model: torch.nn.Module, task: str, dtype: torch.dtype, run: str, folder: Path) -> None:
+def _trace(
+    model: torch.nn.Module,
+    architecture: tuple[str, str],
+    dtype: torch.dtype,
+    run: str,
+    folder: Path,
+) -> None:
     torch.manual_seed(1)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
     tracer = tt.trace(
@@ -57,7 +63,7 @@ def _trace(model: torch.nn.Module, task: str, dtype: torch.dtype, run: str, fold
         out=folder / f"{run}.h5",
         specification=None if run == "faulty" else folder / f"{run}.spec",
     )
-    inputs = batch(task, model, dtype)
+    inputs = batch(*architecture, model, dtype)
     with tracer.step(0):
         tracer.loss(model(**inputs).loss).backward()
         optimizer.step()
@@ -68,7 +74,7 @@ def _prepare(kind: str, task: str, model: torch.nn.Module, dtype: torch.dtype) -
     """Draws the fault, by what one step has shown."""
     handles = faults.observe(model)
     torch.manual_seed(1)
-    model(**batch(task, model, dtype)).loss.backward()
+    model(**batch(kind, task, model, dtype)).loss.backward()
     for handle in handles:
         handle.remove()
     fault = faults.draw(kind, task, model)
@@ -86,7 +92,7 @@ def _moves(kind: str, task: str) -> float | None:
             fault = _prepare(kind, task, model, torch.float64)
             if faulty:
                 fault.plant()
-            steps.append(_step(model, task))
+            steps.append(_step(model, kind, task))
     except Exception:  # noqa: BLE001
         return None
     moved = [
@@ -97,7 +103,7 @@ def _moves(kind: str, task: str) -> float | None:
     return max(moved, default=0.0) / torch.finfo(torch.float32).eps
 
 
-def _step(model: torch.nn.Module, task: str) -> dict[str, torch.Tensor]:
+def _step(model: torch.nn.Module, kind: str, task: str) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = {}
 
     def noted(name: str, output: Any) -> None:
@@ -107,7 +113,7 @@ def _step(model: torch.nn.Module, task: str) -> dict[str, torch.Tensor]:
     for name, module in model.named_modules():
         module.register_forward_hook(lambda _, __, output, name=name: noted(name, output))
     torch.manual_seed(1)
-    model(**batch(task, model, torch.float64)).loss.backward()
+    model(**batch(kind, task, model, torch.float64)).loss.backward()
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
             found[f"grad {name}"] = parameter.grad
