@@ -140,8 +140,9 @@ class Marking {
         differing_(std::move(differing)),
         results_(results) {
     for (const TensorComparison& result : results) {
-      const bool both = result.reference != nullptr && result.candidate != nullptr;
-      if (result.key.kind == Kind::kOutput && both) ran_.insert(module_call_of(result.key));
+      if (result.reference == nullptr || result.candidate == nullptr) continue;
+      if (result.key.kind == Kind::kOutput) ran_.insert(module_call_of(result.key));
+      if (is_argument(result.key.kind)) given_.insert(module_call_of(result.key));
     }
   }
 
@@ -181,7 +182,10 @@ class Marking {
       const bool other_form =
           result.outcome == Outcome::kIncomparable && is_argument(kind) && has_other_form(result);
       if (!other_form && !(one_sided && (is_argument(kind) || is_result(kind)))) continue;
-      if (!ran_.contains(module_call_of(result.key))) continue;
+      const ModuleCall call = module_call_of(result.key);
+      // Where a result could not be recorded, another argument shows that the module ran.
+      const bool ran = ran_.contains(call) || (is_argument(kind) && given_.contains(call));
+      if (!ran) continue;
       visit(result, std::string(trace::module_of_value(result.key.name)));
     }
   }
@@ -245,7 +249,8 @@ class Marking {
   Flow of_candidate_;
   std::map<std::string, Difference> differing_;
   std::vector<TensorComparison>& results_;
-  std::set<ModuleCall> ran_;                        // in both runs
+  std::set<ModuleCall> ran_;  // in both runs
+  std::set<ModuleCall> given_;
   std::vector<const TensorComparison*> arguments_;  // of the modules that differ
   std::set<std::string> values_;                    // results that were marked
 };

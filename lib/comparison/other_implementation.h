@@ -12,7 +12,8 @@ namespace ttrace::comparison {
 
 // Makes these `missing`, `extra` or `incomparable` records of module values `not_recorded`. All are
 // of a module that computes in another way in the candidate than in the reference (`implementation`
-// of the manifests' modules), or of one around it, in a call that both runs recorded a result of:
+// of the manifests' modules), or of one around it, in a call that both runs recorded a result of
+// (for arguments: a result or an argument):
 //  - an argument of the module that one side alone has, or has in another form (class of type,
 //    number of dimensions), and the same tensor as an argument of a module around it. What it
 //    changes shows in the module's results;

@@ -145,6 +145,26 @@ TEST_CASE("a module that did not run at all is missing") {
   CHECK(reason_of(out, "layer.attn[1]").find("in the reference only") == 0);
 }
 
+TEST_CASE("an argument that both recorded shows that a module ran, where its result is lacking") {
+  const auto run_with = [](MemoryTrace made, bool mask) {
+    made.put(make_entry("layer[hidden]", {2}, Kind::kInput), {1, 2});
+    if (mask) {
+      for (const char* name : {"layer.attn[mask]", "layer[mask]"}) {
+        made.put(make_entry(name, {1, 2}, Kind::kInput), {0, -9});
+      }
+    }
+    return made;
+  };
+  const MemoryTrace reference = run_with(run_of("eager"), true);
+  MemoryTrace candidate = run_with(run_of("sdpa"), false);
+  std::erase_if(candidate.edit().tensors, [](const trace::TensorEntry& entry) {
+    return entry.key.name == "layer" && entry.key.kind == Kind::kOutput;
+  });
+  const CompareReport out = compared(reference, candidate);
+  CHECK(count(out, Outcome::kNotRecorded) == 2);
+  CHECK(count(out, Outcome::kMissing) == 1);
+}
+
 TEST_CASE("a cut argument is incomparable, whatever the implementation") {
   MemoryTrace reference = run_of("eager");
   reference.put(make_entry("layer.attn[hidden]", {2, 4}, Kind::kInput), std::vector<double>(8, 1));
