@@ -46,7 +46,7 @@ def manifest(ranks: int) -> dict:
         ]
         return {**base, **forms[number % len(forms)]}
 
-    return {"schema": "ttrace.manifest/1", "meshes": {"": axes(mesh), "expert": axes(expert)},
+    return {"schema": "ttrace.manifest/2", "meshes": {"": axes(mesh), "expert": axes(expert)},
             "tensors": [entry(n) for n in range(TENSORS)]}
 
 

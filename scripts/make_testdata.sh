@@ -15,7 +15,7 @@ if [ -n "$missing" ]; then
   exit 2
 fi
 
-# One thread: several may sum in another order each time, and the files would not be the same.
+# One thread: several may sum in another order each time, and the numbers would not be the same.
 export OMP_NUM_THREADS=1
 export PYTHONPATH="lib/torch${PYTHONPATH:+:$PYTHONPATH}"
 model=(--layers 2 --hidden 16 --heads 4 --ffn-hidden 32 --sequence 16 --vocabulary 32 --batch 2)

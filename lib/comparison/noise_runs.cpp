@@ -111,9 +111,7 @@ LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Ma
   for (const trace::TensorEntry& entry : reference.tensors) {
     if (entry.key.kind == Kind::kIndex || there.contains(entry.key)) continue;
     if (has_parts(there, entry)) continue;
-    // A module's values have other names in another version.
-    if (reference.version != run.version && is_module_value(entry.key.kind)) continue;
-    // Version 1 does not say what was recorded: a kind without tensors was not.
+    // A manifest need not say what was to be recorded: a kind without tensors was not, then.
     const bool asked =
         trace::was_asked_for(run, entry.key).value_or(kinds.contains(entry.key.kind)) &&
         trace::incomplete_of(run, entry.key) == nullptr;
@@ -268,9 +266,8 @@ constexpr const char* kWayOut =
 constexpr double kSameNorm = 1e-6;
 
 // Returns the manifest of a run that has the calibrated tensors alone.
-trace::Manifest calibrated_tensors(const judge::Calibration& calibration, unsigned version) {
+trace::Manifest calibrated_tensors(const judge::Calibration& calibration) {
   trace::Manifest manifest;
-  manifest.version = version;
   for (const auto& [key, tensor] : calibration.tensors) {
     trace::TensorEntry entry;
     entry.key = key;
@@ -299,7 +296,6 @@ std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
                                               const std::string& file) {
   if (calibration.tensors.empty()) return {};
   trace::Manifest floating;
-  floating.version = reference.version;
   std::set<std::uint64_t> steps;
   for (const auto& [key, tensor] : calibration.tensors) steps.insert(key.step);
   std::size_t other_steps = 0;
@@ -313,8 +309,7 @@ std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
   }
   std::erase_if(floating.tensors,
                 [&](const auto& entry) { return !steps.contains(entry.key.step); });
-  const LackingTensors lacking =
-      lacking_tensors(floating, calibrated_tensors(calibration, reference.version));
+  const LackingTensors lacking = lacking_tensors(floating, calibrated_tensors(calibration));
   if (lacking.missing == floating.tensors.size()) {
     throw base::input_error(file, ": calibrates none of the reference's tensors (first ",
                             printable(lacking.first_missing), ")", kWayOut);

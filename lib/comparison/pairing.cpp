@@ -61,14 +61,6 @@ class ViewsByKey {
   std::vector<ViewPtr> views_;
 };
 
-// Returns the tensors of a side, under the reference's names of module values.
-ViewsByKey by_key(const Side& side, const Side& reference) {
-  const bool by_position = side.source->manifest().version == 1;
-  const bool other_by_position = reference.source->manifest().version == 1;
-  return ViewsByKey(
-      layout::renamed_values(side.tensors, by_position, reference.tensors, other_by_position));
-}
-
 bool is_empty(const Pair& pair) { return pair.reference == nullptr && pair.candidate == nullptr; }
 
 // The pairs while they are made, by key.
@@ -304,10 +296,10 @@ void note_other_values(std::vector<Pair>& pairs) {
 
 std::vector<Pair> pair_traces(const Side& reference, const Side& candidate,
                               const std::vector<Side>& noise) {
-  const ViewsByKey references = by_key(reference, reference);
-  const ViewsByKey candidates = by_key(candidate, reference);
+  const ViewsByKey references(reference.tensors);
+  const ViewsByKey candidates(candidate.tensors);
   std::vector<ViewsByKey> noise_views;
-  for (const Side& run : noise) noise_views.push_back(by_key(run, reference));
+  for (const Side& run : noise) noise_views.emplace_back(run.tensors);
 
   PairTable table(references, candidates);
   table.for_each([&references](Pair& pair) {

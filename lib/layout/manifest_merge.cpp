@@ -142,13 +142,11 @@ void ManifestMerge::add(std::uint64_t rank, trace::Manifest part) {
     throw base::internal_error("parts of rank ", ranks_.back(), " and then of rank ", rank);
   }
   if (ranks_.empty()) {
-    whole_.version = part.version;
     whole_.meshes = std::move(part.meshes);
   } else if (!same_meshes(whole_.meshes, part.meshes)) {
     if (of_other_run_.empty()) other_meshes_ = describe_meshes(part.meshes);
     of_other_run_.push_back(rank);
   }
-  if (part.version != whole_.version) of_other_version_.push_back(rank);
   ranks_.push_back(rank);
   run_.add(rank, std::move(part.run));
   if (!of_other_run_.empty()) return;  // it will be refused
@@ -188,11 +186,6 @@ void ManifestMerge::require_one_run() const {
                             describe_ranks(of_other_run_),
                             of_other_run_.size() == 1 ? " says " : " say ", other_meshes_,
                             "; files of two runs lie in one folder");
-  }
-  if (!of_other_version_.empty()) {
-    throw base::input_error(describe_ranks(of_other_version_), " and ",
-                            describe_ranks(without(ranks_, of_other_version_)),
-                            " have manifests of two versions; files of two runs lie in one folder");
   }
   const Numbers all = ranks_of(whole_.meshes);
   const Numbers strangers = without(ranks_, all);

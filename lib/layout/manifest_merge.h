@@ -21,7 +21,7 @@ class RunMerge {
   // Adds the facts of the manifest of `rank`. Ranks ascend.
   void add(std::uint64_t rank, trace::RunFacts facts);
 
-  // Whether the rank's manifest says what was asked for (`run.recorded`); version 1 does not.
+  // Whether the rank's manifest says what was asked for (`run.recorded`).
   bool knows(std::uint64_t rank) const { return recorded_.contains(rank); }
 
   // Whether the rank was asked to record its shard of the tensor, ran the step to its end and
@@ -159,7 +159,6 @@ class ManifestMerge {
   std::optional<Contradiction> contradiction_;
   std::vector<std::uint64_t> of_other_run_;  // ranks that say other meshes than the first
   std::string other_meshes_;
-  std::vector<std::uint64_t> of_other_version_;
 };
 
 // Merges the manifests of all ranks. Throws as ManifestMerge::finish.

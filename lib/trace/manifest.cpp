@@ -36,8 +36,6 @@ std::string_view module_of(const TensorKey& key) {
 
 }  // namespace
 
-std::string manifest_schema(unsigned version) { return base::concat("ttrace.manifest/", version); }
-
 const Incomplete* incomplete_of(const Manifest& manifest, const TensorKey& key) {
   const std::vector<Incomplete>& all = manifest.run.incomplete;
   if (all.empty()) return nullptr;

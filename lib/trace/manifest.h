@@ -24,9 +24,7 @@ namespace ttrace::trace {
 inline constexpr std::uint64_t kMostRanks = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kMostAxes = 64;  // of a mesh
 
-inline constexpr unsigned kManifestVersion = 2;  // the one that is written; older ones are read
-// "ttrace.manifest/2"
-std::string manifest_schema(unsigned version);
+inline constexpr const char* kManifestSchema = "ttrace.manifest/2";
 
 struct NoiseFacts {
   std::uint64_t seed = 0;
@@ -119,8 +117,8 @@ struct TensorEntry {
   double scale = 1;
   std::optional<tensor::DType> computed_in;
   std::optional<std::uint64_t> order;
-  // Of a module's value named by its place among the arguments ("attn[mask]"): its number among the
-  // module's tensors, by which version 1 named it.
+  // Of a module's value named after an argument ("attn[mask]"): its number among the module's
+  // tensors, 0 for the first.
   std::optional<std::uint64_t> position = std::nullopt;
   // Ranks that should have a shard by the layout, ran to the step's end and recorded none,
   // ascending.
@@ -152,8 +150,6 @@ struct Module {
 };
 
 struct Manifest {
-  // 1 or 2. Version 1 names a module's further tensors by position, "attn[1]".
-  unsigned version = kManifestVersion;
   RunFacts run;
   std::map<std::string, Mesh> meshes;
   std::vector<TensorEntry> tensors;

@@ -92,14 +92,9 @@ std::vector<Incomplete> incomplete_from(const JsonCursor& list) {
   return incomplete;
 }
 
-RunFacts run_from(const JsonCursor& object, unsigned version) {
-  if (version == 1) {
-    object.allow_keys({"framework", "model", "precision", "command", "created", "collector",
-                       "noise", "plan", "extra"});
-  } else {
-    object.allow_keys({"id", "framework", "model", "precision", "command", "created", "collector",
-                       "noise", "plan", "recorded", "unfinished", "incomplete", "extra"});
-  }
+RunFacts run_from(const JsonCursor& object) {
+  object.allow_keys({"id", "framework", "model", "precision", "command", "created", "collector",
+                     "noise", "plan", "recorded", "unfinished", "incomplete", "extra"});
   RunFacts run;
   run.id = optional_string(object, "id");
   run.framework = optional_string(object, "framework");
@@ -161,17 +156,10 @@ Microbatches microbatches_from(const JsonCursor& object, const TensorEntry& entr
   return whole;
 }
 
-TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Mesh>& meshes,
-                        unsigned version) {
-  if (version == 1) {
-    object.allow_keys({"name", "kind", "step", "microbatch", "microbatches", "call", "copy",
-                       "dtype", "shape", "mesh", "held_at", "placements", "scale", "computed_in",
-                       "order"});
-  } else {
-    object.allow_keys({"name", "kind", "step", "microbatch", "microbatches", "call", "copy",
-                       "dtype", "shape", "mesh", "held_at", "placements", "scale", "computed_in",
-                       "order", "position", "absent_on"});
-  }
+TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Mesh>& meshes) {
+  object.allow_keys({"name", "kind", "step", "microbatch", "microbatches", "call", "copy", "dtype",
+                     "shape", "mesh", "held_at", "placements", "scale", "computed_in", "order",
+                     "position", "absent_on"});
   TensorEntry entry;
   const JsonCursor name = object.require("name");
   entry.key.name = name.as_string();
@@ -320,14 +308,17 @@ Module module_from(const JsonCursor& object) {
   return module;
 }
 
-unsigned version_from(const JsonCursor& schema) {
+constexpr const char* kNeverReleased = "ttrace.manifest/1";
+
+void require_known_schema(const JsonCursor& schema) {
   const std::string text = schema.as_string();
-  for (unsigned version = kManifestVersion; version >= 1; --version) {
-    if (text == manifest_schema(version)) return version;
+  if (text == kManifestSchema) return;
+  if (text == kNeverReleased) {
+    throw schema.error("this is \"", kNeverReleased,
+                       "\", written by a version that was never released; record again");
   }
   throw schema.error("this is \"", base::printable(text), "\", but this ttrace reads \"",
-                     manifest_schema(1), "\" to \"", manifest_schema(kManifestVersion),
-                     "\"; use the ttrace that belongs to the collector");
+                     kManifestSchema, "\"; use the ttrace that belongs to the collector");
 }
 
 }  // namespace
@@ -338,10 +329,10 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   // The version first: a later version may have other keys, and that is the better message.
   const JsonCursor schema = root.require("schema");
   Manifest manifest;
-  manifest.version = version_from(schema);
+  require_known_schema(schema);
   root.allow_keys({"schema", "run", "meshes", "tensors", "optimizer", "modules"});
 
-  if (const auto run = root.find("run")) manifest.run = run_from(*run, manifest.version);
+  if (const auto run = root.find("run")) manifest.run = run_from(*run);
   const JsonCursor meshes = root.require("meshes");
   for (const auto& [name, object] : meshes.members()) {
     manifest.meshes.emplace(name, mesh_from(object));
@@ -353,8 +344,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   KeysSeen seen(manifest.tensors);
   LayoutPool layouts;
   for (const JsonCursor& object : tensors) {
-    TensorEntry& entry =
-        manifest.tensors.emplace_back(tensor_from(object, manifest.meshes, manifest.version));
+    TensorEntry& entry = manifest.tensors.emplace_back(tensor_from(object, manifest.meshes));
     layouts.share(entry);
     if (const auto earlier = seen.add_last()) {
       throw object.error("the same key as ", tensors[*earlier].pointer(), ": ",

@@ -138,7 +138,7 @@ std::string lines(const std::vector<Item>& items, ToJson to_json) {
 std::string manifest_text(const Manifest& manifest) {
   json meshes = json::object();
   for (const auto& [name, mesh] : manifest.meshes) meshes[name] = mesh_json(mesh);
-  std::string text = "{\n  \"schema\": " + json(manifest_schema(manifest.version)).dump();
+  std::string text = "{\n  \"schema\": " + json(kManifestSchema).dump();
   text += ",\n  \"run\": " + run_json(manifest.run).dump();
   text += ",\n  \"meshes\": " + meshes.dump();
   text += ",\n  \"tensors\": " + lines(manifest.tensors, tensor_json);

@@ -24,7 +24,7 @@ def entry(name: str, shape: tuple[int, ...], kind: str = "param", **members: obj
 
 
 def manifest(tensors: list[dict], meshes: dict, **members: object) -> dict:
-    return {"schema": "ttrace.manifest/1", "meshes": meshes, "tensors": tensors} | members
+    return {"schema": "ttrace.manifest/2", "meshes": meshes, "tensors": tensors} | members
 
 
 def write_single(path: Path, tensors: list[tuple[dict, np.ndarray]], **members: object) -> Path:

@@ -55,7 +55,7 @@ def axes(**sizes: int) -> dict:
 
 def part(*tensors: dict, meshes: dict | None = None, **members: object) -> dict:
     meshes = meshes or {"": axes(tp=2)}
-    return {"schema": "ttrace.manifest/1", "meshes": meshes, "tensors": list(tensors), **members}
+    return {"schema": "ttrace.manifest/2", "meshes": meshes, "tensors": list(tensors), **members}
 
 
 def write_parts(run: Path, parts: dict[int, dict | str]) -> Path:

@@ -37,7 +37,7 @@ def write_zeros(path: Path, *chunks: int) -> Path:
             )
             for chunk in range(count):
                 dataset.id.write_direct_chunk((chunk * ELEMENTS,), STORED)
-        manifest = {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": entries}
+        manifest = {"schema": "ttrace.manifest/2", "meshes": {"": {"axes": []}}, "tensors": entries}
         file["manifest"] = json.dumps(manifest)
     return path
 
@@ -64,6 +64,6 @@ def write_slow_tensor(path: Path) -> Path:
             )
             for column in range(0, entry["shape"][1], width):
                 dataset.id.write_direct_chunk((0, column), chunk)
-        manifest = {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": entries}
+        manifest = {"schema": "ttrace.manifest/2", "meshes": {"": {"axes": []}}, "tensors": entries}
         file["manifest"] = json.dumps(manifest)
     return path

@@ -179,7 +179,7 @@ def test_a_compressed_bomb_is_not_unpacked_at_once(compare: Run, tmp_path: Path)
     huge = {"name": "fc", "kind": "output", "step": 0, "dtype": "uint8", "shape": [2**36]}
     with h5py.File(tmp_path / "huge.h5", "w") as file:
         file.create_dataset(SHARDED, (2**36,), "u1", chunks=(2**20,), compression="gzip")
-        manifest = {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": [huge]}
+        manifest = {"schema": "ttrace.manifest/2", "meshes": {"": {"axes": []}}, "tensors": [huge]}
         file["manifest"] = str(manifest).replace("'", '"')
     done = compare(tmp_path / "huge.h5", tmp_path / "huge.h5")
     check_inconclusive(done, "0 of 65536 chunks were written")

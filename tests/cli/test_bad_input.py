@@ -161,15 +161,15 @@ def first_tensor(manifest: dict, **changes: object) -> None:
 MANIFEST_TEXTS = {
     "empty": (b"", "is empty"),
     "not JSON": (b"{tensors: 1}", "not valid JSON"),
-    "cut off": (b'{"schema": "ttrace.manifest/1", "mesh', "not valid JSON"),
+    "cut off": (b'{"schema": "ttrace.manifest/2", "mesh', "not valid JSON"),
     "two values": (b"{} {}", "not valid JSON"),
     "a list": (b"[]", "expected an object"),
     "not UTF-8": (b'{"schema": "\xff\xfe"}', "not valid JSON"),
-    "UTF-16": ('{"schema": "ttrace.manifest/1"}'.encode("utf-16"), "not valid JSON"),
+    "UTF-16": ('{"schema": "ttrace.manifest/2"}'.encode("utf-16"), "not valid JSON"),
     "deep list": (b"[" * 1_000_000, "nested deeper than 64"),
     "deep object": (b'{"a":' * 300_000 + b"1" + b"}" * 300_000, "nested deeper than 64"),
     "a huge number": (b'{"schema": 1e999}', "not valid JSON"),
-    "a key twice": (b'{"schema": "ttrace.manifest/1", "schema": "x"}', "stands twice"),
+    "a key twice": (b'{"schema": "ttrace.manifest/2", "schema": "x"}', "stands twice"),
     "only NULs": (bytes(1000), "not valid JSON"),
 }
 

@@ -289,5 +289,14 @@ def test_what_is_no_tolerance_file_is_refused(tmp_path: Path, ttrace: Run) -> No
     check_refused(ttrace("compare", ref, run, "--tolerance", tmp_path / "none.json"), "none.json")
     check_refused(ttrace("calibrate", ref, ref, "-o", ref), "ref.h5")
     done = ttrace("calibrate", ref, TINY / "noise1.h5", "-o", tmp_path / "tol.json")
+    check_refused(done, "noise1.h5: lacks 1 tensor of the reference (first fc · output · step 0)")
+    # A run that was told not to record outputs lacks none.
+    with h5py.File(shutil.copy(TINY / "noise1.h5", tmp_path / "told.h5"), "r+") as file:
+        manifest = json.loads(file["manifest"][()])
+        manifest["run"]["recorded"]["kinds"].remove("output")
+        manifest["tensors"] = [e for e in manifest["tensors"] if e["kind"] != "output"]
+        del file["manifest"]
+        file["manifest"] = json.dumps(manifest)
+    done = ttrace("calibrate", ref, tmp_path / "told.h5", "-o", tmp_path / "tol.json")
     check_refused(done, "ref.h5: no floating-point tensor of it is in a perturbed run")
     assert not (tmp_path / "tol.json").exists()

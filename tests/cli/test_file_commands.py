@@ -8,7 +8,8 @@ from pathlib import Path
 
 import h5py
 import pytest
-from support.ttrace_cli import DIVERGED, MATCH, TESTDATA
+from support.another_run import copy_as_another_run
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA
 
 from .conftest import Run
 from .small_traces import (
@@ -26,9 +27,9 @@ SINGLE_FILES = [REFERENCE, *(TESTDATA / f"noise{i}.h5" for i in (1, 2, 3))]
 
 def test_inspect_lists_every_tensor_in_execution_order(ttrace: Run) -> None:
     done = ttrace("inspect", HEALTHY)
-    check_answer(done, MATCH, f"{HEALTHY}: 201 tensors, 2 ranks, 1 step\n")
+    check_answer(done, MATCH, f"{HEALTHY}: 202 tensors, 2 ranks, 1 step\n")
     listed = [line for line in done.stdout.splitlines() if " · step 0" in line]
-    assert len(listed) == 201
+    assert len(listed) == 202
     place = {name: i for i, line in enumerate(listed) for name in [line.split("  ")[1]]}
     assert place["embedding · output · step 0 · mb 0"] < place["head · output · step 0 · mb 0"]
     assert place["head · output · step 0 · mb 0"] < place["loss · loss · step 0 · mb 0"]
@@ -54,9 +55,9 @@ def test_inspect_says_what_a_noise_run_is(ttrace: Run) -> None:
 
 @pytest.mark.parametrize("trace", [HEALTHY, FAULTY, *SINGLE_FILES], ids=lambda path: path.name)
 def test_the_testdata_is_clean(ttrace: Run, trace: Path) -> None:
-    check_answer(ttrace("lint", trace), MATCH, "CLEAN  201 tensors over ")
+    check_answer(ttrace("lint", trace), MATCH, "CLEAN  202 tensors over ")
     done = ttrace("lint", trace, "--manifest-only")
-    check_answer(done, MATCH, "CLEAN  201 tensors over ")
+    check_answer(done, MATCH, "CLEAN  202 tensors over ")
     assert "the layout alone" in done.stdout
 
 
@@ -68,7 +69,7 @@ def test_lint_tells_of_rank_files_that_the_meshes_have_no_rank_for(
     shutil.copy(run / "rank_00001.h5", run / "rank_00007.h5")
     done = ttrace("lint", run)
     assert done.returncode == DIVERGED
-    assert done.stdout.startswith("FINDINGS  1 in 201 tensors over 2 ranks, 402 datasets\n")
+    assert done.stdout.startswith("FINDINGS  1 in 202 tensors over 2 ranks, 404 datasets\n")
     assert f"{run}/rank_00007.h5: the manifest's meshes have no rank 7" in done.stdout
 
 
@@ -96,16 +97,23 @@ def test_lint_counts_and_lists_its_findings(ttrace: Run, tmp_path: Path) -> None
 def test_a_merged_trace_is_its_source_in_one_file(ttrace: Run, tmp_path: Path) -> None:
     merged, report = tmp_path / "merged.h5", tmp_path / "report.json"
     done = ttrace("merge", HEALTHY, "-o", merged)
-    check_answer(done, MATCH, "MERGED  201 tensors (")
+    check_answer(done, MATCH, "MERGED  202 tensors (")
     assert done.stderr == ""
-    check_answer(ttrace("lint", merged), MATCH, "CLEAN  201 tensors over 1 rank, 201 datasets")
-    for *pair, warnings in ((merged, HEALTHY, ()), (HEALTHY, merged, (SWAPPED,))):
-        check_match(ttrace("compare", *pair, "--json", report), 201, *warnings)
+    check_answer(ttrace("lint", merged), MATCH, "CLEAN  202 tensors over 1 rank, 202 datasets")
+    same = ttrace("compare", HEALTHY, merged)
+    check_answer(same, INCONCLUSIVE, "INCONCLUSIVE  the reference and the candidate are the same")
+    other = copy_as_another_run(merged, tmp_path / "other.h5")
+    for *pair, warnings in ((other, HEALTHY, ()), (HEALTHY, other, (SWAPPED,))):
+        check_match(ttrace("compare", *pair, "--json", report), 202, *warnings)
         results = json.loads(report.read_text())["results"]
         against = [result.get("replay", {}).get("against_reference", result) for result in results]
         assert {numbers["difference_norm"] for numbers in against} == {0}
-    check_match(ttrace("compare", REFERENCE, merged), 201)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["merged.h5", "report.json"]
+    check_match(ttrace("compare", REFERENCE, merged), 202)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "merged.h5",
+        "other.h5",
+        "report.json",
+    ]
 
 
 def test_merging_twice_gives_the_same_bytes(ttrace: Run, tmp_path: Path) -> None:
@@ -116,7 +124,7 @@ def test_merging_twice_gives_the_same_bytes(ttrace: Run, tmp_path: Path) -> None
 
 def test_merging_replicas_that_differ_warns_of_each(ttrace: Run, tmp_path: Path) -> None:
     done = ttrace("merge", FAULTY, "-o", tmp_path / "merged.h5")
-    check_answer(done, MATCH, "MERGED  201 tensors (")
+    check_answer(done, MATCH, "MERGED  202 tensors (")
     warnings = done.stderr.splitlines()
     assert len(warnings) == 20
     for warning in warnings:

@@ -142,7 +142,7 @@ def test_too_little_memory_is_told(ttrace: Run, tmp_path: Path) -> None:
         {"name": f"t{i}", "kind": "param", "step": 0, "dtype": "float32", "shape": [1]}
         for i in range(400_000)
     ]
-    manifest = {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": tensors}
+    manifest = {"schema": "ttrace.manifest/2", "meshes": {"": {"axes": []}}, "tensors": tensors}
     run = tmp_path / "run"
     run.mkdir()
     (run / "manifest.json").write_text(json.dumps(manifest))
@@ -167,7 +167,7 @@ def test_differences_of_large_integers_are_exact(ttrace: Run, tmp_path: Path) ->
         stored = values.copy()
         stored[2] += change
         manifest = {
-            "schema": "ttrace.manifest/1",
+            "schema": "ttrace.manifest/2",
             "meshes": {"": {"axes": []}},
             "tensors": [
                 {"name": "ids", "kind": "index", "step": 0, "dtype": "int64", "shape": [4]}

@@ -50,7 +50,7 @@ def write(path: Path, chunked: bool) -> Path:
     """Zeros that take no disk: a hole, or the same deflated chunk again and again."""
     tensor = {"name": "w", "kind": "output", "step": 0, "dtype": "float32"}
     tensor["shape"] = [ROWS, COLUMNS]
-    manifest = {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": [tensor]}
+    manifest = {"schema": "ttrace.manifest/2", "meshes": {"": {"axes": []}}, "tensors": [tensor]}
     with h5py.File(path, "w") as file:
         file["manifest"] = json.dumps(manifest)
         where = "/step_000000/output/w"
@@ -86,7 +86,7 @@ def test_more_threads_than_there_is_memory_for_are_not_begun(ttrace: Run, tmp_pa
     values = np.arange(6, dtype="<f4").reshape(2, 3) + 1
     path = tmp_path / "ref.h5"
     tensor = {"name": "w", "kind": "output", "step": 0, "dtype": "float32", "shape": [2, 3]}
-    manifest = {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": [tensor]}
+    manifest = {"schema": "ttrace.manifest/2", "meshes": {"": {"axes": []}}, "tensors": [tensor]}
     with h5py.File(path, "w") as file:
         file["manifest"] = json.dumps(manifest)
         file["/step_000000/output/w"] = values
@@ -99,7 +99,7 @@ def test_more_threads_than_there_is_memory_for_are_not_begun(ttrace: Run, tmp_pa
 def test_chunks_that_do_not_fit_are_named(ttrace: Run, tmp_path: Path) -> None:
     path = tmp_path / "ref.h5"
     tensor = {"name": "w", "kind": "output", "step": 0, "dtype": "float32", "shape": [4 << 20]}
-    manifest = {"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": [tensor]}
+    manifest = {"schema": "ttrace.manifest/2", "meshes": {"": {"axes": []}}, "tensors": [tensor]}
     with h5py.File(path, "w") as file:
         file["manifest"] = json.dumps(manifest)
         made = file.create_dataset(

@@ -10,6 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from support.another_run import copy_as_another_run
 from support.reports import read_report
 from support.text_report import answer
 from support.ttrace_cli import INCONCLUSIVE, MATCH, TESTDATA
@@ -73,10 +74,12 @@ def test_one_run_twice_is_not_two(ttrace: Run, tmp_path: Path) -> None:
 
 def test_a_copy_of_the_reference_has_no_noise(ttrace: Run, tmp_path: Path) -> None:
     copy = Path(shutil.copy(REFERENCE, tmp_path / "copy.h5"))
+    why = f"is given as a noise run and is the reference {REFERENCE}"
+    refused(ttrace, tmp_path, copy, why=why)
     refused(
         ttrace,
         tmp_path,
-        copy,
+        copy_as_another_run(REFERENCE, tmp_path / "other.h5"),
         why="equals the reference bit by bit, so nothing in it was perturbed",
     )
 
@@ -111,27 +114,41 @@ def test_runs_of_one_seed_count_once(ttrace: Run, tmp_path: Path) -> None:
     again = edited(tmp_path, same_seed, NOISE[1])
     flags = ["--noise", NOISE[0], "--noise", again]
     done = ttrace("compare", REFERENCE, HEALTHY, *flags, "--json", tmp_path / "two.json")
-    check_match(done, 201, "were perturbed with the same seed 1, so they count as one run")
+    check_match(done, 202, "were perturbed with the same seed 1, so they count as one run")
     alone = ttrace("compare", REFERENCE, HEALTHY, *flags[:2], "--json", tmp_path / "one.json")
-    check_match(alone, 201)
+    check_match(alone, 202)
     one, two = (read_report(tmp_path / f"{name}.json") for name in ("one", "two"))
     assert one["results"] == two["results"]
 
 
-@pytest.mark.parametrize("lost", ["seed", "param"])
+@pytest.mark.parametrize("lost", ["seed", "param", "param, unsaid"])
 def test_what_cannot_be_checked_is_said(ttrace: Run, tmp_path: Path, lost: str) -> None:
     def without(file: h5py.File, manifest: dict) -> None:
         if lost == "seed":
             del manifest["run"]["noise"]
+            return
+        tensors = manifest["tensors"]
+        manifest["tensors"] = [entry for entry in tensors if entry["kind"] != "param"]
+        if lost == "param":
+            manifest["run"]["recorded"]["kinds"].remove("param")  # its collector was told so
         else:
-            tensors = manifest["tensors"]
-            manifest["tensors"] = [entry for entry in tensors if entry["kind"] != "param"]
+            del manifest["run"]["recorded"]
 
     noise = edited(tmp_path, without)
     done = ttrace("compare", REFERENCE, HEALTHY, "--noise", noise)
-    check_answer(done, MATCH, "MATCH  201 tensors agree")
-    said = {"seed": "does not say that it was perturbed", "param": "has no parameters, so whether"}
-    assert said[lost] in done.stderr and said[lost] not in done.stdout
+    check_answer(done, MATCH, "MATCH  202 tensors agree")
+    seed, param = "does not say that it was perturbed", "has no parameters, so whether"
+    said = seed if lost == "seed" else param
+    assert said in done.stderr and said not in done.stdout
+
+
+def test_parameters_that_a_run_says_it_recorded_are_lacking(ttrace: Run, tmp_path: Path) -> None:
+    def without(file: h5py.File, manifest: dict) -> None:
+        tensors = manifest["tensors"]
+        manifest["tensors"] = [entry for entry in tensors if entry["kind"] != "param"]
+
+    why = "lacks 28 tensors of the reference (first embedding.word.weight · param · step 0)"
+    refused(ttrace, tmp_path, edited(tmp_path, without), why=why)
 
 
 def test_the_loss_must_be_checked(ttrace: Run, tmp_path: Path) -> None:

@@ -67,12 +67,12 @@ def test_main_gradients_of_other_modules_count(ttrace: Run, tmp_path: Path) -> N
     done = ttrace("compare", REFERENCE, run)
     check_answer(done, INCONCLUSIVE, "INCONCLUSIVE  nothing diverged, but the candidate was told")
     only = ttrace("compare", REFERENCE, run, "--only", "*.attn*")
-    check_answer(only, MATCH, "MATCH  60 of 60 selected tensors agree (of 201)")
+    check_answer(only, MATCH, "MATCH  60 of 60 selected tensors agree (of 202)")
 
 
 def test_other_kinds_may_be_left_out(ttrace: Run, tmp_path: Path) -> None:
     run = recorded_without(tmp_path, HEALTHY, "input")
-    check_answer(ttrace("compare", REFERENCE, run), MATCH, "MATCH  168 of 201 tensors agree")
+    check_answer(ttrace("compare", REFERENCE, run), MATCH, "MATCH  169 of 202 tensors agree")
 
 
 def test_what_diverges_counts_first(ttrace: Run, tmp_path: Path) -> None:
@@ -85,14 +85,14 @@ def test_what_diverges_counts_first(ttrace: Run, tmp_path: Path) -> None:
     [
         (("--kind", "output", "loss"), 28),
         (("--only", "layers.0.*"), 77),
-        (("--skip", "*norm*"), 145),
+        (("--skip", "*norm*"), 146),
     ],
 )
 def test_what_a_person_selects_stays_a_match(
     ttrace: Run, flags: tuple[str, ...], selected: int
 ) -> None:
     done = ttrace("compare", REFERENCE, HEALTHY, *flags)
-    check_answer(done, MATCH, f"MATCH  {selected} of {selected} selected tensors agree (of 201)")
+    check_answer(done, MATCH, f"MATCH  {selected} of {selected} selected tensors agree (of 202)")
 
 
 def test_a_rule_that_skips_is_a_selection_too(ttrace: Run, tmp_path: Path) -> None:
@@ -103,4 +103,4 @@ def test_a_rule_that_skips_is_a_selection_too(ttrace: Run, tmp_path: Path) -> No
         ' "skip": "they follow"}]}'
     )
     done = ttrace("compare", REFERENCE, BUGGY, "--tolerance", rules)
-    check_answer(done, MATCH, "MATCH  162 of 162 selected tensors agree (of 201)")
+    check_answer(done, MATCH, "MATCH  163 of 163 selected tensors agree (of 202)")

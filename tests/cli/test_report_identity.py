@@ -17,7 +17,7 @@ from .small_traces import check_refused
 
 REFERENCE = TESTDATA / "ref.h5"
 HEALTHY = TESTDATA / "tp2sp"
-# The same ranks, sizes and manifest as the healthy run, other values.
+# The same ranks, sizes and tensors as the healthy run, other values and another id.
 FAULTY = TESTDATA / "tp2sp_p12"
 SPECIFICATION = ["--specification", TESTDATA / "specification.json"]
 WHOLE = {"only": [], "skip": [], "kind": [], "step": []}
@@ -37,7 +37,8 @@ def test_every_report_identifies_its_traces(tmp_path: Path, ttrace: Run) -> None
     report = compared(ttrace, tmp_path / "compare.json", HEALTHY)
     candidate = report["identity"]["candidate"]
     assert candidate["bytes"] == sum(file.stat().st_size for file in HEALTHY.glob("rank_*.h5"))
-    assert candidate["run_id"] == ""  # older than run ids
+    manifest = json.loads((HEALTHY / "manifest.json").read_text())
+    assert candidate["run_id"] == manifest["run"]["id"] != ""
     assert report["selection"] == {**WHOLE, "common": False}
     place = report["environment"]["traces"]["candidate"]
     assert place["path"] == str(HEALTHY.absolute())
@@ -50,7 +51,9 @@ def test_every_report_identifies_its_traces(tmp_path: Path, ttrace: Run) -> None
     assert read_report(tmp_path / "l.json")["identity"] == report["identity"]
 
 
-@pytest.mark.parametrize("lie", ["another run", "swapped", "a value", "no identity", "run id"])
+@pytest.mark.parametrize(
+    "lie", ["another run", "its id", "swapped", "a value", "no identity", "run id"]
+)
 def test_a_report_of_other_traces_is_refused(tmp_path: Path, ttrace: Run, lie: str) -> None:
     report = tmp_path / "report.json"
     run = copied(tmp_path)
@@ -59,6 +62,9 @@ def test_a_report_of_other_traces_is_refused(tmp_path: Path, ttrace: Run, lie: s
     traces = [REFERENCE, run]
     if lie == "another run":
         traces[1] = FAULTY
+    elif lie == "its id":  # the values of another run under the manifest of this one
+        traces[1] = copied(tmp_path / "other", FAULTY)
+        shutil.copy(run / "manifest.json", traces[1])
     elif lie == "swapped":
         traces = [TESTDATA / "noise1.h5", run]
     elif lie == "a value":

@@ -37,7 +37,7 @@ BAD_FILES = {
     "not JSON": ("candidate:\n", "not valid JSON"),
     "cut off": ('{"schema": "ttrace.map/2", "candidate": [', "not valid JSON"),
     "a list": ("[]", "expected an object"),
-    "of another schema": ('{"schema": "ttrace.manifest/1"}', 'this is "ttrace.manifest/1"'),
+    "of another schema": ('{"schema": "ttrace.manifest/2"}', 'this is "ttrace.manifest/2"'),
     "nested deeply": ("[" * 100000, "nested deeper than 64 levels"),
     "with a NUL": ('{"schema": "ttrace.map/2"}\0', "NUL"),
     "not UTF-8": ('{"schema": "ttrace.map/2", "\udcff": 1}', "not valid JSON"),

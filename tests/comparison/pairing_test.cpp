@@ -160,33 +160,5 @@ TEST_CASE("a module that did not run on one side at all lacks no argument there"
   CHECK(pairs[1].note->empty());
 }
 
-TEST_CASE("a trace of version 1 meets one of version 2 by position, under the reference's names") {
-  MemoryTrace old = trace_of({argument("a"), argument("a[1]"), argument("a[2]")});
-  old.edit().version = 1;
-  const MemoryTrace now = trace_of({argument("a"), argument("a[cos]", 1), argument("a[sin]", 2)});
-  const auto forward = pair(old, now, {&now});
-  REQUIRE(forward.size() == 3);
-  CHECK(forward[1].key.name == "a[1]");
-  CHECK(stored(forward[1].candidate) == &now.manifest().tensors[1]);
-  CHECK(forward[2].noise.size() == 1);
-  const auto backward = pair(now, old, {&old});
-  REQUIRE(backward.size() == 3);
-  CHECK(backward[2].key.name == "a[sin]");
-  CHECK(stored(backward[2].candidate) == &old.manifest().tensors[2]);
-  CHECK(backward[2].noise.size() == 1);
-}
-
-TEST_CASE("an argument that only one of two versions has is told, and shifts no other") {
-  MemoryTrace old = trace_of({argument("a"), argument("a[1]")});
-  old.edit().version = 1;
-  const MemoryTrace now =
-      trace_of({argument("a"), argument("a[mask]", 1, {2, 2}), argument("a[cos]", 2)});
-  const auto pairs = pair(now, old);
-  REQUIRE(pairs.size() == 3);
-  CHECK(stored(pairs[1].candidate) == &old.manifest().tensors[1]);
-  CHECK(pairs[2].key.name == "a[mask]");
-  CHECK(*pairs[2].note == "a ran in the candidate without this argument");
-}
-
 }  // namespace
 }  // namespace ttrace::comparison

@@ -82,7 +82,7 @@ GOOD = {
 TENSOR = ("tensors", 0)
 BROKEN: dict[str, tuple[tuple, Any]] = {
     "later version": (("schema",), "ttrace.manifest/3"),
-    "version 1 with members of version 2": (("schema",), "ttrace.manifest/1"),
+    "earlier version": (("schema",), "ttrace.manifest/1"),
     "recorded kinds without steps": (("run", "recorded", "steps"), REMOVED),
     "a recorded kind that does not exist": (("run", "recorded", "kinds"), ["outputs"]),
     "an unfinished rank as text": (("run", "unfinished"), ["1"]),

@@ -14,7 +14,7 @@ def write(folder: Path, placement: str | dict, shape: list[int], *shards: np.nda
     folder.mkdir()
     entry = {"name": "x", "kind": "output", "step": 0, "microbatch": 3, "dtype": "float32"}
     manifest = {
-        "schema": "ttrace.manifest/1",
+        "schema": "ttrace.manifest/2",
         "meshes": {"": {"axes": [{"name": "tp", "size": len(shards)}]}},
         "tensors": [{**entry, "shape": shape, "placements": {"tp": placement}}],
     }

@@ -171,14 +171,6 @@ TEST_CASE("the run recorded what all ranks did that record") {
   CHECK(merge_manifests(parts).manifest.run.recorded == std::nullopt);
 }
 
-TEST_CASE("the version is that of the parts, which have the same") {
-  Parts parts = parts_of(entry_of(), {0, 1, 2, 3});
-  for (auto& [rank, part] : parts) part.version = 1;
-  CHECK(merge_manifests(parts).manifest.version == 1);
-  parts.at(2).version = 2;
-  check_refused([&] { merge_manifests(parts); }, {"rank 2 and ranks {0, 1, 3}", "two versions"});
-}
-
 TEST_CASE("coordinates of which every rank is lost hold sums and are not known to hold copies") {
   CHECK(held_of(entry_of(), {0, 1}, {2, 3}) == HeldAt{{"pp", {0}}});
   CHECK(held_of(entry_of({{"pp", kSum}}), {0, 1}, {2, 3}).empty());

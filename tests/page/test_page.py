@@ -25,8 +25,8 @@ def opened(browser, answer):
 
 def test_it_shows_the_answer_and_every_tensor(opened):
     assert opened.text(".verdict") == "DIVERGED"
-    assert opened.evaluate("page.profile.marks.length") == 201
-    assert opened.text("#shown") == "201 tensors"
+    assert opened.evaluate("page.profile.marks.length") == 202
+    assert opened.text("#shown") == "202 tensors"
     assert opened.evaluate("document.querySelectorAll('#depth-table tbody tr').length") > 5
     assert opened.visible("#mesh-map")
     assert not opened.visible("#worst")
@@ -50,16 +50,16 @@ def test_the_profile_is_drawn_where_the_errors_are(opened):
 def test_a_filter_narrows_the_table(opened):
     opened.click("#filter")
     opened.write("main_grad norm1 bias")
-    opened.wait("document.getElementById('shown').textContent === '2 of 201 tensors'")
+    opened.wait("document.getElementById('shown').textContent === '2 of 202 tensors'")
     names = opened.evaluate(
         "[...document.querySelectorAll('#rows .space .line')]"
         ".map((line) => line.children[0].textContent)"
     )
     assert sorted(names) == ["layers.0.norm1.bias", "layers.1.norm1.bias"]
     opened.press("Escape")
-    opened.wait("document.getElementById('shown').textContent === '201 tensors'")
+    opened.wait("document.getElementById('shown').textContent === '202 tensors'")
     opened.click(".counts li[data-outcome=replica_conflict] button")
-    opened.wait("document.getElementById('shown').textContent === '20 of 201 tensors'")
+    opened.wait("document.getElementById('shown').textContent === '20 of 202 tensors'")
 
 
 def test_a_click_on_a_heading_sorts(opened):
@@ -215,7 +215,7 @@ def test_a_healthy_run(browser, folder):
     assert done.returncode in (0, 3), done.stderr
     browser.open(page)
     assert browser.evaluate("document.querySelectorAll('article').length") == 0
-    assert browser.evaluate("page.profile.marks.length") == 201
+    assert browser.evaluate("page.profile.marks.length") == 202
     assert browser.problems == []
 
 

@@ -161,7 +161,7 @@ def write(path: Path, recorded: Recorded, *, zero: int = 1) -> Path:
     axes = [{"name": "dp", "size": zero}] if zero > 1 else []
     manifest = json.dumps(
         {
-            "schema": "ttrace.manifest/1",
+            "schema": "ttrace.manifest/2",
             "meshes": {"": {"axes": axes}},
             "tensors": [entry for entry, _ in tensors],
             "optimizer": recorded.optimizer,

@@ -33,7 +33,7 @@ def parts(*tensors, mesh=MESH, **members):
     """Parts of ranks 0, 1, ... that hold the given lists of entries."""
     return {
         rank: {
-            "schema": "ttrace.manifest/1",
+            "schema": "ttrace.manifest/2",
             "meshes": {"": mesh},
             "tensors": copy.deepcopy(entries),
             **{member: values[rank] for member, values in members.items()},
@@ -83,11 +83,10 @@ STAGE = {"axes": [{"name": "fsdp", "size": 2}], "ranks": [2, 3]}
 
 
 def told(united, **others):
-    """The parts as version 2 has them: ranks that were told to record outputs of step 0."""
+    """The parts of ranks that were told to record outputs of step 0."""
     for rank, part in united.items():
         recorded = {"kinds": ["output", "index"], "steps": [0]}
         recorded.update(others.get(f"rank{rank}", {}))
-        part["schema"] = "ttrace.manifest/2"
         part["run"] = {"id": f"of rank {rank}", "recorded": recorded}
     return united
 
@@ -155,8 +154,8 @@ def test_positions_may_differ_between_ranks():
 
 def test_parts_of_two_versions_are_an_error():
     united = parts([], [], [], [])
-    united[2]["schema"] = "ttrace.manifest/2"
-    with pytest.raises(tt.TraceError, match=r"rank 0 has ttrace.manifest/1, rank\(s\) \[2\]"):
+    united[2]["schema"] = "ttrace.manifest/3"
+    with pytest.raises(tt.TraceError, match=r"rank 0 has ttrace.manifest/2, rank\(s\) \[2\]"):
         merge_manifests(united)
 
 

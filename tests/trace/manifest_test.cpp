@@ -159,15 +159,6 @@ TEST_CASE("the text of a manifest has one tensor and one module per line") {
   CHECK(text.back() == '\n');
 }
 
-TEST_CASE("a manifest is written in the version that it has") {
-  const std::string first =
-      R"({"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": []})";
-  const Manifest manifest = parse_manifest(first, "m.json");
-  CHECK(manifest.version == 1);
-  CHECK(test::contains(manifest_text(manifest), "ttrace.manifest/1"));
-  CHECK(Manifest{}.version == 2);
-}
-
 TEST_CASE("an empty manifest survives being written") {
   Manifest manifest;
   manifest.meshes.emplace("", Mesh{});

@@ -67,7 +67,7 @@ TEST_CASE("a truncated rank file is that rank's problem and the rest is read") {
   const std::string bytes = bytes_of(dir.file("rank_00000.h5"));
   test::write_file(dir.file("rank_00001.h5"), bytes.substr(0, bytes.size() / 2));
   test::write_file(dir.file("manifest.json"),
-                   R"({"schema": "ttrace.manifest/1", "tensors": [],
+                   R"({"schema": "ttrace.manifest/2", "tensors": [],
                        "meshes": {"": {"axes": [{"name": "tp", "size": 2}]}}})");
   const auto source = open_trace(dir.path());
   CHECK_FALSE(source->rank_problem(0).has_value());

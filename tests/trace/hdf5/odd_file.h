@@ -97,6 +97,6 @@ class OddFile {
 
 // The least manifest there is.
 inline const char* const kBareManifest =
-    R"({"schema": "ttrace.manifest/1", "meshes": {"": {"axes": []}}, "tensors": []})";
+    R"({"schema": "ttrace.manifest/2", "meshes": {"": {"axes": []}}, "tensors": []})";
 
 }  // namespace ttrace::test

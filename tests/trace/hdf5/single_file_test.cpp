@@ -84,7 +84,7 @@ TEST_CASE("a manifest error of a single file names the file and the dataset") {
 TEST_CASE("a single file holds rank 0 and nothing else") {
   const TempDir dir;
   const auto with_meshes = [](const std::string& meshes) {
-    return R"({"schema": "ttrace.manifest/1", "tensors": [], "meshes": )" + meshes + "}";
+    return R"({"schema": "ttrace.manifest/2", "tensors": [], "meshes": )" + meshes + "}";
   };
   OddFile(dir.file("two.h5"))
       .manifest(with_meshes(R"({"": {"axes": [{"name": "tp", "size": 2}]}})"));

@@ -104,7 +104,7 @@ TEST_CASE("a rank's file says whose it is") {
         ->finish(bare_manifest());
   }
   test::write_file(dir.file("manifest.json"),
-                   R"({"schema": "ttrace.manifest/1", "tensors": [],
+                   R"({"schema": "ttrace.manifest/2", "tensors": [],
                        "meshes": {"": {"axes": [{"name": "tp", "size": 2}]}}})");
   const auto source = open_trace(dir.path());
   CHECK_FALSE(source->rank_problem(0).has_value());

@@ -15,7 +15,7 @@ class Requested:
         self._unfinished = {rank for run in runs.values() for rank in run.get("unfinished", [])}
 
     def knows(self, rank: int) -> bool:
-        """Whether the rank's part says what to record; format version 1 does not."""
+        """Whether the rank's part says what to record."""
         return rank in self._recorded
 
     def asked(self, rank: int, entry: Mapping[str, Any]) -> bool:
