@@ -35,7 +35,7 @@ void add_share_of_bound(const JsonCursor& result, PageTensor& out) {
 PageFinding audit_finding(const JsonCursor& item) {
   PageFinding out;
   out.id = item.require("id").as_string();
-  out.title = item.require("title").as_string();
+  out.title = heading_of(item);
   out.outcome = "broken";
   out.members = item.require("keys").as_strings();
   out.phase = text_at(item, "phase");

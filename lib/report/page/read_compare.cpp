@@ -130,7 +130,7 @@ void add_findings(const JsonCursor& root, PageAnswer& answer) {
   };
   std::map<std::string, Group> groups;
   for (const JsonCursor& item : root.require("groups").items()) {
-    Group group{item.require("title").as_string(), item.require("shown").as_string(),
+    Group group{heading_of(item), item.require("shown").as_string(),
                 item.require("findings").as_strings()};
     const auto shown = std::find(group.members.begin(), group.members.end(), group.shown);
     if (shown != group.members.end()) std::rotate(group.members.begin(), shown, shown + 1);

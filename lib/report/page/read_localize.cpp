@@ -12,7 +12,7 @@ using base::JsonCursor;
 PageFinding localized_finding(const JsonCursor& item) {
   PageFinding out;
   out.id = item.require("id").as_string();
-  out.title = item.require("title").as_string();
+  out.title = heading_of(item);
   out.outcome = item.require("outcome").as_string();
   out.members = item.require("keys").as_strings();
   out.phase = text_at(item, "phase");

@@ -43,6 +43,11 @@ std::string text_at(const JsonCursor& object, std::string_view name) {
   return found && !found->is_null() ? found->as_string() : "";
 }
 
+std::string heading_of(const JsonCursor& item) {
+  std::string sentence = text_at(item, "headline");
+  return sentence.empty() ? item.require("title").as_string() : sentence;
+}
+
 std::optional<double> number_at(const JsonCursor& object, std::string_view name) {
   const auto found = object.find(name);
   if (!found || found->is_null()) return std::nullopt;

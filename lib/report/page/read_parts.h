@@ -14,6 +14,8 @@ namespace ttrace::report {
 
 // The member as text, or "" where it is absent or null.
 std::string text_at(const base::JsonCursor& object, std::string_view name);
+// The sentence of a finding or of a group of them; of a report without sentences its title.
+std::string heading_of(const base::JsonCursor& item);
 // The member as number, with those that are strings ("inf"); nothing where it is absent or null.
 std::optional<double> number_at(const base::JsonCursor& object, std::string_view name);
 std::vector<std::uint64_t> counts_at(const base::JsonCursor& object, std::string_view name);
