@@ -30,13 +30,9 @@ struct FileFormat {
 constexpr std::size_t kJson = 0;
 constexpr std::size_t kPage = 1;
 const FileFormat kFormats[] = {
-    {"--json",
-     "also write the answer as JSON to this file; - is standard output, and the text goes to "
-     "stderr "
-     "then, or with --quiet nowhere; FILE.gz is compressed",
+    {"--json", "also write JSON; - is standard output, FILE.gz is compressed",
      [](const std::string& json) { return json; }},
-    {"--html",
-     "also write the answer as a page to this file: one file with everything in it, for a browser",
+    {"--html", "also write the answer as one self-contained page for a browser",
      [](const std::string& json) { return report::html_page(json, "the answer"); }},
 };
 
@@ -73,16 +69,12 @@ void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool page) {
     command.add_option(kFormats[i].flag, files[i], kFormats[i].help);
   }
   if (page) {
-    command
-        .add_option("--json-detail", detail,
-                    "which tensors the JSON has the numbers of: all, or those of findings")
+    command.add_option("--json-detail", detail, "which tensors the JSON has the numbers of")
         ->check(CLI::IsMember({"all", "findings"}));
   }
   command.add_flag("--all", all, all_means);
   command.add_option("--explain", explain, "also explain the finding of this number, from 1");
-  command
-      .add_option("--format", format,
-                  "text: the answer on one screen; line: its first line alone, never folded")
+  command.add_option("--format", format, "one screen, or the first line alone, never folded")
       ->check(CLI::IsMember({"text", "line"}));
   command.add_option("--color", colour, "when to use colour")
       ->check(CLI::IsMember({"auto", "always", "never"}));

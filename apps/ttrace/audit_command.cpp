@@ -87,10 +87,10 @@ void add_audit_command(CLI::App& app, Action& action) {
   command->add_option("--specification", flags->specification,
                       "from which tensors every other one follows, and how");
   command->add_flag("--exact", flags->exact,
-                    "multiply out every matrix product, also where random probes find nothing");
+                    "multiply out every product, also where random probes find nothing");
   add_layout_flag(*command, flags->layout);
   command->add_option("--tolerance", flags->tolerance,
-                      "a tolerance file (JSON), whose rules say which tensors to skip, and why");
+                      "a tolerance file, whose rules say which tensors to skip, and why");
   flags->selection.add_to(*command);
   command->add_option("--threads", flags->threads, "threads to use; 0: one per core");
   flags->answer.add_to(*command, "print every finding in full and every tensor");

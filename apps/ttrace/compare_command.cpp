@@ -60,19 +60,8 @@ struct CompareFlags {
   std::string map_starter;
 };
 
-// Named by the report's footer (report/text_report.cpp) and repeated in this folder's README.md.
 constexpr const char* kHowToReadComparison =
-    "Reading the report:\n"
-    "  ε           the rounding error of the precision a tensor was computed in, 1.2e-7 in fp32 "
-    "and\n"
-    "              7.8e-3 in bf16; an error of 100 ε is 100 such roundings of the tensor's norm\n"
-    "  m           how many times its noise a tensor may be off (or, without noise runs, the "
-    "bound\n"
-    "              of its rule): 4 unless a rule of the tolerance file says otherwise\n"
-    "  would pass  at this m the tensor would just have matched: near 4 a close call that more "
-    "noise\n"
-    "              runs decide, thousands a bug\n"
-    "\n"
+    "`ttrace explain used`, likewise m, ε, \"would pass\" and frontier, say how to read a report.\n"
     "Exit codes: 0 match (clean), 1 diverged (findings), 2 usage or unreadable input,\n"
     "3 inconclusive (nothing compared, ranks missing, interrupted, all under the noise floor).";
 
@@ -174,15 +163,11 @@ void add_compare_command(CLI::App& app, Action& action) {
   const auto flags = std::make_shared<CompareFlags>();
   flags->comparison.pair.add_to(*command, "the trace to check");
   command->add_option("--truth", flags->comparison.truth,
-                      "the reference run in higher precision: which side is nearer to it is shown "
-                      "beside every verdict and changes none");
+                      "the reference in higher precision: says which side is nearer to it");
   command->add_flag("--common", flags->comparison.common,
-                    "judge what both sides have; what one side alone has is left out and counted "
-                    "on the first line (exit 3 if a parameter, loss or main gradient is among it)");
+                    "judge what both sides have, and count what one side lacks");
   command
-      ->add_option("--map-starter", flags->map_starter,
-                   "also write rules for --map to start from: names matched by values, shape and "
-                   "order; the comparison itself is made without them")
+      ->add_option("--map-starter", flags->map_starter, "also write rules for --map to start from")
       ->excludes("--map");
   flags->work.add_to(*command);
   flags->answer.add_to(*command, kAllOfComparison);

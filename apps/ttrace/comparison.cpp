@@ -161,8 +161,7 @@ comparison::CompareReport Comparison::run(comparison::Checkpoint* work,
 
 void add_slices_flag(CLI::App& command, bool& all_slices) {
   command.add_flag("--all-slices", all_slices,
-                   "every part that is beyond its tolerance in the JSON, and not the worst four "
-                   "of a finding");
+                   "every slice beyond its tolerance in the JSON, not the worst four");
 }
 
 Answer answer_of(const comparison::CompareReport& report, bool all_slices) {

@@ -18,10 +18,10 @@
 namespace ttrace::app {
 
 void SelectionFlags::add_to(CLI::App& command) {
-  command.add_option("--only", only, "only tensors whose name matches (glob, repeatable)");
-  command.add_option("--skip", skip, "not the tensors whose name matches (glob, repeatable)");
-  command.add_option("--kind", kinds, "only tensors of this kind (repeatable)");
-  command.add_option("--step", steps, "only tensors of this step (repeatable)");
+  command.add_option("--only", only, "only tensors whose name matches, repeatable");
+  command.add_option("--skip", skip, "not the tensors whose name matches, repeatable");
+  command.add_option("--kind", kinds, "only tensors of this kind, repeatable");
+  command.add_option("--step", steps, "only tensors of this step, repeatable");
 }
 
 comparison::Selection SelectionFlags::selection() const {
@@ -49,8 +49,7 @@ std::string today() {
 }
 
 void add_layout_flag(CLI::App& command, std::string& path) {
-  command.add_option("--layout", path,
-                     "rules (JSON) that override the layouts of the run's manifest");
+  command.add_option("--layout", path, "rules that override the layouts of the run's manifest");
 }
 
 specification::Specification read_specification(const std::string& path, std::uint64_t held) {
@@ -80,14 +79,13 @@ void JudgedPairFlags::add_to(CLI::App& command, const std::string& candidate_is)
   command.add_option("REF", reference, "the trusted trace: a file or a directory")->required();
   command.add_option("RUN", candidate, candidate_is + ": a file or a directory")->required();
   command.add_option("--noise", noise,
-                     "a run of the reference with its first activation perturbed (repeatable; "
-                     "three are best)");
+                     "perturbed runs of the reference (noise runs); three are best");
   command.add_option("--tolerance", tolerance,
-                     "tolerances (JSON) that `ttrace calibrate` wrote, with rules on top");
+                     "tolerances that `ttrace calibrate` wrote, with rules on top");
   command.add_option("--threads", threads, "number of threads (default: one per core)");
   add_layout_flag(command, layout);
   command.add_option("--map", map,
-                     "rules (JSON) that rename, split, join, transpose, trim or pad tensors");
+                     "rules that rename, split, join, transpose, trim or pad tensors");
   selection.add_to(command);
 }
 

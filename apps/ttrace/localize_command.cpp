@@ -162,16 +162,14 @@ void add_localize_command(CLI::App& app, Action& action) {
   command->add_option("--specification", flags->specification,
                       "from which tensors every other one follows, and how");
   command->add_option("--candidate-specification", flags->candidate_specification,
-                      "the same, made with the candidate's code: expressions that differ are "
-                      "findings");
+                      "the same of the candidate's code: what differs is a finding");
   command->add_option("--layer", flags->layers,
-                      "also judge the modules that match this pattern, whatever was found");
+                      "also judge the modules that match, whatever was found");
   command->add_flag("--all-layers", flags->all_layers, "also judge every module");
   command->add_option("--report", flags->report,
-                      "the JSON report of comparing these two traces: they are not compared again");
+                      "the JSON report of comparing these traces; nothing is compared again");
   command->add_option("--plan", flags->plan,
-                      "write the plan of a second pair of runs, in which the modules that differ "
-                      "are isolated from each other");
+                      "write a plan: a second pair of runs that isolates what differs");
   flags->answer.add_to(*command, "print every finding and every module");
   command->footer(
       "Exit codes: 0 nothing to explain, 1 findings, 2 usage or unreadable input, 3 the "

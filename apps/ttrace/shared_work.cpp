@@ -220,11 +220,8 @@ void SharedWorkFlags::add_to(CLI::App& command) {
   command.add_option("--resume", resume,
                      "keep what is finished in this file, and go on from what it has");
   command.add_option("--part", part,
-                     "I/N: compare this share of the tensors; `ttrace report merge` joins the "
-                     "--json files of all");
-  command
-      .add_option("--mpi", mpi,
-                  "auto: processes that mpirun has started share the work, and rank 0 reports; off")
+                     "compare this share; `ttrace report merge` joins the --json files");
+  command.add_option("--mpi", mpi, "auto: processes that mpirun has started share the work")
       ->check(CLI::IsMember({"auto", "off"}));
 }
 

@@ -207,7 +207,7 @@ void add_synth_command(CLI::App& app, Action& action) {
   const auto flags = std::make_shared<SynthFlags>();
   command
       ->add_option("-o,--output", flags->output,
-                   "NAME.h5: one file with whole tensors, a reference; else a directory of ranks")
+                   "NAME.h5: a reference in one file; else a directory of ranks")
       ->required();
   add_what(*command, *flags);
   command->add_option("--seed", flags->seed, "other values (default: the spec's, or 0)");

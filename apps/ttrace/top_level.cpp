@@ -5,12 +5,16 @@
 #include <cstdint>
 #include <iostream>
 #include <limits>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "command.h"
 #include "device.h"
+#include "help.h"
 #include "machine.h"
 #include "process.h"
 
@@ -40,12 +44,6 @@ const CLI::Option* option_named(const CLI::App* app, const std::string& name) {
     if (const CLI::Option* option = app->get_option_no_throw(name)) return option;
   }
   return nullptr;
-}
-
-std::string command_path(const CLI::App* app) {
-  return app->get_parent() == nullptr
-             ? "ttrace"
-             : base::concat(command_path(app->get_parent()), " ", app->get_name());
 }
 
 std::string message(const char* what, const std::string& word,
@@ -101,32 +99,31 @@ void add_top_level_flags(CLI::App& app) {
   app.require_subcommand(1);
   limit_memory_by_default();
   app.fallthrough();
-  app.set_version_flag("--version", version_text);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_version_flag("-V,--version", version_text, "the version and what it was built with");
   app.add_flag_callback(
       "-q,--quiet", [] { base::set_log_level(base::LogLevel::kQuiet); },
-      "the first line of an answer alone, and no progress or warnings but the reason of an exit "
-      "code");
+      "the first line of the answer alone, no progress, no warnings");
   app.add_flag_callback(
       "-v,--verbose", [] { base::set_log_level(base::LogLevel::kVerbose); },
       "more about what is done, on stderr");
   app.add_option_function<std::string>(
       "--isa", [](const std::string& isa) { choose_instruction_set(isa); },
-      base::concat("instruction set of the sums, which never depend on it (default: the fastest; ",
-                   instruction_sets(), ")"));
+      base::concat("instruction set; no result depends on it (", instruction_sets(), ")"));
   app.add_option_function<std::string>(
       "--device", [](const std::string& device) { choose_device(device); },
-      "what computes: cpu, cuda (the first GPU), cuda:1, cuda:0,1 (shared), or auto, which is the "
-      "CPU in this version; no result depends on it");
+      "cpu, cuda, cuda:1, cuda:0,1 or auto; no result depends on it");
   app.add_option_function<std::string>(
       "--device-memory", [](const std::string& size) { limit_device_memory(size); },
-      "most memory on every GPU, as in 500M or 2G (default: a quarter of it, at most 2G)");
+      "most memory on every GPU (default: a quarter of it, at most 2G)");
   app.add_option_function<std::string>(
       "--memory", [](const std::string& size) { limit_memory(size); },
-      "most memory beside the manifests, as in 500M or 2G (default: a quarter of the machine's, "
-      "at most 2G)");
+      "most memory beside the manifests (default: a quarter, at most 2G)");
   app.footer(
       "Exit codes: 0 all is well, 1 something is not, 2 usage or unreadable input, 3 too little\n"
-      "could be checked. `ttrace COMMAND --help` says what that means for a command.");
+      "could be checked. `ttrace help COMMAND` says what that means for a command. The flags above "
+      "may\n"
+      "stand before or behind it.");
 }
 
 // An option that takes one value and was given several; empty if there is none.
@@ -165,12 +162,22 @@ std::string too_many_words(const CLI::App& app) {
 }
 
 int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  // "ttrace help compare" is "ttrace compare --help".
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    if (const std::string unknown = unknown_word(app, words); !unknown.empty()) {
+      base::report_error(base::printable(unknown));
+      return kUsageExit;
+    }
+    words.emplace_back("--help");
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     // Scripts expect 2, not the exit codes of CLI11 (105, 106, ...).
-    const std::string unknown = unknown_word(app, {argv + 1, argv + argc});
+    const std::string unknown = unknown_word(app, words);
     if (!unknown.empty()) {
       base::report_error(base::printable(unknown));
       return kUsageExit;

@@ -73,6 +73,9 @@ const std::vector<Word>& glossary() {
        "unless a rule of the tolerance file says otherwise. \"would pass at m = 5\" is a close "
        "call "
        "that more noise runs decide; thousands are a bug."},
+      {"would pass", "passing multiplier",
+       "At this m the tensor would just have matched: near 4 a close call that more noise runs "
+       "decide, thousands a bug."},
       {"noise run", "perturbed run",
        "The reference run again with its first activation multiplied by 1 + ε·u, one rounding "
        "(TTRACE_NOISE=1): it shows how far rounding alone moves each tensor. Three are best."},

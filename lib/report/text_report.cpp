@@ -247,8 +247,7 @@ void write_footer(const comparison::CompareReport& report, const TextStyle& styl
            "files of all.\n";
   }
   if (diverged(report)) {
-    out << "  How to read it (ε, m, \"would pass\"): ttrace compare --help, under \"Reading the "
-           "report\".\n";
+    out << "  How to read it: `ttrace explain m`, and likewise ε, used, \"would pass\".\n";
   }
   if (!report.from_modules && !report.findings.empty()) {
     out << "  The reference has no data flow (modules), so \"first\" follows the execution "

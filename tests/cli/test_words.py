@@ -199,10 +199,11 @@ def test_text_is_as_wide_as_the_terminal(diverged: tuple[Path, Path]) -> None:
         assert width(line) <= 48 or any(path in line for path in paths), line
 
 
-def test_the_help_of_compare_explains_the_report(ttrace: Run) -> None:
+def test_the_help_of_compare_says_how_to_read_a_report(ttrace: Run) -> None:
     text = ttrace("compare", "--help").stdout
-    assert "Reading the report:" in text
-    for word in ("ε ", "m ", "would pass "):
-        assert f"\n  {word}" in text
+    words = ("used", "m", "ε", "would pass", "frontier")
+    for word in words:
+        assert word in text.split("`ttrace explain ")[1].split("\n")[0]
+        assert "  means  " in ttrace("explain", word).stdout
     guide = (Path(__file__).parents[2] / "apps" / "ttrace" / "README.md").read_text()
     assert "## Reading the report" in guide
