@@ -55,7 +55,7 @@ std::string describe_more(const TextStyle& style, bool has_findings) {
   if (has_findings) {
     text =
         style.report_file.empty() ? "--explain 1" : concat("ttrace explain 1 ", style.report_file);
-    text += " · ";
+    text += " · --html page.html · ";
   }
   return text + "--all";
 }

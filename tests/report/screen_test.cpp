@@ -58,8 +58,9 @@ TEST_CASE("a text that is too long ends at a word, and control characters are sh
 }
 
 TEST_CASE("what to type next names the report that was written") {
-  CHECK(describe_more({false, false, 0, "r.json"}, true) == "ttrace explain 1 r.json · --all");
-  CHECK(describe_more({}, true) == "--explain 1 · --all");
+  CHECK(describe_more({false, false, 0, "r.json"}, true) ==
+        "ttrace explain 1 r.json · --html page.html · --all");
+  CHECK(describe_more({}, true) == "--explain 1 · --html page.html · --all");
   CHECK(describe_more({}, false) == "--all");
 }
 
