@@ -137,12 +137,13 @@ struct MicrobatchMismatch {
 
 // The runs do not start alike, which is why what follows differs.
 struct OtherStart {
-  enum class What { kWeights, kData };
+  enum class What { kWeights, kData, kDraws };
   What what = What::kWeights;
   std::uint64_t step = 0;                   // the first one
-  std::uint64_t differ = 0;                 // parameters, or inputs
+  std::uint64_t differ = 0;                 // parameters, inputs, or draws of random numbers
   std::uint64_t of = 0;                     // parameters that were compared; 0 of data
   std::vector<std::uint64_t> microbatches;  // of data: those whose input differs, ascending
+  std::vector<std::string> modules;         // of draws: those that drew others
 };
 
 // The reference has several ranks and the candidate one: REF and RUN look swapped.

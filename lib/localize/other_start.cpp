@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "base/text.h"
+#include "comparison/random_draws.h"
 #include "localize/phase.h"
+#include "localize/place.h"
 
 namespace ttrace::localize {
 namespace {
@@ -16,7 +20,8 @@ using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
 
-constexpr std::size_t kFewest = 2;  // parameters of which "most" says something
+constexpr std::size_t kMostModules = 3;  // named in a sentence
+constexpr std::size_t kFewest = 2;       // parameters of which "most" says something
 
 bool more_than_half(std::uint64_t part, std::uint64_t of) { return 2 * part > of; }
 
@@ -30,6 +35,21 @@ struct Share {
   }
   bool is_most() const { return of >= kFewest && more_than_half(differ, of); }
 };
+
+// "d" of "d.(random)", and the model of "(random)".
+std::string drawing_module_of(std::string_view name) {
+  const std::size_t dot = name.rfind(".(random)");
+  return dot == std::string_view::npos ? "(model)" : std::string(name.substr(0, dot));
+}
+
+std::string in_words(const std::vector<std::string>& modules) {
+  std::string text;
+  for (std::size_t i = 0; i < modules.size() && i < kMostModules; ++i) {
+    text += base::concat(i > 0 ? ", " : "", modules[i]);
+  }
+  if (modules.size() <= kMostModules) return text;
+  return base::concat(text, " and ", base::plural(modules.size() - kMostModules, "other module"));
+}
 
 // Whether a cause says more than where the error is.
 bool is_explained(const Finding& finding) {
@@ -71,13 +91,13 @@ std::optional<OtherStart> other_weights(std::uint64_t step,
     return key.kind == Kind::kParam && key.step == step && is_explained(finding);
   };
   if (std::any_of(findings.begin(), findings.end(), explained)) return std::nullopt;
-  return OtherStart{OtherStart::What::kWeights, step, all.differ, all.of, {}};
+  return OtherStart{OtherStart::What::kWeights, step, all.differ, all.of, {}, {}};
 }
 
 std::optional<OtherStart> other_data(std::uint64_t step,
                                      const std::vector<TensorComparison>& results,
                                      const std::vector<Finding>& findings) {
-  OtherStart start{OtherStart::What::kData, step, 0, 0, {}};
+  OtherStart start{OtherStart::What::kData, step, 0, 0, {}, {}};
   std::set<std::uint64_t> microbatches;
   for (const Finding& finding : findings) {
     const TensorComparison& result = results[finding.result];
@@ -93,6 +113,30 @@ std::optional<OtherStart> other_data(std::uint64_t step,
   return start;
 }
 
+// A finding of another module is no consequence of a draw.
+std::optional<OtherStart> other_draws(std::uint64_t step,
+                                      const std::vector<TensorComparison>& results,
+                                      const std::vector<Finding>& findings) {
+  OtherStart start{OtherStart::What::kDraws, step, 0, 0, {}, {}};
+  std::set<std::string> modules;
+  for (const TensorComparison& result : results) {
+    if (result.key.step != step || !comparison::is_random_draw(result.key)) continue;
+    const bool both = result.reference != nullptr && result.candidate != nullptr;
+    if (!both || result.outcome != Outcome::kNotJudged) continue;
+    ++start.differ;
+    modules.insert(drawing_module_of(result.key.name));
+  }
+  const auto follows = [&](const Finding& finding) {
+    const trace::TensorKey& key = results[finding.result].key;
+    return key.step != step || modules.contains(module_of(key));
+  };
+  if (modules.empty() || !std::all_of(findings.begin(), findings.end(), follows)) {
+    return std::nullopt;
+  }
+  start.modules.assign(modules.begin(), modules.end());
+  return start;
+}
+
 }  // namespace
 
 std::optional<OtherStart> find_other_start(const std::vector<TensorComparison>& results,
@@ -100,11 +144,20 @@ std::optional<OtherStart> find_other_start(const std::vector<TensorComparison>& 
   if (results.empty() || findings.empty()) return std::nullopt;
   const std::uint64_t step = first_step_of(results);
   if (auto weights = other_weights(step, results, findings)) return weights;
-  return other_data(step, results, findings);
+  if (auto data = other_data(step, results, findings)) return data;
+  return other_draws(step, results, findings);
 }
 
 std::string_view name_of(OtherStart::What what) {
-  return what == OtherStart::What::kWeights ? "weights" : "data";
+  switch (what) {
+    case OtherStart::What::kWeights:
+      return "weights";
+    case OtherStart::What::kData:
+      return "data";
+    case OtherStart::What::kDraws:
+      break;
+  }
+  return "draws";
 }
 
 base::Message describe_start(const OtherStart& start) {
@@ -113,6 +166,13 @@ base::Message describe_start(const OtherStart& start) {
         "the runs do not start from the same weights ({differ} of {of:parameter} differ): same "
         "checkpoint, same seed before wrapping, or consistent_init",
         {{"differ", start.differ}, {"of", start.of}}};
+  }
+  if (start.what == OtherStart::What::kDraws) {
+    return {
+        "the runs drew other random numbers in {modules}: seed both alike before the step, give "
+        "the "
+        "numbers as arguments, or draw none",
+        {{"modules", in_words(start.modules)}}};
   }
   if (start.microbatches.empty()) {
     return {"the runs were given other data ({differ:input} of step {step})",

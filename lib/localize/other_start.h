@@ -16,7 +16,8 @@ namespace ttrace::localize {
 // Other weights: in the first step, more than half of the parameters diverged, or more than half of
 // those with two dimensions and more (biases and norms are often constants, alike for every seed).
 // Other data: an input of the model, more than half of whose elements differ on every shard, while
-// no parameter does. Neither where a finding among them has a cause that says
+// no parameter does. Other draws: modules drew other random numbers, and every finding of the first
+// step is one of theirs. Neither of the first two where a finding among them has a cause that says
 // more than where the error is: wrong blocks and layouts are bugs.
 //
 // `results`: judged; `findings`: with their causes.
@@ -24,7 +25,7 @@ std::optional<comparison::OtherStart> find_other_start(
     const std::vector<comparison::TensorComparison>& results,
     const std::vector<comparison::Finding>& findings);
 
-// "weights", "data".
+// "weights", "data", "draws".
 std::string_view name_of(comparison::OtherStart::What what);
 
 // "the runs do not start from the same weights (35 of 53 parameters differ): ...".

@@ -196,6 +196,7 @@ json other_start_json(const comparison::OtherStart& start) {
   json out{{"what", localize::name_of(start.what)}, {"step", start.step}, {"differ", start.differ}};
   if (start.of > 0) out["of"] = start.of;
   if (!start.microbatches.empty()) out["microbatches"] = start.microbatches;
+  if (!start.modules.empty()) out["modules"] = start.modules;
   out["text"] = base::render(localize::describe_start(start));
   return out;
 }

@@ -38,6 +38,10 @@ void write_microbatches(const comparison::CompareReport& report, std::ostream& o
 
 void write_start(const comparison::CompareReport& report, std::ostream& out) {
   const comparison::OtherStart& start = *report.other_start;
+  if (start.what == comparison::OtherStart::What::kDraws) {
+    out << "\n  Whatever follows from them is not listed (--all lists it).\n";
+    return;
+  }
   const trace::Kind kind = start.what == comparison::OtherStart::What::kWeights
                                ? trace::Kind::kParam
                                : trace::Kind::kInput;

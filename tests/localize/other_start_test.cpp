@@ -98,5 +98,36 @@ TEST_CASE("a few wrong elements of an input, or wrong weights before it, are no 
   CHECK_FALSE(both.compared().other_start);
 }
 
+trace::TensorEntry draw(const std::string& module) {
+  return ttrace::test::make_entry(module + ".(random)", {4}, Kind::kScalar);
+}
+
+trace::TensorEntry output(const std::string& module) {
+  return ttrace::test::make_entry(module, {4}, Kind::kOutput);
+}
+
+TEST_CASE("other random numbers are told where all findings are of the module that drew them") {
+  TwoRuns runs = with_other_weights(0);
+  runs.put(draw("drop"), {0.1, 0.2, 0.3, 0.4}, {0.5, 0.2, 0.9, 0.1});
+  runs.put(output("drop"), {1, 2, 3, 4}, {0, 2, 3, 4});
+  const auto report = runs.compared();
+  REQUIRE(report.other_start);
+  CHECK(report.other_start->what == OtherStart::What::kDraws);
+  CHECK(report.other_start->modules == std::vector<std::string>{"drop"});
+  CHECK(text_of(report).starts_with("DIVERGED  the runs drew other random numbers in drop: "));
+}
+
+TEST_CASE("a finding of another module is no consequence of other random numbers") {
+  TwoRuns runs = with_other_weights(0);
+  runs.put(draw("drop"), {0.1, 0.2, 0.3, 0.4}, {0.5, 0.2, 0.9, 0.1});
+  runs.put(output("linear"), {1, 2, 3, 4}, {0, 2, 3, 4});
+  CHECK_FALSE(runs.compared().other_start);
+  // Nor are the same numbers an excuse.
+  TwoRuns same = with_other_weights(0);
+  same.put(draw("drop"), {0.1, 0.2, 0.3, 0.4}, {0.1, 0.2, 0.3, 0.4});
+  same.put(output("drop"), {1, 2, 3, 4}, {0, 2, 3, 4});
+  CHECK_FALSE(same.compared().other_start);
+}
+
 }  // namespace
 }  // namespace ttrace::localize
