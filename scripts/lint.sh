@@ -2,8 +2,10 @@
 # Format and lint of C++, Python and shell scripts: clang-format-16, clang-tidy-16, ruff, mypy, and
 # the tool shellcheck, each from PATH or the virtual environment of the tests.
 #
-#   scripts/lint.sh           all of them; every tool must be installed
-#   scripts/lint.sh --quick   without clang-tidy, which takes long; skips tools that are absent
+#   scripts/lint.sh           all of them, and every header compiled alone; every tool must be
+#                             installed, and the build folder configured
+#   scripts/lint.sh --quick   without clang-tidy and the headers, which take long; skips tools that
+#                             are absent
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$root"
@@ -43,10 +45,13 @@ tidy() {
     clang-tidy-16 -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option 2>/dev/null
 }
 
+headers() { python3 tests/architecture/check_headers.py "$build"; }
+
 lint clang-format-16 format
 lint ruff ruff check .
 lint ruff ruff format --check .
 lint mypy types
 lint shellcheck scripts
 [ "$quick" = --quick ] || lint clang-tidy-16 tidy
+[ "$quick" = --quick ] || lint headers headers
 ! $failed

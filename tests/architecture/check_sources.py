@@ -9,7 +9,7 @@ of another one, and equal file-local names collide. Here
 * every file-local name of a room stands in one source only, and in none of the room's headers;
 * no source takes a name of another room by `using` that its own room has too.
 
-Exits 1 with one line per violation. scripts/check_headers.sh compiles every header alone.
+Exits 1 with one line per violation. check_headers.py compiles every header alone.
 """
 
 from __future__ import annotations
