@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/deflate.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "command.h"
@@ -38,7 +39,8 @@ int run_explain(const ExplainFlags& flags) {
                             " REPORT.json`, made with --json; or --explain ", *number,
                             " on the command that found it");
   }
-  report::explain_finding(*number, base::read_text(flags.report), flags.report, style, std::cout);
+  report::explain_finding(*number, base::gunzipped(base::read_text(flags.report), flags.report),
+                          flags.report, style, std::cout);
   return 0;
 }
 

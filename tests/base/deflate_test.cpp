@@ -62,7 +62,7 @@ TEST_CASE("damaged gzip files are refused with their name") {
     } catch (const Error& error) {
       message = error.what();
     }
-    CHECK(message.starts_with("a.gz: "));
+    CHECK(message == "a.gz: is a damaged gzip file, or one of several members; write it again");
   }
 }
 
