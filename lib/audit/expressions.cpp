@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "audit/blame.h"
+#include "audit/read_numbers.h"
 #include "audit/recorded_tensors.h"
 #include "audit/run_variants.h"
 #include "audit/skipped_steps.h"
@@ -121,7 +122,12 @@ class Audit {
         values_(audit.run, kMostCachedBytes),
         shared_(kMostSharedBytes),
         recorded_(audit.run.manifest()),
-        variants_(audit.specification, audit.run.manifest()) {
+        variants_(audit.specification, audit.run.manifest()),
+        numbers_(
+            [this](std::size_t number, const trace::TensorKey& like) {
+              return recorded(number, like);
+            },
+            [this](const TensorEntry& entry) { return values_.of(entry); }, audit.execution) {
     note_held(audit.specification);
     for (const specification::Specification& variant : audit.specification.variants)
       note_held(variant);
@@ -146,6 +152,10 @@ class Audit {
       if (tensor.outcome != AuditOutcome::kGiven && tensor.reason.empty()) {
         tensor.reason = "the specification does not have it";
       }
+      return;
+    }
+    if (is_computed(tensor.key) && numbers_.differ(specification, tensor.key)) {
+      tensor.reason = "the model read other numbers from tensors here than in the specification";
       return;
     }
     const specification::SpecifiedTensor& specified = specification.tensors[*number];
@@ -420,6 +430,7 @@ class Audit {
   specification::SharedValues shared_;
   RecordedTensors recorded_;
   RunVariants variants_;
+  ReadNumbers numbers_;
   // By number in each variant: whether some step and micro-batch has it.
   std::map<const specification::Specification*, std::vector<char>> held_;
   std::map<trace::TensorKey, std::set<std::string>> travelling_;  // see travelling()

@@ -18,6 +18,7 @@ RunVariants::RunVariants(const specification::Specification& specification,
   for (const auto& [microbatch, entries] : recorded) {
     std::pair<std::size_t, std::size_t> most;
     for (const specification::Specification& variant : specification.variants) {
+      if (variant.microbatch && variant.microbatch != microbatch.second) continue;
       std::size_t found = 0;
       bool is_other = false;
       for (const trace::TensorEntry* entry : entries) {

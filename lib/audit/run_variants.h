@@ -17,7 +17,7 @@ class RunVariants {
  public:
   // A micro-batch has the sizes of a variant if all tensors that it has recorded and the variant
   // has are of the variant's shapes; of several variants that with the most such tensors is taken,
-  // and then that with the most tensors.
+  // and then that with the most tensors. The variant of one micro-batch is for that one alone.
   RunVariants(const specification::Specification& specification, const trace::Manifest& manifest);
 
   // The variant for the micro-batch of that key. The specification itself for what belongs to the

@@ -105,7 +105,7 @@ class Coverage {
       key.step = step;
       key.microbatch = microbatch;
       if (trace::is_inner_factor_of_loss(key) && !computed) count_factor(key);
-      if (!computed || is_after_backward(tensor.kind)) continue;
+      if (!computed || is_after_backward(tensor.kind) || tensor.number) continue;
       if (is_recorded(key)) continue;
       if (found != judged_.end() && found->second.contains(original)) continue;
       lack(key);

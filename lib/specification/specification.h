@@ -63,6 +63,9 @@ struct SpecifiedTensor {
   std::string called_at;
   std::vector<double> values;  // the elements of a small buffer, or none
   bool uniform = false;        // a given number that all micro-batches of a step have in common
+  // What the model read from it as a Python number, a constant of all that follows; no trace records
+  // such a tensor.
+  std::optional<double> number;
 };
 
 // What follows the backward.
@@ -83,6 +86,8 @@ struct Specification {
   // The tensors of micro-batches of other sizes, each with patterns of its own and nothing else;
   // empty if all micro-batches have the same sizes. Those of the first one are among them.
   std::vector<Specification> variants;
+  // Of a variant: the only micro-batch that it holds for, whatever its step.
+  std::optional<std::uint64_t> microbatch;
   AfterBackward after_backward;
   std::map<std::string, std::uint64_t> opaque;  // operation -> tensors
   std::uint64_t bytes = 0;                      // of memory, at most

@@ -301,7 +301,7 @@ void read_origin(const JsonCursor& cursor, const Specification& specification,
 
 SpecifiedTensor tensor_from(const JsonCursor& cursor, const Specification& specification) {
   cursor.allow_keys({"kind", "name", "call", "copy", "dtype", "shape", "pattern", "from", "same",
-                     "opaque", "module", "uniform", "values"});
+                     "opaque", "module", "uniform", "values", "number"});
   SpecifiedTensor tensor;
   const JsonCursor kind = cursor.require("kind");
   const auto parsed = trace::parse_kind(kind.as_string());
@@ -322,6 +322,13 @@ SpecifiedTensor tensor_from(const JsonCursor& cursor, const Specification& speci
     if (const auto found = module->find("called_at")) tensor.called_at = found->as_string();
   }
   read_origin(cursor, specification, tensor);
+  if (const auto number = cursor.find("number")) {
+    if (tensor.kind != trace::Kind::kScalar || !(tensor.pattern || tensor.same) ||
+        tensor::element_count(tensor.shape) != std::uint64_t{1}) {
+      throw number->error("only a computed scalar of one element is read as a number");
+    }
+    tensor.number = number_of(*number);
+  }
   if (const auto uniform = cursor.find("uniform")) {
     tensor.uniform = uniform->as_bool();
     if (tensor.kind != trace::Kind::kScalar || tensor.pattern || tensor.same ||
@@ -403,7 +410,7 @@ Specification parse_specification(std::string_view text, const std::string& file
   std::vector<JsonCursor> parts{root};
   if (const auto variants = root.find("variants")) {
     for (const JsonCursor& variant : variants->items()) {
-      variant.allow_keys({"patterns", "tensors"});
+      variant.allow_keys({"microbatch", "patterns", "tensors"});
       parts.push_back(variant);
     }
     if (parts.size() > kMostVariants + 1) {
@@ -413,7 +420,9 @@ Specification parse_specification(std::string_view text, const std::string& file
   specification.bytes = check_counts(parts, limits, memory);
   read_tensors(root, limits, specification);
   for (std::size_t i = 1; i < parts.size(); ++i) {
-    read_tensors(parts[i], limits, specification.variants.emplace_back());
+    Specification& variant = specification.variants.emplace_back();
+    read_tensors(parts[i], limits, variant);
+    if (const auto own = parts[i].find("microbatch")) variant.microbatch = own->as_count();
   }
   if (const auto after = root.find("after_backward")) {
     specification.after_backward = after_backward_from(*after);

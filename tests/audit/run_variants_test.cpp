@@ -68,6 +68,25 @@ TEST_CASE("a micro-batch has the variant of all its shapes, the largest one firs
   CHECK(of(std::nullopt) == &specification);
 }
 
+TEST_CASE("a variant of one micro-batch is no other one's") {
+  const specification::Specification specification =
+      specification_of(concat(R"({"microbatch": 1, )", part("[2]"), R"(}, {"microbatch": 0, )",
+                              part("[2]"), R"(}, {"microbatch": 2, )", part("[3]"), "}"));
+  trace::Manifest manifest;
+  for (std::uint64_t microbatch = 0; microbatch < 4; ++microbatch) {
+    add(manifest, "x", microbatch, {2});
+  }
+  const RunVariants variants(specification, manifest);
+  const auto of = [&](std::uint64_t microbatch) {
+    return &variants.of(manifest.tensors[microbatch].key);
+  };
+  CHECK(of(0) == &specification.variants[1]);
+  CHECK(of(1) == &specification.variants[0]);
+  // Its own has other sizes; there is none.
+  CHECK(of(2) == &specification);
+  CHECK(of(3) == &specification);
+}
+
 TEST_CASE("a variant is refused as the document is, and so are too many") {
   const auto refusal = [](const std::string& variants) {
     try {

@@ -15,10 +15,12 @@ class Indexer(nn.Module):
     """Which keys each query sees, as DeepSeek-V3.2 chooses them.
 
     way: what makes scores equal: a causal mask of -inf, or a relu, most of whose results are 0.
+    as_mask: returns which keys are chosen as a mask, and not their indices.
     """
 
-    def __init__(self, way):
+    def __init__(self, way, as_mask):
         super().__init__()
+        self.as_mask = as_mask
         self.query = nn.Linear(WIDTH, HEADS * WIDTH, bias=False)
         self.key = nn.Linear(WIDTH, WIDTH, bias=False)
         self.way = way
@@ -33,20 +35,25 @@ class Indexer(nn.Module):
         else:
             scores = (scores - 1).relu().sum(1)
         chosen = scores.topk(CHOSEN, dim=-1).indices
-        return chosen if self.fault is None else self.fault(chosen, scores)
+        if self.fault is not None:
+            chosen = self.fault(chosen, scores)
+        if not self.as_mask:
+            return chosen
+        return torch.zeros(scores.shape, dtype=torch.bool).scatter(-1, chosen, True)
 
 
 class Model(nn.Module):
-    def __init__(self, way):
+    def __init__(self, way, as_mask):
         super().__init__()
         torch.manual_seed(0)
-        self.indexer = Indexer(way)
+        self.indexer = Indexer(way, as_mask)
         self.value = nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x):
-        seen = torch.zeros(len(x), TOKENS, TOKENS, dtype=x.dtype)
-        seen = seen.scatter(-1, self.indexer(x), 1.0) / CHOSEN
-        return (seen @ self.value(x)).float().square().mean()
+        seen = self.indexer(x)
+        if not self.indexer.as_mask:
+            seen = torch.zeros(len(x), TOKENS, TOKENS, dtype=x.dtype).scatter(-1, seen, 1.0)
+        return (seen.to(x.dtype) / CHOSEN @ self.value(x)).float().square().mean()
 
 
 def swapped(chosen, scores):
@@ -70,8 +77,8 @@ def twice(chosen, scores):
     return chosen
 
 
-def run_job(folder, way, dtype, fault=None, specification=None):
-    model = Model(way).to(dtype)
+def run_job(folder, way, dtype, fault=None, specification=None, as_mask=False):
+    model = Model(way, as_mask).to(dtype)
     model.indexer.fault = fault
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tracer = tt.trace(model, optimizer, out=folder / "run.h5", specification=specification)
@@ -95,13 +102,15 @@ def by_higher_index(chosen, scores):
     return TOKENS - 1 - flipped
 
 
+@pytest.mark.parametrize("as_mask", [False, True], ids=["indices", "mask"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("way", ["masked", "rectified"])
-def test_any_choice_among_equal_scores_holds(tmp_path, way, dtype):
-    run_job(tmp_path, way, DTYPES[dtype], specification=tmp_path / "specification.json")
+def test_any_choice_among_equal_scores_holds(tmp_path, way, dtype, as_mask):
+    path = tmp_path / "specification.json"
+    run_job(tmp_path, way, DTYPES[dtype], specification=path, as_mask=as_mask)
     for kernel in None, by_lower_index, by_higher_index:
         if kernel is not None:
-            run_job(tmp_path, way, DTYPES[dtype], kernel)
+            run_job(tmp_path, way, DTYPES[dtype], kernel, as_mask=as_mask)
         answer = audited(tmp_path)
         assert answer.code == 0 and answer.judged == answer.tensors, (kernel, answer)
 
@@ -112,5 +121,14 @@ def test_any_choice_among_equal_scores_holds(tmp_path, way, dtype):
 def test_index_of_another_score_is_found(tmp_path, way, dtype, fault):
     run_job(tmp_path, way, DTYPES[dtype], specification=tmp_path / "specification.json")
     run_job(tmp_path, way, DTYPES[dtype], fault)
+    answer = audited(tmp_path)
+    assert answer.code == 1 and answer.found[0] == "output indexer", answer
+
+
+@pytest.mark.parametrize("way", ["masked", "rectified"])
+def test_wrong_key_in_a_mask_is_found(tmp_path, way):
+    path = tmp_path / "specification.json"
+    run_job(tmp_path, way, torch.float32, specification=path, as_mask=True)
+    run_job(tmp_path, way, torch.float32, worst, as_mask=True)
     answer = audited(tmp_path)
     assert answer.code == 1 and answer.found[0] == "output indexer", answer

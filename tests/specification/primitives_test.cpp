@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 namespace ttrace::specification {
 namespace {
 
+using Catch::Matchers::Contains;
 using nlohmann::json;
 using test::all_cases;
 using test::leaves_of;
@@ -42,6 +44,29 @@ TEST_CASE("every primitive gives what torch gives in double") {
     CAPTURE(name);
     CHECK(tested.contains(name));
   }
+}
+
+TEST_CASE("a choice of another number than the specification says cannot be judged") {
+  const json cases = all_cases();
+  json test = *std::find_if(cases.begin(), cases.end(),
+                            [](const json& one) { return one["node"][0] == "nonzero"; });
+  const auto refusal = [&test] {
+    try {
+      evaluate(test::last_expression(specification_of_case(test)), leaves_of(test), std::nullopt,
+               test::on_threads(1));
+      return std::string("not refused");
+    } catch (const base::InputError& error) {
+      return std::string(error.what());
+    }
+  };
+  for (const int count : {2, 4, 1'000'000'000}) {
+    test["node"][4][0] = count;
+    CHECK_THAT(refusal(), Contains("3 elements are chosen here, " + std::to_string(count)));
+  }
+  test["node"][4][0] = -1;
+  CHECK_THAT(refusal(), Contains("how many places there are is open"));
+  test["node"][4] = {3, 1};
+  CHECK_THAT(refusal(), Contains("have 2 columns, not the shape [3, 1]"));
 }
 
 TEST_CASE("simulated roundings move a result a little, and by the type of the node") {

@@ -78,7 +78,8 @@ class Evaluation {
       }
     }
     if (!perturbation) return;
-    noise_.emplace(perturbation->seed);
+    ties_ = perturbation->ties.value_or(0);
+    if (!perturbation->ties) noise_.emplace(perturbation->seed);
     keeps_exact_leaves_ = perturbation->keeps_exact_leaves;
   }
 
@@ -181,7 +182,7 @@ class Evaluation {
       std::optional<Noise> noise;
       if (noise_) noise = noise_->stream(kStepStreams + number);
       return evaluate(EvaluationCall{node.attributes, arguments, dtypes, shape, node.dtype,
-                                     context_, noise ? &*noise : nullptr});
+                                     context_, noise ? &*noise : nullptr, ties_});
     } catch (const ShapeProblem& problem) {
       throw base::input_error(primitive.name, ": ", problem.reason);
     } catch (const base::InputError& error) {
@@ -230,6 +231,7 @@ class Evaluation {
   std::vector<std::uint32_t> numbers_;  // of all values, where they are shared
   std::optional<Noise> noise_;
   bool keeps_exact_leaves_ = false;
+  double ties_ = 0;
   std::vector<std::optional<Value>> values_;
   std::vector<std::uint32_t> uses_;
 };

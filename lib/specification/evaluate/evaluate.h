@@ -13,10 +13,12 @@
 
 namespace ttrace::specification {
 
-// Rounding to simulate: every input and every rounded operation is off by up to its unit roundoff.
+// What else a run may have computed: every input and every rounded operation is off by up to its
+// unit roundoff; or nothing is rounded, and other ones of equal elements are chosen.
 struct Perturbation {
   std::uint64_t seed = 0;
   bool keeps_exact_leaves = false;  // inputs that are Leaf::exact are not off
+  std::optional<double> ties{};     // instead of roundings; EvaluationCall::ties, in [0, 1)
 };
 
 struct Sharing;  // shared_values.h

@@ -25,6 +25,9 @@ constexpr double kUnequalPerFlip = 3;
 constexpr std::uint64_t kFewestInRow = 32;
 // The most draws that look for another set of what is chosen.
 constexpr std::uint64_t kDrawsOfSets = 32;
+// The most ways to choose among equal elements, and so many of them where none changes anything.
+constexpr std::uint64_t kWaysToChoose = 128;
+constexpr std::uint64_t kWaysWithoutTies = 8;
 constexpr std::uint64_t kDrawsOfShortRows = 32;
 constexpr std::uint64_t kFewestForOneDraw = 4096;
 // A sample of simulated roundings decides up to this share; beyond it all are simulated.
@@ -115,6 +118,31 @@ std::vector<std::uint64_t> different_elements(const Value& one, const Value& oth
   return different;
 }
 
+// Leaves out the elements that another choice among equal ones changes: which one it is topk does
+// not say. Each way to choose reads the lines from another place on, so that every one of n equal
+// elements is the first one in some way if the lines are no longer than there are ways. Returns
+// whether any other choice changes something.
+bool leave_out_ties(const Expression& expression, std::span<const Value> leaves,
+                    const Value& expected, const ExpressionOptions& options,
+                    std::vector<std::uint64_t>& unequal) {
+  bool any = false;
+  for (std::uint64_t way = 1; way < kWaysToChoose && !unequal.empty(); ++way) {
+    if (way > kWaysWithoutTies && !any) break;
+    // The first ways read from a half, a fourth, three fourths ... of the line on.
+    double begin = 0;
+    double part = 0.5;
+    for (std::uint64_t bits = way; bits > 0; bits >>= 1U, part /= 2) {
+      if ((bits & 1U) != 0) begin += part;
+    }
+    Perturbation ties;
+    ties.ties = begin;
+    const Value chosen = evaluate(expression, leaves, ties, options.context).to_dense();
+    any = any || !different_elements(chosen, expected).empty();
+    std::erase_if(unequal, [&](std::uint64_t i) { return chosen.data()[i] != expected.data()[i]; });
+  }
+  return any;
+}
+
 // Integers and booleans: equal, but for choices among equal scores, and for what simulated
 // roundings change too.
 void judge_exactly(const Expression& expression, std::span<const Value> leaves,
@@ -133,7 +161,8 @@ void judge_exactly(const Expression& expression, std::span<const Value> leaves,
     return scores ? scores->different(held, expected) : different_elements(held, expected);
   };
   const Value chosen = ordered(recorded);
-  const std::vector<std::uint64_t> unequal = different(chosen);
+  std::vector<std::uint64_t> unequal = different(chosen);
+  const bool has_ties = !scores && leave_out_ties(expression, leaves, expected, options, unequal);
   judgement.unequal = unequal.size();
   if (unequal.empty()) return;
   judgement.first_unequal = place_of(recorded, unequal.front());
@@ -142,7 +171,8 @@ void judge_exactly(const Expression& expression, std::span<const Value> leaves,
                                     scores ? scores->value() : expression.result};
     // Roundings that change the order of what is chosen are common, and those that change what is
     // chosen rare: two draws may show none.
-    const std::uint64_t most_draws = scores && !scores->ordered() ? kDrawsOfSets : 2;
+    const bool chooses_sets = scores ? !scores->ordered() : has_ties;
+    const std::uint64_t most_draws = chooses_sets ? kDrawsOfSets : 2;
     for (std::uint64_t d = 0; d < most_draws && (d < 2 || judgement.undecided == 0); ++d) {
       const std::vector<Value> moved =
           evaluate_values(expression, leaves, wanted, draw(options, d), options.context);

@@ -1,7 +1,9 @@
-// Choices by size: top-k, sort and one-hot.
+// Choices by size: top-k, sort, one-hot and what is not zero.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/loops.h"
@@ -36,6 +38,39 @@ Shape sort_shape(const ShapeCall& call) {
   return argument(call, 0);
 }
 
+// How many elements there are is a fact of the data, and the node declares it.
+Shape nonzero_shape(const ShapeCall& call) {
+  if (call.declared.size() != 2 || call.declared[1] != argument(call, 0).size()) {
+    throw ShapeProblem{base::concat("the places in ", describe_shape(argument(call, 0)), " have ",
+                                    argument(call, 0).size(), " columns, not the shape ",
+                                    describe_shape(call.declared))};
+  }
+  if (call.declared[0] == kAnyExtent) throw ShapeProblem{"how many places there are is open"};
+  return call.declared;
+}
+
+Value nonzero(const EvaluationCall& call) {
+  const Value x = call.arguments[0]->to_dense();
+  const auto zeros = std::count(x.data(), x.data() + x.size(), 0.0);
+  const std::uint64_t found = x.size() - static_cast<std::uint64_t>(zeros);
+  if (found != call.shape[0]) {
+    throw base::input_error("its sizes depend on data: ", found, " elements are chosen here, ",
+                            call.shape[0], " in the specification");
+  }
+  Value result = Value::uninitialised(call.shape);
+  double* place = result.fresh();
+  const std::size_t dims = x.shape().size();
+  for (std::uint64_t i = 0; i < x.size(); ++i) {
+    if (x.data()[i] == 0) continue;
+    std::uint64_t rest = i;
+    for (std::size_t d = dims; d-- > 0; rest /= x.shape()[d]) {
+      place[d] = static_cast<double>(rest % x.shape()[d]);
+    }
+    place += dims;
+  }
+  return result;
+}
+
 Value one_hot(const EvaluationCall& call) {
   const Value x = call.arguments[0]->to_dense();
   Value result = Value::zeros(call.shape);
@@ -50,7 +85,9 @@ Value one_hot(const EvaluationCall& call) {
 }
 
 // The first elements of every line in order: their values or their indices. NaN counts as largest.
-Value ordered(const EvaluationCall& call, bool descending, bool indices) {
+// Of equal ones that comes first which is first when the line is read from `from` on, a share
+// of its length.
+Value ordered(const EvaluationCall& call, bool descending, bool indices, double from) {
   const auto dim = static_cast<std::size_t>(call.attributes.integer("dim"));
   const Value x = with_last(*call.arguments[0], dim);
   const std::uint64_t n = x.shape().back();
@@ -59,17 +96,19 @@ Value ordered(const EvaluationCall& call, bool descending, bool indices) {
   shape.back() = kept;
   Value result = Value::uninitialised(shape);
   if (x.size() == 0) return with_last_at(result, dim);
+  const auto start = static_cast<std::uint64_t>(from * static_cast<double>(n));
   for_rows(call.context, x.size() / n, n * 8, [&](std::uint64_t begin, std::uint64_t end) {
     std::vector<std::uint64_t> order(n);
     for (std::uint64_t r = begin; r < end; ++r) {
       const double* line = x.data() + r * n;
       std::iota(order.begin(), order.end(), std::uint64_t{0});
-      const auto before = [line, descending](std::uint64_t a, std::uint64_t b) {
+      const auto before = [line, descending, start](std::uint64_t a, std::uint64_t b) {
         const double left = descending ? line[a] : line[b];
         const double right = descending ? line[b] : line[a];
         const bool larger = left > right || (std::isnan(left) && !std::isnan(right));
         const bool smaller = right > left || (std::isnan(right) && !std::isnan(left));
-        return larger || (!smaller && a < b);
+        if (larger || smaller) return larger;
+        return (a < start) == (b < start) ? a < b : b < start;
       };
       const auto middle = order.begin() + static_cast<std::ptrdiff_t>(kept);
       std::partial_sort(order.begin(), middle, order.end(), before);
@@ -83,11 +122,12 @@ Value ordered(const EvaluationCall& call, bool descending, bool indices) {
 
 template <bool indices>
 Value top(const EvaluationCall& call) {
-  return ordered(call, call.attributes.flag("largest"), indices);
+  // Which of equal elements torch's kernel chooses is not said.
+  return ordered(call, call.attributes.flag("largest"), indices, call.ties);
 }
 template <bool indices>
 Value sort(const EvaluationCall& call) {
-  return ordered(call, call.attributes.flag("descending"), indices);
+  return ordered(call, call.attributes.flag("descending"), indices, 0);
 }
 
 }  // namespace
@@ -100,6 +140,7 @@ std::vector<Primitive> choice_primitives() {
   const std::vector<AttributeRule> order{{"dim", kInteger}, {"descending", kFlag}};
   return {
       {"one_hot", {"x"}, 1, false, {{"classes", kInteger}}, kExact, one_hot_shape, one_hot},
+      {"nonzero", {"x"}, 1, false, {}, kExact, nonzero_shape, nonzero},
       {"top_values", {"x"}, 1, false, top_k, kExact, top_shape, top<false>},
       {"top_indices", {"x"}, 1, false, top_k, kExact, top_shape, top<true>},
       {"sort_values", {"x"}, 1, false, order, kExact, sort_shape, sort<false>},

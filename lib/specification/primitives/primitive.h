@@ -89,6 +89,8 @@ struct EvaluationCall {
   tensor::DType dtype;                      // of the result
   const measure::ExecutionContext& context;
   const Noise* noise;  // roundings to simulate inside the operation, or null
+  // Which of equal elements is chosen: the first one from this share of their line on.
+  double ties = 0;
 };
 
 enum class Rounding {

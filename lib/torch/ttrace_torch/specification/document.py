@@ -17,6 +17,7 @@ from ttrace_torch.specification.expressions import FLOATS
 from ttrace_torch.specification.graph import Graph
 from ttrace_torch.specification.marks import Mark, Place
 from ttrace_torch.specification.slicing import Pattern, Slicer, Tensor
+from ttrace_torch.specification.variants import Variant
 from ttrace_torch.version import __version__
 
 SCHEMA = "ttrace.specification/1"
@@ -29,14 +30,14 @@ def document(
     model: str,
     after_backward: Mapping[str, Any],
     scales: Mapping[str, float] | None = None,
-    variants: Sequence[Mapping[Place, Mark]] = (),
+    variants: Sequence[Variant] = (),
     others: Sequence[Mapping[Place, Mark]] = (),
 ) -> dict[str, Any]:
     """The specification of what was recorded.
 
     how: "fake tensors" or "reference run".
     scales: kind -> what its recorded tensors must be multiplied by.
-    variants: the marks of micro-batches of other sizes.
+    variants: of micro-batches that are unlike the first one.
     others: those of micro-batches that `marks` should hold for as well.
     """
     slicer = Slicer(graph, scales)
@@ -61,8 +62,11 @@ def document(
         found["variants"] = []
         for variant in variants:
             of_sizes = Slicer(graph, scales)
-            of_sizes.cut(variant)
-            found["variants"].append(_cut(of_sizes))
+            of_sizes.cut(variant.marks)
+            cut = _cut(of_sizes)
+            if variant.microbatch is not None:
+                cut["microbatch"] = variant.microbatch
+            found["variants"].append(cut)
     if after_backward:
         found["after_backward"] = dict(after_backward)
     opaque = Counter(tensor.opaque for tensor in slicer.tensors if tensor.opaque is not None)
@@ -133,6 +137,8 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
         entry["opaque"] = tensor.opaque
     if tensor.uniform:
         entry["uniform"] = True
+    if mark.number is not None:
+        entry["number"] = _number(mark.number)
     if mark.module is not None:
         entry["module"] = mark.module
     given = tensor.pattern is None and tensor.same is None

@@ -29,6 +29,9 @@ _OF_STEP = frozenset({"param", "buffer"})
 # The largest relative difference between factors that are one: they are computed in fp32.
 SAME = 1e-6
 
+# The name of the numbers that the model reads from tensors; no trace records them.
+NUMBER = "(number)"
+
 Place = tuple[str, str, int]  # kind, name, call
 
 
@@ -38,6 +41,7 @@ class Mark(NamedTuple):
     token: equal for two marks of the same bits.
     factor: what the script multiplies by, with its value in the graph and its numbers; None for
         other tensors.
+    number: what the model read from it as a Python number; None for what a trace records.
     """
 
     value: Value
@@ -47,6 +51,7 @@ class Mark(NamedTuple):
     module: dict[str, str] | None = None
     elements: list[Any] | None = None
     factor: Factor | None = None
+    number: float | None = None
 
 
 class Factor(NamedTuple):
@@ -101,6 +106,8 @@ class Marks:
         self.several_microbatches = False
         # Micro-batch -> its marked tensors, but for the first one.
         self._others: dict[int, dict[Place, Mark]] = {}
+        # Micro-batch -> what the model read from tensors there.
+        self._numbers_read: dict[int, dict[Place, Mark]] = {}
         # Place -> the numbers of a factor, by micro-batch.
         self._numbers: dict[Place, dict[int, float]] = {}
         # What the script says that it multiplied the gradients by after the backward.
@@ -122,6 +129,7 @@ class Marks:
         several: the tensor is that of several micro-batches at once.
         """
         self.several_microbatches |= several
+        self._take_numbers(key)
         if (key.kind, key.name) == ("scalar", GRADIENT_FACTOR):
             with self._recorder.resting():
                 elements = elements_of(tensor)
@@ -160,10 +168,25 @@ class Marks:
             mark = mark._replace(value=total, token=object())
         found[place] = mark
 
+    def _take_numbers(self, key: Key) -> None:
+        """Notes what the model has read since the last mark as numbers of the key's micro-batch."""
+        if key.microbatch is None or not self._recorder.numbers_read:
+            return
+        self._found_in(key)
+        numbers = self._numbers_read.setdefault(key.microbatch, {})
+        for value, number in self._recorder.numbers_read:
+            place = ("scalar", NUMBER, len(numbers))
+            numbers[place] = Mark(value, object(), value.dtype, value.shape, number=number)
+        self._recorder.numbers_read.clear()
+
+    def read_numbers(self) -> int:
+        """How many numbers the model has read from tensors."""
+        return sum(len(numbers) for numbers in self._numbers_read.values())
+
     def opened(self) -> dict[Place, Mark]:
         """The tensors of the first micro-batch and of the step. A size that another micro-batch
         does not have is -1."""
-        opened = dict(self.found)
+        opened = {**self.found, **self._numbers_read.get(self._microbatch or 0, {})}
         for found in self._others.values():
             for place, mark in opened.items():
                 other = found.get(place)
@@ -175,10 +198,13 @@ class Marks:
                 opened[place] = mark._replace(shape=sizes)
         return opened
 
-    def by_microbatch(self) -> list[dict[Place, Mark]]:
+    def by_microbatch(self) -> dict[int, dict[Place, Mark]]:
         """The tensors of each micro-batch, without those of the step, the first one first."""
         first = {place: mark for place, mark in self.found.items() if place[0] not in _OF_STEP}
-        return [first, *self._others.values()]
+        return {
+            number: {**found, **self._numbers_read.get(number, {})}
+            for number, found in ((self._microbatch or 0, first), *self._others.items())
+        }
 
     def of_step(self) -> dict[Place, Mark]:
         """The parameters and buffers."""

@@ -42,8 +42,9 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.paused = False
         # Operation -> how often its translation failed by a mistake of this package.
         self.mistakes: Counter[str] = Counter()
-        # How many Python numbers the model has read from tensors: constants from then on.
-        self.numbers_read = 0
+        # The Python numbers that the model has read from tensors, which are constants from then on,
+        # with the values that they are of.
+        self.numbers_read: list[tuple[Value, float]] = []
         # Whether an operation ran that makes sizes of elements.
         self.sizes_depend_on_data = False
         # Whether small tensors that are made from Python numbers are part of the model.
@@ -115,8 +116,10 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             signature = self._signatures[func] = Signature(func)
             self.sizes_depend_on_data |= signature.makes_sizes
         if signature.without_tensors:
-            self.numbers_read += signature.name == _READS_NUMBER and self.inside_model()
-            return func(*args, **kwargs)
+            out = func(*args, **kwargs)
+            if signature.name == _READS_NUMBER and self.inside_model():
+                self._note_number(args[0], out)
+            return out
         try:
             given = {name: local(x) for name, x in signature.bound(args, kwargs).items()}
             if signature.name == "aten::lift_fresh":
@@ -136,6 +139,12 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         except Exception as error:  # noqa: BLE001
             self._give_up(signature, [args, kwargs, out], error)
         return out
+
+    def _note_number(self, tensor: torch.Tensor, number: Any) -> None:
+        try:
+            self.numbers_read.append((self.value(tensor), float(number)))
+        except Exception as error:  # noqa: BLE001
+            self.mistakes[f"{_READS_NUMBER}: {error!r}"] += 1
 
     def _give_up(self, signature: Signature, tensors: Any, error: Exception) -> None:
         """Gives up the values of all that an operation read or wrote: what no recording can follow

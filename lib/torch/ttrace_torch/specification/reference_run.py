@@ -20,10 +20,10 @@ from ttrace_torch.capture.recorder import Observer, describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.specification.after_backward import Combination, after_backward
 from ttrace_torch.specification.document import document, write
-from ttrace_torch.specification.marks import Mark, Marks, Place
+from ttrace_torch.specification.marks import Marks
 from ttrace_torch.specification.outside import constant_of
 from ttrace_torch.specification.recorder import OperationRecorder
-from ttrace_torch.specification.variants import variants_of
+from ttrace_torch.specification.variants import Variant, variants_of, variants_of_each
 
 # Of the sizes of micro-batches. Each is written whole, and readers accept no more.
 _MOST_VARIANTS = 64
@@ -129,17 +129,13 @@ class ReferenceRun:
         marks.forget_written_buffers()
         for operation, count in recorder.mistakes.items():
             say(f"specification: {count} time(s) opaque by a mistake of the collector: {operation}")
-        if recorder.numbers_read:
-            say(
-                f"specification: the model read {recorder.numbers_read} number(s) from tensors, as "
-                "item() does; they are constants in it, right for this micro-batch alone"
-            )
         combination = Combination(recorder.graph, marks)
         variants = self._variants()
+        _, *others = marks.by_microbatch().values()
         if len(variants) > _MOST_VARIANTS:
             say(
-                f"specification: the micro-batches have {len(variants)} different sizes; what "
-                f"depends on sizes is specified for the first {_MOST_VARIANTS} of them"
+                f"specification: {len(variants)} micro-batches are unlike each other; what depends "
+                f"on their sizes is specified for the first {_MOST_VARIANTS} of them"
             )
             del variants[_MOST_VARIANTS:]
         found = document(
@@ -154,20 +150,31 @@ class ReferenceRun:
             ),
             marks.scales,
             variants,
-            [] if variants else [{**marks.of_step(), **one} for one in marks.by_microbatch()[1:]],
+            [] if variants else [{**marks.of_step(), **one} for one in others],
         )
+        unknown = marks.read_numbers() - sum(
+            "number" in tensor
+            for part in found.get("variants") or [found]
+            for tensor in part["tensors"]
+        )
+        if unknown > 0:
+            say(
+                f"specification: the model read {unknown} number(s) from tensors that nothing "
+                "recorded explains; they are constants in it, right for this micro-batch alone"
+            )
         try:
             write(found, self._path)
         except OSError as error:
             say(f"no specification in {self._path}: {error}")
 
-    def _variants(self) -> list[dict[Place, Mark]]:
-        """The marks for each of the sizes that micro-batches have; none where elements decide on
-        sizes."""
+    def _variants(self) -> list[Variant]:
+        """The marks for each of the sizes that micro-batches have, or for each micro-batch where
+        elements decide on sizes or are read as numbers."""
         recorder, marks = self._recorder, self._marks
-        if recorder.sizes_depend_on_data or recorder.numbers_read:
-            return []
-        return variants_of(recorder.graph, marks.of_step(), marks.by_microbatch())
+        of_step, microbatches = marks.of_step(), marks.by_microbatch()
+        if recorder.sizes_depend_on_data or marks.read_numbers():
+            return variants_of_each(of_step, microbatches)
+        return variants_of(recorder.graph, of_step, list(microbatches.values()))
 
     def drop(self) -> None:
         """Forgets a step that threw; the next one is recorded."""

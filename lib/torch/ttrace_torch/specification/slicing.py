@@ -110,6 +110,8 @@ class Slicer:
             tensor = Tensor(place, mark)
             self._resolve(tensor)
             self._check_sizes(tensor)
+            if mark.number is not None and tensor.pattern is None and tensor.same is None:
+                continue  # nothing says what it is
             self._name(mark.value.id, len(self.tensors))
             self.tensors.append(tensor)
         self._leave_out_unused_buffers()

@@ -1,14 +1,15 @@
 """The same step for micro-batches of other sizes.
 
-A variant holds for all data of its sizes, so every size in it must follow from those of the data:
-how many tokens an expert gets does not, and the graph of one micro-batch is no formula for another
-one then.
+A variant holds for all data of its sizes, if every size in it follows from those of the data. How
+many tokens an expert gets does not: the graph of one micro-batch is no formula for another one
+then, and each has a variant of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 from ttrace_torch.base.names import ROOT
 from ttrace_torch.specification.graph import LEAF, OPAQUE, Graph
@@ -27,14 +28,33 @@ _MOST_SIZES = 8
 Extents = tuple[int, ...]
 
 
+class Variant(NamedTuple):
+    """The marks of a micro-batch and of the step.
+
+    microbatch: the only one that they hold for; None if they hold for all of their sizes.
+    """
+
+    marks: dict[Place, Mark]
+    microbatch: int | None = None
+
+
+def variants_of_each(
+    of_step: dict[Place, Mark], microbatches: dict[int, dict[Place, Mark]]
+) -> list[Variant]:
+    """One variant for each micro-batch, that holds for it alone; none where there is only one."""
+    if len(microbatches) < 2:
+        return []
+    return [Variant({**of_step, **marks}, number) for number, marks in microbatches.items()]
+
+
 def variants_of(
     graph: Graph, of_step: dict[Place, Mark], microbatches: Sequence[dict[Place, Mark]]
-) -> list[dict[Place, Mark]]:
+) -> list[Variant]:
     """The marks of one micro-batch for each of the sizes that they have, with those of the step.
 
     Empty if all micro-batches have the same sizes, or some size does not follow from the data's.
     """
-    found: list[dict[Place, Mark]] = []
+    found: list[Variant] = []
     known: list[dict[Place, Extents]] = []
     sizes: list[dict[Place, Extents]] = []
     for marks in microbatches:
@@ -43,7 +63,7 @@ def variants_of(
         if of_data not in known:
             known.append(of_data)
             sizes.append(shapes)
-            found.append({**of_step, **marks})
+            found.append(Variant({**of_step, **marks}))
         elif not _agree(shapes, sizes[known.index(of_data)]):
             return []
     if len(found) < 2:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
-from ttrace_torch.specification.expressions import FLOATS, Inexpressible
+from ttrace_torch.specification.expressions import FLOATS, Expressions, Inexpressible, broadcast
 from ttrace_torch.specification.graph import Value
 from ttrace_torch.specification.operations.table import Call, operation
 
@@ -43,6 +44,33 @@ def _argsort(
     call: Call, x: Value, dim: int = -1, descending: bool = False, stable: bool | None = None
 ) -> Value | None:
     return _sort(call, x, dim, descending, stable)[1]
+
+
+@operation("nonzero")
+def _nonzero(call: Call, x: Value) -> Value:
+    return places_of(call.make, x, call.shape[0])
+
+
+def places_of(make: Expressions, x: Value, count: int) -> Value:
+    """The places of the `count` elements of x that are not 0, as rows of indices."""
+    if count < 0 or -1 in x.shape:
+        raise Inexpressible("a choice whose size depends on data")
+    return make.graph.add("nonzero", (x,), "int64", (count, len(x.shape)))
+
+
+def chosen_rows(make: Expressions, mask: Value, count: int) -> Value:
+    """The numbers of the `count` elements of a mask that are true, in row-major order."""
+    flat = make.reshape(mask, (prod(mask.shape),))
+    return make.reshape(places_of(make, flat, count), (count,))
+
+
+@operation("masked_select")
+def _masked_select(call: Call, x: Value, mask: Value) -> Value:
+    make = call.make
+    shape = broadcast(x.shape, mask.shape)
+    rows = chosen_rows(make, make.expand(mask, shape), call.shape[0])
+    flat = make.reshape(make.expand(x, shape), (prod(shape),))
+    return make.graph.add("index_rows", (flat, rows), x.dtype, call.shape, dim=0)
 
 
 @operation("histc")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Callable
 
 from ttrace_torch.specification.expressions import FLOATS, Inexpressible
 from ttrace_torch.specification.graph import Graph, Value, attribute
+from ttrace_torch.specification.operations.selection import chosen_rows
 from ttrace_torch.specification.operations.table import Call, operation
 
 
@@ -102,6 +104,28 @@ def _written(call: Call, x: Value, new: Value, add: Callable[[Value, Value], Val
     return make.graph.add("where", (there, placed, x), x.dtype, x.shape)
 
 
+@operation("masked_scatter")
+def _masked_scatter(call: Call, x: Value, mask: Value, source: Value) -> Value:
+    make = call.make
+    shape, last = call.shape, prod(source.shape) - 1
+    if -1 in shape + source.shape:
+        raise Inexpressible("a write of a size that depends on data")
+    base = make.expand(x, shape)
+    if last < 0:
+        return base
+    there = make.reshape(make.expand(make.cast(mask, "bool"), shape), (prod(shape),))
+    # Of each element that the mask has, how many it has before it: that element of the source.
+    before = make.unary("cumsum", make.cast(there, "int64"), dim=0)
+    place = make.unary("clamp", make.binary("subtract", before, 1, "int64"), low=0, high=last)
+    rows = _rows(call, make.reshape(source, (last + 1,)), place, 0)
+    return make.graph.add(
+        "where",
+        (make.reshape(there, shape), make.reshape(make.cast(rows, x.dtype), shape), base),
+        x.dtype,
+        shape,
+    )
+
+
 @operation("index_select")
 def _index_select(call: Call, x: Value, dim: int, index: Value) -> Value:
     return _rows(call, x, index, dim % max(len(x.shape), 1))
@@ -130,7 +154,7 @@ class _Indexed:
         there = [dim for dim, index in enumerate(indices) if index is not None]
         tensors = [index for index in indices if index is not None]
         if any(index.dtype in ("bool", "uint8") for index in tensors):
-            raise Inexpressible("a choice whose size depends on data")
+            raise Inexpressible("a mask beside other indices")
         if not there or there != list(range(there[0], there[0] + len(there))):
             raise Inexpressible("indices of dimensions that are apart")
         if -1 in x.shape or any(-1 in index.shape for index in tensors):
@@ -200,6 +224,8 @@ def _differs(graph: Graph, number: int) -> tuple[str, int]:
         return node.primitive, -1
     if node.primitive in ("top_indices", "sort_indices"):
         return node.primitive, attribute(node, "dim") - count
+    if node.primitive == "nonzero" and node.shape[1] == 1:
+        return node.primitive, -2
     if node.primitive == "reshape":
         source = graph.nodes[node.arguments[0]]
         wide = [dim for dim in range(len(source.shape)) if source.shape[dim] != 1]
@@ -214,9 +240,58 @@ def _differs(graph: Graph, number: int) -> tuple[str, int]:
 
 @operation("index", "_unsafe_index")
 def _index(call: Call, x: Value, indices: Sequence[Value | None]) -> Value:
+    mask = _Mask.of(x, indices)
+    if mask is not None:
+        x, indices = mask.as_rows(call, x, call.shape[mask.dim])
     found = _Indexed(call, x, indices)
     rows = _rows(call, call.make.reshape(x, found.inner), found.rows, found.dim)
     return call.make.reshape(rows, call.shape)
+
+
+class _Mask:
+    """A mask that is the only index of x: it chooses among the dimensions that it has."""
+
+    def __init__(self, mask: Value, dim: int) -> None:
+        """dim: of x, the first one that the mask has."""
+        self.mask = mask
+        self.dim = dim
+        self.end = dim + len(mask.shape)
+
+    @staticmethod
+    def of(x: Value, indices: Sequence[Value | None]) -> _Mask | None:
+        """The mask of `x[indices]`; None where something else is an index too."""
+        there = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+        if len(there) != 1 or there[0][1].dtype not in ("bool", "uint8") or -1 in x.shape:
+            return None
+        return _Mask(there[0][1], there[0][0])
+
+    def as_rows(self, call: Call, x: Value, count: int) -> tuple[Value, list[Value | None]]:
+        """x with the dimensions of the mask made one, and the `count` chosen rows of it."""
+        make = call.make
+        flat = (*x.shape[: self.dim], prod(self.mask.shape), *x.shape[self.end :])
+        rows = chosen_rows(make, self.mask, count)
+        return make.reshape(x, flat), [*[None] * self.dim, rows]
+
+    def count_in(self, x: Value, values: Value) -> int | None:
+        """How many are chosen, by what is written to them; None if one row is written to all."""
+        after = len(x.shape) - self.end
+        place = len(values.shape) - after - 1
+        return None if place < 0 or values.shape[place] == 1 else values.shape[place]
+
+    def filled(self, call: Call, x: Value, values: Value) -> Value:
+        """x with one row written to all that are chosen."""
+        make = call.make
+        after = len(x.shape) - self.end
+        mask = make.cast(self.mask, "bool")
+        mask = make.reshape(mask, mask.shape + (1,) * after)
+        chosen = make.cast(values, x.dtype)
+        place = len(values.shape) - after - 1
+        if place >= 0:
+            ones = (1,) * len(self.mask.shape)
+            chosen = make.reshape(
+                chosen, (*values.shape[:place], *ones, *values.shape[place + 1 :])
+            )
+        return make.graph.add("where", (mask, chosen, x), x.dtype, x.shape)
 
 
 @operation("index_put", "_index_put_impl", "_unsafe_index_put")
@@ -229,12 +304,15 @@ def _index_put(
     **_: Any,
 ) -> Value:
     make = call.make
-    only = indices[0] if indices else None
-    masked = len(indices) == 1 and only is not None and only.dtype == "bool"
-    if masked and only is not None and not accumulate and values.shape in ((), (1,)):
-        mask = make.reshape(only, only.shape + (1,) * (len(x.shape) - len(only.shape)))
-        chosen = make.reshape(make.cast(values, x.dtype), ())
-        return make.graph.add("where", (mask, chosen, x), x.dtype, x.shape)
+    shape = x.shape
+    mask = _Mask.of(x, indices)
+    if mask is not None:
+        count = mask.count_in(x, values)
+        if count is None and not accumulate:
+            return mask.filled(call, x, values)
+        if count is None:
+            raise Inexpressible("a row that is added to as many as elements decide")
+        x, indices = mask.as_rows(call, x, count)
     found = _Indexed(call, x, indices)
     whole = (
         *x.shape[: found.dim],
@@ -250,10 +328,10 @@ def _index_put(
         )
 
     if accumulate:
-        return make.reshape(add(base, written), x.shape)
+        return make.reshape(add(base, written), shape)
     if not found.distinct:
         raise Inexpressible("a write to indices that may be equal")
     if found.all:
         # What x held does not matter: often it was never written.
         base = make.full(0.0 if x.dtype in FLOATS else 0, x.dtype, found.inner)
-    return make.reshape(_written(call, base, written, add), x.shape)
+    return make.reshape(_written(call, base, written, add), shape)
