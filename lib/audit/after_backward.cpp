@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "audit/agreement.h"
-#include "audit/blame.h"
+#include "audit/explain_mismatch.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/shown_precision.h"
@@ -121,8 +121,8 @@ class MainGradients {
       if (check.result != CheckResult::kInconsistent) break;
     }
     if (best.result == CheckResult::kInconsistent) {
-      blame(measured_.run, entry, *expected, best.bound * best.expected_norm,
-            *measured_.execution.backend, best, tensor, raw.terms);
+      explain_mismatch(measured_.run, entry, *expected, best.bound * best.expected_norm,
+                       *measured_.execution.backend, best, tensor, raw.terms);
       if (tensor.causes.empty()) name_lacking(entry, raw, tensor);
     }
     tensor.checks.push_back(std::move(best));

@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "audit/blame.h"
+#include "audit/explain_mismatch.h"
 #include "audit/read_numbers.h"
 #include "audit/recorded_tensors.h"
 #include "audit/run_variants.h"
@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "layout/view.h"
 #include "specification/describe.h"
-#include "specification/evaluate/declared_casts.h"
+#include "specification/evaluate/casts_of_leaves.h"
 #include "specification/evaluate/evaluate.h"
 #include "specification/expression.h"
 #include "specification/primitives/shape_rules.h"
@@ -247,7 +247,7 @@ class Audit {
     const bool is_identity = expression.steps.empty();
     const std::vector<std::uint32_t> computed = expression.computed;
     std::vector<specification::Value> leaves;
-    specification::Sharing sharing{&shared_, {}};
+    specification::ValueSharing sharing{&shared_, {}};
     std::set<std::string> noted;
     for (specification::Leaf& leaf : expression.leaves) {
       const TensorEntry* from = recorded(leaf.tensor, tensor.key);
@@ -375,7 +375,8 @@ class Audit {
     const measure::TensorRef expected = expected_tensor(
         audit_.run, entry,
         specification::evaluate(expression, leaves, std::nullopt, audit_.execution));
-    blame(audit_.run, entry, expected, allowed, *audit_.execution.backend, check, tensor);
+    explain_mismatch(audit_.run, entry, expected, allowed, *audit_.execution.backend, check,
+                     tensor);
   }
 
   static std::string describe_rows(const specification::ExpressionJudgement& judged,

@@ -11,7 +11,7 @@
 #include "comparison/result.h"
 #include "localize/phase.h"
 #include "localize/place.h"
-#include "specification/code_difference.h"
+#include "specification/compare_specifications.h"
 #include "trace/key.h"
 
 namespace ttrace::audit {

@@ -94,7 +94,7 @@ std::optional<comparison::Cause> find_narrow_sum(const trace::Source& run, const
   std::uint64_t read = 0;
   for (const std::uint64_t threads : kThreads) {
     if (threads > rows || (read += elements) > kMostRead) break;
-    const std::vector<measure::RowSums> sums = comparison::sum_rows(
+    const std::vector<measure::ColumnSums> sums = comparison::sum_rows(
         backend, gradients, inputs ? &*inputs : nullptr, *accumulator, threads);
     const auto nearest =
         std::min_element(sums.begin(), sums.end(), [&](const auto& a, const auto& b) {

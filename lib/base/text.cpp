@@ -105,25 +105,25 @@ TextPart::TextPart(double value) {
   char* const end = std::to_chars(digits_.data(), digits_.data() + digits_.size(), value,
                                   std::chars_format::general, kStreamPrecision)
                         .ptr;
-  piece_ = std::string_view(digits_.data(), end);
+  text_ = std::string_view(digits_.data(), end);
 }
 
 void TextPart::set_signed(std::int64_t value) {
-  piece_ = std::string_view(
+  text_ = std::string_view(
       digits_.data(), std::to_chars(digits_.data(), digits_.data() + digits_.size(), value).ptr);
 }
 
 void TextPart::set_unsigned(std::uint64_t value) {
-  piece_ = std::string_view(
+  text_ = std::string_view(
       digits_.data(), std::to_chars(digits_.data(), digits_.data() + digits_.size(), value).ptr);
 }
 
-std::string joined(std::initializer_list<std::string_view> pieces) {
+std::string joined(std::initializer_list<std::string_view> parts) {
   std::size_t bytes = 0;
-  for (const std::string_view piece : pieces) bytes += piece.size();
+  for (const std::string_view part : parts) bytes += part.size();
   std::string text;
   text.reserve(bytes);
-  for (const std::string_view piece : pieces) text += piece;
+  for (const std::string_view part : parts) text += part;
   return text;
 }
 

@@ -22,10 +22,10 @@ namespace ttrace::base {
 // digits. Lives as long as the expression that it is made in.
 class TextPart {
  public:
-  TextPart(const char* text) : piece_(text) {}
-  TextPart(std::string_view text) : piece_(text) {}
-  TextPart(const std::string& text) : piece_(text) {}
-  TextPart(char character) : piece_(digits_.data(), 1) { digits_[0] = character; }
+  TextPart(const char* text) : text_(text) {}
+  TextPart(std::string_view text) : text_(text) {}
+  TextPart(const std::string& text) : text_(text) {}
+  TextPart(char character) : text_(digits_.data(), 1) { digits_[0] = character; }
   TextPart(bool value) : TextPart(value ? '1' : '0') {}
   TextPart(double value);
   template <std::integral Integer>
@@ -40,22 +40,22 @@ class TextPart {
   TextPart(const TextPart&) = delete;
   TextPart& operator=(const TextPart&) = delete;
 
-  std::string_view piece() const { return piece_; }
+  std::string_view text() const { return text_; }
 
  private:
   void set_signed(std::int64_t value);
   void set_unsigned(std::uint64_t value);
 
   std::array<char, 24> digits_;
-  std::string_view piece_;
+  std::string_view text_;
 };
 
-std::string joined(std::initializer_list<std::string_view> pieces);
+std::string joined(std::initializer_list<std::string_view> parts);
 
 // Returns the parts one after the other.
 template <typename... Parts>
 std::string concat(const Parts&... parts) {
-  return joined({TextPart(parts).piece()...});
+  return joined({TextPart(parts).text()...});
 }
 
 // The functions below give the same text on every machine and in every locale.

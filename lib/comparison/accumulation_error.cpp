@@ -59,10 +59,10 @@ void visit_rows(tensor::Box box, std::size_t dim, std::uint64_t first, std::uint
 
 }  // namespace
 
-std::vector<measure::RowSums> sum_rows(const measure::Backend& backend,
-                                       const measure::TensorRef& gradient,
-                                       const measure::TensorRef* input, tensor::DType precision,
-                                       std::uint64_t threads) {
+std::vector<measure::ColumnSums> sum_rows(const measure::Backend& backend,
+                                          const measure::TensorRef& gradient,
+                                          const measure::TensorRef* input, tensor::DType precision,
+                                          std::uint64_t threads) {
   const tensor::Shape& shape = gradient.view->shape;
   if (shape.empty() || (input != nullptr && input->view->shape != shape)) {
     throw base::internal_error("no rows to add up in ", tensor::to_string(shape));
@@ -71,8 +71,8 @@ std::vector<measure::RowSums> sum_rows(const measure::Backend& backend,
   epsilons.push_back(tensor::epsilon(precision));
   const std::uint64_t length = shape.back();
   const std::vector<double> zeros(length, 0);
-  std::vector<measure::RowSums> sums(input != nullptr ? 1 + 2 * epsilons.size() : 1,
-                                     {zeros, zeros});
+  std::vector<measure::ColumnSums> sums(input != nullptr ? 1 + 2 * epsilons.size() : 1,
+                                        {zeros, zeros});
   const tensor::Box all = tensor::whole(shape);
   if (tensor::volume(all) == 0) return sums;
   measure::BoxReader gradients(gradient.open(measure::Replicas::kFirstOnly));
@@ -81,7 +81,7 @@ std::vector<measure::RowSums> sum_rows(const measure::Backend& backend,
   const std::unique_ptr<measure::Batch> batch = backend.new_batch();
   const std::uint64_t rows = tensor::volume(all) / length;
   const std::uint64_t of_thread = (rows + threads - 1) / threads;
-  std::vector<std::vector<measure::RowSums>> parts((rows + of_thread - 1) / of_thread, sums);
+  std::vector<std::vector<measure::ColumnSums>> parts((rows + of_thread - 1) / of_thread, sums);
   for (std::uint64_t part = 0; part < parts.size(); ++part) {
     const auto add = [&](const tensor::Box& box) {
       measure::RowsRequest request{gradients.read(box), std::nullopt, length,
@@ -96,7 +96,7 @@ std::vector<measure::RowSums> sum_rows(const measure::Backend& backend,
                });
   }
   batch->finish();
-  for (const std::vector<measure::RowSums>& part : parts) {
+  for (const std::vector<measure::ColumnSums>& part : parts) {
     for (std::size_t k = 0; k < sums.size(); ++k) {
       for (std::size_t j = 0; j < length; ++j) {
         sums[k].exact[j] += part[k].exact[j];
@@ -107,11 +107,11 @@ std::vector<measure::RowSums> sum_rows(const measure::Backend& backend,
   return sums;
 }
 
-std::optional<std::vector<double>> accumulated_rounding(const std::vector<double>& recorded,
-                                                        const std::vector<measure::RowSums>& sums) {
-  const measure::RowSums* nearest = nullptr;
+std::optional<std::vector<double>> accumulated_rounding(
+    const std::vector<double>& recorded, const std::vector<measure::ColumnSums>& sums) {
+  const measure::ColumnSums* nearest = nullptr;
   double least = std::numeric_limits<double>::infinity();
-  for (const measure::RowSums& one : sums) {
+  for (const measure::ColumnSums& one : sums) {
     const double here = distance(recorded, one.exact);
     if (here < least) {
       least = here;

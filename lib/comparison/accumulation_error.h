@@ -23,16 +23,16 @@ namespace ttrace::comparison {
 // least 1): each adds up an equal run of rows, the last one perhaps fewer, and what they have is
 // added up without rounding, as torch's at::parallel_for cuts rows. Source: the definitions of
 // torch.nn.LayerNorm and torch.nn.RMSNorm. Throws an input error if a shard cannot be read.
-std::vector<measure::RowSums> sum_rows(const measure::Backend& backend,
-                                       const measure::TensorRef& gradient,
-                                       const measure::TensorRef* input, tensor::DType precision,
-                                       std::uint64_t threads = 1);
+std::vector<measure::ColumnSums> sum_rows(const measure::Backend& backend,
+                                          const measure::TensorRef& gradient,
+                                          const measure::TensorRef* input, tensor::DType precision,
+                                          std::uint64_t threads = 1);
 
 // Returns what rounding in the accumulator added to `recorded`: recorded - exact of the nearest
 // sum. Nothing if that is more than twice what rounding after every term adds: `recorded` was then
 // made in another way.
-std::optional<std::vector<double>> accumulated_rounding(const std::vector<double>& recorded,
-                                                        const std::vector<measure::RowSums>& sums);
+std::optional<std::vector<double>> accumulated_rounding(
+    const std::vector<double>& recorded, const std::vector<measure::ColumnSums>& sums);
 
 class AccumulationError {
  public:

@@ -55,7 +55,7 @@ class FinishedChecks::OfPair {
     }
   }
 
-  void check(const std::optional<measure::Place>& place) const {
+  void check(const std::optional<measure::ElementPlace>& place) const {
     if (!place) return;
     check_rank(place->rank);
     require(place->local.size() <= tensor::kMostDimensions, pair_.key, "too many dimensions");

@@ -41,7 +41,7 @@ void each_member(Archive& archive, Value& value) {
   } else if constexpr (std::is_same_v<T, measure::CellSums>) {
     auto& [d2, a2, along] = value;
     archive(d2, a2, along);
-  } else if constexpr (std::is_same_v<T, measure::Place>) {
+  } else if constexpr (std::is_same_v<T, measure::ElementPlace>) {
     auto& [rank, local] = value;
     archive(rank, local);
   } else if constexpr (std::is_same_v<T, measure::ReplicaDifference>) {

@@ -33,7 +33,7 @@ std::optional<judge::NoiseEstimate> NoiseSource::of(const trace::Source& referen
   if (!tensor::is_floating(pair.reference->dtype)) return std::nullopt;
   if (!pair.noise.empty()) {
     const measure::Grid grid = grid_for(pair);
-    const measure::Noise noise =
+    const measure::MeasuredNoise noise =
         measure::measure_noise(backend_, {&reference, pair.reference}, pair.noise, grid);
     bytes_read += noise.bytes_read;
     return judge::estimate_of(noise, grid);

@@ -93,7 +93,7 @@ void PairWork::measure_with_noise(std::size_t section) {
 }
 
 void PairWork::use_noise() {
-  const measure::Noise noise = measure::merge_sections(noise_, *grid_);
+  const measure::MeasuredNoise noise = measure::merge_sections(noise_, *grid_);
   noise_bytes_ = noise.bytes_read;
   estimate_ = judge::estimate_of(noise, *grid_);
   const Summed wanted = estimate_->grid.cells() > 1 ? Summed::kByGrid : Summed::kAsOneCell;

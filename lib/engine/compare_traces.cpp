@@ -189,7 +189,8 @@ class CompareRun {
         comparison::AccumulationError(reference_, out_.results, *options_.execution.backend),
         out_.results);
     optimizer::judge_gradient_norms(reference_, candidate_, out_.results);
-    optimizer::judge_unplayed_updates(reference_, candidate_, options_.execution, out_.results);
+    optimizer::judge_updates_without_replay(reference_, candidate_, options_.execution,
+                                            out_.results);
     optimizer::reuse_update_verdicts(candidate_, options_.execution, out_.results);
   }
 
@@ -324,7 +325,7 @@ class CompareRun {
   comparison::LostRanks lost_in_reference_;
   comparison::LostRanks lost_in_candidate_;
   std::vector<trace::Module> modules_;
-  std::vector<localize::Node> nodes_;  // after follow_data_flow(): node i is result i
+  std::vector<localize::FlowNode> nodes_;  // after follow_data_flow(): node i is result i
   localize::Dataflow flow_;
   comparison::CompareReport out_;
 };

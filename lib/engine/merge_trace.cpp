@@ -51,7 +51,7 @@ class Merger {
     for (const layout::Block& block : plan.blocks) {
       measure::BlockReader reader(source_, entry, block, plan.combination,
                                   measure::Replicas::all(measure::cpu_backend()));
-      for (const layout::Part& part : block.held.parts)
+      for (const layout::PlacedBox& part : block.held.parts)
         write_part(entry, path, part, reader, result);
       for (const measure::ReplicaCheck& check : reader.replica_checks()) {
         differ = differ || !check.all_equal();
@@ -71,7 +71,8 @@ class Merger {
   }
 
   void write_part(const trace::TensorEntry& entry, const std::string& path,
-                  const layout::Part& part, measure::BlockReader& reader, MergeResult& result) {
+                  const layout::PlacedBox& part, measure::BlockReader& reader,
+                  MergeResult& result) {
     tensor::for_each_sub_box(part.local, kMergedSlabElements, [&](const tensor::Box& local) {
       const std::span<const std::byte> bytes = slab_bytes(entry, reader, local);
       const tensor::Box global =

@@ -105,7 +105,7 @@ double three_digits_up(double value) {
   return exponent < 0 ? std::ceil(value * power) / power : std::ceil(value / power) * power;
 }
 
-NoiseEstimate estimate_of(const measure::Noise& noise, const measure::Grid& grid) {
+NoiseEstimate estimate_of(const measure::MeasuredNoise& noise, const measure::Grid& grid) {
   const measure::Grid single(grid.shape(), tensor::Shape(grid.shape().size(), 1));
   NoiseEstimate estimate{noise.reference_norm, noise.norms, noise.largest, single, {}};
   for (const double one : noise.coherence) estimate.coherence.push_back(three_digits_up(one));

@@ -26,8 +26,8 @@ struct NoiseEstimate {
   // largest of `norms` were spread evenly over the tensor. Rounded up to three digits. Empty if the
   // noise counts as even.
   std::vector<double> cells;
-  // The fraction of the noise along R, see measure::Noise: of the whole tensor, then of the blocks
-  // of every dimension. Rounded up to three digits. Empty if no run differs.
+  // The fraction of the noise along R, see measure::MeasuredNoise: of the whole tensor, then of the
+  // blocks of every dimension. Rounded up to three digits. Empty if no run differs.
   std::vector<double> coherence = {};
 
   double norm() const;           // the largest of `norms`
@@ -36,7 +36,7 @@ struct NoiseEstimate {
 
 // Builds the estimate from measured noise. It has no cells if a run is not finite, if there is no
 // noise, or if the grid has a single cell.
-NoiseEstimate estimate_of(const measure::Noise& noise, const measure::Grid& grid);
+NoiseEstimate estimate_of(const measure::MeasuredNoise& noise, const measure::Grid& grid);
 
 // Rounds `value` ≥ 0 up to three significant digits. Estimates that were just measured and
 // estimates read from a calibration have the same digits, so both judge alike.

@@ -156,7 +156,7 @@ class EntryCheck {
   static std::string place(const std::vector<Ranges>& held, const tensor::Box& local,
                            const tensor::Shape& shape) {
     const LocalLayout whole = make_local_layout(held, std::nullopt);
-    for (const Part& part : whole.parts) {
+    for (const PlacedBox& part : whole.parts) {
       const auto common = tensor::intersect(part.local, local);
       if (!common) continue;
       tensor::Box global = tensor::relative_to(*common, part.local.origin);

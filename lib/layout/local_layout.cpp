@@ -31,7 +31,7 @@ std::vector<Run> runs_within(const Ranges& held, std::uint64_t start, std::uint6
 }
 
 void append_parts(const std::vector<Ranges>& held, const tensor::Box& local,
-                  std::vector<Part>& parts) {
+                  std::vector<PlacedBox>& parts) {
   std::vector<std::vector<Run>> runs;
   std::size_t count = 1;
   for (std::size_t d = 0; d < held.size(); ++d) {
@@ -47,7 +47,7 @@ void append_parts(const std::vector<Ranges>& held, const tensor::Box& local,
   parts.reserve(parts.size() + count);
   std::vector<std::size_t> at(held.size(), 0);
   for (std::size_t i = 0; i < count; ++i) {
-    Part part;
+    PlacedBox part;
     for (std::size_t d = 0; d < held.size(); ++d) {
       const Run& run = runs[d][at[d]];
       part.global.origin.push_back(run.global);

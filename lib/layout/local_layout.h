@@ -18,17 +18,17 @@ using tensor::Ranges;
 inline constexpr std::size_t kMostBoxes = std::size_t{1} << 22;
 
 // A box of the logical tensor and the box of equal extent that it is in the rank's array.
-struct Part {
+struct PlacedBox {
   tensor::Box global;
   tensor::Box local;
 
-  bool operator==(const Part&) const = default;
+  bool operator==(const PlacedBox&) const = default;
 };
 
 struct LocalLayout {
-  tensor::Shape shape;         // of the rank's array
-  std::optional<Range> range;  // set: the dataset is this range of the array, flattened
-  std::vector<Part> parts;     // disjoint, in the row-major order of the array; none empty
+  tensor::Shape shape;           // of the rank's array
+  std::optional<Range> range;    // set: the dataset is this range of the array, flattened
+  std::vector<PlacedBox> parts;  // disjoint, in the row-major order of the array; none empty
 
   // Shape of the dataset.
   tensor::Shape dataset_shape() const;

@@ -152,7 +152,8 @@ NamePattern::NamePattern(const std::string& text) : text_(text) {
   while (at < text.size()) {
     const std::size_t open = text.find_first_of("{}", at);
     if (open != at) {
-      pieces_.push_back({text.substr(at, open == std::string::npos ? open : open - at), "", false});
+      segments_.push_back(
+          {text.substr(at, open == std::string::npos ? open : open - at), "", false});
       if (open == std::string::npos) break;
     }
     const std::size_t close = text.find_first_of("{}", open + 1);
@@ -168,30 +169,30 @@ NamePattern::NamePattern(const std::string& text) : text_(text) {
     if (!names_.insert(name).second) {
       throw refuse("has two captures {", base::printable(name), "}");
     }
-    pieces_.push_back({"", std::move(name), dots});
+    segments_.push_back({"", std::move(name), dots});
     at = close + 1;
   }
   if (names_.size() > kMostCaptures) throw refuse("has more than ", kMostCaptures, " captures");
-  if (pieces_.empty()) throw base::input_error("an empty pattern");
+  if (segments_.empty()) throw base::input_error("an empty pattern");
 }
 
-bool NamePattern::match_from(std::size_t piece, std::string_view rest, Captures& captures,
+bool NamePattern::match_from(std::size_t segment, std::string_view rest, Captures& captures,
                              Failures& failures) const {
-  if (piece == pieces_.size()) return rest.empty();
-  if (failures.contains({piece, rest.size()})) return false;
-  const Piece& here = pieces_[piece];
+  if (segment == segments_.size()) return rest.empty();
+  if (failures.contains({segment, rest.size()})) return false;
+  const Segment& here = segments_[segment];
   if (here.capture.empty()) {
     return rest.starts_with(here.literal) &&
-           match_from(piece + 1, rest.substr(here.literal.size()), captures, failures);
+           match_from(segment + 1, rest.substr(here.literal.size()), captures, failures);
   }
   for (std::size_t length = 1; length <= rest.size(); ++length) {
     if (!here.dots && rest[length - 1] == '.') break;
-    if (match_from(piece + 1, rest.substr(length), captures, failures)) {
+    if (match_from(segment + 1, rest.substr(length), captures, failures)) {
       captures[here.capture] = rest.substr(0, length);
       return true;
     }
   }
-  failures.emplace(piece, rest.size());
+  failures.emplace(segment, rest.size());
   return false;
 }
 
@@ -214,8 +215,8 @@ std::optional<NamePattern::Captures> NamePattern::match(std::string_view name) c
 
 std::string NamePattern::filled(const Captures& captures) const {
   std::string name;
-  for (const Piece& piece : pieces_) {
-    name += piece.capture.empty() ? piece.literal : captures.at(piece.capture);
+  for (const Segment& segment : segments_) {
+    name += segment.capture.empty() ? segment.literal : captures.at(segment.capture);
   }
   const auto value = captures.find(kValue);
   return value == captures.end() ? name : name + value->second;

@@ -38,21 +38,21 @@ class NamePattern {
   std::string filled(const Captures& captures) const;
 
  private:
-  struct Piece {
+  struct Segment {
     std::string literal;  // or, if `capture` is not empty, what it is called
     std::string capture;
     bool dots = false;
   };
 
-  // Pieces and characters that were left when a match failed. Every way to them fails again, so
+  // Segments and characters that were left when a match failed. Every way to them fails again, so
   // each is tried once.
   using Failures = std::set<std::pair<std::size_t, std::size_t>>;
 
-  bool match_from(std::size_t piece, std::string_view rest, Captures& captures,
+  bool match_from(std::size_t segment, std::string_view rest, Captures& captures,
                   Failures& failures) const;
 
   std::string text_;
-  std::vector<Piece> pieces_;
+  std::vector<Segment> segments_;
   std::set<std::string> names_;  // of the captures
 };
 

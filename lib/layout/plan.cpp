@@ -91,15 +91,15 @@ bool all_but(std::uint64_t dim, const tensor::Shape& numbers, Holds holds) {
 void check_rows(const std::vector<AxisView>& views, const trace::TensorEntry& entry,
                 const std::vector<Block>& blocks, const std::vector<std::uint64_t>& other_cuts) {
   const trace::Rows& rows = *rows_of(views);
-  struct Group {
+  struct CutAlike {
     std::vector<tensor::Box> runs;
     std::vector<std::uint64_t> ranks;
   };
-  std::map<std::uint64_t, Group> groups;  // blocks that the other axes cut alike
+  std::map<std::uint64_t, CutAlike> groups;  // blocks that the other axes cut alike
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     if (!all_but(rows.dim, blocks[b].held.shape, [](auto extent) { return extent > 0; })) continue;
-    Group& group = groups[other_cuts[b]];
-    for (const Part& part : blocks[b].held.parts) {
+    CutAlike& group = groups[other_cuts[b]];
+    for (const PlacedBox& part : blocks[b].held.parts) {
       // Other dimensions may cut a row into several boxes; its first one stands for it.
       if (!all_but(rows.dim, part.local.origin, [](auto start) { return start == 0; })) continue;
       group.runs.push_back({{part.global.origin[rows.dim]}, {part.global.extent[rows.dim]}});

@@ -23,7 +23,7 @@ using trace::Kind;
 constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
 
 // Returns the nodes in the order in which ties are resolved.
-std::vector<std::size_t> in_order_of_ties(const std::vector<Node>& nodes) {
+std::vector<std::size_t> in_order_of_ties(const std::vector<FlowNode>& nodes) {
   std::vector<std::size_t> sorted(nodes.size());
   std::iota(sorted.begin(), sorted.end(), std::size_t{0});
   const auto place = [&nodes](std::size_t i) {
@@ -38,7 +38,7 @@ std::vector<std::size_t> in_order_of_ties(const std::vector<Node>& nodes) {
 
 // Kahn's algorithm, the smallest tie rank first. Where only cycles are left, the node of smallest
 // rank goes next and its unmet dependencies are dropped.
-void order_and_cut_cycles(const std::vector<Node>& nodes, Dataflow& flow) {
+void order_and_cut_cycles(const std::vector<FlowNode>& nodes, Dataflow& flow) {
   const std::vector<std::size_t> sorted = in_order_of_ties(nodes);
   std::vector<std::size_t> ranks(nodes.size());
   for (std::size_t i = 0; i < sorted.size(); ++i) ranks[sorted[i]] = i;
@@ -102,8 +102,8 @@ std::string rank_group(const layout::View& view) {
   return text.empty() ? "" : base::concat(entry.mesh, "/", text);
 }
 
-std::vector<Node> nodes_of(const std::vector<TensorComparison>& results) {
-  std::vector<Node> nodes;
+std::vector<FlowNode> nodes_of(const std::vector<TensorComparison>& results) {
+  std::vector<FlowNode> nodes;
   nodes.reserve(results.size());
   std::map<std::string, base::SharedValue<std::string>> groups;
   for (const TensorComparison& result : results) {
@@ -121,8 +121,8 @@ std::vector<Node> nodes_of(const std::vector<TensorComparison>& results) {
 namespace {
 
 // Sets the dependencies of all nodes, which may have cycles.
-void find_dependencies(const std::vector<Node>& nodes, const std::vector<trace::Module>& modules,
-                       Dataflow& flow) {
+void find_dependencies(const std::vector<FlowNode>& nodes,
+                       const std::vector<trace::Module>& modules, Dataflow& flow) {
   flow.depends_on.resize(nodes.size());
   const NodeIndex index(nodes);
   const ModuleGraph graph(modules);
@@ -145,7 +145,8 @@ void find_dependencies(const std::vector<Node>& nodes, const std::vector<trace::
 
 }  // namespace
 
-Dataflow build_dataflow(const std::vector<Node>& nodes, const std::vector<trace::Module>& modules) {
+Dataflow build_dataflow(const std::vector<FlowNode>& nodes,
+                        const std::vector<trace::Module>& modules) {
   Dataflow flow;
   flow.from_modules = !modules.empty();
   find_dependencies(nodes, modules, flow);
@@ -174,7 +175,7 @@ void put_in_order(const std::vector<std::size_t>& order, std::vector<Item>& item
 
 }  // namespace
 
-void order_by_data_flow(std::vector<TensorComparison>& results, std::vector<Node>& nodes,
+void order_by_data_flow(std::vector<TensorComparison>& results, std::vector<FlowNode>& nodes,
                         Dataflow& flow) {
   const std::vector<std::size_t>& order = flow.topological_order;
   std::vector<std::size_t> position(order.size());
@@ -188,7 +189,7 @@ void order_by_data_flow(std::vector<TensorComparison>& results, std::vector<Node
   std::iota(flow.topological_order.begin(), flow.topological_order.end(), std::size_t{0});
 }
 
-std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& nodes) {
+std::vector<std::vector<std::size_t>> execution_chain(const std::vector<FlowNode>& nodes) {
   std::map<std::pair<std::uint64_t, std::string>, std::vector<std::size_t>> steps;
   std::map<std::uint64_t, std::vector<std::size_t>> params;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -217,9 +218,9 @@ std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& n
   return extra;
 }
 
-std::vector<std::optional<std::size_t>> last_before_scalars(const std::vector<Node>& nodes) {
+std::vector<std::optional<std::size_t>> last_before_scalars(const std::vector<FlowNode>& nodes) {
   // Few runs have such scalars, and the maps of a million activations take a while.
-  const bool any = std::any_of(nodes.begin(), nodes.end(), [](const Node& node) {
+  const bool any = std::any_of(nodes.begin(), nodes.end(), [](const FlowNode& node) {
     return node.order && node.key.kind == Kind::kScalar;
   });
   if (!any) return std::vector<std::optional<std::size_t>>(nodes.size());

@@ -15,7 +15,7 @@
 
 namespace ttrace::localize {
 
-struct Node {
+struct FlowNode {
   trace::TensorKey key;
   std::optional<std::uint64_t> order;              // execution order in the trace that has it
   bool replayed = false;                           // judged by a replay of its own inputs
@@ -36,24 +36,25 @@ struct Dataflow {
 std::string rank_group(const layout::View& view);
 
 // Returns one node per record, in the same order.
-std::vector<Node> nodes_of(const std::vector<comparison::TensorComparison>& results);
+std::vector<FlowNode> nodes_of(const std::vector<comparison::TensorComparison>& results);
 
 // Edges that would close a cycle (a manifest may say anything) are dropped, always the same ones.
-Dataflow build_dataflow(const std::vector<Node>& nodes, const std::vector<trace::Module>& modules);
+Dataflow build_dataflow(const std::vector<FlowNode>& nodes,
+                        const std::vector<trace::Module>& modules);
 
 // Sorts records, nodes and flow by the data flow, in place since there may be a million. Node i is
 // results[i] before and after; afterwards every node depends on earlier ones only.
 void order_by_data_flow(std::vector<comparison::TensorComparison>& results,
-                        std::vector<Node>& nodes, Dataflow& flow);
+                        std::vector<FlowNode>& nodes, Dataflow& flow);
 
 // Chains activations and their gradients in execution order within a step, for a trace without
 // modules, apart for every rank group. result[i] lists the dependencies of node i that the rules
 // (dataflow_index.h) do not give.
-std::vector<std::vector<std::size_t>> execution_chain(const std::vector<Node>& nodes);
+std::vector<std::vector<std::size_t>> execution_chain(const std::vector<FlowNode>& nodes);
 
 // Returns for every `scalar` with an order the last activation, gradient of one or loss before it
 // in the same step, micro-batch and rank group: scalars that a job records by hand are not in the
 // data flow. Nothing for all other nodes. A scalar without a micro-batch comes after those of all.
-std::vector<std::optional<std::size_t>> last_before_scalars(const std::vector<Node>& nodes);
+std::vector<std::optional<std::size_t>> last_before_scalars(const std::vector<FlowNode>& nodes);
 
 }  // namespace ttrace::localize

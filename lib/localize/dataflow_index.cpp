@@ -34,7 +34,7 @@ const ModuleGraph::Modules& ModuleGraph::in(const Lists& lists, std::string_view
   return found == lists.end() ? none : found->second;
 }
 
-NodeIndex::NodeIndex(const std::vector<Node>& nodes) : nodes_(&nodes), sorted_(nodes.size()) {
+NodeIndex::NodeIndex(const std::vector<FlowNode>& nodes) : nodes_(&nodes), sorted_(nodes.size()) {
   std::iota(sorted_.begin(), sorted_.end(), std::size_t{0});
   std::stable_sort(sorted_.begin(), sorted_.end(),
                    [this](std::size_t a, std::size_t b) { return place_of(a) < place_of(b); });

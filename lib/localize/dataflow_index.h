@@ -44,9 +44,9 @@ class ModuleGraph {
 class NodeIndex {
  public:
   // `nodes` must outlive the index.
-  explicit NodeIndex(const std::vector<Node>& nodes);
+  explicit NodeIndex(const std::vector<FlowNode>& nodes);
 
-  const std::vector<Node>& nodes() const { return *nodes_; }
+  const std::vector<FlowNode>& nodes() const { return *nodes_; }
 
   // All calls and copies of exactly this tensor, in the step and micro-batch of `like`; without a
   // micro-batch in `like`, of all its micro-batches.
@@ -75,7 +75,7 @@ class NodeIndex {
   std::vector<std::size_t> in_microbatch(const trace::TensorKey& like,
                                          const std::vector<std::size_t>& nodes) const;
 
-  const std::vector<Node>* nodes_;
+  const std::vector<FlowNode>* nodes_;
   std::vector<std::size_t> sorted_;  // all nodes by place, those of one place in their order
 };
 

@@ -12,7 +12,7 @@ using trace::TensorKey;
 // Collects what one node depends on; one member function per kind of tensor.
 class Collector {
  public:
-  Collector(const NodeIndex& index, const ModuleGraph& graph, const Node& node)
+  Collector(const NodeIndex& index, const ModuleGraph& graph, const FlowNode& node)
       : index_(index), graph_(graph), key_(node.key), replayed_(node.replayed) {}
 
   std::vector<std::size_t> collect() {

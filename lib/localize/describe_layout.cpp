@@ -131,13 +131,13 @@ std::string describe_merging(const trace::Source& candidate, const trace::Tensor
   } catch (const base::InputError& error) {
     return error.what();  // an index that cannot be read
   }
-  std::size_t pieces = 0;
+  std::size_t shards = 0;
   std::set<tensor::Shape> shapes;
   for (const layout::Block& block : plan.blocks) {
     shapes.insert(block.held.dataset_shape());
-    for (const layout::Term& term : block.terms) pieces += term.ranks.size();
+    for (const layout::Term& term : block.terms) shards += term.ranks.size();
   }
-  std::string text = concat(pieces, " × ");
+  std::string text = concat(shards, " × ");
   if (shapes.empty()) {
     text += "[]";
   } else {

@@ -38,7 +38,7 @@ std::vector<std::size_t> bad_downstream(const std::vector<std::vector<std::size_
 
 // Returns what `node` depends on, without what reaches it only through inputs with equal bits: a
 // plan may have overwritten these inputs, and the data flow knows the values before.
-std::vector<std::size_t> open_dependencies(const std::vector<Node>& nodes, const Dataflow& flow,
+std::vector<std::size_t> open_dependencies(const std::vector<FlowNode>& nodes, const Dataflow& flow,
                                            const std::vector<bool>& equal_bits, std::size_t node) {
   const std::vector<std::size_t>& all = flow.depends_on[node];
   if (equal_bits.empty()) return all;
@@ -60,7 +60,7 @@ std::vector<std::size_t> open_dependencies(const std::vector<Node>& nodes, const
 
 }  // namespace
 
-Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
+Frontier find_frontier(const std::vector<FlowNode>& nodes, const Dataflow& flow,
                        const std::vector<Outcome>& outcomes, const std::vector<bool>& equal_bits,
                        const std::vector<bool>& own) {
   std::vector<std::vector<std::size_t>> dependants(nodes.size());
@@ -128,7 +128,7 @@ Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
   return frontier;
 }
 
-void order_findings(const std::vector<Node>& nodes, const std::vector<Outcome>& outcomes,
+void order_findings(const std::vector<FlowNode>& nodes, const std::vector<Outcome>& outcomes,
                     std::vector<comparison::Finding>& findings) {
   const auto place = [&](const comparison::Finding& finding) {
     const trace::TensorKey& key = nodes[finding.result].key;

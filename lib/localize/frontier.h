@@ -17,7 +17,7 @@ namespace ttrace::localize {
 // it: "step 1", "micro-batch 2 (step 0)", "every grad_output of step 0", "layers.3" (a module with
 // all that is below it), or its own name. Empty for nodes that both traces have. A dropped layer is
 // one finding, not forty.
-std::vector<std::string> one_sided_groups(const std::vector<Node>& nodes,
+std::vector<std::string> one_sided_groups(const std::vector<FlowNode>& nodes,
                                           const std::vector<judge::Outcome>& outcomes);
 
 struct Frontier {
@@ -37,14 +37,14 @@ struct Frontier {
 // not reached by what that input was computed from either. Empty: no node has.
 // `own[i]`: node i, if it is bad, is a finding whatever it depends on, and comes before those of
 // the loss and of what follows it. Empty: no node is.
-Frontier find_frontier(const std::vector<Node>& nodes, const Dataflow& flow,
+Frontier find_frontier(const std::vector<FlowNode>& nodes, const Dataflow& flow,
                        const std::vector<judge::Outcome>& outcomes,
                        const std::vector<bool>& equal_bits = {}, const std::vector<bool>& own = {});
 
 // Sorts findings step by step: parameters and inputs before the step, since another model or other
 // data explain everything; then replica conflicts, since it is not known from which replica the
 // rest was computed; then all others; what is extra last. Within these the order stays.
-void order_findings(const std::vector<Node>& nodes, const std::vector<judge::Outcome>& outcomes,
+void order_findings(const std::vector<FlowNode>& nodes, const std::vector<judge::Outcome>& outcomes,
                     std::vector<comparison::Finding>& findings);
 
 // Returns whether each record has the reference's values bit for bit. False for numbers that sum up
@@ -74,7 +74,7 @@ using UsedShares = std::vector<std::optional<double>>;
 // module's inputs and outputs. The loss is a mean, whose error says little: a gradient that follows
 // from the loss alone is compared with what the loss was computed from, if its own value is among
 // that, and is no suspect otherwise.
-std::vector<comparison::Suspect> second_suspects(const std::vector<Node>& nodes,
+std::vector<comparison::Suspect> second_suspects(const std::vector<FlowNode>& nodes,
                                                  const Dataflow& flow,
                                                  const std::vector<judge::Outcome>& outcomes,
                                                  const UsedShares& used,
@@ -82,7 +82,7 @@ std::vector<comparison::Suspect> second_suspects(const std::vector<Node>& nodes,
 
 // The same for a frontier of these records.
 std::vector<comparison::Suspect> suspects_of(
-    const std::vector<Node>& nodes, const Dataflow& flow, const Frontier& frontier,
+    const std::vector<FlowNode>& nodes, const Dataflow& flow, const Frontier& frontier,
     const std::vector<comparison::TensorComparison>& results);
 
 }  // namespace ttrace::localize

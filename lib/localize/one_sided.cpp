@@ -35,7 +35,7 @@ void for_each_prefix(std::string_view name, Visit visit) {
 }
 
 // Sets the groups of nodes with `outcome`.
-void add_groups(const std::vector<Node>& nodes, const std::vector<Outcome>& outcomes,
+void add_groups(const std::vector<FlowNode>& nodes, const std::vector<Outcome>& outcomes,
                 Outcome outcome, std::vector<std::string>& groups) {
   if (std::find(outcomes.begin(), outcomes.end(), outcome) == outcomes.end()) return;
   std::map<std::uint64_t, Tally> steps;
@@ -106,7 +106,7 @@ NamesByAlike names_with(Outcome outcome, const std::vector<comparison::TensorCom
 
 }  // namespace
 
-std::vector<std::string> one_sided_groups(const std::vector<Node>& nodes,
+std::vector<std::string> one_sided_groups(const std::vector<FlowNode>& nodes,
                                           const std::vector<Outcome>& outcomes) {
   std::vector<std::string> groups(nodes.size());
   for (const Outcome outcome : {Outcome::kMissing, Outcome::kExtra}) {

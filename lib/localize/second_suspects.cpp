@@ -17,7 +17,7 @@ using trace::Kind;
 // not say.
 class Sources {
  public:
-  Sources(const std::vector<Node>& nodes, const Dataflow& flow)
+  Sources(const std::vector<FlowNode>& nodes, const Dataflow& flow)
       : nodes_(nodes), flow_(flow), index_(nodes) {}
 
   std::vector<std::size_t> of(std::size_t node) const {
@@ -58,7 +58,7 @@ class Sources {
     }
   }
 
-  const std::vector<Node>& nodes_;
+  const std::vector<FlowNode>& nodes_;
   const Dataflow& flow_;
   NodeIndex index_;
 };
@@ -83,7 +83,7 @@ UsedShares used_shares(const std::vector<TensorComparison>& results) {
 
 }  // namespace
 
-std::vector<Suspect> second_suspects(const std::vector<Node>& nodes, const Dataflow& flow,
+std::vector<Suspect> second_suspects(const std::vector<FlowNode>& nodes, const Dataflow& flow,
                                      const std::vector<Outcome>& outcomes, const UsedShares& used,
                                      const std::vector<bool>& on_frontier) {
   std::vector<Suspect> suspects;
@@ -108,7 +108,7 @@ std::vector<Suspect> second_suspects(const std::vector<Node>& nodes, const Dataf
   return suspects;
 }
 
-std::vector<Suspect> suspects_of(const std::vector<Node>& nodes, const Dataflow& flow,
+std::vector<Suspect> suspects_of(const std::vector<FlowNode>& nodes, const Dataflow& flow,
                                  const Frontier& frontier,
                                  const std::vector<TensorComparison>& results) {
   std::vector<bool> on_frontier(results.size(), false);

@@ -88,7 +88,7 @@ struct TripleRequest {
 };
 
 // Sums over rows, per column.
-struct RowSums {
+struct ColumnSums {
   std::vector<double> exact;     // in binary64
   std::vector<double> stepwise;  // rounded to the accumulator's precision after every term
 };
@@ -101,7 +101,7 @@ struct RowsRequest {
   std::uint64_t length = 0;       // of a row
   tensor::DType precision = tensor::DType::kFloat32;
   std::span<const double> epsilons;
-  RowSums* sums = nullptr;  // 1, or 1 + 2·epsilons with an input
+  ColumnSums* sums = nullptr;  // 1, or 1 + 2·epsilons with an input
 };
 
 // Distances of a shard's replicas from the first one. All have its type and size.
@@ -118,7 +118,7 @@ struct ReplicasRequest {
 struct WorstUpdate {
   double ratio = 0;  // |C - Q| / bound; infinite if the bound is 0
   tensor::Shape at;
-  std::optional<Place> place;  // not set by a backend
+  std::optional<ElementPlace> place;  // not set by a backend
   double replayed = 0;
   double candidate = 0;
   double bound = 0;

@@ -74,7 +74,7 @@ class FaultyReader : public TensorReader {
   }
 
   std::vector<RankBoxes> rank_boxes() const override { return original_->rank_boxes(); }
-  std::optional<Place> locate(const tensor::Shape& point) const override {
+  std::optional<ElementPlace> locate(const tensor::Shape& point) const override {
     return original_->locate(point);
   }
   void for_each_check(const VisitCheck& visit) const override { original_->for_each_check(visit); }
@@ -158,7 +158,7 @@ class KeptReader : public TensorReader {
     copy<std::int64_t>(kept_->integers, box, out);
   }
   std::vector<RankBoxes> rank_boxes() const override { return kept_->original->rank_boxes(); }
-  std::optional<Place> locate(const tensor::Shape& point) const override {
+  std::optional<ElementPlace> locate(const tensor::Shape& point) const override {
     return kept_->original->locate(point);
   }
   void for_each_check(const VisitCheck& visit) const override {

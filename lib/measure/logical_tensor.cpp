@@ -38,7 +38,7 @@ void LogicalTensor::close_least_used() {
 template <typename Value, typename ReadBlock>
 void LogicalTensor::read_parts(const tensor::Box& box, std::span<Value> out, ReadBlock read_block) {
   std::vector<Value> values;
-  planned_->index().for_each(box, [&](std::size_t block, const layout::Part& part) {
+  planned_->index().for_each(box, [&](std::size_t block, const layout::PlacedBox& part) {
     const tensor::Box common = *tensor::intersect(part.global, box);
     const tensor::Box local =
         tensor::shifted(tensor::relative_to(common, part.global.origin), part.local.origin);
@@ -65,7 +65,7 @@ std::optional<StoredValues> LogicalTensor::of_one_shard(const tensor::Box& box, 
   if (!tensor::is_floating(entry_->dtype) || planned_->plan().combination.factor != 1)
     return std::nullopt;
   std::optional<StoredValues> stored;
-  planned_->index().for_each(box, [&](std::size_t block, const layout::Part& part) {
+  planned_->index().for_each(box, [&](std::size_t block, const layout::PlacedBox& part) {
     if (planned_->plan().blocks[block].terms.size() != 1) return false;
     if (*tensor::intersect(part.global, box) != box) return false;
     const tensor::Box local =
@@ -100,7 +100,7 @@ std::vector<RankBoxes> LogicalTensor::rank_boxes() const {
   std::vector<RankBoxes> owners;
   for (const layout::Block& block : planned_->plan().blocks) {
     RankBoxes owner;
-    for (const layout::Part& part : block.held.parts) owner.boxes.push_back(part.global);
+    for (const layout::PlacedBox& part : block.held.parts) owner.boxes.push_back(part.global);
     for (const layout::Term& term : block.terms) {
       owner.ranks.insert(owner.ranks.end(), term.ranks.begin(), term.ranks.end());
     }
@@ -110,17 +110,17 @@ std::vector<RankBoxes> LogicalTensor::rank_boxes() const {
   return owners;
 }
 
-std::optional<Place> LogicalTensor::locate(const tensor::Shape& point) const {
-  std::optional<Place> place;
+std::optional<ElementPlace> LogicalTensor::locate(const tensor::Shape& point) const {
+  std::optional<ElementPlace> place;
   const tensor::Box element{point, tensor::Shape(point.size(), 1)};
-  planned_->index().for_each(element, [&](std::size_t block, const layout::Part& part) {
+  planned_->index().for_each(element, [&](std::size_t block, const layout::PlacedBox& part) {
     const layout::LocalLayout& held = planned_->plan().blocks[block].held;
     tensor::Shape local =
         tensor::shifted(tensor::relative_to(element, part.global.origin), part.local.origin).origin;
     if (held.range) {
       local = {tensor::position(held.shape, local) - held.range->start};
     }
-    place = Place{planned_->plan().blocks[block].terms[0].ranks[0], std::move(local)};
+    place = ElementPlace{planned_->plan().blocks[block].terms[0].ranks[0], std::move(local)};
     return false;
   });
   return place;

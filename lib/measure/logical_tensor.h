@@ -26,7 +26,7 @@ class LogicalTensor : public TensorReader {
                                                const Backend& backend) override;
   void read_integers(const tensor::Box& box, std::span<std::int64_t> out) override;
   std::vector<RankBoxes> rank_boxes() const override;
-  std::optional<Place> locate(const tensor::Shape& point) const override;
+  std::optional<ElementPlace> locate(const tensor::Shape& point) const override;
   void for_each_check(const VisitCheck& visit) const override;
   std::uint64_t bytes_read() const override;
 

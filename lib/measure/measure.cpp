@@ -184,7 +184,7 @@ Measurement merge_sections(std::vector<MeasuredSection> sections) {
   Measurement whole;
   std::map<CheckPath, ReplicaCheck> checks;
   // Of every section's largest difference; one of them is the largest of all.
-  std::map<tensor::Shape, std::optional<Place>> places;
+  std::map<tensor::Shape, std::optional<ElementPlace>> places;
   for (MeasuredSection& section : sections) {
     Measurement& sums = section.sums;
     if (const auto largest = total_of(sums).largest) {

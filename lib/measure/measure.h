@@ -67,7 +67,7 @@ struct Measurement {
   bool has_replicas = false;       // the candidate's layout has replicas, which were checked
   bool replicas_differ = false;
   base::SharedValue<ReplicaDifference> replicas;
-  std::optional<Place> largest_place;  // of total.largest in the candidate
+  std::optional<ElementPlace> largest_place;  // of total.largest in the candidate
   std::uint64_t bytes_read = 0;
 };
 

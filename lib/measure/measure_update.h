@@ -26,11 +26,11 @@ struct UpdateMeasurement {
   // With Q as the reference; `unequal` counts the elements that are out of bounds.
   TileStats total;
   std::vector<BlockStats> blocks;
-  std::uint64_t unmoved = 0;           // elements out of bounds that still have the old value
-  std::uint64_t unjudged = 0;          // finite elements whose bound is not
-  double sum_bound2 = 0;               // Σ bound², over the judged elements
-  std::optional<Place> largest_place;  // of total.largest
-  std::optional<WorstUpdate> worst;    // nothing if all elements are exactly as replayed
+  std::uint64_t unmoved = 0;   // elements out of bounds that still have the old value
+  std::uint64_t unjudged = 0;  // finite elements whose bound is not
+  double sum_bound2 = 0;       // Σ bound², over the judged elements
+  std::optional<ElementPlace> largest_place;  // of total.largest
+  std::optional<WorstUpdate> worst;           // nothing if all elements are exactly as replayed
   std::uint64_t bytes_read = 0;
 };
 

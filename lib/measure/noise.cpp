@@ -73,9 +73,9 @@ NoiseSection measure_noise_section(const Backend& backend, const TensorRef& refe
   return noise;
 }
 
-Noise merge_sections(const std::vector<NoiseSection>& sections, const Grid& grid) {
+MeasuredNoise merge_sections(const std::vector<NoiseSection>& sections, const Grid& grid) {
   std::vector<NoiseSums> runs = sections.front().runs;
-  Noise noise;
+  MeasuredNoise noise;
   noise.bytes_read = sections.front().bytes_read;
   for (std::size_t s = 1; s < sections.size(); ++s) {
     noise.bytes_read += sections[s].bytes_read;
@@ -105,8 +105,8 @@ Noise merge_sections(const std::vector<NoiseSection>& sections, const Grid& grid
   return noise;
 }
 
-Noise measure_noise(const Backend& backend, const TensorRef& reference,
-                    const std::vector<TensorRef>& runs, const Grid& grid) {
+MeasuredNoise measure_noise(const Backend& backend, const TensorRef& reference,
+                            const std::vector<TensorRef>& runs, const Grid& grid) {
   std::vector<NoiseSection> sections;
   for (const tensor::Box& section : sections_of(grid.shape())) {
     sections.push_back(measure_noise_section(backend, reference, runs, grid, section));

@@ -13,7 +13,7 @@
 
 namespace ttrace::measure {
 
-struct Noise {
+struct MeasuredNoise {
   double reference_norm = 0;    // ‖R‖ over the finite elements
   std::vector<double> norms;    // ‖R' - R‖ of every run R', infinite if it is not finite
   std::vector<double> largest;  // max |R' - R| of every run
@@ -35,12 +35,12 @@ NoiseSection measure_noise_section(const Backend& backend, const TensorRef& refe
                                    const std::vector<TensorRef>& runs, const Grid& grid,
                                    const tensor::Box& section);
 // Adds up all sections of a tensor, in their order.
-Noise merge_sections(const std::vector<NoiseSection>& sections, const Grid& grid);
+MeasuredNoise merge_sections(const std::vector<NoiseSection>& sections, const Grid& grid);
 
 // `runs` and `grid` must have the shape of `reference`. The result depends on the tensors alone,
 // not on how a candidate is sharded. Throws an input error if a shard cannot be read.
-Noise measure_noise(const Backend& backend, const TensorRef& reference,
-                    const std::vector<TensorRef>& runs, const Grid& grid);
+MeasuredNoise measure_noise(const Backend& backend, const TensorRef& reference,
+                            const std::vector<TensorRef>& runs, const Grid& grid);
 
 struct TruthErrors {
   // Frobenius norms over the elements that are finite in all three tensors.

@@ -31,7 +31,7 @@ class WatchedReader final : public TensorReader {
     tensor_->read_integers(box, out);
   }
   std::vector<RankBoxes> rank_boxes() const override { return tensor_->rank_boxes(); }
-  std::optional<Place> locate(const tensor::Shape& point) const override {
+  std::optional<ElementPlace> locate(const tensor::Shape& point) const override {
     return tensor_->locate(point);
   }
   void for_each_check(const VisitCheck& visit) const override { tensor_->for_each_check(visit); }

@@ -10,7 +10,7 @@ namespace ttrace::measure {
 
 PartIndex::PartIndex(const layout::Plan& plan) {
   for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
-    for (const layout::Part& part : plan.blocks[b].held.parts) parts_.push_back({0, b, &part});
+    for (const layout::PlacedBox& part : plan.blocks[b].held.parts) parts_.push_back({0, b, &part});
   }
   const std::size_t dimensions = parts_.empty() ? 0 : parts_[0].part->global.extent.size();
   std::size_t most = 0;
@@ -32,7 +32,7 @@ PartIndex::PartIndex(const layout::Plan& plan) {
 
 void PartIndex::for_each(
     const tensor::Box& box,
-    const std::function<bool(std::size_t block, const layout::Part& part)>& visit) const {
+    const std::function<bool(std::size_t block, const layout::PlacedBox& part)>& visit) const {
   const bool has_dimensions = !box.extent.empty();
   const std::uint64_t from = has_dimensions ? box.origin[dim_] : 0;
   const std::uint64_t stop = has_dimensions ? from + box.extent[dim_] : 1;

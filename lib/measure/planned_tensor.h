@@ -24,13 +24,13 @@ class PartIndex {
   // `visit` returns false.
   void for_each(
       const tensor::Box& box,
-      const std::function<bool(std::size_t block, const layout::Part& part)>& visit) const;
+      const std::function<bool(std::size_t block, const layout::PlacedBox& part)>& visit) const;
 
  private:
   struct Located {
     std::uint64_t start = 0;
     std::size_t block = 0;
-    const layout::Part* part = nullptr;
+    const layout::PlacedBox* part = nullptr;
   };
 
   std::size_t dim_ = 0;  // the dimension along which parts start at the most places

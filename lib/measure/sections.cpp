@@ -18,7 +18,7 @@ std::vector<tensor::Box> sections_of(const tensor::Shape& shape) {
 
 namespace {
 
-struct Located {
+struct OwnerRange {
   std::size_t owner = 0;
   std::size_t number = 0;  // in the order of owners and their boxes
   const tensor::Box* box = nullptr;
@@ -32,9 +32,9 @@ std::uint64_t last_position(const tensor::Shape& shape, const tensor::Box& box) 
   return tensor::position(shape, corner);
 }
 
-std::vector<Located> locate_all(const tensor::Shape& shape, const tensor::Box& within,
-                                const std::vector<RankBoxes>& owners) {
-  std::vector<Located> located;
+std::vector<OwnerRange> locate_all(const tensor::Shape& shape, const tensor::Box& within,
+                                   const std::vector<RankBoxes>& owners) {
+  std::vector<OwnerRange> located;
   if (tensor::empty(within)) return located;
   const std::uint64_t start = tensor::position(shape, within.origin);
   const std::uint64_t stop = last_position(shape, within);
@@ -49,15 +49,15 @@ std::vector<Located> locate_all(const tensor::Shape& shape, const tensor::Box& w
     }
   }
   std::stable_sort(located.begin(), located.end(),
-                   [](const Located& a, const Located& b) { return a.first < b.first; });
+                   [](const OwnerRange& a, const OwnerRange& b) { return a.first < b.first; });
   return located;
 }
 
 std::uint64_t times_larger(const tensor::Shape& shape, const tensor::Box& within,
-                           const std::vector<Located>& located, std::uint64_t limit) {
+                           const std::vector<OwnerRange>& located, std::uint64_t limit) {
   if (located.empty()) return 1;
   const std::uint64_t start = tensor::position(shape, within.origin);
-  const auto in_first = std::count_if(located.begin(), located.end(), [&](const Located& box) {
+  const auto in_first = std::count_if(located.begin(), located.end(), [&](const OwnerRange& box) {
     return box.first <= start || box.first - start < limit;
   });
   return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(in_first), 1, kMostTimesLarger);
@@ -69,25 +69,25 @@ void for_each_read(
     const tensor::Shape& shape, const tensor::Box& within, const std::vector<RankBoxes>& owners,
     std::uint64_t limit,
     const std::function<void(const tensor::Box& box, const std::vector<OwnedBox>& parts)>& visit) {
-  const std::vector<Located> located = locate_all(shape, within, owners);
+  const std::vector<OwnerRange> located = locate_all(shape, within, owners);
   limit *= times_larger(shape, within, located, limit);
   auto next = located.begin();
-  std::vector<Located> open;  // boxes that reach into `read`, by number
+  std::vector<OwnerRange> open;  // boxes that reach into `read`, by number
   std::vector<OwnedBox> parts;
   tensor::for_each_sub_box(within, limit, [&](const tensor::Box& read) {
     const std::uint64_t first = tensor::position(shape, read.origin);
     const std::uint64_t last = last_position(shape, read);
     open.erase(std::remove_if(open.begin(), open.end(),
-                              [&](const Located& box) { return box.last < first; }),
+                              [&](const OwnerRange& box) { return box.last < first; }),
                open.end());
     for (; next != located.end() && next->first <= last; ++next) {
-      const auto place =
-          std::upper_bound(open.begin(), open.end(), *next,
-                           [](const Located& a, const Located& b) { return a.number < b.number; });
+      const auto place = std::upper_bound(
+          open.begin(), open.end(), *next,
+          [](const OwnerRange& a, const OwnerRange& b) { return a.number < b.number; });
       open.insert(place, *next);
     }
     parts.clear();
-    for (const Located& box : open) {
+    for (const OwnerRange& box : open) {
       if (const auto common = tensor::intersect(*box.box, read)) {
         parts.push_back({box.owner, *common});
       }

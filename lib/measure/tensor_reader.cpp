@@ -74,7 +74,7 @@ class MosaicReader final : public ComposedReader {
     return owners;
   }
 
-  std::optional<Place> locate(const tensor::Shape& point) const override {
+  std::optional<ElementPlace> locate(const tensor::Shape& point) const override {
     const tensor::Box element{point, tensor::Shape(point.size(), 1)};
     for (std::size_t t = 0; t < mosaic_.tiles.size(); ++t) {
       if (!tensor::intersect(mosaic_.tiles[t].target, element)) continue;
@@ -188,7 +188,7 @@ class SumReader final : public ComposedReader {
   }
 
   // A sum does not show which of several terms is wrong.
-  std::optional<Place> locate(const tensor::Shape& point) const override {
+  std::optional<ElementPlace> locate(const tensor::Shape& point) const override {
     return sources_.size() == 1 ? sources_[0]->locate(point) : std::nullopt;
   }
 
@@ -258,7 +258,7 @@ class TransposedReader final : public ComposedReader {
     return owners;
   }
 
-  std::optional<Place> locate(const tensor::Shape& point) const override {
+  std::optional<ElementPlace> locate(const tensor::Shape& point) const override {
     tensor::Shape source = point;
     for (std::size_t i = 0; i < axes_.size(); ++i) source[axes_[i]] = point[i];
     return sources_[0]->locate(source);

@@ -55,7 +55,7 @@ class TensorReader {
 
   // Returns the rank that holds the element at `point`: the first replica of the first term.
   // Nothing for padding and for sums of several tensors.
-  virtual std::optional<Place> locate(const tensor::Shape& point) const = 0;
+  virtual std::optional<ElementPlace> locate(const tensor::Shape& point) const = 0;
 
   // Visits the replica check of each block read so far; a path may be visited more than once.
   virtual void for_each_check(const VisitCheck& visit) const = 0;

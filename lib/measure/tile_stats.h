@@ -20,7 +20,7 @@ struct Extreme {
 };
 
 // The place of an element on a rank.
-struct Place {
+struct ElementPlace {
   std::uint64_t rank = 0;
   tensor::Shape local;  // in the rank's dataset
 };

@@ -69,9 +69,9 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
 // healthy pairs were blamed). Everything else keeps its outcome: a parameter that did not move, one
 // that moved by more than that, one whose inputs are bad. Reads both parameters of these updates
 // again; one that cannot be read keeps its outcome.
-void judge_unplayed_updates(const trace::Source& reference, const trace::Source& candidate,
-                            const measure::ExecutionContext& execution,
-                            std::vector<comparison::TensorComparison>& results);
+void judge_updates_without_replay(const trace::Source& reference, const trace::Source& candidate,
+                                  const measure::ExecutionContext& execution,
+                                  std::vector<comparison::TensorComparison>& results);
 
 // Judges parameters (or the optimizer's main copies of them) that diverge at the beginning of a
 // step by the update of the step before, when every record has its outcome. Where the update

@@ -29,8 +29,8 @@ struct UpdateEntries {
 // the parameter is a rounding of a finer copy that was not recorded. Nothing for types that
 // optimizers do not compute in: integers, fp8, and Adam in f16, whose second moments under- and
 // overflow.
-std::optional<measure::Rounding> update_rounding(const Hyperparameters& hyperparameters,
-                                                 const UpdateEntries& entries, bool clipped) {
+std::optional<measure::StepRoundoffs> update_rounding(const Hyperparameters& hyperparameters,
+                                                      const UpdateEntries& entries, bool clipped) {
   std::vector<const TensorEntry*> all = entries.states;
   all.insert(all.end(), {entries.after, entries.parameter});
   if (entries.gradient != nullptr) all.push_back(entries.gradient);
@@ -42,7 +42,7 @@ std::optional<measure::Rounding> update_rounding(const Hyperparameters& hyperpar
     return *measure::unit_roundoff(a) < *measure::unit_roundoff(b) ? b : a;
   };
 
-  measure::Rounding rounding;
+  measure::StepRoundoffs rounding;
   const bool is_main = entries.parameter->key.kind == trace::Kind::kOptimizerState;
   const DType parameter = entries.parameter->dtype;
   DType working = parameter;
@@ -153,7 +153,9 @@ class ZeroReader : public measure::TensorReader {
     std::ranges::fill(out, std::int64_t{0});
   }
   std::vector<measure::RankBoxes> rank_boxes() const override { return {}; }
-  std::optional<measure::Place> locate(const tensor::Shape&) const override { return std::nullopt; }
+  std::optional<measure::ElementPlace> locate(const tensor::Shape&) const override {
+    return std::nullopt;
+  }
   void for_each_check(const measure::VisitCheck&) const override {}
   std::uint64_t bytes_read() const override { return 0; }
 };

@@ -44,14 +44,14 @@ std::string cell(const comparison::FaultSummary& summary, comparison::FaultKind 
   return summary.nine_of_ten ? short_number(*summary.nine_of_ten) : "> 1";
 }
 
-using Row = std::vector<std::string>;
+using TableRow = std::vector<std::string>;
 
-void write_table(const std::vector<Row>& rows, std::ostream& out) {
+void write_table(const std::vector<TableRow>& rows, std::ostream& out) {
   std::vector<std::size_t> widths(rows.front().size(), 0);
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
   }
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     std::string line = " ";
     for (std::size_t c = 0; c < row.size(); ++c) {
       const std::string padding(widths[c] - row[c].size(), ' ');
@@ -63,11 +63,11 @@ void write_table(const std::vector<Row>& rows, std::ostream& out) {
 }
 
 void write_groups(const std::vector<comparison::SelftestGroup>& groups, std::ostream& out) {
-  std::vector<Row> rows{{"kind", "type", "tensors", "scaled by", "1/16 by", "swapped", "dropped",
-                         "zero row", "stale", "to bf16"}};
+  std::vector<TableRow> rows{{"kind", "type", "tensors", "scaled by", "1/16 by", "swapped",
+                              "dropped", "zero row", "stale", "to bf16"}};
   for (const comparison::SelftestGroup& group : groups) {
-    Row row{std::string(kind_name(group.kind)), std::string(dtype_short_name(group.dtype)),
-            concat(group.tensors)};
+    TableRow row{std::string(kind_name(group.kind)), std::string(dtype_short_name(group.dtype)),
+                 concat(group.tensors)};
     for (const comparison::FaultKind fault : comparison::kAllFaults)
       row.push_back(cell(group.of(fault), fault));
     rows.push_back(std::move(row));

@@ -213,7 +213,9 @@ class ChoiceReader : public measure::TensorReader {
   std::vector<measure::RankBoxes> rank_boxes() const override {
     return {{{choice_->whole}, {}, ""}};
   }
-  std::optional<measure::Place> locate(const tensor::Shape&) const override { return std::nullopt; }
+  std::optional<measure::ElementPlace> locate(const tensor::Shape&) const override {
+    return std::nullopt;
+  }
   void for_each_check(const measure::VisitCheck&) const override {}
   std::uint64_t bytes_read() const override { return 0; }
 

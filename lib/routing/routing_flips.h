@@ -62,13 +62,13 @@ struct RoutingReach {
 // Tokens stay apart through the router's own layer, the innermost module around it that is
 // numbered, else the one around it, until a module of attention (by name or class) has run: that
 // mixes them, and so do later layers.
-RoutingReach reach_of(const std::vector<localize::Node>& nodes, const localize::Dataflow& flow,
+RoutingReach reach_of(const std::vector<localize::FlowNode>& nodes, const localize::Dataflow& flow,
                       const std::vector<trace::Module>& modules, std::size_t router);
 
 struct RoutingInput {
   const trace::Source& reference;
   const trace::Source& candidate;
-  const std::vector<localize::Node>& nodes;  // node i is out.results[i]
+  const std::vector<localize::FlowNode>& nodes;  // node i is out.results[i]
   const localize::Dataflow& flow;
   const std::vector<trace::Module>& modules;
   const comparison::NoiseSource& noise;

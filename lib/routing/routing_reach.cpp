@@ -44,7 +44,7 @@ bool says_attention(std::string_view text) {
 
 class Reach {
  public:
-  Reach(const std::vector<localize::Node>& nodes, const localize::Dataflow& flow,
+  Reach(const std::vector<localize::FlowNode>& nodes, const localize::Dataflow& flow,
         const std::vector<trace::Module>& modules, std::size_t router)
       : nodes_(nodes),
         flow_(flow),
@@ -125,7 +125,7 @@ class Reach {
            (found == classes_.end() || !says_attention(found->second));
   }
 
-  const std::vector<localize::Node>& nodes_;
+  const std::vector<localize::FlowNode>& nodes_;
   const localize::Dataflow& flow_;
   const TensorKey& router_;
   std::string_view module_;
@@ -138,7 +138,7 @@ class Reach {
 
 }  // namespace
 
-RoutingReach reach_of(const std::vector<localize::Node>& nodes, const localize::Dataflow& flow,
+RoutingReach reach_of(const std::vector<localize::FlowNode>& nodes, const localize::Dataflow& flow,
                       const std::vector<trace::Module>& modules, std::size_t router) {
   return Reach(nodes, flow, modules, router).find();
 }

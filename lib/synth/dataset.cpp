@@ -34,7 +34,7 @@ std::vector<std::int64_t> index_numbers(const Recipe& recipe, const trace::Tenso
     const auto held = layout::local_layout(entry, recipe.meshes.at(entry.mesh), coordinates);
     std::vector<std::int64_t> numbers;
     const IndexRows rows(recipe.seed, dataset_path(key), entry.shape[0]);
-    for (const layout::Part& part : held.value_or(layout::LocalLayout{}).parts) {
+    for (const layout::PlacedBox& part : held.value_or(layout::LocalLayout{}).parts) {
       for (std::uint64_t i = 0; i < part.global.extent[0]; ++i) {
         numbers.push_back(rows.at(part.global.origin[0] + i));
       }
@@ -47,7 +47,7 @@ std::vector<std::int64_t> index_numbers(const Recipe& recipe, const trace::Tenso
 bool same_extents(const layout::LocalLayout& a, const layout::LocalLayout& b) {
   return a.dataset_shape() == b.dataset_shape() &&
          std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(),
-                    [](const layout::Part& x, const layout::Part& y) {
+                    [](const layout::PlacedBox& x, const layout::PlacedBox& y) {
                       return x.local == y.local && x.global.extent == y.global.extent;
                     });
 }
@@ -156,7 +156,7 @@ void RankDataset::make(const tensor::Box& box, std::span<std::byte> out) const {
 void RankDataset::make_local(const tensor::Box& local, std::span<std::byte> out) const {
   thread_local std::vector<std::byte> bytes;
   const std::size_t element = tensor::element_bytes(dtype_);
-  for (const layout::Part& part : held_->parts) {
+  for (const layout::PlacedBox& part : held_->parts) {
     const auto common = tensor::intersect(part.local, local);
     if (!common) continue;
     const tensor::Box global =

@@ -14,7 +14,7 @@ namespace ttrace::synth {
 
 struct Request {
   Recipe recipe;
-  Noise noise;
+  SyntheticNoise noise;
   std::vector<PlantedFault> faults;
   trace::RunFacts run;
   unsigned threads = 0;  // 0: one per core. No value depends on it.

@@ -30,7 +30,7 @@ std::uint64_t key_of(std::initializer_list<std::string_view> fields) {
   return base::fnv1a(text);
 }
 
-Words block(std::uint64_t key, std::uint64_t number) {
+RandomWords block(std::uint64_t key, std::uint64_t number) {
   const auto lower = static_cast<std::uint32_t>(number);
   const auto upper = static_cast<std::uint32_t>(number >> 32);
   return philox4x32({lower, upper, 0, 0}, key);
@@ -78,7 +78,7 @@ void fill(const Stream& stream, const tensor::Shape& shape, const tensor::Box& b
 
 }  // namespace
 
-Words philox4x32(Counter counter, std::uint64_t key) {
+RandomWords philox4x32(Counter counter, std::uint64_t key) {
   std::uint32_t k0 = low(key);
   std::uint32_t k1 = high(key);
   for (int round = 0; round < kRounds; ++round) {
@@ -114,7 +114,7 @@ Stream Stream::of_synthetic(std::uint64_t seed, std::string_view purpose, std::s
 void Stream::words(std::uint64_t first, std::span<std::uint32_t> out) const {
   std::size_t done = 0;
   while (done < out.size()) {
-    const Words four = block(key_, (first + done) / 4);
+    const RandomWords four = block(key_, (first + done) / 4);
     for (std::size_t lane = (first + done) % 4; lane < 4 && done < out.size(); ++lane) {
       out[done++] = four[lane];
     }

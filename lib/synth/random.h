@@ -13,12 +13,12 @@
 namespace ttrace::synth {
 
 using Counter = std::array<std::uint32_t, 4>;
-using Words = std::array<std::uint32_t, 4>;
+using RandomWords = std::array<std::uint32_t, 4>;
 
 // Philox 4×32-10 by Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3"
 // (SC 2011). A pure function with the same bits as Random123. Word 0 of the key is the lower half
 // of `key`.
-Words philox4x32(Counter counter, std::uint64_t key);
+RandomWords philox4x32(Counter counter, std::uint64_t key);
 
 // A stream of 32-bit words, one for each purpose, seed and name. Any word can be computed without
 // the others. schemas/consistent-v1.md defines the streams; ttrace_torch computes the same bits.

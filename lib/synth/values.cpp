@@ -85,7 +85,7 @@ const Group& group_of(const Recipe& recipe, const std::string& name, trace::Kind
 }  // namespace
 
 Values::Values(const Recipe& recipe, const Group& group, const trace::TensorEntry& entry,
-               const Noise& noise, TensorFaults faults)
+               const SyntheticNoise& noise, TensorFaults faults)
     : shape_(entry.shape),
       dtype_(entry.dtype),
       mean_(group.mean),

@@ -32,7 +32,7 @@ class IndexRows {
 };
 
 // Imitates rounding errors: every value times 1 + size·u, u uniform in [-1, 1).
-struct Noise {
+struct SyntheticNoise {
   double size = 0;
   bool in_epsilons = true;  // size is in units of the dtype's ε; else relative
   std::uint64_t seed = 0;
@@ -43,7 +43,7 @@ class Values {
  public:
   // `entry`: one tensor of `group`, which is one of `recipe`.
   Values(const Recipe& recipe, const Group& group, const trace::TensorEntry& entry,
-         const Noise& noise, TensorFaults faults);
+         const SyntheticNoise& noise, TensorFaults faults);
 
   // The values of `box` in row-major order, not yet rounded to the dtype. For floating-point
   // tensors.

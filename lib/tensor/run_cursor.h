@@ -27,11 +27,11 @@ class RunCursor {
   // Advances by `count` elements of any runs. That many must be left.
   void advance(std::uint64_t count);
 
-  // Whether the runs can be cut into pieces of `together` elements. Only of a box of one run the
-  // last piece may be smaller.
-  bool has_pieces_of(std::uint64_t together) const { return one_run_ || run_ % together == 0; }
-  // Writes where each piece of the next `count` elements begins, in bytes from the beginning of the
-  // frame, and advances. That many must be left, and all before them must have been whole pieces.
+  // Whether the runs can be cut into groups of `together` elements. Only of a box of one run the
+  // last group may be smaller.
+  bool has_groups_of(std::uint64_t together) const { return one_run_ || run_ % together == 0; }
+  // Writes where each group of the next `count` elements begins, in bytes from the beginning of the
+  // frame, and advances. That many must be left, and all before them must have been whole groups.
   void place(std::uint64_t count, std::uint64_t together, std::size_t element_bytes,
              std::size_t* offsets);
 

@@ -1,7 +1,7 @@
 #include "audit/renamed.h"
 
 #include "base/error.h"
-#include "specification/code_difference.h"
+#include "specification/compare_specifications.h"
 #include "specification/specifications.h"
 #include "support/catch.h"
 

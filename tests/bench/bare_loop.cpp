@@ -91,7 +91,7 @@ double add_band(const std::vector<Trace>& traces, std::uint64_t at, std::size_t 
     for (std::size_t tile = 0; tile < bytes; tile += kTile) {
       const std::size_t elements = std::min(kTile, bytes - tile) / sizeof(float);
       measure::TileSums sums;
-      kernel.sum(measure::Stored::kF32, reference.data() + tile, other.data() + tile, elements,
+      kernel.sum(measure::StoredType::kF32, reference.data() + tile, other.data() + tile, elements,
                  sums);
       squares += sums.d2;
     }

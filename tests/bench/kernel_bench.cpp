@@ -42,7 +42,7 @@ void sum_tiles(benchmark::State& state, const measure::Kernel& kernel, tensor::D
                std::size_t count) {
   const std::vector<std::byte> reference = stored_numbers(dtype, count, 1);
   const std::vector<std::byte> candidate = stored_numbers(dtype, count, 2);
-  const measure::Stored type = measure::stored_as(dtype);
+  const measure::StoredType type = measure::stored_as(dtype);
   const std::size_t tile = measure::kTileElements * tensor::element_bytes(dtype);
   for (auto _ : state) {
     for (std::size_t at = 0; at < reference.size(); at += tile) {

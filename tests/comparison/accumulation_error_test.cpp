@@ -167,8 +167,8 @@ struct Rows {
     trace.put(make_entry("x", {100, 3, 3}), input);
   }
 
-  std::vector<measure::RowSums> sums(bool with_input, DType precision = DType::kFloat64,
-                                     std::uint64_t threads = 1) const {
+  std::vector<measure::ColumnSums> sums(bool with_input, DType precision = DType::kFloat64,
+                                        std::uint64_t threads = 1) const {
     const measure::TensorRef g(&trace, &trace.manifest().tensors[0]);
     const measure::TensorRef x(&trace, &trace.manifest().tensors[1]);
     return sum_rows(measure::cpu_backend(), g, with_input ? &x : nullptr, precision, threads);
@@ -251,7 +251,7 @@ TEST_CASE("each of several threads has an accumulator of its own") {
 }
 
 TEST_CASE("what is farther off than such an accumulator was made in another way") {
-  const std::vector<measure::RowSums> sums{{{1, 2}, {1.125, 2}}};
+  const std::vector<measure::ColumnSums> sums{{{1, 2}, {1.125, 2}}};
   CHECK(accumulated_rounding({1.25, 2}, sums));
   CHECK_FALSE(accumulated_rounding({1.26, 2}, sums));
   CHECK_FALSE(accumulated_rounding({std::nan(""), 2}, sums));

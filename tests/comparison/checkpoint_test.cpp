@@ -46,7 +46,7 @@ FinishedMeasurement measurement() {
   measured.has_replicas = true;
   measured.replicas_differ = true;
   measured.replicas = measure::ReplicaDifference{0.25, {{0}, {1, 2}}};
-  measured.largest_place = measure::Place{3, {1, 1}};
+  measured.largest_place = measure::ElementPlace{3, {1, 1}};
   measured.bytes_read = std::numeric_limits<std::uint64_t>::max();
   finished.noise = judge::NoiseEstimate{1,
                                         {2, 3},
@@ -70,8 +70,8 @@ std::vector<Finished> all_sorts() {
                      1,
                      2,
                      0.5,
-                     measure::Place{1, {}},
-                     measure::WorstUpdate{2, {1, 1}, measure::Place{2, {3}}, 4, 5, 6},
+                     measure::ElementPlace{1, {}},
+                     measure::WorstUpdate{2, {1, 1}, measure::ElementPlace{2, {3}}, 4, 5, 6},
                      7};
   FinishedReplay unplayed;
   unplayed.problem = "cannot be read";

@@ -9,11 +9,11 @@ namespace ttrace::judge {
 namespace {
 
 using measure::Grid;
-using measure::Noise;
+using measure::MeasuredNoise;
 using Doubles = std::vector<double>;
 
 TEST_CASE("cells are held in units of an even spread, three digits, rounded up") {
-  const Noise noise{10, {3, 5}, {1, 2}, {3, 4}, 0};
+  const MeasuredNoise noise{10, {3, 5}, {1, 2}, {3, 4}, 0};
   const NoiseEstimate estimate = estimate_of(noise, Grid({4}, {2}));
   // 3 / (5·√½) = 0.84853, 4 / (5·√½) = 1.13137
   CHECK(estimate.cells == Doubles{0.849, 1.14});

@@ -170,7 +170,7 @@ TEST_CASE("golden: tokens dispatched to experts, with padding") {
   const auto first = local_layout(entry, mesh, {0}, rows);
   REQUIRE(first);
   CHECK(first->shape == tensor::Shape{4, 2});
-  CHECK(first->parts[2] == Part{{{2, 0}, {1, 2}}, {{3, 0}, {1, 2}}});
+  CHECK(first->parts[2] == PlacedBox{{{2, 0}, {1, 2}}, {{3, 0}, {1, 2}}});
 }
 
 }  // namespace

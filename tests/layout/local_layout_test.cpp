@@ -10,11 +10,11 @@ TEST_CASE("one range of each dimension is one part") {
   const LocalLayout local = make_local_layout({{{4, 2}}, {{1, 3}}}, {});
   CHECK(local.shape == tensor::Shape{2, 3});
   CHECK(local.dataset_shape() == tensor::Shape{2, 3});
-  CHECK(local.parts == std::vector<Part>{{{{4, 1}, {2, 3}}, {{0, 0}, {2, 3}}}});
+  CHECK(local.parts == std::vector<PlacedBox>{{{{4, 1}, {2, 3}}, {{0, 0}, {2, 3}}}});
 }
 
 TEST_CASE("no dimensions are one part, and no ranges are none") {
-  CHECK(make_local_layout({}, {}).parts == std::vector<Part>{{{{}, {}}, {{}, {}}}});
+  CHECK(make_local_layout({}, {}).parts == std::vector<PlacedBox>{{{{}, {}}, {{}, {}}}});
   const LocalLayout nothing = make_local_layout({{}, {{0, 3}}}, {});
   CHECK(nothing.shape == tensor::Shape{0, 3});
   CHECK(nothing.parts.empty());
@@ -23,16 +23,16 @@ TEST_CASE("no dimensions are one part, and no ranges are none") {
 TEST_CASE("several ranges are parts in the order of the rank's array") {
   const LocalLayout local = make_local_layout({{{0, 1}, {6, 2}}, {{5, 1}, {2, 1}}}, {});
   CHECK(local.shape == tensor::Shape{3, 2});
-  CHECK(local.parts == std::vector<Part>{{{{0, 5}, {1, 1}}, {{0, 0}, {1, 1}}},
-                                         {{{0, 2}, {1, 1}}, {{0, 1}, {1, 1}}},
-                                         {{{6, 5}, {2, 1}}, {{1, 0}, {2, 1}}},
-                                         {{{6, 2}, {2, 1}}, {{1, 1}, {2, 1}}}});
+  CHECK(local.parts == std::vector<PlacedBox>{{{{0, 5}, {1, 1}}, {{0, 0}, {1, 1}}},
+                                              {{{0, 2}, {1, 1}}, {{0, 1}, {1, 1}}},
+                                              {{{6, 5}, {2, 1}}, {{1, 0}, {2, 1}}},
+                                              {{{6, 2}, {2, 1}}, {{1, 1}, {2, 1}}}});
 }
 
 TEST_CASE("padding has a place in the array and is no part") {
   const LocalLayout local = make_local_layout({{{3, 1}, {trace::kPadding, 2}, {0, 1}}}, {});
   CHECK(local.shape == tensor::Shape{4});
-  CHECK(local.parts == std::vector<Part>{{{{3}, {1}}, {{0}, {1}}}, {{{0}, {1}}, {{3}, {1}}}});
+  CHECK(local.parts == std::vector<PlacedBox>{{{{3}, {1}}, {{0}, {1}}}, {{{0}, {1}}, {{3}, {1}}}});
 }
 
 TEST_CASE("a flat range is the parts of its boxes, in coordinates of the array") {
@@ -40,15 +40,15 @@ TEST_CASE("a flat range is the parts of its boxes, in coordinates of the array")
   const LocalLayout local = make_local_layout({{{4, 2}}, {{0, 3}}}, Range{2, 3});
   CHECK(local.shape == tensor::Shape{2, 3});
   CHECK(local.dataset_shape() == tensor::Shape{3});
-  CHECK(local.parts == std::vector<Part>{{{{4, 2}, {1, 1}}, {{0, 2}, {1, 1}}},
-                                         {{{5, 0}, {1, 2}}, {{1, 0}, {1, 2}}}});
+  CHECK(local.parts == std::vector<PlacedBox>{{{{4, 2}, {1, 1}}, {{0, 2}, {1, 1}}},
+                                              {{{5, 0}, {1, 2}}, {{1, 0}, {1, 2}}}});
 }
 
 TEST_CASE("a flat range over several ranges is cut by both") {
   // Rows 0 and 7, elements 1 to 3 of the 4.
   const LocalLayout local = make_local_layout({{{0, 1}, {7, 1}}, {{0, 2}}}, Range{1, 3});
-  CHECK(local.parts == std::vector<Part>{{{{0, 1}, {1, 1}}, {{0, 1}, {1, 1}}},
-                                         {{{7, 0}, {1, 2}}, {{1, 0}, {1, 2}}}});
+  CHECK(local.parts == std::vector<PlacedBox>{{{{0, 1}, {1, 1}}, {{0, 1}, {1, 1}}},
+                                              {{{7, 0}, {1, 2}}, {{1, 0}, {1, 2}}}});
 }
 
 TEST_CASE("an empty flat range has no parts and a dataset without elements") {

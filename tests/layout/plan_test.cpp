@@ -27,7 +27,7 @@ using Boxes = std::vector<Box>;
 Boxes held_boxes(const TensorEntry& entry, const trace::Mesh& mesh, const Ranks& coordinates) {
   Boxes boxes;
   const auto held = local_layout(entry, mesh, coordinates);
-  for (const Part& part : held.value().parts) boxes.push_back(part.global);
+  for (const PlacedBox& part : held.value().parts) boxes.push_back(part.global);
   return boxes;
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("parts have their place in the rank's array") {
   const Block& block = plan.blocks[1];
   CHECK(block.terms[0].ranks == Ranks{1, 3});
   CHECK(block.held.shape == tensor::Shape{6, 2});
-  CHECK(block.held.parts == std::vector<Part>{{{{0, 2}, {6, 2}}, {{0, 0}, {6, 2}}}});
+  CHECK(block.held.parts == std::vector<PlacedBox>{{{{0, 2}, {6, 2}}, {{0, 0}, {6, 2}}}});
 }
 
 TEST_CASE("a table of ranks names the ranks") {

@@ -13,7 +13,7 @@ inline std::string spelled(const layout::Plan& plan) {
   std::string text;
   for (const layout::Block& block : plan.blocks) {
     text += text.empty() ? "" : "; ";
-    for (const layout::Part& part : block.held.parts) text += tensor::to_string(part.global);
+    for (const layout::PlacedBox& part : block.held.parts) text += tensor::to_string(part.global);
     text += " =";
     for (std::size_t i = 0; i < block.terms.size(); ++i) {
       if (i > 0) text += " +";

@@ -50,7 +50,7 @@ TEST_CASE("a leaf's outputs come from its inputs, a container's from what it say
   CHECK(ModuleGraph::sources_of(test::make_container("m", {"a"}, {})).empty());
 }
 
-std::vector<Node> some_nodes() {
+std::vector<FlowNode> some_nodes() {
   return {make_node(Kind::kOutput, "m", 0),     make_node(Kind::kOutput, "m", 1),
           make_node(Kind::kOutput, "m[1]", 0),  make_node(Kind::kOutput, "m[x]", 0),
           make_node(Kind::kOutput, "m.n", 0),   make_node(Kind::kOutput, "m", 0, 1),
@@ -59,7 +59,7 @@ std::vector<Node> some_nodes() {
 }
 
 TEST_CASE("a key with a micro-batch finds its own and those of the whole step") {
-  const std::vector<Node> nodes = some_nodes();
+  const std::vector<FlowNode> nodes = some_nodes();
   const NodeIndex index(nodes);
   const trace::TensorKey& like = nodes[0].key;
   CHECK(test::labels(nodes, index.find(like, Kind::kOutput, "m")) == Labels{"output:m@0"});
@@ -70,7 +70,7 @@ TEST_CASE("a key with a micro-batch finds its own and those of the whole step") 
 }
 
 TEST_CASE("a key of the whole step finds all micro-batches") {
-  const std::vector<Node> nodes = some_nodes();
+  const std::vector<FlowNode> nodes = some_nodes();
   const NodeIndex index(nodes);
   const trace::TensorKey like = make_node(Kind::kMainGrad, "w").key;
   CHECK(test::labels(nodes, index.find(like, Kind::kOutput, "m")) ==
@@ -78,7 +78,7 @@ TEST_CASE("a key of the whole step finds all micro-batches") {
 }
 
 TEST_CASE("the values of a module are those with its name before the brackets") {
-  const std::vector<Node> nodes = some_nodes();
+  const std::vector<FlowNode> nodes = some_nodes();
   const NodeIndex index(nodes);
   CHECK(test::labels(nodes, index.find_values(nodes[0].key, Kind::kOutput, "m")) ==
         Labels{"output:m@0", "output:m[1]@0", "output:m[x]@0"});
@@ -87,7 +87,7 @@ TEST_CASE("the values of a module are those with its name before the brackets") 
 }
 
 TEST_CASE("all tensors of a kind are found in their step") {
-  const std::vector<Node> nodes = some_nodes();
+  const std::vector<FlowNode> nodes = some_nodes();
   const NodeIndex index(nodes);
   CHECK(test::labels(nodes, index.find_kind(nodes[5].key, Kind::kOutput)) ==
         Labels{"1/output:m@0"});
@@ -97,7 +97,7 @@ TEST_CASE("all tensors of a kind are found in their step") {
 }
 
 TEST_CASE("another step is searched whatever the micro-batch") {
-  const std::vector<Node> nodes = some_nodes();
+  const std::vector<FlowNode> nodes = some_nodes();
   const NodeIndex index(nodes);
   CHECK(test::labels(nodes, index.find_in_step(0, Kind::kOutput, "m")) ==
         Labels{"output:m@0", "output:m@1"});
@@ -105,8 +105,8 @@ TEST_CASE("another step is searched whatever the micro-batch") {
 }
 
 TEST_CASE("all calls and copies of a tensor are found together") {
-  std::vector<Node> nodes{make_node(Kind::kOutput, "m", 0), make_node(Kind::kOutput, "m", 0),
-                          make_node(Kind::kOutput, "m", 0)};
+  std::vector<FlowNode> nodes{make_node(Kind::kOutput, "m", 0), make_node(Kind::kOutput, "m", 0),
+                              make_node(Kind::kOutput, "m", 0)};
   nodes[1].key.call = 1;
   nodes[2].key.copy = 1;
   const NodeIndex index(nodes);

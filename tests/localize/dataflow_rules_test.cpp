@@ -13,7 +13,7 @@ using trace::Kind;
 
 class TinyModel {
  public:
-  explicit TinyModel(std::vector<Node> nodes = test::tiny_nodes(),
+  explicit TinyModel(std::vector<FlowNode> nodes = test::tiny_nodes(),
                      std::vector<trace::Module> modules = test::tiny_modules())
       : nodes_(std::move(nodes)), modules_(std::move(modules)) {}
 
@@ -24,7 +24,7 @@ class TinyModel {
   }
 
  private:
-  std::vector<Node> nodes_;
+  std::vector<FlowNode> nodes_;
   std::vector<trace::Module> modules_;
 };
 
@@ -91,27 +91,27 @@ TEST_CASE("an output's gradient comes back through all consumers and containers"
 }
 
 TEST_CASE("the model's gradient comes from the loss that was computed from it, not from another") {
-  std::vector<Node> nodes = test::tiny_nodes();
+  std::vector<FlowNode> nodes = test::tiny_nodes();
   nodes.push_back(make_node(Kind::kLoss, "auxiliary", 0));
   CHECK(TinyModel(nodes).needs("grad_output:(model)@0") ==
         Labels{"loss:loss@0", "output:(model)@0"});
 }
 
 TEST_CASE("a gradient that nothing is known to consume hangs on the loss") {
-  std::vector<Node> nodes = test::tiny_nodes();
+  std::vector<FlowNode> nodes = test::tiny_nodes();
   nodes.push_back(make_node(Kind::kGradOutput, "stranger", 1));
   CHECK(TinyModel(nodes).needs("grad_output:stranger@1") == Labels{"loss:loss@1"});
 }
 
 TEST_CASE("an input's gradient comes from the module's own output gradients and inputs") {
-  std::vector<Node> nodes = test::tiny_nodes();
+  std::vector<FlowNode> nodes = test::tiny_nodes();
   nodes.push_back(make_node(Kind::kGradInput, "layer.attn", 0));
   CHECK(TinyModel(nodes).needs("grad_input:layer.attn@0") ==
         Labels{"grad_output:layer.attn@0", "grad_output:layer.attn[1]@0", "input:layer.attn@0"});
 }
 
 TEST_CASE("an output's gradient comes back through its consumers' input gradients") {
-  std::vector<Node> nodes = test::tiny_nodes();
+  std::vector<FlowNode> nodes = test::tiny_nodes();
   nodes.push_back(make_node(Kind::kGradInput, "layer.attn", 0));
   const Labels needs = TinyModel(nodes).needs("grad_output:layer.norm1@0");
   CHECK(needs.count("grad_input:layer.attn@0") == 1);
@@ -132,7 +132,7 @@ TEST_CASE("a main gradient comes from the raw ones of all micro-batches") {
 }
 
 TEST_CASE("a main gradient without recorded raw ones comes from what those would") {
-  std::vector<Node> nodes{
+  std::vector<FlowNode> nodes{
       make_node(Kind::kMainGrad, "layer.norm1.weight"), make_node(Kind::kInput, "layer.norm1", 0),
       make_node(Kind::kInput, "layer.norm1", 1), make_node(Kind::kGradOutput, "layer.norm1", 1),
       make_node(Kind::kGradOutput, "layer.attn", 1)};
@@ -158,13 +158,13 @@ TEST_CASE("the next step begins with the parameters this one left") {
   CHECK(model.needs("1/param:embed.weight") == Labels{"param_after_step:embed.weight"});
   CHECK(model.needs("param:embed.weight").empty());
   // No step comes before the first, not even the last that a number can name.
-  std::vector<Node> nodes{make_node(Kind::kParam, "w"),
-                          make_node(Kind::kParamAfterStep, "w", std::nullopt, UINT64_MAX)};
+  std::vector<FlowNode> nodes{make_node(Kind::kParam, "w"),
+                              make_node(Kind::kParamAfterStep, "w", std::nullopt, UINT64_MAX)};
   CHECK(TinyModel(nodes).needs("param:w").empty());
 }
 
 TEST_CASE("optimizer state was made by the step before, of the parameter its name begins with") {
-  std::vector<Node> nodes = test::tiny_nodes(1, 2);
+  std::vector<FlowNode> nodes = test::tiny_nodes(1, 2);
   const std::string name = "embed.weight.exp_avg";
   for (const std::uint64_t step : {0, 1}) {
     nodes.push_back(make_node(Kind::kOptimizerState, name, std::nullopt, step));
@@ -180,13 +180,13 @@ TEST_CASE("optimizer state was made by the step before, of the parameter its nam
 }
 
 TEST_CASE("an updated parameter that was replayed does not follow from its gradient") {
-  std::vector<Node> nodes{make_node(Kind::kParam, "w"),
-                          make_node(Kind::kMainGrad, "w"),
-                          make_node(Kind::kGradNorm, "grad_norm"),
-                          make_node(Kind::kOptimizerState, "w.exp_avg"),
-                          make_node(Kind::kOptimizerState, "w.more.exp_avg"),
-                          make_node(Kind::kOptimizerState, "w2.exp_avg"),
-                          make_node(Kind::kParamAfterStep, "w")};
+  std::vector<FlowNode> nodes{make_node(Kind::kParam, "w"),
+                              make_node(Kind::kMainGrad, "w"),
+                              make_node(Kind::kGradNorm, "grad_norm"),
+                              make_node(Kind::kOptimizerState, "w.exp_avg"),
+                              make_node(Kind::kOptimizerState, "w.more.exp_avg"),
+                              make_node(Kind::kOptimizerState, "w2.exp_avg"),
+                              make_node(Kind::kParamAfterStep, "w")};
   const Labels replayed{"param:w", "grad_norm:grad_norm", "optimizer_state:w.exp_avg"};
   Labels judged = replayed;
   judged.insert("main_grad:w");
@@ -196,7 +196,7 @@ TEST_CASE("an updated parameter that was replayed does not follow from its gradi
 }
 
 TEST_CASE("an output comes from the buffers of its module, and those from the step before") {
-  std::vector<Node> nodes = test::tiny_nodes(1, 2);
+  std::vector<FlowNode> nodes = test::tiny_nodes(1, 2);
   for (const std::uint64_t step : {0, 1}) {
     nodes.push_back(make_node(Kind::kBuffer, "layer.attn.mask", std::nullopt, step));
     nodes.push_back(make_node(Kind::kBuffer, "layer.attn.rotary.inv_freq", std::nullopt, step));
@@ -218,7 +218,7 @@ TEST_CASE("an output comes from the buffers of its module, and those from the st
 }
 
 TEST_CASE("scalars and indices come from nothing that the data flow knows") {
-  std::vector<Node> nodes = test::tiny_nodes();
+  std::vector<FlowNode> nodes = test::tiny_nodes();
   for (const Kind kind : {Kind::kScalar, Kind::kIndex}) {
     nodes.push_back(make_node(kind, "layer.attn", 0));
   }
@@ -228,7 +228,7 @@ TEST_CASE("scalars and indices come from nothing that the data flow knows") {
 }
 
 TEST_CASE("without modules activations are chained in execution order, gradients hang on it") {
-  std::vector<Node> nodes{
+  std::vector<FlowNode> nodes{
       make_node(Kind::kGradOutput, "a", 0),       make_node(Kind::kOutput, "b", 0),
       make_node(Kind::kParam, "a.weight"),        make_node(Kind::kOutput, "a", 0),
       make_node(Kind::kParamGrad, "a.weight", 0), make_node(Kind::kLoss, "loss", 0),
@@ -250,9 +250,9 @@ TEST_CASE("without modules activations are chained in execution order, gradients
 }
 
 TEST_CASE("tensors of other ranks are chained apart, whose orders say nothing of each other") {
-  std::vector<Node> nodes{make_node(Kind::kParam, "w"), make_node(Kind::kOutput, "a", 0),
-                          make_node(Kind::kOutput, "b", 0), make_node(Kind::kOutput, "c", 0),
-                          make_node(Kind::kOutput, "d", 0)};
+  std::vector<FlowNode> nodes{make_node(Kind::kParam, "w"), make_node(Kind::kOutput, "a", 0),
+                              make_node(Kind::kOutput, "b", 0), make_node(Kind::kOutput, "c", 0),
+                              make_node(Kind::kOutput, "d", 0)};
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     nodes[i].order = i % 2;
     nodes[i].rank_group = std::string(i <= 2 ? "/pp:0," : "/pp:1,");

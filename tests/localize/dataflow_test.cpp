@@ -15,13 +15,13 @@ using test::Labels;
 using test::make_node;
 using trace::Kind;
 
-std::vector<std::string> order_of(const std::vector<Node>& nodes, const Dataflow& flow) {
+std::vector<std::string> order_of(const std::vector<FlowNode>& nodes, const Dataflow& flow) {
   std::vector<std::string> names;
   for (const std::size_t i : flow.topological_order) names.push_back(test::label(nodes[i]));
   return names;
 }
 
-std::map<std::string, Labels> needs_of(const std::vector<Node>& nodes, const Dataflow& flow) {
+std::map<std::string, Labels> needs_of(const std::vector<FlowNode>& nodes, const Dataflow& flow) {
   std::map<std::string, Labels> needs;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     needs[test::label(nodes[i])] = test::labels(nodes, flow.depends_on[i]);
@@ -30,7 +30,7 @@ std::map<std::string, Labels> needs_of(const std::vector<Node>& nodes, const Dat
 }
 
 // Every node once, every one after all that it depends on, no node on itself or twice on another.
-bool is_sound(const std::vector<Node>& nodes, const Dataflow& flow) {
+bool is_sound(const std::vector<FlowNode>& nodes, const Dataflow& flow) {
   if (flow.depends_on.size() != nodes.size()) return false;
   if (flow.topological_order.size() != nodes.size()) return false;
   std::vector<bool> placed(nodes.size(), false);
@@ -65,9 +65,9 @@ std::vector<trace::Module> random_modules(std::mt19937& random) {
   return modules;
 }
 
-std::vector<Node> random_nodes(std::mt19937& random) {
+std::vector<FlowNode> random_nodes(std::mt19937& random) {
   const std::vector<std::string> values{"a", "b", "b[1]", "c", "a.b", "(model)", "loss", "[1]"};
-  std::vector<Node> nodes;
+  std::vector<FlowNode> nodes;
   for (const Kind kind : trace::kAllKinds) {
     for (const std::string& value : values) {
       for (const std::uint64_t step : {0, 1}) {
@@ -89,7 +89,7 @@ std::vector<Node> random_nodes(std::mt19937& random) {
 TEST_CASE("records, nodes and their dependencies are put in the order of the flow together") {
   std::mt19937 random(7);
   for (int round = 0; round < 20; ++round) {
-    std::vector<Node> nodes = random_nodes(random);
+    std::vector<FlowNode> nodes = random_nodes(random);
     std::shuffle(nodes.begin(), nodes.end(), random);
     Dataflow flow = build_dataflow(nodes, random_modules(random));
     std::vector<comparison::TensorComparison> results(nodes.size());
@@ -105,7 +105,7 @@ TEST_CASE("records, nodes and their dependencies are put in the order of the flo
 }
 
 TEST_CASE("the order of a step begins with parameters and ends with updated ones") {
-  const std::vector<Node> nodes = test::tiny_nodes(1, 2);
+  const std::vector<FlowNode> nodes = test::tiny_nodes(1, 2);
   const Dataflow flow = build_dataflow(nodes, test::tiny_modules());
   CHECK(flow.from_modules);
   REQUIRE(is_sound(nodes, flow));
@@ -124,8 +124,8 @@ TEST_CASE("the order of a step begins with parameters and ends with updated ones
 
 TEST_CASE("nothing depends on itself or twice on the same") {
   std::vector<trace::Module> modules{test::make_module("m", {"m", "m"}, {"w", "w"})};
-  const std::vector<Node> nodes{make_node(Kind::kOutput, "m", 0), make_node(Kind::kInput, "m", 0),
-                                make_node(Kind::kParam, "w")};
+  const std::vector<FlowNode> nodes{make_node(Kind::kOutput, "m", 0),
+                                    make_node(Kind::kInput, "m", 0), make_node(Kind::kParam, "w")};
   const Dataflow flow = build_dataflow(nodes, modules);
   CHECK(is_sound(nodes, flow));
   CHECK(needs_of(nodes, flow).at("output:m@0").count("output:m@0") == 0);
@@ -134,7 +134,7 @@ TEST_CASE("nothing depends on itself or twice on the same") {
 TEST_CASE("a tensor is not kept waiting for itself") {
   const std::vector<trace::Module> modules{test::make_module("a", {"a"}),
                                            test::make_module("b", {})};
-  std::vector<Node> nodes{make_node(Kind::kOutput, "a", 0), make_node(Kind::kOutput, "b", 0)};
+  std::vector<FlowNode> nodes{make_node(Kind::kOutput, "a", 0), make_node(Kind::kOutput, "b", 0)};
   CHECK(order_of(nodes, build_dataflow(nodes, modules)) ==
         std::vector<std::string>{"output:a@0", "output:b@0"});
 }
@@ -142,8 +142,8 @@ TEST_CASE("a tensor is not kept waiting for itself") {
 TEST_CASE("cutting a cycle leaves what is not on it") {
   const std::vector<trace::Module> modules{test::make_module("a", {"b"}, {"w"}),
                                            test::make_module("b", {"a"})};
-  const std::vector<Node> nodes{make_node(Kind::kOutput, "a", 0), make_node(Kind::kOutput, "b", 0),
-                                make_node(Kind::kParam, "w")};
+  const std::vector<FlowNode> nodes{make_node(Kind::kOutput, "a", 0),
+                                    make_node(Kind::kOutput, "b", 0), make_node(Kind::kParam, "w")};
   const auto needs = needs_of(nodes, build_dataflow(nodes, modules));
   CHECK(needs.at("output:a@0") == Labels{"param:w"});
   CHECK(needs.at("output:b@0") == Labels{"output:a@0"});
@@ -152,8 +152,8 @@ TEST_CASE("cutting a cycle leaves what is not on it") {
 TEST_CASE("a cycle is cut where its first node in step, phase and order stands") {
   const std::vector<trace::Module> modules{
       test::make_module("a", {"b"}), test::make_module("b", {"c"}), test::make_module("c", {"a"})};
-  std::vector<Node> nodes{make_node(Kind::kOutput, "c", 0), make_node(Kind::kOutput, "a", 0),
-                          make_node(Kind::kOutput, "b", 0)};
+  std::vector<FlowNode> nodes{make_node(Kind::kOutput, "c", 0), make_node(Kind::kOutput, "a", 0),
+                              make_node(Kind::kOutput, "b", 0)};
   CHECK(order_of(nodes, build_dataflow(nodes, modules)) ==
         std::vector<std::string>{"output:a@0", "output:c@0", "output:b@0"});
   nodes[2].order = 1;
@@ -164,8 +164,8 @@ TEST_CASE("a cycle is cut where its first node in step, phase and order stands")
 }
 
 TEST_CASE("without modules the flow follows the execution order and says so") {
-  std::vector<Node> nodes{make_node(Kind::kOutput, "z", 0), make_node(Kind::kOutput, "a", 0),
-                          make_node(Kind::kMainGrad, "w"), make_node(Kind::kParamGrad, "w", 0)};
+  std::vector<FlowNode> nodes{make_node(Kind::kOutput, "z", 0), make_node(Kind::kOutput, "a", 0),
+                              make_node(Kind::kMainGrad, "w"), make_node(Kind::kParamGrad, "w", 0)};
   nodes[0].order = 0;
   nodes[1].order = 1;
   const Dataflow flow = build_dataflow(nodes, {});
@@ -184,12 +184,12 @@ TEST_CASE("property: any manifest gives an order without cycles, the same for an
   std::mt19937 random(20240611);
   std::size_t cut = 0;
   for (int round = 0; round < 400; ++round) {
-    const std::vector<Node> nodes = random_nodes(random);
+    const std::vector<FlowNode> nodes = random_nodes(random);
     const std::vector<trace::Module> modules =
         round % 8 == 0 ? std::vector<trace::Module>{} : random_modules(random);
     const Dataflow flow = build_dataflow(nodes, modules);
     REQUIRE(is_sound(nodes, flow));
-    std::vector<Node> shuffled = nodes;
+    std::vector<FlowNode> shuffled = nodes;
     std::shuffle(shuffled.begin(), shuffled.end(), random);
     const Dataflow again = build_dataflow(shuffled, modules);
     REQUIRE(order_of(shuffled, again) == order_of(nodes, flow));
@@ -204,7 +204,7 @@ TEST_CASE("property: any manifest gives an order without cycles, the same for an
 TEST_CASE("a long chain of modules is ordered without deep recursion") {
   constexpr std::size_t kLength = 20000;
   std::vector<trace::Module> modules;
-  std::vector<Node> nodes;
+  std::vector<FlowNode> nodes;
   for (std::size_t i = 0; i < kLength; ++i) {
     const std::string name = base::concat("m", i);
     std::vector<std::string> inputs;
@@ -219,13 +219,13 @@ TEST_CASE("a long chain of modules is ordered without deep recursion") {
         base::concat("output:m", kLength - 1, "@0"));
 }
 
-Node at(std::uint64_t order, Node node) {
+FlowNode at(std::uint64_t order, FlowNode node) {
   node.order = order;
   return node;
 }
 
 TEST_CASE("a scalar comes after the last activation before it, of its own micro-batch") {
-  std::vector<Node> nodes{
+  std::vector<FlowNode> nodes{
       at(0, make_node(Kind::kOutput, "a", 0)),    at(1, make_node(Kind::kScalar, "s", 0)),
       at(2, make_node(Kind::kOutput, "b", 0)),    at(3, make_node(Kind::kOutput, "c", 1)),
       at(4, make_node(Kind::kScalar, "t", 0)),    at(5, make_node(Kind::kScalar, "u")),
@@ -239,9 +239,9 @@ TEST_CASE("a scalar comes after the last activation before it, of its own micro-
 }
 
 TEST_CASE("a scalar's order counts on its own ranks and in its own step alone") {
-  std::vector<Node> nodes{at(0, make_node(Kind::kOutput, "a", 0)),
-                          at(1, make_node(Kind::kScalar, "s", 0)),
-                          at(1, make_node(Kind::kScalar, "s", 0, 1))};
+  std::vector<FlowNode> nodes{at(0, make_node(Kind::kOutput, "a", 0)),
+                              at(1, make_node(Kind::kScalar, "s", 0)),
+                              at(1, make_node(Kind::kScalar, "s", 0, 1))};
   nodes[1].rank_group = std::string("/pp:1,");
   const auto before = last_before_scalars(nodes);
   CHECK_FALSE(before[1]);
@@ -249,7 +249,7 @@ TEST_CASE("a scalar's order counts on its own ranks and in its own step alone") 
 }
 
 TEST_CASE("a scalar is downstream of what went wrong before it") {
-  std::vector<Node> nodes = test::tiny_nodes(1);
+  std::vector<FlowNode> nodes = test::tiny_nodes(1);
   for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i].order = i;
   nodes.push_back(at(nodes.size(), make_node(Kind::kScalar, "lm_loss_sum", 0)));
   const Dataflow flow = build_dataflow(nodes, test::tiny_modules());

@@ -17,7 +17,7 @@ using test::make_node;
 // The tiny model with an outcome for every tensor.
 class Run {
  public:
-  explicit Run(std::vector<Node> nodes = test::tiny_nodes(1),
+  explicit Run(std::vector<FlowNode> nodes = test::tiny_nodes(1),
                std::vector<trace::Module> modules = test::tiny_modules())
       : nodes_(std::move(nodes)),
         flow_(build_dataflow(nodes_, modules)),
@@ -66,10 +66,10 @@ class Run {
     return static_cast<std::size_t>(
         std::count_if(outcomes_.begin(), outcomes_.end(), judge::is_bad));
   }
-  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<FlowNode>& nodes() const { return nodes_; }
 
  private:
-  std::vector<Node> nodes_;
+  std::vector<FlowNode> nodes_;
   Dataflow flow_;
   std::vector<judge::Outcome> outcomes_;
   std::vector<bool> equal_bits_;
@@ -278,13 +278,13 @@ TEST_CASE("property: every bad tensor is in a finding or downstream of one, cycl
 }
 
 TEST_CASE("parameters and inputs come first, then copies that disagree, step by step") {
-  const std::vector<Node> nodes{make_node(Kind::kOutput, "b", 0),
-                                make_node(Kind::kMainGrad, "w"),
-                                make_node(Kind::kInput, "(model)", 0),
-                                make_node(Kind::kParam, "w"),
-                                make_node(Kind::kOutput, "a", 0),
-                                make_node(Kind::kInput, "a", 0),
-                                make_node(Kind::kParam, "w", std::nullopt, 1)};
+  const std::vector<FlowNode> nodes{make_node(Kind::kOutput, "b", 0),
+                                    make_node(Kind::kMainGrad, "w"),
+                                    make_node(Kind::kInput, "(model)", 0),
+                                    make_node(Kind::kParam, "w"),
+                                    make_node(Kind::kOutput, "a", 0),
+                                    make_node(Kind::kInput, "a", 0),
+                                    make_node(Kind::kParam, "w", std::nullopt, 1)};
   std::vector<judge::Outcome> outcomes(nodes.size(), judge::Outcome::kDiverged);
   outcomes[1] = judge::Outcome::kReplicaConflict;
   outcomes[3] = judge::Outcome::kReplicaConflict;
@@ -305,7 +305,7 @@ TEST_CASE("no findings stay none") {
 }
 
 TEST_CASE("a finding of its own stays one behind another, before the loss") {
-  const std::vector<Node> nodes = test::tiny_nodes(1);
+  const std::vector<FlowNode> nodes = test::tiny_nodes(1);
   const Dataflow flow = build_dataflow(nodes, test::tiny_modules());
   std::vector<judge::Outcome> outcomes(nodes.size(), judge::Outcome::kMatch);
   std::vector<bool> own(nodes.size(), false);

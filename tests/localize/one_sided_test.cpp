@@ -13,7 +13,7 @@ using test::make_node;
 using trace::Kind;
 using Names = std::vector<std::string>;
 
-std::vector<std::string> groups(const std::vector<Node>& nodes,
+std::vector<std::string> groups(const std::vector<FlowNode>& nodes,
                                 const std::vector<std::size_t>& missing,
                                 judge::Outcome others = judge::Outcome::kMatch) {
   std::vector<judge::Outcome> outcomes(nodes.size(), others);
@@ -21,7 +21,7 @@ std::vector<std::string> groups(const std::vector<Node>& nodes,
   return one_sided_groups(nodes, outcomes);
 }
 
-const std::vector<Node> kLayers{
+const std::vector<FlowNode> kLayers{
     make_node(Kind::kOutput, "layers.0.mlp", 0),    make_node(Kind::kParam, "layers.0.mlp.weight"),
     make_node(Kind::kOutput, "layers.1.mlp", 0),    make_node(Kind::kOutput, "layers.1.mlp[1]", 0),
     make_node(Kind::kParam, "layers.1.mlp.weight"), make_node(Kind::kOutput, "layers.10.mlp", 0)};
@@ -44,7 +44,7 @@ TEST_CASE("the outermost module that is missing altogether names the group") {
 }
 
 TEST_CASE("all layers missing are one group") {
-  std::vector<Node> nodes = kLayers;
+  std::vector<FlowNode> nodes = kLayers;
   nodes.push_back(make_node(Kind::kLoss, "loss", 0));
   nodes.push_back(make_node(Kind::kParam, "embed.weight"));
   nodes.push_back(make_node(Kind::kOutput, "embed", 0));
@@ -56,20 +56,20 @@ TEST_CASE("a kind that is missing altogether is told before modules, a single te
   const auto found = groups(kLayers, {1, 4});
   CHECK(found[1] == "every param of step 0");
   CHECK(found[4] == found[1]);
-  std::vector<Node> nodes = kLayers;
+  std::vector<FlowNode> nodes = kLayers;
   nodes.push_back(make_node(Kind::kLoss, "loss", 0));
   CHECK(groups(nodes, {6})[6] == "loss (step 0)");
 }
 
 TEST_CASE("steps are told apart") {
-  std::vector<Node> nodes = kLayers;
+  std::vector<FlowNode> nodes = kLayers;
   nodes.push_back(make_node(Kind::kOutput, "layers.1.mlp", 0, 1));
   CHECK(groups(nodes, {6})[6] == "step 1");
   CHECK(groups(nodes, {2, 3, 4})[2] == "layers.1 (step 0)");
 }
 
 TEST_CASE("what the candidate alone has is told by itself and does not hide a missing module") {
-  std::vector<Node> nodes = kLayers;
+  std::vector<FlowNode> nodes = kLayers;
   nodes.push_back(make_node(Kind::kOutput, "layers.1.mlp.extra", 0));
   std::vector<judge::Outcome> outcomes(nodes.size(), judge::Outcome::kMatch);
   for (const std::size_t i : {2, 3, 4}) outcomes[i] = judge::Outcome::kMissing;
@@ -80,8 +80,9 @@ TEST_CASE("what the candidate alone has is told by itself and does not hide a mi
 }
 
 TEST_CASE("a name that is nothing but a number in brackets is a name") {
-  const std::vector<Node> nodes{make_node(Kind::kOutput, "[1]", 0),
-                                make_node(Kind::kOutput, "[2]", 0), make_node(Kind::kParam, "w")};
+  const std::vector<FlowNode> nodes{make_node(Kind::kOutput, "[1]", 0),
+                                    make_node(Kind::kOutput, "[2]", 0),
+                                    make_node(Kind::kParam, "w")};
   CHECK(groups(nodes, {0})[0] == "[1] (step 0)");
 }
 

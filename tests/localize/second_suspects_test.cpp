@@ -4,8 +4,8 @@
 namespace ttrace::localize {
 namespace {
 
-Node node(const std::string& name, trace::Kind kind = trace::Kind::kOutput) {
-  Node made;
+FlowNode node(const std::string& name, trace::Kind kind = trace::Kind::kOutput) {
+  FlowNode made;
   made.key.kind = kind;
   made.key.name = name;
   return made;
@@ -13,7 +13,7 @@ Node node(const std::string& name, trace::Kind kind = trace::Kind::kOutput) {
 
 // a -> b -> c, and d from a and c.
 struct Chain {
-  std::vector<Node> nodes{node("a"), node("b"), node("c"), node("d")};
+  std::vector<FlowNode> nodes{node("a"), node("b"), node("c"), node("d")};
   Dataflow flow{{{}, {0}, {1}, {0, 2}}, {0, 1, 2, 3}, true};
   std::vector<judge::Outcome> outcomes{4, judge::Outcome::kDiverged};
   UsedShares used{1.5, 2.0, 4.0, 8.0};

@@ -48,10 +48,10 @@ inline std::vector<trace::Module> tiny_modules() {
           make_container("loss", {}, {"(model)"})};
 }
 
-inline Node make_node(trace::Kind kind, std::string name,
-                      std::optional<std::uint64_t> microbatch = std::nullopt,
-                      std::uint64_t step = 0) {
-  Node node;
+inline FlowNode make_node(trace::Kind kind, std::string name,
+                          std::optional<std::uint64_t> microbatch = std::nullopt,
+                          std::uint64_t step = 0) {
+  FlowNode node;
   node.key.kind = kind;
   node.key.name = std::move(name);
   node.key.microbatch = microbatch;
@@ -59,9 +59,9 @@ inline Node make_node(trace::Kind kind, std::string name,
   return node;
 }
 
-inline std::vector<Node> tiny_nodes(std::uint64_t microbatches = 2, std::uint64_t steps = 1) {
+inline std::vector<FlowNode> tiny_nodes(std::uint64_t microbatches = 2, std::uint64_t steps = 1) {
   using trace::Kind;
-  std::vector<Node> nodes;
+  std::vector<FlowNode> nodes;
   const std::vector<std::string> params{"embed.weight", "layer.norm1.weight", "layer.attn.weight",
                                         "layer.norm2.weight", "layer.mlp.weight"};
   for (std::uint64_t step = 0; step < steps; ++step) {
@@ -91,7 +91,7 @@ inline std::vector<Node> tiny_nodes(std::uint64_t microbatches = 2, std::uint64_
 }
 
 // "output:layer.attn@1": micro-batch 1; "1/param:embed.weight": step 1, no micro-batch.
-inline std::string label(const Node& node) {
+inline std::string label(const FlowNode& node) {
   const trace::TensorKey& key = node.key;
   std::string text = key.step == 0 ? "" : base::concat(key.step, "/");
   text += base::concat(kind_name(key.kind), ":", key.name);
@@ -99,14 +99,14 @@ inline std::string label(const Node& node) {
   return text;
 }
 
-inline std::size_t find_node(const std::vector<Node>& nodes, const std::string& wanted) {
+inline std::size_t find_node(const std::vector<FlowNode>& nodes, const std::string& wanted) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (label(nodes[i]) == wanted) return i;
   }
   throw std::out_of_range(base::concat("no node ", wanted));
 }
 
-inline Labels labels(const std::vector<Node>& nodes, const std::vector<std::size_t>& indices) {
+inline Labels labels(const std::vector<FlowNode>& nodes, const std::vector<std::size_t>& indices) {
   Labels found;
   for (const std::size_t i : indices) found.insert(label(nodes[i]));
   return found;

@@ -136,8 +136,9 @@ TEST_CASE("noise is measured by the backend that is given") {
   const Made second(near(r, 9), DType::kFloat64);
   const Grid grid(kShape, {2, 4});
   const NaiveBackend naive;
-  const Noise a = measure_noise(cpu_backend(), reference.ref(), {first.ref(), second.ref()}, grid);
-  const Noise b = measure_noise(naive, reference.ref(), {first.ref(), second.ref()}, grid);
+  const MeasuredNoise a =
+      measure_noise(cpu_backend(), reference.ref(), {first.ref(), second.ref()}, grid);
+  const MeasuredNoise b = measure_noise(naive, reference.ref(), {first.ref(), second.ref()}, grid);
   CHECK(a.reference_norm == b.reference_norm);
   CHECK(a.norms == b.norms);
   CHECK(a.largest == b.largest);

@@ -47,7 +47,7 @@ std::vector<double> decoded(DType dtype, const std::vector<std::byte>& bits) {
   return values;
 }
 
-TileSums sums_of(const Kernel& kernel, Stored type, const void* r, const void* c,
+TileSums sums_of(const Kernel& kernel, StoredType type, const void* r, const void* c,
                  std::size_t count) {
   TileSums sums;
   kernel.sum(type, r, c, count, sums);
@@ -76,7 +76,7 @@ TEST_CASE("every kernel gives the same bits for every type, length and address",
       const std::vector<double> wide_c = decoded(dtype, c);
       // What is decoded on the way gives what decoded values give.
       const TileSums expected =
-          sums_of(*usable_kernels().back(), Stored::kF64, wide_r.data(), wide_c.data(), count);
+          sums_of(*usable_kernels().back(), StoredType::kF64, wide_r.data(), wide_c.data(), count);
       const test::NaiveSums naive = test::naive_sums(wide_r, wide_c);
       CHECK(near(expected.d2, naive.d2, naive.d2));
       CHECK(near(expected.d, naive.d, naive.absolute_d));
@@ -87,7 +87,8 @@ TEST_CASE("every kernel gives the same bits for every type, length and address",
       CHECK(expected.unequal == naive.unequal);
       for (const Kernel* kernel : usable_kernels()) {
         CAPTURE(kernel->isa);
-        check_same(sums_of(*kernel, Stored::kF64, wide_r.data(), wide_c.data(), count), expected);
+        check_same(sums_of(*kernel, StoredType::kF64, wide_r.data(), wide_c.data(), count),
+                   expected);
         for (const std::size_t shift : {0U, 1U, 3U}) {
           std::vector<std::byte> moved_r(count * width + shift);
           std::vector<std::byte> moved_c(count * width + shift);
@@ -202,7 +203,7 @@ TEST_CASE("tile sums are the documented lane sums to the last bit", "[kernels]")
     const std::vector<double> r = random.values(count);
     const std::vector<double> c = random.values(count);
     const TileSums sums =
-        sums_of(*usable_kernels().front(), Stored::kF64, r.data(), c.data(), count);
+        sums_of(*usable_kernels().front(), StoredType::kF64, r.data(), c.data(), count);
     CHECK(sums.d == lane_sum(count, [&](std::size_t i) { return c[i] - r[i]; }));
     CHECK(sums.r2 == lane_sum(count, [&](std::size_t i) { return r[i] * r[i]; }));
     CHECK(sums.c2 == lane_sum(count, [&](std::size_t i) { return c[i] * c[i]; }));
@@ -224,12 +225,14 @@ TEST_CASE("one non-finite value anywhere shows in the squares", "[kernels]") {
       std::vector<float> values = ones;
       values[at] = odd;
       for (const Kernel* kernel : usable_kernels()) {
-        seen += std::isfinite(sums_of(*kernel, Stored::kF32, values.data(), ones.data(), 100).r2)
-                    ? 0
-                    : 1;
-        seen += std::isfinite(sums_of(*kernel, Stored::kF32, ones.data(), values.data(), 100).c2)
-                    ? 0
-                    : 1;
+        seen +=
+            std::isfinite(sums_of(*kernel, StoredType::kF32, values.data(), ones.data(), 100).r2)
+                ? 0
+                : 1;
+        seen +=
+            std::isfinite(sums_of(*kernel, StoredType::kF32, ones.data(), values.data(), 100).c2)
+                ? 0
+                : 1;
       }
     }
   }

@@ -94,7 +94,7 @@ layout::Plan plan_of(tensor::Shape shape, const trace::Placement& placement, std
 Blocks touched(const layout::Plan& plan, const tensor::Box& box) {
   const PartIndex index(plan);
   Blocks blocks;
-  index.for_each(box, [&](std::size_t block, const layout::Part& part) {
+  index.for_each(box, [&](std::size_t block, const layout::PlacedBox& part) {
     CHECK(tensor::intersect(part.global, box).has_value());
     blocks.push_back(block);
     return true;
@@ -136,7 +136,7 @@ TEST_CASE("visiting stops where that is asked") {
   const layout::Plan plan = plan_of({4}, trace::Shard{0, std::nullopt}, 4);
   const PartIndex index(plan);
   int visits = 0;
-  index.for_each({{0}, {4}}, [&](std::size_t, const layout::Part&) { return ++visits < 2; });
+  index.for_each({{0}, {4}}, [&](std::size_t, const layout::PlacedBox&) { return ++visits < 2; });
   CHECK(visits == 2);
 }
 

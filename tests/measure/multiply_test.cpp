@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/instruction_sets.h"
-#include "measure/cpu/panels.h"
+#include "measure/cpu/product_kernels.h"
 #include "measure/products.h"
 #include "support/catch.h"
 
@@ -64,10 +64,10 @@ TEST_CASE("thin products are the same to the bit with every instruction set") {
   constexpr std::uint64_t kDepth = 77;
   const auto a = random_numbers(kThinRows * kDepth, 3);
   const auto b = random_numbers(kThinColumns * kDepth, 4);
-  std::vector<ThinKernel> kernels{kPanelsBaseline.add_thin};
-  if (base::instruction_sets().avx2) kernels.push_back(kPanelsV3.add_thin);
+  std::vector<ThinKernel> kernels{kProductsBaseline.add_thin};
+  if (base::instruction_sets().avx2) kernels.push_back(kProductsV3.add_thin);
   if (base::instruction_sets().avx2 && base::instruction_sets().avx512f) {
-    kernels.push_back(kPanelsV4.add_thin);
+    kernels.push_back(kProductsV4.add_thin);
   }
   for (const ThinKernel kernel : kernels) {
     std::vector<double> sums(kThinRows * kThinColumns, 0.5);

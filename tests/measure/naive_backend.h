@@ -169,7 +169,7 @@ inline void naive(const measure::RowsRequest& request) {
       request.input ? naive_numbers(request.input->values) : std::vector<double>();
   const std::size_t n = request.length;
   const auto add = [&](std::size_t which, std::size_t j, double term) {
-    measure::RowSums& sums = request.sums[which];
+    measure::ColumnSums& sums = request.sums[which];
     sums.exact[j] += term;
     sums.stepwise[j] = tensor::round_to(request.precision, sums.stepwise[j] + term);
   };

@@ -55,7 +55,7 @@ struct GradientRule {
   double parameter_error = 0;
   double smallest = 0;
 
-  GradientRule(const measure::Hyperparameters& h, const measure::Rounding& r, double clip)
+  GradientRule(const measure::Hyperparameters& h, const measure::StepRoundoffs& r, double clip)
       : factor(h.maximize ? -clip : clip),
         decay(h.algorithm == measure::Algorithm::kAdamW ? 0 : h.weight_decay),
         working(decay != 0 ? r.working : 0),
@@ -82,7 +82,7 @@ struct ParameterRule {
   double smallest = 0;
   double second_order = 1;  // products of the errors above
 
-  ParameterRule(const measure::Hyperparameters& h, const measure::Rounding& r)
+  ParameterRule(const measure::Hyperparameters& h, const measure::StepRoundoffs& r)
       : lr(h.lr),
         smallest(std::max(r.smallest, r.stored_smallest)),
         second_order(1 + 32 * r.working) {
@@ -112,7 +112,7 @@ inline double at(std::span<const double> state, std::size_t i) {
   return state.empty() ? 0 : state[i];
 }
 
-inline void replay_sgd(const measure::Hyperparameters& h, const measure::Rounding& r,
+inline void replay_sgd(const measure::Hyperparameters& h, const measure::StepRoundoffs& r,
                        const UpdateColumns& in, std::span<double> values,
                        std::span<double> bounds) {
   const GradientRule gradient(h, r, in.clip);
@@ -141,7 +141,7 @@ inline void replay_sgd(const measure::Hyperparameters& h, const measure::Roundin
   }
 }
 
-inline void replay_adam(const measure::Hyperparameters& h, const measure::Rounding& r,
+inline void replay_adam(const measure::Hyperparameters& h, const measure::StepRoundoffs& r,
                         const UpdateColumns& in, std::span<double> values,
                         std::span<double> bounds) {
   const GradientRule gradient(h, r, in.clip);
@@ -238,15 +238,15 @@ struct ScalarMath {
 };
 
 template <measure::GradientKind kGradient>
-measure::Term<double> scalar_step(const measure::UpdateFormula& f,
-                                  const measure::UpdateInputs<double>& in) {
+measure::Bounded<double> scalar_step(const measure::UpdateFormula& f,
+                                     const measure::UpdateInputs<double>& in) {
   if (f.kind == measure::UpdateKind::kSgd) return measure::sgd_step<ScalarMath, kGradient>(f, in);
   return f.amsgrad ? measure::adam_step<ScalarMath, kGradient, true>(f, in)
                    : measure::adam_step<ScalarMath, kGradient, false>(f, in);
 }
 
-inline measure::Term<double> scalar_step(const measure::UpdateFormula& f,
-                                         const measure::UpdateInputs<double>& in) {
+inline measure::Bounded<double> scalar_step(const measure::UpdateFormula& f,
+                                            const measure::UpdateInputs<double>& in) {
   if (f.kind == measure::UpdateKind::kCopy) return {in.parameter, 0};
   switch (f.gradient) {
     case measure::GradientKind::kExact:
@@ -277,7 +277,8 @@ inline Replayed scalar_replay(const measure::UpdateStep& step, const UpdateColum
 // Numbers as a kernel reads them.
 inline measure::UpdateTile tile_of(const UpdateColumns& in) {
   const auto column = [](std::span<const double> numbers) {
-    return measure::StoredColumn{measure::Stored::kF64, numbers.empty() ? nullptr : numbers.data()};
+    return measure::StoredColumn{measure::StoredType::kF64,
+                                 numbers.empty() ? nullptr : numbers.data()};
   };
   measure::UpdateTile tile;
   tile.count = in.parameter.size();

@@ -37,8 +37,8 @@ TEST_CASE("noise is the distance of every run from the reference") {
   const Whole reference({3}, {1, 2, 2});
   const Whole near({3}, {1, 2, 2.5});
   const Whole far({3}, {4, 2, 6});
-  const Noise noise = measure_noise(cpu_backend(), reference.ref(),
-                                    {near.ref(), reference.ref(), far.ref()}, Grid({3}, {1}));
+  const MeasuredNoise noise = measure_noise(
+      cpu_backend(), reference.ref(), {near.ref(), reference.ref(), far.ref()}, Grid({3}, {1}));
   CHECK(noise.norms == Doubles{0.5, 0, 5});
   CHECK(noise.largest == Doubles{0.5, 0, 4});
   CHECK(noise.cells == Doubles{5});
@@ -50,7 +50,7 @@ TEST_CASE("a cell's noise is that of the run that has most there") {
   const Whole reference({4}, {0, 0, 0, 0});
   const Whole first({4}, {3, 4, 0, 1});
   const Whole second({4}, {0, 0, 0, 2});
-  const Noise noise =
+  const MeasuredNoise noise =
       measure_noise(cpu_backend(), reference.ref(), {first.ref(), second.ref()}, Grid({4}, {2}));
   CHECK(noise.cells == Doubles{5, 2});
 }
@@ -65,8 +65,8 @@ TEST_CASE("noise along the reference is distinguished from noise across it") {
   CHECK(measure_noise(cpu_backend(), reference.ref(), {across.ref()}, grid).coherence ==
         Doubles{0, 0});
   // The run that is the reference says nothing.
-  const Noise both = measure_noise(cpu_backend(), reference.ref(),
-                                   {along.ref(), reference.ref(), across.ref()}, grid);
+  const MeasuredNoise both = measure_noise(cpu_backend(), reference.ref(),
+                                           {along.ref(), reference.ref(), across.ref()}, grid);
   CHECK(both.coherence == Doubles{std::sqrt(0.5), 0});
   CHECK(measure_noise(cpu_backend(), reference.ref(), {reference.ref()}, grid).coherence.empty());
   // Of parts: (9 along, 1 across) and (1, 1).
@@ -95,7 +95,7 @@ TEST_CASE("noise of several reads is that of the whole") {
   values[0] += 3;
   values[2 * columns - 1] -= 4;
   const Whole run({2, columns}, values);
-  const Noise noise =
+  const MeasuredNoise noise =
       measure_noise(cpu_backend(), reference.ref(), {run.ref()}, Grid({2, columns}, {2, 1}));
   CHECK(noise.norms == Doubles{5});
   CHECK(noise.cells == Doubles{3, 4});

@@ -15,8 +15,8 @@ using Values = std::vector<double>;
 
 const double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-Rounding rounding_of(tensor::DType dtype) {
-  Rounding rounding;
+StepRoundoffs rounding_of(tensor::DType dtype) {
+  StepRoundoffs rounding;
   rounding.working = *unit_roundoff(dtype);
   rounding.smallest = smallest_rounding(dtype);
   rounding.largest = largest_finite(dtype);
@@ -28,7 +28,7 @@ using Inputs = test::UpdateColumns;
 
 // By the kernel of this machine.
 Replayed replayed(const Hyperparameters& h, const Inputs& inputs,
-                  const Rounding& rounding = rounding_of(tensor::DType::kFloat32)) {
+                  const StepRoundoffs& rounding = rounding_of(tensor::DType::kFloat32)) {
   const UpdateStep step{h, rounding, inputs.clip};
   return test::kernel_replay(*usable_kernels().front(), step, inputs);
 }
@@ -176,7 +176,7 @@ TEST_CASE("how a parameter is stored does not make its update's state underflow"
   h.updates = 1;
   const Values parameter{1e-6, 1};
   const Values gradient{1e-4, 1e-4};  // the squares are subnormal in f16, the updates in f32
-  Rounding rounding = rounding_of(tensor::DType::kFloat32);
+  StepRoundoffs rounding = rounding_of(tensor::DType::kFloat32);
   rounding.stored = *unit_roundoff(tensor::DType::kFloat16);
   rounding.stored_smallest = smallest_rounding(tensor::DType::kFloat16);
   const Replayed out = replayed(h, {parameter, gradient, 1, {}, {}, {}, {}}, rounding);
@@ -201,7 +201,7 @@ TEST_CASE("constants in single precision widen the bounds by what they may be of
   h.updates = 1;
   const Values parameter{0};
   const Values gradient{1};
-  Rounding rounding = rounding_of(tensor::DType::kFloat32);
+  StepRoundoffs rounding = rounding_of(tensor::DType::kFloat32);
   const double sharp = replayed(h, {parameter, gradient, 1, {}, {}, {}, {}}, rounding).bounds[0];
   rounding.single_constants = true;
   const double wide = replayed(h, {parameter, gradient, 1, {}, {}, {}, {}}, rounding).bounds[0];

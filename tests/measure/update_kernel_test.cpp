@@ -33,8 +33,8 @@ struct Case {
   bool has_state = true;
 };
 
-Rounding rounding_of(DType working) {
-  Rounding rounding;
+StepRoundoffs rounding_of(DType working) {
+  StepRoundoffs rounding;
   rounding.working = *unit_roundoff(working) + 0x1p-53;
   rounding.gradient = 4 * *unit_roundoff(working);
   rounding.smallest = smallest_rounding(working);
@@ -207,7 +207,8 @@ void check_kernels(const Case& of, std::size_t count, const Tensors& tensors) {
   const UpdateFormula formula = update_formula(of.step, !in.momentum_buffer.empty());
   const Numbers& updated = tensors.columns.back().numbers;
   TileSums pair;
-  usable_kernels().back()->sum(Stored::kF64, expected.values.data(), updated.data(), count, pair);
+  usable_kernels().back()->sum(StoredType::kF64, expected.values.data(), updated.data(), count,
+                               pair);
   test::LaneSum bound2;
   bool beyond = false;
   constexpr double kWorst = 0.5;

@@ -38,7 +38,7 @@ Expanded expanded(const LocalLayout& held, const tensor::Shape& shape) {
   std::vector<std::int64_t>& elements = result.dataset.elements;
   elements.assign(count, -1);
   std::uint64_t last_start = 0;
-  for (const Part& part : held.parts) {
+  for (const PlacedBox& part : held.parts) {
     if (tensor::empty(part.global)) result.problem = "an empty part";
     if (part.global.extent != part.local.extent) result.problem = "a part of two extents";
     const std::uint64_t start = tensor::position(held.shape, part.local.origin);

@@ -45,7 +45,8 @@ std::string reading_problem(Random& random, TensorReader& reader, const RandomVi
 }
 
 // Whether the element of a rank's dataset at `place` is `origin`.
-bool is_at(const Place& place, const Origin& origin, const std::deque<test::DealtTensor>& tensors) {
+bool is_at(const ElementPlace& place, const Origin& origin,
+           const std::deque<test::DealtTensor>& tensors) {
   for (const test::NaiveHolder& holder : tensors[origin.tensor].deal.holders) {
     if (holder.rank != place.rank) continue;
     if (place.local.size() != holder.dataset.shape.size()) return false;

@@ -346,7 +346,7 @@ TEST_CASE("what is missing as a whole has a group's id") {
 // A divergence with everything that a result can have.
 comparison::TensorComparison with_slices(const std::string& name) {
   comparison::TensorComparison result = test::compared(name, {3, 4}, {3, 4.5}, Outcome::kDiverged);
-  result.comparison->measurement.largest_place = measure::Place{1, {1}};
+  result.comparison->measurement.largest_place = measure::ElementPlace{1, {1}};
   judge::Slice slice;
   slice.what = judge::Slice::What::kBlock;
   slice.boxes = {tensor::Box{{1024, 0}, {2048, 4096}}};

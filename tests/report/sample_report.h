@@ -86,7 +86,7 @@ inline comparison::CompareReport diverged_report() {
                      "1.1 times the reference",
                      0.01,
                      {{"factor", 1.1}, {"times", std::string("11/10")}}}};
-  report.results[0].comparison->measurement.largest_place = measure::Place{1, {1}};
+  report.results[0].comparison->measurement.largest_place = measure::ElementPlace{1, {1}};
   report.findings = {finding};
   report.downstream = 1;
   return report;

@@ -31,8 +31,8 @@ std::vector<trace::Module> modules() {
   return found;
 }
 
-std::vector<localize::Node> nodes(std::uint64_t microbatches = 1) {
-  std::vector<localize::Node> found;
+std::vector<localize::FlowNode> nodes(std::uint64_t microbatches = 1) {
+  std::vector<localize::FlowNode> found;
   for (std::uint64_t mb = 0; mb < microbatches; ++mb) {
     for (const trace::Module& module : modules()) {
       if (module.name == "loss") continue;
@@ -53,7 +53,7 @@ struct Reached {
   Labels apart;
 };
 
-Reached reached(const std::vector<localize::Node>& all, const std::string& router,
+Reached reached(const std::vector<localize::FlowNode>& all, const std::string& router,
                 const std::vector<trace::Module>& flow_of = modules()) {
   const localize::Dataflow flow = localize::build_dataflow(all, flow_of);
   const RoutingReach reach = reach_of(all, flow, flow_of, localize::test::find_node(all, router));
@@ -90,7 +90,7 @@ TEST_CASE("later layers, the loss and gradients are reached, what came before is
 TEST_CASE("attention inside the layer mixes the tokens, whatever it is called") {
   for (const bool by_class : {false, true}) {
     std::vector<trace::Module> flow = modules();
-    std::vector<localize::Node> all = nodes();
+    std::vector<localize::FlowNode> all = nodes();
     const std::string name = by_class ? "layers.0.mixer" : "layers.0.cross_attn";
     flow.push_back(make_module(name, {"layers.0.mlp"}));
     if (by_class) flow.back().class_name = "CrossAttention";
@@ -113,9 +113,9 @@ TEST_CASE("other micro-batches are reached only through what they share") {
 TEST_CASE("a router that is in no other module reaches what is downstream of it") {
   std::vector<trace::Module> flow{make_module("router", {}), make_module("experts", {"router"}),
                                   make_module("embed", {})};
-  std::vector<localize::Node> all{make_node(Kind::kOutput, "router", 0),
-                                  make_node(Kind::kOutput, "experts", 0),
-                                  make_node(Kind::kOutput, "embed", 0)};
+  std::vector<localize::FlowNode> all{make_node(Kind::kOutput, "router", 0),
+                                      make_node(Kind::kOutput, "experts", 0),
+                                      make_node(Kind::kOutput, "embed", 0)};
   const Reached found = reached(all, "output:router@0", flow);
   CHECK(found.all == Labels{"output:router@0", "output:experts@0"});
   CHECK(found.apart == Labels{"output:router@0"});

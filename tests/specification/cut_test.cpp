@@ -15,8 +15,8 @@ namespace ttrace::specification {
 namespace {
 
 // Every index alone, the halves, every second one.
-std::vector<Part> parts_along(std::size_t dim, std::uint64_t extent) {
-  std::vector<Part> parts;
+std::vector<Cut> parts_along(std::size_t dim, std::uint64_t extent) {
+  std::vector<Cut> parts;
   for (std::uint64_t i = 0; i < extent; ++i) parts.push_back({dim, i, 1, 1});
   if (extent > 1) {
     parts.push_back({dim, 0, 1, extent / 2});
@@ -54,7 +54,7 @@ TEST_CASE("what a part of a primitive's result needs gives that part to the bit"
     const Value result = evaluate(expression, leaves, std::nullopt, context);
     bool any = false;
     for (std::size_t dim = 0; dim < result.shape().size(); ++dim) {
-      for (const Part& part : parts_along(dim, result.shape()[dim])) {
+      for (const Cut& part : parts_along(dim, result.shape()[dim])) {
         const auto sample = sample_of(expression, part);
         if (!sample) continue;
         any = true;

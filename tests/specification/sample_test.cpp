@@ -122,7 +122,7 @@ TEST_CASE("a fault outside of the sample is found, and its row named") {
 
 TEST_CASE("shared values are the same to the bit, and other leaves have others") {
   SharedValues values(std::uint64_t{1} << 26U);
-  const Sharing sharing{&values, {"g", "q", "kv", "w"}};
+  const ValueSharing sharing{&values, {"g", "q", "kv", "w"}};
   const auto context = test::on_threads(2);
   for (const char* which : {"attention_grad_value", "attention_grad_query", "attention_grad_key"}) {
     const Specification specification = attention_gradient(which);
@@ -132,7 +132,7 @@ TEST_CASE("shared values are the same to the bit, and other leaves have others")
     CHECK(copied(shared) == copied(alone));
     std::vector<Value> others = attention_leaves();
     others[0] = random({1, 256, 256}, 9);
-    const Sharing other{&values, {"another g", "q", "kv", "w"}};
+    const ValueSharing other{&values, {"another g", "q", "kv", "w"}};
     CHECK(copied(evaluate(expression, others, std::nullopt, context, &other)) ==
           copied(evaluate(expression, others, std::nullopt, context)));
   }

@@ -25,7 +25,7 @@ std::vector<double> shard_of(const tensor::Shape& shape, const std::vector<doubl
                              const layout::LocalLayout& held) {
   const std::uint64_t first = held.range ? held.range->start : 0;
   std::vector<double> shard(tensor::element_count(held.dataset_shape()).value(), -1);
-  for (const layout::Part& part : held.parts) {
+  for (const layout::PlacedBox& part : held.parts) {
     for (std::uint64_t i = 0; i < tensor::volume(part.local); ++i) {
       const std::uint64_t at =
           tensor::position(held.shape, tensor::coordinates(part.local, i)) - first;

@@ -177,7 +177,7 @@ std::uint32_t word_at(const std::string& key, const std::string& index) {
 TEST_CASE("Philox gives the words that Random123 publishes") {
   for (const auto& line : lines_of("philox")) {
     const Counter counter = {word(line[1]), word(line[2]), word(line[3]), word(line[4])};
-    const Words expected = {word(line[7]), word(line[8]), word(line[9]), word(line[10])};
+    const RandomWords expected = {word(line[7]), word(line[8]), word(line[9]), word(line[10])};
     const std::uint64_t key = (hexadecimal(line[6]) << 32) | hexadecimal(line[5]);
     CHECK(philox4x32(counter, key) == expected);
   }

@@ -52,7 +52,7 @@ TEST_CASE("a cursor visits the elements of a part in its row-major order", "[ten
     const std::size_t passed = random.between(0, expected.size());
     RunCursor places(part, outer);
     places.advance(passed);
-    REQUIRE(places.has_pieces_of(1));
+    REQUIRE(places.has_groups_of(1));
     std::vector<std::size_t> offsets(expected.size() - passed);
     places.place(offsets.size(), 1, sizeof(std::uint64_t), offsets.data());
     CHECK(places.left_in_run() == 0);
@@ -63,8 +63,8 @@ TEST_CASE("a cursor visits the elements of a part in its row-major order", "[ten
 TEST_CASE("runs are cut into pieces", "[tensor]") {
   const Box frame = whole({3, 10});
   RunCursor rows({{1, 2}, {2, 6}}, frame);
-  CHECK(rows.has_pieces_of(3));
-  CHECK_FALSE(rows.has_pieces_of(4));
+  CHECK(rows.has_groups_of(3));
+  CHECK_FALSE(rows.has_groups_of(4));
   std::vector<std::size_t> offsets(4);
   rows.place(6, 3, 2, offsets.data());
   rows.place(6, 3, 2, offsets.data() + 2);
@@ -72,7 +72,7 @@ TEST_CASE("runs are cut into pieces", "[tensor]") {
 
   // One run ends with a smaller piece.
   RunCursor one(frame, frame);
-  CHECK(one.has_pieces_of(16));
+  CHECK(one.has_groups_of(16));
   one.place(30, 16, 1, offsets.data());
   CHECK(offsets[0] == 0);
   CHECK(offsets[1] == 16);

@@ -24,20 +24,20 @@ const std::vector<const Kernel*>& usable_kernels() {
   return kernels;
 }
 
-Stored stored_as(tensor::DType dtype) {
+StoredType stored_as(tensor::DType dtype) {
   switch (dtype) {
     case tensor::DType::kFloat64:
-      return Stored::kF64;
+      return StoredType::kF64;
     case tensor::DType::kFloat32:
-      return Stored::kF32;
+      return StoredType::kF32;
     case tensor::DType::kFloat16:
-      return Stored::kF16;
+      return StoredType::kF16;
     case tensor::DType::kBFloat16:
-      return Stored::kBF16;
+      return StoredType::kBF16;
     case tensor::DType::kFloat8E4M3:
-      return Stored::kF8E4M3;
+      return StoredType::kF8E4M3;
     case tensor::DType::kFloat8E5M2:
-      return Stored::kF8E5M2;
+      return StoredType::kF8E5M2;
     default:
       throw base::internal_error(tensor::dtype_name(dtype), " is not a floating-point type");
   }

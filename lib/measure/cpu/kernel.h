@@ -15,7 +15,7 @@ namespace ttrace::measure {
 inline constexpr std::size_t kTileElements = 4096;
 inline constexpr std::size_t kLanes = 32;
 
-enum class Stored { kF64, kF32, kF16, kBF16, kF8E4M3, kF8E5M2 };
+enum class StoredType { kF64, kF32, kF16, kBF16, kF8E4M3, kF8E5M2 };
 
 struct TileSums {
   double d2 = 0;  // Σ (C - R)²
@@ -31,7 +31,7 @@ struct TileSums {
 // Correct for finite values. If one is not finite, r2 or c2 is not finite either (as if squares of
 // finite values overflow). Element i goes to lane i mod 32; lanes are added in a fixed
 // tree.
-using SumTile = void (*)(Stored type, const void* reference, const void* candidate,
+using SumTile = void (*)(StoredType type, const void* reference, const void* candidate,
                          std::size_t count, TileSums& sums);
 
 // Elements that lie side by side wherever a tile is scattered over a larger array.
@@ -45,12 +45,12 @@ struct PlacedValues {
 };
 
 // As SumTile, of values that are scattered or scaled.
-using SumPlacedTile = void (*)(Stored type, const PlacedValues& reference,
+using SumPlacedTile = void (*)(StoredType type, const PlacedValues& reference,
                                const PlacedValues& candidate, std::size_t count, TileSums& sums);
 
 // Numbers that are stored one after the other, at any address.
 struct StoredColumn {
-  Stored type = Stored::kF64;
+  StoredType type = StoredType::kF64;
   const void* values = nullptr;  // null: all are 0
 };
 
@@ -97,6 +97,6 @@ extern const Kernel kX8664V4Kernel;
 const std::vector<const Kernel*>& usable_kernels();
 
 // Returns how a kernel reads a floating-point type; throws an internal error for others.
-Stored stored_as(tensor::DType dtype);
+StoredType stored_as(tensor::DType dtype);
 
 }  // namespace ttrace::measure

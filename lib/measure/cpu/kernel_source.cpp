@@ -3,7 +3,7 @@
 // have the same bits. The linker must see only the kernel: everything else is in an anonymous
 // namespace and uses no template of the library.
 #include "measure/cpu/kernel.h"
-#include "measure/cpu/placed.h"
+#include "measure/cpu/scattered_tiles.h"
 #include "measure/cpu/sums.h"
 #include "measure/cpu/unequal.h"
 #include "measure/cpu/update_kernel.h"
@@ -20,7 +20,7 @@ struct CountNone {
 // `unequal` counts all pairs.
 template <typename Type, std::size_t kWhich, typename Count>
 void sum_lanes(const void* reference, const void* candidate, std::size_t count, std::size_t first,
-               Lanes<kLanes>& all, Count& unequal) {
+               PairLanes<kLanes>& all, Count& unequal) {
   using Bits = typename Type::Bits;
   constexpr std::size_t kStep = kWidth * kApart<Type>;
   const char* r = static_cast<const char*>(reference);
@@ -108,7 +108,7 @@ void sum_of(const void* reference, const void* candidate, std::size_t count, Til
     sums.r2 = sums.c2 = sums.rc = squares_of<Type>(reference, count);
     return;
   }
-  Lanes<kLanes> lanes;
+  PairLanes<kLanes> lanes;
   Unequal<typename Type::Bits> unequal;
   CountNone none;
   sum_lanes<Type, 0>(reference, candidate, count, 0, lanes, unequal);
@@ -128,7 +128,7 @@ void sum_of(const void* reference, const void* candidate, std::size_t count, Til
   sums.unequal = unequal.total();
 }
 
-void sum_any(Stored type, const void* reference, const void* candidate, std::size_t count,
+void sum_any(StoredType type, const void* reference, const void* candidate, std::size_t count,
              TileSums& sums) {
   if (count == 0) {  // the addresses may be null
     sums = {};
@@ -137,7 +137,7 @@ void sum_any(Stored type, const void* reference, const void* candidate, std::siz
   visit_type(type, [&](auto of) { sum_of<decltype(of)>(reference, candidate, count, sums); });
 }
 
-void sum_placed_any(Stored type, const PlacedValues& reference, const PlacedValues& candidate,
+void sum_placed_any(StoredType type, const PlacedValues& reference, const PlacedValues& candidate,
                     std::size_t count, TileSums& sums) {
   const bool scaled = reference.scale != 1 || candidate.scale != 1;
   visit_type(type, [&](auto of) {

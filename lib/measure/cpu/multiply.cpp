@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/instruction_sets.h"
-#include "measure/cpu/panels.h"
+#include "measure/cpu/product_kernels.h"
 #include "measure/products.h"
 
 namespace ttrace::measure {
@@ -67,7 +67,7 @@ class BlockProduct {
  private:
   void add_panel(std::uint64_t i, std::uint64_t j, std::uint64_t rows, std::uint64_t columns,
                  std::uint64_t depth, double* c, std::int64_t row_stride) {
-    static const PanelKernel kernel = fastest_panels().add_panels;
+    static const PanelKernel kernel = fastest_product_kernels().add_panels;
     alignas(64) std::array<double, kPanelRows * kPanelColumns> sums{};
     double* block = c + static_cast<std::int64_t>(i) * row_stride + j;
     for (std::uint64_t r = 0; r < rows; ++r) {
@@ -88,7 +88,7 @@ class BlockProduct {
 // At most kThinColumns columns. The sums have the order of the other products: along k.
 void multiply_thin(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, MatrixView b,
                    double* c, std::int64_t row_stride, bool add) {
-  static const ThinKernel kernel = fastest_panels().add_thin;
+  static const ThinKernel kernel = fastest_product_kernels().add_thin;
   std::vector<double> packed;
   pack(b.data, b.column_stride, b.row_stride, n, k, kThinColumns, packed);
   std::vector<double> last_rows;
@@ -115,13 +115,13 @@ void multiply_thin(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView
 
 }  // namespace
 
-const Panels& fastest_panels() {
+const ProductKernels& fastest_product_kernels() {
 #ifdef __x86_64__
   const base::InstructionSets& machine = base::instruction_sets();
-  if (machine.avx2 && machine.avx512f) return kPanelsV4;
-  if (machine.avx2) return kPanelsV3;
+  if (machine.avx2 && machine.avx512f) return kProductsV4;
+  if (machine.avx2) return kProductsV3;
 #endif
-  return kPanelsBaseline;
+  return kProductsBaseline;
 }
 
 void multiply(const Product& p) { multiply(p.m, p.n, p.k, p.a, p.b, p.c, p.row_stride, p.add); }

@@ -63,7 +63,7 @@ void for_each_tile(const tensor::Box& box, Visit visit) {
 // element.
 void add_placed(const Kernel& kernel, const InputBox& reference, const InputBox& candidate,
                 const tensor::Box& box, PlacedCursor& r, PlacedCursor& c, TileStats& into) {
-  const Stored type = stored_as(reference.values.dtype);
+  const StoredType type = stored_as(reference.values.dtype);
   const bool same_places = reference.box == candidate.box;
   std::unique_ptr<BoxTiles> gathered;  // an empty optional would be set to zeros, all of it
   for_each_tile(box, [&](std::uint64_t first, std::size_t count) {

@@ -29,7 +29,7 @@ RowMoments moments_of_row(std::span<const double> x) {
   return row;
 }
 
-void add_term(tensor::DType precision, RowSums& sums, std::size_t j, double term) {
+void add_term(tensor::DType precision, ColumnSums& sums, std::size_t j, double term) {
   sums.exact[j] += term;
   sums.stepwise[j] = tensor::round_to(precision, sums.stepwise[j] + term);
 }
@@ -39,8 +39,8 @@ void add_term(tensor::DType precision, RowSums& sums, std::size_t j, double term
 void compute(const RowsRequest& request) {
   const std::size_t length = request.length;
   const std::size_t norms = request.epsilons.size();
-  RowSums* const layer_sums = request.sums + 1;
-  RowSums* const rms_sums = request.sums + 1 + norms;
+  ColumnSums* const layer_sums = request.sums + 1;
+  ColumnSums* const rms_sums = request.sums + 1 + norms;
   std::vector<double> gradient_row(length);
   std::vector<double> input_row(length);
   const std::uint64_t count = tensor::volume(request.gradient.box);
@@ -140,7 +140,7 @@ class UpdateReplay {
       return {stored_as(values.dtype),
               values.bits.data() + first * tensor::element_bytes(values.dtype)};
     }
-    return {Stored::kF64, numbers(values, first, count, scratch).data()};
+    return {StoredType::kF64, numbers(values, first, count, scratch).data()};
   }
 
   void add(std::uint64_t first, std::size_t count, TileStats& stats) {

@@ -35,7 +35,7 @@ template <typename Type>
 }
 
 template <std::size_t kCount>
-struct Lanes {
+struct PairLanes {
   double d2[kCount];
   double d[kCount];
   double r2[kCount];
@@ -63,7 +63,7 @@ struct Sums {
     largest = larger_magnitude(difference, largest);
   }
 
-  [[gnu::always_inline]] void get(std::size_t first, const Lanes<kLanes>& all) {
+  [[gnu::always_inline]] void get(std::size_t first, const PairLanes<kLanes>& all) {
     load(all.d2 + first, d2);
     load(all.d + first, d);
     load(all.r2 + first, r2);
@@ -72,7 +72,7 @@ struct Sums {
     load(all.largest + first, largest);
   }
 
-  [[gnu::always_inline]] void put(std::size_t first, Lanes<kLanes>& all) const {
+  [[gnu::always_inline]] void put(std::size_t first, PairLanes<kLanes>& all) const {
     store(d2, all.d2 + first);
     store(d, all.d + first);
     store(r2, all.r2 + first);
@@ -83,7 +83,7 @@ struct Sums {
 };
 
 template <typename Type>
-[[gnu::always_inline]] inline void fold(Lanes<kLanes>& lanes, TileSums& sums) {
+[[gnu::always_inline]] inline void fold(PairLanes<kLanes>& lanes, TileSums& sums) {
   sums.largest = 0;
   for (const double size : lanes.largest) sums.largest = size > sums.largest ? size : sums.largest;
   sums.d2 = folded<kApart<Type>>(lanes.d2);
@@ -94,19 +94,19 @@ template <typename Type>
 }
 
 template <typename Visit>
-[[gnu::always_inline]] inline void visit_type(Stored type, Visit visit) {
+[[gnu::always_inline]] inline void visit_type(StoredType type, Visit visit) {
   switch (type) {
-    case Stored::kF64:
+    case StoredType::kF64:
       return visit(F64{});
-    case Stored::kF32:
+    case StoredType::kF32:
       return visit(F32{});
-    case Stored::kF16:
+    case StoredType::kF16:
       return visit(F16{});
-    case Stored::kBF16:
+    case StoredType::kBF16:
       return visit(BF16{});
-    case Stored::kF8E4M3:
+    case StoredType::kF8E4M3:
       return visit(F8E4M3{});
-    case Stored::kF8E5M2:
+    case StoredType::kF8E5M2:
       return visit(F8E5M2{});
   }
 }

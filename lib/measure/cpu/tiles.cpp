@@ -139,7 +139,7 @@ void add_tile(const Kernel& kernel, tensor::DType dtype, const std::byte* refere
   if (cleaned) {
     take_out_nonfinite(decoded(dtype, reference, count, r), decoded(dtype, candidate, count, c),
                        box, first, into);
-    kernel.sum(Stored::kF64, r.data(), c.data(), count, sums);
+    kernel.sum(StoredType::kF64, r.data(), c.data(), count, sums);
   }
   add_sums(sums, into);
   if (sums.largest <= (into.largest ? into.largest->difference : 0.0)) return;

@@ -55,7 +55,7 @@ class PlacedCursor {
   // Whether the elements lie one after the other, unscaled.
   bool is_plain() const { return values_.scale == 1 && cursor_.is_one_run(); }
   // Whether runs of elements are long enough; else next() must not be called.
-  bool fits() const { return cursor_.has_pieces_of(kPlacedTogether); }
+  bool fits() const { return cursor_.has_groups_of(kPlacedTogether); }
 
   // The next `count` ≤ kTileElements elements, valid until the next call. All calls but the last
   // take a whole tile.

@@ -46,34 +46,34 @@ void decode_block(const void* from, std::size_t count, double* to) {
   }
 }
 
-void decode_any(Stored type, const void* from, std::size_t count, double* to) {
+void decode_any(StoredType type, const void* from, std::size_t count, double* to) {
   switch (type) {
-    case Stored::kF64:
+    case StoredType::kF64:
       return decode_block<F64>(from, count, to);
-    case Stored::kF32:
+    case StoredType::kF32:
       return decode_block<F32>(from, count, to);
-    case Stored::kF16:
+    case StoredType::kF16:
       return decode_block<F16>(from, count, to);
-    case Stored::kBF16:
+    case StoredType::kBF16:
       return decode_block<BF16>(from, count, to);
-    case Stored::kF8E4M3:
+    case StoredType::kF8E4M3:
       return decode_block<F8E4M3>(from, count, to);
-    case Stored::kF8E5M2:
+    case StoredType::kF8E5M2:
       return decode_block<F8E5M2>(from, count, to);
   }
 }
 
-std::size_t bytes_of(Stored type) {
+std::size_t bytes_of(StoredType type) {
   switch (type) {
-    case Stored::kF64:
+    case StoredType::kF64:
       return sizeof(double);
-    case Stored::kF32:
+    case StoredType::kF32:
       return sizeof(float);
-    case Stored::kF16:
-    case Stored::kBF16:
+    case StoredType::kF16:
+    case StoredType::kBF16:
       return 2;
-    case Stored::kF8E4M3:
-    case Stored::kF8E5M2:
+    case StoredType::kF8E4M3:
+    case StoredType::kF8E5M2:
       return 1;
   }
   return 0;
@@ -97,24 +97,24 @@ template <typename Type>
 }
 
 struct CopyStep {
-  [[gnu::always_inline]] static Term<Doubles> of(const UpdateFormula&,
-                                                 const UpdateInputs<Doubles>& in) {
+  [[gnu::always_inline]] static Bounded<Doubles> of(const UpdateFormula&,
+                                                    const UpdateInputs<Doubles>& in) {
     return {in.parameter, Doubles{}};
   }
 };
 
 template <GradientKind kGradient>
 struct SgdStep {
-  [[gnu::always_inline]] static Term<Doubles> of(const UpdateFormula& f,
-                                                 const UpdateInputs<Doubles>& in) {
+  [[gnu::always_inline]] static Bounded<Doubles> of(const UpdateFormula& f,
+                                                    const UpdateInputs<Doubles>& in) {
     return sgd_step<VectorMath, kGradient>(f, in);
   }
 };
 
 template <GradientKind kGradient, bool kAmsgrad>
 struct AdamStep {
-  [[gnu::always_inline]] static Term<Doubles> of(const UpdateFormula& f,
-                                                 const UpdateInputs<Doubles>& in) {
+  [[gnu::always_inline]] static Bounded<Doubles> of(const UpdateFormula& f,
+                                                    const UpdateInputs<Doubles>& in) {
     return adam_step<VectorMath, kGradient, kAmsgrad>(f, in);
   }
 };
@@ -125,7 +125,7 @@ void replay_block(const UpdateFormula& formula, const Columns& from, std::size_t
   const UpdateFormula f = formula;
   const auto put = [&](const Columns& at, std::size_t i, double* values, double* errors)
       __attribute__((always_inline)) {
-    const Term<Doubles> step = Step::of(f, inputs_at<Type>(at, i));
+    const Bounded<Doubles> step = Step::of(f, inputs_at<Type>(at, i));
     __builtin_memcpy(values + i, &step.value, sizeof step.value);
     __builtin_memcpy(errors + i, &step.error, sizeof step.error);
   };
@@ -176,7 +176,7 @@ class BlockReplay {
   BlockReplay(const UpdateFormula& formula, const UpdateTile& tile)
       : formula_(formula), tile_(tile), stored_(true) {
     for (const StoredColumn& column : tile.inputs) {
-      if (column.values != nullptr && column.type != Stored::kF32) stored_ = false;
+      if (column.values != nullptr && column.type != StoredType::kF32) stored_ = false;
     }
     step_ = stored_ ? step_of<F32>(formula) : step_of<F64>(formula);
   }
@@ -197,7 +197,7 @@ class BlockReplay {
                      : reinterpret_cast<const char*>(kZeros<F64>);
     }
     const char* at = static_cast<const char*>(from.values) + first * bytes_of(from.type);
-    if (stored_ || from.type == Stored::kF64) return at;
+    if (stored_ || from.type == StoredType::kF64) return at;
     decode_any(from.type, at, count, decoded_[c]);
     return reinterpret_cast<const char*>(decoded_[c]);
   }
@@ -311,7 +311,7 @@ void judge_tile(const UpdateFormula& formula, const UpdateTile& tile, double wor
     const std::size_t count = left < kBlockElements ? left : kBlockElements;
     const char* here = updated + first * width;
     blocks.replay(first, count, replayed, bounds);
-    if (tile.updated.type == Stored::kF32 && count % kLanes == 0) {
+    if (tile.updated.type == StoredType::kF32 && count % kLanes == 0) {
       if (add_to_lanes<F32>(here, replayed, bounds, count, worst, lanes)) sums.beyond = true;
       continue;
     }

@@ -34,7 +34,7 @@ std::uint64_t Chunk::fits(const Need& need, std::uint64_t elements, std::uint64_
 
 std::uint64_t Chunk::room_for(const Need& need, std::uint64_t elements) const {
   const std::uint64_t all = workspace_->inputs().size();
-  const std::uint64_t taken = used_ + pieces_.size() * sizeof(TileJob) + kAlignment;
+  const std::uint64_t taken = used_ + runs_.size() * sizeof(TileJob) + kAlignment;
   return fits(need, elements, all > taken ? all - taken : 0,
               workspace_->results().size() - results_);
 }
@@ -50,13 +50,13 @@ std::span<std::byte> Chunk::reserve(std::uint64_t bytes) {
   return room;
 }
 
-void Chunk::add(const Piece& piece) {
-  results_ += piece.result_count();
-  pieces_.push_back(piece);
+void Chunk::add(const TileRun& run) {
+  results_ += run.result_count();
+  runs_.push_back(run);
 }
 
 void Chunk::end(std::unique_ptr<Consumer> consumer) {
-  ends_.push_back({pieces_.size(), std::move(consumer)});
+  ends_.push_back({runs_.size(), std::move(consumer)});
 }
 
 DeviceValues Chunk::on_device(const StoredValues& values) const {
@@ -64,9 +64,9 @@ DeviceValues Chunk::on_device(const StoredValues& values) const {
   return {values.device ? bits : workspace_->on_device(bits), values.dtype, values.scale};
 }
 
-// Writes the jobs of pieces of one kind behind what is staged, and returns their launch.
+// Writes the jobs of runs of one kind behind what is staged, and returns their launch.
 TileLaunch Chunk::launch_of(std::span<const std::size_t> group, std::uint64_t& results) {
-  const Piece& kind = pieces_[group.front()];
+  const TileRun& kind = runs_[group.front()];
   TileLaunch launch;
   launch.arithmetic = kind.arithmetic;
   launch.dtype = kind.dtype;
@@ -77,32 +77,30 @@ TileLaunch Chunk::launch_of(std::span<const std::size_t> group, std::uint64_t& r
   used_ += room.size();
   launch.jobs = reinterpret_cast<const TileJob*>(workspace_->on_device(room.data()));
   for (std::size_t i = 0; i < group.size(); ++i) {
-    const Piece& piece = pieces_[group[i]];
+    const TileRun& run = runs_[group[i]];
     TileJob job;
-    for (std::size_t n = 0; n < piece.inputs.size(); ++n) {
-      if (!piece.inputs[n].bits.empty()) job.inputs[n] = on_device(piece.inputs[n]);
+    for (std::size_t n = 0; n < run.inputs.size(); ++n) {
+      if (!run.inputs[n].bits.empty()) job.inputs[n] = on_device(run.inputs[n]);
     }
-    if (piece.formula != nullptr) job.formula = workspace_->on_device(piece.formula);
-    job.elements = piece.elements;
+    if (run.formula != nullptr) job.formula = workspace_->on_device(run.formula);
+    job.elements = run.elements;
     job.first_tile = launch.tiles;
     std::memcpy(room.data() + i * sizeof job, &job, sizeof job);
     first_results_[group[i]] = results;
-    launch.tiles += piece.tiles();
-    results += piece.result_count();
+    launch.tiles += run.tiles();
+    results += run.result_count();
   }
   return launch;
 }
 
 void Chunk::submit() {
-  if (pieces_.empty()) return;
-  const auto kind = [&](std::size_t i) {
-    return std::tuple(pieces_[i].arithmetic, pieces_[i].dtype);
-  };
-  std::vector<std::size_t> order(pieces_.size());
+  if (runs_.empty()) return;
+  const auto kind = [&](std::size_t i) { return std::tuple(runs_[i].arithmetic, runs_[i].dtype); };
+  std::vector<std::size_t> order(runs_.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return kind(a) < kind(b); });
-  first_results_.assign(pieces_.size(), 0);
+  first_results_.assign(runs_.size(), 0);
   std::vector<TileLaunch> launches;
   std::uint64_t results = 0;
   for (std::size_t first = 0; first < order.size();) {
@@ -118,8 +116,8 @@ void Chunk::submit() {
 
 namespace {
 
-void redo_on_host(const Piece& piece, const Backend& cpu, WorkspacePool& pool) {
-  Piece on_host = piece;
+void redo_on_host(const TileRun& run, const Backend& cpu, WorkspacePool& pool) {
+  TileRun on_host = run;
   std::array<std::vector<std::byte>, kMostInputs> copies;
   for (std::size_t n = 0; n < copies.size(); ++n) {
     StoredValues& input = on_host.inputs[n];
@@ -128,25 +126,25 @@ void redo_on_host(const Piece& piece, const Backend& cpu, WorkspacePool& pool) {
     pool.fetch(*input.device, input.bits, copies[n]);
     input = {copies[n], input.dtype, input.scale};
   }
-  piece.consumer->redo(cpu, on_host);
+  run.consumer->redo(cpu, on_host);
 }
 
 }  // namespace
 
 std::uint64_t Chunk::complete(const Backend& cpu, WorkspacePool& pool) {
   std::uint64_t redone = 0;
-  if (!pieces_.empty()) workspace_->wait();
+  if (!runs_.empty()) workspace_->wait();
   std::size_t ended = 0;
-  for (std::size_t i = 0; i <= pieces_.size(); ++i) {
+  for (std::size_t i = 0; i <= runs_.size(); ++i) {
     for (; ended < ends_.size() && ends_[ended].after == i; ++ended) ends_[ended].consumer->end();
-    if (i == pieces_.size()) break;
-    const Piece& piece = pieces_[i];
+    if (i == runs_.size()) break;
+    const TileRun& run = runs_[i];
     if (failed()) {
       ++redone;
-      redo_on_host(piece, cpu, pool);
+      redo_on_host(run, cpu, pool);
     } else {
-      const auto results = workspace_->results().subspan(first_results_[i], piece.result_count());
-      piece.consumer->take(piece, results);
+      const auto results = workspace_->results().subspan(first_results_[i], run.result_count());
+      run.consumer->take(run, results);
     }
   }
   clear();
@@ -156,7 +154,7 @@ std::uint64_t Chunk::complete(const Backend& cpu, WorkspacePool& pool) {
 void Chunk::clear() {
   used_ = 0;
   results_ = 0;
-  pieces_.clear();
+  runs_.clear();
   ends_.clear();
 }
 
@@ -195,7 +193,7 @@ bool Chunk::run(const RowsRequest& request) {
   const std::span<std::byte> sums = reserve(2 * count * length * sizeof(double));
   auto* const host = reinterpret_cast<double*>(sums.data());
   for (std::uint64_t i = 0; i < count; ++i) {
-    const RowSums& sum = request.sums[i];
+    const ColumnSums& sum = request.sums[i];
     std::copy(sum.exact.begin(), sum.exact.end(), host + 2 * i * length);
     std::copy(sum.stepwise.begin(), sum.stepwise.end(), host + (2 * i + 1) * length);
   }
@@ -209,7 +207,7 @@ bool Chunk::run(const RowsRequest& request) {
   clear();
   if (failed()) return false;
   for (std::uint64_t i = 0; i < count; ++i) {
-    RowSums& sum = request.sums[i];
+    ColumnSums& sum = request.sums[i];
     std::copy_n(host + 2 * i * length, length, sum.exact.begin());
     std::copy_n(host + (2 * i + 1) * length, length, sum.stepwise.begin());
   }

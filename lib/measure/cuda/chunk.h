@@ -33,14 +33,14 @@ class Chunk {
 
   // Returns room for an input, valid until complete().
   std::span<std::byte> reserve(std::uint64_t bytes);
-  void add(const Piece& piece);
-  // Its consumer gets no more pieces: it ends after the pieces so far.
+  void add(const TileRun& run);
+  // Its consumer gets no more runs: it ends after the runs so far.
   void end(std::unique_ptr<Consumer> consumer);
 
   // Queues uploads, kernels and downloads.
   void submit();
-  // Waits, and hands the results over in the order of the pieces. The chunk is empty then. Returns
-  // the number of pieces that `cpu` computed again. Throws an input error if it needs values that
+  // Waits, and hands the results over in the order of the runs. The chunk is empty then. Returns
+  // the number of runs that `cpu` computed again. Throws an input error if it needs values that
   // `pool` cannot fetch from the device.
   std::uint64_t complete(const Backend& cpu, WorkspacePool& pool);
 
@@ -49,13 +49,13 @@ class Chunk {
   bool run(const RowsRequest& request);
 
   std::uint32_t device() const { return workspace_->device(); }
-  bool empty() const { return pieces_.empty() && ends_.empty(); }
+  bool empty() const { return runs_.empty() && ends_.empty(); }
   bool failed() const { return workspace_->status() != Status::kOk; }
   std::unique_ptr<Workspace> take_workspace() { return std::move(workspace_); }
 
  private:
   struct End {
-    std::size_t after = 0;  // pieces
+    std::size_t after = 0;  // runs
     std::unique_ptr<Consumer> consumer;
   };
   std::uint64_t fits(const Need& need, std::uint64_t elements, std::uint64_t bytes,
@@ -66,9 +66,9 @@ class Chunk {
 
   std::unique_ptr<Workspace> workspace_;
   std::uint64_t used_ = 0;     // bytes of inputs
-  std::uint64_t results_ = 0;  // of the pieces
-  std::vector<Piece> pieces_;
-  std::vector<std::uint64_t> first_results_;  // of every piece, once submitted
+  std::uint64_t results_ = 0;  // of the runs
+  std::vector<TileRun> runs_;
+  std::vector<std::uint64_t> first_results_;  // of every run, once submitted
   std::vector<End> ends_;
 };
 

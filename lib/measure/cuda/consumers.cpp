@@ -16,10 +16,10 @@ static_assert(kTile == kTileElements && kWarp == kLanes);
 
 // Calls visit(result, elements, first) for every tile; `first` is the position in the box.
 template <typename Visit>
-void for_each_result(const Piece& piece, std::span<const TileResult> results, Visit visit) {
-  for (std::uint64_t tile = 0; tile < piece.tiles(); ++tile) {
+void for_each_result(const TileRun& run, std::span<const TileResult> results, Visit visit) {
+  for (std::uint64_t tile = 0; tile < run.tiles(); ++tile) {
     const std::uint64_t first = tile * kTile;
-    visit(results[tile], std::min<std::uint64_t>(kTile, piece.elements - first), first);
+    visit(results[tile], std::min<std::uint64_t>(kTile, run.elements - first), first);
   }
 }
 
@@ -54,12 +54,11 @@ class PairConsumer : public Consumer {
   PairConsumer(const tensor::Box& box, TileStats& into, CellSums* cell)
       : box_(box), into_(into), cell_(cell) {}
 
-  void take(const Piece& piece, std::span<const TileResult> results) override {
+  void take(const TileRun& run, std::span<const TileResult> results) override {
     TileStats& sums = cell_ == nullptr ? into_ : part_;
-    for_each_result(piece, results,
-                    [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
-                      add_result(result, n, box_, piece.first + at, sums);
-                    });
+    for_each_result(run, results, [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
+      add_result(result, n, box_, run.first + at, sums);
+    });
   }
   void end() override {
     if (cell_ == nullptr) return;
@@ -88,22 +87,21 @@ class IntegerConsumer : public Consumer {
  public:
   IntegerConsumer(const tensor::Box& box, TileStats& into) : box_(box), into_(into) {}
 
-  void take(const Piece& piece, std::span<const TileResult> results) override {
-    for_each_result(
-        piece, results, [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
-          TileResult sums = result;
-          sums.largest = 0;
-          add_result(sums, n, box_, piece.first + at, stats_);
-          if (result.unequal == 0) return;
-          const WideInteger r = integer_at(piece.inputs[0], at + result.largest_at);
-          const WideInteger c = integer_at(piece.inputs[1], at + result.largest_at);
-          const WideInteger size = c > r ? c - r : r - c;
-          if (size <= largest_) return;
-          largest_ = size;
-          stats_.largest =
-              Extreme{static_cast<double>(size), static_cast<double>(r), static_cast<double>(c),
-                      tensor::coordinates(box_, piece.first + at + result.largest_at)};
-        });
+  void take(const TileRun& run, std::span<const TileResult> results) override {
+    for_each_result(run, results, [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
+      TileResult sums = result;
+      sums.largest = 0;
+      add_result(sums, n, box_, run.first + at, stats_);
+      if (result.unequal == 0) return;
+      const WideInteger r = integer_at(run.inputs[0], at + result.largest_at);
+      const WideInteger c = integer_at(run.inputs[1], at + result.largest_at);
+      const WideInteger size = c > r ? c - r : r - c;
+      if (size <= largest_) return;
+      largest_ = size;
+      stats_.largest =
+          Extreme{static_cast<double>(size), static_cast<double>(r), static_cast<double>(c),
+                  tensor::coordinates(box_, run.first + at + result.largest_at)};
+    });
   }
   void end() override { into_.merge(stats_); }
 
@@ -119,8 +117,8 @@ class NoiseConsumer : public Consumer {
   NoiseConsumer(const tensor::Box& box, NoiseSums& into, std::size_t cell)
       : part_(box, stats_, nullptr), into_(into), cell_(cell) {}
 
-  void take(const Piece& piece, std::span<const TileResult> results) override {
-    part_.take(piece, results);
+  void take(const TileRun& run, std::span<const TileResult> results) override {
+    part_.take(run, results);
   }
   void end() override {
     into_.cells[cell_].add(stats_);
@@ -138,16 +136,16 @@ class TripleConsumer : public Consumer {
  public:
   TripleConsumer(const tensor::Box& box, TripleSums& into) : box_(box), into_(into) {}
 
-  void take(const Piece& piece, std::span<const TileResult> results) override {
-    for (std::uint64_t tile = 0; tile < piece.tiles(); ++tile) {
+  void take(const TileRun& run, std::span<const TileResult> results) override {
+    for (std::uint64_t tile = 0; tile < run.tiles(); ++tile) {
       const std::uint64_t at = tile * kTile;
-      const std::uint64_t count = std::min<std::uint64_t>(kTile, piece.elements - at);
+      const std::uint64_t count = std::min<std::uint64_t>(kTile, run.elements - at);
       const TileResult& candidate = results[2 * tile];
       const TileResult& reference = results[2 * tile + 1];
       into_.left_out += candidate.left_out;
       into_.elements += count - candidate.left_out;
-      add_result(candidate, count, box_, piece.first + at, of_candidate_);
-      add_result(reference, count, box_, piece.first + at, of_reference_);
+      add_result(candidate, count, box_, run.first + at, of_candidate_);
+      add_result(reference, count, box_, run.first + at, of_reference_);
     }
   }
   void end() override {
@@ -166,19 +164,18 @@ class ReplicaConsumer : public Consumer {
  public:
   explicit ReplicaConsumer(double& squared_distance) : squared_distance_(squared_distance) {}
 
-  void take(const Piece& piece, std::span<const TileResult> results) override {
-    is_floating_ = tensor::is_floating(piece.inputs[0].dtype);
-    for_each_result(
-        piece, results, [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
-          different_ = different_ || result.unequal > 0 || result.nonfinite_different > 0;
-          if (result.nonfinite_different > 0) {
-            squares_ = std::numeric_limits<double>::infinity();
-          } else if (result.nonfinite_equal == 0) {
-            squares_ += result.d2;
-          } else {
-            add_one_by_one(piece, at, n);
-          }
-        });
+  void take(const TileRun& run, std::span<const TileResult> results) override {
+    is_floating_ = tensor::is_floating(run.inputs[0].dtype);
+    for_each_result(run, results, [&](const TileResult& result, std::uint64_t n, std::uint64_t at) {
+      different_ = different_ || result.unequal > 0 || result.nonfinite_different > 0;
+      if (result.nonfinite_different > 0) {
+        squares_ = std::numeric_limits<double>::infinity();
+      } else if (result.nonfinite_equal == 0) {
+        squares_ += result.d2;
+      } else {
+        add_one_by_one(run, at, n);
+      }
+    });
   }
   void end() override {
     if (!is_floating_) {
@@ -192,11 +189,11 @@ class ReplicaConsumer : public Consumer {
 
  private:
   // A tile with equal non-finite values is not summed in lanes.
-  void add_one_by_one(const Piece& piece, std::uint64_t at, std::uint64_t count) {
+  void add_one_by_one(const TileRun& run, std::uint64_t at, std::uint64_t count) {
     TileNumbers a;
     TileNumbers b;
-    squares_ = add_squared_distance(numbers(piece.inputs[0], at, count, a),
-                                    numbers(piece.inputs[1], at, count, b), squares_);
+    squares_ = add_squared_distance(numbers(run.inputs[0], at, count, a),
+                                    numbers(run.inputs[1], at, count, b), squares_);
   }
 
   double& squared_distance_;
@@ -254,19 +251,19 @@ TileResult as_result(const TileStats& stats) {
 
 namespace {
 
-// Returns what the kernels give for a piece, computed by `cpu`.
-std::vector<TileResult> results_on_cpu(const Backend& cpu, const Piece& piece) {
+// Returns what the kernels give for a run, computed by `cpu`.
+std::vector<TileResult> results_on_cpu(const Backend& cpu, const TileRun& run) {
   std::vector<TileResult> results;
   const std::unique_ptr<Batch> batch = cpu.new_batch();
-  for (std::uint64_t first = 0; first < piece.elements; first += kTile) {
-    const tensor::Box box = tensor::whole({std::min<std::uint64_t>(kTile, piece.elements - first)});
+  for (std::uint64_t first = 0; first < run.elements; first += kTile) {
+    const tensor::Box box = tensor::whole({std::min<std::uint64_t>(kTile, run.elements - first)});
     const auto input = [&](std::size_t i) {
-      const StoredValues& all = piece.inputs[i];
+      const StoredValues& all = run.inputs[i];
       const std::size_t width = tensor::element_bytes(all.dtype);
       return InputBox{
           box, {all.bits.subspan(first * width, box.extent[0] * width), all.dtype, all.scale}};
     };
-    if (piece.arithmetic == TileArithmetic::kTriples) {
+    if (run.arithmetic == TileArithmetic::kTriples) {
       TripleSums sums;
       batch->add(TripleRequest{input(0), input(1), input(2), &sums});
       batch->finish();
@@ -287,8 +284,6 @@ std::vector<TileResult> results_on_cpu(const Backend& cpu, const Piece& piece) {
 
 }  // namespace
 
-void Consumer::redo(const Backend& cpu, const Piece& piece) {
-  take(piece, results_on_cpu(cpu, piece));
-}
+void Consumer::redo(const Backend& cpu, const TileRun& run) { take(run, results_on_cpu(cpu, run)); }
 
 }  // namespace ttrace::measure::cuda

@@ -16,7 +16,7 @@ class Consumer;
 
 // Consecutive elements of a request: one job on a device. Inputs are staged in host memory, or lie
 // in the memory of the device.
-struct Piece {
+struct TileRun {
   TileArithmetic arithmetic = TileArithmetic::kNumbers;
   tensor::DType dtype = tensor::DType::kFloat32;  // of stored values that are compared as they are
   std::array<StoredValues, kMostInputs> inputs;
@@ -29,14 +29,14 @@ struct Piece {
   std::uint64_t result_count() const { return tiles() * results_per_tile(arithmetic); }
 };
 
-// Takes the results of all pieces of one box, in their order.
+// Takes the results of all runs of one box, in their order.
 class Consumer {
  public:
   virtual ~Consumer() = default;
-  virtual void take(const Piece& piece, std::span<const TileResult> results) = 0;
-  // Computes the piece on `cpu` from its staged inputs, where the device failed.
-  virtual void redo(const Backend& cpu, const Piece& piece);
-  // After the last piece.
+  virtual void take(const TileRun& run, std::span<const TileResult> results) = 0;
+  // Computes the run on `cpu` from its staged inputs, where the device failed.
+  virtual void redo(const Backend& cpu, const TileRun& run);
+  // After the last run.
   virtual void end() = 0;
 };
 

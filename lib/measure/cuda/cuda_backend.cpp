@@ -71,7 +71,7 @@ class CudaBatch : public Batch {
   static Use compare(const StoredValues& reference, const StoredValues& candidate,
                      std::vector<std::size_t> inputs, std::unique_ptr<Consumer> consumer);
 
-  // Copies `box` of the inputs on the host, piece by piece, and adds the jobs of all uses.
+  // Copies `box` of the inputs on the host, run by run, and adds the jobs of all uses.
   void stage(const tensor::Box& box, const std::vector<const InputBox*>& inputs,
              std::vector<Use> uses);
   // Whether there is a chunk to fill that takes a tile of so many inputs. Those in the memory of a
@@ -233,21 +233,21 @@ void CudaBatch::stage(const tensor::Box& box, const std::vector<const InputBox*>
       staged[i] = {room, values.dtype, values.scale};
     }
     for (const Use& use : uses) {
-      Piece piece;
-      piece.arithmetic = use.arithmetic;
-      piece.dtype = use.dtype;
-      piece.elements = here;
-      piece.first = first;
-      piece.consumer = use.consumer.get();
+      TileRun run;
+      run.arithmetic = use.arithmetic;
+      run.dtype = use.dtype;
+      run.elements = here;
+      run.first = first;
+      run.consumer = use.consumer.get();
       for (std::size_t n = 0; n < use.inputs.size(); ++n) {
-        if (use.inputs[n] != kAbsent) piece.inputs[n] = staged[use.inputs[n]];
+        if (use.inputs[n] != kAbsent) run.inputs[n] = staged[use.inputs[n]];
       }
       if (use.formula) {
         std::byte* const room = filling_->reserve(sizeof *use.formula).data();
         std::memcpy(room, &*use.formula, sizeof *use.formula);
-        piece.formula = reinterpret_cast<const UpdateFormula*>(room);
+        run.formula = reinterpret_cast<const UpdateFormula*>(room);
       }
-      filling_->add(piece);
+      filling_->add(run);
     }
     first += here;
   }

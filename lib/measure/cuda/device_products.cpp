@@ -19,7 +19,7 @@ constexpr std::uint64_t kLeastLines = 128;
 constexpr std::uint64_t kLeastOperandBytes = std::uint64_t{1} << 20;
 
 // A part of an operand, stored on the device without gaps.
-struct Part {
+struct MatrixBlock {
   MatrixView view;
   std::uint64_t rows = 0;
   std::uint64_t columns = 0;
@@ -181,7 +181,7 @@ class DeviceProduct {
   void hold(std::optional<Held>& held, const MatrixView& matrix, std::uint64_t row,
             std::uint64_t column, std::uint64_t rows, std::uint64_t columns, double* to) {
     if (held && held->row == row && held->column == column) return;
-    const Part part{matrix.at(row, column), rows, columns};
+    const MatrixBlock part{matrix.at(row, column), rows, columns};
     held.emplace();
     held->row = row;
     held->column = column;
@@ -190,7 +190,7 @@ class DeviceProduct {
   }
 
   // Returns whether all elements are numbers of binary32.
-  bool upload(const Part& part, double* to) {
+  bool upload(const MatrixBlock& part, double* to) {
     // What the device still reads must not be overwritten.
     stages_.wait();
     const std::uint64_t length = part.line_length();

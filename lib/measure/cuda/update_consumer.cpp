@@ -47,35 +47,35 @@ class UpdateConsumer : public Consumer {
         into_(*request.stats),
         sums_(*request.sums) {}
 
-  void take(const Piece& piece, std::span<const TileResult> results) override {
-    for (std::uint64_t tile = 0; tile < piece.tiles(); ++tile) {
+  void take(const TileRun& run, std::span<const TileResult> results) override {
+    for (std::uint64_t tile = 0; tile < run.tiles(); ++tile) {
       const auto judged = std::bit_cast<UpdateResult>(results[2 * tile + 1]);
-      add(piece, tile, results[2 * tile], judged);
+      add(run, tile, results[2 * tile], judged);
       switch (worst_of(judged, sums_.worst ? sums_.worst->ratio : 0)) {
         case WorstOf::kEarlierTile:
           break;
         case WorstOf::kThisTile:
-          sums_.worst = WorstUpdate{judged.ratio,   place(piece, tile, judged.at),
+          sums_.worst = WorstUpdate{judged.ratio,   place(run, tile, judged.at),
                                     std::nullopt,   judged.replayed,
                                     judged.updated, judged.bound};
           break;
         case WorstOf::kUnclear:
-          take_worst(piece, tile, on_cpu(piece, tile));
+          take_worst(run, tile, on_cpu(run, tile));
       }
     }
   }
 
-  void redo(const Backend&, const Piece& piece) override {
-    for (std::uint64_t tile = 0; tile < piece.tiles(); ++tile) {
-      const OnCpu done = on_cpu(piece, tile);
+  void redo(const Backend&, const TileRun& run) override {
+    for (std::uint64_t tile = 0; tile < run.tiles(); ++tile) {
+      const OnCpu done = on_cpu(run, tile);
       UpdateResult judged;
       judged.bound2 = done.sums.sum_bound2;
       judged.unjudged = static_cast<std::uint32_t>(done.sums.unjudged);
       judged.unmoved = static_cast<std::uint32_t>(done.sums.unmoved);
       judged.outside =
           static_cast<std::uint32_t>(done.stats.unequal - done.stats.nonfinite_different);
-      add(piece, tile, as_result(done.stats), judged);
-      take_worst(piece, tile, done);
+      add(run, tile, as_result(done.stats), judged);
+      take_worst(run, tile, done);
     }
   }
 
@@ -91,28 +91,28 @@ class UpdateConsumer : public Consumer {
     UpdateSums sums;
   };
 
-  static std::uint64_t count_of(const Piece& piece, std::uint64_t tile) {
-    return std::min<std::uint64_t>(kTile, piece.elements - tile * kTile);
+  static std::uint64_t count_of(const TileRun& run, std::uint64_t tile) {
+    return std::min<std::uint64_t>(kTile, run.elements - tile * kTile);
   }
 
-  tensor::Shape place(const Piece& piece, std::uint64_t tile, std::uint64_t at) const {
-    return tensor::coordinates(box_, piece.first + tile * kTile + at);
+  tensor::Shape place(const TileRun& run, std::uint64_t tile, std::uint64_t at) const {
+    return tensor::coordinates(box_, run.first + tile * kTile + at);
   }
 
   // What does not depend on the tiles before.
-  void add(const Piece& piece, std::uint64_t tile, const TileResult& pair,
+  void add(const TileRun& run, std::uint64_t tile, const TileResult& pair,
            const UpdateResult& judged) {
-    add_result(pair, count_of(piece, tile), box_, piece.first + tile * kTile, stats_);
+    add_result(pair, count_of(run, tile), box_, run.first + tile * kTile, stats_);
     outside_ += judged.outside;
     sums_.unjudged += judged.unjudged;
     sums_.unmoved += judged.unmoved;
     sums_.sum_bound2 += judged.bound2;
   }
 
-  OnCpu on_cpu(const Piece& piece, std::uint64_t tile) const {
-    const tensor::Box box = tensor::whole({count_of(piece, tile)});
+  OnCpu on_cpu(const TileRun& run, std::uint64_t tile) const {
+    const tensor::Box box = tensor::whole({count_of(run, tile)});
     const auto input = [&](std::size_t i) -> std::optional<InputBox> {
-      const StoredValues& all = piece.inputs[i];
+      const StoredValues& all = run.inputs[i];
       if (all.bits.empty()) return std::nullopt;
       const std::size_t width = tensor::element_bytes(all.dtype);
       return InputBox{
@@ -133,12 +133,12 @@ class UpdateConsumer : public Consumer {
     return done;
   }
 
-  void take_worst(const Piece& piece, std::uint64_t tile, const OnCpu& done) {
+  void take_worst(const TileRun& run, std::uint64_t tile, const OnCpu& done) {
     // Without coordinates it is that of an earlier tile.
     if (!done.sums.worst || done.sums.worst->at.empty()) return;
     const std::uint64_t at = done.sums.worst->at.front();
     sums_.worst = done.sums.worst;
-    sums_.worst->at = place(piece, tile, at);
+    sums_.worst->at = place(run, tile, at);
   }
 
   const Backend& cpu_;

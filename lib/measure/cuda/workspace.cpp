@@ -202,9 +202,9 @@ void WorkspacePool::count_refused() {
   ++refused_;
 }
 
-void WorkspacePool::count_redone(std::uint64_t pieces) {
+void WorkspacePool::count_redone(std::uint64_t runs) {
   const std::lock_guard lock(mutex_);
-  redone_ += pieces;
+  redone_ += runs;
 }
 
 bool WorkspacePool::has(std::uint32_t index) const {

@@ -99,7 +99,7 @@ class WorkspacePool {
   // Counts requests that went to the CPU because no workspace could be had, and those of which a
   // part was computed again there.
   void count_refused();
-  void count_redone(std::uint64_t pieces);
+  void count_redone(std::uint64_t runs);
 
   // Whether `index` is one of the devices, and not lost.
   bool has(std::uint32_t index) const;

@@ -57,7 +57,7 @@ GradientKind gradient_kind(double decay, double clip) {
   return clip < 1 ? GradientKind::kClipped : GradientKind::kExact;
 }
 
-void set_gradient(const Hyperparameters& h, const Rounding& r, double clip, UpdateFormula& f) {
+void set_gradient(const Hyperparameters& h, const StepRoundoffs& r, double clip, UpdateFormula& f) {
   f.factor = h.maximize ? -clip : clip;
   f.decay = h.algorithm == Algorithm::kAdamW ? 0 : h.weight_decay;
   f.gradient = gradient_kind(f.decay, clip);
@@ -68,7 +68,7 @@ void set_gradient(const Hyperparameters& h, const Rounding& r, double clip, Upda
 }
 
 // The bound is second_order · (lr · error + before · |p| + after · |value| + smallest).
-void set_parameter(const Hyperparameters& h, const Rounding& r, UpdateFormula& f) {
+void set_parameter(const Hyperparameters& h, const StepRoundoffs& r, UpdateFormula& f) {
   const bool decoupled = h.algorithm == Algorithm::kAdamW && h.weight_decay != 0;
   const double second_order = 1 + 32 * r.working;  // products of the errors
   f.lr = h.lr;
@@ -90,7 +90,7 @@ double largest_adam_update(const Hyperparameters& h, double correction1, double 
 
 // Of plain elements: the errors, with those of a clipped gradient, and the range of second moments
 // in which nothing over- or underflows.
-void set_plain(const Hyperparameters& h, const Rounding& r, UpdateFormula& f) {
+void set_plain(const Hyperparameters& h, const StepRoundoffs& r, UpdateFormula& f) {
   // The gradient's error is e·|g| + s, and 2·s·|g| ≤ kShare·w·g² + s²/(kShare·w).
   constexpr double kShare = 0x1p-10;
   const bool clipped = f.gradient == GradientKind::kClipped;
@@ -124,7 +124,7 @@ void set_plain(const Hyperparameters& h, const Rounding& r, UpdateFormula& f) {
   if (!small) f.plain_from = kInfinity;
 }
 
-void set_adam(const Hyperparameters& h, const Rounding& r, UpdateFormula& f) {
+void set_adam(const Hyperparameters& h, const StepRoundoffs& r, UpdateFormula& f) {
   const double w = r.working;
   const double b1 = h.beta1;
   const double b2 = h.beta2;
@@ -168,7 +168,7 @@ void set_adam(const Hyperparameters& h, const Rounding& r, UpdateFormula& f) {
 
 UpdateFormula update_formula(const UpdateStep& step, bool has_buffer) {
   const Hyperparameters& h = step.hyperparameters;
-  const Rounding& r = step.rounding;
+  const StepRoundoffs& r = step.rounding;
   UpdateFormula f{};
   f.working = r.working;
   f.smallest = r.smallest;

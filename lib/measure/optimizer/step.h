@@ -43,7 +43,7 @@ struct Hyperparameters {
 
 // Precisions in which the optimizer computed and stored, as unit roundoffs (half the spacing of the
 // numbers just above 1): f32 2^-24, bf16 2^-8, f16 2^-11.
-struct Rounding {
+struct StepRoundoffs {
   double working = 0;          // of the arithmetic of the update
   double stored = 0;           // of a last rounding on storing the parameter; 0 if there is none
   double parameter = 0;        // relative error of the parameter as recorded before the step
@@ -56,7 +56,7 @@ struct Rounding {
   // steps.
   bool single_constants = false;
 
-  bool operator==(const Rounding&) const = default;
+  bool operator==(const StepRoundoffs&) const = default;
 };
 
 // Returns nothing for types in which no optimizer computes.
@@ -70,7 +70,7 @@ double largest_finite(tensor::DType dtype);
 // A step's formula as plain data.
 struct UpdateStep {
   Hyperparameters hyperparameters;
-  Rounding rounding;
+  StepRoundoffs rounding;
   double clip = 1;
 };
 

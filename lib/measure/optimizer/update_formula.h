@@ -20,7 +20,7 @@ namespace ttrace::measure {
 namespace {
 
 template <typename Number>
-struct Term {
+struct Bounded {
   Number value;
   Number error;
 };
@@ -36,9 +36,9 @@ struct UpdateInputs {
 
 // The gradient that enters the update. A product of three rounded factors, then a sum.
 template <typename Math, GradientKind kKind>
-TTRACE_FORMULA Term<typename Math::Number> gradient_term(const UpdateFormula& f,
-                                                         typename Math::Number gradient,
-                                                         typename Math::Number parameter) {
+TTRACE_FORMULA Bounded<typename Math::Number> gradient_term(const UpdateFormula& f,
+                                                            typename Math::Number gradient,
+                                                            typename Math::Number parameter) {
   using Number = typename Math::Number;
   const Number g = f.factor * gradient;
   if constexpr (kKind == GradientKind::kExact) return {g, Number{}};
@@ -52,9 +52,9 @@ TTRACE_FORMULA Term<typename Math::Number> gradient_term(const UpdateFormula& f,
 
 // From the step, lr · update, to the stored parameter, then possibly a rounding to a narrower type.
 template <typename Math>
-TTRACE_FORMULA Term<typename Math::Number> parameter_term(const UpdateFormula& f,
-                                                          typename Math::Number parameter,
-                                                          const Term<typename Math::Number>& step) {
+TTRACE_FORMULA Bounded<typename Math::Number> parameter_term(
+    const UpdateFormula& f, typename Math::Number parameter,
+    const Bounded<typename Math::Number>& step) {
   using Number = typename Math::Number;
   const Number value = parameter * f.shrink - step.value;
   return {value, f.bound_of_step * step.error + f.bound_of_old * Math::magnitude(parameter) +
@@ -62,11 +62,11 @@ TTRACE_FORMULA Term<typename Math::Number> parameter_term(const UpdateFormula& f
 }
 
 template <typename Math, GradientKind kGradient>
-TTRACE_FORMULA Term<typename Math::Number> sgd_step(const UpdateFormula& f,
-                                                    const UpdateInputs<typename Math::Number>& in) {
+TTRACE_FORMULA Bounded<typename Math::Number> sgd_step(
+    const UpdateFormula& f, const UpdateInputs<typename Math::Number>& in) {
   using Number = typename Math::Number;
-  const Term<Number> g = gradient_term<Math, kGradient>(f, in.gradient, in.parameter);
-  Term<Number> update = g;
+  const Bounded<Number> g = gradient_term<Math, kGradient>(f, in.gradient, in.parameter);
+  Bounded<Number> update = g;
   if (f.momentum != 0) {
     const Number kept = f.momentum * in.state;
     const Number added = f.weight * g.value;
@@ -89,7 +89,7 @@ TTRACE_FORMULA Term<typename Math::Number> sgd_step(const UpdateFormula& f,
 // The moments of Adam and what they are made of.
 template <typename Number>
 struct Moments {
-  Term<Number> gradient;
+  Bounded<Number> gradient;
   Number gradient_size;
   Number old_size;  // of the first moment
   Number squared;   // gradient
@@ -118,11 +118,10 @@ TTRACE_FORMULA Moments<typename Math::Number> moments_of(
 
 // The step of any element.
 template <typename Math, GradientKind kGradient>
-TTRACE_FORMULA Term<typename Math::Number> any_step(const UpdateFormula& f,
-                                                    const UpdateInputs<typename Math::Number>& in,
-                                                    const Moments<typename Math::Number>& of,
-                                                    typename Math::Number root,
-                                                    typename Math::Number denominator) {
+TTRACE_FORMULA Bounded<typename Math::Number> any_step(
+    const UpdateFormula& f, const UpdateInputs<typename Math::Number>& in,
+    const Moments<typename Math::Number>& of, typename Math::Number root,
+    typename Math::Number denominator) {
   using Number = typename Math::Number;
   const Number zero{};
   const Number v = of.largest;
@@ -145,7 +144,7 @@ TTRACE_FORMULA Term<typename Math::Number> any_step(const UpdateFormula& f,
       Math::choose(Math::less(v_error, v), v_error / (root + below), Math::root(v_error));
   const Number error =
       root_error * f.over_root2 + (f.error2 * denominator + f.denominator_smallest);
-  Term<Number> step;
+  Bounded<Number> step;
   step.value = of.first / denominator;
   const Number size = Math::magnitude(step.value);
   step.error = (m_error + size * error) / (denominator - error) + f.error1 * size;
@@ -161,7 +160,7 @@ TTRACE_FORMULA Term<typename Math::Number> any_step(const UpdateFormula& f,
 }
 
 template <typename Math, GradientKind kGradient, bool kAmsgrad>
-TTRACE_FORMULA Term<typename Math::Number> adam_step(
+TTRACE_FORMULA Bounded<typename Math::Number> adam_step(
     const UpdateFormula& f, const UpdateInputs<typename Math::Number>& in) {
   using Number = typename Math::Number;
   const Number zero{};
@@ -183,7 +182,7 @@ TTRACE_FORMULA Term<typename Math::Number> adam_step(
     v_error += f.plain_decayed2 * g_error * (2.0 * made.gradient_size + g_error);
   }
   const Number off = v_error * inverse + f.plain_error2;
-  Term<Number> step;
+  Bounded<Number> step;
   step.value = made.first * over_denominator;
   const Number size = Math::magnitude(step.value);
   step.error =
@@ -195,7 +194,7 @@ TTRACE_FORMULA Term<typename Math::Number> adam_step(
     others = Math::either(others, Math::not_at_most(v_error, f.plain_share2 * made.largest));
   }
   if (Math::any(others)) {
-    const Term<Number> exact = any_step<Math, kGradient>(f, in, made, root, denominator);
+    const Bounded<Number> exact = any_step<Math, kGradient>(f, in, made, root, denominator);
     step.value = Math::choose(others, exact.value, step.value);
     step.error = Math::choose(others, exact.error, step.error);
   }

@@ -122,16 +122,16 @@ PageFinding finding_of(const JsonCursor& item, std::string title,
 }
 
 void add_findings(const JsonCursor& root, PageAnswer& answer) {
-  struct Group {
+  struct GroupedTensors {
     std::string title;
     std::string shown;
     std::vector<std::string> members;
     bool done = false;
   };
-  std::map<std::string, Group> groups;
+  std::map<std::string, GroupedTensors> groups;
   for (const JsonCursor& item : root.require("groups").items()) {
-    Group group{heading_of(item), item.require("shown").as_string(),
-                item.require("findings").as_strings()};
+    GroupedTensors group{heading_of(item), item.require("shown").as_string(),
+                         item.require("findings").as_strings()};
     const auto shown = std::find(group.members.begin(), group.members.end(), group.shown);
     if (shown != group.members.end()) std::rotate(group.members.begin(), shown, shown + 1);
     groups.emplace(item.require("id").as_string(), std::move(group));

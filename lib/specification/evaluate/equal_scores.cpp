@@ -92,7 +92,7 @@ EqualScores::Named EqualScores::named_in_lines(const Value& chosen,
 std::optional<EqualScores> EqualScores::of(const Expression& expression,
                                            std::span<const Value> leaves,
                                            const measure::ExecutionContext& context,
-                                           const Sharing* sharing) {
+                                           const ValueSharing* sharing) {
   static const std::set<std::string_view> kMoves{"reshape", "permute", "expand",
                                                  "slice",   "flip",    "cast"};
   static const std::set<std::string_view> kChoices{"top_indices", "sort_indices"};

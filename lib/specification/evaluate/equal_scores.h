@@ -28,7 +28,7 @@ class EqualScores {
   // most. Throws as evaluate() does.
   static std::optional<EqualScores> of(const Expression& expression, std::span<const Value> leaves,
                                        const measure::ExecutionContext& context,
-                                       const Sharing* sharing);
+                                       const ValueSharing* sharing);
 
   // `chosen` in the order in which `expected` has them, where the choice is of no order: what both
   // name stands at the place where `expected` names it, and the rest by falling score. As it is

@@ -61,7 +61,8 @@ std::uint64_t leaf_bytes(const Expression& expression) {
 class Evaluation {
  public:
   Evaluation(const Expression& expression, const std::optional<Perturbation>& perturbation,
-             const measure::ExecutionContext& context, const Sample* sample, const Sharing* sharing)
+             const measure::ExecutionContext& context, const Sample* sample,
+             const ValueSharing* sharing)
       : expression_(expression), context_(context), sample_(sample) {
     const bool shares =
         std::any_of(expression.steps.begin(), expression.steps.end(),
@@ -123,11 +124,11 @@ class Evaluation {
     return rounded(part, dtype, noise_->stream(expression_.leaves[number].tensor), context_);
   }
 
-  std::optional<Part> computed_part(std::size_t value) const {
+  std::optional<Cut> computed_part(std::size_t value) const {
     return sample_ != nullptr ? sample_->computed[value] : std::nullopt;
   }
 
-  static Value part_of(const std::optional<Part>& part, const Value& value) {
+  static Value part_of(const std::optional<Cut>& part, const Value& value) {
     return part ? part->of(value) : value;
   }
 
@@ -265,7 +266,7 @@ std::vector<Value> evaluate_values(const Expression& expression, std::span<const
                                    std::span<const std::uint32_t> wanted,
                                    const std::optional<Perturbation>& perturbation,
                                    const measure::ExecutionContext& context, const Sample* sample,
-                                   const Sharing* sharing) {
+                                   const ValueSharing* sharing) {
   if (leaves.size() != expression.leaves.size()) {
     throw base::internal_error("an expression of ", expression.leaves.size(), " inputs got ",
                                leaves.size());
@@ -275,7 +276,7 @@ std::vector<Value> evaluate_values(const Expression& expression, std::span<const
 
 Value evaluate(const Expression& expression, std::span<const Value> leaves,
                const std::optional<Perturbation>& perturbation,
-               const measure::ExecutionContext& context, const Sharing* sharing) {
+               const measure::ExecutionContext& context, const ValueSharing* sharing) {
   const std::uint32_t wanted[] = {expression.result};
   return evaluate_values(expression, leaves, wanted, perturbation, context, nullptr, sharing)[0];
 }

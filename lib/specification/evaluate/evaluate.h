@@ -21,7 +21,7 @@ struct Perturbation {
   std::optional<double> ties{};     // instead of roundings; EvaluationCall::ties, in [0, 1)
 };
 
-struct Sharing;  // shared_values.h
+struct ValueSharing;  // shared_values.h
 
 // Returns what the tensor should be. `leaves` are the values of Expression::leaves, of any size
 // where the specification leaves an extent open. The result is the same to the bit for any number
@@ -29,7 +29,7 @@ struct Sharing;  // shared_values.h
 // do not fit the expression, or an index is out of range.
 Value evaluate(const Expression& expression, std::span<const Value> leaves,
                const std::optional<Perturbation>& perturbation,
-               const measure::ExecutionContext& context, const Sharing* sharing = nullptr);
+               const measure::ExecutionContext& context, const ValueSharing* sharing = nullptr);
 
 // The value of a leaf whose elements stand in the specification.
 Value constant_value(const SpecifiedTensor& tensor);

@@ -18,7 +18,7 @@ std::vector<Value> evaluate_values(const Expression& expression, std::span<const
                                    const std::optional<Perturbation>& perturbation,
                                    const measure::ExecutionContext& context,
                                    const Sample* sample = nullptr,
-                                   const Sharing* sharing = nullptr);
+                                   const ValueSharing* sharing = nullptr);
 
 // The type to which a value is rounded.
 tensor::DType dtype_of_value(const Expression& expression, std::uint32_t value);

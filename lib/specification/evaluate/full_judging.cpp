@@ -35,7 +35,7 @@ double largest_of(tensor::DType dtype) {
 // Calls visit(i, element) for element i of the part, whose elements are dense, and its row-major
 // index in the whole.
 template <typename Visit>
-void for_part(const tensor::Shape& shape, const Part& part, const Visit& visit) {
+void for_part(const tensor::Shape& shape, const Cut& part, const Visit& visit) {
   std::uint64_t outer = 1;
   std::uint64_t inner = 1;
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -164,7 +164,7 @@ void FullJudging::forget_draws() {
   }
 }
 
-std::optional<RowSums> FullJudging::with_sample(const Value& moved_part, const Part& part) const {
+std::optional<RowSums> FullJudging::with_sample(const Value& moved_part, const Cut& part) const {
   const Value moved = moved_part.to_dense();
   Band whole;
   Bands bands{};

@@ -31,7 +31,7 @@ class FullJudging {
   // The sums with a spread that is relative to E what it is in `part` of the result, of which
   // `moved_part` is E with simulated roundings; nothing where that part is 0, or has no elements of
   // a size that others have.
-  std::optional<RowSums> with_sample(const Value& moved_part, const Part& part) const;
+  std::optional<RowSums> with_sample(const Value& moved_part, const Cut& part) const;
 
   // Elements of equal size are all rounded in one direction when the result is stored, which
   // changes its scale.

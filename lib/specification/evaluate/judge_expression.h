@@ -25,7 +25,7 @@ struct ExpressionOptions {
   std::uint64_t seed = 0;      // of probes and simulated roundings; seed_of() of the tensor's key
   std::size_t most_rows = 16;  // kept in `rows`
   measure::ExecutionContext context;
-  const Sharing* sharing = nullptr;  // values in common with other expressions
+  const ValueSharing* sharing = nullptr;  // values in common with other expressions
 };
 
 // The seed of a tensor by its kind, name, call and copy.

@@ -10,7 +10,7 @@ namespace ttrace::specification {
 namespace {
 
 using tensor::Shape;
-using TakenParts = std::vector<std::optional<Part>>;
+using TakenParts = std::vector<std::optional<Cut>>;
 
 // A result of fewer elements is cheap, and a sample of it would scatter.
 constexpr std::uint64_t kFewestToSample = std::uint64_t{1} << 15U;
@@ -24,12 +24,12 @@ double work_of(const Shape& shape) {
   return count;
 }
 
-Part at(const Part& part, std::size_t dim) { return {dim, part.start, part.step, part.count}; }
+Cut at(const Cut& part, std::size_t dim) { return {dim, part.start, part.step, part.count}; }
 
 // What a step needs for a part of its result.
 class PartRule {
  public:
-  PartRule(const Node& node, std::vector<const Shape*> arguments, const Part& part)
+  PartRule(const Node& node, std::vector<const Shape*> arguments, const Cut& part)
       : node_(node), arguments_(std::move(arguments)), part_(part) {}
 
   // Returns nothing if the step can only be computed as a whole.
@@ -72,7 +72,7 @@ class PartRule {
   }
 
   // Of an argument whose dimensions broadcast to those of the result.
-  std::optional<Part> broadcast_part(const Shape& shape, const Part& part) const {
+  std::optional<Cut> broadcast_part(const Shape& shape, const Cut& part) const {
     const std::size_t added = node_.shape.size() - shape.size();
     if (part.dim < added || shape[part.dim - added] == 1) return std::nullopt;
     return at(part, part.dim - added);
@@ -96,7 +96,7 @@ class PartRule {
       if (part_.step != 1 || part_.start * length % own != 0 || part_.count * length % own != 0) {
         return std::nullopt;
       }
-      return TakenParts{Part{d, part_.start * length / own, 1, part_.count * length / own}};
+      return TakenParts{Cut{d, part_.start * length / own, 1, part_.count * length / own}};
     }
     return std::nullopt;
   }
@@ -159,8 +159,8 @@ class PartRule {
     }
     const std::uint64_t groups = (*arguments_[q + 1])[heads_dim];
     const std::uint64_t shared = (*arguments_[q])[heads_dim] / groups;
-    Part heads = part_;
-    Part held = part_;
+    Cut heads = part_;
+    Cut held = part_;
     if (node_.primitive->name == "attention_grad_key" ||
         node_.primitive->name == "attention_grad_value") {
       heads.start *= shared;
@@ -180,7 +180,7 @@ class PartRule {
 
   const Node& node_;
   std::vector<const Shape*> arguments_;
-  const Part& part_;
+  const Cut& part_;
 };
 
 class Sampler {
@@ -203,20 +203,20 @@ class Sampler {
   }
 
   // From the result back to the leaves.
-  Sample sample(const std::optional<Part>& part) const {
+  Sample sample(const std::optional<Cut>& part) const {
     const std::size_t values = leaves_ + expression_.steps.size();
     Sample sample;
     if (part) sample.result = *part;
     sample.computed.resize(values);
     sample.taken.resize(expression_.steps.size());
-    std::vector<std::vector<std::optional<Part>>> wanted(values);
+    std::vector<std::vector<std::optional<Cut>>> wanted(values);
     wanted[expression_.result].push_back(part);
     for (std::size_t v = values; v-- > 0;) {
       if (wanted[v].empty()) continue;
-      const std::optional<Part>& first = wanted[v].front();
+      const std::optional<Cut>& first = wanted[v].front();
       const bool alike =
           std::all_of(wanted[v].begin(), wanted[v].end(),
-                      [&](const std::optional<Part>& other) { return other == first; });
+                      [&](const std::optional<Cut>& other) { return other == first; });
       if (alike) sample.computed[v] = first;
       if (v < leaves_) continue;
       const Step& step = expression_.steps[v - leaves_];
@@ -242,7 +242,7 @@ class Sampler {
     for (std::uint32_t v = 0; v < leaves_ + expression_.steps.size(); ++v) {
       double own = work_of(shape_of(v));
       if (sample.computed[v]) {
-        const Part& part = *sample.computed[v];
+        const Cut& part = *sample.computed[v];
         own *= static_cast<double>(part.count) / static_cast<double>(shape_of(v)[part.dim]);
       }
       if (v >= leaves_) own *= work_per_element(expression_.steps[v - leaves_]);
@@ -268,8 +268,8 @@ class Sampler {
 };
 
 // Parts that are spread over the dimension, and, for what merges dimensions, parts in one piece.
-std::vector<Part> parts_of(std::size_t dim, std::uint64_t extent) {
-  std::vector<Part> parts;
+std::vector<Cut> parts_of(std::size_t dim, std::uint64_t extent) {
+  std::vector<Cut> parts;
   for (std::uint64_t cut = 2; cut <= std::min(kMostParts, extent); ++cut) {
     if (cut == kMostParts / 2) parts.push_back({dim, cut / 2, cut, extent / cut});
     if (extent % cut == 0) parts.push_back({dim, cut / 2 * (extent / cut), 1, extent / cut});
@@ -279,11 +279,11 @@ std::vector<Part> parts_of(std::size_t dim, std::uint64_t extent) {
 
 }  // namespace
 
-Value Part::of(const Value& whole) const {
+Value Cut::of(const Value& whole) const {
   return whole.sliced(dim, start, start + (count - 1) * step + 1, step);
 }
 
-std::optional<Sample> sample_of(const Expression& expression, const Part& part) {
+std::optional<Sample> sample_of(const Expression& expression, const Cut& part) {
   Sample sample = Sampler(expression).sample(part);
   if (!sample.computed[expression.result]) return std::nullopt;
   return sample;
@@ -299,7 +299,7 @@ std::optional<Sample> sample_of(const Expression& expression) {
   std::optional<Sample> best;
   double least = kWorthwhile * sampler.work(sampler.sample(std::nullopt));
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
-    for (const Part& part : parts_of(dim, shape[dim])) {
+    for (const Cut& part : parts_of(dim, shape[dim])) {
       const double sampled =
           elements * static_cast<double>(part.count) / static_cast<double>(shape[dim]);
       if (sampled < kFewestSampled) continue;

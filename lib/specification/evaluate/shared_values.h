@@ -55,7 +55,7 @@ class SharedValues {
 };
 
 // How the evaluation of one expression takes part.
-struct Sharing {
+struct ValueSharing {
   SharedValues* values = nullptr;
   std::vector<std::string> leaves;  // the name of each leaf
 };

@@ -53,8 +53,8 @@ class KeptMemory {
 
   void drop_kept() {
     const std::lock_guard lock(mutex_);
-    for (Piece& piece : pieces_) drop(piece.memory.release(), piece.count);
-    pieces_.clear();
+    for (FreeBlock& block : blocks_) drop(block.memory.release(), block.count);
+    blocks_.clear();
     held_ = 0;
   }
 
@@ -75,36 +75,36 @@ class KeptMemory {
   static constexpr std::uint64_t kFewest = std::uint64_t{1} << 13U;
   static constexpr std::uint64_t kMost = std::uint64_t{1} << 24U;  // 128 MiB
 
-  struct Piece {
+  struct FreeBlock {
     std::uint64_t count;
     std::unique_ptr<double[]> memory;
   };
 
   std::unique_ptr<double[]> find(std::uint64_t count) {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(pieces_.begin(), pieces_.end(),
-                                    [&](const Piece& piece) { return piece.count == count; });
-    if (found == pieces_.end()) return nullptr;
+    const auto found = std::find_if(blocks_.begin(), blocks_.end(),
+                                    [&](const FreeBlock& block) { return block.count == count; });
+    if (found == blocks_.end()) return nullptr;
     std::unique_ptr<double[]> memory = std::move(found->memory);
     held_ -= count;
-    pieces_.erase(found);
+    blocks_.erase(found);
     return memory;
   }
 
   void give(std::unique_ptr<double[]> memory, std::uint64_t count) {
     const std::lock_guard lock(mutex_);
-    pieces_.push_front({count, std::move(memory)});
+    blocks_.push_front({count, std::move(memory)});
     held_ += count;
     while (held_ > kMost) {
-      held_ -= pieces_.back().count;
-      drop(pieces_.back().memory.release(), pieces_.back().count);
-      pieces_.pop_back();
+      held_ -= blocks_.back().count;
+      drop(blocks_.back().memory.release(), blocks_.back().count);
+      blocks_.pop_back();
     }
   }
 
   std::mutex mutex_;
-  std::list<Piece> pieces_;  // the last given first
-  std::uint64_t held_ = 0;   // elements
+  std::list<FreeBlock> blocks_;  // the last given first
+  std::uint64_t held_ = 0;       // elements
 };
 
 KeptMemory& kept_memory() {

@@ -73,13 +73,13 @@ Shape expand_shape(const ShapeCall& call) {
   return to;
 }
 
-struct Cut {
+struct SliceRange {
   std::size_t dim;
   std::uint64_t start, stop, step, length;
 };
 
 // Of a tensor of `shape`.
-Cut cut_of(const ShapeCall& call, const Shape& shape) {
+SliceRange cut_of(const ShapeCall& call, const Shape& shape) {
   const std::size_t dim = dimension(call, "dim", shape);
   const std::int64_t start = call.attributes.integer("start");
   const std::int64_t stop = call.attributes.integer("stop");
@@ -89,13 +89,13 @@ Cut cut_of(const ShapeCall& call, const Shape& shape) {
     throw ShapeProblem{concat("[", start, ":", stop, ":", step, "] is no slice of dimension ", dim,
                               " of ", describe_shape(shape))};
   }
-  Cut cut{dim, static_cast<std::uint64_t>(start), static_cast<std::uint64_t>(stop),
-          static_cast<std::uint64_t>(step), 0};
+  SliceRange cut{dim, static_cast<std::uint64_t>(start), static_cast<std::uint64_t>(stop),
+                 static_cast<std::uint64_t>(step), 0};
   cut.length = stop == start ? 0 : (cut.stop - cut.start - 1) / cut.step + 1;
   return cut;
 }
 
-Cut cut_of(const Attributes& attributes) {
+SliceRange cut_of(const Attributes& attributes) {
   return {static_cast<std::size_t>(attributes.integer("dim")),
           static_cast<std::uint64_t>(attributes.integer("start")),
           static_cast<std::uint64_t>(attributes.integer("stop")),
@@ -104,14 +104,14 @@ Cut cut_of(const Attributes& attributes) {
 
 Shape slice_shape(const ShapeCall& call) {
   Shape shape = argument(call, 0);
-  const Cut cut = cut_of(call, shape);
+  const SliceRange cut = cut_of(call, shape);
   shape[cut.dim] = cut.length;
   return shape;
 }
 
 // `part` must be the slice of `whole`.
 void require_slice(const ShapeCall& call, const Shape& part, Shape whole) {
-  const Cut cut = cut_of(call, whole);
+  const SliceRange cut = cut_of(call, whole);
   whole[cut.dim] = cut.length;
   require_fit("the slice", part, whole);
 }
@@ -218,7 +218,7 @@ void write_into(const Value& whole, double* begin, const double* base, const Val
 }
 
 Value put(Value whole, const Attributes& attributes, const Value& part) {
-  const Cut cut = cut_of(attributes);
+  const SliceRange cut = cut_of(attributes);
   double* elements = whole.fresh();
   write_into(whole.sliced(cut.dim, cut.start, cut.stop, cut.step), elements, elements, part);
   return whole;
@@ -230,7 +230,7 @@ Value permute(const EvaluationCall& call) {
 }
 Value expand(const EvaluationCall& call) { return call.arguments[0]->expanded(call.shape); }
 Value slice(const EvaluationCall& call) {
-  const Cut cut = cut_of(call.attributes);
+  const SliceRange cut = cut_of(call.attributes);
   return call.arguments[0]->sliced(cut.dim, cut.start, cut.stop, cut.step);
 }
 Value place(const EvaluationCall& call) {

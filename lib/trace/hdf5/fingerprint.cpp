@@ -16,7 +16,7 @@ namespace ttrace::trace::hdf5 {
 namespace {
 
 constexpr std::uint64_t kSampled = std::uint64_t{8} << 20;  // bytes of all files
-constexpr std::uint64_t kPiece = 4096;
+constexpr std::uint64_t kBlockBytes = 4096;
 
 std::string hexadecimal(std::uint64_t value) {
   std::array<char, 17> digits{};
@@ -46,22 +46,22 @@ class SampledFile {
   std::int64_t modified() const { return modified_; }
   bool failed() const { return failed_; }
 
-  // Adds up to `most` pieces at even distances, with the first and the last of the file.
+  // Adds up to `most` blocks at even distances, with the first and the last of the file.
   std::uint64_t checksum(std::uint64_t most, std::uint64_t sum) const {
-    const std::uint64_t pieces = (bytes_ + kPiece - 1) / kPiece;
-    const std::uint64_t sampled = std::min(pieces, most);
+    const std::uint64_t blocks = (bytes_ + kBlockBytes - 1) / kBlockBytes;
+    const std::uint64_t sampled = std::min(blocks, most);
     for (std::uint64_t i = 0; i < sampled; ++i) {
-      const std::uint64_t piece = sampled < 2 ? i : place_of(i, pieces, sampled);
-      sum = base::xxh64(read(piece * kPiece), sum);
+      const std::uint64_t block = sampled < 2 ? i : place_of(i, blocks, sampled);
+      sum = base::xxh64(read(block * kBlockBytes), sum);
     }
     return sum;
   }
 
  private:
-  // i · (pieces − 1) / (sampled − 1), without a product that wraps.
-  static std::uint64_t place_of(std::uint64_t i, std::uint64_t pieces, std::uint64_t sampled) {
-    const std::uint64_t whole = (pieces - 1) / (sampled - 1);
-    const std::uint64_t rest = (pieces - 1) % (sampled - 1);
+  // i · (blocks − 1) / (sampled − 1), without a product that wraps.
+  static std::uint64_t place_of(std::uint64_t i, std::uint64_t blocks, std::uint64_t sampled) {
+    const std::uint64_t whole = (blocks - 1) / (sampled - 1);
+    const std::uint64_t rest = (blocks - 1) % (sampled - 1);
     return i * whole + i * rest / (sampled - 1);
   }
 
@@ -82,7 +82,7 @@ class SampledFile {
   std::uint64_t bytes_ = 0;
   std::int64_t modified_ = 0;
   mutable bool failed_ = false;
-  mutable std::array<std::byte, kPiece> buffer_{};
+  mutable std::array<std::byte, kBlockBytes> buffer_{};
 };
 
 }  // namespace
@@ -91,7 +91,7 @@ Fingerprint fingerprint_of(const std::vector<std::string>& files, std::uint64_t 
   Fingerprint found;
   found.manifest = hexadecimal(manifest);
   const std::uint64_t most =
-      std::max<std::uint64_t>(1, kSampled / kPiece / std::max<std::size_t>(1, files.size()));
+      std::max<std::uint64_t>(1, kSampled / kBlockBytes / std::max<std::size_t>(1, files.size()));
   std::uint64_t sum = 0;
   bool failed = false;
   for (const std::string& path : files) {

@@ -35,11 +35,11 @@ void for_each_band(const Box& region, const Box& box, const Visit& visit) {
   }
 }
 
-// The sum over all pieces of a dataset is the dataset's checksum: the position stands in it, so
-// that the order of the pieces does not matter.
-std::uint64_t checksum_of_piece(const tensor::Shape& shape, const Box& piece,
-                                std::span<const std::byte> bytes) {
-  return base::xxh64(bytes, tensor::position(shape, piece.origin));
+// The sum over all boxes of a dataset is the dataset's checksum: the position stands in it, so
+// that the order of the boxes does not matter.
+std::uint64_t checksum_of_box(const tensor::Shape& shape, const Box& common,
+                              std::span<const std::byte> bytes) {
+  return base::xxh64(bytes, tensor::position(shape, common.origin));
 }
 
 std::uint64_t first_of(const tensor::Shape& shape, const Box& box) {
@@ -93,10 +93,10 @@ void WrittenChecksums::add(const std::string& dataset, const Box& box,
   std::uint64_t sum = 0;
   std::size_t done = 0;
   for_each_band(tensor::whole(facts.shape), box, [&](const Box& band) {
-    const Box piece = *tensor::intersect(band, box);
-    const std::size_t size = tensor::volume(piece) * tensor::element_bytes(facts.dtype);
-    sum += checksum_of_piece(facts.shape, piece,
-                             bytes.subspan(std::exchange(done, done + size), size));
+    const Box common = *tensor::intersect(band, box);
+    const std::size_t size = tensor::volume(common) * tensor::element_bytes(facts.dtype);
+    sum +=
+        checksum_of_box(facts.shape, common, bytes.subspan(std::exchange(done, done + size), size));
   });
   lock.lock();
   Written& written = datasets_.at(dataset);
@@ -130,20 +130,20 @@ std::uint64_t WrittenChecksums::sum_in(const Dataset& stored, const Written& wri
   for_each_band(whole, whole, [&](const Box& band) {
     bool is_read = false;
     for (const Box* box : boxes.of(band)) {
-      const auto piece = tensor::intersect(band, *box);
-      if (!piece) continue;
+      const auto common = tensor::intersect(band, *box);
+      if (!common) continue;
       if (!is_read) {
         elements.resize(tensor::volume(band) * element_bytes);
         stored.read(band, elements);
         is_read = true;
       }
-      if (*piece == band) {
-        sum += checksum_of_piece(shape, band, elements);
+      if (*common == band) {
+        sum += checksum_of_box(shape, band, elements);
         continue;
       }
-      gathered.resize(tensor::volume(*piece) * element_bytes);
-      tensor::copy_common(band, elements, *piece, gathered, element_bytes);
-      sum += checksum_of_piece(shape, *piece, gathered);
+      gathered.resize(tensor::volume(*common) * element_bytes);
+      tensor::copy_common(band, elements, *common, gathered, element_bytes);
+      sum += checksum_of_box(shape, *common, gathered);
     }
   });
   return sum;

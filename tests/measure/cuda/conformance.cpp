@@ -259,7 +259,7 @@ Conformance check_rows(const Backend& backend, std::uint64_t seed) {
              concat(rows, " rows of ", length, ", ", tensor::dtype_short_name(dtype), " summed in ",
                     tensor::dtype_short_name(precision), has_input ? ", with input" : ""));
     const auto sums = [&](const Backend& by) {
-      std::vector<measure::RowSums> of_rows(
+      std::vector<measure::ColumnSums> of_rows(
           has_input ? 1 + 2 * kEpsilons.size() : 1,
           {std::vector<double>(length, 0), std::vector<double>(length, 0)});
       measure::RowsRequest request{g.as(box), std::nullopt, length,

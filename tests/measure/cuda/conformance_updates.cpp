@@ -34,7 +34,7 @@ UpdateStep draw_step(Draw& draw, Algorithm algorithm) {
   h.beta2 = draw.between(0, 1) == 0 ? 0.99 : 0.999;
   h.eps = draw.between(0, 4) == 0 ? 0 : 1e-8;
   h.amsgrad = draw.between(0, 2) == 0;
-  measure::Rounding& r = step.rounding;
+  measure::StepRoundoffs& r = step.rounding;
   r.working = *measure::unit_roundoff(working);
   r.gradient = 4 * r.working;
   r.stored = draw.between(0, 2) == 0 ? 0x1p-8 : 0;

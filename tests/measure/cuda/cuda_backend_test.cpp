@@ -25,8 +25,8 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// A pair of f32 of so many elements, measured in pieces that go into one result.
-Conformance compare_large(const measure::Backend& backend, std::size_t count, int pieces,
+// A pair of f32 of so many elements, measured in runs that go into one result.
+Conformance compare_large(const measure::Backend& backend, std::size_t count, int runs,
                           std::uint64_t seed = 7) {
   Conformance all;
   Draw draw(seed);
@@ -37,7 +37,7 @@ Conformance compare_large(const measure::Backend& backend, std::size_t count, in
   const auto sums = [&](const measure::Backend& by) {
     TileStats stats;
     const std::unique_ptr<Batch> batch = by.new_batch();
-    for (int i = 0; i < pieces; ++i) {
+    for (int i = 0; i < runs; ++i) {
       PairRequest request{r.as(box), c.as(box), box};
       request.stats = &stats;
       batch->add(request);

@@ -30,14 +30,15 @@ struct ScalarMath {
 };
 
 template <GradientKind kGradient>
-TTRACE_DEVICE Term<double> replay_with(const UpdateFormula& f, const UpdateInputs<double>& in) {
+TTRACE_DEVICE Bounded<double> replay_with(const UpdateFormula& f, const UpdateInputs<double>& in) {
   if (f.kind == UpdateKind::kSgd) return sgd_step<ScalarMath, kGradient>(f, in);
   if (f.amsgrad) return adam_step<ScalarMath, kGradient, true>(f, in);
   return adam_step<ScalarMath, kGradient, false>(f, in);
 }
 
 // All threads of a launch take the same branches.
-TTRACE_DEVICE Term<double> replay_element(const UpdateFormula& f, const UpdateInputs<double>& in) {
+TTRACE_DEVICE Bounded<double> replay_element(const UpdateFormula& f,
+                                             const UpdateInputs<double>& in) {
   if (f.kind == UpdateKind::kCopy) return {in.parameter, 0};
   switch (f.gradient) {
     case GradientKind::kExact:
@@ -122,7 +123,7 @@ TTRACE_DEVICE void judge_updates(Execution& execution, const TileLaunch& launch)
     const std::uint32_t i = first + tile.lane;
     const std::uint64_t at = tile.first + i;
     double c = 0;
-    Term<double> replayed{0, 0};
+    Bounded<double> replayed{0, 0};
     double parameter = 0;
     const bool there = i < tile.count;
     if (there) {

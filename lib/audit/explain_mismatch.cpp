@@ -1,4 +1,4 @@
-#include "audit/blame.h"
+#include "audit/explain_mismatch.h"
 
 #include <algorithm>
 #include <memory>
@@ -31,7 +31,9 @@ class ValueReader : public measure::TensorReader {
   std::vector<measure::RankBoxes> rank_boxes() const override {
     return {{{tensor::whole(value_->shape())}, {}, ""}};
   }
-  std::optional<measure::Place> locate(const tensor::Shape&) const override { return std::nullopt; }
+  std::optional<measure::ElementPlace> locate(const tensor::Shape&) const override {
+    return std::nullopt;
+  }
   void for_each_check(const measure::VisitCheck&) const override {}
   std::uint64_t bytes_read() const override { return 0; }
 
@@ -91,10 +93,10 @@ measure::TensorRef expected_tensor(const trace::Source& run, const trace::Tensor
   return tensor;
 }
 
-void blame(const trace::Source& run, const trace::TensorEntry& entry,
-           const measure::TensorRef& expected, double allowed, const measure::Backend& backend,
-           AuditCheck& check, AuditedTensor& tensor,
-           const std::vector<const trace::TensorEntry*>& terms) {
+void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,
+                      const measure::TensorRef& expected, double allowed,
+                      const measure::Backend& backend, AuditCheck& check, AuditedTensor& tensor,
+                      const std::vector<const trace::TensorEntry*>& terms) {
   try {
     const measure::TensorRef recorded(&run, &entry);
     const measure::Measurement measured = measure::measure(backend, expected, recorded, nullptr);

@@ -79,7 +79,7 @@ std::optional<double> step_length(const measure::Backend& backend, const trace::
   return measure::difference_norm(moved.total);
 }
 
-bool is_unplayed(const TensorComparison& result) {
+bool has_no_replay(const TensorComparison& result) {
   return result.key.kind == Kind::kParamAfterStep && result.outcome == Outcome::kDiverged &&
          result.comparison && !result.comparison->replay && !result.exact &&
          result.comparison->measurement.total.nonfinite_different == 0;
@@ -118,13 +118,13 @@ bool still_holds(const trace::Source& candidate, const comparison::Pair& now,
 
 }  // namespace
 
-void judge_unplayed_updates(const trace::Source& reference, const trace::Source& candidate,
-                            const measure::ExecutionContext& execution,
-                            std::vector<TensorComparison>& results) {
+void judge_updates_without_replay(const trace::Source& reference, const trace::Source& candidate,
+                                  const measure::ExecutionContext& execution,
+                                  std::vector<TensorComparison>& results) {
   const BadInputs bad(results);
   std::vector<std::size_t> updates;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (is_unplayed(results[i]) && !bad.any_of(results[i].key)) updates.push_back(i);
+    if (has_no_replay(results[i]) && !bad.any_of(results[i].key)) updates.push_back(i);
   }
   if (updates.empty()) return;
   const OptimizerIndex references(reference.manifest());

@@ -1,4 +1,4 @@
-#include "specification/code_difference.h"
+#include "specification/compare_specifications.h"
 
 #include <algorithm>
 #include <map>

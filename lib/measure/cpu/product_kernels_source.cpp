@@ -1,9 +1,9 @@
-// Compiled once per instruction set: TTRACE_PANELS names the kernels, TTRACE_COLUMNS and
+// Compiled once per instruction set: TTRACE_PRODUCTS names the kernels, TTRACE_COLUMNS and
 // TTRACE_ROWS say how many columns of a panel and rows of a thin product stay in registers.
 // Everything else is in an anonymous namespace and uses no template of the library.
 #include <cstring>
 
-#include "measure/cpu/panels.h"
+#include "measure/cpu/product_kernels.h"
 
 namespace ttrace::measure {
 namespace {
@@ -59,18 +59,18 @@ inline __attribute__((always_inline)) void add_rows(std::uint64_t k, const doubl
 
 }  // namespace
 
-const Panels TTRACE_PANELS = {[](std::uint64_t k, const double* a, const double* b, double* c) {
-                                for (std::uint64_t j = 0; j < kPanelColumns; j += TTRACE_COLUMNS) {
-                                  add_columns<TTRACE_COLUMNS>(k, a, b + j, c + j);
-                                }
-                              },
-                              [](std::uint64_t k, const double* a, std::int64_t row_stride,
-                                 std::int64_t column_stride, const double* b, double* c) {
-                                for (std::uint64_t i = 0; i < kThinRows; i += TTRACE_ROWS) {
-                                  add_rows<TTRACE_ROWS>(
-                                      k, a + static_cast<std::int64_t>(i) * row_stride, row_stride,
-                                      column_stride, b, c + i * kThinColumns);
-                                }
-                              }};
+const ProductKernels TTRACE_PRODUCTS = {
+    [](std::uint64_t k, const double* a, const double* b, double* c) {
+      for (std::uint64_t j = 0; j < kPanelColumns; j += TTRACE_COLUMNS) {
+        add_columns<TTRACE_COLUMNS>(k, a, b + j, c + j);
+      }
+    },
+    [](std::uint64_t k, const double* a, std::int64_t row_stride, std::int64_t column_stride,
+       const double* b, double* c) {
+      for (std::uint64_t i = 0; i < kThinRows; i += TTRACE_ROWS) {
+        add_rows<TTRACE_ROWS>(k, a + static_cast<std::int64_t>(i) * row_stride, row_stride,
+                              column_stride, b, c + i * kThinColumns);
+      }
+    }};
 
 }  // namespace ttrace::measure

@@ -1,4 +1,4 @@
-#include "specification/evaluate/declared_casts.h"
+#include "specification/evaluate/casts_of_leaves.h"
 
 #include <optional>
 

@@ -70,7 +70,8 @@ TEST_CASE("every kernel adds up scattered and scaled tiles as decoded ones", "[k
         const std::vector<double> wide_r = scaled_numbers(dtype, r, 1);
         const std::vector<double> wide_c = scaled_numbers(dtype, c, scale);
         TileSums expected;
-        usable_kernels().back()->sum(Stored::kF64, wide_r.data(), wide_c.data(), count, expected);
+        usable_kernels().back()->sum(StoredType::kF64, wide_r.data(), wide_c.data(), count,
+                                     expected);
         for (const Kernel* kernel : usable_kernels()) {
           CAPTURE(kernel->isa);
           TileSums sums;

@@ -20,9 +20,9 @@ measure::TensorRef expected_tensor(const trace::Source& run, const trace::Tensor
 // rejected ones. `allowed`:
 // the largest ‖recorded - expected‖ that is rounding.
 // `terms`: of a main gradient the raw gradients that it is the sum of, which say what it lacks.
-void blame(const trace::Source& run, const trace::TensorEntry& entry,
-           const measure::TensorRef& expected, double allowed, const measure::Backend& backend,
-           AuditCheck& check, AuditedTensor& tensor,
-           const std::vector<const trace::TensorEntry*>& terms = {});
+void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,
+                      const measure::TensorRef& expected, double allowed,
+                      const measure::Backend& backend, AuditCheck& check, AuditedTensor& tensor,
+                      const std::vector<const trace::TensorEntry*>& terms = {});
 
 }  // namespace ttrace::audit

@@ -71,11 +71,11 @@ class Placed {
 template <typename Type, std::size_t kWhich, bool kScaled>
 void add_placed_lanes(const Placed<Type, kScaled>& reference,
                       const Placed<Type, kScaled>& candidate, std::size_t begin, std::size_t end,
-                      std::size_t first, Lanes<kLanes>& all, UnequalNumbers& unequal) {
+                      std::size_t first, PairLanes<kLanes>& all, UnequalNumbers& unequal) {
   using Bits = typename Type::Bits;
   using Products = std::conditional_t<kScaled, ScaledOf<Type>, Type>;
   constexpr std::size_t kStep = kWidth * kApart<Type>;
-  static_assert(kPlacedTogether % kStep == 0, "a vector lies within one piece");
+  static_assert(kPlacedTogether % kStep == 0, "a vector lies within one group");
   Sums sums[kVectors<Bits>];
   for (std::size_t v = 0; v < kVectors<Bits>; ++v) {
     sums[v].get(first + v * kStep + kWhich * kWidth, all);
@@ -118,7 +118,7 @@ void sum_placed(const PlacedValues& reference, const PlacedValues& candidate, st
                 TileSums& sums) {
   const Placed<Type, kScaled> r(reference);
   const Placed<Type, kScaled> c(candidate);
-  Lanes<kLanes> lanes = {};
+  PairLanes<kLanes> lanes = {};
   UnequalNumbers unequal;
   constexpr std::size_t kPass = kBlock<Type> * kApart<Type>;
   for (std::size_t begin = 0; begin < count; begin += kElementsAtOnce) {

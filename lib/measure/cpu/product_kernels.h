@@ -6,7 +6,8 @@
 
 namespace ttrace::measure {
 
-// Panels are packed: `a` holds kPanelRows rows, `b` kPanelColumns columns, step by step along k.
+// ProductKernels are packed: `a` holds kPanelRows rows, `b` kPanelColumns columns, step by step
+// along k.
 inline constexpr std::uint64_t kPanelRows = 4;
 inline constexpr std::uint64_t kPanelColumns = 16;
 
@@ -23,16 +24,16 @@ using ThinKernel = void (*)(std::uint64_t k, const double* a, std::int64_t row_s
                             std::int64_t column_stride, const double* b, double* c);
 
 // The kernels of one instruction set.
-struct Panels {
+struct ProductKernels {
   PanelKernel add_panels;
   ThinKernel add_thin;
 };
 
-extern const Panels kPanelsBaseline;
-extern const Panels kPanelsV3;  // of x86-64 alone, as the next
-extern const Panels kPanelsV4;
+extern const ProductKernels kProductsBaseline;
+extern const ProductKernels kProductsV3;  // of x86-64 alone, as the next
+extern const ProductKernels kProductsV4;
 
 // Those of the best instruction set that this machine has.
-const Panels& fastest_panels();
+const ProductKernels& fastest_product_kernels();
 
 }  // namespace ttrace::measure
