@@ -319,7 +319,7 @@ class Audit {
     return !expression.leaves.empty() ||
            std::any_of(expression.steps.begin(), expression.steps.end(),
                        [](const specification::Step& step) {
-                         return step.node->primitive->name == "literal";
+                         return specification::lists_elements(*step.node->primitive);
                        });
   }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <string_view>
 
 #include "base/error.h"
@@ -16,26 +15,6 @@ namespace ttrace::specification {
 namespace {
 
 using base::concat;
-
-bool is_commutative(std::string_view primitive) {
-  static const std::set<std::string_view> kCommutative{
-      "add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or"};
-  return kCommutative.contains(primitive);
-}
-
-// Whether terms may be added up (multiplied) in any order.
-bool is_associative(std::string_view primitive) {
-  return primitive == "add" || primitive == "multiply";
-}
-
-// Whether the shape of the result says no more than how rows are laid out.
-bool may_be_reshaped(std::string_view primitive) {
-  static const std::set<std::string_view> kFixed{
-      "permute",  "expand",   "slice", "place",      "replace",  "concat",   "flip", "windows",
-      "triangle", "sum",      "mean",  "product",    "max",      "min",      "any",  "all",
-      "cumsum",   "variance", "norm",  "index_rows", "add_rows", "logsumexp"};
-  return !kFixed.contains(primitive);
-}
 
 // Numbers values so that equal expressions have equal numbers, in both specifications.
 class Numbering {
@@ -84,7 +63,8 @@ class NumberedExpression {
     const Step* found = step(value);
     if (found != nullptr) {
       const Node& node = *found->node;
-      if (node.primitive->name == "full") return describe_attribute(*node.attributes.find("value"));
+      const std::string_view attribute = node.primitive->described_by;
+      if (!attribute.empty()) return describe_attribute(*node.attributes.find(attribute));
       return std::string(node.primitive->name);
     }
     return describe_tensor(*expression_.specification, expression_.leaves[value].tensor);
@@ -95,11 +75,16 @@ class NumberedExpression {
  private:
   static constexpr std::size_t kMostTerms = 64;
 
-  static bool is_transparent(const Step& step) { return step.node->primitive->name == "reshape"; }
+  // Whether nothing but the shape changes.
+  static bool is_transparent(const Step& step) {
+    const Primitive& primitive = *step.node->primitive;
+    return primitive.move == Move::kInOrder && primitive.rounding == Rounding::kExact;
+  }
 
   void add(const Step& step) {
     const Node& node = *step.node;
-    const std::string_view name = node.primitive->name;
+    const Primitive& primitive = *node.primitive;
+    const std::string_view name = primitive.name;
     std::vector<std::size_t> terms;
     if (is_transparent(step)) {
       numbers_.push_back(numbers_[step.arguments.front()]);
@@ -109,24 +94,24 @@ class NumberedExpression {
     const std::string type = with_dtypes_ ? std::string(dtype_short_name(node.dtype)) : "";
     for (const std::uint32_t argument : step.arguments) {
       const Terms& inner = terms_[argument];
-      if (is_associative(name) && inner.operation == concat(name, type) &&
+      if (primitive.associates && inner.operation == concat(name, type) &&
           terms.size() + inner.terms.size() < kMostTerms) {
         terms.insert(terms.end(), inner.terms.begin(), inner.terms.end());
       } else {
         terms.push_back(numbers_[argument]);
       }
     }
-    if (is_commutative(name)) std::sort(terms.begin(), terms.end());
+    if (primitive.commutes) std::sort(terms.begin(), terms.end());
     std::string text = concat(name, " ", type);
-    if (!may_be_reshaped(name)) text += concat(" ", describe_shape(node.shape));
-    for (const AttributeRule& rule : node.primitive->attributes) {
+    if (!primitive.shape_is_layout) text += concat(" ", describe_shape(node.shape));
+    for (const AttributeRule& rule : primitive.attributes) {
       const Attributes::Content* content = node.attributes.find(rule.name);
       if (content == nullptr) continue;
       text += concat(" ", rule.name, " ", describe_attribute(*content, kEveryItem));
     }
     for (const std::size_t term : terms) text += concat(" #", term);
     numbers_.push_back(numbering_.of(text));
-    terms_.push_back({is_associative(name) ? concat(name, type) : std::string(), terms});
+    terms_.push_back({primitive.associates ? concat(name, type) : std::string(), terms});
   }
 
   static constexpr std::size_t kEveryItem = 1'000'000;
@@ -297,7 +282,7 @@ class Comparison {
                     " in the reference and to ", dtype_short_name(theirs.dtype),
                     " in the candidate");
     }
-    if (ours.shape != theirs.shape && !may_be_reshaped(name)) {
+    if (ours.shape != theirs.shape && !ours.primitive->shape_is_layout) {
       return concat(name, " gives ", describe_shape(ours.shape), " in the reference and ",
                     describe_shape(theirs.shape), " in the candidate");
     }
@@ -316,7 +301,7 @@ class Comparison {
     std::vector<std::uint32_t> unmatched;
     for (std::size_t i = 0; i < ours.arguments.size(); ++i) {
       const std::size_t number = left.number(ours.arguments[i]);
-      if (!is_commutative(ours.node->primitive->name)) {
+      if (!ours.node->primitive->commutes) {
         if (number != right.number(theirs.arguments[i])) {
           return std::pair(ours.arguments[i], theirs.arguments[i]);
         }

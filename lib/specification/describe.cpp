@@ -1,7 +1,6 @@
 #include "specification/describe.h"
 
 #include <algorithm>
-#include <set>
 #include <type_traits>
 
 #include "base/text.h"
@@ -90,12 +89,10 @@ std::string list_some(const std::vector<std::string>& items, std::size_t most,
 
 std::string describe_expression(const Expression& expression) {
   constexpr std::size_t kMostNamed = 5;
-  static const std::set<std::string_view> kMoves{"reshape", "permute", "expand", "slice",  "concat",
-                                                 "cast",    "full",    "arange", "literal"};
   std::vector<std::string> operations;
   for (const Step& step : expression.steps) {
     const std::string name(step.node->primitive->name);
-    if (kMoves.contains(name)) continue;
+    if (!step.node->primitive->told_to_people) continue;
     if (std::find(operations.begin(), operations.end(), name) == operations.end()) {
       operations.push_back(name);
     }

@@ -14,7 +14,7 @@ using tensor::DType;
 
 const std::vector<std::string> kInputs{R"("dtype": "float32", "shape": [2, 2])",
                                        R"("dtype": "bfloat16", "shape": [2, 2])"};
-const std::string kCast = R"(["cast", [0], {}, "bfloat16", [2, 2]], )";
+const std::string kWhereNarrower = R"(["cast", [0], {}, "bfloat16", [2, 2]], )";
 
 struct Case {
   explicit Case(const std::string& nodes)
@@ -40,7 +40,7 @@ struct Case {
 double bf16(double value) { return tensor::round_to(DType::kBFloat16, value); }
 
 TEST_CASE("a cast of a known input is an input that is known") {
-  Case found(kCast + R"(["matmul", [1, 2], {}, "bfloat16", [2, 2]])");
+  Case found(kWhereNarrower + R"(["matmul", [1, 2], {}, "bfloat16", [2, 2]])");
   found.take();
   REQUIRE(found.expression.steps.size() == 1);
   CHECK(found.expression.steps[0].arguments == std::vector<std::uint32_t>{1, 0});
@@ -61,10 +61,10 @@ TEST_CASE("an expression that is a cast alone is the rounded input") {
 
 TEST_CASE("casts of other inputs stay operations") {
   const std::string add = R"(["add", [2, 1], {}, "bfloat16", [2, 2]])";
-  Case unknown(kCast + add);
+  Case unknown(kWhereNarrower + add);
   unknown.expression.leaves[0].exact = false;
   // The input is used as it is, too.
-  Case both(kCast + add + R"(, ["multiply", [3, 0], {}, "bfloat16", [2, 2]])");
+  Case both(kWhereNarrower + add + R"(, ["multiply", [3, 0], {}, "bfloat16", [2, 2]])");
   // A wider type loses nothing.
   Case wider(R"(["cast", [1], {}, "float32", [2, 2]], ["add", [0, 2], {}, "bfloat16", [2, 2]])");
   for (Case* found : {&unknown, &both, &wider}) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -67,6 +68,32 @@ TEST_CASE("a choice of another number than the specification says cannot be judg
   CHECK_THAT(refusal(), Contains("how many places there are is open"));
   test["node"][4] = {3, 1};
   CHECK_THAT(refusal(), Contains("have 2 columns, not the shape [3, 1]"));
+}
+
+// One that is true of a single primitive would be its name in disguise.
+TEST_CASE("every fact of the table is true of several primitives") {
+  std::map<std::string, std::size_t> having;
+  for (const std::string& name : primitive_names()) {
+    const Primitive& primitive = *find_primitive(name);
+    having["cut"] += primitive.cut != nullptr ? 1 : 0;
+    having["work"] += primitive.work != nullptr ? 1 : 0;
+    having["terms"] += primitive.terms != nullptr ? 1 : 0;
+    having["together"] += primitive.together != nullptr ? 1 : 0;
+    having["moves in order"] += primitive.move == Move::kInOrder ? 1 : 0;
+    having["moves anyhow"] += primitive.move == Move::kAnyhow ? 1 : 0;
+    having["commutes"] += primitive.commutes ? 1 : 0;
+    having["associates"] += primitive.associates ? 1 : 0;
+    having["shape is layout"] += primitive.shape_is_layout ? 1 : 0;
+    having["finds equals"] += primitive.finds_equals ? 1 : 0;
+    having["names places"] += primitive.names_places ? 1 : 0;
+    having["worth sharing"] += primitive.worth_sharing ? 1 : 0;
+    having["not told"] += primitive.told_to_people ? 0 : 1;
+  }
+  for (const auto& [fact, primitives] : having) {
+    CAPTURE(fact, primitives);
+    CHECK(primitives >= 2);
+    CHECK(primitives < primitive_names().size());
+  }
 }
 
 TEST_CASE("simulated roundings move a result a little, and by the type of the node") {

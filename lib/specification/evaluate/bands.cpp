@@ -16,7 +16,7 @@ void add(const Bands& more, Bands& bands) {
 }
 
 bool has_small_elements(const Value& value) {
-  constexpr std::uint64_t kPart = 8;
+  constexpr std::uint64_t kShare = 8;
   const Value dense = value.to_dense();
   const std::uint64_t columns = dense.shape().empty() ? 1 : dense.shape().back();
   std::uint64_t small = 0;
@@ -34,7 +34,7 @@ bool has_small_elements(const Value& value) {
       small += band_of(exponent, largest) > 0 ? 1 : 0;
     }
   }
-  return small > 0 && small >= all / kPart;
+  return small > 0 && small >= all / kShare;
 }
 
 double smallest_normal(tensor::DType dtype) {

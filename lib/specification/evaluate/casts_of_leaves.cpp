@@ -19,7 +19,7 @@ std::vector<std::optional<tensor::DType>> only_casts(const Expression& expressio
   for (const Step& step : expression.steps) {
     const tensor::DType dtype = step.node->dtype;
     const bool casts =
-        step.node->primitive->rounding == Rounding::kCast && tensor::is_floating(dtype);
+        step.node->primitive->rounding == Rounding::kWhereNarrower && tensor::is_floating(dtype);
     for (const std::uint32_t argument : step.arguments) {
       if (argument >= leaves) continue;
       const bool narrows =

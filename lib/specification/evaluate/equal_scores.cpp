@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 #include <set>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -25,10 +24,10 @@ Value places_of(const Value& chosen, std::size_t dim) {
   return with_last_at(places, dim);
 }
 
-// Moves what a step moves; a cast changes no place.
+// Moves what a step moves; rounding changes no place.
 Value after_move(const Step& step, const Value& value, const measure::ExecutionContext& context) {
   const Node& node = *step.node;
-  if (node.primitive->name == "cast") return value;
+  if (node.primitive->rounding != Rounding::kExact) return value;
   const std::array<const tensor::Shape*, 1> shapes{&value.shape()};
   const std::array<const Value*, 1> arguments{&value};
   const std::array<tensor::DType, 1> dtypes{node.dtype};
@@ -93,20 +92,16 @@ std::optional<EqualScores> EqualScores::of(const Expression& expression,
                                            std::span<const Value> leaves,
                                            const measure::ExecutionContext& context,
                                            const ValueSharing* sharing) {
-  static const std::set<std::string_view> kMoves{"reshape", "permute", "expand",
-                                                 "slice",   "flip",    "cast"};
-  static const std::set<std::string_view> kChoices{"top_indices", "sort_indices"};
   const std::size_t first = expression.leaves.size();
   std::vector<const Step*> moves;
   std::uint32_t choice = expression.result;
-  while (choice >= first &&
-         kMoves.contains(expression.steps[choice - first].node->primitive->name)) {
+  while (choice >= first && expression.steps[choice - first].node->primitive->move != Move::kNone) {
     moves.push_back(&expression.steps[choice - first]);
     choice = moves.back()->arguments.front();
   }
   if (choice < first) return std::nullopt;
   const Step& step = expression.steps[choice - first];
-  if (!kChoices.contains(step.node->primitive->name)) return std::nullopt;
+  if (!step.node->primitive->names_places) return std::nullopt;
   const auto dim = static_cast<std::size_t>(step.node->attributes.integer("dim"));
   const std::uint32_t wanted[] = {step.arguments.front(), choice};
   const std::vector<Value> values =

@@ -66,7 +66,7 @@ class Evaluation {
       : expression_(expression), context_(context), sample_(sample) {
     const bool shares =
         std::any_of(expression.steps.begin(), expression.steps.end(),
-                    [](const Step& step) { return is_worth_sharing(*step.node->primitive); });
+                    [](const Step& step) { return step.node->primitive->worth_sharing; });
     if (sharing != nullptr && !perturbation && sample == nullptr && shares) {
       shared_ = sharing->values;
       shared_->make_room();
@@ -118,30 +118,30 @@ class Evaluation {
                               describe_shape(value.shape()), ", the specification says ",
                               describe_shape(tensor.shape));
     }
-    const Value part = part_of(computed_part(number), value);
-    if (!noise_ || (keeps_exact_leaves_ && expression_.leaves[number].exact)) return part;
+    const Value taken = cut_of(computed_cut(number), value);
+    if (!noise_ || (keeps_exact_leaves_ && expression_.leaves[number].exact)) return taken;
     const tensor::DType dtype = dtype_of_value(expression_, static_cast<std::uint32_t>(number));
-    return rounded(part, dtype, noise_->stream(expression_.leaves[number].tensor), context_);
+    return rounded(taken, dtype, noise_->stream(expression_.leaves[number].tensor), context_);
   }
 
-  std::optional<Cut> computed_part(std::size_t value) const {
+  std::optional<Cut> computed_cut(std::size_t value) const {
     return sample_ != nullptr ? sample_->computed[value] : std::nullopt;
   }
 
-  static Value part_of(const std::optional<Cut>& part, const Value& value) {
-    return part ? part->of(value) : value;
+  static Value cut_of(const std::optional<Cut>& cut, const Value& value) {
+    return cut ? cut->of(value) : value;
   }
 
-  // The arguments of a step, those parts of them that a sample takes.
+  // The arguments of a step, those cuts of them that a sample takes.
   std::vector<Value> arguments_of(std::size_t number) const {
     const Step& step = expression_.steps[number];
     std::vector<Value> taken;
     for (std::size_t i = 0; i < step.arguments.size(); ++i) {
       const std::uint32_t argument = step.arguments[i];
       const Value& value = *values_[argument];
-      // A value that is computed in part is computed for those who take that part.
-      const bool cut = sample_ != nullptr && !sample_->computed[argument];
-      taken.push_back(cut ? part_of(sample_->taken[number][i], value) : value);
+      // A value of which a cut is computed is computed for those who take that cut.
+      const bool whole = sample_ != nullptr && !sample_->computed[argument];
+      taken.push_back(whole ? cut_of(sample_->taken[number][i], value) : value);
     }
     return taken;
   }
@@ -157,12 +157,12 @@ class Evaluation {
   template <typename Evaluate>
   auto call(std::size_t number, const Evaluate& evaluate) const {
     const Step& step = expression_.steps[number];
-    std::optional<Node> cut;
-    if (const auto part = computed_part(expression_.leaves.size() + number)) {
-      cut = *step.node;
-      cut->shape[part->dim] = part->count;
+    std::optional<Node> sampled;
+    if (const auto cut = computed_cut(expression_.leaves.size() + number)) {
+      sampled = *step.node;
+      sampled->shape[cut->dim] = cut->count;
     }
-    const Node& node = cut ? *cut : *step.node;
+    const Node& node = sampled ? *sampled : *step.node;
     const Primitive& primitive = *node.primitive;
     try {
       const std::vector<Value> given = arguments_of(number);
@@ -197,7 +197,7 @@ class Evaluation {
       const Value value = primitive.evaluate(found);
       const double argument = unit_roundoff(found.dtypes.empty() ? found.dtype : found.dtypes[0]);
       const bool narrower =
-          primitive.rounding == Rounding::kCast && unit_roundoff(found.dtype) > argument;
+          primitive.rounding == Rounding::kWhereNarrower && unit_roundoff(found.dtype) > argument;
       if (found.noise != nullptr && (primitive.rounding == Rounding::kOnce || narrower)) {
         return rounded(value, found.dtype, *found.noise, context_);
       }
@@ -208,17 +208,17 @@ class Evaluation {
   Value shared_step(std::size_t number) const {
     const Step& step = expression_.steps[number];
     const Primitive& primitive = *step.node->primitive;
-    if (shared_ == nullptr || !is_worth_sharing(primitive)) return evaluated(number);
+    if (shared_ == nullptr || !primitive.worth_sharing) return evaluated(number);
     const std::uint32_t own = numbers_[expression_.leaves.size() + number];
     if (auto known = shared_->find(own)) return *known;
     if (primitive.together != nullptr) {
-      const auto all = call(number, primitive.together);
-      for (const auto& [name, value] : all) {
-        shared_->add(number_of(step, *find_primitive(name), value.shape()), value);
+      std::optional<Value> wanted;
+      for (const auto& [name, value] : call(number, primitive.together)) {
+        const Primitive& made = *find_primitive(name);
+        shared_->add(number_of(step, made, value.shape()), value);
+        if (&made == &primitive) wanted = value;
       }
-      for (const auto& [name, value] : all) {
-        if (name == primitive.name) return value;
-      }
+      if (wanted) return *wanted;
     }
     const Value value = evaluated(number);
     shared_->add(own, value);

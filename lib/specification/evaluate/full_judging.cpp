@@ -32,20 +32,20 @@ double largest_of(tensor::DType dtype) {
   }
 }
 
-// Calls visit(i, element) for element i of the part, whose elements are dense, and its row-major
+// Calls visit(i, element) for element i of the cut, whose elements are dense, and its row-major
 // index in the whole.
 template <typename Visit>
-void for_part(const tensor::Shape& shape, const Cut& part, const Visit& visit) {
+void for_cut(const tensor::Shape& shape, const Cut& cut, const Visit& visit) {
   std::uint64_t outer = 1;
   std::uint64_t inner = 1;
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (d < part.dim) outer *= shape[d];
-    if (d > part.dim) inner *= shape[d];
+    if (d < cut.dim) outer *= shape[d];
+    if (d > cut.dim) inner *= shape[d];
   }
   std::uint64_t next = 0;
   for (std::uint64_t o = 0; o < outer; ++o) {
-    for (std::uint64_t p = 0; p < part.count; ++p) {
-      const std::uint64_t first = (o * shape[part.dim] + part.start + p * part.step) * inner;
+    for (std::uint64_t p = 0; p < cut.count; ++p) {
+      const std::uint64_t first = (o * shape[cut.dim] + cut.start + p * cut.step) * inner;
       for (std::uint64_t i = 0; i < inner; ++i) visit(next++, first + i);
     }
   }
@@ -80,7 +80,7 @@ Bands FullJudging::over_rows(const Visit& visit) const {
 }
 
 void FullJudging::compare(ExpressionJudgement& judgement) {
-  std::vector<RowPart> parts(sums_.error.size());
+  std::vector<RowDifference> parts(sums_.error.size());
   sums_.bands = over_rows([&](std::uint64_t r, Bands& bands) {
     parts[r] = compare_row(r);
     if (!mark_bands(r, expected_.data() + r * columns_)) return;
@@ -95,7 +95,7 @@ void FullJudging::compare(ExpressionJudgement& judgement) {
     }
   });
   judgement.equal_bits = true;
-  for (const RowPart& part : parts) {
+  for (const RowDifference& part : parts) {
     if (part.non_finite > 0 && judgement.non_finite == 0) {
       judgement.first_unequal = tensor::coordinates(tensor::whole(recorded_.shape()), part.first);
     }
@@ -164,8 +164,8 @@ void FullJudging::forget_draws() {
   }
 }
 
-std::optional<RowSums> FullJudging::with_sample(const Value& moved_part, const Cut& part) const {
-  const Value moved = moved_part.to_dense();
+std::optional<RowSums> FullJudging::with_sample(const Value& moved_cut, const Cut& cut) const {
+  const Value moved = moved_cut.to_dense();
   Band whole;
   Bands bands{};
   double drift = 0;
@@ -175,7 +175,7 @@ std::optional<RowSums> FullJudging::with_sample(const Value& moved_part, const C
     band.spread_fourth += square * square;
     band.expected += e * e;
   };
-  for_part(expected_.shape(), part, [&](std::uint64_t i, std::uint64_t element) {
+  for_cut(expected_.shape(), cut, [&](std::uint64_t i, std::uint64_t element) {
     const double e = expected_.data()[element];
     const double apart = moved.data()[i] - e;
     if (!std::isfinite(apart) || marks_[element] == 0) return;
@@ -231,7 +231,7 @@ double FullJudging::stored_if_beyond(double e) const {
   return std::abs(e) > largest_ ? tensor::round_to(dtype_, e) : e;
 }
 
-FullJudging::RowPart FullJudging::compare_row(std::uint64_t r) {
+FullJudging::RowDifference FullJudging::compare_row(std::uint64_t r) {
   const double* c = recorded_.data() + r * columns_;
   const double* e = expected_.data() + r * columns_;
   bool plain = true;
@@ -239,7 +239,7 @@ FullJudging::RowPart FullJudging::compare_row(std::uint64_t r) {
     plain &= std::abs(c[i]) <= largest_;
     plain &= std::abs(e[i]) <= largest_;
   }
-  RowPart part = plain ? compare_plain(r, c, e) : compare_any(r, c, e);
+  RowDifference part = plain ? compare_plain(r, c, e) : compare_any(r, c, e);
   for (std::uint64_t i = 0; part.equal && i < columns_; ++i) {
     part.equal =
         c[i] == e[i] || marks_[r * columns_ + i] == 0 || tensor::round_to(dtype_, e[i]) == c[i];
@@ -248,7 +248,8 @@ FullJudging::RowPart FullJudging::compare_row(std::uint64_t r) {
 }
 
 // All elements are finite, as nearly always.
-FullJudging::RowPart FullJudging::compare_plain(std::uint64_t r, const double* c, const double* e) {
+FullJudging::RowDifference FullJudging::compare_plain(std::uint64_t r, const double* c,
+                                                      const double* e) {
   constexpr std::uint64_t kSums = 8;
   double errors[kSums] = {};
   double expected[kSums] = {};
@@ -264,7 +265,7 @@ FullJudging::RowPart FullJudging::compare_plain(std::uint64_t r, const double* c
     for (std::uint64_t s = 0; s < kSums; ++s) add(i + s, s);
   }
   for (std::uint64_t s = 0; i < columns_; ++i, ++s) add(i, s);
-  RowPart part;
+  RowDifference part;
   for (std::uint64_t s = 0; s < kSums; ++s) {
     sums_.error[r] += errors[s];
     sums_.expected[r] += expected[s];
@@ -274,9 +275,9 @@ FullJudging::RowPart FullJudging::compare_plain(std::uint64_t r, const double* c
   return part;
 }
 
-FullJudging::RowPart FullJudging::compare_any(std::uint64_t r, const double* c,
-                                              const double* expected) {
-  RowPart part;
+FullJudging::RowDifference FullJudging::compare_any(std::uint64_t r, const double* c,
+                                                    const double* expected) {
+  RowDifference part;
   for (std::uint64_t i = 0; i < columns_; ++i) {
     const double e = stored_if_beyond(expected[i]);
     const int kind = class_of(c[i]);

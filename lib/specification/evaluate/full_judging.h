@@ -28,10 +28,10 @@ class FullJudging {
   // As if no draw had been added.
   void forget_draws();
 
-  // The sums with a spread that is relative to E what it is in `part` of the result, of which
-  // `moved_part` is E with simulated roundings; nothing where that part is 0, or has no elements of
+  // The sums with a spread that is relative to E what it is in `cut` of the result, of which
+  // `moved_cut` is E with simulated roundings; nothing where that part is 0, or has no elements of
   // a size that others have.
-  std::optional<RowSums> with_sample(const Value& moved_part, const Cut& part) const;
+  std::optional<RowSums> with_sample(const Value& moved_cut, const Cut& cut) const;
 
   // Elements of equal size are all rounded in one direction when the result is stored, which
   // changes its scale.
@@ -46,7 +46,7 @@ class FullJudging {
 
  private:
   // What one row adds, apart from spreads.
-  struct RowPart {
+  struct RowDifference {
     double product = 0;
     std::uint64_t non_finite = 0;
     std::uint64_t first = 0;  // of those
@@ -55,9 +55,9 @@ class FullJudging {
     bool left_out = false;  // an element that is not finite, on one side or on both
   };
 
-  RowPart compare_row(std::uint64_t r);
-  RowPart compare_plain(std::uint64_t r, const double* c, const double* e);
-  RowPart compare_any(std::uint64_t r, const double* c, const double* expected);
+  RowDifference compare_row(std::uint64_t r);
+  RowDifference compare_plain(std::uint64_t r, const double* c, const double* e);
+  RowDifference compare_any(std::uint64_t r, const double* c, const double* expected);
   bool mark_bands(std::uint64_t r, const double* e);
   double stored_if_beyond(double e) const;
 

@@ -74,8 +74,7 @@ bool has_rounding(const Expression& expression) {
 // off by a rounding each never are.
 bool asks_for_equal_numbers(const Expression& expression) {
   return std::any_of(expression.steps.begin(), expression.steps.end(), [&](const Step& step) {
-    const std::string_view name = step.node->primitive->name;
-    return (name == "equal" || name == "not_equal") &&
+    return step.node->primitive->finds_equals &&
            tensor::is_floating(dtype_of_value(expression, step.arguments[0]));
   });
 }
@@ -87,7 +86,7 @@ StorageRounding storage_of(const Expression& expression, tensor::DType dtype) {
   while (value >= expression.leaves.size()) {
     const Step& step = expression.steps[value - expression.leaves.size()];
     const Rounding rounding = step.node->primitive->rounding;
-    const bool narrowing = rounding == Rounding::kCast &&
+    const bool narrowing = rounding == Rounding::kWhereNarrower &&
                            unit_roundoff(step.node->dtype) >
                                unit_roundoff(dtype_of_value(expression, step.arguments[0]));
     if (rounding == Rounding::kOnce || narrowing) {

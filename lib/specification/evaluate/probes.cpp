@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
-#include <string_view>
 #include <tuple>
 
 #include "specification/evaluate/evaluation.h"
@@ -71,49 +69,42 @@ class Planner {
   // `transposed`: the value is a matrix whose transpose is a term of the result.
   void take_apart(std::uint32_t value, bool transposed, double coefficient) {
     const Shape& shape = shape_of(value);
-    if (value < leaves_) return keep(value, shape, transposed, coefficient);
+    const auto terms = terms_of(value, transposed);
+    if (!terms) return keep(value, shape, transposed, coefficient);
     const Step& step = expression_.steps[value - leaves_];
-    const std::string_view name = step.node->primitive->name;
-    const auto argument = [&step](std::size_t i) { return step.arguments[i]; };
+    const tensor::DType dtype = step.node->dtype;
+    for (const MatrixTerm& term : *terms) {
+      const std::uint32_t argument = step.arguments[term.left];
+      const double own = coefficient * term.coefficient;
+      if (term.right) {
+        plan_.products.push_back({argument, step.arguments[*term.right], transposed, own, dtype});
+        return;
+      }
+      if (term.broadcast) {
+        keep(argument, shape, transposed, own);
+      } else {
+        add(argument, transposed != term.transposed, own);
+      }
+    }
+    if (rounds(step)) add_rounding(dtype);
+  }
 
-    if (name == "cast" && unit_roundoff(step.node->dtype) > 0) {
-      if (unit_roundoff(step.node->dtype) >
-          unit_roundoff(dtype_of_value(expression_, argument(0)))) {
-        add_rounding(step.node->dtype);
-      }
-      return add(argument(0), transposed, coefficient);
-    }
-    if (name == "negate") return add(argument(0), transposed, -coefficient);
-    if (name == "reshape") {
-      const Shape& from = shape_of(argument(0));
-      const bool same_matrix = transposed
-                                   ? from == shape
-                                   : !from.empty() && !shape.empty() && from.back() == shape.back();
-      if (same_matrix) return add(argument(0), transposed, coefficient);
-    }
-    if (name == "permute" && shape.size() == 2 &&
-        step.node->attributes.dims("dims") == std::vector<std::size_t>{1, 0}) {
-      return add(argument(0), !transposed, coefficient);
-    }
-    if (name == "add" || name == "subtract") {
-      add_rounding(step.node->dtype);
-      for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-        const double own = i == 1 && name == "subtract" ? -coefficient : coefficient;
-        if (shape_of(argument(i)) == shape) {
-          add(argument(i), transposed, own);
-        } else {
-          keep(argument(i), shape, transposed, own);
-        }
-      }
-      return;
-    }
-    if (name == "matmul" && shape_of(argument(1)).size() == 2 &&
-        (!transposed || shape.size() == 2)) {
-      plan_.products.push_back(
-          {argument(0), argument(1), transposed, coefficient, step.node->dtype});
-      return;
-    }
-    keep(value, shape, transposed, coefficient);
+  std::optional<std::vector<MatrixTerm>> terms_of(std::uint32_t value, bool transposed) const {
+    if (value < leaves_) return std::nullopt;
+    const Step& step = expression_.steps[value - leaves_];
+    const Node& node = *step.node;
+    if (node.primitive->terms == nullptr) return std::nullopt;
+    std::vector<const Shape*> arguments;
+    for (const std::uint32_t argument : step.arguments) arguments.push_back(&shape_of(argument));
+    return node.primitive->terms(
+        {node.attributes, shape_of(value), arguments, node.dtype, transposed});
+  }
+
+  bool rounds(const Step& step) const {
+    const Rounding rounding = step.node->primitive->rounding;
+    if (rounding != Rounding::kWhereNarrower) return rounding == Rounding::kOnce;
+    return unit_roundoff(step.node->dtype) >
+           unit_roundoff(dtype_of_value(expression_, step.arguments[0]));
   }
 
   const Expression& expression_;
@@ -220,7 +211,7 @@ bool is_exact(const Expression& expression) {
   return std::all_of(expression.leaves.begin(), expression.leaves.end(),
                      [](const Leaf& leaf) { return leaf.exact; }) &&
          std::none_of(expression.steps.begin(), expression.steps.end(), [](const Step& step) {
-           return step.node->primitive->rounding == Rounding::kCast;
+           return step.node->primitive->rounding == Rounding::kWhereNarrower;
          });
 }
 
@@ -235,12 +226,11 @@ std::uint64_t plan_bytes(const Expression& expression, const ProductPlan& plan) 
 }
 
 bool takes_leaves(const Expression& expression, const ProductPlan& plan) {
-  static const std::set<std::string_view> kMoves{"reshape", "permute", "expand", "slice", "cast"};
   const std::size_t leaves = expression.leaves.size();
   const auto is_leaf = [&](std::uint32_t value) {
     while (value >= leaves) {
       const Step& step = expression.steps[value - leaves];
-      if (!kMoves.contains(step.node->primitive->name)) return false;
+      if (step.node->primitive->move == Move::kNone) return false;
       value = step.arguments.front();
     }
     return true;

@@ -96,9 +96,4 @@ void SharedValues::add(std::uint32_t number, const Value& value) {
   used_ += bytes;
 }
 
-bool is_worth_sharing(const Primitive& primitive) {
-  return primitive.name == "matmul" || primitive.name == "log_softmax" ||
-         primitive.name.starts_with("attention");
-}
-
 }  // namespace ttrace::specification

@@ -60,7 +60,4 @@ struct ValueSharing {
   std::vector<std::string> leaves;  // the name of each leaf
 };
 
-// Whether computing a step takes much longer than its arguments took.
-bool is_worth_sharing(const Primitive& primitive);
-
 }  // namespace ttrace::specification

@@ -213,6 +213,47 @@ std::vector<Primitive::Named> all_gradients(const EvaluationCall& call) {
           {"attention_grad_value", of_value}};
 }
 
+// Of batches, and of heads: some of one group that shares k and v, or whole groups. `kFirst`: the
+// number of the argument q; `kOfGroups`: the result has groups instead of heads.
+template <std::size_t kFirst, bool kOfGroups>
+std::optional<ArgumentCuts> cut_heads(const CutCall& call) {
+  const Cut& cut = call.cut;
+  const auto& arguments = call.arguments;
+  const std::size_t heads_dim = call.shape.size() - 3;
+  if (cut.dim > heads_dim || (cut.dim == heads_dim && cut.step != 1)) return std::nullopt;
+  const bool masked = arguments.size() > kFirst + 3;
+  if (cut.dim < heads_dim) {
+    ArgumentCuts cuts(arguments.size(), cut);
+    if (masked) cuts.back() = cut_of_broadcast(call, *arguments.back(), cut);
+    return cuts;
+  }
+  const std::uint64_t groups = (*arguments[kFirst + 1])[heads_dim];
+  const std::uint64_t shared = (*arguments[kFirst])[heads_dim] / groups;
+  Cut heads = cut;
+  Cut held = cut;
+  if (kOfGroups) {
+    heads.start *= shared;
+    heads.count *= shared;
+  } else {
+    held.start /= shared;
+    held.count = (cut.start + cut.count - 1) / shared - held.start + 1;
+    const bool whole = cut.start % shared == 0 && cut.count % shared == 0;
+    if (!whole && held.count > 1) return std::nullopt;
+  }
+  ArgumentCuts cuts(arguments.size(), heads);
+  cuts[kFirst + 1] = held;
+  cuts[kFirst + 2] = held;
+  if (masked) cuts.back() = cut_of_broadcast(call, *arguments.back(), heads);
+  return cuts;
+}
+
+// All scores of a row, for each of its elements.
+template <std::size_t kFirst>
+double work_of_scores(std::span<const Shape* const> arguments) {
+  const Shape& k = *arguments[kFirst + 1];
+  return static_cast<double>(k[k.size() - 2]);
+}
+
 }  // namespace
 
 std::vector<Primitive> attention_primitives() {
@@ -220,7 +261,7 @@ std::vector<Primitive> attention_primitives() {
   using enum Rounding;
   const std::vector<AttributeRule> attributes{{"scale", kNumber}, {"causal", kFlag}};
   const std::vector<std::string_view> grad{"g", "q", "k", "v", "mask"};
-  return {
+  std::vector<Primitive> all{
       {"attention",
        {"q", "k", "v", "mask"},
        3,
@@ -228,14 +269,24 @@ std::vector<Primitive> attention_primitives() {
        attributes,
        kOnce,
        result_shape,
-       query_rows<false>},
+       query_rows<false>,
+       nullptr,
+       cut_heads<0, false>,
+       work_of_scores<0>},
       {"attention_grad_query", grad, 4, false, attributes, kOnce,
-       attention_grad_shape<Grad::kQuery>, query_rows<true>, all_gradients},
+       attention_grad_shape<Grad::kQuery>, query_rows<true>, all_gradients, cut_heads<1, false>,
+       work_of_scores<1>},
       {"attention_grad_key", grad, 4, false, attributes, kOnce, attention_grad_shape<Grad::kKey>,
-       grad_columns<Grad::kKey>, all_gradients},
+       grad_columns<Grad::kKey>, all_gradients, cut_heads<1, true>, work_of_scores<1>},
       {"attention_grad_value", grad, 4, false, attributes, kOnce,
-       attention_grad_shape<Grad::kValue>, grad_columns<Grad::kValue>, all_gradients},
+       attention_grad_shape<Grad::kValue>, grad_columns<Grad::kValue>, all_gradients,
+       cut_heads<1, true>, work_of_scores<1>},
   };
+  for (Primitive& primitive : all) {
+    primitive.shape_is_layout = true;
+    primitive.worth_sharing = true;
+  }
+  return all;
 }
 
 }  // namespace ttrace::specification

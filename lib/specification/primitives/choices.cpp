@@ -130,6 +130,11 @@ Value sort(const EvaluationCall& call) {
   return ordered(call, call.attributes.flag("descending"), indices, 0);
 }
 
+Primitive naming_places(Primitive primitive) {
+  primitive.names_places = true;
+  return primitive;
+}
+
 }  // namespace
 
 std::vector<Primitive> choice_primitives() {
@@ -138,14 +143,16 @@ std::vector<Primitive> choice_primitives() {
   const std::vector<AttributeRule> top_k{
       {"dim", kInteger}, {"k", kInteger}, {"largest", kFlag}, {"sorted", kFlag, false}};
   const std::vector<AttributeRule> order{{"dim", kInteger}, {"descending", kFlag}};
-  return {
+  std::vector<Primitive> all{
       {"one_hot", {"x"}, 1, false, {{"classes", kInteger}}, kExact, one_hot_shape, one_hot},
       {"nonzero", {"x"}, 1, false, {}, kExact, nonzero_shape, nonzero},
       {"top_values", {"x"}, 1, false, top_k, kExact, top_shape, top<false>},
-      {"top_indices", {"x"}, 1, false, top_k, kExact, top_shape, top<true>},
+      naming_places({"top_indices", {"x"}, 1, false, top_k, kExact, top_shape, top<true>}),
       {"sort_values", {"x"}, 1, false, order, kExact, sort_shape, sort<false>},
-      {"sort_indices", {"x"}, 1, false, order, kExact, sort_shape, sort<true>},
+      naming_places({"sort_indices", {"x"}, 1, false, order, kExact, sort_shape, sort<true>}),
   };
+  for (Primitive& primitive : all) primitive.shape_is_layout = true;
+  return all;
 }
 
 }  // namespace ttrace::specification

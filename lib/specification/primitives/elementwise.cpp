@@ -161,22 +161,56 @@ Primitive of_xy(std::string_view name, Rounding rounding = Rounding::kOnce) {
   return make<F, 2>(name, {"x", "y"}, rounding);
 }
 
+// x · (first coefficient) + y · (second coefficient), and so on.
+template <int... coefficients>
+std::optional<std::vector<MatrixTerm>> terms_of_sum(const TermsCall& call) {
+  std::vector<MatrixTerm> terms;
+  for (const int coefficient : {coefficients...}) {
+    const std::size_t i = terms.size();
+    terms.push_back({.left = i,
+                     .coefficient = static_cast<double>(coefficient),
+                     .broadcast = sizeof...(coefficients) > 1 && *call.arguments[i] != call.shape});
+  }
+  return terms;
+}
+
+template <int... coefficients>
+Primitive adding_up(Primitive primitive) {
+  primitive.terms = terms_of_sum<coefficients...>;
+  return primitive;
+}
+
+Primitive commutative(Primitive primitive) {
+  primitive.commutes = true;
+  return primitive;
+}
+
+Primitive associative(Primitive primitive) {
+  primitive.associates = true;
+  return primitive;
+}
+
+Primitive finding_equals(Primitive primitive) {
+  primitive.finds_equals = true;
+  return primitive;
+}
+
 }  // namespace
 
 std::vector<Primitive> elementwise_primitives() {
   using enum Rounding;
   using enum AttributeType;
-  return {
-      of_xy<Add>("add"),
-      of_xy<Subtract>("subtract"),
-      of_xy<Multiply>("multiply"),
+  std::vector<Primitive> all{
+      associative(commutative(adding_up<1, 1>(of_xy<Add>("add")))),
+      adding_up<1, -1>(of_xy<Subtract>("subtract")),
+      associative(commutative(of_xy<Multiply>("multiply"))),
       of_xy<Divide>("divide"),
-      of_xy<Call<larger>>("maximum", kExact),
-      of_xy<Call<smaller>>("minimum", kExact),
+      commutative(of_xy<Call<larger>>("maximum", kExact)),
+      commutative(of_xy<Call<smaller>>("minimum", kExact)),
       in_steps<Power, 2>("power", {"x", "y"}),
       of_xy<Call<floored_remainder>>("remainder"),
       of_xy<FloorDivide>("floor_divide"),
-      of_x<Negate>("negate", kExact),
+      adding_up<-1>(of_x<Negate>("negate", kExact)),
       of_x<Abs>("abs", kExact),
       of_x<Call<sign>>("sign", kExact),
       of_x<Floor>("floor", kExact),
@@ -207,14 +241,14 @@ std::vector<Primitive> elementwise_primitives() {
        kOnce,
        broadcast_rule,
        evaluate_gelu_grad},
-      of_xy<Equal>("equal", kExact),
-      of_xy<NotEqual>("not_equal", kExact),
+      finding_equals(commutative(of_xy<Equal>("equal", kExact))),
+      finding_equals(commutative(of_xy<NotEqual>("not_equal", kExact))),
       of_xy<Less>("less", kExact),
       of_xy<LessEqual>("less_equal", kExact),
       of_xy<Greater>("greater", kExact),
       of_xy<GreaterEqual>("greater_equal", kExact),
-      of_xy<And>("logical_and", kExact),
-      of_xy<Or>("logical_or", kExact),
+      commutative(of_xy<And>("logical_and", kExact)),
+      commutative(of_xy<Or>("logical_or", kExact)),
       of_xy<Xor>("logical_xor", kExact),
       of_x<Not>("logical_not", kExact),
       make<Where, 3>("where", {"x", "y", "z"}, kExact),
@@ -227,6 +261,11 @@ std::vector<Primitive> elementwise_primitives() {
        broadcast_rule,
        evaluate_clamp},
   };
+  for (Primitive& primitive : all) {
+    primitive.cut = cut_broadcast;
+    primitive.shape_is_layout = true;
+  }
+  return all;
 }
 
 }  // namespace ttrace::specification

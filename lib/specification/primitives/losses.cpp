@@ -122,11 +122,13 @@ std::vector<Primitive> loss_primitives() {
   using enum Rounding;
   const AttributeRule ignore{"ignore", kInteger, false};
   const std::vector<AttributeRule> both{{"reduction", kWord}, ignore};
-  return {
+  std::vector<Primitive> all{
       {"nll_loss", {"x", "target", "weight"}, 2, false, both, kOnce, loss_shape, loss},
       {"nll_loss_grad", {"g", "x", "target"}, 3, false, both, kOnce, loss_grad_shape, loss_grad},
       {"nll_loss_count", {"target"}, 1, false, {ignore}, kExact, count_shape, loss_count},
   };
+  for (Primitive& primitive : all) primitive.shape_is_layout = true;
+  return all;
 }
 
 }  // namespace ttrace::specification

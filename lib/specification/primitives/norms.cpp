@@ -250,31 +250,48 @@ Value grad_weight(const EvaluationCall& call) {
   return result;
 }
 
+// Rows are computed as a whole, with whole weights.
+std::optional<ArgumentCuts> cut_rows(const CutCall& call) {
+  const auto count = static_cast<std::size_t>(call.attributes.integer("count"));
+  if (call.cut.dim >= call.shape.size() - count) return std::nullopt;
+  ArgumentCuts cuts;
+  for (const Shape* argument : call.arguments) {
+    const bool is_weight = argument->size() < call.shape.size();
+    cuts.push_back(is_weight ? std::nullopt : std::optional(call.cut));
+  }
+  return cuts;
+}
+
+Primitive by_rows(Primitive primitive) {
+  primitive.cut = cut_rows;
+  return primitive;
+}
+
 }  // namespace
 
 std::vector<Primitive> norm_primitives() {
   using enum AttributeType;
   using enum Rounding;
   const std::vector<AttributeRule> attributes{{"count", kInteger}, {"eps", kNumber}};
-  return {
-      {"layer_norm",
-       {"x", "weight", "bias"},
-       1,
-       false,
-       attributes,
-       kOnce,
-       forward_shape,
-       forward<true>},
+  std::vector<Primitive> all{
+      by_rows({"layer_norm",
+               {"x", "weight", "bias"},
+               1,
+               false,
+               attributes,
+               kOnce,
+               forward_shape,
+               forward<true>}),
       {"layer_norm_mean", {"x"}, 1, false, attributes, kOnce, statistic_shape, statistic<false>},
       {"layer_norm_rstd", {"x"}, 1, false, attributes, kOnce, statistic_shape, statistic<true>},
-      {"layer_norm_grad_input",
-       {"g", "x", "weight"},
-       2,
-       false,
-       attributes,
-       kOnce,
-       input_shape,
-       grad_input<true>},
+      by_rows({"layer_norm_grad_input",
+               {"g", "x", "weight"},
+               2,
+               false,
+               attributes,
+               kOnce,
+               input_shape,
+               grad_input<true>}),
       {"layer_norm_grad_weight",
        {"g", "x"},
        2,
@@ -283,15 +300,22 @@ std::vector<Primitive> norm_primitives() {
        kOnce,
        weight_shape,
        grad_weight<true>},
-      {"rms_norm", {"x", "weight"}, 1, false, attributes, kOnce, forward_shape, forward<false>},
-      {"rms_norm_grad_input",
-       {"g", "x", "weight"},
-       2,
-       false,
-       attributes,
-       kOnce,
-       input_shape,
-       grad_input<false>},
+      by_rows({"rms_norm",
+               {"x", "weight"},
+               1,
+               false,
+               attributes,
+               kOnce,
+               forward_shape,
+               forward<false>}),
+      by_rows({"rms_norm_grad_input",
+               {"g", "x", "weight"},
+               2,
+               false,
+               attributes,
+               kOnce,
+               input_shape,
+               grad_input<false>}),
       {"rms_norm_grad_weight",
        {"g", "x"},
        2,
@@ -301,6 +325,8 @@ std::vector<Primitive> norm_primitives() {
        weight_shape,
        grad_weight<false>},
   };
+  for (Primitive& primitive : all) primitive.shape_is_layout = true;
+  return all;
 }
 
 }  // namespace ttrace::specification

@@ -74,6 +74,13 @@ const std::vector<std::string>& Attributes::words(std::string_view name) const {
   return content == nullptr ? none : std::get<std::vector<std::string>>(*content);
 }
 
+bool lists_elements(const Primitive& primitive) {
+  const auto& rules = primitive.attributes;
+  return std::any_of(rules.begin(), rules.end(), [](const AttributeRule& rule) {
+    return rule.type == AttributeType::kNumbers;
+  });
+}
+
 const Primitive* find_primitive(std::string_view name) {
   const auto found = table().find(name);
   return found == table().end() ? nullptr : &found->second;

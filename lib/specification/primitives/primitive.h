@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "measure/backend.h"
+#include "specification/primitives/cut.h"
 #include "specification/primitives/noise.h"
 #include "specification/primitives/value.h"
 #include "tensor/box.h"
@@ -94,11 +95,38 @@ struct EvaluationCall {
 };
 
 enum class Rounding {
-  kExact,  // moves, selects or compares elements
-  kOnce,   // every element of the result is rounded once; the evaluator adds that
-  kCast,   // rounded where the result's type is narrower than the argument's
+  kExact,          // moves, selects or compares elements
+  kOnce,           // every element of the result is rounded once; the evaluator adds that
+  kWhereNarrower,  // rounded where the result's type is narrower than the argument's
 };
 
+// Whether every element of a result is one of the first argument's.
+enum class Move {
+  kNone,
+  kInOrder,  // all of them, one after the other in row-major order
+  kAnyhow,   // some of them, in another order or several times
+};
+
+// A result as a sum: a term for each argument or product of two. All of them are seen as matrices
+// whose columns are the last dimension.
+struct MatrixTerm {
+  std::size_t left = 0;                             // the argument; of a product the left factor
+  std::optional<std::size_t> right = std::nullopt;  // the right factor
+  double coefficient = 1;
+  bool transposed = false;  // the term is the transpose of the argument
+  bool broadcast = false;   // the argument is expanded to the shape of the result
+};
+
+struct TermsCall {
+  const Attributes& attributes;
+  const tensor::Shape& shape;                       // of the result
+  std::span<const tensor::Shape* const> arguments;  // that are given
+  tensor::DType dtype;                              // of the result
+  bool transposed;                                  // its transpose is wanted, of a matrix
+};
+
+// Everything about a primitive: no file outside its family knows one by its name. A member that is
+// left out says what is safe, not what is fast.
 struct Primitive {
   std::string_view name;
   std::vector<std::string_view> arguments;  // names; of a variadic primitive one
@@ -113,7 +141,27 @@ struct Primitive {
   // without simulated roundings, to the bits of evaluate(). Null for others.
   using Named = std::pair<std::string_view, Value>;
   std::vector<Named> (*together)(const EvaluationCall& call) = nullptr;
+
+  // How it is cut; null: the result can only be computed as a whole.
+  CutRule cut = nullptr;
+  // Multiplications, or elements that are touched, for one element of the result; null: one.
+  double (*work)(std::span<const tensor::Shape* const> arguments) = nullptr;
+  // Null, or nothing: the result is no sum of its arguments.
+  std::optional<std::vector<MatrixTerm>> (*terms)(const TermsCall& call) = nullptr;
+
+  Move move = Move::kNone;
+  bool commutes = false;         // arguments may be given in any order
+  bool associates = false;       // (x, (y, z)) is ((x, y), z), up to roundings
+  bool shape_is_layout = false;  // the shape of the result says no more than how rows are laid out
+  bool finds_equals = false;   // tells which numbers are equal: inputs off by a rounding never are
+  bool names_places = false;   // of elements, in order of their size; equal ones in any order
+  bool worth_sharing = false;  // takes much longer than its arguments took
+  bool told_to_people = true;  // in a summary of an expression
+  std::string_view described_by = {};  // an attribute that says all; empty: the name does
 };
+
+// Whether the attributes list elements of the result, which somebody has written down.
+bool lists_elements(const Primitive& primitive);
 
 // Returns the primitive of that name, or null.
 const Primitive* find_primitive(std::string_view name);

@@ -129,6 +129,26 @@ bool multiply_on_backend(const measure::ExecutionContext& context, const Value& 
   return true;
 }
 
+std::optional<ArgumentCuts> cut_matmul(const CutCall& call) {
+  const std::size_t last = call.shape.size() - 1;
+  const Shape& x = *call.arguments[0];
+  const Shape& y = *call.arguments[1];
+  if (call.cut.dim == last - 1) return ArgumentCuts{call.cut.along(x.size() - 2), std::nullopt};
+  if (call.cut.dim == last) return ArgumentCuts{std::nullopt, call.cut.along(y.size() - 1)};
+  return cut_broadcast(call);
+}
+
+double work_of_matmul(std::span<const Shape* const> arguments) {
+  return static_cast<double>(arguments[0]->back()) / 4;
+}
+
+std::optional<std::vector<MatrixTerm>> terms_of_matmul(const TermsCall& call) {
+  if (call.arguments[1]->size() != 2 || (call.transposed && call.shape.size() != 2)) {
+    return std::nullopt;
+  }
+  return std::vector<MatrixTerm>{{.left = 0, .right = 1}};
+}
+
 }  // namespace
 
 Value product_of(const Value& x, const Value& y, const Shape& shape,
@@ -206,7 +226,13 @@ Value column_norms(const Value& value, const measure::ExecutionContext& context)
 }
 
 std::vector<Primitive> product_primitives() {
-  return {{"matmul", {"x", "y"}, 2, false, {}, Rounding::kOnce, matmul_shape, matmul}};
+  Primitive product{"matmul", {"x", "y"}, 2, false, {}, Rounding::kOnce, matmul_shape, matmul};
+  product.cut = cut_matmul;
+  product.work = work_of_matmul;
+  product.terms = terms_of_matmul;
+  product.shape_is_layout = true;
+  product.worth_sharing = true;
+  return {product};
 }
 
 }  // namespace ttrace::specification

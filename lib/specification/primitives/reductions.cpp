@@ -261,6 +261,18 @@ Value cumsum(const EvaluationCall& call) {
   return with_last_at(result, dim);
 }
 
+std::optional<ArgumentCuts> cut_reduced(const CutCall& call) {
+  const std::vector<std::size_t>& reduced = call.attributes.dims("dims");
+  const bool keep = call.attributes.flag("keep");
+  std::size_t to = 0;
+  for (std::size_t d = 0; d < call.arguments[0]->size(); ++d) {
+    const bool gone = std::find(reduced.begin(), reduced.end(), d) != reduced.end();
+    if (!gone && to == call.cut.dim) return ArgumentCuts{call.cut.along(d)};
+    if (!gone || keep) ++to;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Primitive> reduction_primitives() {
@@ -270,9 +282,13 @@ std::vector<Primitive> reduction_primitives() {
                             std::vector<AttributeRule> more = {}) {
     std::vector<AttributeRule> attributes{{"dims", kDims}, {"keep", kFlag}};
     attributes.insert(attributes.end(), more.begin(), more.end());
-    return Primitive{name,     {"x"},         1,       false, std::move(attributes),
-                     rounding, reduced_shape, evaluate};
+    Primitive primitive{name,     {"x"},         1,       false, std::move(attributes),
+                        rounding, reduced_shape, evaluate};
+    primitive.cut = cut_reduced;
+    return primitive;
   };
+  Primitive running{"cumsum", {"x"}, 1, false, {{"dim", kInteger}}, kOnce, along_shape, cumsum};
+  running.cut = cut_across_lines;
   return {
       over_dims("sum", kOnce, sum),
       over_dims("mean", kOnce, mean),
@@ -284,7 +300,7 @@ std::vector<Primitive> reduction_primitives() {
       over_dims("variance", kOnce, variance, {{"correction", kNumber}}),
       over_dims("logsumexp", kOnce, logsumexp),
       over_dims("norm", kOnce, norm, {{"order", kNumber}}),
-      {"cumsum", {"x"}, 1, false, {{"dim", kInteger}}, kOnce, along_shape, cumsum},
+      running,
   };
 }
 

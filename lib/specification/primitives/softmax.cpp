@@ -138,12 +138,18 @@ void softmax_row(const double* x, double* out, std::uint64_t n) {
 std::vector<Primitive> softmax_primitives() {
   using enum Rounding;
   const std::vector<AttributeRule> dim{{"dim", AttributeType::kInteger}};
-  return {
+  std::vector<Primitive> all{
       {"softmax", {"x"}, 1, false, dim, kOnce, softmax_shape, softmax},
       {"log_softmax", {"x"}, 1, false, dim, kOnce, softmax_shape, log_softmax},
       {"softmax_grad", {"g", "y"}, 2, false, dim, kOnce, softmax_shape, softmax_grad},
       {"log_softmax_grad", {"g", "y"}, 2, false, dim, kOnce, softmax_shape, log_softmax_grad},
   };
+  for (Primitive& primitive : all) {
+    primitive.cut = cut_across_lines;
+    primitive.shape_is_layout = true;
+  }
+  all[1].worth_sharing = true;  // of a whole vocabulary, and many gradients take it
+  return all;
 }
 
 }  // namespace ttrace::specification

@@ -80,14 +80,16 @@ Value triangular_solve(const EvaluationCall& call) {
 
 std::vector<Primitive> solve_primitives() {
   using enum AttributeType;
-  return {{"triangular_solve",
-           {"a", "b"},
-           2,
-           false,
-           {{"lower", kFlag}, {"unit", kFlag}},
-           Rounding::kOnce,
-           triangular_shape,
-           triangular_solve}};
+  Primitive solve{"triangular_solve",
+                  {"a", "b"},
+                  2,
+                  false,
+                  {{"lower", kFlag}, {"unit", kFlag}},
+                  Rounding::kOnce,
+                  triangular_shape,
+                  triangular_solve};
+  solve.shape_is_layout = true;
+  return {solve};
 }
 
 }  // namespace ttrace::specification

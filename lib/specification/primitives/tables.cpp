@@ -241,24 +241,46 @@ Value add_rows(const EvaluationCall& call) {
   return result;
 }
 
+// Rows of the table by the ids that name them, and the table by its other dimensions.
+std::optional<ArgumentCuts> cut_embedding(const CutCall& call) {
+  const std::size_t ids = call.arguments[1]->size();
+  if (call.cut.dim < ids) return ArgumentCuts{std::nullopt, call.cut};
+  return ArgumentCuts{call.cut.along(call.cut.dim - ids + 1), std::nullopt};
+}
+
+Primitive with_layout_for_shape(Primitive primitive) {
+  primitive.shape_is_layout = true;
+  return primitive;
+}
+
 }  // namespace
 
 std::vector<Primitive> table_primitives() {
   using enum AttributeType;
   using enum Rounding;
   const std::vector<AttributeRule> dim{{"dim", kInteger}};
+  Primitive rows{"embedding", {"weight", "ids"}, 2, false, {}, kExact, embedding_shape, embedding};
+  rows.cut = cut_embedding;
   return {
-      {"embedding", {"weight", "ids"}, 2, false, {}, kExact, embedding_shape, embedding},
-      {"embedding_grad",
-       {"g", "ids"},
-       2,
-       false,
-       {{"rows", kInteger}, {"padding", kInteger, false}},
-       kOnce,
-       embedding_grad_shape,
-       embedding_grad},
-      {"gather", {"x", "index"}, 2, false, dim, kExact, gather_checked_shape, gather},
-      {"scatter_add", {"x", "index", "y"}, 3, false, dim, kOnce, scatter_add_shape, scatter_add},
+      with_layout_for_shape(rows),
+      with_layout_for_shape({"embedding_grad",
+                             {"g", "ids"},
+                             2,
+                             false,
+                             {{"rows", kInteger}, {"padding", kInteger, false}},
+                             kOnce,
+                             embedding_grad_shape,
+                             embedding_grad}),
+      with_layout_for_shape(
+          {"gather", {"x", "index"}, 2, false, dim, kExact, gather_checked_shape, gather}),
+      with_layout_for_shape({"scatter_add",
+                             {"x", "index", "y"},
+                             3,
+                             false,
+                             dim,
+                             kOnce,
+                             scatter_add_shape,
+                             scatter_add}),
       {"index_rows", {"x", "index"}, 2, false, dim, kExact, index_rows_shape, index_rows},
       {"add_rows", {"x", "index", "y"}, 3, false, dim, kOnce, add_rows_shape, add_rows},
   };

@@ -1,4 +1,5 @@
 // Views and constants.
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -328,6 +329,85 @@ const std::vector<AttributeRule> kCut{{"dim", AttributeType::kInteger},
                                       {"stop", AttributeType::kInteger},
                                       {"step", AttributeType::kInteger}};
 
+std::uint64_t volume(const Shape& shape, std::size_t from, std::size_t to) {
+  std::uint64_t count = 1;
+  for (std::size_t d = from; d < to; ++d) count *= shape[d];
+  return count;
+}
+
+// Of the dimension that begins at the same element: that part of it, if it ends at whole indices.
+std::optional<ArgumentCuts> cut_reshaped(const CutCall& call) {
+  const Cut& cut = call.cut;
+  const Shape& from = *call.arguments[0];
+  const std::uint64_t before = volume(call.shape, 0, cut.dim);
+  const std::uint64_t length = volume(call.shape, cut.dim + 1, call.shape.size());
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    if (from[d] == 1 || volume(from, 0, d) != before) continue;
+    const std::uint64_t own = volume(from, d + 1, from.size());
+    if (own == length) return ArgumentCuts{cut.along(d)};
+    if (cut.step != 1 || cut.start * length % own != 0 || cut.count * length % own != 0) {
+      return std::nullopt;
+    }
+    return ArgumentCuts{Cut{d, cut.start * length / own, 1, cut.count * length / own}};
+  }
+  return std::nullopt;
+}
+
+std::optional<ArgumentCuts> cut_permuted(const CutCall& call) {
+  return ArgumentCuts{call.cut.along(call.attributes.dims("dims")[call.cut.dim])};
+}
+
+std::optional<ArgumentCuts> cut_flipped(const CutCall& call) {
+  const auto& flipped = call.attributes.dims("dims");
+  const bool among = std::find(flipped.begin(), flipped.end(), call.cut.dim) != flipped.end();
+  return among ? std::nullopt : cut_alike(call);
+}
+
+std::optional<ArgumentCuts> cut_windows(const CutCall& call) {
+  return call.cut.dim == call.shape.size() - 1 ? std::nullopt : cut_across_lines(call);
+}
+
+double no_work(std::span<const Shape* const>) { return 0; }
+
+// Rows stay rows, or nothing changes.
+std::optional<std::vector<MatrixTerm>> terms_of_reshaped(const TermsCall& call) {
+  const Shape& from = *call.arguments[0];
+  const Shape& to = call.shape;
+  const bool same_matrix =
+      call.transposed ? from == to : !from.empty() && !to.empty() && from.back() == to.back();
+  if (!same_matrix) return std::nullopt;
+  return std::vector<MatrixTerm>{{.left = 0}};
+}
+
+std::optional<std::vector<MatrixTerm>> terms_of_permuted(const TermsCall& call) {
+  if (call.attributes.dims("dims") != std::vector<std::size_t>{1, 0}) return std::nullopt;
+  return std::vector<MatrixTerm>{{.left = 0, .transposed = true}};
+}
+
+std::optional<std::vector<MatrixTerm>> terms_of_cast(const TermsCall& call) {
+  if (!tensor::is_floating(call.dtype)) return std::nullopt;
+  return std::vector<MatrixTerm>{{.left = 0}};
+}
+
+// What moves elements and is not worth a word.
+Primitive view(Primitive primitive, Move move, CutRule cut) {
+  primitive.move = move;
+  primitive.cut = cut;
+  primitive.told_to_people = false;
+  return primitive;
+}
+
+Primitive constant(Primitive primitive) {
+  primitive.shape_is_layout = true;
+  primitive.told_to_people = false;
+  return primitive;
+}
+
+Primitive cut_by(CutRule cut, Primitive primitive) {
+  primitive.cut = cut;
+  return primitive;
+}
+
 }  // namespace
 
 std::vector<Primitive> view_primitives() {
@@ -344,31 +424,62 @@ std::vector<Primitive> view_primitives() {
                      shape,
                      evaluate};
   };
-  std::vector<Primitive> all{
-      exact("reshape", {"x"}, {}, reshape_shape, reshape),
-      exact("permute", {"x"}, {{"dims", kDims}}, permute_shape, permute),
-      exact("expand", {"x"}, {}, expand_shape, expand),
-      exact("slice", {"x"}, kCut, slice_shape, slice),
-      exact("place", {"x"}, kCut, place_shape, place),
+  Primitive reshaped =
+      view(exact("reshape", {"x"}, {}, reshape_shape, reshape), Move::kInOrder, cut_reshaped);
+  reshaped.terms = terms_of_reshaped;
+  reshaped.work = no_work;
+  reshaped.shape_is_layout = true;
+
+  Primitive permuted = view(exact("permute", {"x"}, {{"dims", kDims}}, permute_shape, permute),
+                            Move::kAnyhow, cut_permuted);
+  permuted.terms = terms_of_permuted;
+  permuted.work = no_work;
+
+  Primitive flipped =
+      cut_by(cut_flipped, exact("flip", {"x"}, {{"dims", kDims}}, flip_shape, flip));
+  flipped.move = Move::kAnyhow;
+
+  Primitive joined =
+      cut_by(cut_across_lines, exact("concat", {"x"}, {{"dim", kInteger}}, concat_shape, join));
+  joined.variadic = true;
+  joined.told_to_people = false;
+
+  Primitive filled = constant(exact("full", {}, {{"value", kNumber}}, declared_rule, full));
+  filled.work = no_work;
+  filled.described_by = "value";
+
+  Primitive converted =
+      view(exact("cast", {"x"}, {}, like_first_rule, cast), Move::kInOrder, cut_alike);
+  converted.rounding = Rounding::kWhereNarrower;
+  converted.terms = terms_of_cast;
+  converted.work = no_work;
+  converted.shape_is_layout = true;
+
+  Primitive quantized = cut_by(cut_alike, exact("quantize", {"x"}, {}, like_first_rule, quantize));
+  quantized.shape_is_layout = true;
+
+  return {
+      reshaped,
+      permuted,
+      view(exact("expand", {"x"}, {}, expand_shape, expand), Move::kAnyhow, cut_broadcast),
+      view(exact("slice", {"x"}, kCut, slice_shape, slice), Move::kAnyhow, cut_across_lines),
+      cut_by(cut_across_lines, exact("place", {"x"}, kCut, place_shape, place)),
       exact("replace", {"x", "y"}, kCut, replace_shape, replace),
-      exact("concat", {"x"}, {{"dim", kInteger}}, concat_shape, join),
-      exact("flip", {"x"}, {{"dims", kDims}}, flip_shape, flip),
-      exact("windows", {"x"},
-            {{"dim", kInteger}, {"size", kInteger}, {"step", kInteger}, {"spacing", kInteger}},
-            windows_shape, windows),
-      exact("full", {}, {{"value", kNumber}}, declared_rule, full),
-      exact("arange", {}, {{"start", kNumber}, {"step", kNumber}}, line_shape, arange),
-      exact("literal", {}, {{"values", kNumbers}}, literal_shape, literal),
-      exact("cast", {"x"}, {}, like_first_rule, cast),
-      exact("quantize", {"x"}, {}, like_first_rule, quantize),
+      joined,
+      flipped,
+      cut_by(
+          cut_windows,
+          exact("windows", {"x"},
+                {{"dim", kInteger}, {"size", kInteger}, {"step", kInteger}, {"spacing", kInteger}},
+                windows_shape, windows)),
+      filled,
+      constant(exact("arange", {}, {{"start", kNumber}, {"step", kNumber}}, line_shape, arange)),
+      constant(exact("literal", {}, {{"values", kNumbers}}, literal_shape, literal)),
+      converted,
+      quantized,
       exact("triangle", {"x"}, {{"lower", kFlag}, {"diagonal", kInteger}}, triangle_shape,
             triangle),
   };
-  for (Primitive& primitive : all) {
-    if (primitive.name == "concat") primitive.variadic = true;
-    if (primitive.name == "cast") primitive.rounding = Rounding::kCast;
-  }
-  return all;
 }
 
 }  // namespace ttrace::specification
