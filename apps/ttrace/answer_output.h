@@ -13,7 +13,8 @@
 #include <vector>
 
 #include "outputs.h"
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
+#include "report/terminal_text.h"
 #include "report/text_report.h"
 
 namespace ttrace::app {

@@ -11,6 +11,7 @@
 #include "machine.h"
 #include "outputs.h"
 #include "report/audit_report.h"
+#include "report/terminal_text.h"
 #include "specification/specification.h"
 
 namespace ttrace::app {

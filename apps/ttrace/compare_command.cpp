@@ -7,9 +7,11 @@
 #include "base/text.h"
 #include "command.h"
 #include "comparison.h"
+#include "comparison/checkpoint_lines.h"
 #include "mpi_ranks.h"
 #include "outputs.h"
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
+#include "report/part_of_work_json.h"
 
 namespace ttrace::app {
 namespace {

@@ -12,7 +12,8 @@
 #include "machine.h"
 #include "mapping/map_starter.h"
 #include "outputs.h"
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
+#include "report/terminal_text.h"
 #include "terminal.h"
 #include "trace/hdf5/trace_files.h"
 

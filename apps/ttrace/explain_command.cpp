@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "command.h"
 #include "report/explain_text.h"
+#include "report/terminal_text.h"
 #include "terminal.h"
 
 namespace ttrace::app {

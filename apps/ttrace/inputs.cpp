@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "layout/manifest_layouts.h"
+#include "layout/layout_rules.h"
 #include "layout/mesh.h"
 #include "machine.h"
 #include "outputs.h"

@@ -14,6 +14,7 @@
 #include "inputs.h"
 #include "layout/mesh.h"
 #include "outputs.h"
+#include "report/terminal_text.h"
 #include "report/text_report.h"
 #include "terminal.h"
 #include "trace/hdf5/trace_files.h"

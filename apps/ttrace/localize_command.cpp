@@ -10,12 +10,15 @@
 #include "comparison.h"
 #include "engine/localize_trace.h"
 #include "inputs.h"
-#include "layout/manifest_layouts.h"
+#include "layout/layout_rules.h"
 #include "layout/map_rules.h"
 #include "machine.h"
 #include "outputs.h"
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
 #include "report/localize_report.h"
+#include "report/plan_json.h"
+#include "report/reported_comparison.h"
+#include "report/terminal_text.h"
 #include "specification/specification.h"
 
 namespace ttrace::app {

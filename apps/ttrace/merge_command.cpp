@@ -11,6 +11,7 @@
 #include "inputs.h"
 #include "outputs.h"
 #include "trace/hdf5/trace_files.h"
+#include "trace/hdf5/writer.h"
 
 namespace ttrace::app {
 namespace {

@@ -8,9 +8,12 @@
 #include "base/text.h"
 #include "command.h"
 #include "comparison.h"
+#include "comparison/checkpoint_lines.h"
 #include "outputs.h"
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
 #include "report/page/page.h"
+#include "report/page/shown_text.h"
+#include "report/part_of_work_json.h"
 
 namespace ttrace::app {
 namespace {

@@ -7,7 +7,10 @@
 #include "engine/selftest_traces.h"
 #include "inputs.h"
 #include "machine.h"
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
+#include "report/selftest_report_json.h"
+#include "report/selftest_text.h"
+#include "report/terminal_text.h"
 #include "report/text_report.h"
 
 namespace ttrace::app {

@@ -15,9 +15,11 @@
 #include "base/text.h"
 #include "comparison.h"
 #include "comparison/checkpoint.h"
+#include "comparison/checkpoint_lines.h"
 #include "comparison/division.h"
 #include "process.h"
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
+#include "report/part_of_work_json.h"
 
 namespace ttrace::app {
 namespace {

@@ -9,9 +9,11 @@
 #include "machine.h"
 #include "outputs.h"
 #include "synth/dataset.h"
+#include "synth/fault.h"
 #include "synth/make_trace.h"
 #include "synth/recipe.h"
 #include "trace/hdf5/trace_files.h"
+#include "trace/hdf5/writer.h"
 
 namespace ttrace::app {
 namespace {

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "mpi_ranks.h"
+#include "report/terminal_text.h"
 #include "report/text_report.h"
 
 namespace ttrace::app {

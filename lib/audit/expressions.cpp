@@ -127,7 +127,7 @@ class Audit {
             [this](std::size_t number, const trace::TensorKey& like) {
               return recorded(number, like);
             },
-            [this](const TensorEntry& entry) { return values_.of(entry); }, audit.execution) {
+            [this](const TensorEntry& entry) { return value_of(entry); }, audit.execution) {
     note_held(audit.specification);
     for (const specification::Specification& variant : audit.specification.variants)
       note_held(variant);

@@ -1,3 +1,5 @@
+#include "audit/isolation_plan.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "audit/isolation.h"
+#include "audit/isolation_plan.h"
 #include "audit/record.h"
 #include "comparison/result.h"
 #include "localize/phase.h"

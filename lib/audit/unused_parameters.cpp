@@ -9,6 +9,7 @@
 #include "layout/view.h"
 #include "measure/measure.h"
 #include "optimizer/replay_updates.h"
+#include "optimizer/update_plan.h"
 
 namespace ttrace::audit {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comparison/checkpoint_lines.h"
 #include "comparison/measure_pairs.h"
 #include "layout/mesh.h"
 

@@ -45,16 +45,6 @@ struct Finished {
   std::variant<FinishedMeasurement, FinishedReplay, FinishedTruth> what;
 };
 
-// Returns why there is no measurement, replay or truth; or empty.
-const std::string& problem_of(const Finished& finished);
-
-// Writes one line of printable ASCII without its end; exact to the bit, NaNs included.
-std::string finished_line(const Finished& finished);
-
-// Parses a line of finished_line(). Throws an input error, without a file's name, where it is not
-// complete and undamaged. FinishedChecks finds out whether boxes, ranks and counts fit the tensors.
-Finished parse_finished(std::string_view line);
-
 // Checks that a measurement read from a file fits its tensor: boxes and indices lie in the tensor,
 // ranks in its meshes, and there is one number for every cell of the grid. The numbers themselves
 // may have any value.

@@ -1,3 +1,5 @@
+#include "comparison/checkpoint_lines.h"
+
 #include <tuple>
 #include <type_traits>
 #include <vector>

@@ -8,7 +8,8 @@
 #include "base/error.h"
 #include "base/strict_json.h"
 #include "base/text.h"
-#include "layout/manifest_layouts.h"
+#include "layout/absent_shards.h"
+#include "layout/layout_problems.h"
 #include "layout/mesh.h"
 #include "layout/plan.h"
 

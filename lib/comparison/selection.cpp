@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "layout/map_apply.h"
 #include "trace/manifest.h"
 
 namespace ttrace::comparison {

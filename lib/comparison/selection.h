@@ -12,6 +12,7 @@
 #include "comparison/run_facts.h"
 #include "comparison/tensor_selection.h"
 #include "judge/calibration.h"
+#include "layout/map_apply.h"
 #include "layout/map_rules.h"
 #include "trace/key.h"
 #include "trace/source.h"

@@ -7,6 +7,7 @@
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
 #include "judge/tolerance.h"
+#include "layout/map_apply.h"
 #include "layout/map_rules.h"
 
 namespace ttrace::comparison {

@@ -21,14 +21,18 @@
 #include "comparison/truth.h"
 #include "comparison/verdict.h"
 #include "engine/follow_layouts.h"
+#include "layout/map_apply.h"
 #include "localize/explain.h"
 #include "localize/frontier.h"
 #include "localize/microbatch_mismatch.h"
+#include "localize/one_sided.h"
 #include "localize/other_start.h"
+#include "localize/second_suspects.h"
 #include "localize/swapped_runs.h"
 #include "optimizer/gradient_norm.h"
 #include "optimizer/replay_updates.h"
 #include "optimizer/settings.h"
+#include "optimizer/updates_without_replay.h"
 #include "routing/routing_flips.h"
 
 namespace ttrace::engine {

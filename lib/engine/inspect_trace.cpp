@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
+#include "localize/describe_layout.h"
 #include "localize/explain.h"
 #include "measure/logical_tensor.h"
 

@@ -10,6 +10,7 @@
 #include "audit/consequences.h"
 #include "audit/expressions.h"
 #include "audit/fits.h"
+#include "audit/isolation_plan.h"
 #include "audit/renamed.h"
 #include "base/error.h"
 #include "base/text.h"

@@ -12,6 +12,7 @@
 #include "measure/fault.h"
 #include "optimizer/gradient_norm.h"
 #include "optimizer/replay_updates.h"
+#include "optimizer/update_plan.h"
 
 namespace ttrace::engine {
 namespace {

@@ -1,3 +1,5 @@
+#include "layout/absent_shards.h"
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -11,7 +13,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "layout/manifest_layouts.h"
 #include "layout/mesh.h"
 #include "trace/manifest.h"
 

@@ -1,12 +1,13 @@
 // Checks the layouts of a whole manifest without enumerating its ranks: along every axis it follows
 // one rank for each different shape that the earlier axes leave.
+#include "layout/layout_problems.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "layout/manifest_layouts.h"
 #include "layout/plan.h"
 #include "trace/placement.h"
 

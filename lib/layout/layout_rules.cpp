@@ -1,9 +1,10 @@
+#include "layout/layout_rules.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "base/bytes.h"
 #include "base/text.h"
-#include "layout/manifest_layouts.h"
 #include "layout/map_rules.h"
 #include "layout/plan.h"
 #include "trace/layout_json.h"

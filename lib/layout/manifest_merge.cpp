@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "layout/manifest_merge_ranks.h"
 #include "layout/mesh.h"
 
 namespace ttrace::layout {

@@ -1,5 +1,7 @@
 // What the ranks of a run recorded: the facts of the run, the parameter groups of the optimizer,
 // and which ranks have a tensor.
+#include "layout/manifest_merge_ranks.h"
+
 #include <algorithm>
 #include <string_view>
 #include <utility>

@@ -1,4 +1,6 @@
 // Applies the rules of a map to tensors, and to the names of the data flow.
+#include "layout/map_apply.h"
+
 #include <algorithm>
 #include <map>
 #include <tuple>

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "localize/dataflow_index.h"
+#include "localize/dataflow_rules.h"
 #include "localize/phase.h"
 
 namespace ttrace::localize {

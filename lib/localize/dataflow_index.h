@@ -79,9 +79,4 @@ class NodeIndex {
   std::vector<std::size_t> sorted_;  // all nodes by place, those of one place in their order
 };
 
-// Returns the direct dependencies of node `i` by the modules' data flow and, between parameters and
-// gradients, by name (dataflow_rules.cpp). May contain `i` and repetitions.
-std::vector<std::size_t> dependencies(const NodeIndex& index, const ModuleGraph& graph,
-                                      std::size_t i);
-
 }  // namespace ttrace::localize

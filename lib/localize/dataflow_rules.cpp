@@ -1,3 +1,5 @@
+#include "localize/dataflow_rules.h"
+
 #include <algorithm>
 
 #include "localize/dataflow_index.h"

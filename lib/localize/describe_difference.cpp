@@ -1,3 +1,5 @@
+#include "localize/describe_difference.h"
+
 #include <algorithm>
 #include <numeric>
 #include <vector>

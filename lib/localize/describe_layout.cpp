@@ -1,3 +1,5 @@
+#include "localize/describe_layout.h"
+
 #include <algorithm>
 #include <cmath>
 #include <set>

@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "localize/causes/cause.h"
 #include "localize/dataflow_index.h"
+#include "localize/describe_difference.h"
+#include "localize/describe_layout.h"
 #include "localize/phase.h"
 
 namespace ttrace::localize {

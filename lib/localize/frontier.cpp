@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "localize/one_sided.h"
 #include "localize/phase.h"
 
 namespace ttrace::localize {

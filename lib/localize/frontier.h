@@ -13,13 +13,6 @@
 
 namespace ttrace::localize {
 
-// Returns for every node that is missing (or extra) the largest whole that is missing (extra) with
-// it: "step 1", "micro-batch 2 (step 0)", "every grad_output of step 0", "layers.3" (a module with
-// all that is below it), or its own name. Empty for nodes that both traces have. A dropped layer is
-// one finding, not forty.
-std::vector<std::string> one_sided_groups(const std::vector<FlowNode>& nodes,
-                                          const std::vector<judge::Outcome>& outcomes);
-
 struct Frontier {
   // Of a finding, `result` (the node that stands for it), `members`, `one_sided_group` and
   // `downstream` (without nodes that are in a finding) are set. In the order of order_findings.
@@ -52,10 +45,6 @@ void order_findings(const std::vector<FlowNode>& nodes, const std::vector<judge:
 // equal by chance.
 std::vector<bool> equal_bits(const std::vector<comparison::TensorComparison>& results);
 
-// Sets `nearest` of the missing and the extra tensors: names of the other side's unmatched tensors
-// of the same kind and shape, the most alike first.
-void find_nearest_names(std::vector<comparison::TensorComparison>& results);
-
 // A tensor is suspected of a bug of its own if its error is more than this many times that of
 // everything that it was directly computed from, both in units of the allowed error. A carried
 // error grows as noise grows, which `allowed` measures: six real single bugs, 213 to 225 downstream
@@ -66,23 +55,5 @@ inline constexpr double kMostCarried = 30;
 // say: tensors that are not compared, integers that differ, replays, replica conflicts, values that
 // are not finite on one side.
 using UsedShares = std::vector<std::optional<double>>;
-
-// Returns second suspects: diverged nodes downstream of the frontier whose used share is more than
-// kMostCarried times that of everything they directly depend on, in the order of the data flow. A
-// dependency without a used share may explain anything, so what depends on it is no suspect; nor is
-// what depends on nothing. A gradient that comes back through a module is also compared with that
-// module's inputs and outputs. The loss is a mean, whose error says little: a gradient that follows
-// from the loss alone is compared with what the loss was computed from, if its own value is among
-// that, and is no suspect otherwise.
-std::vector<comparison::Suspect> second_suspects(const std::vector<FlowNode>& nodes,
-                                                 const Dataflow& flow,
-                                                 const std::vector<judge::Outcome>& outcomes,
-                                                 const UsedShares& used,
-                                                 const std::vector<bool>& on_frontier);
-
-// The same for a frontier of these records.
-std::vector<comparison::Suspect> suspects_of(
-    const std::vector<FlowNode>& nodes, const Dataflow& flow, const Frontier& frontier,
-    const std::vector<comparison::TensorComparison>& results);
 
 }  // namespace ttrace::localize

@@ -1,3 +1,5 @@
+#include "localize/one_sided.h"
+
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,3 +1,5 @@
+#include "localize/second_suspects.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string_view>

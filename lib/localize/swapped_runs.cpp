@@ -1,7 +1,6 @@
 #include "localize/swapped_runs.h"
 
 #include "base/error.h"
-#include "layout/manifest_layouts.h"
 #include "layout/mesh.h"
 #include "localize/causes/cause.h"
 #include "measure/measure.h"

@@ -12,6 +12,10 @@
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
 #include "judge/slices.h"
+#include "layout/map_apply.h"
+#include "mapping/match_parameters.h"
+#include "mapping/match_values.h"
+#include "mapping/name_match.h"
 
 namespace ttrace::mapping {
 namespace {

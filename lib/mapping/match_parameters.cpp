@@ -1,3 +1,5 @@
+#include "mapping/match_parameters.h"
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -8,6 +10,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "mapping/map_starter.h"
+#include "mapping/name_match.h"
 #include "measure/fingerprints.h"
 
 namespace ttrace::mapping {

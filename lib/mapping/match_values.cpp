@@ -1,3 +1,5 @@
+#include "mapping/match_values.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -7,6 +9,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "mapping/map_starter.h"
+#include "mapping/name_match.h"
 #include "measure/fingerprints.h"
 
 namespace ttrace::mapping {

@@ -1,3 +1,5 @@
+#include "mapping/name_match.h"
+
 #include <algorithm>
 #include <map>
 #include <set>

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "measure/update_sections.h"
+#include "optimizer/update_plan.h"
 
 namespace ttrace::optimizer {
 namespace {

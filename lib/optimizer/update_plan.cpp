@@ -1,8 +1,11 @@
+#include "optimizer/update_plan.h"
+
 #include <algorithm>
 #include <array>
 #include <optional>
 
 #include "base/text.h"
+#include "measure/optimizer/hyperparameters.h"
 #include "measure/optimizer/step.h"
 #include "optimizer/gradient_norm.h"
 #include "optimizer/replay_updates.h"

@@ -1,3 +1,5 @@
+#include "optimizer/updates_without_replay.h"
+
 #include <cmath>
 #include <map>
 #include <optional>

@@ -1,3 +1,5 @@
+#include "report/answer_text.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -10,7 +12,6 @@
 #include "localize/swapped_runs.h"
 #include "report/coverage_clauses.h"
 #include "report/headline.h"
-#include "report/text_sections.h"
 
 namespace ttrace::report {
 namespace {

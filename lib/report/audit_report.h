@@ -6,7 +6,8 @@
 #include <string_view>
 
 #include "audit/verdict.h"
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
+#include "report/terminal_text.h"
 #include "report/text_report.h"
 
 namespace ttrace::report {

@@ -6,7 +6,8 @@
 
 #include "localize/phase.h"
 #include "report/audit_report.h"
-#include "report/audit_sections.h"
+#include "report/audit_screen.h"
+#include "report/audit_text.h"
 #include "report/finding_groups.h"
 #include "report/result_json.h"
 

@@ -1,4 +1,6 @@
 // The sentences and the first screen of an audit.
+#include "report/audit_screen.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,11 +10,12 @@
 #include "layout/mesh.h"
 #include "localize/phase.h"
 #include "localize/place.h"
-#include "report/audit_sections.h"
+#include "report/audit_text.h"
 #include "report/headline.h"
+#include "report/localize_screen.h"
 #include "report/look_at.h"
 #include "report/screen.h"
-#include "report/text_sections.h"
+#include "report/terminal_text.h"
 
 namespace ttrace::report {
 namespace {

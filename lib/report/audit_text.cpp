@@ -1,3 +1,5 @@
+#include "report/audit_text.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,10 +12,11 @@
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/phase.h"
+#include "report/answer_text.h"
 #include "report/audit_report.h"
-#include "report/audit_sections.h"
+#include "report/audit_screen.h"
+#include "report/terminal_text.h"
 #include "report/text_report.h"
-#include "report/text_sections.h"
 #include "specification/describe.h"
 
 namespace ttrace::report {

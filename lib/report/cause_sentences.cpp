@@ -5,6 +5,7 @@
 
 #include "base/message.h"
 #include "base/text.h"
+#include "report/localize_screen.h"
 
 namespace ttrace::report {
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comparison/result.h"
+#include "report/localize_screen.h"
 
 namespace ttrace::report {
 

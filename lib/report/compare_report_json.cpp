@@ -1,3 +1,5 @@
+#include "report/compare_report_json.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -9,12 +11,11 @@
 #include "localize/microbatch_mismatch.h"
 #include "localize/other_start.h"
 #include "localize/phase.h"
+#include "report/answer_text.h"
 #include "report/coverage_clauses.h"
 #include "report/finding_groups.h"
 #include "report/headline.h"
-#include "report/json_report.h"
 #include "report/result_json.h"
-#include "report/text_sections.h"
 
 namespace ttrace::report {
 namespace {

@@ -1,4 +1,6 @@
 // The first screen of a comparison.
+#include "report/compare_screen.h"
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -9,12 +11,14 @@
 #include "localize/microbatch_mismatch.h"
 #include "localize/phase.h"
 #include "localize/place.h"
+#include "report/answer_text.h"
 #include "report/coverage_clauses.h"
 #include "report/depth.h"
 #include "report/headline.h"
 #include "report/look_at.h"
+#include "report/notes_text.h"
 #include "report/screen.h"
-#include "report/text_sections.h"
+#include "report/terminal_text.h"
 
 namespace ttrace::report {
 namespace {

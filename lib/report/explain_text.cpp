@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "report/cause_words.h"
 #include "report/look_at.h"
+#include "report/terminal_text.h"
 
 namespace ttrace::report {
 namespace {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "report/terminal_text.h"
 #include "report/text_report.h"
 
 namespace ttrace::report {

@@ -9,6 +9,7 @@
 #include "audit/run_variants.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
+#include "localize/describe_layout.h"
 #include "localize/explain.h"
 #include "specification/describe.h"
 #include "specification/expression.h"

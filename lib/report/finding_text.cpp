@@ -1,3 +1,5 @@
+#include "report/finding_text.h"
+
 #include <cmath>
 #include <map>
 #include <vector>
@@ -5,7 +7,8 @@
 #include "base/text.h"
 #include "localize/phase.h"
 #include "localize/place.h"
-#include "report/text_sections.h"
+#include "report/notes_text.h"
+#include "report/terminal_text.h"
 
 namespace ttrace::report {
 namespace {

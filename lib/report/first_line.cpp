@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "report/terminal_text.h"
 
 namespace ttrace::report {
 namespace {

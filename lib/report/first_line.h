@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/message.h"
+#include "report/terminal_text.h"
 #include "report/text_report.h"
 
 namespace ttrace::report {

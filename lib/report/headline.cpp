@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "report/cause_sentences.h"
+#include "report/localize_screen.h"
 
 namespace ttrace::report {
 namespace {

@@ -2,7 +2,8 @@
 
 #include "report/finding_groups.h"
 #include "report/localize_report.h"
-#include "report/localize_sections.h"
+#include "report/localize_screen.h"
+#include "report/localize_text.h"
 #include "report/result_json.h"
 
 namespace ttrace::report {

@@ -1,13 +1,16 @@
 // The first screen of `ttrace localize`.
+#include "report/localize_screen.h"
+
 #include <algorithm>
 
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/phase.h"
 #include "localize/place.h"
-#include "report/localize_sections.h"
+#include "report/localize_text.h"
 #include "report/look_at.h"
 #include "report/screen.h"
+#include "report/terminal_text.h"
 
 namespace ttrace::report {
 namespace {

@@ -1,3 +1,5 @@
+#include "report/localize_text.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -5,11 +7,12 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "layout/mesh.h"
+#include "report/answer_text.h"
 #include "report/localize_report.h"
-#include "report/localize_sections.h"
+#include "report/localize_screen.h"
 #include "report/screen.h"
+#include "report/terminal_text.h"
 #include "report/text_report.h"
-#include "report/text_sections.h"
 #include "specification/describe.h"
 
 namespace ttrace::report {

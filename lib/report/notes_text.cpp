@@ -1,3 +1,5 @@
+#include "report/notes_text.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -6,7 +8,6 @@
 
 #include "base/text.h"
 #include "localize/microbatch_mismatch.h"
-#include "report/text_sections.h"
 #include "routing/explain_flips.h"
 
 namespace ttrace::report {

@@ -1,7 +1,9 @@
+#include "report/part_of_work_json.h"
+
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
 #include "report/result_json.h"
 
 namespace ttrace::report {

@@ -1,5 +1,8 @@
+#include "report/plan_json.h"
+
 #include <nlohmann/json.hpp>
 
+#include "audit/isolation_plan.h"
 #include "report/localize_report.h"
 #include "report/result_json.h"
 

@@ -1,3 +1,5 @@
+#include "report/reported_comparison.h"
+
 #include <charconv>
 #include <limits>
 #include <map>
@@ -5,7 +7,7 @@
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "judge/outcome.h"
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
 #include "report/localize_report.h"
 
 namespace ttrace::report {

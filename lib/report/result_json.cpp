@@ -10,10 +10,11 @@
 
 #include "base/text.h"
 #include "localize/phase.h"
+#include "report/compare_report_json.h"
 #include "report/finding_groups.h"
-#include "report/json_report.h"
 #include "report/layer.h"
-#include "report/text_sections.h"
+#include "report/notes_text.h"
+#include "report/part_of_work_json.h"
 
 namespace ttrace::report {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "report/terminal_text.h"
 
 namespace ttrace::report {
 namespace {

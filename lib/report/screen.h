@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "report/terminal_text.h"
 #include "report/text_report.h"
 
 namespace ttrace::report {

@@ -1,6 +1,8 @@
+#include "report/selftest_report_json.h"
+
 #include <nlohmann/json.hpp>
 
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
 #include "report/result_json.h"
 
 namespace ttrace::report {

@@ -1,3 +1,5 @@
+#include "report/selftest_text.h"
+
 #include <algorithm>
 
 #include "base/text.h"

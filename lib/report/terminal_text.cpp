@@ -1,3 +1,5 @@
+#include "report/terminal_text.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>

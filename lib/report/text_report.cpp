@@ -9,8 +9,12 @@
 
 #include "base/text.h"
 #include "localize/phase.h"
+#include "report/answer_text.h"
+#include "report/compare_screen.h"
 #include "report/finding_groups.h"
-#include "report/text_sections.h"
+#include "report/finding_text.h"
+#include "report/notes_text.h"
+#include "report/terminal_text.h"
 
 namespace ttrace::report {
 namespace {

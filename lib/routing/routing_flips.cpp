@@ -8,6 +8,7 @@
 #include "comparison/judge_pairs.h"
 #include "judge/fallback_rule.h"
 #include "routing/explain_flips.h"
+#include "routing/routing_reach.h"
 
 namespace ttrace::routing {
 namespace {

@@ -1,3 +1,5 @@
+#include "routing/routing_reach.h"
+
 #include <algorithm>
 #include <cctype>
 #include <map>

@@ -24,26 +24,12 @@ std::int64_t integer_of(const JsonCursor& cursor) {
   return static_cast<std::int64_t>(value);
 }
 
-double number_of(const JsonCursor& cursor) {
-  if (cursor.is_string()) {
-    const std::string text = cursor.as_string();
-    if (text == "inf") return std::numeric_limits<double>::infinity();
-    if (text == "-inf") return -std::numeric_limits<double>::infinity();
-    if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
-    throw cursor.error("expected a number, \"nan\", \"inf\" or \"-inf\", found \"",
-                       base::excerpt(text), "\"");
-  }
-  const std::string text = cursor.text();
-  if (text == "true" || text == "false") return text == "true" ? 1 : 0;
-  return cursor.as_number();
-}
-
 Attributes::Content content_of(const JsonCursor& cursor, AttributeType type) {
   switch (type) {
     case AttributeType::kFlag:
       return cursor.as_bool();
     case AttributeType::kNumber:
-      return number_of(cursor);
+      return number_from(cursor);
     case AttributeType::kInteger:
       return integer_of(cursor);
     case AttributeType::kNumbers:
@@ -109,12 +95,26 @@ Node node_from(const JsonCursor& cursor, std::uint64_t values_before) {
 
 }  // namespace
 
+double number_from(const JsonCursor& cursor) {
+  if (cursor.is_string()) {
+    const std::string text = cursor.as_string();
+    if (text == "inf") return std::numeric_limits<double>::infinity();
+    if (text == "-inf") return -std::numeric_limits<double>::infinity();
+    if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+    throw cursor.error("expected a number, \"nan\", \"inf\" or \"-inf\", found \"",
+                       base::excerpt(text), "\"");
+  }
+  const std::string text = cursor.text();
+  if (text == "true" || text == "false") return text == "true" ? 1 : 0;
+  return cursor.as_number();
+}
+
 std::vector<double> numbers_from(const JsonCursor& cursor, std::size_t most) {
   const auto items = cursor.items();
   if (items.size() > most) throw cursor.error("more than ", most, " values");
   std::vector<double> values;
   values.reserve(items.size());
-  for (const JsonCursor& item : items) values.push_back(number_of(item));
+  for (const JsonCursor& item : items) values.push_back(number_from(item));
   return values;
 }
 

@@ -17,7 +17,9 @@ Pattern pattern_from(const base::JsonCursor& cursor, const SpecificationLimits& 
 tensor::DType dtype_from(const base::JsonCursor& cursor);
 // -1 is kAnyExtent.
 tensor::Shape shape_from(const base::JsonCursor& cursor);
-// At most `most` numbers, or "nan", "inf", "-inf".
+// A number, true, false, "nan", "inf" or "-inf".
+double number_from(const base::JsonCursor& cursor);
+// At most `most` of them.
 std::vector<double> numbers_from(const base::JsonCursor& cursor, std::size_t most);
 // A list of numbers below `end`, called `what`.
 std::vector<std::uint32_t> references_from(const base::JsonCursor& cursor, std::uint64_t end,

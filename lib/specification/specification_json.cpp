@@ -172,7 +172,7 @@ SpecifiedTensor tensor_from(const JsonCursor& cursor, const Specification& speci
         tensor::element_count(tensor.shape) != std::uint64_t{1}) {
       throw number->error("only a computed scalar of one element is read as a number");
     }
-    tensor.number = number_of(*number);
+    tensor.number = number_from(*number);
   }
   if (const auto uniform = cursor.find("uniform")) {
     tensor.uniform = uniform->as_bool();

@@ -1,3 +1,5 @@
+#include "synth/fault.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>

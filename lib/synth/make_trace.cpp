@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "layout/mesh.h"
 #include "synth/dataset.h"
+#include "synth/fault.h"
 
 namespace ttrace::synth {
 namespace {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "synth/fault.h"
 #include "synth/recipe.h"
 #include "synth/values.h"
 #include "trace/sink.h"

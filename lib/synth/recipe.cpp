@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "layout/manifest_layouts.h"
+#include "layout/layout_problems.h"
 #include "layout/plan.h"
 #include "trace/manifest.h"
 #include "trace/placement.h"

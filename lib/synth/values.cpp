@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "layout/mesh.h"
+#include "synth/fault.h"
 #include "tensor/codec.h"
 
 namespace ttrace::synth {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "synth/fault.h"
 #include "synth/random.h"
 #include "synth/recipe.h"
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/refusal.h"
+#include "comparison/checkpoint_lines.h"
 #include "engine/compare_traces.h"
 #include "engine/random_runs.h"
 #include "support/catch.h"

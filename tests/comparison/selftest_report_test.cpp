@@ -2,7 +2,9 @@
 
 #include <sstream>
 
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
+#include "report/selftest_report_json.h"
+#include "report/selftest_text.h"
 #include "report/text_report.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"

@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
+#include "report/selftest_report_json.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

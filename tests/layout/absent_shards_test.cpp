@@ -1,4 +1,5 @@
-#include "layout/manifest_layouts.h"
+#include "layout/absent_shards.h"
+
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

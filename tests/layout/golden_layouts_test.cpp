@@ -1,5 +1,5 @@
 // Layouts of real training jobs, small enough to be worked out by hand.
-#include "layout/manifest_layouts.h"
+#include "layout/layout_problems.h"
 #include "layout/spelled.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"

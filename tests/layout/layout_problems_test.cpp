@@ -1,5 +1,6 @@
+#include "layout/layout_problems.h"
+
 #include "base/refusal.h"
-#include "layout/manifest_layouts.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::layout {

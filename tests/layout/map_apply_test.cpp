@@ -1,3 +1,5 @@
+#include "layout/map_apply.h"
+
 #include <algorithm>
 
 #include "base/refusal.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/refusal.h"
-#include "layout/manifest_layouts.h"
+#include "layout/layout_problems.h"
 #include "layout/plan.h"
 #include "support/memory_trace.h"
 

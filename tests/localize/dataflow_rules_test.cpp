@@ -1,3 +1,5 @@
+#include "localize/dataflow_rules.h"
+
 #include <cstdint>
 
 #include "localize/dataflow_index.h"

@@ -1,3 +1,5 @@
+#include "localize/describe_difference.h"
+
 #include "engine/compare_traces.h"
 #include "localize/explain.h"
 #include "support/catch.h"

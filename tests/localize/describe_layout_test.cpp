@@ -1,3 +1,5 @@
+#include "localize/describe_layout.h"
+
 #include <cmath>
 
 #include "localize/explain.h"

@@ -1,3 +1,5 @@
+#include "localize/one_sided.h"
+
 #include "base/text.h"
 #include "localize/frontier.h"
 #include "localize/tiny_model.h"

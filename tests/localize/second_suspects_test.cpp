@@ -1,3 +1,5 @@
+#include "localize/second_suspects.h"
+
 #include "localize/frontier.h"
 #include "support/catch.h"
 

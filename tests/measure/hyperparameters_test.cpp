@@ -1,6 +1,7 @@
+#include "measure/optimizer/hyperparameters.h"
+
 #include <limits>
 
-#include "measure/optimizer/step.h"
 #include "support/catch.h"
 #include "trace/manifest.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "layout/manifest_layouts.h"
+#include "layout/layout_problems.h"
 #include "layout/plan.h"
 #include "property/message_place.h"
 #include "property/random_defect.h"

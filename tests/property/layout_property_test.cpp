@@ -2,7 +2,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "layout/manifest_layouts.h"
+#include "layout/layout_problems.h"
 #include "layout/plan.h"
 #include "property/random_layout.h"
 

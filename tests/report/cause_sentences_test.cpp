@@ -8,6 +8,7 @@
 
 #include "report/cause_words.h"
 #include "report/headline.h"
+#include "report/localize_screen.h"
 #include "report/look_at.h"
 #include "support/catch.h"
 

@@ -1,7 +1,9 @@
+#include "report/finding_text.h"
+
 #include <sstream>
 
 #include "report/sample_report.h"
-#include "report/text_sections.h"
+#include "report/terminal_text.h"
 #include "support/catch.h"
 
 namespace ttrace::report {

@@ -1,5 +1,3 @@
-#include "report/json_report.h"
-
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -7,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/compare_report_json.h"
 #include "report/sample_report.h"
 #include "support/catch.h"
 

@@ -1,10 +1,11 @@
+#include "report/notes_text.h"
+
 #include <limits>
 #include <sstream>
 
 #include "base/text.h"
 #include "report/sample_report.h"
 #include "report/text_report.h"
-#include "report/text_sections.h"
 #include "routing/explain_flips.h"
 #include "support/catch.h"
 

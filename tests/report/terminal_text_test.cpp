@@ -1,3 +1,5 @@
+#include "report/terminal_text.h"
+
 #include <limits>
 
 #include "report/text_report.h"

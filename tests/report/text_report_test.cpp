@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "report/sample_report.h"
+#include "report/terminal_text.h"
 #include "support/catch.h"
 
 namespace ttrace::report {

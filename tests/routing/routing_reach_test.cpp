@@ -1,3 +1,5 @@
+#include "routing/routing_reach.h"
+
 #include "localize/tiny_model.h"
 #include "routing/routing_flips.h"
 #include "support/catch.h"

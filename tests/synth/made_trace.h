@@ -11,6 +11,7 @@
 #include "measure/cpu/cpu_backend.h"
 #include "measure/measure.h"
 #include "support/memory_trace.h"
+#include "synth/fault.h"
 #include "synth/make_trace.h"
 
 namespace ttrace::test {

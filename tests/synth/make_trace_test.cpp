@@ -6,6 +6,7 @@
 
 #include "property/random_layout.h"
 #include "support/catch.h"
+#include "synth/fault.h"
 #include "synth/made_trace.h"
 
 namespace ttrace::synth {

@@ -4,6 +4,7 @@
 
 #include "base/refusal.h"
 #include "support/memory_trace.h"
+#include "synth/fault.h"
 
 namespace ttrace::synth {
 namespace {

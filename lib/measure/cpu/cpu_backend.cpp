@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 #include "measure/cpu/kernel.h"
+#include "measure/cpu/pair.h"
+#include "measure/cpu/replay.h"
 #include "measure/cpu/tiles.h"
 
 namespace ttrace::measure {

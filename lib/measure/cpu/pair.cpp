@@ -1,4 +1,5 @@
-// Pairs, noise, triples and replicas: sums over the tiles of boxes.
+#include "measure/cpu/pair.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

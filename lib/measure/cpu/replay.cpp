@@ -1,4 +1,5 @@
-// Values recomputed from other tensors: sums over rows, and updates of an optimizer.
+#include "measure/cpu/replay.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>

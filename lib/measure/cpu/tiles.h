@@ -1,5 +1,5 @@
-// The CPU's arithmetic: reads the inputs of requests tile by tile, computes on single tiles, and
-// has one function per kind of request (measure/backend.h says what each means).
+// The CPU's arithmetic on tiles: reads the inputs of requests tile by tile, and computes on single
+// ones.
 #pragma once
 
 #include <array>
@@ -101,12 +101,5 @@ double sum_squared_distance(const double* a, const double* b, std::size_t count)
 // Returns `squares` + Σ (A - B)² over a tile. A pair with one non-finite value, or two different
 // ones, makes it infinite; pairs of equal non-finite values do not count.
 double add_squared_distance(std::span<const double> a, std::span<const double> b, double squares);
-
-void compute(const Kernel& kernel, const PairRequest& request);
-void compute(const Kernel& kernel, const NoiseRequest& request);
-void compute(const Kernel& kernel, const TripleRequest& request);
-void compute(const Kernel& kernel, const UpdateRequest& request);
-void compute(const RowsRequest& request);
-void compute(const ReplicasRequest& request);
 
 }  // namespace ttrace::measure

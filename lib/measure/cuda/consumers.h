@@ -46,8 +46,6 @@ std::unique_ptr<Consumer> integer_consumer(const tensor::Box& box, TileStats& in
 std::unique_ptr<Consumer> noise_consumer(const tensor::Box& box, NoiseSums& into, std::size_t cell);
 std::unique_ptr<Consumer> triple_consumer(const tensor::Box& box, TripleSums& into);
 std::unique_ptr<Consumer> replica_consumer(double& squared_distance);
-// `cpu` decides in tiles where rounding could make another update the worst.
-std::unique_ptr<Consumer> update_consumer(const Backend& cpu, const UpdateRequest& request);
 
 // Adds the result of a tile, as add_tile of the CPU does it; `first` is the tile's position in
 // `box`.

@@ -13,6 +13,7 @@
 #include "measure/cuda/chunk.h"
 #include "measure/cuda/device_products.h"
 #include "measure/cuda/resident.h"
+#include "measure/cuda/update_consumer.h"
 #include "tensor/run_cursor.h"
 
 namespace ttrace::measure::cuda {

@@ -1,5 +1,7 @@
 // The results of updates: what does not depend on the order of elements comes from the device, and
 // the worst update from it too where it is certain to be that of the CPU.
+#include "measure/cuda/update_consumer.h"
+
 #include <algorithm>
 #include <bit>
 #include <limits>

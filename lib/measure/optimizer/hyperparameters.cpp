@@ -1,3 +1,5 @@
+#include "measure/optimizer/hyperparameters.h"
+
 #include <algorithm>
 #include <cmath>
 

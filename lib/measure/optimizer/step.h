@@ -10,10 +10,6 @@
 #include "measure/optimizer/update_constants.h"
 #include "tensor/dtype.h"
 
-namespace ttrace::trace {
-struct OptimizerGroup;
-}  // namespace ttrace::trace
-
 namespace ttrace::measure {
 
 enum class Algorithm {
@@ -82,19 +78,5 @@ UpdateFormula update_formula(const UpdateStep& step, bool has_buffer);
 
 // Returns min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ and Megatron clip.
 double clip_coefficient(double clip_norm, double norm);
-
-// The hyperparameters of one parameter in one step, read from a manifest and checked.
-struct ReadHyperparameters {
-  std::optional<Hyperparameters> values;
-  std::string problem;  // without values: why, for every parameter of the group
-};
-
-// Returns the group's numbers if its optimizer can be replayed: its type is known, everything
-// needed is recorded, and every number is finite and in the range that torch.optim accepts.
-ReadHyperparameters read_hyperparameters(const trace::OptimizerGroup& group);
-
-// Describes the first hyperparameter that has an effect and differs by more than a rounding to
-// single precision: "lr 0.1, in the reference 0.2". Empty if none does.
-std::string first_difference(const Hyperparameters& candidate, const Hyperparameters& reference);
 
 }  // namespace ttrace::measure

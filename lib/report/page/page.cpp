@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "report/page/assets.h"
 #include "report/page/page_answer.h"
+#include "report/page/read_answer.h"
 #include "report/page/sections.h"
 
 namespace ttrace::report {

@@ -10,7 +10,4 @@ namespace ttrace::report {
 // errors. Throws an input error for any other JSON.
 std::string html_page(std::string_view json, const std::string& file);
 
-// The same for a terminal: the answer, what was not checked, the findings.
-std::string shown_text(std::string_view json, const std::string& file);
-
 }  // namespace ttrace::report

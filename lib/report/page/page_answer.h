@@ -113,8 +113,4 @@ struct PageAnswer {
 // At most so many findings have a card.
 inline constexpr std::size_t kMostCards = 60;
 
-// Throws an input error with file and JSON pointer for a report that is not of these commands, of
-// another version, or not as its schema says.
-PageAnswer read_page_answer(const base::JsonCursor& root);
-
 }  // namespace ttrace::report

@@ -1,6 +1,8 @@
+#include "report/page/read_answer.h"
+
 #include "base/text.h"
 #include "report/audit_report.h"
-#include "report/json_report.h"
+#include "report/compare_report_json.h"
 #include "report/localize_report.h"
 #include "report/page/page_answer.h"
 #include "report/page/read_parts.h"

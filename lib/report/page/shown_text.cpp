@@ -1,3 +1,5 @@
+#include "report/page/shown_text.h"
+
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -7,6 +9,7 @@
 #include "base/text.h"
 #include "report/page/page.h"
 #include "report/page/page_answer.h"
+#include "report/page/read_answer.h"
 #include "report/page/read_parts.h"
 
 namespace ttrace::report {

@@ -1,4 +1,4 @@
-// Opens and writes traces on disk, in either form. Other rooms use no other header of this folder.
+// Opens traces on disk, in either form. Other rooms use this header and writer.h of this folder.
 #pragma once
 
 #include <atomic>
@@ -44,14 +44,6 @@ std::vector<std::uint64_t> ranks_with_files(const std::string& directory);
 // Throws an input error naming the file if it cannot be read, was written by another rank or
 // embeds no manifest that parses.
 Manifest read_rank_manifest(const std::string& directory, std::uint64_t rank);
-
-// A sink for `path`, written beside it and renamed into place by finish() (base/files.h), which
-// first reads all elements back and holds their checksums against those of what was written. With
-// `rank`, the file is marked as that rank's. Throws an output error if the file cannot be created,
-// and an input error if it must not be.
-std::unique_ptr<Sink> create_file(const std::string& path, base::Existing existing,
-                                  std::optional<std::uint64_t> rank = std::nullopt,
-                                  base::SyncedBy synced = base::SyncedBy::kItself);
 
 // HDF5 can crash on a damaged file (1.10.8: in the attributes of an object, for one), and nothing
 // in the same process can be trusted after that. So the command runs in a child process

@@ -1,3 +1,5 @@
+#include "trace/hdf5/writer.h"
+
 #include <string_view>
 #include <vector>
 

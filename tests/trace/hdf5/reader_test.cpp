@@ -10,6 +10,7 @@
 #include "support/temp_dir.h"
 #include "trace/hdf5/odd_file.h"
 #include "trace/hdf5/trace_files.h"
+#include "trace/hdf5/writer.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

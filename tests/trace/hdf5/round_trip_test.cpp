@@ -4,6 +4,7 @@
 #include "property/random.h"
 #include "support/temp_dir.h"
 #include "trace/hdf5/trace_files.h"
+#include "trace/hdf5/writer.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

@@ -1,3 +1,5 @@
+#include "trace/hdf5/writer.h"
+
 #include "base/refusal.h"
 #include "support/temp_dir.h"
 #include "trace/hdf5/trace_files.h"

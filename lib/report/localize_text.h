@@ -17,11 +17,4 @@ struct LocalizeAnswer {
 
 LocalizeAnswer localize_answer(const audit::LocalizeReport& report);
 
-// The sentence of a finding, as the report of the comparison has it.
-std::string sentence_of(const audit::LocalizedFinding& finding);
-
-// The first screen; `first_line` has its colour.
-void write_localize_screen(const audit::LocalizeReport& report, const std::string& first_line,
-                           const TextStyle& style, std::ostream& out);
-
 }  // namespace ttrace::report

@@ -18,9 +18,6 @@ struct AuditAnswer {
 
 AuditAnswer audit_answer(const audit::AuditReport& report);
 
-// The sentence of a finding.
-std::string audit_headline(const audit::AuditReport& report, const audit::AuditFinding& finding);
-
 // "fc · output · step 0: it differs (2 findings, 8 tensors downstream)". There must be findings.
 std::string describe_first_broken(const audit::AuditReport& report);
 
@@ -29,9 +26,5 @@ std::vector<std::string> describe_unchecked(const audit::AuditReport& report);
 
 // "worst 0.41 of its bound; a factor of 1.004 in 9 of 10 gradients would show".
 std::string describe_audit_sharpness(const audit::AuditReport& report);
-
-// The first screen; `first_line` has its colour.
-void write_audit_screen(const audit::AuditReport& report, const std::string& first_line,
-                        const TextStyle& style, std::ostream& out);
 
 }  // namespace ttrace::report

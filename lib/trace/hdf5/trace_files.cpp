@@ -1,3 +1,5 @@
+#include "trace/hdf5/trace_files.h"
+
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -18,7 +20,6 @@
 #include "trace/hdf5/fingerprint.h"
 #include "trace/hdf5/foreign_file.h"
 #include "trace/hdf5/library/file.h"
-#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {

@@ -31,15 +31,4 @@ struct JsonStyle {
 // "inf", "-inf".
 std::string json_text(const comparison::CompareReport& report, const JsonStyle& style = {});
 
-// The answer of `ttrace selftest` as JSON, one group or tensor per line.
-std::string selftest_json(const comparison::SelftestReport& report);
-
-// Compact JSON, and its inverse, which throws an input error with the JSON pointer for anything
-// else.
-std::string comparison_id_text(const comparison::ComparisonId& id);
-comparison::ComparisonId comparison_id_from(const base::JsonCursor& json);
-
-// Reads the share of work from a JSON report. Throws an input error naming `file` if it has none.
-comparison::PartOfWork parse_share(std::string_view report, const std::string& file);
-
 }  // namespace ttrace::report

@@ -1,10 +1,11 @@
+#include "measure/products.h"
+
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "base/instruction_sets.h"
 #include "measure/cpu/product_kernels.h"
-#include "measure/products.h"
 
 namespace ttrace::measure {
 namespace {

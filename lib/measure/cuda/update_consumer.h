@@ -1,0 +1,14 @@
+// What becomes of the results of tiles of an update.
+#pragma once
+
+#include <memory>
+
+#include "measure/backend.h"
+#include "measure/cuda/consumers.h"
+
+namespace ttrace::measure::cuda {
+
+// `cpu` decides in tiles where rounding could make another update the worst.
+std::unique_ptr<Consumer> update_consumer(const Backend& cpu, const UpdateRequest& request);
+
+}  // namespace ttrace::measure::cuda

@@ -1,0 +1,37 @@
+// What the replay of an update reads: the parameter, its gradient, the state of the optimizer.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comparison/tensor_comparison.h"
+#include "measure/measure_update.h"
+#include "trace/source.h"
+
+namespace ttrace::optimizer {
+
+struct UpdatePlan {
+  // Without a problem: what to replay. Everything comes from the candidate, except hyperparameters
+  // that differ from the reference's: then the reference's, since they are what was meant.
+  measure::UpdateTensors tensors;
+  measure::UpdateStep step;
+  std::string difference;  // describes that of the hyperparameters, or empty
+  std::string problem;     // why it cannot be replayed, in words that hold for many parameters
+};
+
+// Whether the record is of an updated parameter that was measured.
+bool is_measured_update(const comparison::TensorComparison& result);
+
+// Returns the replay of every measured update, by its index in `results`.
+std::map<std::size_t, UpdatePlan> plan_replays(
+    const trace::Source& reference, const trace::Source& candidate,
+    const std::vector<comparison::TensorComparison>& results);
+
+// Returns the replays of `param_after_step` tensors of a run whose parameters got no gradient, as
+// an optimizer steps them that is handed zeros.
+std::vector<UpdatePlan> plan_with_zero_gradients(
+    const trace::Source& run, const std::vector<const trace::TensorEntry*>& updated);
+
+}  // namespace ttrace::optimizer

@@ -1,0 +1,13 @@
+// The plan of a second pair of runs as JSON (schemas/plan-v1.md).
+#pragma once
+
+#include <string>
+
+#include "audit/isolation_plan.h"
+
+namespace ttrace::report {
+
+// The plan of a second pair of runs, as schemas/plan-v1.md says.
+std::string plan_json(const audit::RewritingPlan& plan);
+
+}  // namespace ttrace::report

@@ -1,0 +1,14 @@
+// Reads the report of a comparison that `ttrace localize` explains.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "audit/localization.h"
+
+namespace ttrace::report {
+
+// Reads a JSON report of version 2. Throws an input error with the JSON pointer for anything else.
+audit::ReportedComparison parse_reported(std::string_view text, const std::string& file);
+
+}  // namespace ttrace::report
