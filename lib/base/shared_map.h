@@ -2,10 +2,12 @@
 // few different layouts: as maps of their own, they would take most of the memory of a manifest.
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <map>
-#include <memory>
 #include <utility>
+
+#include "base/shared_value.h"
 
 namespace ttrace::base {
 
@@ -21,16 +23,11 @@ class SharedMap {
 
   SharedMap() = default;
   // Implicit: any map may become one.
-  SharedMap(Map map) {
-    if (!map.empty()) map_ = std::make_shared<Map>(std::move(map));
-  }
+  SharedMap(Map map) : map_(std::move(map)) {}
   SharedMap(std::initializer_list<value_type> members) : SharedMap(Map(members)) {}
 
   operator const Map&() const { return map(); }
-  const Map& map() const {
-    static const Map kEmpty;
-    return map_ ? *map_ : kEmpty;
-  }
+  const Map& map() const { return *map_; }
 
   bool empty() const { return map().empty(); }
   std::size_t size() const { return map().size(); }
@@ -51,23 +48,16 @@ class SharedMap {
   void erase(const Key& key) {
     if (contains(key)) own().erase(key);
   }
-  void clear() { map_.reset(); }
+  void clear() { map_ = {}; }
 
   bool operator==(const SharedMap& other) const {
-    return map_ == other.map_ || map() == other.map();
+    return map_.shares_with(other.map_) || map() == other.map();
   }
 
  private:
-  Map& own() {
-    if (!map_) {
-      map_ = std::make_shared<Map>();
-    } else if (map_.use_count() > 1) {
-      map_ = std::make_shared<Map>(*map_);
-    }
-    return *map_;
-  }
+  Map& own() { return map_.change(); }
 
-  std::shared_ptr<Map> map_;  // or null: empty
+  SharedValue<Map> map_;
 };
 
 }  // namespace ttrace::base
