@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <list>
 #include <map>
 #include <set>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "specification/describe.h"
 #include "specification/evaluate/casts_of_leaves.h"
 #include "specification/evaluate/evaluate.h"
+#include "specification/evaluate/value_cache.h"
 #include "specification/expression.h"
 #include "specification/primitives/shape_rules.h"
 
@@ -38,58 +38,6 @@ bool is_given(Kind kind) {
   return kind == Kind::kParam || kind == Kind::kBuffer || kind == Kind::kOptimizerState ||
          kind == Kind::kIndex || kind == Kind::kScalar;
 }
-
-// Values of recorded tensors, kept as long as there is room: the next expressions mostly need the
-// same ones.
-class ValueCache {
- public:
-  ValueCache(const trace::Source& run, std::uint64_t most_bytes)
-      : run_(run), most_bytes_(most_bytes) {}
-
-  // Keeps so many bytes from now on.
-  void limit(std::uint64_t most_bytes) {
-    most_bytes_ = most_bytes;
-    drop_until(most_bytes);
-  }
-
-  specification::Value of(const TensorEntry& entry) {
-    const auto known = values_.find(&entry);
-    if (known != values_.end()) {
-      order_.splice(order_.end(), order_, known->second.place);
-      return known->second.value;
-    }
-    specification::Value value = specification::read_value({&run_, &entry});
-    const std::uint64_t bytes = value.size() * sizeof(double);
-    if (bytes <= most_bytes_) {
-      drop_until(most_bytes_ - bytes);
-      order_.push_back(&entry);
-      values_.emplace(&entry, Kept{value, std::prev(order_.end())});
-      used_ += bytes;
-    }
-    return value;
-  }
-
- private:
-  struct Kept {
-    specification::Value value;
-    std::list<const TensorEntry*>::iterator place;
-  };
-
-  void drop_until(std::uint64_t bytes) {
-    while (used_ > bytes) {
-      const auto oldest = values_.find(order_.front());
-      used_ -= oldest->second.value.size() * sizeof(double);
-      values_.erase(oldest);
-      order_.pop_front();
-    }
-  }
-
-  const trace::Source& run_;
-  std::uint64_t most_bytes_;
-  std::uint64_t used_ = 0;
-  std::map<const TensorEntry*, Kept> values_;
-  std::list<const TensorEntry*> order_;  // the least recently used first
-};
 
 // "512 to 1023, 1500" of ascending numbers.
 std::string describe_ranges(const std::vector<std::uint64_t>& numbers) {
@@ -119,7 +67,7 @@ class Audit {
       : audit_(audit),
         memory_(memory_for_values(audit)),
         limit_(memory_),
-        values_(audit.run, kMostCachedBytes),
+        values_(kMostCachedBytes),
         shared_(kMostSharedBytes),
         recorded_(audit.run.manifest()),
         variants_(audit.specification, audit.run.manifest()),
@@ -221,6 +169,13 @@ class Audit {
     }
   }
 
+  specification::Value value_of(const TensorEntry& entry) {
+    if (auto known = values_.find(&entry)) return *std::move(known);
+    specification::Value value = specification::read_value({&audit_.run, &entry});
+    values_.add(&entry, value);
+    return value;
+  }
+
   // Whether what is stored is what every rank computed with. Of partial sums a rank may have had
   // the sum in its own precision.
   bool is_exact(const TensorEntry& entry) const {
@@ -255,7 +210,7 @@ class Audit {
       if (from != nullptr) note_source(leaf.tensor, noted, tensor);
       sharing.leaves.push_back(from != nullptr ? to_string(from->key)
                                                : base::concat("constant ", leaf.tensor));
-      leaves.push_back(from != nullptr ? values_.of(*from)
+      leaves.push_back(from != nullptr ? value_of(*from)
                                        : specification::constant_value(
                                              expression.specification->tensors[leaf.tensor]));
     }
@@ -270,7 +225,7 @@ class Audit {
     options.most_rows = kMostRows;
     options.context = audit_.execution;
     options.sharing = &sharing;
-    const specification::Value recorded_value = values_.of(entry);
+    const specification::Value recorded_value = value_of(entry);
     const specification::ExpressionJudgement judged =
         specification::judge_expression(expression, leaves, recorded_value, entry.dtype, options);
     AuditCheck check;
@@ -427,7 +382,8 @@ class Audit {
   const ExpressionAudit& audit_;
   std::uint64_t memory_;  // for values
   specification::ValueMemoryLimit limit_;
-  ValueCache values_;
+  // Of recorded tensors: the next expressions mostly need the same ones.
+  specification::ValueCache<const TensorEntry*> values_;
   specification::SharedValues shared_;
   RecordedTensors recorded_;
   RunVariants variants_;

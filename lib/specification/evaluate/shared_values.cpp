@@ -29,26 +29,12 @@ void append(std::string& text, const std::vector<One>& list) {
 
 }  // namespace
 
-void SharedValues::limit(std::uint64_t most_bytes) {
-  most_bytes_ = most_bytes;
-  drop_until(most_bytes);
-}
-
-void SharedValues::drop_until(std::uint64_t bytes) {
-  while (used_ > bytes) {
-    const auto oldest = values_.find(order_.front());
-    used_ -= oldest->second.value.size() * sizeof(double);
-    values_.erase(oldest);
-    order_.pop_front();
-  }
-}
-
 void SharedValues::make_room() {
   constexpr std::uint64_t kMostText = std::uint64_t{1} << 24U;
   if (text_bytes_ <= kMostText) return;
   numbers_.clear();
   text_bytes_ = 0;
-  drop_until(0);
+  values_.clear();
 }
 
 std::uint32_t SharedValues::number_of(std::string text) {
@@ -78,22 +64,6 @@ std::uint32_t SharedValues::number_of_step(const Primitive& primitive, const Nod
   }
   for (const std::uint32_t argument : arguments) text += base::concat(" #", argument);
   return number_of(std::move(text));
-}
-
-std::optional<Value> SharedValues::find(std::uint32_t number) {
-  const auto known = values_.find(number);
-  if (known == values_.end()) return std::nullopt;
-  order_.splice(order_.end(), order_, known->second.place);
-  return known->second.value;
-}
-
-void SharedValues::add(std::uint32_t number, const Value& value) {
-  const std::uint64_t bytes = value.size() * sizeof(double);
-  if (bytes > most_bytes_ || values_.contains(number)) return;
-  drop_until(most_bytes_ - bytes);
-  order_.push_back(number);
-  values_.emplace(number, Kept{value, std::prev(order_.end())});
-  used_ += bytes;
 }
 
 }  // namespace ttrace::specification

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "specification/evaluate/value_cache.h"
 #include "specification/expression.h"
 #include "specification/primitives/value.h"
 
@@ -17,10 +17,10 @@ namespace ttrace::specification {
 
 class SharedValues {
  public:
-  explicit SharedValues(std::uint64_t most_bytes) : most_bytes_(most_bytes) {}
+  explicit SharedValues(std::uint64_t most_bytes) : values_(most_bytes) {}
 
   // Keeps so many bytes from now on.
-  void limit(std::uint64_t most_bytes);
+  void limit(std::uint64_t most_bytes) { values_.limit(most_bytes); }
 
   // To be called before the values of an expression are numbered: forgets everything if the names
   // and operations that have numbers take too much memory. No number is given twice.
@@ -33,25 +33,16 @@ class SharedValues {
                                const tensor::Shape& shape,
                                std::span<const std::uint32_t> arguments);
 
-  std::optional<Value> find(std::uint32_t number);
-  void add(std::uint32_t number, const Value& value);
+  std::optional<Value> find(std::uint32_t number) { return values_.find(number); }
+  void add(std::uint32_t number, const Value& value) { values_.add(number, value); }
 
  private:
-  struct Kept {
-    Value value;
-    std::list<std::uint32_t>::iterator place;
-  };
-
   std::uint32_t number_of(std::string text);
-  void drop_until(std::uint64_t bytes);
 
-  std::uint64_t most_bytes_;
-  std::uint64_t used_ = 0;
   std::uint64_t text_bytes_ = 0;  // of numbers_
   std::uint32_t next_number_ = 0;
   std::unordered_map<std::string, std::uint32_t> numbers_;
-  std::unordered_map<std::uint32_t, Kept> values_;
-  std::list<std::uint32_t> order_;  // the least recently used first
+  ValueCache<std::uint32_t> values_;
 };
 
 // How the evaluation of one expression takes part.
