@@ -33,21 +33,11 @@ void add_share_of_bound(const JsonCursor& result, PageTensor& out) {
 }
 
 PageFinding audit_finding(const JsonCursor& item) {
-  PageFinding out;
-  out.id = item.require("id").as_string();
-  out.title = heading_of(item);
+  PageFinding out = judged_finding(item);
   out.outcome = "broken";
-  out.members = item.require("keys").as_strings();
-  out.phase = text_at(item, "phase");
-  add_place(item, out);
-  const std::string called_at = text_at(item, "called_at");
-  out.code = text_at(item, "class");
-  if (!called_at.empty()) out.code += (out.code.empty() ? "" : ", ") + called_at;
   const std::string ranks = ranks_text(counts_at(item, "ranks"));
   if (!ranks.empty()) out.facts.emplace_back("ranks", ranks);
   out.checks = checks_at(item.require("local"));
-  out.causes = causes_at(item, "causes");
-  out.rejected = causes_at(item, "rejected");
   return out;
 }
 
@@ -59,9 +49,7 @@ void read_audit(const JsonCursor& root, PageAnswer& answer) {
   add_run(root, "run", answer);
   add_mesh(root.require("run"), answer);
   answer.repeat = "ttrace audit " + shell_word(root.require("run").require("path").as_string());
-  const std::string specification = text_at(root, "specification");
-  if (!specification.empty()) answer.repeat += " --specification " + shell_word(specification);
-  answer.repeat += selection_flags(root);
+  add_flags_of_specification(root, answer);
   const std::string why = text_at(root, "why");
   if (!why.empty()) answer.remarks.push_back(why);
   const JsonCursor coverage = root.require("coverage");
@@ -74,8 +62,7 @@ void read_audit(const JsonCursor& root, PageAnswer& answer) {
                                             " that the step computes and the trace lacks"));
     }
   }
-  const std::vector<std::string> warnings = root.require("warnings").as_strings();
-  answer.remarks.insert(answer.remarks.end(), warnings.begin(), warnings.end());
+  add_warnings(root, answer);
   for (const JsonCursor& item : root.require("findings").items()) {
     ++answer.findings_total;
     if (answer.findings.size() < kMostCards) answer.findings.push_back(audit_finding(item));
@@ -92,8 +79,7 @@ void read_audit(const JsonCursor& root, PageAnswer& answer) {
   if (!answer.headline.empty()) return;
   answer.headline =
       !answer.findings.empty()
-          ? base::concat("first at ", answer.findings.front().title, ", of ",
-                         base::plural(answer.findings_total, "finding"))
+          ? first_of_findings(answer)
           : base::concat(coverage.require("judged").as_count(), " of ",
                          base::plural(coverage.require("tensors").as_count(), "tensor"),
                          " of the step were judged, and nothing is broken");

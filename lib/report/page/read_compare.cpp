@@ -169,8 +169,7 @@ void add_coverage(const JsonCursor& root, PageAnswer& answer) {
   for (const char* told : {"microbatches", "other_start"}) {
     if (const auto one = root.find(told)) answer.remarks.push_back(text_at(*one, "text"));
   }
-  const std::vector<std::string> warnings = root.require("warnings").as_strings();
-  answer.remarks.insert(answer.remarks.end(), warnings.begin(), warnings.end());
+  add_warnings(root, answer);
   for (const auto& [outcome, count] : root.require("counts").members()) {
     if (outcome != "total" && count.as_count() > 0) {
       answer.counts.emplace_back(outcome, count.as_count());
@@ -224,8 +223,7 @@ void read_compare(const JsonCursor& root, PageAnswer& answer) {
     all += count;
   }
   answer.headline = !answer.findings.empty()
-                        ? base::concat("first at ", answer.findings.front().title, ", of ",
-                                       base::plural(answer.findings_total, "finding"))
+                        ? first_of_findings(answer)
                         : base::concat(agree, " of ", base::plural(all, "tensor"), " agree");
 }
 

@@ -10,16 +10,8 @@ namespace {
 using base::JsonCursor;
 
 PageFinding localized_finding(const JsonCursor& item) {
-  PageFinding out;
-  out.id = item.require("id").as_string();
-  out.title = heading_of(item);
+  PageFinding out = judged_finding(item);
   out.outcome = item.require("outcome").as_string();
-  out.members = item.require("keys").as_strings();
-  out.phase = text_at(item, "phase");
-  add_place(item, out);
-  const std::string called_at = text_at(item, "called_at");
-  out.code = text_at(item, "class");
-  if (!called_at.empty()) out.code += (out.code.empty() ? "" : ", ") + called_at;
   const auto add = [&out](const char* label, const std::string& value) {
     if (!value.empty()) out.facts.emplace_back(label, value);
   };
@@ -37,8 +29,6 @@ PageFinding localized_finding(const JsonCursor& item) {
   }
   add("next", text_at(item, "next"));
   out.checks = checks_at(local);
-  out.causes = causes_at(item, "causes");
-  out.rejected = causes_at(item, "rejected");
   return out;
 }
 
@@ -53,13 +43,10 @@ void read_localize(const JsonCursor& root, PageAnswer& answer) {
   const std::string candidate = root.require("candidate").require("path").as_string();
   answer.repeat =
       base::concat("ttrace localize ", shell_word(reference), " ", shell_word(candidate));
-  const std::string specification = text_at(root, "specification");
-  if (!specification.empty()) answer.repeat += " --specification " + shell_word(specification);
-  answer.repeat += selection_flags(root);
+  add_flags_of_specification(root, answer);
   const std::string why = text_at(root.require("comparison"), "why");
   if (!why.empty()) answer.remarks.push_back(why);
-  const std::vector<std::string> warnings = root.require("warnings").as_strings();
-  answer.remarks.insert(answer.remarks.end(), warnings.begin(), warnings.end());
+  add_warnings(root, answer);
   std::map<std::string, std::uint64_t> counts;
   for (const JsonCursor& item : root.require("findings").items()) {
     ++answer.findings_total;
@@ -68,10 +55,7 @@ void read_localize(const JsonCursor& root, PageAnswer& answer) {
   }
   answer.counts.assign(counts.begin(), counts.end());
   if (!answer.headline.empty()) return;
-  answer.headline = answer.findings.empty()
-                        ? "nothing to explain"
-                        : base::concat("first at ", answer.findings.front().title, ", of ",
-                                       base::plural(answer.findings_total, "finding"));
+  answer.headline = answer.findings.empty() ? "nothing to explain" : first_of_findings(answer);
 }
 
 }  // namespace ttrace::report

@@ -250,4 +250,35 @@ std::vector<PageShard> shards_at(const JsonCursor& finding) {
   return shards;
 }
 
+PageFinding judged_finding(const JsonCursor& item) {
+  PageFinding out;
+  out.id = item.require("id").as_string();
+  out.title = heading_of(item);
+  out.members = item.require("keys").as_strings();
+  out.phase = text_at(item, "phase");
+  add_place(item, out);
+  const std::string called_at = text_at(item, "called_at");
+  out.code = text_at(item, "class");
+  if (!called_at.empty()) out.code += (out.code.empty() ? "" : ", ") + called_at;
+  out.causes = causes_at(item, "causes");
+  out.rejected = causes_at(item, "rejected");
+  return out;
+}
+
+std::string first_of_findings(const PageAnswer& answer) {
+  return base::concat("first at ", answer.findings.front().title, ", of ",
+                      base::plural(answer.findings_total, "finding"));
+}
+
+void add_warnings(const JsonCursor& root, PageAnswer& answer) {
+  const std::vector<std::string> warnings = root.require("warnings").as_strings();
+  answer.remarks.insert(answer.remarks.end(), warnings.begin(), warnings.end());
+}
+
+void add_flags_of_specification(const JsonCursor& root, PageAnswer& answer) {
+  const std::string specification = text_at(root, "specification");
+  if (!specification.empty()) answer.repeat += " --specification " + shell_word(specification);
+  answer.repeat += selection_flags(root);
+}
+
 }  // namespace ttrace::report

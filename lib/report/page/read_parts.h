@@ -45,6 +45,14 @@ std::vector<PageCheck> checks_at(const base::JsonCursor& holder);
 void add_place(const base::JsonCursor& finding, PageFinding& out);
 std::vector<PageShard> shards_at(const base::JsonCursor& finding);
 
+// What findings of audit and localize have in common: all but outcome, facts and checks.
+PageFinding judged_finding(const base::JsonCursor& item);
+// "first at layers.0.fc, of 3 findings". There must be findings.
+std::string first_of_findings(const PageAnswer& answer);
+void add_warnings(const base::JsonCursor& root, PageAnswer& answer);
+// The flags of audit and localize that the command line ends with.
+void add_flags_of_specification(const base::JsonCursor& root, PageAnswer& answer);
+
 void read_compare(const base::JsonCursor& root, PageAnswer& answer);
 void read_audit(const base::JsonCursor& root, PageAnswer& answer);
 void read_localize(const base::JsonCursor& root, PageAnswer& answer);
