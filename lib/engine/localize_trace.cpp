@@ -5,17 +5,14 @@
 #include <map>
 #include <set>
 
-#include "audit/after_backward.h"
-#include "audit/agreement.h"
 #include "audit/consequences.h"
-#include "audit/expressions.h"
 #include "audit/fits.h"
 #include "audit/isolation_plan.h"
 #include "audit/renamed.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
-#include "comparison/shown_precision.h"
+#include "engine/local_checks.h"
 
 namespace ttrace::engine {
 namespace {
@@ -23,92 +20,6 @@ namespace {
 using audit::AuditedTensor;
 using audit::AuditOutcome;
 using trace::Kind;
-
-// The tensors of some modules of a run, judged by what they were computed from.
-class LocalChecks {
- public:
-  LocalChecks(const trace::Source& run, const LocalizeOptions& options)
-      : run_(run), options_(options) {}
-
-  // Judges all tensors of the modules.
-  void check(const std::set<std::string>& modules) {
-    comparison::Selection selection;
-    std::set<Kind> kinds;
-    for (const trace::TensorEntry& entry : run_.manifest().tensors) {
-      if (!modules.contains(localize::module_of(entry.key))) continue;
-      selection.only.push_back(entry.key.name);
-      kinds.insert(entry.key.kind);
-    }
-    if (selection.only.empty()) return;
-    std::sort(selection.only.begin(), selection.only.end());
-    selection.only.erase(std::unique(selection.only.begin(), selection.only.end()),
-                         selection.only.end());
-    // Finding the names by patterns takes longer than measuring a few tensors too many.
-    constexpr std::size_t kMostPatterns = 100;
-    if (selection.only.size() > kMostPatterns) selection.only.clear();
-    selection.kinds.assign(kinds.begin(), kinds.end());
-    std::map<trace::TensorKey, double> norms;
-    const tensor::DType coarsest =
-        comparison::coarsest_stored(run_.manifest()).value_or(tensor::DType::kFloat64);
-    for (const comparison::TensorComparison& record :
-         audit::measure_itself(run_, selection, options_.execution)) {
-      const std::string module = localize::module_of(record.key);
-      if (record.outcome == judge::Outcome::kSkippedByRule || !modules.contains(module)) continue;
-      tensors_.push_back(audit::audited(record, coarsest));
-      if (record.comparison) {
-        norms.emplace(record.key, measure::candidate_norm(record.comparison->measurement.total));
-      }
-    }
-    judge_values(norms);
-    audit::settle_outcomes(tensors_);
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      by_module_[localize::module_of(tensors_[i].key)].push_back(i);
-    }
-    audit::mark_downstream(tensors_);
-  }
-
-  // The module's tensors; only those of `like`'s step and micro-batch if it is given.
-  std::vector<AuditedTensor> of(const std::string& module, const trace::TensorKey* like) const {
-    std::vector<AuditedTensor> tensors;
-    const auto found = by_module_.find(module);
-    if (found == by_module_.end()) return tensors;
-    for (const std::size_t i : found->second) {
-      if (like == nullptr || is_near(tensors_[i].key, *like)) tensors.push_back(tensors_[i]);
-    }
-    return tensors;
-  }
-
-  const std::vector<AuditedTensor>& all() const { return tensors_; }
-
- private:
-  static bool is_near(const trace::TensorKey& key, const trace::TensorKey& like) {
-    if (key.step != like.step) return false;
-    return !key.microbatch || !like.microbatch || key.microbatch == like.microbatch;
-  }
-
-  void judge_values(const std::map<trace::TensorKey, double>& norms) {
-    std::optional<audit::GradientAccumulation> accumulation;
-    if (const specification::Specification* specification = options_.specification) {
-      const specification::Specification* other = options_.candidate_specification;
-      audit::check_expressions(
-          {run_, *specification, options_.specification_file, options_.execution,
-           specification::Products::kProbed, specification->bytes + (other ? other->bytes : 0)},
-          tensors_);
-      const specification::AfterBackward& after = specification->after_backward;
-      if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied, after.given};
-    }
-    const audit::MeasuredRun measured{run_, options_.execution, norms, std::nullopt,
-                                      options_.specification};
-    audit::check_main_gradients(measured, accumulation, tensors_);
-    audit::check_gradient_norms(measured, tensors_);
-    audit::check_steps(measured, tensors_);
-  }
-
-  const trace::Source& run_;
-  const LocalizeOptions& options_;
-  std::vector<AuditedTensor> tensors_;
-  std::map<std::string, std::vector<std::size_t>> by_module_;
-};
 
 void require_whole(const audit::ReportedComparison& compared) {
   if (!compared.part) return;

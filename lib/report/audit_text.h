@@ -21,9 +21,6 @@ AuditAnswer audit_answer(const audit::AuditReport& report);
 // "fc · output · step 0: it differs (2 findings, 8 tensors downstream)". There must be findings.
 std::string describe_first_broken(const audit::AuditReport& report);
 
-// What was not checked, the most serious first.
-std::vector<std::string> describe_unchecked(const audit::AuditReport& report);
-
 // "worst 0.41 of its bound; a factor of 1.004 in 9 of 10 gradients would show".
 std::string describe_audit_sharpness(const audit::AuditReport& report);
 

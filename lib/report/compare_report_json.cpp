@@ -15,7 +15,9 @@
 #include "report/coverage_clauses.h"
 #include "report/finding_groups.h"
 #include "report/headline.h"
+#include "report/report_text_json.h"
 #include "report/result_json.h"
+#include "report/run_json.h"
 
 namespace ttrace::report {
 namespace {

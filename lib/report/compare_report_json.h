@@ -13,7 +13,6 @@
 namespace ttrace::report {
 
 inline constexpr std::string_view kReportSchema = "ttrace.report/2";
-inline constexpr std::string_view kSelftestSchema = "ttrace.selftest/1";
 
 // Of which tensors a report has its results.
 enum class Detail {

@@ -4,7 +4,9 @@
 #include "report/localize_report.h"
 #include "report/localize_screen.h"
 #include "report/localize_text.h"
+#include "report/report_text_json.h"
 #include "report/result_json.h"
+#include "report/run_json.h"
 
 namespace ttrace::report {
 namespace {

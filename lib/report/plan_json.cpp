@@ -4,6 +4,7 @@
 
 #include "audit/isolation_plan.h"
 #include "report/localize_report.h"
+#include "report/report_text_json.h"
 #include "report/result_json.h"
 
 namespace ttrace::report {

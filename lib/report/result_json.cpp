@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <numeric>
 #include <utility>
 
@@ -14,29 +12,10 @@
 #include "report/finding_groups.h"
 #include "report/layer.h"
 #include "report/notes_text.h"
-#include "report/part_of_work_json.h"
+#include "report/report_text_json.h"
+#include "report/run_json.h"
 
 namespace ttrace::report {
-
-std::string dumped(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-json number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
-json nine_digits(json value) {
-  if (value.is_number_float()) {
-    return std::strtod(base::nine_digits(value.get<double>()).c_str(), nullptr);
-  }
-  if (value.is_structured()) {
-    for (json& item : value) item = nine_digits(std::move(item));
-  }
-  return value;
-}
 
 json key_json(const trace::TensorKey& key) {
   json out{{"step", key.step}};
@@ -52,37 +31,6 @@ json key_json(const trace::TensorKey& key) {
   return out;
 }
 
-json trace_json(const comparison::TraceFacts& facts) {
-  json mesh = json::array();
-  for (const trace::MeshAxis& axis : facts.mesh) {
-    mesh.push_back({{"name", axis.name}, {"size", axis.size}});
-  }
-  json out{{"path", facts.path},
-           {"ranks", facts.ranks},
-           {"mesh", std::move(mesh)},
-           {"steps", facts.steps},
-           {"precision", facts.precision}};
-  if (!facts.mesh_ranks.empty()) out["mesh_ranks"] = facts.mesh_ranks;
-  return out;
-}
-
-json identity_json(const comparison::TraceFacts& facts) {
-  const trace::Fingerprint& files = facts.fingerprint;
-  if (files.content.empty()) return nullptr;
-  json out{{"run_id", facts.run_id},
-           {"bytes", files.bytes},
-           {"manifest", files.manifest},
-           {"content", files.content}};
-  for (const auto& [name, value] : facts.recorded) out[name] = value;
-  return out;
-}
-
-json place_json(const comparison::TraceFacts& facts) {
-  std::error_code error;
-  const std::filesystem::path path = std::filesystem::absolute(facts.path, error);
-  return {{"path", error ? facts.path : path.string()}, {"modified", facts.fingerprint.modified}};
-}
-
 json code_place_json(const localize::Place& place) {
   return {{"kind", localize::name_of(place.kind)}, {"of", place.of}};
 }
@@ -92,15 +40,6 @@ void add_position(const trace::TensorKey& key, json& result) {
   result["phase"] = phase_name(localize::phase_of(key));
   result["module"] = module;
   if (const auto layer = layer_of(module)) result["layer"] = *layer;
-}
-
-json selection_json(const comparison::Selection& selection) {
-  json kinds = json::array();
-  for (const trace::Kind kind : selection.kinds) kinds.push_back(kind_name(kind));
-  return {{"only", selection.only},
-          {"skip", selection.skip},
-          {"kind", std::move(kinds)},
-          {"step", selection.steps}};
 }
 
 json causes_json(const std::vector<comparison::Cause>& causes) {
@@ -128,67 +67,6 @@ json rejected_json(const std::vector<comparison::RejectedCause>& rejected) {
   for (const comparison::RejectedCause& one : rejected) {
     out.push_back({{"name", one.name}, {"unexplained", number(one.unexplained)}});
   }
-  return out;
-}
-
-ReportText::ReportText(std::string_view schema) : text_("{\n  \"schema\": " + dumped(schema)) {}
-
-void ReportText::add(std::string_view name, const json& value) {
-  text_ += base::concat(",\n  \"", name, "\": ", dumped(value));
-}
-
-void ReportText::begin_lines(std::string_view name) {
-  text_ += base::concat(",\n  \"", name, "\": [");
-  any_line_ = false;
-}
-
-void ReportText::add_line(const json& value) {
-  text_ += any_line_ ? ",\n    " : "\n    ";
-  text_ += dumped(value);
-  any_line_ = true;
-}
-
-void ReportText::end_lines() { text_ += any_line_ ? "\n  ]" : "]"; }
-
-void ReportText::add_share(const comparison::PartOfWork& part) {
-  text_ +=
-      base::concat(",\n  \"part\": {\"index\": ", part.number.index, ", \"of\": ", part.number.of,
-                   ", \"interrupted\": ", part.interrupted ? "true" : "false",
-                   ", \"comparison\": ", comparison_id_text(part.comparison));
-  text_ += ", \"measurements\": [";
-  any_line_ = false;
-  for (const std::string& line : part.measurements) add_line(line);
-  end_lines();
-  text_ += "}";
-}
-
-std::string ReportText::done() && { return std::move(text_) + "\n}\n"; }
-
-json tolerance_json(const comparison::CompareReport& report) {
-  json tolerance{{"rule", report.noise_runs.empty() ? "fallback" : "noise"},
-                 {"noise_runs", report.noise_runs}};
-  if (!report.tolerance_file.empty()) tolerance["file"] = report.tolerance_file;
-  return tolerance;
-}
-
-void add_runs(const comparison::CompareReport& report, const json& tolerance, ReportText& text) {
-  text.add("verdict", comparison::verdict_name(report.verdict));
-  if (!report.why.empty()) text.add("why", report.why);
-  text.add("exit_code", comparison::exit_code(report.verdict));
-  text.add("reference", trace_json(report.reference));
-  text.add("candidate", trace_json(report.candidate));
-  text.add("tolerance", tolerance);
-  if (!report.layout_rules.empty()) text.add("layout_rules", report.layout_rules);
-  if (!report.map_rules.empty()) text.add("map_rules", report.map_rules);
-}
-
-json environment_json(const comparison::Environment& environment) {
-  json out{{"backend", environment.backend}, {"instruction_set", environment.instruction_set}};
-  if (!environment.remarks.empty()) out["remarks"] = environment.remarks;
-  out["threads"] = environment.threads;
-  out["seconds"] = environment.seconds;
-  out["bytes_read"] = environment.bytes_read;
-  out["version"] = environment.version;
   return out;
 }
 

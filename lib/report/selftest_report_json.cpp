@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/compare_report_json.h"
+#include "report/report_text_json.h"
 #include "report/result_json.h"
 
 namespace ttrace::report {

@@ -8,6 +8,8 @@
 namespace ttrace::specification {
 
 std::vector<Primitive> view_primitives();         // views.cpp
+std::vector<Primitive> constant_primitives();     // constants.cpp
+std::vector<Primitive> cast_primitives();         // casts.cpp
 std::vector<Primitive> elementwise_primitives();  // elementwise.cpp
 std::vector<Primitive> reduction_primitives();    // reductions.cpp
 std::vector<Primitive> softmax_primitives();      // softmax.cpp

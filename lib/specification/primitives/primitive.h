@@ -160,6 +160,9 @@ struct Primitive {
   std::string_view described_by = {};  // an attribute that says all; empty: the name does
 };
 
+// Primitive::work of what only shows values in another way.
+double no_work(std::span<const tensor::Shape* const> arguments);
+
 // Whether the attributes list elements of the result, which somebody has written down.
 bool lists_elements(const Primitive& primitive);
 

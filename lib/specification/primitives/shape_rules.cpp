@@ -24,6 +24,12 @@ Shape known(const Shape& a, const Shape& b) {
   return result;
 }
 
+std::uint64_t count_of(const Shape& shape) {
+  const auto count = tensor::element_count(shape);
+  if (!count) throw ShapeProblem{concat(describe_shape(shape), " has too many elements")};
+  return *count;
+}
+
 bool is_open(const Shape& shape) {
   return std::find(shape.begin(), shape.end(), kAnyExtent) != shape.end();
 }

@@ -20,6 +20,9 @@ tensor::Shape known(const tensor::Shape& a, const tensor::Shape& b);
 // Whether an extent is not known.
 bool is_open(const tensor::Shape& shape);
 
+// The elements of a shape that is known.
+std::uint64_t count_of(const tensor::Shape& shape);
+
 // "[8, ?]".
 std::string describe_shape(const tensor::Shape& shape);
 

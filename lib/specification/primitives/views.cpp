@@ -1,4 +1,4 @@
-// Views and constants.
+// Views: what moves elements, or puts some among others.
 #include <algorithm>
 #include <cmath>
 
@@ -6,21 +6,12 @@
 #include "specification/primitives/families.h"
 #include "specification/primitives/loops.h"
 #include "specification/primitives/shape_rules.h"
-#include "tensor/codec.h"
 
 namespace ttrace::specification {
 namespace {
 
 using base::concat;
 using tensor::Shape;
-
-std::uint64_t count_of(const Shape& shape) {
-  const auto count = tensor::element_count(shape);
-  if (!count) throw ShapeProblem{concat(describe_shape(shape), " has too many elements")};
-  return *count;
-}
-
-Shape declared_rule(const ShapeCall& call) { return call.declared; }
 
 Shape reshape_shape(const ShapeCall& call) {
   const Shape& from = argument(call, 0);
@@ -177,20 +168,6 @@ Shape windows_shape(const ShapeCall& call) {
   return shape;
 }
 
-Shape line_shape(const ShapeCall& call) {
-  if (call.declared.size() != 1) throw ShapeProblem{"the result must have one dimension"};
-  return call.declared;
-}
-
-Shape literal_shape(const ShapeCall& call) {
-  const auto& values = call.attributes.numbers("values");
-  if (is_open(call.declared) || count_of(call.declared) != values.size() || values.size() > 4096) {
-    throw ShapeProblem{concat(values.size(), " values do not fill ", describe_shape(call.declared),
-                              " (at most 4,096)")};
-  }
-  return call.declared;
-}
-
 Shape triangle_shape(const ShapeCall& call) {
   if (argument(call, 0).size() < 2) throw ShapeProblem{"it needs two dimensions"};
   return argument(call, 0);
@@ -264,43 +241,6 @@ Value windows(const EvaluationCall& call) {
   return call.arguments[0]->windowed(integer("dim"), integer("size"), integer("step"),
                                      integer("spacing"));
 }
-Value full(const EvaluationCall& call) {
-  return Value::full(call.shape, call.attributes.number("value"));
-}
-Value arange(const EvaluationCall& call) {
-  Value value = Value::uninitialised(call.shape);
-  const double start = call.attributes.number("start");
-  const double step = call.attributes.number("step");
-  for (std::uint64_t i = 0; i < value.size(); ++i) {
-    value.fresh()[i] = start + static_cast<double>(i) * step;
-  }
-  return value;
-}
-Value literal(const EvaluationCall& call) {
-  return Value::of(call.shape, call.attributes.numbers("values"));
-}
-
-Value cast(const EvaluationCall& call) {
-  const Value& x = *call.arguments[0];
-  if (tensor::is_floating(call.dtype)) return x;
-  if (call.dtype == tensor::DType::kBool) {
-    return map<1>(call.context, {x}, [](double value) { return value != 0 ? 1.0 : 0.0; });
-  }
-  if (!tensor::is_floating(call.dtypes[0])) return x;
-  return map<1>(call.context, {x}, [](double value) { return std::trunc(value); });
-}
-
-Value quantize(const EvaluationCall& call) {
-  double largest = std::numeric_limits<double>::infinity();
-  if (call.dtype == tensor::DType::kFloat8E4M3) largest = 448;
-  if (call.dtype == tensor::DType::kFloat8E5M2) largest = 57344;
-  if (!tensor::is_floating(call.dtype)) return cast(call);
-  return map<1>(call.context, {*call.arguments[0]}, [&](double value) {
-    if (value > largest) value = largest;
-    if (value < -largest) value = -largest;
-    return tensor::round_to(call.dtype, value);
-  });
-}
 
 Value triangle(const EvaluationCall& call) {
   const Value x = call.arguments[0]->to_dense();
@@ -367,8 +307,6 @@ std::optional<ArgumentCuts> cut_windows(const CutCall& call) {
   return call.cut.dim == call.shape.size() - 1 ? std::nullopt : cut_across_lines(call);
 }
 
-double no_work(std::span<const Shape* const>) { return 0; }
-
 // Rows stay rows, or nothing changes.
 std::optional<std::vector<MatrixTerm>> terms_of_reshaped(const TermsCall& call) {
   const Shape& from = *call.arguments[0];
@@ -384,21 +322,10 @@ std::optional<std::vector<MatrixTerm>> terms_of_permuted(const TermsCall& call) 
   return std::vector<MatrixTerm>{{.left = 0, .transposed = true}};
 }
 
-std::optional<std::vector<MatrixTerm>> terms_of_cast(const TermsCall& call) {
-  if (!tensor::is_floating(call.dtype)) return std::nullopt;
-  return std::vector<MatrixTerm>{{.left = 0}};
-}
-
 // What moves elements and is not worth a word.
 Primitive view(Primitive primitive, Move move, CutRule cut) {
   primitive.move = move;
   primitive.cut = cut;
-  primitive.told_to_people = false;
-  return primitive;
-}
-
-Primitive constant(Primitive primitive) {
-  primitive.shape_is_layout = true;
   primitive.told_to_people = false;
   return primitive;
 }
@@ -444,20 +371,6 @@ std::vector<Primitive> view_primitives() {
   joined.variadic = true;
   joined.told_to_people = false;
 
-  Primitive filled = constant(exact("full", {}, {{"value", kNumber}}, declared_rule, full));
-  filled.work = no_work;
-  filled.described_by = "value";
-
-  Primitive converted =
-      view(exact("cast", {"x"}, {}, like_first_rule, cast), Move::kInOrder, cut_alike);
-  converted.rounding = Rounding::kWhereNarrower;
-  converted.terms = terms_of_cast;
-  converted.work = no_work;
-  converted.shape_is_layout = true;
-
-  Primitive quantized = cut_by(cut_alike, exact("quantize", {"x"}, {}, like_first_rule, quantize));
-  quantized.shape_is_layout = true;
-
   return {
       reshaped,
       permuted,
@@ -472,11 +385,6 @@ std::vector<Primitive> view_primitives() {
           exact("windows", {"x"},
                 {{"dim", kInteger}, {"size", kInteger}, {"step", kInteger}, {"spacing", kInteger}},
                 windows_shape, windows)),
-      filled,
-      constant(exact("arange", {}, {{"start", kNumber}, {"step", kNumber}}, line_shape, arange)),
-      constant(exact("literal", {}, {{"values", kNumbers}}, literal_shape, literal)),
-      converted,
-      quantized,
       exact("triangle", {"x"}, {{"lower", kFlag}, {"diagonal", kInteger}}, triangle_shape,
             triangle),
   };
