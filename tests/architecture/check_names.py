@@ -20,6 +20,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from check_sources import FUNCTION, Sources, room_of
+from checking import run
 
 # A definition; what a declaration in advance (`struct Name;`) names is not one.
 DEFINED = re.compile(
@@ -103,14 +104,5 @@ def violations(root: Path) -> list[str]:
     return found
 
 
-def main() -> int:
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[2]
-    found = violations(root)
-    for line in found:
-        print(line)
-    print(f"{len(found)} names that are several types, or files without their header")
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(violations, "names that are several types, or files without their header"))

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 
 from check_names import violations
+from checking import copy_of_sources, plant, verdict
 
 # File -> what is replaced in it, by what, and the name that must be found there.
 PLANTED = {
@@ -34,7 +32,11 @@ PLANTED = {
     ),
 }
 # A source whose header has another name: what is declared where.
-MISPLACED = ("lib/judge/slices.h", "lib/judge/slice_judging.h", "lib/judge/slices.cpp: judge_slices")
+MISPLACED = (
+    "lib/judge/slices.h",
+    "lib/judge/verdicts.h",
+    "lib/judge/slices.cpp: judge_slices",
+)
 # A declaration in advance and a name of another room's source are no second type.
 HARMLESS = {
     "lib/report/depth.h": ("namespace ttrace::report {\n", "struct RowSums;\n"),
@@ -42,39 +44,24 @@ HARMLESS = {
 }
 
 
-def insert(copy: Path, name: str, after: str, text: str) -> None:
-    path = copy / name
-    code = path.read_text()
-    if after not in code:
-        sys.exit(f"{name} has no {after!r} to plant at")
-    path.write_text(code.replace(after, after + text, 1))
-
-
 def main() -> int:
-    root = Path(__file__).resolve().parents[2]
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for top in ("apps", "lib"):
-            shutil.copytree(root / top, copy / top, ignore=shutil.ignore_patterns("__pycache__"))
+    with copy_of_sources() as copy:
         for name, (after, text) in HARMLESS.items():
-            insert(copy, name, after, text)
+            plant(copy / name, after, text)
         clean = violations(copy)
         for name, (after, text, _) in PLANTED.items():
-            insert(copy, name, after, text)
+            plant(copy / name, after, text)
         header, elsewhere, misplaced = MISPLACED
         (copy / header).rename(copy / elsewhere)
         found = violations(copy)
-    missed = [
+    missed: list[object] = [
         name
         for name, (_, _, wanted) in PLANTED.items()
         if not any(f"{wanted} is a type" in line and name in line for line in found)
     ]
     if not any(line.startswith(misplaced) for line in found):
         missed.append(misplaced)
-    print(f"{len(clean)} names before planting, missed: {missed or 'none'}")
-    for line in clean:
-        print(line)
-    return 1 if clean or missed else 0
+    return verdict(clean, missed)
 
 
 if __name__ == "__main__":

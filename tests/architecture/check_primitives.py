@@ -20,6 +20,7 @@ import sys
 from pathlib import Path
 
 from check_sources import Sources
+from checking import run
 
 FAMILIES = "lib/specification/primitives/"
 CASES = "tests/specification/primitive_cases.json"
@@ -75,14 +76,5 @@ def violations(root: Path) -> list[str]:
     return found
 
 
-def main() -> int:
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[2]
-    found = violations(root)
-    for line in found:
-        print(line)
-    print(f"{len(found)} facts about primitives outside their entries")
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(violations, "facts about primitives outside their entries"))

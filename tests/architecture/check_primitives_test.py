@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
-from pathlib import Path
 
 from check_primitives import CASES, violations
+from checking import ROOT, copy_of_sources, plant, verdict
 
 # File, what is planted behind its namespace, and what the check says of it.
 PLANTED = [
@@ -50,37 +49,22 @@ HARMLESS = [
 ]
 
 
-def plant(copy: Path, name: str, text: str) -> None:
-    path = copy / name
-    code = path.read_text()
-    if "\nnamespace {\n" not in code:
-        sys.exit(f"{name} has no place to plant at")
-    path.write_text(code.replace("\nnamespace {\n", f"\nnamespace {{\n{text}\n", 1))
-
-
 def main() -> int:
-    root = Path(__file__).resolve().parents[2]
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for top in ("apps", "lib"):
-            shutil.copytree(root / top, copy / top, ignore=shutil.ignore_patterns("__pycache__"))
+    with copy_of_sources() as copy:
         (copy / CASES).parent.mkdir(parents=True)
-        shutil.copy(root / CASES, copy / CASES)
+        shutil.copy(ROOT / CASES, copy / CASES)
         for name, text in HARMLESS:
-            plant(copy, name, text)
+            plant(copy / name, "\nnamespace {\n", f"{text}\n")
         clean = violations(copy)
         for name, text, _ in PLANTED:
-            plant(copy, name, text)
+            plant(copy / name, "\nnamespace {\n", f"{text}\n")
         found = violations(copy)
-    missed = [
+    missed: list[object] = [
         (name, message)
         for name, _, message in PLANTED
         if not any(message in line and line.startswith(name) for line in found)
     ]
-    print(f"{len(clean)} facts before planting, missed: {missed or 'none'}")
-    for line in clean:
-        print(line)
-    return 1 if clean or missed else 0
+    return verdict(clean, missed)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from check_layers import INCLUDE, ORDER
+from checking import run
 
 ROOMS = [room for room in ORDER if room != "hdf5"]
 # Header of the standard library -> the names that it is included for.
@@ -235,14 +236,5 @@ def violations(root: Path) -> list[str]:
     return found
 
 
-def main() -> int:
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[2]
-    found = violations(root)
-    for line in found:
-        print(line)
-    print(f"{len(found)} violations that a build in batches would hide")
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(violations, "violations that a build in batches would hide"))

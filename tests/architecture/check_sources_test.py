@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 
 from check_sources import violations
+from checking import copy_of_sources, verdict
 
 # File -> what is replaced in it, by what, and the message that must name it.
 PLANTED = {
@@ -49,23 +47,18 @@ PLANTED = {
 
 
 def main() -> int:
-    root = Path(__file__).resolve().parents[2]
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for top in ("apps", "lib"):
-            shutil.copytree(root / top, copy / top, ignore=shutil.ignore_patterns("__pycache__"))
+    with copy_of_sources() as copy:
         clean = violations(copy)
         for name, (old, new, _) in PLANTED.items():
             path = copy / name
             path.write_text(path.read_text().replace(old, new))
         found = violations(copy)
-    missed = [
+    missed: list[object] = [
         name
         for name, (_, _, message) in PLANTED.items()
         if not any(message in line and name in line for line in found)
     ]
-    print(f"{len(clean)} violations before planting, missed: {missed or 'none'}")
-    return 1 if clean or missed else 0
+    return verdict(clean, missed)
 
 
 if __name__ == "__main__":
