@@ -260,27 +260,26 @@ std::vector<Primitive> attention_primitives() {
   using enum AttributeType;
   using enum Rounding;
   const std::vector<AttributeRule> attributes{{"scale", kNumber}, {"causal", kFlag}};
-  const std::vector<std::string_view> grad{"g", "q", "k", "v", "mask"};
+  Primitive forward = entry("attention", {"q", "k", "v", "mask"}, 3, attributes, kOnce,
+                            result_shape, query_rows<false>);
+  forward.cut = cut_heads<0, false>;
+  forward.work = work_of_scores<0>;
+  const auto gradient = [&](std::string_view name, auto* shape, auto* evaluate, CutRule cut) {
+    Primitive primitive =
+        entry(name, {"g", "q", "k", "v", "mask"}, 4, attributes, kOnce, shape, evaluate);
+    primitive.together = all_gradients;
+    primitive.cut = cut;
+    primitive.work = work_of_scores<1>;
+    return primitive;
+  };
   std::vector<Primitive> all{
-      {"attention",
-       {"q", "k", "v", "mask"},
-       3,
-       false,
-       attributes,
-       kOnce,
-       result_shape,
-       query_rows<false>,
-       nullptr,
-       cut_heads<0, false>,
-       work_of_scores<0>},
-      {"attention_grad_query", grad, 4, false, attributes, kOnce,
-       attention_grad_shape<Grad::kQuery>, query_rows<true>, all_gradients, cut_heads<1, false>,
-       work_of_scores<1>},
-      {"attention_grad_key", grad, 4, false, attributes, kOnce, attention_grad_shape<Grad::kKey>,
-       grad_columns<Grad::kKey>, all_gradients, cut_heads<1, true>, work_of_scores<1>},
-      {"attention_grad_value", grad, 4, false, attributes, kOnce,
-       attention_grad_shape<Grad::kValue>, grad_columns<Grad::kValue>, all_gradients,
-       cut_heads<1, true>, work_of_scores<1>},
+      forward,
+      gradient("attention_grad_query", attention_grad_shape<Grad::kQuery>, query_rows<true>,
+               cut_heads<1, false>),
+      gradient("attention_grad_key", attention_grad_shape<Grad::kKey>, grad_columns<Grad::kKey>,
+               cut_heads<1, true>),
+      gradient("attention_grad_value", attention_grad_shape<Grad::kValue>,
+               grad_columns<Grad::kValue>, cut_heads<1, true>),
   };
   for (Primitive& primitive : all) {
     primitive.shape_is_layout = true;

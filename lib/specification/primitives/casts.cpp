@@ -40,7 +40,8 @@ std::optional<std::vector<MatrixTerm>> terms_of_cast(const TermsCall& call) {
 }  // namespace
 
 std::vector<Primitive> cast_primitives() {
-  Primitive converted{"cast", {"x"}, 1, false, {}, Rounding::kWhereNarrower, like_first_rule, cast};
+  Primitive converted =
+      entry("cast", {"x"}, 1, {}, Rounding::kWhereNarrower, like_first_rule, cast);
   converted.cut = cut_alike;
   converted.work = no_work;
   converted.terms = terms_of_cast;
@@ -48,7 +49,8 @@ std::vector<Primitive> cast_primitives() {
   converted.shape_is_layout = true;
   converted.told_to_people = false;
 
-  Primitive quantized{"quantize", {"x"}, 1, false, {}, Rounding::kExact, like_first_rule, quantize};
+  Primitive quantized =
+      entry("quantize", {"x"}, 1, {}, Rounding::kExact, like_first_rule, quantize);
   quantized.cut = cut_alike;
   quantized.shape_is_layout = true;
   return {converted, quantized};

@@ -144,12 +144,12 @@ std::vector<Primitive> choice_primitives() {
       {"dim", kInteger}, {"k", kInteger}, {"largest", kFlag}, {"sorted", kFlag, false}};
   const std::vector<AttributeRule> order{{"dim", kInteger}, {"descending", kFlag}};
   std::vector<Primitive> all{
-      {"one_hot", {"x"}, 1, false, {{"classes", kInteger}}, kExact, one_hot_shape, one_hot},
-      {"nonzero", {"x"}, 1, false, {}, kExact, nonzero_shape, nonzero},
-      {"top_values", {"x"}, 1, false, top_k, kExact, top_shape, top<false>},
-      naming_places({"top_indices", {"x"}, 1, false, top_k, kExact, top_shape, top<true>}),
-      {"sort_values", {"x"}, 1, false, order, kExact, sort_shape, sort<false>},
-      naming_places({"sort_indices", {"x"}, 1, false, order, kExact, sort_shape, sort<true>}),
+      entry("one_hot", {"x"}, 1, {{"classes", kInteger}}, kExact, one_hot_shape, one_hot),
+      entry("nonzero", {"x"}, 1, {}, kExact, nonzero_shape, nonzero),
+      entry("top_values", {"x"}, 1, top_k, kExact, top_shape, top<false>),
+      naming_places(entry("top_indices", {"x"}, 1, top_k, kExact, top_shape, top<true>)),
+      entry("sort_values", {"x"}, 1, order, kExact, sort_shape, sort<false>),
+      naming_places(entry("sort_indices", {"x"}, 1, order, kExact, sort_shape, sort<true>)),
   };
   for (Primitive& primitive : all) primitive.shape_is_layout = true;
   return all;

@@ -48,7 +48,8 @@ Value literal(const EvaluationCall& call) {
 Primitive constant(std::string_view name, std::vector<AttributeRule> attributes,
                    Shape (*shape)(const ShapeCall& call),
                    Value (*evaluate)(const EvaluationCall&)) {
-  Primitive primitive{name, {}, 0, false, std::move(attributes), Rounding::kExact, shape, evaluate};
+  Primitive primitive =
+      entry(name, {}, 0, std::move(attributes), Rounding::kExact, shape, evaluate);
   primitive.shape_is_layout = true;
   primitive.told_to_people = false;
   return primitive;

@@ -143,13 +143,13 @@ TTRACE_FUNCTION(Where, (double x, double y, double z), x != 0 ? y : z);
 
 template <typename F, std::size_t N>
 Primitive make(std::string_view name, std::vector<std::string_view> arguments, Rounding rounding) {
-  return Primitive{name, std::move(arguments), N, false, {}, rounding, broadcast_rule, each<F, N>};
+  return entry(name, std::move(arguments), N, {}, rounding, broadcast_rule, each<F, N>);
 }
 
 template <typename F, std::size_t N>
 Primitive in_steps(std::string_view name, std::vector<std::string_view> arguments) {
-  return Primitive{name,           std::move(arguments), N, false, {}, Rounding::kOnce,
-                   broadcast_rule, each_in_steps<F, N>};
+  return entry(name, std::move(arguments), N, {}, Rounding::kOnce, broadcast_rule,
+               each_in_steps<F, N>);
 }
 
 template <typename F>
@@ -227,20 +227,14 @@ std::vector<Primitive> elementwise_primitives() {
       of_x<Relu>("relu", kExact),
       in_steps<Silu, 1>("silu", {"x"}),
       in_steps<Softplus, 1>("softplus", {"x"}),
-      {"gelu", {"x"}, 1, false, {{"tanh", kFlag}}, kOnce, broadcast_rule, evaluate_gelu},
+      entry("gelu", {"x"}, 1, {{"tanh", kFlag}}, kOnce, broadcast_rule, evaluate_gelu),
       in_steps<SigmoidGrad, 2>("sigmoid_grad", {"g", "y"}),
       in_steps<TanhGrad, 2>("tanh_grad", {"g", "y"}),
       make<ReluGrad, 2>("relu_grad", {"g", "x"}, kExact),
       in_steps<SiluGrad, 2>("silu_grad", {"g", "x"}),
       in_steps<SoftplusGrad, 2>("softplus_grad", {"g", "x"}),
-      {"gelu_grad",
-       {"g", "x"},
-       2,
-       false,
-       {{"tanh", kFlag}},
-       kOnce,
-       broadcast_rule,
-       evaluate_gelu_grad},
+      entry("gelu_grad", {"g", "x"}, 2, {{"tanh", kFlag}}, kOnce, broadcast_rule,
+            evaluate_gelu_grad),
       finding_equals(commutative(of_xy<Equal>("equal", kExact))),
       finding_equals(commutative(of_xy<NotEqual>("not_equal", kExact))),
       of_xy<Less>("less", kExact),
@@ -252,14 +246,8 @@ std::vector<Primitive> elementwise_primitives() {
       of_xy<Xor>("logical_xor", kExact),
       of_x<Not>("logical_not", kExact),
       make<Where, 3>("where", {"x", "y", "z"}, kExact),
-      {"clamp",
-       {"x"},
-       1,
-       false,
-       {{"low", kNumber, false}, {"high", kNumber, false}},
-       kExact,
-       broadcast_rule,
-       evaluate_clamp},
+      entry("clamp", {"x"}, 1, {{"low", kNumber, false}, {"high", kNumber, false}}, kExact,
+            broadcast_rule, evaluate_clamp),
   };
   for (Primitive& primitive : all) {
     primitive.cut = cut_broadcast;

@@ -123,9 +123,9 @@ std::vector<Primitive> loss_primitives() {
   const AttributeRule ignore{"ignore", kInteger, false};
   const std::vector<AttributeRule> both{{"reduction", kWord}, ignore};
   std::vector<Primitive> all{
-      {"nll_loss", {"x", "target", "weight"}, 2, false, both, kOnce, loss_shape, loss},
-      {"nll_loss_grad", {"g", "x", "target"}, 3, false, both, kOnce, loss_grad_shape, loss_grad},
-      {"nll_loss_count", {"target"}, 1, false, {ignore}, kExact, count_shape, loss_count},
+      entry("nll_loss", {"x", "target", "weight"}, 2, both, kOnce, loss_shape, loss),
+      entry("nll_loss_grad", {"g", "x", "target"}, 3, both, kOnce, loss_grad_shape, loss_grad),
+      entry("nll_loss_count", {"target"}, 1, {ignore}, kExact, count_shape, loss_count),
   };
   for (Primitive& primitive : all) primitive.shape_is_layout = true;
   return all;

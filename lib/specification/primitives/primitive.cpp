@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -72,6 +73,19 @@ const std::vector<std::string>& Attributes::words(std::string_view name) const {
   static const std::vector<std::string> none;
   const Content* content = find(name);
   return content == nullptr ? none : std::get<std::vector<std::string>>(*content);
+}
+
+Primitive entry(std::string_view name, std::vector<std::string_view> arguments,
+                std::size_t required, std::vector<AttributeRule> attributes, Rounding rounding,
+                tensor::Shape (*shape)(const ShapeCall&),
+                Value (*evaluate)(const EvaluationCall&)) {
+  return {.name = name,
+          .arguments = std::move(arguments),
+          .required = required,
+          .attributes = std::move(attributes),
+          .rounding = rounding,
+          .shape = shape,
+          .evaluate = evaluate};
 }
 
 double no_work(std::span<const tensor::Shape* const>) { return 0; }

@@ -160,6 +160,11 @@ struct Primitive {
   std::string_view described_by = {};  // an attribute that says all; empty: the name does
 };
 
+// An entry with what every primitive has.
+Primitive entry(std::string_view name, std::vector<std::string_view> arguments,
+                std::size_t required, std::vector<AttributeRule> attributes, Rounding rounding,
+                tensor::Shape (*shape)(const ShapeCall&), Value (*evaluate)(const EvaluationCall&));
+
 // Primitive::work of what only shows values in another way.
 double no_work(std::span<const tensor::Shape* const> arguments);
 

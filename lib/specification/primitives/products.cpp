@@ -226,7 +226,7 @@ Value column_norms(const Value& value, const measure::ExecutionContext& context)
 }
 
 std::vector<Primitive> product_primitives() {
-  Primitive product{"matmul", {"x", "y"}, 2, false, {}, Rounding::kOnce, matmul_shape, matmul};
+  Primitive product = entry("matmul", {"x", "y"}, 2, {}, Rounding::kOnce, matmul_shape, matmul);
   product.cut = cut_matmul;
   product.work = work_of_matmul;
   product.terms = terms_of_matmul;

@@ -282,12 +282,12 @@ std::vector<Primitive> reduction_primitives() {
                             std::vector<AttributeRule> more = {}) {
     std::vector<AttributeRule> attributes{{"dims", kDims}, {"keep", kFlag}};
     attributes.insert(attributes.end(), more.begin(), more.end());
-    Primitive primitive{name,     {"x"},         1,       false, std::move(attributes),
-                        rounding, reduced_shape, evaluate};
+    Primitive primitive =
+        entry(name, {"x"}, 1, std::move(attributes), rounding, reduced_shape, evaluate);
     primitive.cut = cut_reduced;
     return primitive;
   };
-  Primitive running{"cumsum", {"x"}, 1, false, {{"dim", kInteger}}, kOnce, along_shape, cumsum};
+  Primitive running = entry("cumsum", {"x"}, 1, {{"dim", kInteger}}, kOnce, along_shape, cumsum);
   running.cut = cut_across_lines;
   return {
       over_dims("sum", kOnce, sum),

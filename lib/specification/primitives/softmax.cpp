@@ -139,10 +139,10 @@ std::vector<Primitive> softmax_primitives() {
   using enum Rounding;
   const std::vector<AttributeRule> dim{{"dim", AttributeType::kInteger}};
   std::vector<Primitive> all{
-      {"softmax", {"x"}, 1, false, dim, kOnce, softmax_shape, softmax},
-      {"log_softmax", {"x"}, 1, false, dim, kOnce, softmax_shape, log_softmax},
-      {"softmax_grad", {"g", "y"}, 2, false, dim, kOnce, softmax_shape, softmax_grad},
-      {"log_softmax_grad", {"g", "y"}, 2, false, dim, kOnce, softmax_shape, log_softmax_grad},
+      entry("softmax", {"x"}, 1, dim, kOnce, softmax_shape, softmax),
+      entry("log_softmax", {"x"}, 1, dim, kOnce, softmax_shape, log_softmax),
+      entry("softmax_grad", {"g", "y"}, 2, dim, kOnce, softmax_shape, softmax_grad),
+      entry("log_softmax_grad", {"g", "y"}, 2, dim, kOnce, softmax_shape, log_softmax_grad),
   };
   for (Primitive& primitive : all) {
     primitive.cut = cut_across_lines;

@@ -80,14 +80,8 @@ Value triangular_solve(const EvaluationCall& call) {
 
 std::vector<Primitive> solve_primitives() {
   using enum AttributeType;
-  Primitive solve{"triangular_solve",
-                  {"a", "b"},
-                  2,
-                  false,
-                  {{"lower", kFlag}, {"unit", kFlag}},
-                  Rounding::kOnce,
-                  triangular_shape,
-                  triangular_solve};
+  Primitive solve = entry("triangular_solve", {"a", "b"}, 2, {{"lower", kFlag}, {"unit", kFlag}},
+                          Rounding::kOnce, triangular_shape, triangular_solve);
   solve.shape_is_layout = true;
   return {solve};
 }

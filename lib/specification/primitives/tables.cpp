@@ -259,30 +259,19 @@ std::vector<Primitive> table_primitives() {
   using enum AttributeType;
   using enum Rounding;
   const std::vector<AttributeRule> dim{{"dim", kInteger}};
-  Primitive rows{"embedding", {"weight", "ids"}, 2, false, {}, kExact, embedding_shape, embedding};
+  Primitive rows = entry("embedding", {"weight", "ids"}, 2, {}, kExact, embedding_shape, embedding);
   rows.cut = cut_embedding;
   return {
       with_layout_for_shape(rows),
-      with_layout_for_shape({"embedding_grad",
-                             {"g", "ids"},
-                             2,
-                             false,
-                             {{"rows", kInteger}, {"padding", kInteger, false}},
-                             kOnce,
-                             embedding_grad_shape,
-                             embedding_grad}),
+      with_layout_for_shape(entry("embedding_grad", {"g", "ids"}, 2,
+                                  {{"rows", kInteger}, {"padding", kInteger, false}}, kOnce,
+                                  embedding_grad_shape, embedding_grad)),
       with_layout_for_shape(
-          {"gather", {"x", "index"}, 2, false, dim, kExact, gather_checked_shape, gather}),
-      with_layout_for_shape({"scatter_add",
-                             {"x", "index", "y"},
-                             3,
-                             false,
-                             dim,
-                             kOnce,
-                             scatter_add_shape,
-                             scatter_add}),
-      {"index_rows", {"x", "index"}, 2, false, dim, kExact, index_rows_shape, index_rows},
-      {"add_rows", {"x", "index", "y"}, 3, false, dim, kOnce, add_rows_shape, add_rows},
+          entry("gather", {"x", "index"}, 2, dim, kExact, gather_checked_shape, gather)),
+      with_layout_for_shape(
+          entry("scatter_add", {"x", "index", "y"}, 3, dim, kOnce, scatter_add_shape, scatter_add)),
+      entry("index_rows", {"x", "index"}, 2, dim, kExact, index_rows_shape, index_rows),
+      entry("add_rows", {"x", "index", "y"}, 3, dim, kOnce, add_rows_shape, add_rows),
   };
 }
 

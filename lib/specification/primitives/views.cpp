@@ -342,14 +342,8 @@ std::vector<Primitive> view_primitives() {
   const auto exact = [](std::string_view name, std::vector<std::string_view> arguments,
                         std::vector<AttributeRule> attributes, auto* shape, auto* evaluate) {
     const std::size_t required = arguments.size();
-    return Primitive{name,
-                     std::move(arguments),
-                     required,
-                     false,
-                     std::move(attributes),
-                     Rounding::kExact,
-                     shape,
-                     evaluate};
+    return entry(name, std::move(arguments), required, std::move(attributes), Rounding::kExact,
+                 shape, evaluate);
   };
   Primitive reshaped =
       view(exact("reshape", {"x"}, {}, reshape_shape, reshape), Move::kInOrder, cut_reshaped);
