@@ -51,6 +51,7 @@ bool ReadNumbers::is_other(const specification::Specification& specification, st
         specification::evaluate(*expression, leaves, std::nullopt, context_).to_dense().data()[0];
     const double expected = *tensor.number;
     if (std::isnan(read) || std::isnan(expected)) return std::isnan(read) != std::isnan(expected);
+    if (std::isinf(read) || std::isinf(expected)) return read != expected;
     const double rounding =
         tensor::is_floating(tensor.dtype) ? kRoundings * tensor::epsilon(tensor.dtype) : 0;
     return read != expected && !(std::abs(read - expected) <= rounding * std::abs(expected));

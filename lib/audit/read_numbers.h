@@ -1,6 +1,6 @@
 // The Python numbers that a model reads from tensors, as item() does, to choose a slice or the next
-// module. They are constants of a specification, which is no formula for a micro-batch that reads
-// other ones.
+// module. They are constants of a specification, which may be no formula for a micro-batch that
+// reads other ones: what does not follow there is no finding.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace ttrace::audit {
 class ReadNumbers {
  public:
   // The entry of a tensor of the specification in the micro-batch of a key, or null.
-  using Find = std::function<const trace::TensorEntry*(std::size_t number,
-                                                       const trace::TensorKey& like)>;
+  using Find =
+      std::function<const trace::TensorEntry*(std::size_t number, const trace::TensorKey& like)>;
   using Read = std::function<specification::Value(const trace::TensorEntry& entry)>;
 
   // `context` must outlive this.

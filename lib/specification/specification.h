@@ -63,8 +63,8 @@ struct SpecifiedTensor {
   std::string called_at;
   std::vector<double> values;  // the elements of a small buffer, or none
   bool uniform = false;        // a given number that all micro-batches of a step have in common
-  // What the model read from it as a Python number, a constant of all that follows; no trace records
-  // such a tensor.
+  // What the model read from it as a Python number, a constant of all that follows; no trace
+  // records such a tensor.
   std::optional<double> number;
 };
 

@@ -47,6 +47,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.numbers_read: list[tuple[Value, float]] = []
         # Whether an operation ran that makes sizes of elements.
         self.sizes_depend_on_data = False
+        # Whether one ran that chooses as many elements as there are.
+        self.chooses = False
         # Whether small tensors that are made from Python numbers are part of the model.
         self.inside_model: Callable[[], bool] = lambda: False
         self._signatures: dict[Any, Signature] = {}
@@ -115,6 +117,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if signature is None:
             signature = self._signatures[func] = Signature(func)
             self.sizes_depend_on_data |= signature.makes_sizes
+            self.chooses |= signature.chooses
         if signature.without_tensors:
             out = func(*args, **kwargs)
             if signature.name == _READS_NUMBER and self.inside_model():

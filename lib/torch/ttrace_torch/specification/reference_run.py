@@ -169,10 +169,13 @@ class ReferenceRun:
 
     def _variants(self) -> list[Variant]:
         """The marks for each of the sizes that micro-batches have, or for each micro-batch where
-        elements decide on sizes or are read as numbers."""
+        elements decide on sizes or are read as numbers. None where nothing could tell that another
+        run has other sizes."""
         recorder, marks = self._recorder, self._marks
         of_step, microbatches = marks.of_step(), marks.by_microbatch()
-        if recorder.sizes_depend_on_data or marks.read_numbers():
+        if recorder.sizes_depend_on_data:
+            return []
+        if recorder.chooses or marks.read_numbers():
             return variants_of_each(of_step, microbatches)
         return variants_of(recorder.graph, of_step, list(microbatches.values()))
 

@@ -32,19 +32,20 @@ _WITHOUT_MEANING = frozenset(
 _WITHOUT_TENSORS = frozenset(
     {"aten::_local_scalar_dense", "aten::is_same_size", "prim::device", "aten::_assert_async"}
 )
-# What they return is a size, or has one, that follows from elements.
+# What they return is a size, or has one, that follows from elements. Models read the sizes by
+# tolist(), which no recorder sees.
 _MAKING_SIZES = frozenset(
     {
         "aten::_unique2",
         "aten::bincount",
         "aten::histc",
-        "aten::masked_select",
-        "aten::nonzero",
         "aten::repeat_interleave",
         "aten::unique_consecutive",
         "aten::unique_dim",
     }
 )
+# The same, where the formula itself says how many it has found.
+_CHOOSING = frozenset({"aten::masked_select", "aten::nonzero"})
 
 
 class Signature:
@@ -55,6 +56,7 @@ class Signature:
         self.name: str = schema.name
         self.overload: str = schema.overload_name
         self.makes_sizes = self.name in _MAKING_SIZES
+        self.chooses = self.name in _CHOOSING
         space, _, name = self.name.partition("::")
         self.operation = f"{space}.{name}"
         self._arguments = [
