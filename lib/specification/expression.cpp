@@ -23,9 +23,7 @@ class Builder {
 
   std::variant<Expression, NoExpression> build() {
     const std::size_t original = specification_.original(tensor_);
-    if (original != tensor_) {
-      if (const auto name = recorded_name(tensor_)) return identity(*name);
-    }
+    if (const auto name = earlier_name(original)) return identity(*name);
     if (auto problem = require(original)) return *problem;
     while (!open_.empty()) {
       const std::uint32_t next = *open_.rbegin();
@@ -40,6 +38,17 @@ class Builder {
   }
 
  private:
+  // The recorded tensor that the judged one must equal. Of several names of one value the first one
+  // that is recorded follows from what the value was computed from: names that were held against
+  // each other alone would say nothing. Those of a value that is given have nothing else.
+  std::optional<std::uint32_t> earlier_name(std::size_t original) const {
+    if (original == tensor_) return std::nullopt;
+    const SpecifiedTensor& value = specification_.tensors[original];
+    const bool is_given = !value.pattern && value.opaque.empty();
+    const auto name = recorded_name(tensor_);
+    return name && (is_given || *name < tensor_) ? name : std::nullopt;
+  }
+
   // A recorded tensor with the bits of `tensor`, other than the one that is judged.
   std::optional<std::uint32_t> recorded_name(std::size_t tensor) const {
     if (tensor != tensor_ && recorded_(tensor)) return static_cast<std::uint32_t>(tensor);

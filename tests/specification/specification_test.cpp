@@ -1,5 +1,8 @@
 #include "specification/specification.h"
 
+#include <set>
+#include <utility>
+
 #include "base/error.h"
 #include "specification/describe.h"
 #include "specification/expression.h"
@@ -178,6 +181,35 @@ TEST_CASE("an expression ends at recorded tensors") {
   CHECK(why(with(6, {0, 1, 4, 6})).reason ==
         "output of o is not recorded and computed by fft, which no primitive expresses");
   CHECK(leaves_of(of(with(6, {4, 5, 6}))) == Leaves{4, 5});
+}
+
+TEST_CASE("the first recorded name of a value is computed, and not held against the others") {
+  const Specification specification = specification_of(
+      kScale, given("a") + given("b") + output("x", R"("pattern": 0, "from": [0, 1])") + "," +
+                  output("x2", R"("same": 2)") + "," + output("x3", R"("same": 3)") + "," +
+                  output("a2", R"("same": 0)") + "," + output("a3", R"("same": 0)") + "," +
+                  output("o", R"("opaque": "fft", "from": [4])") + "," +
+                  output("o2", R"("same": 7)") + "," + output("o3", R"("same": 7)"));
+  const auto found = [&](std::size_t tensor, std::set<std::size_t> recorded) {
+    return expression_of(specification, tensor,
+                         [recorded](std::size_t other) { return recorded.contains(other); });
+  };
+  const auto leaves = [&](std::size_t tensor, std::set<std::size_t> recorded) {
+    return leaves_of(std::get<Expression>(found(tensor, std::move(recorded))));
+  };
+  using Leaves = std::vector<std::uint32_t>;
+  CHECK(leaves(3, {0, 1, 3, 4}) == Leaves{0, 1});
+  CHECK(leaves(4, {0, 1, 3, 4}) == Leaves{3});
+  CHECK(leaves(4, {0, 1, 2, 3, 4}) == Leaves{2});
+  const auto why = [&](std::size_t tensor, std::set<std::size_t> recorded) {
+    return std::get<NoExpression>(found(tensor, std::move(recorded))).why;
+  };
+  CHECK(why(3, {0, 3, 4}) == NoExpression::Why::kNotRecorded);
+  CHECK(why(8, {0, 1, 4, 8, 9}) == NoExpression::Why::kOpaque);
+  CHECK(leaves(9, {0, 1, 4, 8, 9}) == Leaves{8});
+  // What is given follows from nothing: its names are held against each other.
+  CHECK(leaves(5, {1, 5, 6}) == Leaves{6});
+  CHECK(leaves(6, {1, 5, 6}) == Leaves{5});
 }
 
 TEST_CASE("an expression without inputs is described as a constant") {
