@@ -81,6 +81,8 @@ void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool page) {
 }
 
 const std::string& AnswerFlags::json() const { return files[kJson]; }
+std::string& AnswerFlags::json() { return files[kJson]; }
+std::string& AnswerFlags::page() { return files[kPage]; }
 
 void require_own_files(const AnswerFlags& flags, const std::vector<NamedFile>& others) {
   std::vector<NamedFile> named = others;

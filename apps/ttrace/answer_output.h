@@ -32,6 +32,8 @@ struct AnswerFlags {
   // `all_means`: the help of --all. `page`: whether there is a page of what the command answers.
   void add_to(CLI::App& command, const char* all_means, bool page = true);
   const std::string& json() const;
+  std::string& json();
+  std::string& page();
 };
 
 // An argument or another output of the command, with the path that the user gave.

@@ -81,8 +81,7 @@ constexpr const char* kHowToReadAudit =
 
 void add_audit_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
-      "audit",
-      "check every tensor of a run against what it was computed from, without a reference");
+      "audit", "check every tensor against what it was computed from; no reference");
   const auto flags = std::make_shared<AuditFlags>();
   command->add_option("RUN", flags->run, "the trace to check")->required();
   command->add_option("--specification", flags->specification,

@@ -23,6 +23,7 @@ void add_lint_command(CLI::App& app, Action& action);
 void add_localize_command(CLI::App& app, Action& action);
 void add_merge_command(CLI::App& app, Action& action);
 void add_report_command(CLI::App& app, Action& action);
+void add_run_command(CLI::App& app, Action& action);
 void add_selftest_command(CLI::App& app, Action& action);
 void add_synth_command(CLI::App& app, Action& action);
 

@@ -45,7 +45,7 @@ int run_explain(const ExplainFlags& flags) {
   return 0;
 }
 
-constexpr const char* kExamples =
+constexpr const char* kHowToExplain =
     "Examples:\n"
     "  ttrace explain 1 report.json       the first finding of a report (--json report.json)\n"
     "  ttrace explain missing_reduction   a cause: what it means, and the bugs that it was\n"
@@ -61,7 +61,7 @@ void add_explain_command(CLI::App& app, Action& action) {
   command->add_option("WHAT", flags->what, "the number of a finding, a cause, or a word")
       ->required();
   command->add_option("REPORT", flags->report, "a JSON report of compare, localize or audit");
-  command->footer(kExamples);
+  command->footer(kHowToExplain);
   command->callback([flags, &action] { action = [flags] { return run_explain(*flags); }; });
 }
 

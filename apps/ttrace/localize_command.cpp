@@ -12,6 +12,7 @@
 #include "inputs.h"
 #include "layout/layout_rules.h"
 #include "layout/map_rules.h"
+#include "localization.h"
 #include "machine.h"
 #include "outputs.h"
 #include "report/compare_report_json.h"
@@ -24,20 +25,14 @@
 namespace ttrace::app {
 namespace {
 
-struct LocalizeFlags {
-  ComparisonFlags comparison;
-  std::string specification;
-  std::string candidate_specification;
-  std::vector<std::string> layers;
-  bool all_layers = false;
-  std::string report;
-  std::string plan;
-  AnswerFlags answer;
-};
-
-// What `ttrace compare` found: read from its report, or compared now. Both go through the same
-// JSON, so that both give the same answer.
-audit::ReportedComparison reported_comparison(const LocalizeFlags& flags) {
+// What `ttrace compare` found: given, read from its report, or compared now. All go through the
+// same JSON, so that they give the same answer.
+audit::ReportedComparison reported_comparison(const LocalizeFlags& flags,
+                                              const comparison::CompareReport* compared) {
+  const auto in_memory = [](const comparison::CompareReport& report) {
+    return report::parse_reported(report::json_text(report), "the comparison");
+  };
+  if (compared != nullptr) return in_memory(*compared);
   if (!flags.report.empty()) {
     audit::ReportedComparison reported = report::parse_reported(
         base::gunzipped(base::read_text(flags.report), flags.report), flags.report);
@@ -50,8 +45,7 @@ audit::ReportedComparison reported_comparison(const LocalizeFlags& flags) {
     return reported;
   }
   const Comparison comparison(flags.comparison);
-  return report::parse_reported(report::json_text(comparison.run(nullptr, {}, nullptr)),
-                                "the comparison");
+  return in_memory(comparison.run(nullptr, {}, nullptr));
 }
 
 // The candidate under the layouts that the comparison followed; null where it followed none.
@@ -115,6 +109,15 @@ int run_localize(const LocalizeFlags& flags) {
   require_no_comparison_flags(flags);
   AnswerOutput output(flags.answer);
   OutputFile plan(flags.plan);
+  return with_localization(flags, plan, nullptr,
+                           [&output](const Answer& answer) { return output.write(answer); });
+}
+
+}  // namespace
+
+int with_localization(const LocalizeFlags& flags, OutputFile& plan,
+                      const comparison::CompareReport* compared,
+                      const std::function<int(const Answer&)>& write) {
   engine::LocalizeOptions options;
   options.execution = execution_context(flags.comparison.pair.threads);
   options.layers = flags.layers;
@@ -140,21 +143,19 @@ int run_localize(const LocalizeFlags& flags) {
   }
   const std::unique_ptr<trace::Source> reference = open_and_log(flags.comparison.pair.reference);
   const OpenedTrace candidate(flags.comparison.pair.candidate, flags.comparison.pair.layout);
-  audit::ReportedComparison compared = reported_comparison(flags);
-  const std::unique_ptr<trace::Source> relaid = under_followed_layouts(*candidate, compared);
+  audit::ReportedComparison reported = reported_comparison(flags, compared);
+  const std::unique_ptr<trace::Source> relaid = under_followed_layouts(*candidate, reported);
   audit::LocalizeReport report = engine::localize_trace(*reference, relaid ? *relaid : *candidate,
-                                                        std::move(compared), options);
+                                                        std::move(reported), options);
   report.environment.version = version();
   if (report.written_plan) plan.store(report::plan_json(report.written_plan->plan));
 
-  return output.write({[&](report::Detail) { return report::localize_json(report); },
-                       [&](const report::TextStyle& style, std::ostream& out) {
-                         report::write_localize(report, style, out);
-                       },
-                       report.warnings, report.exit_code()});
+  return write({[&](report::Detail) { return report::localize_json(report); },
+                [&](const report::TextStyle& style, std::ostream& out) {
+                  report::write_localize(report, style, out);
+                },
+                report.warnings, report.exit_code()});
 }
-
-}  // namespace
 
 void add_localize_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(

@@ -1,4 +1,3 @@
-#include <sys/resource.h>
 #include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -15,17 +14,9 @@
 #include "base/text.h"
 #include "command.h"
 #include "machine.h"
+#include "process.h"
 
 namespace {
-
-// Raises the limit of open files. A run of thousands of ranks has as many files, and the usual
-// limit of 1,024 exists only for programs that use select().
-void allow_many_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 // Keeps the memory of the buffers of one tensor for those of the next. glibc would give it back to
 // the system, and the system clears every page again.
@@ -58,7 +49,7 @@ std::unique_ptr<char[]> reserve;
 
 int main(int argc, char** argv) {
   try {
-    allow_many_files();
+    ttrace::app::allow_many_files();
     keep_freed_memory();
     constexpr std::size_t kReserve = std::size_t{1} << 18;
     reserve = std::make_unique<char[]>(kReserve);
@@ -69,6 +60,7 @@ int main(int argc, char** argv) {
     ttrace::app::add_top_level_flags(app);
     ttrace::app::add_compare_command(app, action);
     ttrace::app::add_audit_command(app, action);
+    ttrace::app::add_run_command(app, action);
     ttrace::app::add_calibrate_command(app, action);
     ttrace::app::add_explain_command(app, action);
     ttrace::app::add_inspect_command(app, action);

@@ -1,5 +1,6 @@
 #include "process.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,10 @@
 
 namespace ttrace::app {
 namespace {
+
+// Before it was raised.
+rlimit file_limit{};
+bool is_limit_raised = false;
 
 constexpr std::array kForwarded{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
 
@@ -117,6 +122,18 @@ void on_signal(int signal) {
 }
 
 }  // namespace
+
+void allow_many_files() {
+  // The usual limit of 1,024 exists only for programs that use select().
+  if (::getrlimit(RLIMIT_NOFILE, &file_limit) != 0) return;
+  rlimit raised = file_limit;
+  raised.rlim_cur = raised.rlim_max;
+  is_limit_raised = ::setrlimit(RLIMIT_NOFILE, &raised) == 0;
+}
+
+void restore_file_limit() {
+  if (is_limit_raised) ::setrlimit(RLIMIT_NOFILE, &file_limit);
+}
 
 int supervised(const std::function<int()>& action) {
   // Makes writing beyond the file size limit fail with EFBIG instead of ending the process.

@@ -1,11 +1,16 @@
 // Process control: runs the work in a child, so that a crash of the HDF5 library does not crash
-// ttrace, and turns SIGINT and SIGTERM into a request to stop.
+// ttrace, and turns SIGINT and SIGTERM into a request to stop. And the limit of open files.
 #pragma once
 
 #include <atomic>
 #include <functional>
 
 namespace ttrace::app {
+
+// Raises the limit of open files, of which a run of thousands of ranks has as many.
+void allow_many_files();
+// Gives a program that this process becomes the limit that was there before. Takes no memory.
+void restore_file_limit();
 
 // Runs `action` in a child process and returns its exit code. If the child crashes while HDF5 reads
 // a file, declares that file damaged and starts the action again without it; any other crash throws

@@ -42,8 +42,8 @@ int run_selftest(const SelftestFlags& flags) {
 }  // namespace
 
 void add_selftest_command(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "selftest", "which faults would comparing this healthy pair catch? tries them in memory");
+  CLI::App* command =
+      app.add_subcommand("selftest", "which faults would comparing this healthy pair catch?");
   const auto flags = std::make_shared<SelftestFlags>();
   flags->pair.add_to(*command, "a trace that matches it");
   flags->answer.add_to(*command, "list every fault that is missed", false);

@@ -204,8 +204,8 @@ void add_what(CLI::App& command, SynthFlags& flags) {
 }  // namespace
 
 void add_synth_command(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "synth", "make traces for tests and benchmarks: any mesh, layout, dtype, size and fault");
+  CLI::App* command =
+      app.add_subcommand("synth", "make traces for tests and benchmarks, healthy or with faults");
   const auto flags = std::make_shared<SynthFlags>();
   command
       ->add_option("-o,--output", flags->output,

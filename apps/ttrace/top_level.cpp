@@ -150,6 +150,7 @@ std::string too_many_words(const CLI::App& app) {
   std::size_t given = left;
   for (const CLI::Option* option : command->get_options()) {
     if (!option->get_positional()) continue;
+    if (option->get_items_expected_max() > 1) return "";  // takes any number
     takes.push_back(option->get_name(true));
     given += option->count();
   }

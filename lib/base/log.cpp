@@ -42,6 +42,8 @@ void warn_even_if_quiet(std::string_view message) {
   logger().error("warning: {}", shortened(message));
 }
 
+void announce(std::string_view message) { logger().warn("{}", shortened(message)); }
+
 void inform(std::string_view message) { logger().info("{}", shortened(message)); }
 
 void report_error(std::string_view message) { logger().error("{}", shortened(message)); }

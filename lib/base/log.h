@@ -20,6 +20,10 @@ void warn(std::string_view message);
 // The same under any log level. For the reason of an exit code.
 void warn_even_if_quiet(std::string_view message);
 
+// Prints "ttrace: ...", except under kQuiet: a stage of work that takes minutes begins or has
+// ended.
+void announce(std::string_view message);
+
 // Prints "ttrace: ..." under kVerbose: what the program is doing.
 void inform(std::string_view message);
 

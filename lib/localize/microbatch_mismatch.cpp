@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -219,6 +220,32 @@ std::optional<MicrobatchMismatch> find_microbatch_mismatch(
       });
       return mismatch;
     }
+  }
+  return std::nullopt;
+}
+
+std::optional<MicrobatchMismatch> lacking_microbatches(const trace::Manifest& reference,
+                                                       const trace::Manifest& candidate) {
+  const auto numbers_of = [](const trace::Manifest& manifest) {
+    std::map<std::uint64_t, Numbers> steps;
+    for (const trace::TensorEntry& entry : manifest.tensors) {
+      Numbers& numbers = steps[entry.key.step];
+      if (entry.key.microbatch) numbers.insert(*entry.key.microbatch);
+      if (!entry.microbatches) continue;
+      numbers.insert(entry.microbatches->numbers.begin(), entry.microbatches->numbers.end());
+    }
+    return steps;
+  };
+  const std::map<std::uint64_t, Numbers> known = numbers_of(reference);
+  for (const auto& [number, own] : numbers_of(candidate)) {
+    const auto other = known.find(number);
+    if (other == known.end() || other->second.empty() || !lacks_one(other->second, own)) continue;
+    return MicrobatchMismatch{number,
+                              {other->second.begin(), other->second.end()},
+                              {own.begin(), own.end()},
+                              {},
+                              std::nullopt,
+                              {}};
   }
   return std::nullopt;
 }

@@ -7,6 +7,7 @@
 
 #include "comparison/result.h"
 #include "measure/backend.h"
+#include "trace/manifest.h"
 #include "trace/source.h"
 
 namespace ttrace::localize {
@@ -20,6 +21,12 @@ namespace ttrace::localize {
 std::optional<comparison::MicrobatchMismatch> find_microbatch_mismatch(
     const trace::Source& reference, const trace::Source& candidate, const measure::Backend& backend,
     const std::vector<comparison::TensorComparison>& results);
+
+// Returns the first step in which the candidate has micro-batches that the reference lacks, by what
+// both manifests list, or nothing. A step that one run lacks, or has no micro-batches of, is passed
+// over.
+std::optional<comparison::MicrobatchMismatch> lacking_microbatches(
+    const trace::Manifest& reference, const trace::Manifest& candidate);
 
 // "the candidate has 4 micro-batches in step 0, the reference 2"; "micro-batches 1 and 2 of the
 // candidate are 2 and 1 of the reference".

@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "lib" / "torch" / "ttrace_torch"
 ORDER = (
     "version",
     "errors",
+    "variables",
     "base",
     "compare",
     "layout",
@@ -28,7 +29,6 @@ ORDER = (
     "write",
     "frameworks",
     "specification",
-    "variables",
     "config",
     "job",
     "checks",

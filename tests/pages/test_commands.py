@@ -22,6 +22,7 @@ ELSEWHERE = {
     "scripts/build_wheel.sh": "it takes minutes; tests/README.md says how it is tried",
     "scripts/demo.sh": "README's own first step; this test runs after scripts/test.sh",
     "TTRACE_OUT=ref.h5 python train.py": "tests/by_hand trains the page's script",
+    "ttrace run --candidate": "tests/e2e/test_run.py, with a script of its own",
     "ttrace audit healthy": "tests/real_size: 124 million parameters",
     "job=$(sbatch": "scripts/try_slurm.sh",
 }

@@ -38,6 +38,7 @@ from ttrace_torch.rewrite.rewriter import Rewriter
 from ttrace_torch.specification.reference_run import NoReference, ReferenceRun, refusal
 from ttrace_torch.tracer import Tracer
 from ttrace_torch.variables import unknown_in
+from ttrace_torch.write.done import tell_failed
 from ttrace_torch.write.earlier import Claim, set_aside
 from ttrace_torch.write.no_output import NoOutput
 from ttrace_torch.write.output import Output, check_path
@@ -117,6 +118,7 @@ def _untraced(config: TraceConfig, why: str) -> Tracer:
         left = set_aside(Path(config.out), claim)
         if left is not None:
             say(left)
+    tell_failed(why)
     return Inactive(why)
 
 

@@ -28,6 +28,7 @@ from ttrace_torch.frameworks.framework import Listener
 from ttrace_torch.job import TracedJob
 from ttrace_torch.optimizer.state import record_states
 from ttrace_torch.traced_updates import TracedUpdates
+from ttrace_torch.write import done
 
 
 class TracedSteps:
@@ -46,6 +47,11 @@ class TracedSteps:
         self._forwards: Forwards
         self._turns: Turns
         self._evaluations: Evaluations
+
+    def over(self, last: int) -> bool:
+        """Whether the trace is to be closed after step `last`: somebody waits for it, and no later
+        step is recorded."""
+        return done.is_awaited() and self._job.steps.over(last)
 
     def enter(self, number: int, stack: ExitStack, listener: Listener) -> Step | None:
         """The step that begins, with its hooks; None if it cannot be recorded."""

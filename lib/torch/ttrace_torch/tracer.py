@@ -114,7 +114,7 @@ class Tracer:
         if step is not None:
             missed = self._steps.leave(step, stack, kind, error, where)
         self._step = None
-        if self._closing:
+        if self._closing or (kind is None and self._steps.over(self._next_step - 1)):
             self.close()
         if missed is not None:
             raise missed

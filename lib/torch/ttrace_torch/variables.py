@@ -17,6 +17,8 @@ COMPRESS = "TTRACE_COMPRESS"
 MEMORY = "TTRACE_MEMORY"
 PLAN = "TTRACE_PLAN"
 SPECIFICATION = "TTRACE_SPECIFICATION"
+# Of `ttrace run`: the file that tells it that the trace is complete.
+DONE = "TTRACE_DONE"
 
 OF_TRACE = (
     OUT,
@@ -30,6 +32,7 @@ OF_TRACE = (
     MEMORY,
     PLAN,
     SPECIFICATION,
+    DONE,
 )
 # Those of compare_tensors, of the command `ttrace`, and of the repository's scripts and tests.
 OF_OTHERS = (

@@ -67,6 +67,10 @@ class Steps:
         """The steps that were named and not recorded, as far as they can be listed."""
         return []
 
+    def over(self, last: int) -> bool:
+        """Whether no step after `last` is recorded."""
+        return False
+
 
 class TheseSteps(Steps):
     """The steps that the user named."""
@@ -84,6 +88,10 @@ class TheseSteps(Steps):
             return [number for number in self._numbers.listed() if number not in finished]
         except (AttributeError, TraceError):
             return []
+
+    def over(self, last: int) -> bool:
+        """Whether the user named no step after `last`."""
+        return all(part.stop <= last + 1 for part in self._numbers.ranges)
 
 
 class FirstStep(Steps):
@@ -104,6 +112,10 @@ class FirstStep(Steps):
                     "TTRACE_STEPS or steps= names others, such as 0,10-12"
                 )
         return number == self._first
+
+    def over(self, last: int) -> bool:
+        """Whether the first step has begun."""
+        return self._first is not None
 
 
 class WritingRanks:

@@ -10,6 +10,7 @@ from typing import Callable
 
 from ttrace_torch.base.process import say
 from ttrace_torch.errors import TraceError
+from ttrace_torch.write.done import tell_failed
 
 _DEFAULT = 2 << 30
 # Interval at which a waiting step checks that the thread is alive.
@@ -64,6 +65,7 @@ class Failure:
             text = str(error) or type(error).__name__
             self.message = f"rank {self._rank} stopped recording: {doing}: {text}"
         say(f"{self.message}; training goes on without it")
+        tell_failed(self.message)
 
     def remind(self, what_is_left: str) -> None:
         """Prints the error again, with the state of the trace."""

@@ -19,6 +19,7 @@ from ttrace_torch.version import __version__
 from ttrace_torch.write import manifest, merge
 from ttrace_torch.write.background import Failure, Writer, default_memory
 from ttrace_torch.write.closing import close_run, list_incomplete
+from ttrace_torch.write.done import tell_complete
 from ttrace_torch.write.earlier import Claim, EarlierTrace, make_way, set_aside
 from ttrace_torch.write.hdf5 import RankFile
 from ttrace_torch.write.host_copies import HostCopies
@@ -183,6 +184,8 @@ class Output:
         else:
             self.failure.remind(f"{self._path} has the steps before that")
         self._tell_of_earlier_trace()
+        if self.failure.message is None and (self._folder is None or self.closed_last):
+            tell_complete(self._run["id"], self._steps)
 
     def suggestions(self, reference: str | Path) -> list[str]:
         """What `tell_layouts` says, on the rank that closed last; nothing on others."""

@@ -1,0 +1,43 @@
+// One job of `ttrace run`: a training command of the user's with every process that it starts,
+// torchrun's workers included. None of them outlives the call.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ttrace::app {
+
+struct Job {
+  std::string name;                                             // in messages: "the reference"
+  std::vector<std::string> words;                               // the program and its arguments
+  std::map<std::string, std::optional<std::string>> variables;  // set, or not to be set
+  std::string log;                                              // the file for what it prints
+  std::string done;  // the collector makes this file when the trace is complete; empty: not awaited
+  double limit = 0;  // seconds
+};
+
+struct JobEnd {
+  enum class Why {
+    kDone,     // the trace was complete, so the job was ended
+    kExited,   // by itself, with this status
+    kKilled,   // by this signal, from elsewhere
+    kLimit,    // it was ended when its time was up
+    kStopped,  // it was ended because the user asked for it
+  };
+
+  Why why = Why::kExited;
+  int status = 0;
+  double seconds = 0;
+};
+
+// Runs the job, and ends what is left of it. `stopping`: once true, the job is ended. Throws an
+// input error if the log cannot be written or the program not started.
+JobEnd run_job(const Job& job, const std::atomic<bool>& stopping);
+
+// The last lines of a job's log, made printable, or empty.
+std::vector<std::string> tail_of(const std::string& log, std::size_t lines);
+
+}  // namespace ttrace::app

@@ -1,0 +1,45 @@
+// Runs the training jobs of `ttrace run` one after the other, and checks what each has recorded.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "run_folder.h"
+
+namespace ttrace::app {
+
+struct RecordingFlags {
+  std::vector<std::string> reference;  // the program and its arguments
+  std::string candidate;               // as a shell takes it
+  std::uint64_t noise_runs = 3;
+  std::string steps;  // as TTRACE_STEPS takes them; empty: what the environment says
+  std::string limit = "1h";
+  bool to_end = false;
+};
+
+// Seconds of "90", "90s", "10m", "2h". Throws a usage error for anything else.
+double seconds_in(const std::string& limit);
+
+// How many jobs have ended with their traces written. Shared by the processes that `supervised`
+// starts one after the other: a damaged trace that crashes HDF5 costs no job a second time.
+class FinishedJobs {
+ public:
+  FinishedJobs();
+  std::size_t count() const { return *count_; }
+  void add() { ++*count_; }
+
+ private:
+  std::size_t* count_;
+};
+
+// Runs the reference, the candidate and the noise runs, in this order: a candidate that cannot be
+// compared costs no noise runs. Returns the name of the job that ran when the user asked to stop,
+// or empty. Throws an input error with one sentence, after the end of the job's output, where a
+// job fails or records no usable trace, and where the reference lacks micro-batches of the
+// candidate.
+std::string record(const RecordingFlags& flags, const RunFolder& folder, FinishedJobs& finished,
+                   const std::atomic<bool>& stopping);
+
+}  // namespace ttrace::app

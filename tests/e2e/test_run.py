@@ -1,0 +1,113 @@
+"""`ttrace run` with real jobs: one process, and two under torchrun that average their gradients."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+
+import pytest
+from support.reports import read_report
+from support.ttrace_cli import DIVERGED, MATCH, UNUSABLE, run_ttrace
+
+SCRIPT = """
+import contextlib
+import os
+import sys
+import time
+
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+import ttrace_torch as tt
+
+RANKS, RANK = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+STEPS, OWN = int(sys.argv[1]), int(sys.argv[2]) // RANKS
+torch.manual_seed(0)
+model = nn.Sequential(nn.Embedding(13, 8), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 13))
+if RANKS > 1:
+    distributed.init_process_group("gloo")
+    model = DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+tracer = tt.trace(model, optimizer)
+for step in range(STEPS):
+    with tracer.step(step):
+        for own in range(OWN):
+            generator = torch.Generator().manual_seed(100 * step + OWN * RANK + own)
+            ids = torch.randint(13, (2, 5), generator=generator)
+            averages = own == OWN - 1 and "bug" not in sys.argv
+            with contextlib.nullcontext() if RANKS == 1 or averages else model.no_sync():
+                loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+                (tracer.loss(loss, labels=ids) / OWN).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    print("step", step, loss.item())
+    time.sleep(0.05)
+tracer.close()
+"""
+# An hour of training, of which the first step is recorded.
+STEPS = "72000"
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def run(script, *flags, reference=(STEPS, "4"), candidate=(STEPS, "4")):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    job = shlex.join([*torchrun, "--nproc-per-node", "2", str(script), *candidate])
+    return run_ttrace(
+        *("run", "--candidate", job, *flags, "--", sys.executable, script, *reference),
+        cwd=script.parent,
+        timeout=120,
+        screen=True,
+    )
+
+
+def test_a_healthy_job_matches_and_is_ended_after_its_step(script):
+    begin = time.monotonic()
+    done = run(script)
+    assert done.returncode == MATCH, done.stderr
+    assert time.monotonic() - begin < 100
+    assert done.stdout.startswith("MATCH")
+    report = read_report(script.parent / "ttrace-run" / "compare.json")
+    assert report["candidate"]["ranks"] == 2 and report["reference"]["ranks"] == 1
+    assert (script.parent / "ttrace-run" / "ref.log").read_text().count("step") < 200
+
+
+def test_gradients_that_are_never_averaged_are_explained(script):
+    done = run(script, "--noise-runs", "1", "--steps", "0,2", candidate=(STEPS, "4", "bug"))
+    assert done.returncode == DIVERGED, done.stderr
+    assert "never averaged over dp (2 ranks)" in done.stdout.splitlines()[0]
+    kept = script.parent / "ttrace-run"
+    assert read_report(kept / "compare.json")["reference"]["steps"] == [0, 2]
+    assert read_report(kept / "localize.json")["findings"]
+
+
+def test_a_reference_without_all_micro_batches_is_refused_before_the_noise_runs(script):
+    done = run(script, reference=(STEPS, "2"))
+    assert done.returncode == UNUSABLE
+    said = done.stderr.splitlines()[-1]
+    assert "the candidate has 4 micro-batches in step 0, the reference 2" in said
+    assert "a reference on one process takes those of all data-parallel ranks" in said
+    assert not (script.parent / "ttrace-run" / "noise1.h5").exists()
+
+
+def test_a_step_that_no_job_reaches(script):
+    done = run(script, "--steps", "9", reference=("2", "4"))
+    assert done.returncode == UNUSABLE
+    assert done.stderr.splitlines()[-1].endswith("no step was recorded")
+    assert "the job went up to step 1" in done.stderr
+
+
+def test_a_job_that_cannot_be_traced_is_ended_at_once(script):
+    text = script.read_text()
+    script.write_text(text.replace("import sys", "import sys\nos.environ['TTRACE_KINDS'] = 'x'"))
+    begin = time.monotonic()
+    done = run(script)
+    assert done.returncode == UNUSABLE and time.monotonic() - begin < 100
+    assert "'x'" in done.stderr.splitlines()[-1]
