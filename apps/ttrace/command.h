@@ -17,6 +17,7 @@ int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv);
 void add_audit_command(CLI::App& app, Action& action);
 void add_calibrate_command(CLI::App& app, Action& action);
 void add_compare_command(CLI::App& app, Action& action);
+void add_demo_command(CLI::App& app, Action& action);
 void add_explain_command(CLI::App& app, Action& action);
 void add_inspect_command(CLI::App& app, Action& action);
 void add_lint_command(CLI::App& app, Action& action);

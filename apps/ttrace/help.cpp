@@ -110,9 +110,9 @@ const std::vector<Example>& examples() {
   static const std::vector<Example> kExamples{
       {"ttrace",
        {"ttrace compare ref.h5 run/ --noise noise*.h5      first divergence first",
+        "ttrace demo                                       see a bug found",
         "ttrace run --candidate 'torchrun t.py' -- python t.py    all of it in one line",
         "ttrace audit run/ --specification step.json       without a reference",
-        "ttrace explain frontier                           a word, a cause or a finding",
         "ttrace help compare                               what a command takes"}},
       {"ttrace compare",
        {"ttrace compare ref.h5 run/ --noise noise*.h5      what is allowed follows from three runs",

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-STAGED = ["CMakeLists.txt", "LICENSE", "cmake", "lib", "apps"]
+STAGED = ["CMakeLists.txt", "LICENSE", "cmake", "lib", "apps", "testdata/demo"]
 # What pyproject.toml says of paths: in lib/torch, and at the root of the tree.
 PATHS = [
     ('readme = "README.md"', 'readme = "lib/torch/README.md"'),
