@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -65,6 +66,19 @@ std::unique_ptr<trace::Source> open_and_log(const std::string& path) {
                             base::plural(manifest.tensors.size(), "tensor"), " over ",
                             base::plural(layout::ranks_of(manifest).size(), "rank")));
   return source;
+}
+
+std::vector<std::string> files_of_no_rank(const std::string& run, const trace::Source& source) {
+  std::vector<std::string> found;
+  std::error_code error;
+  if (!std::filesystem::is_directory(run, error)) return found;
+  const std::vector<std::uint64_t> ranks = layout::ranks_of(source.manifest());
+  for (const std::uint64_t rank : trace::hdf5::ranks_with_files(run)) {
+    if (std::binary_search(ranks.begin(), ranks.end(), rank)) continue;
+    found.push_back(base::concat(source.rank_file(rank), ": the manifest's meshes have no rank ",
+                                 rank, "; files of two runs may lie in one directory"));
+  }
+  return found;
 }
 
 OpenedTrace::OpenedTrace(const std::string& path, const std::string& layout_rules)

@@ -24,6 +24,10 @@ void add_layout_flag(CLI::App& command, std::string& path);
 // Opens a trace and logs it under -v.
 std::unique_ptr<trace::Source> open_and_log(const std::string& path);
 
+// A sentence for each rank file in the folder `run` that is not of the manifest: it belongs to
+// another run, or to a larger mesh.
+std::vector<std::string> files_of_no_rank(const std::string& run, const trace::Source& source);
+
 // Reads a specification within what --memory allows, of which `held` bytes are in use already.
 specification::Specification read_specification(const std::string& path, std::uint64_t held = 0);
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -12,7 +13,6 @@
 #include "command.h"
 #include "engine/lint_trace.h"
 #include "inputs.h"
-#include "layout/mesh.h"
 #include "outputs.h"
 #include "report/terminal_text.h"
 #include "report/text_report.h"
@@ -94,19 +94,6 @@ Written write_manifest(const LintFlags& flags) {
           rebuilt.findings};
 }
 
-// Adds a finding for each rank file that is not in the manifest: it belongs to another run, or to a
-// larger mesh.
-void add_files_of_no_rank(const std::string& run, const trace::Source& source,
-                          std::vector<std::string>& findings) {
-  if (!fs::is_directory(run)) return;
-  const std::vector<std::uint64_t> ranks = layout::ranks_of(source.manifest());
-  for (const std::uint64_t rank : trace::hdf5::ranks_with_files(run)) {
-    if (std::binary_search(ranks.begin(), ranks.end(), rank)) continue;
-    findings.push_back(base::concat(source.rank_file(rank), ": the manifest's meshes have no rank ",
-                                    rank, "; files of two runs may lie in one directory"));
-  }
-}
-
 int run_lint(const LintFlags& flags) {
   Written written;
   if (flags.write) written = write_manifest(flags);
@@ -118,7 +105,11 @@ int run_lint(const LintFlags& flags) {
       result.findings.push_back(finding);
     }
   }
-  if (!flags.options.manifest_only) add_files_of_no_rank(flags.trace, *source, result.findings);
+  if (!flags.options.manifest_only) {
+    for (std::string& stray : files_of_no_rank(flags.trace, *source)) {
+      result.findings.push_back(std::move(stray));
+    }
+  }
   const std::string looked_at = base::concat(
       base::plural(result.tensors, "tensor"), " over ", base::plural(result.ranks, "rank"),
       flags.options.manifest_only ? std::string(", the layout alone")

@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
     ttrace::app::add_run_command(app, action);
     ttrace::app::add_calibrate_command(app, action);
     ttrace::app::add_demo_command(app, action);
+    ttrace::app::add_doctor_command(app, action);
     ttrace::app::add_explain_command(app, action);
     ttrace::app::add_inspect_command(app, action);
     ttrace::app::add_lint_command(app, action);

@@ -1,0 +1,14 @@
+// What is installed: this program, and beside it the Python packages that record traces. Starts no
+// Python, since importing torch takes seconds: the names of the folders of packages say the
+// versions.
+#pragma once
+
+#include <vector>
+
+#include "engine/doctor/examine.h"
+
+namespace ttrace::app {
+
+std::vector<engine::Diagnosis> examine_installation();
+
+}  // namespace ttrace::app
