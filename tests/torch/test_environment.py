@@ -90,9 +90,9 @@ def test_the_first_step_alone_where_no_steps_are_named(tmp_path, monkeypatch, ca
     monkeypatch.setenv("TTRACE_OUT", str(tmp_path / "run.h5"))
     run()
     assert steps_of(tmp_path / "run.h5") == [0]
-    said = capfd.readouterr().err
-    assert said.count("\n") == 1
+    said, last = capfd.readouterr().err.splitlines()
     assert "records step 0 alone" in said and "TTRACE_STEPS" in said
+    assert last.startswith("ttrace: step 0, ")
 
 
 def test_every_step_where_the_script_names_the_place(tmp_path, capfd):

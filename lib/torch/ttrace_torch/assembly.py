@@ -216,6 +216,8 @@ def _output(
         selection.facts(),
         noise=None if config.perturb is None else config.perturb.seed,
         plan=None if rewriter is None else rewriter.facts()["digest"],
+        # A script that says out= itself knows where its trace is.
+        tells=config.gave("out"),
     )
 
 

@@ -44,9 +44,16 @@ class TracedSteps:
         self._job = job
         self._problems = problems
         self._facts: dict[str, Any] = {}
+        self._times = job.output.times
         self._forwards: Forwards
         self._turns: Turns
         self._evaluations: Evaluations
+
+    def begins(self, number: int) -> bool:
+        """Whether step `number`, which begins, is recorded."""
+        takes = self._job.steps.takes(number)
+        self._times.begin(takes)
+        return takes
 
     def over(self, last: int) -> bool:
         """Whether the trace is to be closed after step `last`: somebody waits for it, and no later

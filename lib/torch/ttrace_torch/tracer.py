@@ -68,7 +68,7 @@ class Tracer:
         """
         number = self._next_step if number is None else number
         self._next_step = number + 1
-        if self.failed is not None or not self._job.steps.takes(number):
+        if self.failed is not None or not self._steps.begins(number):
             return nullcontext(self)
         mistake = self._mistake_in(number)
         if mistake is not None:

@@ -22,9 +22,9 @@ _MOST_SHOWN = 8
 
 def close_run(
     folder: Path, shared_id: str | None = None, earlier_ids: Collection[str] = ()
-) -> bool:
+) -> Mapping[str, Any] | None:
     """Writes the manifest of a run whose files are all closed, and lists what is incomplete.
-    Returns whether this rank was the first to do so.
+    Returns it if this rank was the first to do so.
 
     shared_id: the run's id that all ranks must have; None if each may have drawn its own.
     earlier_ids: those of the run that stood here before. Where a file still has one, its rank has
@@ -33,7 +33,7 @@ def close_run(
     """
     parts = read_parts(folder)
     if any(run.get("id") in earlier_ids for run in _runs(parts)):
-        return False
+        return None
     if shared_id is not None:
         strange = sorted(r for r, run in zip(sorted(parts), _runs(parts)) if run["id"] != shared_id)
         if strange:
@@ -56,7 +56,7 @@ def close_run(
         alike = same_samples({rank: folder / rank_file(rank) for rank in parts}, parts)
         if alike is not None:
             say(alike)
-    return is_first
+    return whole if is_first else None
 
 
 def list_incomplete(runs: Iterable[Mapping[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ttrace_torch.base.step_times import StepTimes
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.write.background import Failure
 from ttrace_torch.write.output import Output
@@ -23,6 +24,7 @@ class NoOutput(Output):
         self.rank = rank
         self.skipped: set[str] = set()
         self.failure = Failure(rank)
+        self.times = StepTimes()
 
     def put(self, *_: Any) -> None:
         """Does nothing."""

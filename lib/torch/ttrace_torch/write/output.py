@@ -11,6 +11,7 @@ import torch
 
 from ttrace_torch.base.dtypes import StepPrecision, coarsest
 from ttrace_torch.base.process import run_id, say
+from ttrace_torch.base.step_times import StepTimes
 from ttrace_torch.capture.records import Record
 from ttrace_torch.capture.selection import KINDS
 from ttrace_torch.errors import TraceError
@@ -24,6 +25,7 @@ from ttrace_torch.write.earlier import Claim, EarlierTrace, make_way, set_aside
 from ttrace_torch.write.hdf5 import RankFile
 from ttrace_torch.write.host_copies import HostCopies
 from ttrace_torch.write.kind import TraceKind
+from ttrace_torch.write.last_line import last_line, size_of
 from ttrace_torch.write.suggestions import tell_layouts
 
 RUN_FACTS = {"id", "framework", "model", "precision", "command", "created", "extra"}
@@ -59,9 +61,11 @@ class Output:
         recorded: Mapping[str, Any] | None = None,
         noise: int | None = None,
         plan: str | None = None,
+        tells: bool = False,
     ) -> None:
         """memory: number of bytes that may wait to be written.
         recorded: the manifest's `run.recorded` without the steps.
+        tells: whether to say at the end what was recorded.
         noise, plan: the seed of a noise run, the digest of a rewritten run's plan.
         """
         unknown = set(run) - RUN_FACTS
@@ -74,6 +78,8 @@ class Output:
         self.rank = rank
         self.skipped: set[str] = set()
         self.failure = Failure(rank)
+        self.times = StepTimes()
+        self._tells = tells
         meshes.default.coordinate(rank)
         drawn, self._id_is_shared = run_id(path)
         self._run = {"id": drawn, **run}
@@ -95,8 +101,8 @@ class Output:
         # Whether all ranks' files were complete when this one closed, the first to see it.
         self.closed_last = False
         self._kinds: set[str] = set()
-        kind = TraceKind(meshes.default, noise, plan, self._run.get("model"))
-        claim = Claim(rank, frozenset(meshes.ranks), drawn, kind)
+        self._kind = TraceKind(meshes.default, noise, plan, self._run.get("model"))
+        claim = Claim(rank, frozenset(meshes.ranks), drawn, self._kind)
         self._earlier: EarlierTrace | None = None
         try:
             self._earlier = make_way(Path(path), claim)
@@ -163,18 +169,22 @@ class Output:
         incomplete: the manifest's `run.incomplete` of this rank.
         layouts: lines for `trace(layouts=[...])` that would place what is left out.
         """
+        self.times.end()
         self._facts["incomplete"] = list(incomplete)
         self._layouts = list(layouts)
         self._writer.submit(f"writing {self._path}", partial(self._commit, self._head()))
         self._writer.stop()
+        tensors = len(self._tensors)
         if self.failure.message is None and self._folder is not None:
             try:
                 if merge.complete(self._folder, self.meshes.ranks):
-                    self.closed_last = close_run(
+                    whole = close_run(
                         self._folder,
                         self._run["id"] if self._id_is_shared else None,
                         self._earlier_ids(),
                     )
+                    self.closed_last = whole is not None
+                    tensors = 0 if whole is None else len(whole["tensors"])
             except Exception as error:
                 self.failure.record(f"writing {self._folder / merge.MANIFEST}", error)
         elif self.failure.message is None:
@@ -185,6 +195,7 @@ class Output:
             self.failure.remind(f"{self._path} has the steps before that")
         self._tell_of_earlier_trace()
         if self.failure.message is None and (self._folder is None or self.closed_last):
+            self._tell_recorded(tensors)
             tell_complete(self._run["id"], self._steps)
 
     def suggestions(self, reference: str | Path) -> list[str]:
@@ -203,6 +214,15 @@ class Output:
         sentence = None if self._earlier is None else self._earlier.sentence()
         if sentence is not None:
             say(sentence)
+
+    def _tell_recorded(self, tensors: int) -> None:
+        if not self._tells or not self._steps:
+            return
+        path, files = self._path, [self._path]
+        if self._folder is not None:
+            path = self._folder
+            files = [path / merge.rank_file(rank) for rank in self.meshes.ranks]
+        say(last_line(path, self._kind, self._steps, tensors, size_of(files), self.times.cost()))
 
     def _store(self, record: Record, copy: Callable[[], torch.Tensor], again: bool) -> None:
         data = copy()
