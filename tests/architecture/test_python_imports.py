@@ -41,6 +41,8 @@ ORDER = (
     "trainer",
     "union",
     "private_names",
+    "doctor",
+    "__main__",
     "__init__",
 )
 LONGEST_FILE = 400

@@ -1,0 +1,146 @@
+"""`python -m ttrace_torch doctor SCRIPT`: the checks, and how they are printed."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from ttrace_torch.base.names import ModelNames
+from ttrace_torch.checks import active_dropout
+from ttrace_torch.doctor.script import Script, UnclearScript
+from ttrace_torch.private_names import PRIVATE_NAMES, is_there
+from ttrace_torch.version import __version__
+
+_FINE, _NOTE, _WRONG = "✓", "–", "✗"
+
+
+class Found(NamedTuple):
+    """One line: ✓ fine, – worth knowing, ✗ wrong."""
+
+    mark: str
+    name: str
+    text: str
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Returns 0 if nothing is wrong, 1 if something is, and 2 for wrong usage or no script."""
+    if len(arguments) != 2 or arguments[0] != "doctor":
+        print("usage: python -m ttrace_torch doctor SCRIPT", file=sys.stderr)
+        return 2
+    path = Path(arguments[1])
+    try:
+        script = Script(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
+        print(f"ttrace_torch: {path}: {reason}", file=sys.stderr)
+        return 2
+    except (SyntaxError, ValueError) as error:
+        print(
+            f"ttrace_torch: {path}: is no Python that {_python()} reads: {error}", file=sys.stderr
+        )
+        return 2
+    found = [*_installed(), _lines(script), _model(script, path)]
+    wrong = [one.name for one in found if one.mark == _WRONG]
+    print(f"NOT READY  {path}: {', '.join(wrong)}" if wrong else f"READY  {path} can be traced")
+    for one in found:
+        first, *rest = one.text.splitlines() or [""]
+        print(f"  {one.mark} {one.name:<10} {first}")
+        for line in rest:
+            print(f"      {line}")
+    if not wrong:
+        print(f"next  TTRACE_OUT=ref.h5 python {path}")
+        print(f"or    ttrace run --candidate 'torchrun --nproc-per-node 2 {path}' -- python {path}")
+    return 1 if wrong else 0
+
+
+def _python() -> str:
+    return f"Python {sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def _installed() -> Iterator[Found]:
+    """What the job will run on."""
+    names = [private for private in PRIVATE_NAMES if private.package == "torch"]
+    absent = [private for private in names if not is_there(private)]
+    if absent:
+        lost = ", ".join(dict.fromkeys(private.used_for for private in absent))
+        text = f"{torch.__version__} lacks private names that the collector reads; lost: {lost}"
+        yield Found(_NOTE, "torch", text)
+    else:
+        yield Found(_FINE, "torch", f"{torch.__version__}, collector {__version__}")
+    program = shutil.which("ttrace")
+    if program is None:
+        yield Found(_NOTE, "program", "no `ttrace` on PATH here; comparing needs it somewhere")
+        return
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=10, check=False
+        )
+        version = done.stdout.split("\n")[0]
+    except (OSError, subprocess.TimeoutExpired) as error:
+        version = str(error)
+    if version == f"ttrace {__version__}":
+        yield Found(_FINE, "program", f"{version}, {program}")
+    else:
+        yield Found(
+            _NOTE, "program", f"{program} says {version!r}, and the collector {__version__}"
+        )
+
+
+def _lines(script: Script) -> Found:
+    """Whether the script calls the collector, and if not, the lines to add."""
+    if script.is_traced():
+        return Found(_FINE, "lines", "the script makes a tracer")
+    try:
+        return Found(_WRONG, "lines", f"add these (patch -p0 takes them):\n{script.patch()}")
+    except UnclearScript as reason:
+        return Found(
+            _WRONG,
+            "lines",
+            f"the collector is not called. {reason}\n"
+            "import ttrace_torch as tt\n"
+            "tracer = tt.trace(model, optimizer)   # when both are complete\n"
+            "with tracer.step():                   # around a whole step, update included\n"
+            "    loss = tracer.loss(loss)          # before its backward\n"
+            "tracer.close()                        # behind the loop",
+        )
+
+
+def _model(script: Script, path: Path) -> Found:
+    """What spoils a traced run of the model, if importing the script makes it."""
+    if not script.has_guard():
+        why = 'without `if __name__ == "__main__":` importing the script would train'
+        return Found(_NOTE, "model", f"not looked at: {why}")
+    lacking = sorted(name for name in script.imports() if importlib.util.find_spec(name) is None)
+    sys.path.insert(0, str(path.parent))
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            made = runpy.run_path(str(path), run_name="ttrace_doctor")
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        names = f" ({', '.join(lacking)} cannot be found)" if lacking else ""
+        said = f"{type(error).__name__}: {error}"
+        return Found(_NOTE, "model", f"not looked at: importing the script fails{names}: {said}")
+    finally:
+        sys.path.remove(str(path.parent))
+    models = {n: value for n, value in made.items() if isinstance(value, torch.nn.Module)}
+    if not models:
+        return Found(_NOTE, "model", "not looked at: the script makes none when it is imported")
+    name, model = max(models.items(), key=lambda one: sum(p.numel() for p in one[1].parameters()))
+    count = sum(p.numel() for p in model.parameters())
+    random = active_dropout(ModelNames.of(model))
+    if random:
+        shown = ", ".join(random[:3]) + (f" and {len(random) - 3} more" if len(random) > 3 else "")
+        text = f"{name}: dropout is active in {shown}; set it to 0 in traced runs, all of them"
+        return Found(_WRONG, "model", text)
+    return Found(_FINE, "model", f"{name}, a {type(model).__name__} of {count:,} parameters")

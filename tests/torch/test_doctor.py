@@ -1,0 +1,204 @@
+"""`python -m ttrace_torch doctor SCRIPT`: the lines that it says, added, trace the script."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from trace_reading import Trace
+
+from ttrace_torch.doctor.examine import main
+from ttrace_torch.doctor.script import Script, UnclearScript
+
+PLAIN = '''"""Trains."""
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for epoch in range(2):
+    for batch in range(3):
+        x = torch.ones(4, 4)
+        loss = model(x).mean()  # of the ü batch
+        loss.backward()
+
+        optimizer.step()
+        optimizer.zero_grad()
+    print("epoch", epoch)
+print("done")
+'''
+GUARDED = """import torch
+from torch import nn
+from torch.optim import SGD
+
+model = nn.Sequential(nn.Linear(4, 1), nn.Dropout(0.0))
+
+
+def train(model):
+\toptimizer = SGD(model.parameters(), lr=0.1)
+\twhile True:
+\t\tloss = model(torch.ones(2, 4)).sum()
+\t\t(loss / 2).backward()
+\t\toptimizer.step()
+\t\tbreak
+\treturn model
+
+
+if __name__ == "__main__":
+\ttrain(model)
+"""
+SCALED = """import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu")
+for step in range(2):
+    loss = model(torch.ones(2, 4)).sum()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def added(text: str) -> list[str]:
+    """The lines that the patch adds or changes, without what they were."""
+    patch = Script(text, "train.py").patch().splitlines()
+    return [line[1:].strip() for line in patch if line.startswith("+") and line[1:2] != "+"]
+
+
+def patched(text: str) -> str:
+    script = Script(text, "train.py")
+    return "\n".join(script._edits().applied(text.splitlines())) + "\n"
+
+
+@pytest.mark.parametrize("text", [PLAIN, GUARDED, SCALED], ids=["plain", "guarded", "scaled"])
+def test_the_lines_trace_the_script(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(patched(text))
+    environment = {
+        "PYTHONPATH": ":".join(sys.path),
+        "PATH": "/usr/bin:/bin",
+        "TTRACE_OUT": str(tmp_path / "ref.h5"),
+    }
+    done = subprocess.run(
+        [sys.executable, path], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    kinds = {entry["kind"] for entry in Trace(tmp_path / "ref.h5").entries.values()}
+    assert {"param", "output", "param_grad", "main_grad", "param_after_step", "loss"} <= kinds
+    script = Script(path.read_text(), "train.py")
+    assert script.is_traced()
+
+
+def test_the_patch_is_one_that_patch_takes(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(PLAIN)
+    assert main(["doctor", "train.py"]) == 1
+    said = capsys.readouterr().out
+    assert said.splitlines()[0] == "NOT READY  train.py: lines"
+    diff = "".join(line[6:] + "\n" for line in said.splitlines() if line.startswith("      "))
+    subprocess.run(
+        ["git", "apply", "-p0", "--unidiff-zero", "-"], input=diff, text=True, check=True
+    )
+    assert Path("train.py").read_text() == patched(PLAIN)
+    assert main(["doctor", "train.py"]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[0] == "READY  train.py can be traced"
+    assert said.splitlines()[-2] == "next  TTRACE_OUT=ref.h5 python train.py"
+    assert "– model      not looked at: without `if __name__" in said
+
+
+def test_frameworks() -> None:
+    text = "from transformers import Trainer\ntrainer = Trainer(model)\ntrainer.train()\n"
+    assert added(text) == [
+        "import ttrace_torch as tt",
+        "trainer.add_callback(tt.trainer_callback(trainer))",
+    ]
+    text = "import deepspeed\nengine, _, _, _ = deepspeed.initialize(model=m)\n"
+    text += "for batch in data:\n    loss = engine(batch)\n    engine.backward(loss)\n"
+    text += "    engine.step()\n"
+    assert "tracer = tt.trace(engine)" in added(text)
+    assert "loss = tracer.loss(engine(batch))" in added(text)
+    wrapped = PLAIN.replace(
+        "for epoch", "ddp = nn.parallel.DistributedDataParallel(model)\nfor epoch"
+    )
+    assert "tracer = tt.trace(ddp, optimizer)" in added(wrapped)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import torch\n", "has no backward"),
+        ("loss.backward()\n", "has no step() of an optimizer"),
+        (PLAIN + "loss.backward()\n", "several of backward()"),
+        (
+            PLAIN.replace("        optimizer.step()", "        if batch: optimizer.step()"),
+            "condition",
+        ),
+        (PLAIN.replace("torch.optim.AdamW(model.parameters(), lr=1e-3)", "make()"), "no optimizer"),
+        (PLAIN.replace("AdamW(model.parameters()", "AdamW(groups"), "which model optimizer trains"),
+        (
+            PLAIN.replace("x = torch", '"""two\nlines"""\n        x = torch'),
+            "text of several lines",
+        ),
+        ("for b in d: loss.backward(); optimizer.step()\n", "no optimizer of torch.optim"),
+        (PLAIN.replace("loss.backward", "model(x).mean().backward"), "the loss has no name here"),
+        ("def f():\n    loss.backward()\n    optimizer.step()\n", "stands elsewhere"),
+    ],
+)
+def test_what_the_text_does_not_say_is_not_guessed(
+    text: str, why: str, tmp_path: Path, capsys
+) -> None:
+    with pytest.raises(UnclearScript, match=why.replace("(", r"\(").replace(")", r"\)")):
+        Script(text, "train.py").patch()
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    assert main(["doctor", str(path)]) == 1
+    assert "      tracer = tt.trace(model, optimizer)" in capsys.readouterr().out
+
+
+def model_line(text: str, folder: Path, capsys) -> str:
+    path = folder / "train.py"
+    path.write_text(text)
+    main(["doctor", str(path)])
+    return next(line for line in capsys.readouterr().out.splitlines() if line[4:9] == "model")
+
+
+def test_the_model_is_looked_at_where_importing_trains_nothing(tmp_path: Path, capsys) -> None:
+    line = model_line(GUARDED, tmp_path, capsys)
+    assert line == "  ✓ model      model, a Sequential of 5 parameters"
+    line = model_line(GUARDED.replace("Dropout(0.0)", "Dropout(0.1)"), tmp_path, capsys)
+    assert line.startswith(
+        "  ✗ model      model: dropout is active in 1; set it to 0 in traced runs"
+    )
+    line = model_line("import no_such_package\n" + GUARDED, tmp_path, capsys)
+    assert "importing the script fails (no_such_package cannot be found): ModuleNotFou" in line
+    line = model_line("raise SystemExit(3)\n" + GUARDED, tmp_path, capsys)
+    assert "importing the script fails: SystemExit: 3" in line
+    line = model_line(GUARDED.replace("model = nn", "train = nn"), tmp_path, capsys)
+    assert "not looked at" in line
+    # A loop that importing would run.
+    marker = tmp_path / "trained"
+    at_once = GUARDED + f"open({str(marker)!r}, 'w')\ntrain(model)\n"
+    assert "importing the script would train" in model_line(at_once, tmp_path, capsys)
+    assert not marker.exists()
+
+
+def test_what_is_no_script(tmp_path: Path, capsys) -> None:
+    for name, content, said in [
+        ("none.py", None, "No such file"),
+        ("bytes.py", b"\xff\xfe\x00", "is no text in UTF-8"),
+        ("broken.py", b"for x in:\n", "is no Python that"),
+        ("nul.py", b"a = 1\0\n", "is no Python that"),
+    ]:
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        assert main(["doctor", str(path)]) == 2
+        captured = capsys.readouterr()
+        assert said in captured.err and captured.out == "" and captured.err.count("\n") == 1
+    assert (
+        main(["doctor"]) == 2 and "usage: python -m ttrace_torch doctor" in capsys.readouterr().err
+    )
