@@ -16,7 +16,9 @@ const std::vector<LookAt>& look_at_lines() {
        "parameters marked sequence-parallel: the sum of their gradients over tp after the backward",
        "Megatron-LM 1446", "P12"},
       {"missing_reduction", Phase::kSynchronisation, "dp", "*",
-       "parameters that no bucket of the reduction holds, such as one as large as a bucket",
+       "the reduction over dp: does it run at all (no_sync on the last micro-batch, a forward "
+       "around "
+       "the wrapper), does a bucket hold each of these parameters",
        "DeepSpeed 11aa880e", "G16"},
       {"missing_reduction", Phase::kBackward, "tp", "*kv*",
        "a key and value head that all ranks share: the sum of its gradients over their heads",
