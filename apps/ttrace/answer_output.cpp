@@ -140,9 +140,9 @@ void AnswerOutput::print_text(const Answer& answer) const {
   std::ostringstream text;
   const bool in_a_line = base::is_quiet() || flags_.format == "line";
   const std::size_t width = in_a_line ? 0 : text_width(descriptor);
-  answer.text(
-      {wants_colour(descriptor, flags_.colour), flags_.all, width, shown_file(flags_.json())},
-      text);
+  answer.text({wants_colour(descriptor, flags_.colour), flags_.all, width,
+               shown_file(flags_.json()), shown_file(flags_.files[kPage])},
+              text);
   if (flags_.explain > 0 && !in_a_line) {
     text << "\n";
     report::explain_finding(flags_.explain, answer.json(report::Detail::kAll),

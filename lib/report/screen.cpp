@@ -56,7 +56,8 @@ std::string describe_more(const TextStyle& style, bool has_findings) {
   if (has_findings) {
     text =
         style.report_file.empty() ? "--explain 1" : concat("ttrace explain 1 ", style.report_file);
-    text += " · --html page.html · ";
+    text += style.page_file.empty() ? " · --html page.html · "
+                                    : concat(" · open ", style.page_file, " · ");
   }
   return text + "--all";
 }

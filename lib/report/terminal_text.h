@@ -13,6 +13,7 @@ struct TextStyle {
   bool all = false;              // print every finding in full and every tensor
   std::size_t width = 0;         // columns to fold to; 0: do not fold
   std::string report_file = {};  // the JSON report that this command writes, or empty
+  std::string page_file = {};    // the page that it writes, or empty
 };
 
 // The answer of a report in bold. `colour` is an ANSI colour such as "32", green.

@@ -61,6 +61,8 @@ TEST_CASE("what to type next names the report that was written") {
   CHECK(describe_more({false, false, 0, "r.json"}, true) ==
         "ttrace explain 1 r.json · --html page.html · --all");
   CHECK(describe_more({}, true) == "--explain 1 · --html page.html · --all");
+  CHECK(describe_more({false, false, 0, "", "night.html"}, true) ==
+        "--explain 1 · open night.html · --all");
   CHECK(describe_more({}, false) == "--all");
 }
 
