@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 # A fork never collects what its parent left to the garbage collector. A process group of gloo that
 # is destroyed joins its threads, which a fork has not: it would wait for ever, or abort.
 os.register_at_fork(after_in_child=gc.freeze)
@@ -30,6 +32,25 @@ def pytest_sessionfinish(session):
     # Where tests run side by side (pytest-xdist), each process tells the one that reports.
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left_out"] = _left_out()
+
+
+def _trains(nodeid: str) -> str:
+    """The files of one name train once if one process runs them."""
+    file = nodeid.split("::", 1)[0]
+    return "megatron" if file.startswith("tests/frameworks/test_megatron") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return _trains(nodeid)
+
+    return Scheduling(config, log)
 
 
 class _SideBySide:
