@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from ttrace_torch.capture.replaced_functions import replaced_functions
+
 # The end of the name of a draw; what stands before it is the module that drew.
 DRAW = "(random)"
 
@@ -35,20 +37,9 @@ def recorded_draws(record: Callable[[torch.Tensor], None]) -> Iterator[None]:
         if get_ident() == thread:
             record(drawn)
 
-    replaced: list[tuple[Any, str, Any]] = []
-    for owner, names in ((torch, _FUNCTIONS), (torch.Tensor, _METHODS)):
-        for name in names:
-            own = vars(owner).get(name)
-            setattr(owner, name, _telling(getattr(owner, name), told))
-            replaced.append((owner, name, own))
-    try:
+    named = [(torch, _FUNCTIONS), (torch.Tensor, _METHODS)]
+    with replaced_functions(named, lambda draw: _telling(draw, told)):
         yield
-    finally:
-        for owner, name, own in replaced:
-            if own is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, own)
 
 
 def _telling(

@@ -16,26 +16,16 @@ from typing import Any
 
 import torch
 
+from ttrace_torch.capture.replaced_functions import replaced_functions
+
 _SORTS = ("sort", "argsort")
 
 
 @contextmanager
 def stable_sorts() -> Iterator[None]:
     """Makes `sort` and `argsort` of whole numbers stable inside, for whom did not say otherwise."""
-    replaced: list[tuple[Any, str, Any]] = []
-    for owner in (torch, torch.Tensor):
-        for name in _SORTS:
-            own = vars(owner).get(name)
-            setattr(owner, name, _stable(getattr(owner, name)))
-            replaced.append((owner, name, own))
-    try:
+    with replaced_functions([(torch, _SORTS), (torch.Tensor, _SORTS)], _stable):
         yield
-    finally:
-        for owner, name, own in replaced:
-            if own is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, own)
 
 
 def _stable(sort: Callable[..., Any]) -> Callable[..., Any]:
