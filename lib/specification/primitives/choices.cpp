@@ -85,8 +85,8 @@ Value one_hot(const EvaluationCall& call) {
 }
 
 // The first elements of every line in order: their values or their indices. NaN counts as largest.
-// Of equal ones that comes first which is first when the line is read from `from` on, a share
-// of its length.
+// Equal elements keep the order in which a reader meets them who starts at `from`, a share of the
+// line's length, and goes round.
 Value ordered(const EvaluationCall& call, bool descending, bool indices, double from) {
   const auto dim = static_cast<std::size_t>(call.attributes.integer("dim"));
   const Value x = with_last(*call.arguments[0], dim);
