@@ -54,7 +54,34 @@ def _attention_backward(
         call.make.with_optional(f"attention_grad_{which}", given, x.dtype, x.shape, **facts)
         for which, x in (("query", query), ("key", key), ("value", value))
     ]
-    return [*found, *[None] * (len(call.shapes) - 3)]
+    # Of the kernel that takes a bias and its gradient.
+    if mask is not None and len(call.shapes) == 4 and other.get("grad_input_mask", [False])[-1]:
+        found.append(_to_mask(call, gradient, query, key, value, mask, facts))
+    return [*found, *[None] * (len(call.shapes) - len(found))]
+
+
+def _to_mask(
+    call: Call,
+    gradient: Value,
+    query: Value,
+    key: Value,
+    value: Value,
+    mask: Value,
+    facts: dict[str, Any],
+) -> Value:
+    """The gradient of what is added to the scores: that of the softmax's argument."""
+    if facts["causal"]:
+        raise Inexpressible("the gradient of a mask next to a causal one")
+    make, wide = call.make, "float32"
+    product = make.matmul(query, make.transpose(key), wide, None)
+    scaled = make.binary("multiply", product, make.of(facts["scale"], wide), wide)
+    scores = make.binary("add", scaled, make.cast(mask, wide), wide)
+    dim = len(scores.shape) - 1
+    weights = make.graph.add("softmax", (scores,), wide, scores.shape, dim=dim)
+    given = make.matmul(gradient, make.transpose(value), wide, None)
+    found = make.graph.add("softmax_grad", (given, weights), wide, scores.shape, dim=dim)
+    spread = [dim for dim, size in enumerate(mask.shape) if size == 1 and found.shape[dim] != 1]
+    return make.cast(make.reduce("sum", found, spread, True) if spread else found, mask.dtype)
 
 
 def _facts(query: Value, dropout_p: float, is_causal: bool, scale: float | None) -> dict[str, Any]:
