@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 
@@ -14,27 +14,20 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "report/explain_text.h"
-#include "report/page/page.h"
+#include "report/file_formats.h"
 #include "terminal.h"
 
 namespace ttrace::app {
 namespace {
 
-struct FileFormat {
-  const char* flag;
-  const char* help;
-  // Makes the file of the answer in JSON.
-  std::string (*render)(const std::string& json);
-};
+using report::file_formats;
+using report::kJsonFormat;
+using report::kMarkdownFormat;
+using report::kPageFormat;
 
-constexpr std::size_t kJson = 0;
-constexpr std::size_t kPage = 1;
-const FileFormat kFormats[] = {
-    {"--json", "also write JSON; - is standard output, FILE.gz is compressed",
-     [](const std::string& json) { return json; }},
-    {"--html", "also write the answer as one self-contained page for a browser",
-     [](const std::string& json) { return report::html_page(json, "the answer"); }},
-};
+// The word that names the summary of a job of GitHub Actions, and the variable that has its file.
+constexpr std::string_view kGithub = "github";
+constexpr const char* kGithubSummary = "GITHUB_STEP_SUMMARY";
 
 constexpr std::size_t kMostWarnings = 10;
 constexpr int kInconclusive = 3;
@@ -51,6 +44,20 @@ void print_warnings(const std::vector<std::string>& warnings, bool needed) {
   }
 }
 
+std::string flag_of(std::size_t format) { return base::concat("--", file_formats()[format].name); }
+
+// Whether the file is not replaced but the summary of a job, to which several commands add.
+bool is_github(std::size_t format, const std::string& file) {
+  return format == kMarkdownFormat && file == kGithub;
+}
+
+std::string github_summary() {
+  const char* const file = std::getenv(kGithubSummary);
+  if (file != nullptr && *file != '\0') return file;
+  throw base::usage_error("--markdown github needs ", kGithubSummary,
+                          ", which GitHub Actions sets for its steps; elsewhere give a file");
+}
+
 // A file as the next command names it; none for standard output.
 std::string shown_file(const std::string& file) { return is_stdout(file) ? "" : file; }
 
@@ -61,12 +68,12 @@ bool same_file(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-AnswerFlags::AnswerFlags() : files(std::size(kFormats)) {}
+AnswerFlags::AnswerFlags() : files(file_formats().size()) {}
 
 void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool page) {
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (i == kPage && !page) continue;
-    command.add_option(kFormats[i].flag, files[i], kFormats[i].help);
+    if (i != kJsonFormat && !page) continue;
+    command.add_option(flag_of(i), files[i], file_formats()[i].help);
   }
   if (page) {
     command.add_option("--json-detail", detail, "which tensors the JSON has the numbers of")
@@ -80,27 +87,33 @@ void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool page) {
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
-const std::string& AnswerFlags::json() const { return files[kJson]; }
-std::string& AnswerFlags::json() { return files[kJson]; }
-std::string& AnswerFlags::page() { return files[kPage]; }
+const std::string& AnswerFlags::json() const { return files[kJsonFormat]; }
+std::string& AnswerFlags::json() { return files[kJsonFormat]; }
+std::string& AnswerFlags::page() { return files[kPageFormat]; }
 
 void require_own_files(const AnswerFlags& flags, const std::vector<NamedFile>& others) {
   std::vector<NamedFile> named = others;
   for (std::size_t i = 0; i < flags.files.size(); ++i) {
     const std::string& file = flags.files[i];
-    if (file.empty()) continue;
+    if (file.empty() || is_github(i, file)) continue;
     for (const auto& [name, path] : named) {
       if (path.empty() || !same_file(path, file)) continue;
-      throw base::usage_error(kFormats[i].flag, " and ", name, " name the same file, ", file,
+      throw base::usage_error(flag_of(i), " and ", name, " name the same file, ", file,
                               "; give each one of its own");
     }
-    named.emplace_back(kFormats[i].flag, file);
+    named.emplace_back(flag_of(i), file);
   }
 }
 
 AnswerOutput::AnswerOutput(const AnswerFlags& flags) : flags_(flags) {
-  for (const std::string& file : flags_.files) {
-    files_.emplace_back(file);
+  for (std::size_t i = 0; i < flags_.files.size(); ++i) {
+    const std::string& file = flags_.files[i];
+    if (is_github(i, file)) {
+      summary_.emplace(github_summary());
+      files_.emplace_back("");
+    } else {
+      files_.emplace_back(file);
+    }
     to_stderr_ = to_stderr_ || is_stdout(file);
   }
 }
@@ -111,9 +124,15 @@ int AnswerOutput::write(const Answer& answer) {
   std::optional<base::Error> unwritten;
   std::string json;
   for (std::size_t i = 0; i < files_.size(); ++i) {
-    if (!files_[i].wanted()) continue;
+    const bool to_summary = is_github(i, flags_.files[i]);
+    if (!files_[i].wanted() && !to_summary) continue;
     try {
-      files_[i].store(text_of(i, answer, json));
+      const std::string text = text_of(i, answer, json);
+      if (to_summary) {
+        summary_->append(text);
+      } else {
+        files_[i].store(text);
+      }
     } catch (const base::Error& error) {
       if (!unwritten) unwritten = error;
     }
@@ -126,12 +145,12 @@ int AnswerOutput::write(const Answer& answer) {
 
 std::string AnswerOutput::text_of(std::size_t format, const Answer& answer,
                                   std::string& json) const {
-  const bool findings = format == kJson && flags_.detail == "findings";
+  const bool findings = format == kJsonFormat && flags_.detail == "findings";
   // Every other format is made of all of it.
   if (!findings && json.empty()) json = answer.json(report::Detail::kAll);
-  std::string text =
-      kFormats[format].render(findings ? answer.json(report::Detail::kFindings) : json);
-  const bool compressed = format == kJson && flags_.files[format].ends_with(".gz");
+  std::string text = file_formats()[format].render(
+      findings ? answer.json(report::Detail::kFindings) : json, "the answer");
+  const bool compressed = format == kJsonFormat && flags_.files[format].ends_with(".gz");
   return compressed ? base::gzip_compressed(text) : text;
 }
 
@@ -141,7 +160,7 @@ void AnswerOutput::print_text(const Answer& answer) const {
   const bool in_a_line = base::is_quiet() || flags_.format == "line";
   const std::size_t width = in_a_line ? 0 : text_width(descriptor);
   answer.text({wants_colour(descriptor, flags_.colour), flags_.all, width,
-               shown_file(flags_.json()), shown_file(flags_.files[kPage])},
+               shown_file(flags_.json()), shown_file(flags_.files[kPageFormat])},
               text);
   if (flags_.explain > 0 && !in_a_line) {
     text << "\n";

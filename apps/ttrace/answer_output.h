@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -69,7 +70,8 @@ class AnswerOutput {
 
   AnswerFlags flags_;
   std::deque<OutputFile> files_;  // as flags_.files
-  bool to_stderr_ = false;        // the text
+  std::optional<AppendedFile> summary_;
+  bool to_stderr_ = false;  // the text
 };
 
 }  // namespace ttrace::app

@@ -64,8 +64,7 @@ struct CompareFlags {
 
 constexpr const char* kHowToReadComparison =
     "`ttrace explain used`, likewise m, ε, \"would pass\" and frontier, say how to read a report.\n"
-    "Exit codes: 0 match (clean), 1 diverged (findings), 2 usage or unreadable input,\n"
-    "3 inconclusive (nothing compared, ranks missing, interrupted, all under the noise floor).";
+    "Exit codes: 0 match, 1 diverged, 2 usage or unreadable input, 3 too little could be checked.";
 
 void require_starter_alone(const CompareFlags& flags) {
   flags.comparison.require_not_input(flags.map_starter);

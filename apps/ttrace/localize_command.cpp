@@ -176,9 +176,7 @@ void add_localize_command(CLI::App& app, Action& action) {
                       "write a plan: a second pair of runs that isolates what differs");
   flags->answer.add_to(*command, "print every finding and every module");
   command->footer(
-      "Exit codes: 0 nothing to explain, 1 findings, 2 usage or unreadable input, 3 the "
-      "comparison\n"
-      "is inconclusive and found nothing.");
+      "Exit codes: 0 nothing to explain, 1 findings, 2 usage or unreadable input, 3 inconclusive.");
   command->callback([flags, &action] { action = [flags] { return run_localize(*flags); }; });
 }
 

@@ -1,5 +1,6 @@
 #include "outputs.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +45,27 @@ void OutputFile::store(std::string_view text) {
   std::cout.flush();
   if (const int error = base::write_all(STDOUT_FILENO, text); error != 0) {
     throw base::input_error("standard output: cannot be written: ", base::writing_problem(error));
+  }
+}
+
+AppendedFile::AppendedFile(const std::string& path)
+    : path_(path),
+      descriptor_(
+          ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644)) {
+  struct stat found {};
+  if (descriptor_ < 0) {
+    throw base::input_error(path_, ": cannot be written: ", base::writing_problem(errno));
+  }
+  if (::fstat(descriptor_, &found) == 0 && S_ISREG(found.st_mode)) return;
+  ::close(descriptor_);
+  throw base::input_error(path_, ": is no regular file");
+}
+
+AppendedFile::~AppendedFile() { ::close(descriptor_); }
+
+void AppendedFile::append(std::string_view text) {
+  if (const int error = base::write_all(descriptor_, text); error != 0) {
+    throw base::input_error(path_, ": cannot be written: ", base::writing_problem(error));
   }
 }
 

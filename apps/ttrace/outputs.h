@@ -32,6 +32,23 @@ class OutputFile {
   bool to_stdout_;
 };
 
+// A file to whose end a command adds text; others may add to it, too.
+class AppendedFile {
+ public:
+  // Opens the file, or makes it. Throws an input error if it cannot be written, is no regular file,
+  // or is a link.
+  explicit AppendedFile(const std::string& path);
+  ~AppendedFile();
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
+  // Throws an input error if writing fails.
+  void append(std::string_view text);
+
+ private:
+  std::string path_;
+  int descriptor_;
+};
+
 // Whether `path` means standard output.
 inline bool is_stdout(const std::string& path) { return path == "-"; }
 

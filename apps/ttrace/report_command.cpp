@@ -11,7 +11,7 @@
 #include "comparison/checkpoint_lines.h"
 #include "outputs.h"
 #include "report/compare_report_json.h"
-#include "report/page/page.h"
+#include "report/file_formats.h"
 #include "report/page/shown_text.h"
 #include "report/part_of_work_json.h"
 
@@ -111,9 +111,12 @@ int run_report_merge(const ReportMergeFlags& flags) {
   return output.write(answer_of(report, flags.all_slices));
 }
 
+constexpr const char* kText = "text";
+constexpr const char* kLine = "line";
+
 struct ReportShowFlags {
   std::string report;
-  std::string format = "text";
+  std::string format = kText;
   std::string output = "-";
 };
 
@@ -123,8 +126,13 @@ int run_report_show(const ReportShowFlags& flags) {
   }
   OutputFile output(flags.output);
   const std::string json = base::gunzipped(base::read_text(flags.report), flags.report);
-  output.store(flags.format == "html" ? report::html_page(json, flags.report)
-                                      : report::shown_text(json, flags.report));
+  for (const report::FileFormat& format : report::file_formats()) {
+    if (format.name != flags.format) continue;
+    output.store(format.render(json, flags.report));
+    return 0;
+  }
+  output.store(flags.format == kLine ? report::shown_line(json, flags.report)
+                                     : report::shown_text(json, flags.report));
   return 0;
 }
 
@@ -133,8 +141,10 @@ void add_show_command(CLI::App& report, Action& action) {
       "show", "an answer in JSON (`compare`, `localize` or `audit --json FILE`) for people");
   const auto flags = std::make_shared<ReportShowFlags>();
   show->add_option("REPORT", flags->report, "the file in JSON, or FILE.json.gz")->required();
-  show->add_option("--format", flags->format, "text, or a page for a browser")
-      ->check(CLI::IsMember({"text", "html"}));
+  std::vector<std::string> formats{kText, kLine};
+  for (const report::FileFormat& format : report::file_formats()) formats.emplace_back(format.name);
+  show->add_option("--format", flags->format, "text, its first line alone, or a format of files")
+      ->check(CLI::IsMember(formats));
   show->add_option("-o,--output", flags->output, "a file; - is standard output");
   show->footer("Exit codes: 0 shown, 2 usage or unreadable input.");
   show->callback([flags, &action] { action = [flags] { return run_report_show(*flags); }; });

@@ -115,4 +115,9 @@ Markup& Markup::add(const Markup& other) {
   return *this;
 }
 
+Markup& Markup::end_line() {
+  html_ += '\n';
+  return *this;
+}
+
 }  // namespace ttrace::report

@@ -32,6 +32,8 @@ class Markup {
   // open, text and close.
   Markup& element(std::string_view name, std::string_view text, const Attributes& attributes = {});
   Markup& add(const Markup& other);
+  // Text itself has no line ends: they are escaped.
+  Markup& end_line();
 
   const std::string& html() const { return html_; }
   bool empty() const { return html_.empty(); }

@@ -47,13 +47,20 @@ void add_finding(const PageFinding& finding, std::size_t number, const PageTenso
   for (const auto& [label, value] : finding.facts) add_line(text, label, value);
 }
 
+std::string answer_line(const PageAnswer& answer) {
+  return base::concat(capitals(answer.verdict), "  ", base::printable(answer.headline), "\n");
+}
+
 }  // namespace
+
+std::string shown_line(std::string_view json, const std::string& file) {
+  return answer_line(read_page_answer(base::JsonDocument(json, file).root()));
+}
 
 std::string shown_text(std::string_view json, const std::string& file) {
   const base::JsonDocument document(json, file);
   const PageAnswer answer = read_page_answer(document.root());
-  std::string text =
-      base::concat(capitals(answer.verdict), "  ", base::printable(answer.headline), "\n");
+  std::string text = answer_line(answer);
   std::string counts;
   for (const auto& [outcome, count] : answer.counts) {
     counts += base::concat(counts.empty() ? "" : ", ", count, " ", words(outcome));

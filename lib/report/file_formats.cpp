@@ -1,0 +1,24 @@
+#include "report/file_formats.h"
+
+#include "report/junit.h"
+#include "report/markdown.h"
+#include "report/page/page.h"
+
+namespace ttrace::report {
+namespace {
+
+std::string as_it_is(std::string_view json, const std::string&) { return std::string(json); }
+
+// In the order of the constants above.
+constexpr FileFormat kFormats[] = {
+    {"json", "also write JSON; - is standard output, FILE.gz is compressed", as_it_is},
+    {"html", "also write the answer as one self-contained page for a browser", html_page},
+    {"markdown", "also write Markdown of a screen; github: add it to the summary", markdown},
+    {"junit", "also write JUnit XML, a test case for each step and module", junit},
+};
+
+}  // namespace
+
+std::span<const FileFormat> file_formats() { return kFormats; }
+
+}  // namespace ttrace::report
