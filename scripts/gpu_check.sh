@@ -3,8 +3,9 @@
 # the CPU bit for bit, products of matrices and values that already lie on the device too, under
 # compute-sanitizer as well where it is there, measures the device, beside cuBLAS where it is there
 # (TTRACE_CUBLAS names it), and checks the collector where Python has torch (PYTHON names the
-# interpreter), and compare_tensors where libttrace.so was built too (build/, or TTRACE_LIBRARY). Needs
-# nvcc, CMake and a C++ compiler, no network and no other package. Prints one table last. Exit: 0 all
+# interpreter), compare_tensors where libttrace.so was built too (build/, or TTRACE_LIBRARY), and jobs
+# of many kinds where ttrace was built (build/ttrace, or TTRACE) and Python has transformers. Needs nvcc,
+# CMake and a C++ compiler, no network and no other package. Prints one table last. Exit: 0 all
 # checks that could run passed, 1 one failed, 3 no GPU, nothing checked (that is no success).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -22,7 +23,7 @@ check() {
   "$@" || code=$?
   case $code in
     0) row "$name" passed ;;
-    3) row "$name" "not run: no GPU" ;;
+    3) row "$name" "not run, or not all of it: see above" ;;
     *)
       row "$name" "FAILED (exit code $code)"
       failed=true
@@ -71,6 +72,19 @@ elif [ ! -f "$library" ]; then
 else
   check "compare_tensors of CUDA tensors" \
     env PYTHONPATH=lib/torch TTRACE_LIBRARY="$library" "$python" scripts/gpu_check_compare.py
+fi
+
+# Jobs of many kinds, whose products, convolutions and attention are the GPU's own.
+export TTRACE=${TTRACE:-build/ttrace}
+jobs="jobs trained on it, audited and compared"
+needs='import torch, transformers, h5py, jsonschema_rs; raise SystemExit(not torch.cuda.is_available())'
+if ! "$python" -c "$needs" 2>/dev/null; then
+  row "$jobs" "not run: $python lacks torch with CUDA, transformers, h5py or jsonschema-rs"
+elif [ ! -x "$TTRACE" ]; then
+  row "$jobs" "not run: there is no $TTRACE (cmake -B build && cmake --build build)"
+else
+  check "$jobs" env PYTHONPATH="lib/torch:tests${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1 \
+    "$python" -m zoo.on_gpu "$build/jobs.jsonl" --at-once "$(($(nproc) / 2 + 1))"
 fi
 
 printf '\n'

@@ -1,8 +1,9 @@
 """One run of one architecture, in a process of its own.
 
-RUN: "healthy", which writes the specification as well; "bf16", the same in bfloat16; or "faulty",
-with the fault that is drawn for the architecture. FOLDER gets RUN.h5, the healthy runs' RUN.spec,
-and RUN.json, which says what became of it.
+RUN: "healthy", which writes the specification as well; "bf16", the same in bfloat16; "tf32", whose
+products of float32 are taken in TF32 (of a GPU alone); "autocast", under autocast in bfloat16; or
+"faulty", with the fault that is drawn for the architecture. FOLDER gets RUN.h5, the healthy runs'
+RUN.spec, and RUN.json, which says what became of it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from zoo.models import batch, build
 ACTIVE = 4
 
 
-def main(kind: str, task: str, run: str, folder: Path) -> dict[str, Any]:
+def main(kind: str, task: str, run: str, folder: Path, device: str) -> dict[str, Any]:
     torch.set_num_threads(1)
+    if run == "tf32":
+        torch.set_float32_matmul_precision("high")
     dtype = torch.bfloat16 if run == "bf16" else torch.float32
     try:
         model = build(kind, task, dtype)
@@ -41,7 +44,7 @@ def main(kind: str, task: str, run: str, folder: Path) -> dict[str, Any]:
                 return {**told, "state": "no fault fits"}
             told.update(fault=fault.name, module=fault.module, moves=_moves(kind, task))
             fault.plant()
-        _trace(model, (kind, task), dtype, run, folder)
+        _trace(model.to(device), (kind, task), dtype, run, folder)
     except Exception as error:  # noqa: BLE001
         traceback.print_exc()
         return {**told, "state": "failed", "why": _said(error)}
@@ -63,9 +66,12 @@ def _trace(
         out=folder / f"{run}.h5",
         specification=None if run == "faulty" else folder / f"{run}.spec",
     )
-    inputs = batch(*architecture, model, dtype)
+    device = next(model.parameters()).device
+    inputs = {name: value.to(device) for name, value in batch(*architecture, model, dtype).items()}
     with tracer.step(0):
-        tracer.loss(model(**inputs).loss).backward()
+        with torch.autocast(device.type, torch.bfloat16, enabled=run == "autocast"):
+            loss = tracer.loss(model(**inputs).loss)
+        loss.backward()
         optimizer.step()
     tracer.close()
 
@@ -124,13 +130,16 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]
 
 
-def child(kind: str, task: str, run: str, folder: Path, most_bytes: int) -> None:
-    """What a process of the study runs. FOLDER/RUN.log gets what it prints."""
+def child(
+    kind: str, task: str, run: str, folder: Path, most_bytes: int | None, device: str = "cpu"
+) -> None:
+    """What a process of a study runs. FOLDER/RUN.log gets what it prints."""
     log = os.open(folder / f"{run}.log", os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+    if most_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
-    result = main(kind, task, run, folder)
+    result = main(kind, task, run, folder, device)
     (folder / f"{run}.json").write_text(json.dumps(result), encoding="utf-8")
