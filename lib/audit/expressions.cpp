@@ -20,6 +20,7 @@
 #include "specification/describe.h"
 #include "specification/evaluate/casts_of_leaves.h"
 #include "specification/evaluate/evaluate.h"
+#include "specification/evaluate/narrow_factors.h"
 #include "specification/evaluate/value_cache.h"
 #include "specification/expression.h"
 #include "specification/primitives/shape_rules.h"
@@ -69,6 +70,7 @@ class Audit {
         limit_(memory_),
         values_(kMostCachedBytes),
         shared_(kMostSharedBytes),
+        narrow_factors_(audit.run.manifest().run.products),
         recorded_(audit.run.manifest()),
         variants_(audit.specification, audit.run.manifest()),
         numbers_([this](std::size_t number,
@@ -173,7 +175,8 @@ class Audit {
   // Whether what is stored is what every rank computed with. Of partial sums a rank may have had
   // the sum in its own precision.
   bool is_exact(const TensorEntry& entry) const {
-    if (entry.scale != 1 || entry.computed_in.value_or(entry.dtype) != entry.dtype) return false;
+    const tensor::DType kept = tensor::kept_in(entry.computed_in.value_or(entry.dtype));
+    if (entry.scale != 1 || kept != entry.dtype) return false;
     return std::none_of(entry.placements.begin(), entry.placements.end(), [](const auto& placed) {
       return std::holds_alternative<trace::Partial>(placed.second);
     });
@@ -181,6 +184,7 @@ class Audit {
 
   void judge(specification::Expression expression, const TensorEntry& entry,
              AuditedTensor& tensor) {
+    tensor.narrow_factors = narrow_factors_.round_in(expression);
     const std::uint64_t needed = specification::judging_bytes(expression);
     if (needed > memory_) {
       tensor.reason = base::concat("its expression needs up to ", base::human_bytes(needed),
@@ -383,6 +387,7 @@ class Audit {
   // Of recorded tensors: the next expressions mostly need the same ones.
   specification::ValueCache<const TensorEntry*> values_;
   specification::SharedValues shared_;
+  specification::NarrowFactors narrow_factors_;
   RecordedTensors recorded_;
   RunVariants variants_;
   ReadNumbers numbers_;

@@ -80,7 +80,8 @@ struct AuditedTensor {
   bool unreadable = false;  // a shard of it cannot be read
   // Elements that are NaN or +infinity, as is what they were computed from. A mask makes -infinity.
   std::uint64_t endless = 0;
-  bool overflowed = false;  // not finite in a step that a GradScaler skipped: mark_overflows()
+  bool narrow_factors = false;  // its bound has room for factors that a GPU rounded to TF32
+  bool overflowed = false;      // not finite in a step that a GradScaler skipped: mark_overflows()
   // The tensor that it follows from and that the trace lacks, if that is the reason.
   std::optional<trace::TensorKey> lacks;
   std::vector<comparison::Cause> causes;

@@ -196,6 +196,7 @@ void count(AuditedTensor& tensor, AuditCoverage& coverage) {
     case AuditOutcome::kBroken:
       ++coverage.judged;
       coverage.endless += tensor.endless > 0 ? 1 : 0;
+      coverage.narrow_factors += tensor.narrow_factors ? 1 : 0;
       coverage.wide += has_wide_bound(tensor) ? 1 : 0;
       break;
   }

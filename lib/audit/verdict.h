@@ -41,6 +41,7 @@ struct AuditCoverage {
   std::uint64_t overflowed = 0;  // not among these
   std::uint64_t zero_within_rounding = 0;
   std::uint64_t endless = 0;         // judged tensors with elements that are NaN or +infinity
+  std::uint64_t narrow_factors = 0;  // judged tensors with room for factors rounded to TF32
   std::uint64_t wide = 0;            // judged tensors whose bound is more than half of their value
   std::optional<StepCoverage> step;  // nothing without a specification
   std::uint64_t lacking = 0;         // of the step, and not in the trace

@@ -20,7 +20,7 @@ using trace::Kind;
 using trace::TensorKey;
 
 tensor::DType precision_of(const layout::View& view) {
-  const tensor::DType computed = view.computed_in.value_or(view.dtype);
+  const tensor::DType computed = tensor::kept_in(view.computed_in.value_or(view.dtype));
   return tensor::epsilon(computed) > tensor::epsilon(view.dtype) ? computed : view.dtype;
 }
 

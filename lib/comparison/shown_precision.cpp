@@ -14,7 +14,7 @@ namespace {
 using tensor::DType;
 
 // Words of `run.precision`, the coarsest type first. Of 8-bit recipes the gradients' type counts.
-constexpr std::array<std::pair<std::string_view, DType>, 9> kWords{{
+constexpr std::array<std::pair<std::string_view, DType>, 10> kWords{{
     {"fp8", DType::kFloat8E5M2},
     {"float8", DType::kFloat8E5M2},
     {"bf16", DType::kBFloat16},
@@ -22,6 +22,7 @@ constexpr std::array<std::pair<std::string_view, DType>, 9> kWords{{
     {"fp16", DType::kFloat16},
     {"float16", DType::kFloat16},
     {"half", DType::kFloat16},
+    {"tf32", DType::kTensorFloat32},
     {"fp32", DType::kFloat32},
     {"float32", DType::kFloat32},
 }};

@@ -194,7 +194,11 @@ void RunMerge::add(std::uint64_t rank, trace::RunFacts facts) {
   for (const trace::Incomplete& one : facts.incomplete) {
     incomplete_[{one.tensors, one.reason}].insert(one.ranks.begin(), one.ranks.end());
   }
-  if (ranks_++ == 0) first_ = std::move(facts);
+  if (ranks_++ == 0) {
+    first_ = std::move(facts);
+  } else if (!first_.products.any()) {
+    first_.products = facts.products;
+  }
 }
 
 bool RunMerge::asked(std::uint64_t rank, const trace::TensorEntry& entry) const {

@@ -27,6 +27,10 @@ std::string describe_excused(const AuditReport& report) {
     text = concat(", ", report.coverage.overflowed,
                   " are not finite in a step that the GradScaler skipped");
   }
+  if (report.coverage.narrow_factors > 0) {
+    text += concat(", ", report.coverage.narrow_factors,
+                   " with room for TF32, which the run says it multiplied in");
+  }
   std::set<std::pair<std::uint64_t, std::optional<std::uint64_t>>> losses;
   for (const AuditedTensor& tensor : report.tensors) {
     if (tensor.outcome != AuditOutcome::kGiven) continue;

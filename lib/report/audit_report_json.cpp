@@ -132,6 +132,9 @@ std::string audit_json(const audit::AuditReport& report, Detail detail) {
     coverage["zero_within_rounding"] = report.coverage.zero_within_rounding;
   }
   if (report.coverage.endless > 0) coverage["not_finite"] = report.coverage.endless;
+  if (report.coverage.narrow_factors > 0) {
+    coverage["narrow_factors"] = report.coverage.narrow_factors;
+  }
   if (report.coverage.wide > 0) coverage["wide_bound"] = report.coverage.wide;
   if (report.coverage.step) add_step(*report.coverage.step, coverage);
   if (report.selected_of) coverage["selected_of"] = *report.selected_of;

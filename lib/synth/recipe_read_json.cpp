@@ -57,7 +57,7 @@ void read_values(const JsonCursor& object, Group& group) {
     }
   }
   if (const auto computed_in = object.find("computed_in")) {
-    entry.computed_in = trace::dtype_from(*computed_in);
+    entry.computed_in = trace::precision_from(*computed_in);
   }
 }
 

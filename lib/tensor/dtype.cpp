@@ -43,6 +43,8 @@ constexpr DTypeFacts facts(DType dtype) {
       return {"uint64", "u64", 8, 0, 0};
     case DType::kBool:
       return {"bool", "bool", 1, 0, 0};
+    case DType::kTensorFloat32:
+      return {"tf32", "tf32", 4, 0x1p-10, 0x1p-149};
   }
   return {"", "", 0, 0, 0};
 }
@@ -59,6 +61,13 @@ std::optional<DType> parse_dtype(std::string_view name) {
   }
   return std::nullopt;
 }
+
+std::optional<DType> parse_precision(std::string_view name) {
+  if (name == facts(DType::kTensorFloat32).name) return DType::kTensorFloat32;
+  return parse_dtype(name);
+}
+
+DType kept_in(DType dtype) { return dtype == DType::kTensorFloat32 ? DType::kFloat32 : dtype; }
 
 std::size_t element_bytes(DType dtype) { return facts(dtype).bytes; }
 

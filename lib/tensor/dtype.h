@@ -24,7 +24,12 @@ enum class DType {
   kUInt32,
   kUInt64,
   kBool,
+  // Of the factors of products of float32 on a GPU, with ten bits of mantissa. Nothing is stored in
+  // it, and sums and everything else of such a step are in float32.
+  kTensorFloat32,
 };
+
+// The types in which tensors are stored.
 
 inline constexpr std::array kAllDTypes{
     DType::kFloat64,    DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat8E4M3,
@@ -35,14 +40,20 @@ inline constexpr std::array kAllDTypes{
 std::string_view dtype_name(DType dtype);
 // The name used in reports, e.g. "f8e4m3".
 std::string_view dtype_short_name(DType dtype);
+// Of a type in which tensors are stored.
 std::optional<DType> parse_dtype(std::string_view name);
+// Of a type in which something is computed: "tf32" as well.
+std::optional<DType> parse_precision(std::string_view name);
+// The type in which a step that computes in `dtype` keeps its values: float32 for tf32.
+DType kept_in(DType dtype);
 
 std::size_t element_bytes(DType dtype);
 bool is_floating(DType dtype);
 
 // The unit in which errors of this type are counted, the spacing of its numbers just above 1: f64
-// 2^-52, f32 2^-23, f16 2^-10, bf16 2^-7. FP8 recipes compute in bf16 around the narrow products,
-// so both FP8 types use the unit of bf16 (measured on healthy runs). 0 for integers and bool.
+// 2^-52, f32 2^-23, tf32 and f16 2^-10, bf16 2^-7. FP8 recipes compute in bf16 around the narrow
+// products, so both FP8 types use the unit of bf16 (measured on healthy runs). 0 for integers and
+// bool.
 double epsilon(DType dtype);
 
 // The smallest positive number of the type, a subnormal, which is the spacing of its numbers near

@@ -13,6 +13,8 @@
 namespace ttrace::trace {
 
 tensor::DType dtype_from(const base::JsonCursor& value);
+// In which something was computed: "tf32" as well.
+tensor::DType precision_from(const base::JsonCursor& value);
 Kind kind_from(const base::JsonCursor& value);
 // Throws if no tensor can have the shape.
 tensor::Shape shape_from(const base::JsonCursor& value, tensor::DType dtype);

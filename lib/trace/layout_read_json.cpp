@@ -40,6 +40,13 @@ tensor::DType dtype_from(const JsonCursor& value) {
   return *dtype;
 }
 
+tensor::DType precision_from(const JsonCursor& value) {
+  const std::string name = value.as_string();
+  const auto dtype = tensor::parse_precision(name);
+  if (!dtype) throw value.error("unknown dtype \"", base::printable(name), "\"");
+  return *dtype;
+}
+
 Kind kind_from(const JsonCursor& value) {
   const std::string name = value.as_string();
   const auto kind = parse_kind(name);

@@ -60,6 +60,14 @@ struct Incomplete {
   bool operator==(const Incomplete&) const = default;
 };
 
+// The type to which a device rounds the factors of float32 products, where that is another one.
+struct ProductFacts {
+  std::optional<tensor::DType> matmul;
+  std::optional<tensor::DType> convolution;
+
+  bool any() const { return matmul || convolution; }
+};
+
 struct RunFacts {
   std::string id;  // another one for every run of a job; empty where nothing says it
   std::string framework;
@@ -68,6 +76,7 @@ struct RunFacts {
   std::string command;
   std::string created;
   std::string collector;
+  ProductFacts products;
   std::optional<NoiseFacts> noise;
   std::optional<PlanFacts> plan;
   std::optional<Recorded> recorded;

@@ -92,9 +92,22 @@ std::vector<Incomplete> incomplete_from(const JsonCursor& list) {
   return incomplete;
 }
 
+ProductFacts products_from(const JsonCursor& object) {
+  object.allow_keys({"matmul", "convolution"});
+  const auto type_of = [&](std::string_view name) -> std::optional<tensor::DType> {
+    const auto given = object.find(name);
+    if (!given) return std::nullopt;
+    const tensor::DType dtype = precision_from(*given);
+    if (dtype == tensor::DType::kTensorFloat32) return dtype;
+    throw given->error("factors of float32 are rounded to \"tf32\" or not at all, found \"",
+                       tensor::dtype_name(dtype), "\"");
+  };
+  return {type_of("matmul"), type_of("convolution")};
+}
+
 RunFacts run_from(const JsonCursor& object) {
   object.allow_keys({"id", "framework", "model", "precision", "command", "created", "collector",
-                     "noise", "plan", "recorded", "unfinished", "incomplete", "extra"});
+                     "products", "noise", "plan", "recorded", "unfinished", "incomplete", "extra"});
   RunFacts run;
   run.id = optional_string(object, "id");
   run.framework = optional_string(object, "framework");
@@ -103,6 +116,7 @@ RunFacts run_from(const JsonCursor& object) {
   run.command = optional_string(object, "command");
   run.created = optional_string(object, "created");
   run.collector = optional_string(object, "collector");
+  if (const auto products = object.find("products")) run.products = products_from(*products);
   if (const auto noise = object.find("noise")) {
     noise->allow_keys({"seed", "epsilon", "at"});
     const JsonCursor epsilon = noise->require("epsilon");
@@ -185,7 +199,7 @@ TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Me
     }
   }
   if (const auto computed_in = object.find("computed_in")) {
-    entry.computed_in = dtype_from(*computed_in);
+    entry.computed_in = precision_from(*computed_in);
   }
   if (const auto order = object.find("order")) entry.order = order->as_count();
   if (const auto position = object.find("position")) entry.position = position->as_count();

@@ -28,6 +28,10 @@ json run_json(const RunFacts& run) {
   put("command", run.command);
   put("created", run.created);
   put("collector", run.collector);
+  if (run.products.matmul) out["products"]["matmul"] = dtype_name(*run.products.matmul);
+  if (run.products.convolution) {
+    out["products"]["convolution"] = dtype_name(*run.products.convolution);
+  }
   if (run.noise) {
     out["noise"] = {
         {"seed", run.noise->seed}, {"epsilon", run.noise->epsilon}, {"at", run.noise->at}};

@@ -36,6 +36,8 @@ TEST_CASE("a run shows the type that its precision names") {
   CHECK(named("float16") == DType::kFloat16);
   CHECK(named("fp8 hybrid") == DType::kFloat8E5M2);
   CHECK(named("fp32") == DType::kFloat32);
+  CHECK(named("tf32") == DType::kTensorFloat32);
+  CHECK(named("fp32, products in TF32") == DType::kTensorFloat32);
   CHECK(named("") == DType::kFloat32);
   CHECK(named("the usual one") == DType::kFloat32);
   CHECK(coarsest_shown(manifest_of({DType::kFloat64}, "fp32")) == DType::kFloat32);

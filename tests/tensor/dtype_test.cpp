@@ -13,6 +13,18 @@ TEST_CASE("every dtype is found again by its name") {
   CHECK_FALSE(parse_dtype("").has_value());
 }
 
+TEST_CASE("tf32 is a type to compute in, and none to store") {
+  CHECK(parse_precision("tf32") == DType::kTensorFloat32);
+  CHECK_FALSE(parse_dtype("tf32").has_value());
+  for (const DType dtype : kAllDTypes) {
+    CHECK(parse_precision(dtype_name(dtype)) == dtype);
+    CHECK(kept_in(dtype) == dtype);
+  }
+  CHECK(kept_in(DType::kTensorFloat32) == DType::kFloat32);
+  CHECK(epsilon(DType::kTensorFloat32) == 0x1p-10);
+  CHECK(quantum(DType::kTensorFloat32) == quantum(DType::kFloat32));
+}
+
 TEST_CASE("precision is counted as the method says") {
   CHECK(epsilon(DType::kFloat64) == 0x1p-52);
   CHECK(epsilon(DType::kFloat32) == 0x1p-23);

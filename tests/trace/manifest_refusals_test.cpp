@@ -43,6 +43,11 @@ TEST_CASE("what was recorded is said in known words") {
   refuse(run(R"("recorded": {"kinds": [], "steps": [1, 1]})"), "/run/recorded/steps", "ascending");
   refuse(run(R"("recorded": {"kinds": [], "modules": [""], "steps": []})"),
          "/run/recorded/modules/0", "empty");
+  refuse(run(R"("products": {"matmul": "bfloat16"})"), "/run/products/matmul", "\"tf32\"");
+  refuse(run(R"("products": {"matmul": "int7"})"), "/run/products/matmul", "unknown dtype");
+  refuse(run(R"("products": {"attention": "tf32"})"), "/run/products/attention", "unknown key");
+  refuse(manifest_of(tensor_text(R"("dtype": "tf32", "shape": [2])")), "/tensors/0/dtype",
+         "unknown dtype \"tf32\"");
   refuse(run(R"("unfinished": [3, 2])"), "/run/unfinished", "2 stands after 3");
   refuse(run(R"("incomplete": [{"tensors": "*", "ranks": [1, 0], "reason": ""}])"),
          "/run/incomplete/0/ranks", "0 stands after 1");
@@ -95,8 +100,8 @@ TEST_CASE("unknown words for kinds and dtypes are refused") {
          "/tensors/0/kind", "unknown kind \"weight\"");
   refuse(manifest_of(tensor_text(R"("dtype": "float31", "shape": [])")), "/tensors/0/dtype",
          "unknown dtype \"float31\"");
-  refuse(with_member(R"("computed_in": "tf32")"), "/tensors/0/computed_in",
-         "unknown dtype \"tf32\"");
+  refuse(with_member(R"("computed_in": "fp31")"), "/tensors/0/computed_in",
+         "unknown dtype \"fp31\"");
 }
 
 TEST_CASE("the same tensor key twice is refused and the first is named") {

@@ -11,6 +11,7 @@ std::optional<double> unit_roundoff(tensor::DType dtype) {
     case tensor::DType::kFloat64:
       return 0x1p-53;
     case tensor::DType::kFloat32:
+    case tensor::DType::kTensorFloat32:  // of products alone: updates are in float32
       return 0x1p-24;
     case tensor::DType::kFloat16:
       return 0x1p-11;

@@ -1,4 +1,6 @@
 // Conversions to another type.
+#include "specification/primitives/casts.h"
+
 #include <cmath>
 #include <limits>
 
@@ -38,6 +40,8 @@ std::optional<std::vector<MatrixTerm>> terms_of_cast(const TermsCall& call) {
 }
 
 }  // namespace
+
+const Primitive& rounding_primitive() { return *find_primitive("cast"); }
 
 std::vector<Primitive> cast_primitives() {
   Primitive converted =

@@ -13,7 +13,16 @@ namespace {
 
 using tensor::Shape;
 
+constexpr std::string_view kFactors = "factors";
+
 Shape matmul_shape(const ShapeCall& call) {
+  if (const std::string* factors = factors_of(call.attributes)) {
+    if (*factors != kMatmulFactors && *factors != kConvolutionFactors) {
+      throw ShapeProblem{base::concat("\"factors\" is \"", kMatmulFactors, "\" or \"",
+                                      kConvolutionFactors, "\", not \"", base::excerpt(*factors),
+                                      "\"")};
+    }
+  }
   const Shape& x = argument(call, 0);
   const Shape& y = argument(call, 1);
   if (x.size() < 2 || y.size() < 2 || !fits(x.back(), y[y.size() - 2])) {
@@ -225,8 +234,14 @@ Value column_norms(const Value& value, const measure::ExecutionContext& context)
   return row_norms(value.permuted(order), context);
 }
 
+const std::string* factors_of(const Attributes& attributes) {
+  const Attributes::Content* const found = attributes.find(kFactors);
+  return found != nullptr ? &std::get<std::string>(*found) : nullptr;
+}
+
 std::vector<Primitive> product_primitives() {
-  Primitive product = entry("matmul", {"x", "y"}, 2, {}, Rounding::kOnce, matmul_shape, matmul);
+  Primitive product = entry("matmul", {"x", "y"}, 2, {{kFactors, AttributeType::kWord, false}},
+                            Rounding::kOnce, matmul_shape, matmul);
   product.cut = cut_matmul;
   product.work = work_of_matmul;
   product.terms = terms_of_matmul;

@@ -1,13 +1,22 @@
 // Products of matrices, for the primitive and for probes.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "measure/backend.h"
 #include "measure/products.h"
+#include "specification/primitives/primitive.h"
 #include "specification/primitives/value.h"
 
 namespace ttrace::specification {
+
+// The attribute that says by which setting of a run (trace::ProductFacts) a device may round the
+// arguments of a node before it multiplies them; null if the node has none.
+const std::string* factors_of(const Attributes& attributes);
+inline constexpr std::string_view kMatmulFactors = "matmul";
+inline constexpr std::string_view kConvolutionFactors = "convolution";
 
 using measure::kColumnsPerCall;
 using measure::kRowsPerCall;

@@ -9,12 +9,14 @@ from contextlib import ExitStack
 from typing import Any
 
 from ttrace_torch.base.names import ROOT
+from ttrace_torch.base.narrow_products import narrow_products
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.compiled import compiled_of
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.evaluations import Evaluations
 from ttrace_torch.capture.forwards import Forwards
 from ttrace_torch.capture.hooks import ForwardHooks
+from ttrace_torch.capture.operations import convolves
 from ttrace_torch.capture.random_draws import recorded_draws
 from ttrace_torch.capture.random_numbers import watch_random_numbers
 from ttrace_torch.capture.recorder import Recorder, describe
@@ -203,6 +205,7 @@ class TracedSteps:
         perturber, rewriter = self._job.perturber, self._job.rewriter
         if step.flow is not None:
             self._facts["modules"] = step.flow.entries(self._job.names)
+        self._note_products(step)
         if perturber is not None:
             self._facts["noise"] = perturber.facts()
         if rewriter is not None:
@@ -224,6 +227,17 @@ class TracedSteps:
         )
         # After the trace, which no specification that fails may cost.
         self._job.reference.finish(step.clip_norm)
+
+    def _note_products(self, step: Step) -> None:
+        precision = step.recorder.precision
+        found = narrow_products() if precision.on_gpu else {}
+        if not found:
+            return
+        self._facts["products"] = found
+        modules = self._job.names.modules.values()
+        operations = step.flow.operations() if step.flow is not None else ()
+        if "matmul" in found or convolves(modules, operations):
+            precision.note_tf32()
 
     def _record_optimizer_state(self, step: Step) -> None:
         names, selection = self._job.names, self._job.selection

@@ -87,6 +87,7 @@ TTRACE_DEVICE double decode_at(tensor::DType dtype, const void* bits, std::uint6
     case DType::kFloat64:
       return stored_at<double>(bits, i);
     case DType::kFloat32:
+    case DType::kTensorFloat32:  // nothing is stored in it
       return static_cast<double>(stored_at<float>(bits, i));
     case DType::kFloat16:
       return static_cast<double>(StoredF16::decode(stored_at<std::uint16_t>(bits, i)));

@@ -51,6 +51,9 @@ def _table() -> dict[torch.dtype, Dtype]:
     }
 
 
+# In which a GPU multiplies float32; nothing is stored in it.
+_TF32 = Dtype("tf32", np.dtype("<u4"), 2.0**-10)
+
 # Kinds whose values are not computed in the step.
 _GIVEN_KINDS = frozenset({"param", "buffer"})
 
@@ -70,16 +73,27 @@ class StepPrecision:
     errors even if they are stored as float32 or float64. Every floating-point value stored in a
     wider type is therefore marked, except values that the step did not compute: parameters before
     it, buffers, and the inputs of the whole model, and what a script multiplies its losses by.
+
+    on_gpu: whether some of them are float32 on a GPU.
     """
+
+    on_gpu = False
 
     def __init__(self) -> None:
         self._narrowest: Dtype | None = None
+
+    def note_tf32(self) -> None:
+        """A GPU multiplied in TF32 what is stored as float32."""
+        if _narrower(_TF32, self._narrowest):
+            self._narrowest = _TF32
 
     def note(self, tensor: torch.Tensor) -> None:
         """Takes a parameter or a module's output into account."""
         dtype = of(tensor)
         if dtype is not None and _narrower(dtype, self._narrowest):
             self._narrowest = dtype
+        if tensor.is_cuda and tensor.dtype is torch.float32:
+            self.on_gpu = True
 
     def computed_in(self, kind: str, name: str, stored: str) -> str | None:
         """Name of the dtype that a tensor was computed in; None if it is `stored`, the dtype in the
@@ -93,8 +107,9 @@ class StepPrecision:
 
 
 def coarsest(names: Iterable[str]) -> str:
-    """The name of the floating-point type with the largest epsilon."""
-    return max(names, key=lambda name: (BY_NAME[name].epsilon or 0.0, name))
+    """The name of the floating-point type with the largest epsilon; "tf32" may be among them."""
+    known = {**BY_NAME, _TF32.name: _TF32}
+    return max(names, key=lambda name: (known[name].epsilon or 0.0, name))
 
 
 def _narrower(one: Dtype, other: Dtype | None) -> bool:

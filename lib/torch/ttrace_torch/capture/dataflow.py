@@ -12,7 +12,7 @@ at the first pass, since the storage may have been reused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -55,6 +55,10 @@ class _Seen:
     computed_via: dict[int, _Via] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
     container: bool = False
+
+    def all_via(self) -> Iterator[_Via]:
+        yield from self.via.values()
+        yield from self.computed_via.values()
 
 
 class DataFlow:
@@ -113,6 +117,11 @@ class DataFlow:
         self._tick()
         if self._loss is None:
             self._loss = (name, *self._sources([tensor], self._clock))
+
+    def operations(self) -> set[str]:
+        """The operations of all modules, as far as each list of them goes."""
+        lists = (via for seen in self._seen.values() for via in seen.all_via())
+        return {name for via in lists for name in via}
 
     def entries(self, names: ModelNames) -> list[dict[str, Any]]:
         """The manifest's `modules`, in the order of the modules' first calls."""

@@ -56,6 +56,16 @@ def merge_operations(calls: Iterable[dict[str, None]]) -> list[str]:
     return list(dict.fromkeys(name for call in calls for name in call))[:MOST]
 
 
+def convolves(modules: Iterable[nn.Module], operations: Iterable[str]) -> bool:
+    """Whether a step has convolutions that a GPU may take in TF32: those of modules, or else
+    functions that autograd shows. Kernels for one channel at a time never do. `operations`: the
+    names of autograd's nodes."""
+    own = [module for module in modules if isinstance(module, nn.modules.conv._ConvNd)]
+    if own:
+        return any(not 1 < module.groups == module.in_channels for module in own)
+    return any(name.startswith("Convolution") for name in operations)
+
+
 def operation(module: nn.Module) -> str | None:
     """The operation of a torch.nn module or of a subclass with the same forward, else None."""
     for name, op in _OPERATIONS.items():

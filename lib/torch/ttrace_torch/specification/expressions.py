@@ -262,10 +262,14 @@ class Expressions:
             primitive, (x,), dtype or x.dtype, shape, dims=chosen, keep=bool(keep), **attributes
         )
 
-    def matmul(self, x: Value, y: Value, dtype: str | None = None) -> Value:
-        """x · y over the last two dimensions."""
+    def matmul(
+        self, x: Value, y: Value, dtype: str | None = None, factors: str | None = "matmul"
+    ) -> Value:
+        """x · y over the last two dimensions. `factors`: which setting of a device says whether it
+        rounds x and y first, "matmul" or "convolution"; None: it never does."""
         shape = [*broadcast(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1]]
-        return self.graph.add("matmul", (x, y), dtype or x.dtype, shape)
+        named = {} if factors is None else {"factors": factors}
+        return self.graph.add("matmul", (x, y), dtype or x.dtype, shape, **named)
 
     def with_optional(
         self,

@@ -46,6 +46,9 @@ def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
     precisions = [run["precision"] for run in runs if "precision" in run]
     if precisions:
         whole.setdefault("precision", precisions[0])
+    products = [run["products"] for run in runs if "products" in run]
+    if products:
+        whole.setdefault("products", products[0])
     incomplete = _merge_incomplete(runs)
     if incomplete:
         whole["incomplete"] = incomplete

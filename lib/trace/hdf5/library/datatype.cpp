@@ -77,8 +77,10 @@ Handle make_datatype(DType dtype) {
       return copy(H5T_STD_U64LE);
     case DType::kBool:
       return make_bool();
+    case DType::kTensorFloat32:
+      break;
   }
-  throw base::internal_error("unknown dtype");
+  throw base::internal_error("nothing is stored as ", tensor::dtype_name(dtype));
 }
 
 std::optional<DType> recognise_stored_datatype(std::span<const std::byte> message) {

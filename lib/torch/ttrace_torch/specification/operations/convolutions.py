@@ -21,7 +21,8 @@ from ttrace_torch.specification.operations.table import Call, asked, operation
 class _Form:
     """A convolution's numbers, one for each dimension of space.
 
-    make: builds its expressions. dtype: of its results.
+    make: builds its expressions. dtype: of its results. factors: the setting by which a GPU may
+        round what it multiplies; None for one of each channel alone, whose kernels never do.
     """
 
     make: Expressions
@@ -30,6 +31,7 @@ class _Form:
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
     groups: int
+    factors: str | None
 
     def result(self, x: Value, weight: Value) -> Value:
         """y [n, out, ...] of x [n, in, ...] and weight [out, in/groups, ...]."""
@@ -75,7 +77,7 @@ class _Form:
             make.permute(apart, (1, 2, 0, 3)),
             (self.groups, shape[0] // self.groups, samples * math.prod(places)),
         )
-        product = make.matmul(rows, make.transpose(columns), self.dtype)
+        product = make.matmul(rows, make.transpose(columns), self.dtype, self.factors)
         return make.reshape(product, shape)
 
     def to_bias(self, gradient: Value) -> Value:
@@ -85,7 +87,7 @@ class _Form:
         count = gradient.shape[0] * math.prod(gradient.shape[2:])
         apart = make.permute(gradient, (1, 0, *range(2, len(gradient.shape))))
         ones = make.full(1.0, gradient.dtype, (count, 1))
-        product = make.matmul(make.reshape(apart, (channels, count)), ones, self.dtype)
+        product = make.matmul(make.reshape(apart, (channels, count)), ones, self.dtype, None)
         return make.reshape(product, (channels,))
 
     def _padded(self, x: Value, dim: int, before: int, after: int) -> Value:
@@ -132,7 +134,8 @@ class _Form:
         make, space = self.make, len(self.stride)
         groups, out, channels, kernel = weight.shape
         rows = make.reshape(weight, (groups, out, channels * kernel))
-        product = make.matmul(rows, self._columns(windows, over_samples=False), self.dtype)
+        columns = self._columns(windows, over_samples=False)
+        product = make.matmul(rows, columns, self.dtype, self.factors)
         return make.reshape(
             product, (windows.shape[0], groups * out, *windows.shape[2 : 2 + space])
         )
@@ -145,12 +148,15 @@ def _form(
     padding: Sequence[int],
     dilation: Sequence[int],
     groups: int,
+    transposed: bool,
 ) -> _Form:
     space = len(x.shape) - 2
     if min(x.shape) < 1:
         raise Inexpressible("a convolution of a size that depends on data")
     wide = [tuple(one) * (space if len(one) == 1 else 1) for one in (stride, padding, dilation)]
-    return _Form(call.make, call.dtype, wide[0], wide[1], wide[2], groups)
+    channel_by_channel = 1 < groups == x.shape[1] and not transposed
+    factors = None if channel_by_channel else "convolution"
+    return _Form(call.make, call.dtype, wide[0], wide[1], wide[2], groups, factors)
 
 
 @operation("convolution", "_convolution", "convolution_overrideable")
@@ -167,7 +173,7 @@ def _convolution(
     groups: int,
     **_: Any,
 ) -> Value:
-    form = _form(call, input, stride, padding, dilation, groups)
+    form = _form(call, input, stride, padding, dilation, groups, transposed)
     found = form.to_input(input, weight, call.shape) if transposed else form.result(input, weight)
     if bias is None:
         return found
@@ -190,7 +196,7 @@ def _convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> list[Value | None]:
-    form = _form(call, input, stride, padding, dilation, groups)
+    form = _form(call, input, stride, padding, dilation, groups, transposed)
     found: list[Value | None] = [None, None, None]
     if output_mask[0]:
         found[0] = (

@@ -1,0 +1,47 @@
+"""What torch's settings say of TF32."""
+
+import pytest
+import torch
+
+from ttrace_torch.base import narrow_products
+
+
+@pytest.fixture(autouse=True)
+def on_ampere(monkeypatch):
+    """A GPU that has TF32, and settings that a test may change."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (8, 0))
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    before = torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.conv.fp32_precision
+    yield
+    torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.conv.fp32_precision = before
+
+
+def found():
+    return narrow_products.narrow_products()
+
+
+def test_by_default_convolutions_take_it():
+    assert found() == {"convolution": "tf32"}
+
+
+def test_settings_of_today_and_of_before_count():
+    torch.backends.cudnn.conv.fp32_precision = "ieee"
+    assert found() == {}
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    assert found() == {"matmul": "tf32"}
+
+    class Before:
+        allow_tf32 = True
+
+    assert narrow_products._is_on(Before(), default=False)
+
+
+def test_what_cannot_round_does_not(monkeypatch):
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    assert found() == {}
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 5))
+    assert found() == {}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert found() == {}
