@@ -83,7 +83,7 @@ def trained(rank, folder, skips, queue):
 
 @pytest.mark.parametrize("skips", [False, True])
 def test_ranks_share_an_id_and_a_skipped_update_leaves_a_manifest(tmp_path, skips):
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     queue = context.Queue()
     ranks = [context.Process(target=trained, args=(r, tmp_path, skips, queue)) for r in range(2)]
     for rank in ranks:

@@ -23,6 +23,9 @@ import ttrace_torch as tt
 from zoo import faults
 from zoo.models import batch, build
 
+# Processes are forked from one that has imported this: a first optimizer step imports more of torch
+# than all of it takes otherwise.
+torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
 # What moves a recorded tensor by less, in epsilons of the run's type, is no fault.
 ACTIVE = 4
 
