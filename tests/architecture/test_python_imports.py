@@ -39,6 +39,7 @@ ORDER = (
     "assembly",
     "api",
     "trainer",
+    "lightning",
     "union",
     "private_names",
     "doctor",
