@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Callable
 
 from torch import nn
@@ -34,6 +35,7 @@ def value_name(name: str, index: int) -> str:
     return name if index == 0 else f"{name}[{index}]"
 
 
+@lru_cache(maxsize=65536)  # every tensor of a step asks, with the names of the step before
 def is_name(name: str) -> bool:
     """Whether the trace format allows the name."""
     return (

@@ -21,8 +21,7 @@ def grid_of(device_mesh: Any, mesh: Mesh, what: str) -> Mesh:
 
     Throws TraceError if it has no axis names and is not the trace's mesh.
     """
-    sizes = [int(device_mesh.size(i)) for i in range(device_mesh.ndim)]
-    ranks = device_mesh.mesh.flatten().tolist()
+    sizes, ranks = _sizes_and_ranks(device_mesh)
     names: tuple[str, ...] | None = device_mesh.mesh_dim_names
     if names is None:
         if sizes != list(mesh.axes.values()) or tuple(ranks) != mesh.ranks:
@@ -32,6 +31,13 @@ def grid_of(device_mesh: Any, mesh: Mesh, what: str) -> Mesh:
             )
         names = tuple(mesh.axes)
     return Mesh(list(zip(names, sizes)), ranks)
+
+
+@lru_cache(maxsize=64)
+def _sizes_and_ranks(device_mesh: Any) -> tuple[list[int], list[int]]:
+    # `mesh` is a new tensor at every access, which takes longer than recording a small one.
+    sizes = [int(device_mesh.size(i)) for i in range(device_mesh.ndim)]
+    return sizes, device_mesh.mesh.flatten().tolist()
 
 
 def fits(grid: Mesh, mesh: Mesh, what: str) -> bool:

@@ -119,4 +119,5 @@ def touches(one: Placement, other: Placement) -> bool:
 
 def applied_order(placements: Placements) -> list[tuple[str, Placement]]:
     """The (axis, placement) pairs in the order in which they apply: a flat one last."""
-    return sorted(placements.items(), key=lambda item: isinstance(item[1], Flat))
+    pairs = list(placements.items())
+    return sorted(pairs, key=lambda item: isinstance(item[1], Flat)) if len(pairs) > 1 else pairs
