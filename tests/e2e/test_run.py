@@ -1,4 +1,7 @@
-"""`ttrace run` with real jobs: one process, and two under torchrun that average their gradients."""
+"""`ttrace run` with real jobs: one process, and two under torchrun that average their gradients.
+
+One test starts torchrun as users do, the others one that forks its ranks, in half of the time.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import time
 
 import pytest
 from support.reports import read_report
-from support.ttrace_cli import DIVERGED, MATCH, UNUSABLE, run_ttrace
+from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, UNUSABLE, run_ttrace
 
 SCRIPT = """
 import contextlib
@@ -46,6 +49,8 @@ for step in range(STEPS):
     time.sleep(0.05)
 tracer.close()
 """
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
+FORKED_TORCHRUN = (str(REPOSITORY / "tests" / "support" / "forked_torchrun.py"),)
 # An hour of training, of which the first step is recorded.
 STEPS = "72000"
 
@@ -57,11 +62,10 @@ def script(tmp_path):
     return path
 
 
-def run(script, *flags, reference=(STEPS, "4"), candidate=(STEPS, "4")):
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    job = shlex.join([*torchrun, "--nproc-per-node", "2", str(script), *candidate])
+def run(script, *flags, reference=(STEPS, "4"), candidate=(STEPS, "4"), torchrun=FORKED_TORCHRUN):
+    job = [sys.executable, *torchrun, "--nproc-per-node", "2", str(script), *candidate]
     return run_ttrace(
-        *("run", "--candidate", job, *flags, "--", sys.executable, script, *reference),
+        *("run", "--candidate", shlex.join(job), *flags, "--", sys.executable, script, *reference),
         cwd=script.parent,
         timeout=120,
         screen=True,
@@ -70,7 +74,7 @@ def run(script, *flags, reference=(STEPS, "4"), candidate=(STEPS, "4")):
 
 def test_a_healthy_job_matches_and_is_ended_after_its_step(script):
     begin = time.monotonic()
-    done = run(script)
+    done = run(script, torchrun=TORCHRUN)
     assert done.returncode == MATCH, done.stderr
     assert time.monotonic() - begin < 100
     assert done.stdout.startswith("MATCH")

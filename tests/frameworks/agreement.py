@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import grid
 import h5py
+from support.python_runs import run_python
 from support.text_report import answer
 from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, run_ttrace
 
@@ -23,12 +23,11 @@ def train(python, launcher, world, cases, out, path=(), variables=None):
     """
     out.mkdir(exist_ok=True)
     path = os.pathsep.join([str(REPOSITORY / "lib" / "torch"), *(str(folder) for folder in path)])
-    done = subprocess.run(
-        [python, HERE / launcher, str(world), json.dumps(cases), out],
-        capture_output=True,
-        text=True,
+    done = run_python(
+        [HERE / launcher, str(world), json.dumps(cases), out],
+        python=python,
         timeout=1800,
-        env={**os.environ, **(variables or {}), "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        environment={**(variables or {}), "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return out

@@ -5,11 +5,10 @@ is left out, and then a healthy run matches and an exchange of gate and up is fo
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from support.python_runs import run_python
 from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, run_ttrace
 
 LAYER = "model.layers.{i}"
@@ -18,12 +17,11 @@ GATE_UP = [f"{LAYER}.mlp.{name}_proj" for name in ("gate", "up")]
 
 
 def train(python: str, script: str, out: Path) -> None:
-    done = subprocess.run(
-        [python, REPOSITORY / "tests" / "frameworks" / script, out],
-        capture_output=True,
-        text=True,
+    done = run_python(
+        [REPOSITORY / "tests" / "frameworks" / script, out],
+        python=python,
         timeout=900,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "lib" / "torch"), "OMP_NUM_THREADS": "1"},
+        environment={"PYTHONPATH": str(REPOSITORY / "lib" / "torch"), "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 import pytest
+from support.python_runs import run_python
 from support.ttrace_cli import REPOSITORY
 
 FOLDERS = ["lib/torch", "tests", "tests/frameworks"]
@@ -14,12 +14,8 @@ FOLDERS = ["lib/torch", "tests", "tests/frameworks"]
 @pytest.mark.parametrize("study", ["real_size.study", "real_size.lies", "hunt.hunt"])
 def test_a_study_starts(python, study):
     path = os.pathsep.join(str(REPOSITORY / folder) for folder in FOLDERS)
-    done = subprocess.run(
-        [python, "-m", study, "--help"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": path},
+    done = run_python(
+        ["-m", study, "--help"], python=python, timeout=300, environment={"PYTHONPATH": path}
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage")

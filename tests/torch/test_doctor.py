@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.python_runs import run_python
 from trace_reading import Trace
 
 from ttrace_torch.doctor.examine import main
@@ -77,14 +78,8 @@ def patched(text: str) -> str:
 def test_the_lines_trace_the_script(tmp_path: Path, text: str) -> None:
     path = tmp_path / "train.py"
     path.write_text(patched(text))
-    environment = {
-        "PYTHONPATH": ":".join(sys.path),
-        "PATH": "/usr/bin:/bin",
-        "TTRACE_OUT": str(tmp_path / "ref.h5"),
-    }
-    done = subprocess.run(
-        [sys.executable, path], env=environment, capture_output=True, text=True, check=False
-    )
+    environment = {"PYTHONPATH": ":".join(sys.path), "TTRACE_OUT": str(tmp_path / "ref.h5")}
+    done = run_python([path], timeout=300, environment=environment)
     assert done.returncode == 0, done.stderr
     kinds = {entry["kind"] for entry in Trace(tmp_path / "ref.h5").entries.values()}
     assert {"param", "output", "param_grad", "main_grad", "param_after_step", "loss"} <= kinds

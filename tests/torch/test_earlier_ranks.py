@@ -6,19 +6,22 @@ In process groups, without one, under torchrun with restarts, after a kill.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 from process_groups import run_ranks
 from small_models import TiedGPT, batch, cross_entropy, seeded
+from support.python_runs import run_python
 from torch import distributed
 from trace_reading import Trace
 
 import ttrace_torch as tt
 from ttrace_torch.write import earlier
+
+TESTS = Path(__file__).resolve().parents[1]
 
 
 def files(folder):
@@ -250,10 +253,8 @@ def torchrun(tmp_path, first):
     """Runs the script, which dies in its first attempt after two finished steps."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node=2", "--max-restarts=1", str(script), str(first)]
+    command = [TESTS / "support" / "forked_torchrun.py", "--nproc-per-node=2", "--max-restarts=1"]
     environment = {
-        **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
         "TTRACE_OUT": str(tmp_path / "run"),
         "TTRACE_STEPS": "0-1",
@@ -261,7 +262,7 @@ def torchrun(tmp_path, first):
         # Gloo finds the addresses of the first attempt in a store that both attempts share.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = run_python([*command, script, str(first)], timeout=300, environment=environment)
     assert done.returncode == 0, done.stderr
     return [line for line in done.stderr.splitlines() if "ttrace: " in line]
 

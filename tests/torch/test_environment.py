@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import subprocess
 import sys
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 import torch
 from process_groups import run_ranks
 from small_models import TiedGPT, batch, cross_entropy, seeded, train_step
+from support.python_runs import run_python
 from torch import nn
 from trace_reading import Trace
 
@@ -266,10 +266,9 @@ for step in range(3):
 def test_a_tracer_nobody_closed_keeps_the_finished_steps(tmp_path, body, status, steps):
     environment = {"TTRACE_OUT": str(tmp_path / "run"), "TTRACE_STEPS": "0-1"}
     path = {"PYTHONPATH": ":".join(sys.path), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", SCRIPT.format(body=body)]
-    done = subprocess.run(
-        command, env={**environment, **path}, capture_output=True, text=True, timeout=600
-    )
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(body=body))
+    done = run_python([script], timeout=600, environment={**environment, **path})
     assert done.returncode == status, done.stderr
     if steps is None:
         assert list((tmp_path / "run").iterdir()) == []

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from power.store import Store
+from support.python_runs import run_python
 from support.ttrace_cli import REPOSITORY, ttrace_binary
 
 # Architecture -> how many of its tensors are not judged, each for the reason that is given.
@@ -39,13 +40,11 @@ def store(tmp_path_factory):
     assert made.returncode == 0, made.stdout + made.stderr
     only = [word for name in ARCHITECTURES for word in ("--only", name)]
     paths = [str(REPOSITORY / "lib" / "torch"), str(REPOSITORY / "tests")]
-    done = subprocess.run(
-        [made.stdout.strip(), "-m", "zoo.study", raw, *only, "--write", raw.with_suffix(".md")],
-        capture_output=True,
-        text=True,
+    done = run_python(
+        ["-m", "zoo.study", raw, *only, "--write", raw.with_suffix(".md")],
+        python=made.stdout.strip(),
         timeout=900,
-        env={
-            **os.environ,
+        environment={
             "PYTHONPATH": os.pathsep.join(paths),
             "TTRACE": str(ttrace_binary()),
             "OMP_NUM_THREADS": "1",
