@@ -12,6 +12,7 @@ import pytest
 # is destroyed joins its threads, which a fork has not: it would wait for ever, or abort.
 os.register_at_fork(after_in_child=gc.freeze)
 sys.path.insert(0, str(Path(__file__).parent))
+MEGATRON = ("tests/frameworks/test_megatron", "tests/frameworks/test_specified_models.py")
 SLOWEST_FIRST = ["frameworks", "gallery", "power", "torch"]  # folders; the others come after them
 
 
@@ -37,7 +38,7 @@ def pytest_sessionfinish(session):
 def _trains(nodeid: str) -> str:
     """The files of one name train once if one process runs them."""
     file = nodeid.split("::", 1)[0]
-    return "megatron" if file.startswith("tests/frameworks/test_megatron") else file
+    return "megatron" if file.startswith(MEGATRON) else file
 
 
 @pytest.hookimpl(optionalhook=True)

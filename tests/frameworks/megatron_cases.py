@@ -189,6 +189,8 @@ ROUTED = {
         "flipping_one_less": {**case("flipping", EP2), "fault": "one_expert_less"},
     },
 }
+# On one process, with a specification.
+SPECIFIED = {"modern": case("modern"), "half": case("half")}
 REFUSED = {
     1: {
         "dropout": case("plain", hidden_dropout=0.1),

@@ -8,7 +8,7 @@ from pathlib import Path
 import agreement
 import grid
 import megatron_cases
-from megatron_cases import FAULTS, LONG, LONG_OLDER, NEWEST, OLDER, QUICK
+from megatron_cases import FAULTS, LONG, LONG_OLDER, NEWEST, OLDER, QUICK, ROUTED, SPECIFIED
 
 
 def _flat(cases):
@@ -50,7 +50,7 @@ class Runs:
 
     def trace(self, version, name):
         """The trace of case `name`, or of a fault."""
-        world, _ = SELECTED.get((version, name)) or _flat(FAULTS)[name]
+        world, _ = SELECTED.get((version, name)) or _flat(FAULTS).get(name) or _flat(ROUTED)[name]
         return self.train(version, world) / name
 
     def noise(self, version, name):
@@ -82,11 +82,17 @@ def _group(version, world):
     refused = megatron_cases.REFUSED.get(world, {}) if version == NEWEST else {}
     refused = {name: {**case, "refused": True} for name, case in refused.items()}
     if world == 1:
-        models = sorted({_model(name) for name in names})
-        return {**megatron_cases.references(models, _seeds(version)), **refused}
+        models = {_model(name) for name in names}
+        found = {}
+        if version == NEWEST:
+            models |= {_model(name) for name in _flat(ROUTED)}
+            found = {name: {**case, "specified": True} for name, case in SPECIFIED.items()}
+        return {**megatron_cases.references(sorted(models), _seeds(version)), **found, **refused}
     found = {name: SELECTED[version, name] for name in sorted(names)}
     cases = {name: case for name, (ranks, case) in found.items() if ranks == world}
-    return {**cases, **(FAULTS.get(world, {}) if version == NEWEST else {}), **refused}
+    if version == NEWEST:
+        cases.update({**FAULTS.get(world, {}), **ROUTED.get(world, {})})
+    return {**cases, **refused}
 
 
 def _model(name):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import agreement
 import megatron_cases
 import pytest
+from megatron_cases import NEWEST
 from support.reports import findings, read_report
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, run_ttrace
 
 HEALTHY = ("flipping_tp2_sp", "flipping_ep2")
 
 
-@pytest.fixture(scope="module")
-def runs(python, tmp_path_factory):
+@pytest.fixture
+def runs(megatron):
     """The folder of the reference, `flipping.h5`, its noise runs and all runs of ROUTED."""
-    out = tmp_path_factory.mktemp("routing")
-    cases = megatron_cases.references(["flipping"], (1, 2, 3))
-    agreement.train(python, "launch_megatron.py", 1, cases, out)
-    return agreement.train(python, "launch_megatron.py", 2, megatron_cases.ROUTED[2], out)
+    assert megatron.train(NEWEST, 1) == megatron.train(NEWEST, 2)
+    return megatron.train(NEWEST, 2)
 
 
 def compared(runs, name, *more):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 
-import agreement
-import megatron_cases
 import pytest
+from megatron_cases import NEWEST
 from support.evaluate_specification import Evaluation
+from support.python_runs import run_python
 from support.ttrace_cli import REPOSITORY
 
 HERE = REPOSITORY / "tests" / "frameworks"
@@ -21,12 +19,11 @@ LIMITS = {"float32": 5.0, "bfloat16": 3.0}
 @pytest.fixture(scope="module")
 def transformers(python, tmp_path_factory):
     out = tmp_path_factory.mktemp("specified")
-    done = subprocess.run(
-        [python, HERE / "specify_transformers.py", out],
-        capture_output=True,
-        text=True,
+    done = run_python(
+        [HERE / "specify_transformers.py", out],
+        python=python,
         timeout=900,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "lib" / "torch")},
+        environment={"PYTHONPATH": str(REPOSITORY / "lib" / "torch")},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return out
@@ -53,12 +50,9 @@ def test_transformers(transformers, model, dtype):
 
 
 @pytest.mark.parametrize(("model", "limit"), [("modern", 5.0), ("half", 3.0)])
-def test_megatron(python, tmp_path, model, limit):
-    path = tmp_path / "specification.json"
-    case = {model: megatron_cases.references([model], ())[model]}
-    variables = {"TTRACE_SPECIFICATION": str(path)}
-    agreement.train(python, "launch_megatron.py", 1, case, tmp_path / "run", (), variables)
-    specification = json.loads(path.read_text())
+def test_megatron(megatron, model, limit):
+    runs = megatron.train(NEWEST, 1)
+    specification = json.loads((runs / f"{model}.json").read_text())
     assert "opaque" not in specification
     assert specification["after_backward"] == {"main_grad": {"combine": "sum", "factor": 1.0}}
-    check(specification, tmp_path / "run" / f"{model}.h5", limit, range(4))
+    check(specification, runs / f"{model}.h5", limit, range(4))
