@@ -43,6 +43,8 @@ ORDER = (
     "union",
     "private_names",
     "doctor",
+    "matrix",
+    "testing",
     "__main__",
     "__init__",
 )

@@ -10,7 +10,7 @@ from ttrace_torch.private_names import PRIVATE_NAMES, PrivateName, is_there, rep
 
 PACKAGE = Path(__file__).resolve().parents[2] / "lib" / "torch" / "ttrace_torch"
 # Of the standard library: named tuples, and the stack.
-STANDARD = {"_replace", "_asdict", "_fields", "_getframe"}
+STANDARD = {"_replace", "_asdict", "_fields", "_getframe", "_exit"}
 # A member of another object of the same class.
 OWN = {"_add"}
 ASKING = ("getattr", "hasattr", "setattr")

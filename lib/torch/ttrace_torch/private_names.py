@@ -150,6 +150,13 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "deepspeed",
     ),
     PrivateName("_hp_grad", "deepspeed.runtime.bf16_optimizer", "its main gradients", "deepspeed"),
+    # Transformers.
+    PrivateName(
+        "_resolve_parallel_plans",
+        "transformers.PreTrainedModel",
+        "tensor-parallel layouts of a matrix by the model's tp_plan",
+        "transformers",
+    ),
 )
 
 

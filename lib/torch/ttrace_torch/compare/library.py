@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from ttrace_torch.compare.program import find_program
 from ttrace_torch.errors import TraceError
 
 INTERFACE_VERSION = 1
@@ -55,7 +55,7 @@ def _places() -> Iterator[Path]:
     if given:
         yield Path(given)
         return
-    program = os.environ.get("TTRACE") or shutil.which("ttrace")
+    program = find_program()
     if program:
         folder = Path(program).resolve().parent
         yield folder / _NAME

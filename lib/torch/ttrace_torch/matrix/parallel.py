@@ -1,0 +1,111 @@
+"""Makes a model parallel as a layout says: over data by us, by tensors as the model's own plan or
+the user's function says."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+
+from ttrace_torch.matrix.errors import MatrixError
+from ttrace_torch.matrix.job import Job
+from ttrace_torch.matrix.words import Word
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The mesh of a layout, and this rank's place among those that share out the data."""
+
+    mesh: Any
+    data_rank: int
+    data_ranks: int
+
+
+def ranks_of(word: Word, device: torch.device) -> Ranks:
+    """Makes the device mesh of a layout; of one process there is none."""
+    axes = word.axes
+    if not axes:
+        return Ranks(None, 0, 1)
+    mesh = init_device_mesh(device.type, tuple(axes.values()), mesh_dim_names=tuple(axes))
+    return Ranks(mesh, mesh.get_local_rank("dp") if word.data else 0, word.dp)
+
+
+def cut_by_tensors(model: nn.Module, word: Word, ranks: Ranks, job: Job) -> None:
+    """Tensor parallelism, if the layout has it. Throws MatrixError where nothing says how."""
+    if word.tp == 1:
+        return
+    mesh = ranks.mesh["tp"]
+    if job.parallelize is not None:
+        job.parallelize(model, mesh, word.sequence)
+        return
+    if not hasattr(model, "tp_plan"):
+        raise MatrixError(
+            f"parallelize: {word.text!r} has tensor parallelism, and {type(model).__name__} has no "
+            "tp_plan; give parallelize=, a function of (model, mesh, sequence)"
+        )
+    if word.sequence:
+        raise MatrixError(
+            f"parallelize: {word.text!r} has sequence parallelism, of which the tp_plan of "
+            f"{type(model).__name__} says nothing; give parallelize=, a function of "
+            "(model, mesh, sequence)"
+        )
+    _by_own_plan(model, word, mesh)
+
+
+def _by_own_plan(model: Any, word: Word, mesh: Any) -> None:
+    """Cuts a model of transformers as `from_pretrained(..., tp_plan="auto")` does."""
+    try:
+        own: Any = importlib.import_module("transformers.distributed")
+        styles: Any = importlib.import_module("transformers.distributed.tensor_parallel")
+        config = own.DistributedConfig(tp_size=word.tp)
+        plan = model._resolve_parallel_plans(config)[0]
+    except (ImportError, AttributeError, TypeError) as error:
+        version = getattr(sys.modules.get("transformers"), "__version__", "none")
+        raise MatrixError(
+            f"parallelize: the tp_plan of {type(model).__name__} cannot be applied with "
+            f"transformers {version} ({error}); give parallelize="
+        ) from error
+    if not plan:
+        raise MatrixError(
+            f"parallelize: the tp_plan of {type(model).__name__} is empty, and {word.text!r} has "
+            "tensor parallelism; give parallelize="
+        )
+    styles.apply_tensor_parallelism(model, mesh, plan)
+
+
+def share_out_data(model: nn.Module, word: Word, ranks: Ranks) -> nn.Module:
+    """The model wrapped or sharded over the data-parallel ranks, if the layout has them."""
+    if word.data == "ddp":
+        return nn.parallel.DistributedDataParallel(model)
+    if word.data == "fsdp":
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = ranks.mesh["dp"]
+        for block in blocks(model):
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    return model
+
+
+def blocks(model: nn.Module) -> list[nn.Module]:
+    """The members with parameters of the outermost lists of modules: the layers of the model."""
+    found: list[nn.Module] = []
+    for child in model.children():
+        if isinstance(child, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
+            found.extend(m for m in child.children() if any(True for _ in m.parameters()))
+        else:
+            found.extend(blocks(child))
+    return found
+
+
+def accumulates(model: nn.Module, last: bool) -> Any:
+    """A context for forward and backward of a micro-batch, after which only the last one's
+    gradients are averaged. None where every backward averages."""
+    if last or not isinstance(model, nn.parallel.DistributedDataParallel):
+        return None
+    return model.no_sync()

@@ -1,0 +1,77 @@
+"""Equivalence of layouts as one line of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Callable
+
+from ttrace_torch.matrix.errors import MatrixError
+from ttrace_torch.matrix.run import Settings, make_job, run_matrix
+from ttrace_torch.matrix.table import Matrix
+
+__all__ = ["Matrix", "MatrixError", "assert_equivalent"]
+
+
+def assert_equivalent(
+    build: Callable[[], Any],
+    batches: Iterable[Any] | Callable[[], Iterable[Any]],
+    layouts: Sequence[str],
+    *,
+    loss: Callable[[Any, Any], Any] | None = None,
+    optimizer: Callable[[Iterable[Any]], Any] | None = None,
+    parallelize: Callable[..., Any] | None = None,
+    pipeline: Callable[..., Any] | None = None,
+    steps: int | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    noise: int = 3,
+    limit: float = 600.0,
+    cache: bool | str | Path = True,
+    out: str | Path | None = None,
+    most_ranks: int | None = None,
+    backend: str | None = None,
+) -> Matrix:
+    """Trains a model in every layout, and asserts that each computes what one process does.
+
+    Each layout is compared with a reference under tolerances that noise runs of the reference gave,
+    and audited by itself. Returns the table; raises AssertionError with it unless all layouts match
+    and hold, and MatrixError for arguments that cannot be used. See docs/matrix.md.
+
+    build: makes the model. It is called anew for every run and on every rank, after torch's,
+        numpy's and random's generators were seeded, and must give the same parameters each time.
+    batches: the micro-batches of a step, or a function that returns them. A mapping is passed to
+        the model as keyword arguments, a tuple as arguments, anything else as its only argument.
+    layouts: words such as "ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b".
+    loss: maps output and target to the loss; a micro-batch is then a pair (inputs, target). By
+        default the model returns the loss, or an output with a member `loss`.
+    optimizer: makes an optimizer of parameters; AdamW by default.
+    parallelize: called with (model, mesh, sequence) for tensor parallelism: cuts the model in place
+        over the mesh, and along the sequence if `sequence`. By default the model's own `tp_plan`.
+    pipeline: called with (model, stage, stages): returns the module of one stage, made of the
+        model's own modules.
+    steps: how many steps to train, all with the same micro-batches.
+    threads: of each process.
+    noise: number of noise runs of the reference.
+    limit: seconds after which the ranks of a run are ended.
+    cache: the folder that keeps references; True for one below the user's ~/.cache, False for none.
+    out: a folder for traces and reports of all layouts; by default those of layouts that match are
+        removed, and those of others kept in a temporary folder.
+    most_ranks: the largest number of processes; by default 8, or twice the cores.
+    backend: "gloo" or "nccl"; by default nccl where every rank gets a device of its own.
+    """
+    job = make_job(
+        build,
+        batches,
+        loss=loss,
+        optimizer=optimizer,
+        parallelize=parallelize,
+        pipeline=pipeline,
+        steps=steps,
+        seed=seed,
+        threads=threads,
+    )
+    found = run_matrix(job, layouts, Settings(noise, limit, cache, out, most_ranks, backend))
+    if found.exit_code:
+        raise AssertionError(f"\n{found}")
+    return found
