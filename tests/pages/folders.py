@@ -14,6 +14,8 @@ from gallery.expected import EXPECTED
 from gallery.together import traced
 from support.ttrace_cli import TESTDATA, run_ttrace
 
+from pages.blocks import blocks
+
 TWO_BUGS = dataclasses.replace(EXPECTED["P11"].config, bug=("P1", "P11"))
 
 
@@ -74,6 +76,12 @@ def a_synthetic_model(folder: Path) -> None:
     (folder / "model.json").write_text(json.dumps(spec))
 
 
+def a_job(folder: Path) -> None:
+    """The job of the page on matrices, and a cache of its own."""
+    (text,) = (b.text for b in blocks("python") if b.text.startswith("# job.py\n"))
+    (folder / "job.py").write_text(text)
+
+
 # By the first command of a block.
 PREPARED: dict[str, Callable[[Path], None]] = {
     "ttrace localize ref.h5 run/ --plan plan.json": two_bugs,
@@ -81,4 +89,5 @@ PREPARED: dict[str, Callable[[Path], None]] = {
     " --candidate-specification ours.json --all": other_epsilon,
     "ttrace lint run/ --layout fixed.json": other_names,
     "ttrace synth -o ref.h5 --tensors 100 --shape 512x256 --dtype bfloat16": a_synthetic_model,
+    "python -m ttrace_torch.matrix job.py --layouts ddp2 tp2 fsdp2+tp2": a_job,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,13 +71,17 @@ def test_every_block_runs_or_says_where_it_does():
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a shell that finds `ttrace`."""
+    """The environment of a shell that finds `ttrace`, and this Python as `python`."""
     folder = tmp_path_factory.mktemp("bin")
     (folder / "ttrace").symlink_to(ttrace_binary())
+    # A link would be a Python without its packages.
+    (folder / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (folder / "python").chmod(0o755)
     return {
         **os.environ,
         "PATH": f"{folder}:{os.environ['PATH']}",
         "COLUMNS": "100000",
+        "XDG_CACHE_HOME": str(folder / "cache"),
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_rmaps_base_oversubscribe": "1",

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ttrace_torch.matrix.errors import MatrixError
-from ttrace_torch.matrix.run import Settings, make_job, run_matrix
+from ttrace_torch.matrix.run import Settings, judge_traces, make_job, run_matrix
 from ttrace_torch.matrix.table import Matrix
 
 __all__ = ["Matrix", "MatrixError", "assert_equivalent"]
 
 
 def assert_equivalent(
-    build: Callable[[], Any],
-    batches: Iterable[Any] | Callable[[], Iterable[Any]],
-    layouts: Sequence[str],
+    build: Callable[[], Any] | str | Path,
+    batches: Iterable[Any] | Callable[[], Iterable[Any]] | str | Path,
+    layouts: Sequence[str] = (),
     *,
     loss: Callable[[Any, Any], Any] | None = None,
     optimizer: Callable[[Iterable[Any]], Any] | None = None,
@@ -25,7 +25,7 @@ def assert_equivalent(
     steps: int | None = None,
     seed: int | None = None,
     threads: int | None = None,
-    noise: int = 3,
+    noise: int | Sequence[str | Path] = 3,
     limit: float = 600.0,
     cache: bool | str | Path = True,
     out: str | Path | None = None,
@@ -37,6 +37,9 @@ def assert_equivalent(
     Each layout is compared with a reference under tolerances that noise runs of the reference gave,
     and audited by itself. Returns the table; raises AssertionError with it unless all layouts match
     and hold, and MatrixError for arguments that cannot be used. See docs/matrix.md.
+
+    `assert_equivalent("ref.h5", "run/", noise=["noise1.h5", ...])` compares two traces that are
+    there already.
 
     build: makes the model. It is called anew for every run and on every rank, after torch's,
         numpy's and random's generators were seeded, and must give the same parameters each time.
@@ -52,7 +55,7 @@ def assert_equivalent(
         model's own modules.
     steps: how many steps to train, all with the same micro-batches.
     threads: of each process.
-    noise: number of noise runs of the reference.
+    noise: number of noise runs of the reference; of two traces, their paths.
     limit: seconds after which the ranks of a run are ended.
     cache: the folder that keeps references; True for one below the user's ~/.cache, False for none.
     out: a folder for traces and reports of all layouts; by default those of layouts that match are
@@ -60,18 +63,30 @@ def assert_equivalent(
     most_ranks: the largest number of processes; by default 8, or twice the cores.
     backend: "gloo" or "nccl"; by default nccl where every rank gets a device of its own.
     """
-    job = make_job(
-        build,
-        batches,
-        loss=loss,
-        optimizer=optimizer,
-        parallelize=parallelize,
-        pipeline=pipeline,
-        steps=steps,
-        seed=seed,
-        threads=threads,
-    )
-    found = run_matrix(job, layouts, Settings(noise, limit, cache, out, most_ranks, backend))
+    if isinstance(build, (str, Path)):
+        found = _of_traces(build, batches, layouts, noise, out)
+    else:
+        if not isinstance(noise, int):
+            raise MatrixError("noise: a matrix makes its noise runs itself; say how many")
+        job = make_job(
+            build,
+            batches,
+            loss=loss,
+            optimizer=optimizer,
+            parallelize=parallelize,
+            pipeline=pipeline,
+            steps=steps,
+            seed=seed,
+            threads=threads,
+        )
+        found = run_matrix(job, layouts, Settings(noise, limit, cache, out, most_ranks, backend))
     if found.exit_code:
         raise AssertionError(f"\n{found}")
     return found
+
+
+def _of_traces(reference: Any, run: Any, layouts: Any, noise: Any, out: Any) -> Matrix:
+    if not isinstance(run, (str, Path)) or layouts:
+        raise MatrixError("build is the path of a trace; give one of a run as batches, no layouts")
+    paths = [] if isinstance(noise, int) else [Path(path) for path in noise]
+    return judge_traces(Path(reference), Path(run), paths, out)

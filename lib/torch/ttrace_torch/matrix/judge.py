@@ -54,13 +54,21 @@ def calibrate(reference: Path, noise: Sequence[Path]) -> None:
 
 
 def compare(
-    reference: Path, tolerance: Path, run: Path, folder: Path, skip: Sequence[str]
+    reference: Path,
+    run: Path,
+    folder: Path,
+    tolerance: Path | None = None,
+    noise: Sequence[Path] = (),
+    skip: Sequence[str] = (),
 ) -> Verdict:
     """Compares a layout with the reference. The reports go to `folder`.
 
+    tolerance: what `calibrate` made of noise runs. noise: these themselves.
     skip: names of activations of modules that the layout takes apart.
     """
-    given = [str(reference), str(run), "--tolerance", str(tolerance)]
+    given = [str(reference), str(run)]
+    given += [] if tolerance is None else ["--tolerance", str(tolerance)]
+    given += ["--noise", *map(str, noise)] if noise else []
     for name in skip:
         given += ["--skip", name]
     code, report = _reported("compare", given, folder)

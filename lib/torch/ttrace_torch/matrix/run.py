@@ -109,11 +109,9 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="ttrace_matrix_"))
     try:
         yield folder
-    except MatrixError:
-        # Its text may name a file of the folder.
-        raise
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException as error:
+        if str(folder) not in str(error):
+            shutil.rmtree(folder, ignore_errors=True)
         raise
     for part in folder.iterdir():
         if part.name == "reference" and len(list(folder.iterdir())) == 1:
@@ -138,7 +136,7 @@ def _row(
         apart = run_ranks(train_layout, arguments, word.ranks, place, settings.limit, **where)[0]
         skip = [n for n in reference.activations if n.partition("[")[0] in apart]
         verdicts = (
-            compare(reference.trace, reference.tolerance, run, place, skip),
+            compare(reference.trace, run, place, reference.tolerance, skip=skip),
             audit(run, reference.specification, place),
         )
     except MatrixError as failure:
@@ -148,6 +146,21 @@ def _row(
         return row
     shutil.rmtree(place, ignore_errors=True)
     return Row(row.layout, row.seconds, verdicts)
+
+
+def judge_traces(
+    reference: Path, run: Path, noise: Sequence[Path], out: str | Path | None
+) -> Matrix:
+    """The same for two traces that are there, as a matrix of one row. Throws MatrixError."""
+    begun = time.monotonic()
+    program()
+    with _folder(out) as folder:
+        verdict = compare(reference, run, folder, noise=noise)
+        kept = None if verdict.code == FINE and out is None else folder
+        if kept is None:
+            for file in folder.iterdir():
+                file.unlink()
+        return Matrix([Row(run.name, time.monotonic() - begun, [verdict], "", kept)])
 
 
 def _notes(

@@ -73,10 +73,9 @@ class Matrix:
             count = f"{len(bad)} of {len(self.rows)} layout{'s' * (len(self.rows) > 1)}"
             return f"{_TITLES[code]}  {names} ({count}): {bad[0].headline}"
         many = len(self.rows) > 1
-        text = (
-            f"{len(self.rows)} layout{'s' * many} agree{'s' * (not many)} with one process"
-            f" and hold{'s' * (not many)} by {'themselves' if many else 'itself'}"
-        )
+        text = f"{len(self.rows)} layout{'s' * many} agree{'s' * (not many)} with one process"
+        if all(row.word("audit") != "-" for row in self.rows):
+            text += f" and hold{'s' * (not many)} by {'themselves' if many else 'itself'}"
         worst = max(self.rows, key=lambda row: _used(row) or 0.0)
         share = _share(worst)
         return f"MATCH  {text}; the closest to its limit used {share} of it ({worst.layout})"
