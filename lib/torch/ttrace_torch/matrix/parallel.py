@@ -14,6 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from ttrace_torch.matrix.errors import MatrixError
 from ttrace_torch.matrix.job import Job
+from ttrace_torch.matrix.sequence import cut_sequence
 from ttrace_torch.matrix.words import Word
 
 
@@ -48,17 +49,12 @@ def cut_by_tensors(model: nn.Module, word: Word, ranks: Ranks, job: Job) -> None
             f"parallelize: {word.text!r} has tensor parallelism, and {type(model).__name__} has no "
             "tp_plan; give parallelize=, a function of (model, mesh, sequence)"
         )
-    if word.sequence:
-        raise MatrixError(
-            f"parallelize: {word.text!r} has sequence parallelism, of which the tp_plan of "
-            f"{type(model).__name__} says nothing; give parallelize=, a function of "
-            "(model, mesh, sequence)"
-        )
     _by_own_plan(model, word, mesh)
 
 
 def _by_own_plan(model: Any, word: Word, mesh: Any) -> None:
-    """Cuts a model of transformers as `from_pretrained(..., tp_plan="auto")` does."""
+    """Cuts a model of transformers as `from_pretrained(..., tp_plan="auto")` does; along the
+    sequence, too, if the layout does."""
     try:
         own: Any = importlib.import_module("transformers.distributed")
         styles: Any = importlib.import_module("transformers.distributed.tensor_parallel")
@@ -75,7 +71,16 @@ def _by_own_plan(model: Any, word: Word, mesh: Any) -> None:
             f"parallelize: the tp_plan of {type(model).__name__} is empty, and {word.text!r} has "
             "tensor parallelism; give parallelize="
         )
-    styles.apply_tensor_parallelism(model, mesh, plan)
+    if not word.sequence:
+        styles.apply_tensor_parallelism(model, mesh, plan)
+        return
+    why = cut_sequence(model, mesh, plan)
+    if why is not None:
+        raise MatrixError(
+            f"parallelize: {word.text!r} has sequence parallelism, which no plan of "
+            f"{type(model).__name__} has, and it cannot be added: {why}; give parallelize=, a "
+            "function of (model, mesh, sequence)"
+        )
 
 
 def share_out_data(model: nn.Module, word: Word, ranks: Ranks) -> nn.Module:

@@ -3,7 +3,6 @@ structure that decoders of transformers share."""
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,12 +11,11 @@ from typing import Any, Callable
 import torch
 from torch import nn
 
+from ttrace_torch.matrix.decoders import is_tied, layers_of
 from ttrace_torch.matrix.errors import MatrixError
 from ttrace_torch.matrix.job import Job, pair
 from ttrace_torch.matrix.words import Word
 
-# What such a decoder has: name of a member of the model, or of its `model`.
-_OF_DECODER = ("embed_tokens", "layers", "norm", "rotary_emb")
 _OF_BATCH = {"input_ids", "labels", "use_cache"}
 
 
@@ -40,11 +38,16 @@ def stage_of(job: Job, model: nn.Module, word: Word, index: int) -> nn.Module:
         if not isinstance(made, nn.Module):
             raise MatrixError(f"pipeline returned a {type(made).__name__}; it returns a module")
         return made
-    layers = _layers_of(model)
+    layers = layers_of(model)
     if layers is None:
         raise MatrixError(
             f"pipeline: {word.text!r} has stages, and nothing says how to cut a "
             f"{type(model).__name__}; give pipeline=, a function of (model, stage, stages)"
+        )
+    if is_tied(model):
+        raise MatrixError(
+            f"pipeline: the head of {type(model).__name__} is tied to its embedding, which lies in "
+            "another stage; give pipeline=, or untie them (tie_word_embeddings=False)"
         )
     if len(layers) < word.stages:
         raise MatrixError(
@@ -121,15 +124,6 @@ def _loss_of_labels(model: Any, output: Any, batch: Any) -> tuple[torch.Tensor, 
     labels = batch["labels"]
     words = model.config.vocab_size
     return model.loss_function(logits=output, labels=labels, vocab_size=words), {}
-
-
-def _layers_of(model: Any) -> Any:
-    """The layers of a causal language model of transformers in its usual structure, else None."""
-    inner: Any = getattr(model, "model", None)
-    of_transformers = "transformers" in sys.modules and hasattr(model, "loss_function")
-    if not of_transformers or not isinstance(getattr(model, "lm_head", None), nn.Module):
-        return None
-    return inner.layers if all(hasattr(inner, name) for name in _OF_DECODER) else None
 
 
 def _leave_stage(model: Any, index: int, stages: int) -> None:
