@@ -40,6 +40,14 @@ def doubled():
     return {"build": build_doubled, "batches": batches}
 
 
+def granite():
+    """A model that multiplies what its embedding returns."""
+    settings = {**CONFIG.to_dict(), "embedding_multiplier": 12.0}
+    settings.pop("architectures", None)
+    config = transformers.GraniteConfig(**settings)
+    return {"build": lambda: transformers.GraniteForCausalLM(config), "batches": batches}
+
+
 def tied():
     def build_tied():
         return transformers.LlamaForCausalLM(

@@ -60,3 +60,9 @@ def test_a_tied_head_is_not_cut_apart(matrix):
         done.stdout
     )
     assert "pipeline: the head of LlamaForCausalLM is tied to its embedding" in done.stdout
+
+
+def test_a_model_that_computes_between_its_parts_is_not_cut_into_stages(matrix):
+    done = matrix(f"{JOB}:granite", "pp2:gpipe")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "pipeline: GraniteForCausalLM does more than run its embedding, layers" in done.stdout

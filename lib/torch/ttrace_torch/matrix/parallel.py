@@ -60,11 +60,11 @@ def _by_own_plan(model: Any, word: Word, mesh: Any) -> None:
         styles: Any = importlib.import_module("transformers.distributed.tensor_parallel")
         config = own.DistributedConfig(tp_size=word.tp)
         plan = model._resolve_parallel_plans(config)[0]
-    except (ImportError, AttributeError, TypeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         version = getattr(sys.modules.get("transformers"), "__version__", "none")
         raise MatrixError(
-            f"parallelize: the tp_plan of {type(model).__name__} cannot be applied with "
-            f"transformers {version} ({error}); give parallelize="
+            f"parallelize: {word.text!r} has tensor parallelism, and transformers {version} cannot "
+            f"cut a {type(model).__name__} by a plan of its own ({error}); give parallelize="
         ) from error
     if not plan:
         raise MatrixError(

@@ -13,7 +13,7 @@ from ttrace_torch.api import trace
 from ttrace_torch.base.names import ROOT
 from ttrace_torch.matrix.errors import MatrixError
 from ttrace_torch.matrix.job import Job
-from ttrace_torch.matrix.parallel import Ranks, share_out_data
+from ttrace_torch.matrix.parallel import Ranks, cut_by_tensors, share_out_data
 from ttrace_torch.matrix.processes import Place
 from ttrace_torch.matrix.stages import Feeding, feeding, members, names_of, stage_of
 from ttrace_torch.matrix.words import SCHEDULES, Word
@@ -38,9 +38,9 @@ def train_pipeline(
     ran: set[str] = set()
     for index in indices:
         # A stage may take its model apart, so that each has one of its own.
-        own = model if index == indices[0] else job.model(place.device)
+        own = model if index == indices[0] else _another(job, word, ranks, place)
         of_whole = whole if own is model else {one: name for name, one in members(own)}
-        module = stage_of(job, own, word, index)
+        module = stage_of(job, own, word, index, place.device)
         renames[index] = names_of(of_whole, module)
         _follow(module, renames[index], ran)
         modules[index] = share_out_data(module, word, ranks)
@@ -78,6 +78,12 @@ def train_pipeline(
     if tracer.failed is not None:
         raise MatrixError(f"nothing was recorded: {tracer.failed}")
     return _taken_apart(whole, ran)
+
+
+def _another(job: Job, word: Word, ranks: Ranks, place: Place) -> nn.Module:
+    model = job.model(place.device)
+    cut_by_tensors(model, word, ranks, job)
+    return model
 
 
 def _numbers(job: Job, ranks: Ranks) -> list[int]:

@@ -142,10 +142,12 @@ def _row(
     except MatrixError as failure:
         error = str(failure)
     row = Row(word.text, time.monotonic() - begun, verdicts, error, place)
-    if row.code != FINE or settings.out is not None:
+    # What could not be made left nothing to look at, unless its text says so.
+    tells = row.code != FINE and (bool(verdicts) or str(place) in error)
+    if tells or settings.out is not None:
         return row
     shutil.rmtree(place, ignore_errors=True)
-    return Row(row.layout, row.seconds, verdicts)
+    return Row(row.layout, row.seconds, verdicts, error)
 
 
 def judge_traces(
