@@ -146,3 +146,8 @@ class Dies(_Alone):
 class Raises(_Alone):
     def alone(self):
         raise ValueError("no such expert")
+
+
+def where_it_runs(place, build):
+    """A task of one rank, which needs what it was sent."""
+    return [distributed.get_rank(), distributed.get_world_size(), len(list(build().children()))]

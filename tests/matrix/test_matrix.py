@@ -11,6 +11,7 @@ from support.ttrace_cli import ttrace_binary
 from torch import nn
 
 from matrix import small
+from ttrace_torch.matrix.processes import run_ranks
 from ttrace_torch.testing import MatrixError, assert_equivalent
 
 LAYOUTS = ["ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b"]
@@ -164,6 +165,14 @@ def test_a_rank_that_raises_is_told_with_its_place(healthy, cache):
     first = failed(cache, build=small.Raises, layouts=["ddp2"]).splitlines()[0]
     assert "rank 1 raised ValueError: no such expert at " in first
     assert f"{small.__file__}:" in first
+
+
+def test_where_gpus_are_ranks_are_new_processes(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr("ttrace_torch.matrix.processes.start_method", lambda: "spawn")
+    where = {"grouped": True, "backend": "gloo", "threads": 1}
+    assert run_ranks(small.where_it_runs, (small.Model,), 1, tmp_path, 60, **where) == [[0, 1, 4]]
+    with pytest.raises(MatrixError, match="must be functions at the top of a module"):
+        assert_equivalent(**given(cache, layouts=["ddp1"], loss=lambda x, y: x.mean()))
 
 
 def test_a_layout_that_cannot_be_made_fails_and_names_the_argument(healthy, cache):

@@ -14,7 +14,6 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from ttrace_torch.matrix.errors import MatrixError
 from ttrace_torch.matrix.job import Job
-from ttrace_torch.matrix.sequence import cut_sequence
 from ttrace_torch.matrix.words import Word
 
 
@@ -74,6 +73,9 @@ def _by_own_plan(model: Any, word: Word, mesh: Any) -> None:
     if not word.sequence:
         styles.apply_tensor_parallelism(model, mesh, plan)
         return
+    # Releases of torch without tensor parallelism of this form run the other layouts.
+    from ttrace_torch.matrix.sequence import cut_sequence
+
     why = cut_sequence(model, mesh, plan)
     if why is not None:
         raise MatrixError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import functools
 import gc
@@ -30,6 +31,7 @@ from ttrace_torch.matrix.errors import MatrixError
 
 # What the others get to end by themselves, once a rank has died.
 _GRACE = 3.0
+_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _LOOPBACK = "/sys/class/net/lo"
 # Frames of an error that a reader wants are not those of torch.
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}ttrace_torch{os.sep}matrix{os.sep}")
@@ -213,6 +215,7 @@ def _see(place: Place, is_ours: bool = False) -> str:
 def _run_rank(place: Place, task: Task, arguments: tuple[Any, ...]) -> None:
     """The life of one rank, in its own process."""
     os.setsid()
+    _die_with_parent()
     # What the parent left to be collected is not this process's to destroy.
     gc.freeze()
     _print_to(place.log)
@@ -246,6 +249,12 @@ def _run_rank(place: Place, task: Task, arguments: tuple[Any, ...]) -> None:
     if distributed.is_initialized():
         distributed.destroy_process_group()
     os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """No rank outlives a matrix that was killed, where the system (Linux) can see to it."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _join(place: Place) -> None:
