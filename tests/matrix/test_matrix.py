@@ -18,8 +18,10 @@ LAYOUTS = ["ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b"]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def program():
+def program(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
+        # What is kept of layouts that fail is removed with the rest.
+        patch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("kept")))
         patch.setenv("TTRACE", str(ttrace_binary()))
         yield
 

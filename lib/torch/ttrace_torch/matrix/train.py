@@ -36,7 +36,10 @@ def train_layout(
         return train_pipeline(place, job, word, ranks, model, out)
     model = share_out_data(model, word, ranks)
     optimizer = job.optimizer(model.parameters())
-    tracer = trace(model, optimizer, out=out, run={"command": f"matrix {word.text}"})
+    # Without data parallelism all ranks get the same, whatever parallelize= calls its axes.
+    axis = None if word.data else ()
+    facts = {"command": f"matrix {word.text}"}
+    tracer = trace(model, optimizer, out=out, run=facts, dp_axis=axis)
     share = len(job.batches) // ranks.data_ranks
     train(job, model, optimizer, tracer, place, ranks.data_rank * share, share)
     return []
