@@ -44,11 +44,21 @@ rm -f "$environments_log"
 linted=true
 bash "$root/scripts/lint.sh" --quick || linted=false  # fails this script after the tests
 say "Python tests"
+# They put thousands of files in place, and wait for the disk each time. Where there is memory for all
+# of them (2 GiB, and what training takes), they lie there.
+gib() { awk '{print int($1 / 1048576)}'; }
+scratch=()
+if [ "$(df --output=avail /dev/shm 2>/dev/null | tail -n 1 | gib)" -ge 8 ] &&
+  [ "$(sed -n 's/^MemAvailable: *//p' /proc/meminfo | gib)" -ge 12 ]; then
+  in_memory=$(mktemp -d /dev/shm/ttrace-tests.XXXXXX)
+  trap 'rm -rf "$in_memory"' EXIT
+  scratch=(--basetemp "$in_memory/tests")
+fi
 workers=$(nproc)  # each needs some 2 GiB: tests train
 [ "$workers" -le 8 ] || workers=8
 cd "$root"
 # The files stay in the order of tests/conftest.py, the slowest first.
 TTRACE=$build/ttrace PYTHONPATH=$root/lib/torch OMP_NUM_THREADS=1 \
   "$venv/bin/python" -m pytest tests -q -p no:cacheprovider -n "$workers" --dist loadfile \
-  --no-loadscope-reorder "${durations[@]}" "$@"
+  --no-loadscope-reorder "${durations[@]}" "${scratch[@]}" "$@"
 $linted || { echo "scripts/lint.sh --quick failed, see above" >&2; exit 1; }
