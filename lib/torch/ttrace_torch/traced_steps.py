@@ -210,8 +210,7 @@ class TracedSteps:
             self._facts["noise"] = perturber.facts()
         if rewriter is not None:
             self._facts["plan"] = rewriter.facts()
-        if step.clip_norm is not None:
-            step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
+        self.updates.end(step)
         records, precision = step.recorder.records.values(), step.recorder.precision
         if self._evaluations.seen and not step.calls.any_run:
             self._problems.say_once(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
@@ -64,6 +66,8 @@ class TracedUpdates:
             scale = self._job.framework.scales().get("main_grad", 1.0) / scaler.scale()
             step.recorder.set_scale("main_grad", scale)
         self.record_parameters(step, "main_grad")
+        if not consumed and not scaler.active:
+            step.recorded_gradients = self._gradients()
         self._job.reference.end_recording()
 
     def begin(self, step: Step) -> None:
@@ -73,8 +77,45 @@ class TracedUpdates:
             mistake = f"step {step.number}: the optimizer makes a second step in it"
             self._problems.mistake(step.number, f"{mistake}, so its update is not recorded")
             return
+        now = self._gradients() if step.recorded_gradients else {}
+        for name, (gradient, version) in step.recorded_gradients.items():
+            found = now.get(name)
+            # Another tensor may hold the same values, as a copy of a framework's.
+            if found is not None and found[0] is gradient and found[1] != version:
+                step.gradients_changed = True
+        step.recorded_gradients = {}
         self.record_main_gradients(step, consumed=True)
         self._record_settings(step)
+
+    def end(self, step: Step) -> None:
+        """Adds to the settings what the whole step has shown: the limit that gradients were
+        clipped to, or that they were changed in a way that nobody told."""
+        if step.clip_norm is not None:
+            step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
+        elif step.gradients_changed:
+            self._problems.say_once(
+                "gradients were changed between tracer.main_grads() and the optimizer's step, as "
+                "by clipping: tell it with tracer.grad_norm(norm, clip_norm=...); without it the "
+                "update cannot be replayed"
+            )
+            self._call(step, "of gradients changed after they were recorded")
+
+    def _gradients(self) -> dict[str, tuple[torch.Tensor, int]]:
+        """The gradients of PyTorch's own, by parameter, and how often each was changed in place."""
+        found = {}
+        for name, parameter in self._job.names.parameters.items():
+            gradient = parameter.grad
+            if gradient is None or gradient.is_inference():
+                continue
+            local = getattr(gradient, "_local_tensor", gradient)
+            found[name] = (gradient, local._version)
+        return found
+
+    def _call(self, step: Step, addition: str) -> None:
+        """Calls the optimizer of a step by a name that no reader replays."""
+        step.optimizer = [
+            {**entry, "type": f"{entry['type']} {addition}"} for entry in step.optimizer
+        ]
 
     def evaluated_again(self, step: Step) -> None:
         """Notes that the optimizer evaluates its closure more than once: no optimizer of the type
@@ -86,10 +127,7 @@ class TracedUpdates:
             "the optimizer evaluates its closure several times in a step; the first evaluation "
             "is recorded, and the update cannot be replayed"
         )
-        step.optimizer = [
-            {**entry, "type": f"{entry['type']} over several evaluations"}
-            for entry in step.optimizer
-        ]
+        self._call(step, "over several evaluations")
 
     def met_scaler(self, step: Step) -> None:
         """Notes that a GradScaler that nobody has named is the job's: what the step has recorded of

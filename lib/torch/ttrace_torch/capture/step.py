@@ -37,6 +37,10 @@ class Step:
         self.params_after_done = False
         # Whether the optimizer has evaluated its closure more than once.
         self.evaluated_again = False
+        # The gradients that were recorded before the optimizer asked for them: parameter -> the
+        # tensor, and how often it had been changed in place.
+        self.recorded_gradients: dict[str, tuple[torch.Tensor, int]] = {}
+        self.gradients_changed = False  # between that and the optimizer's step
         self.in_microbatch = False
         self.reads = LossReads()
         # Numbers of which no loss is known that reads them.
