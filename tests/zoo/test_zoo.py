@@ -16,7 +16,7 @@ ARCHITECTURES = {
     "gpt_neox/clm": 0,  # two biases with one gradient
     "mamba/clm": 0,  # convolutions along the sequence
     "deepseek_v3/clm": 0,  # keys that are written in parts into empty memory, and experts
-    "qwen2_moe/clm": 3,  # what is given to an expert that no token has chosen
+    "qwen2_moe/clm": 0,  # experts whose tokens are sorted and counted
     "rwkv/clm": 0,  # a state that is written token by token
     "t5/s2s": 0,
     "bert/mlm": 0,

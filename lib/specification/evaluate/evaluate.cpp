@@ -1,6 +1,7 @@
 #include "specification/evaluate/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/bytes.h"
@@ -198,10 +199,16 @@ class Evaluation {
       const double argument = unit_roundoff(found.dtypes.empty() ? found.dtype : found.dtypes[0]);
       const bool narrower =
           primitive.rounding == Rounding::kWhereNarrower && unit_roundoff(found.dtype) > argument;
-      if (found.noise != nullptr && (primitive.rounding == Rounding::kOnce || narrower)) {
+      if (found.noise == nullptr) return value;
+      if (primitive.rounding == Rounding::kOnce) {
         return rounded(value, found.dtype, *found.noise, context_);
       }
-      return value;
+      if (!narrower) return value;
+      // Whole numbers become floating-point ones without a rounding, up to a size: counts of tokens
+      // that a router makes, or a mask.
+      const bool whole = !tensor::is_floating(found.dtypes[0]);
+      const double exact = whole ? 1 / unit_roundoff(found.dtype) : 0;
+      return rounded(value, found.dtype, *found.noise, context_, exact);
     });
   }
 
@@ -249,7 +256,7 @@ tensor::DType dtype_of_value(const Expression& expression, std::uint32_t value) 
 }
 
 Value rounded(const Value& value, tensor::DType dtype, const Noise& noise,
-              const measure::ExecutionContext& context) {
+              const measure::ExecutionContext& context, double exact) {
   const double unit = unit_roundoff(dtype);
   if (unit == 0) return value;
   const Value dense = value.to_dense();
@@ -257,7 +264,9 @@ Value rounded(const Value& value, tensor::DType dtype, const Noise& noise,
   const double* in = dense.data();
   double* out = result.fresh();
   for_ranges(context, result.size(), kElementsPerCall, [&](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t i = begin; i < end; ++i) out[i] = in[i] * (1 + unit * noise.at(i));
+    for (std::uint64_t i = begin; i < end; ++i) {
+      out[i] = std::abs(in[i]) <= exact ? in[i] : in[i] * (1 + unit * noise.at(i));
+    }
   });
   return result;
 }

@@ -23,8 +23,8 @@ std::vector<Value> evaluate_values(const Expression& expression, std::span<const
 // The type to which a value is rounded.
 tensor::DType dtype_of_value(const Expression& expression, std::uint32_t value);
 
-// Value · (1 + u·ξ), u the unit roundoff of `dtype`.
+// Value · (1 + u·ξ), u the unit roundoff of `dtype`; elements of at most `exact` stay as they are.
 Value rounded(const Value& value, tensor::DType dtype, const Noise& noise,
-              const measure::ExecutionContext& context);
+              const measure::ExecutionContext& context, double exact = 0);
 
 }  // namespace ttrace::specification

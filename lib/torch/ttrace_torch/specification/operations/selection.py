@@ -82,13 +82,15 @@ def _histc(call: Call, x: Value, bins: int = 100, min: Any = 0, max: Any = 0) ->
     count = 1
     for size in x.shape:
         count *= size
-    numbers = make.arange(0, 1, bins, x.dtype)
     # A bin is max / bins wide: element v lies in bin ⌊v · bins / max⌋, the largest in the last.
     flat = make.reshape(x, (count, 1))
-    place = make.binary("divide", make.binary("multiply", flat, bins), max, "float64")
+    place = make.binary("divide", make.binary("multiply", flat, bins, "float64"), max, "float64")
     place = make.unary("clamp", make.unary("floor", place), high=bins - 1)
-    there = make.binary("equal", place, make.cast(numbers, "float64"), "bool")
-    return make.reduce("sum", make.cast(there, call.dtype), 0, False, call.dtype)
+    # Counted in whole numbers, which no rounding changes.
+    numbers = make.arange(0, 1, bins, "int64")
+    there = make.binary("equal", make.cast(place, "int64"), numbers, "bool")
+    counts = make.reduce("sum", make.cast(there, "int64"), 0, False, "int64")
+    return make.cast(counts, call.dtype)
 
 
 @operation("bincount")
