@@ -116,6 +116,8 @@ def ranks_rank(rank, folder):
         model(torch.full((1, WIDTH), 1.0 + rank)).sum().backward()
     # Another job's rank 1 has written into the same folder.
     tracer = tt.trace(model, out=folder / "shared", run={"id": f"of rank {rank}"})
+    # Else one of them may have ended before the other begins, and then is an earlier job.
+    distributed.barrier()
     with tracer.step(0):
         model(torch.ones(1, WIDTH))
     tracer.close()
