@@ -49,7 +49,10 @@ std::map<pid_t, Process> processes() {
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
     if (error != std::errc() || end != name.data() + name.size()) continue;
     std::ifstream file(base::concat("/proc/", name, "/stat"));
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    // A process that ends meanwhile makes reading fail, at which the buffer's iterators throw.
+    std::string text(4096, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file.gcount()));
     const std::size_t close = text.rfind(')');
     if (close == std::string::npos || close + 4 >= text.size()) continue;
     Process found;
