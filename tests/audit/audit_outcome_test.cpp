@@ -4,7 +4,7 @@
 #include "audit/record.h"
 #include "support/catch.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::audit_outcome_test {
 namespace {
 
 using trace::Kind;
@@ -90,4 +90,4 @@ TEST_CASE("an outcome is that of the checks that say what the value must be") {
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::audit_outcome_test

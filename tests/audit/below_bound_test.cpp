@@ -9,7 +9,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::below_bound_test {
 namespace {
 
 using tensor::DType;
@@ -132,4 +132,4 @@ TEST_CASE("bands are of eight octaves, relative to the largest of the row") {
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::below_bound_test

@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::consequences_test {
 namespace {
 
 using test::make_entry;
@@ -90,4 +90,4 @@ TEST_CASE("what reads right values is no consequence, and one finding stays") {
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::consequences_test

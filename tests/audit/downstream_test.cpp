@@ -4,7 +4,7 @@
 #include "audit/record.h"
 #include "support/catch.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::downstream_test {
 namespace {
 
 using trace::Kind;
@@ -45,4 +45,4 @@ TEST_CASE("norm and update of gradients that are wrong on all ranks alike must f
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::downstream_test

@@ -8,7 +8,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::isolation_plan_test {
 namespace {
 
 using test::make_entry;
@@ -84,4 +84,4 @@ TEST_CASE("where nothing can be overwritten the plan is refused") {
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::isolation_plan_test

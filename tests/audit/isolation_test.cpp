@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::isolation_test {
 namespace {
 
 using test::make_key;
@@ -98,4 +98,4 @@ TEST_CASE("of another gradient only the forward is judged") {
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::isolation_test

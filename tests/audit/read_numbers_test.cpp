@@ -10,7 +10,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::read_numbers_test {
 namespace {
 
 using base::concat;
@@ -85,4 +85,4 @@ TEST_CASE("only a computed number is read as one") {
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::read_numbers_test

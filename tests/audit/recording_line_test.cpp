@@ -3,7 +3,7 @@
 #include "localize/two_runs.h"
 #include "support/catch.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::recording_line_test {
 namespace {
 
 using localize::test::TwoRuns;
@@ -69,4 +69,4 @@ TEST_CASE("nothing is named where nothing is lacking or known") {
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::recording_line_test

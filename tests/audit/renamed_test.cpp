@@ -5,7 +5,7 @@
 #include "specification/specifications.h"
 #include "support/catch.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::renamed_test {
 namespace {
 
 specification::Specification model(const std::string& name, const std::string& operation) {
@@ -46,4 +46,4 @@ TEST_CASE("what a map does more to than rename keeps its name, and is counted") 
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::renamed_test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::run_variants_test {
 namespace {
 
 using base::concat;
@@ -112,4 +112,4 @@ TEST_CASE("a variant is refused as the document is, and so are too many") {
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::run_variants_test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::short_rows_test {
 namespace {
 
 using tensor::DType;
@@ -98,4 +98,4 @@ TEST_CASE("a wrong row of one element is found, with its size") {
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::short_rows_test

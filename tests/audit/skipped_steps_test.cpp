@@ -5,7 +5,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::skipped_steps_test {
 namespace {
 
 using trace::Kind;
@@ -67,4 +67,4 @@ TEST_CASE("a value overflows beyond the largest number of its type, or behind on
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::skipped_steps_test

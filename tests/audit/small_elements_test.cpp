@@ -6,7 +6,7 @@
 #include "specification/specifications.h"
 #include "support/catch.h"
 
-namespace ttrace::audit {
+namespace ttrace::audit::small_elements_test {
 namespace {
 
 constexpr std::uint64_t kSide = 64;
@@ -86,4 +86,4 @@ TEST_CASE("a wrong small element beside what is left of a difference is found") 
 }
 
 }  // namespace
-}  // namespace ttrace::audit
+}  // namespace ttrace::audit::small_elements_test

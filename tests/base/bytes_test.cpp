@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "support/catch.h"
 
-namespace ttrace::base {
+namespace ttrace::base::bytes_test {
 namespace {
 
 using test::refusal_of;
@@ -128,4 +128,4 @@ TEST_CASE("checked_add gives the sum or nothing") {
 
 }  // namespace
 
-}  // namespace ttrace::base
+}  // namespace ttrace::base::bytes_test

@@ -4,7 +4,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::base {
+namespace ttrace::base::checksum_test {
 namespace {
 
 std::vector<std::byte> bytes_of(std::size_t count) {
@@ -41,4 +41,4 @@ TEST_CASE("a checksum is XXH64") {
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::checksum_test

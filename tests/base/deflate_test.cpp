@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "support/catch.h"
 
-namespace ttrace::base {
+namespace ttrace::base::deflate_test {
 namespace {
 
 std::string sample() {
@@ -67,4 +67,4 @@ TEST_CASE("damaged gzip files are refused with their name") {
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::deflate_test

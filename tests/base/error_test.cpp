@@ -6,7 +6,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::base {
+namespace ttrace::base::error_test {
 namespace {
 
 TEST_CASE("errors carry their kind and their words") {
@@ -45,4 +45,4 @@ TEST_CASE("concat writes numbers the same in every locale") {
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::error_test

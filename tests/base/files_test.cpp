@@ -15,7 +15,7 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
-namespace ttrace::base {
+namespace ttrace::base::files_test {
 namespace {
 
 using test::check_refused;
@@ -173,4 +173,4 @@ TEST_CASE("what a killed process leaves unfinished is removed by its parent") {
 
 }  // namespace
 
-}  // namespace ttrace::base
+}  // namespace ttrace::base::files_test

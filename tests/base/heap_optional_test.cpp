@@ -4,7 +4,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::base {
+namespace ttrace::base::heap_optional_test {
 namespace {
 
 using Text = HeapOptional<std::string>;
@@ -48,4 +48,4 @@ TEST_CASE("a value is set, replaced and removed") {
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::heap_optional_test

@@ -10,7 +10,7 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
-namespace ttrace::base {
+namespace ttrace::base::log_test {
 namespace {
 
 // What `action` writes to stderr, at file-descriptor level.
@@ -68,4 +68,4 @@ TEST_CASE("a message has a limited length, its beginning and its end") {
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::log_test

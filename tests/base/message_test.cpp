@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "support/catch.h"
 
-namespace ttrace::base {
+namespace ttrace::base::message_test {
 namespace {
 
 std::string with_count(std::string_view text, std::uint64_t count) {
@@ -34,4 +34,4 @@ TEST_CASE("a template that names what is not there is a mistake of the program")
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::message_test

@@ -10,7 +10,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::base {
+namespace ttrace::base::parallel_test {
 namespace {
 
 TEST_CASE("parallel_for calls every index once") {
@@ -76,4 +76,4 @@ TEST_CASE("threads resolve to themselves or to the cores") {
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::parallel_test

@@ -4,7 +4,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::base {
+namespace ttrace::base::shared_map_test {
 namespace {
 
 using Ages = SharedMap<std::string, int>;
@@ -47,4 +47,4 @@ TEST_CASE("maps are equal by their members, however they were made") {
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::shared_map_test

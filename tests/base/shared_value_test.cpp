@@ -7,7 +7,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::base {
+namespace ttrace::base::shared_value_test {
 namespace {
 
 using Text = SharedValue<std::string>;
@@ -68,4 +68,4 @@ TEST_CASE("threads may copy and drop one value") {
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::shared_value_test

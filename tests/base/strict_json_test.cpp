@@ -4,7 +4,7 @@
 
 #include "base/refusal.h"
 
-namespace ttrace::base {
+namespace ttrace::base::strict_json_test {
 namespace {
 
 using test::check_refused;
@@ -171,4 +171,4 @@ TEST_CASE("a part of a document is passed on as text") {
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::strict_json_test

@@ -9,7 +9,7 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
-namespace ttrace::base {
+namespace ttrace::base::sync_test {
 namespace {
 
 TEST_CASE("files, folders and all that is in them are synced") {
@@ -38,4 +38,4 @@ TEST_CASE("what is not there cannot be synced") {
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::sync_test

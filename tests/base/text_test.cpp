@@ -6,7 +6,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::base {
+namespace ttrace::base::text_test {
 namespace {
 
 TEST_CASE("short numbers have three significant digits") {
@@ -223,4 +223,4 @@ TEST_CASE("a mistyped word has one suggestion, another word none") {
 }
 
 }  // namespace
-}  // namespace ttrace::base
+}  // namespace ttrace::base::text_test

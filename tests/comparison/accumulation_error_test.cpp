@@ -8,7 +8,7 @@
 #include "support/memory_trace.h"
 #include "tensor/codec.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::accumulation_error_test {
 namespace {
 
 using judge::Outcome;
@@ -261,4 +261,4 @@ TEST_CASE("what is farther off than such an accumulator was made in another way"
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::accumulation_error_test

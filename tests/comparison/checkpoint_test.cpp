@@ -9,7 +9,7 @@
 #include "engine/random_runs.h"
 #include "support/catch.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::checkpoint_test {
 namespace {
 
 using ttrace::test::make_key;
@@ -136,7 +136,7 @@ TEST_CASE("property: a line with any one byte changed, gone or doubled is refuse
 
 TEST_CASE("property: lines of real measurements survive") {
   for (std::uint32_t seed = 1; seed <= 60; ++seed) {
-    engine::test::RandomRuns runs(seed);
+    test::RandomRuns runs(seed);
     std::vector<const trace::Source*> noise;
     if (runs.has_noise) noise.push_back(&runs.noise);
     Checkpoint work(nullptr, true);
@@ -150,4 +150,4 @@ TEST_CASE("property: lines of real measurements survive") {
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::checkpoint_test

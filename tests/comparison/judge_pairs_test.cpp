@@ -9,7 +9,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::judge_pairs_test {
 namespace {
 
 using judge::Rule;
@@ -239,4 +239,4 @@ TEST_CASE("what a step begins with does not follow from its parameters") {
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::judge_pairs_test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::noise_runs_test {
 namespace {
 
 using test::make_entry;
@@ -169,4 +169,4 @@ TEST_CASE("a run that differs nowhere was not perturbed") {
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::noise_runs_test

@@ -5,7 +5,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::other_implementation_test {
 namespace {
 
 using engine::CompareOptions;
@@ -184,4 +184,4 @@ TEST_CASE("a candidate with other names of modules says it by having one impleme
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::other_implementation_test

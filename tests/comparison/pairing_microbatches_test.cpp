@@ -3,7 +3,7 @@
 #include "layout/view.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::pairing_microbatches_test {
 namespace {
 
 using How = trace::Microbatches::How;
@@ -213,4 +213,4 @@ TEST_CASE("the keys of a whole's parts are in its order") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::pairing_microbatches_test

@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::pairing_test {
 namespace {
 
 using test::make_entry;
@@ -161,4 +161,4 @@ TEST_CASE("a module that did not run on one side at all lacks no argument there"
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::pairing_test

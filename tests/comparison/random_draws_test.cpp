@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::random_draws_test {
 namespace {
 
 using judge::Outcome;
@@ -68,4 +68,4 @@ TEST_CASE("draws of one run alone, or of another shape, are not judged") {
 TEST_CASE("the same numbers match") { CHECK(compared(0.25, 0).counts.at(Outcome::kMatch) == 3); }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::random_draws_test

@@ -2,7 +2,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::result_test {
 namespace {
 
 TEST_CASE("verdicts have names and the exit codes of the contract") {
@@ -15,4 +15,4 @@ TEST_CASE("verdicts have names and the exit codes of the contract") {
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::result_test

@@ -5,7 +5,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::run_facts_test {
 namespace {
 
 using test::MemoryTrace;
@@ -182,4 +182,4 @@ TEST_CASE("a step is skipped in both runs if both say so") {
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::run_facts_test

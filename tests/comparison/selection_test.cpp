@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::selection_test {
 namespace {
 
 using test::make_key;
@@ -96,4 +96,4 @@ TEST_CASE("without flags an empty trace is no usage error") {
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::selection_test

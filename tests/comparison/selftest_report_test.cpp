@@ -9,7 +9,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::selftest_report_test {
 namespace {
 
 SelftestTensor scaled(const std::string& name, std::optional<double> size) {
@@ -110,4 +110,4 @@ TEST_CASE("without a match there is no table, and the exit code says which", "[s
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::selftest_report_test

@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::shown_precision_test {
 namespace {
 
 using tensor::DType;
@@ -114,4 +114,4 @@ TEST_CASE("a tolerance is widened by what only the candidate says to be coarser"
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::shown_precision_test

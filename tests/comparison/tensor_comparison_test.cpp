@@ -5,24 +5,23 @@
 #include "report/sample_report.h"
 #include "support/catch.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::tensor_comparison_test {
 namespace {
 
 TEST_CASE("the relative error is that of the norms") {
-  CHECK(relative_error(report::test::compared("a", {3, 4}, {3, 4.5}).comparison->measurement) ==
+  CHECK(relative_error(test::compared("a", {3, 4}, {3, 4.5}).comparison->measurement) ==
         Catch::Approx(0.1));
-  CHECK(relative_error(report::test::compared("a", {0, 0}, {0, 0}).comparison->measurement) == 0);
-  CHECK(std::isinf(
-      relative_error(report::test::compared("a", {0, 0}, {0, 1}).comparison->measurement)));
+  CHECK(relative_error(test::compared("a", {0, 0}, {0, 0}).comparison->measurement) == 0);
+  CHECK(std::isinf(relative_error(test::compared("a", {0, 0}, {0, 1}).comparison->measurement)));
 }
 
 TEST_CASE("the used share is that of the tolerance") {
-  ComparedNumbers numbers = *report::test::compared("a", {3, 4}, {3, 4.5}).comparison;
+  ComparedNumbers numbers = *test::compared("a", {3, 4}, {3, 4.5}).comparison;
   numbers.tolerance.unit_norm = 0.25;
   CHECK(used_share(numbers) == Catch::Approx(0.125));
   numbers.tolerance.unit_norm = 0;
   CHECK(std::isinf(used_share(numbers)));
-  CHECK(used_share(*report::test::compared("a", {0}, {0}).comparison) == 0);
+  CHECK(used_share(*test::compared("a", {0}, {0}).comparison) == 0);
 }
 
 TensorTruth truth_of(double candidate, double reference, std::uint64_t elements = 4) {
@@ -66,4 +65,4 @@ TEST_CASE("no tensors have no ratios") {
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::tensor_comparison_test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::comparison {
+namespace ttrace::comparison::verdict_test {
 namespace {
 
 using judge::Outcome;
@@ -293,4 +293,4 @@ TEST_CASE("a gradient without a finite value is no doubt in a step that a scaler
 }
 
 }  // namespace
-}  // namespace ttrace::comparison
+}  // namespace ttrace::comparison::verdict_test

@@ -12,7 +12,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::audit_trace_test {
 namespace {
 
 using audit::AuditOutcome;
@@ -421,4 +421,4 @@ TEST_CASE("the parameter of a step is what the step before left") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::audit_trace_test

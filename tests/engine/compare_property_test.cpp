@@ -9,7 +9,7 @@
 #include "report/text_report.h"
 #include "support/catch.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::compare_property_test {
 namespace {
 
 using comparison::CompareReport;
@@ -140,4 +140,4 @@ TEST_CASE("property: every tensor is accounted for, whatever is wrong with the r
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::compare_property_test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::compare_traces_test {
 namespace {
 
 using comparison::CompareReport;
@@ -316,4 +316,4 @@ TEST_CASE("the results are in the order of the data flow") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::compare_traces_test

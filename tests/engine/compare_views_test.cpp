@@ -5,7 +5,7 @@
 #include "engine/compare_traces.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::compare_views_test {
 namespace {
 
 using How = trace::Microbatches::How;
@@ -373,4 +373,4 @@ TEST_CASE("micro-batches with other names are put together too") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::compare_views_test

@@ -10,7 +10,7 @@
 #include "engine/report_text.h"
 #include "support/catch.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::divided_work_test {
 namespace {
 
 using comparison::CompareReport;
@@ -282,4 +282,4 @@ TEST_CASE("a merge does not measure what a part has not") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::divided_work_test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::inspect_trace_test {
 namespace {
 
 using test::make_entry;
@@ -104,4 +104,4 @@ TEST_CASE("nothing in a trace moves the cursor") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::inspect_trace_test

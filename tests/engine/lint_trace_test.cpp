@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::lint_trace_test {
 namespace {
 
 using test::make_entry;
@@ -124,4 +124,4 @@ TEST_CASE("names in the data flow that no module has are told with their place")
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::lint_trace_test

@@ -8,7 +8,7 @@
 #include "support/catch.h"
 #include "support/memory_sink.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::merge_trace_test {
 namespace {
 
 using test::make_entry;
@@ -199,4 +199,4 @@ TEST_CASE("a merged trace is clean and matches its source without any error") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::merge_trace_test

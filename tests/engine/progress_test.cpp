@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::progress_test {
 namespace {
 
 class Counted : public base::Progress {
@@ -65,4 +65,4 @@ TEST_CASE("the error told is that of the report") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::progress_test

@@ -9,11 +9,7 @@
 
 #include "support/memory_trace.h"
 
-namespace ttrace::engine::test {
-
-using ttrace::test::make_entry;
-using ttrace::test::make_mesh;
-using ttrace::test::MemoryTrace;
+namespace ttrace::test {
 
 class RandomRuns {
  public:
@@ -173,4 +169,4 @@ class RandomRuns {
   bool complete_ = false;
 };
 
-}  // namespace ttrace::engine::test
+}  // namespace ttrace::test

@@ -7,7 +7,7 @@
 #include "report/compare_report_json.h"
 #include "report/text_report.h"
 
-namespace ttrace::engine::test {
+namespace ttrace::test {
 
 // JSON and text, without what the environment may change.
 inline std::string comparable(comparison::CompareReport report) {
@@ -17,4 +17,4 @@ inline std::string comparable(comparison::CompareReport report) {
   return report::json_text(report) + text.str();
 }
 
-}  // namespace ttrace::engine::test
+}  // namespace ttrace::test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::selftest_traces_test {
 namespace {
 
 using comparison::FaultKind;
@@ -232,4 +232,4 @@ TEST_CASE("the answer is the same for every number of threads", "[selftest]") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::selftest_traces_test

@@ -13,7 +13,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::shared_batches_test {
 namespace {
 
 using comparison::CompareReport;
@@ -168,4 +168,4 @@ TEST_CASE("a pair that cannot be read spoils no other pair of its batch", "[cuda
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::shared_batches_test

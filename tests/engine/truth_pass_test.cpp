@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::truth_pass_test {
 namespace {
 
 using comparison::CompareReport;
@@ -197,4 +197,4 @@ TEST_CASE("the truth's numbers are the same for every number of threads") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::truth_pass_test

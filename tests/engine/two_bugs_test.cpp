@@ -5,7 +5,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::two_bugs_test {
 namespace {
 
 using comparison::CompareReport;
@@ -106,4 +106,4 @@ TEST_CASE("an output with equal bits passes no blame on") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::two_bugs_test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::judge {
+namespace ttrace::judge::calibration_test {
 namespace {
 
 using measure::Grid;
@@ -211,4 +211,4 @@ TEST_CASE("a date is a day of the calendar") {
 
 }  // namespace
 
-}  // namespace ttrace::judge
+}  // namespace ttrace::judge::calibration_test

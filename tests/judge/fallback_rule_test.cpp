@@ -6,7 +6,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::judge {
+namespace ttrace::judge::fallback_rule_test {
 namespace {
 
 using trace::Kind;
@@ -133,4 +133,4 @@ TEST_CASE("the fallback allows what storing rounds away") {
 }
 
 }  // namespace
-}  // namespace ttrace::judge
+}  // namespace ttrace::judge::fallback_rule_test

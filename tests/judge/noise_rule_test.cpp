@@ -5,7 +5,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::judge {
+namespace ttrace::judge::noise_rule_test {
 namespace {
 
 using measure::Grid;
@@ -211,4 +211,4 @@ TEST_CASE("infinite noise allows anything") {
 
 }  // namespace
 
-}  // namespace ttrace::judge
+}  // namespace ttrace::judge::noise_rule_test

@@ -5,7 +5,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::judge {
+namespace ttrace::judge::outcome_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -179,4 +179,4 @@ TEST_CASE("every outcome has a name of its own, and five of them are bad") {
 }
 
 }  // namespace
-}  // namespace ttrace::judge
+}  // namespace ttrace::judge::outcome_test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::judge {
+namespace ttrace::judge::slices_test {
 namespace {
 
 using measure::Grid;
@@ -262,4 +262,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace ttrace::judge
+}  // namespace ttrace::judge::slices_test

@@ -8,7 +8,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::judge {
+namespace ttrace::judge::tolerance_test {
 namespace {
 
 using tensor::DType;
@@ -185,4 +185,4 @@ TEST_CASE("the bound of the measurements on the page") {
 }
 
 }  // namespace
-}  // namespace ttrace::judge
+}  // namespace ttrace::judge::tolerance_test

@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::absent_shards_test {
 namespace {
 
 using test::make_entry;
@@ -96,4 +96,4 @@ TEST_CASE("what was not to be recorded everywhere is not absent") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::absent_shards_test

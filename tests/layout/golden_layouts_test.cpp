@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::golden_layouts_test {
 namespace {
 
 using test::make_entry;
@@ -174,4 +174,4 @@ TEST_CASE("golden: tokens dispatched to experts, with padding") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::golden_layouts_test

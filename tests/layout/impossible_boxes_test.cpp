@@ -1,7 +1,7 @@
 // Boxes and flat ranges that leave a gap, overlap or lie outside.
 #include "layout/problems_of.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::impossible_boxes_test {
 namespace {
 
 using tensor::Box;
@@ -125,4 +125,4 @@ TEST_CASE("thousands of boxes are checked") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::impossible_boxes_test

@@ -1,7 +1,7 @@
 // Sizes, segments and strides that contradict the tensor or no machine could hold.
 #include "layout/problems_of.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::impossible_numbers_test {
 namespace {
 
 using test::check_problem;
@@ -121,4 +121,4 @@ TEST_CASE("numbers must fit what every coordinate of the earlier axes has left")
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::impossible_numbers_test

@@ -1,7 +1,7 @@
 // Placements by rows without an index that could say them.
 #include "layout/problems_of.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::impossible_rows_test {
 namespace {
 
 using test::check_problem;
@@ -138,4 +138,4 @@ TEST_CASE("several axes may say rows of one index") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::impossible_rows_test

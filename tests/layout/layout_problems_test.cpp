@@ -3,7 +3,7 @@
 #include "base/refusal.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::layout_problems_test {
 namespace {
 
 using test::contains;
@@ -71,4 +71,4 @@ TEST_CASE("sizes count the coordinates that held_at lists") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::layout_problems_test

@@ -3,7 +3,7 @@
 #include "base/refusal.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::layout_rules_test {
 namespace {
 
 using test::check_refused;
@@ -246,4 +246,4 @@ TEST_CASE("a layout file of something else is refused") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::layout_rules_test

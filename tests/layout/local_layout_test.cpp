@@ -3,7 +3,7 @@
 #include "base/refusal.h"
 #include "trace/placement.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::local_layout_test {
 namespace {
 
 TEST_CASE("one range of each dimension is one part") {
@@ -142,4 +142,4 @@ TEST_CASE("a scalar is covered by one box of no dimensions") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::local_layout_test

@@ -9,7 +9,7 @@
 #include "layout/manifest_merge.h"
 #include "support/catch.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::manifest_merge_corpus_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -47,4 +47,4 @@ TEST_CASE("the ranks' manifests are merged as the corpus says") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::manifest_merge_corpus_test

@@ -3,7 +3,7 @@
 #include "base/refusal.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::manifest_merge_test {
 namespace {
 
 using test::check_refused;
@@ -372,4 +372,4 @@ TEST_CASE("optimizer groups with the same facts become one") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::manifest_merge_test

@@ -6,7 +6,7 @@
 #include "layout/map_rules.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::map_apply_test {
 namespace {
 
 using test::check_refused;
@@ -297,4 +297,4 @@ TEST_CASE("a rule for parameters leaves the values of the data flow alone, and t
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::map_apply_test

@@ -2,7 +2,7 @@
 
 #include "base/refusal.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::map_rules_test {
 namespace {
 
 using test::check_refused;
@@ -329,4 +329,4 @@ TEST_CASE("a long name that no way of matching fits is reported at once") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::map_rules_test

@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::mesh_test {
 namespace {
 
 using test::make_mesh;
@@ -44,4 +44,4 @@ TEST_CASE("the ranks of a run are those of all its meshes once and in order") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::mesh_test

@@ -4,7 +4,7 @@
 #include "layout/spelled.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::plan_test {
 namespace {
 
 using tensor::Box;
@@ -177,4 +177,4 @@ TEST_CASE("a scalar is held whole") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::plan_test

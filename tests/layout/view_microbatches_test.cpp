@@ -2,7 +2,7 @@
 #include "layout/view.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::view_microbatches_test {
 namespace {
 
 using test::contains;
@@ -101,4 +101,4 @@ TEST_CASE("one part alone is the whole") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::view_microbatches_test

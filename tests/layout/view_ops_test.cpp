@@ -6,7 +6,7 @@
 #include "measure/tensor_reader.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::view_ops_test {
 namespace {
 
 using test::check_refused;
@@ -220,4 +220,4 @@ TEST_CASE("joining what was split gives the whole back, and splitting what was j
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::view_ops_test

@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::view_test {
 namespace {
 
 using tensor::DType;
@@ -90,4 +90,4 @@ TEST_CASE("a view over changed entries leaves the first as it is") {
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::view_test

@@ -14,9 +14,7 @@
 
 namespace ttrace::localize::test {
 
-using ttrace::test::make_entry;
-using ttrace::test::make_mesh;
-using ttrace::test::MemoryTrace;
+using namespace ttrace::test;  // `test::` in this room means both
 
 inline std::vector<double> random_values(std::size_t count, std::uint32_t seed) {
   std::mt19937 random(seed);

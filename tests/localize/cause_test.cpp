@@ -4,7 +4,7 @@
 #include "localize/case_for_test.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::cause_test {
 namespace {
 
 using test::Scene;
@@ -56,4 +56,4 @@ TEST_CASE("a rank that is lost between two looks is an input error") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::cause_test

@@ -3,7 +3,7 @@
 #include "localize/tiny_model.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::dataflow_index_test {
 namespace {
 
 using test::Labels;
@@ -114,4 +114,4 @@ TEST_CASE("all calls and copies of a tensor are found together") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::dataflow_index_test

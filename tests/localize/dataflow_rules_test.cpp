@@ -6,7 +6,7 @@
 #include "localize/tiny_model.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::dataflow_rules_test {
 namespace {
 
 using test::Labels;
@@ -270,4 +270,4 @@ TEST_CASE("tensors of other ranks are chained apart, whose orders say nothing of
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::dataflow_rules_test

@@ -8,7 +8,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::dataflow_test {
 namespace {
 
 using test::Labels;
@@ -273,4 +273,4 @@ TEST_CASE("holders are the coordinates that hold the tensor, however that is sai
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::dataflow_test

@@ -5,7 +5,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::describe_difference_test {
 namespace {
 
 using test::make_entry;
@@ -109,4 +109,4 @@ TEST_CASE("a tensor of more elements has none") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::describe_difference_test

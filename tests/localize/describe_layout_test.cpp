@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::describe_layout_test {
 namespace {
 
 using test::make_entry;
@@ -147,4 +147,4 @@ TEST_CASE("copies that disagree are told by their coordinates, and all are to be
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::describe_layout_test

@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::explain_test {
 namespace {
 
 using comparison::CompareReport;
@@ -147,4 +147,4 @@ TEST_CASE("the largest difference is found on the rank that holds it") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::explain_test

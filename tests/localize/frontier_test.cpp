@@ -6,7 +6,7 @@
 #include "localize/tiny_model.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::frontier_test {
 namespace {
 
 using test::Labels;
@@ -325,4 +325,4 @@ TEST_CASE("a finding of its own stays one behind another, before the loss") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::frontier_test

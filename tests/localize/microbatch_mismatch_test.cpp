@@ -7,7 +7,7 @@
 #include "report/text_report.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::microbatch_mismatch_test {
 namespace {
 
 using comparison::MicrobatchMismatch;
@@ -150,4 +150,4 @@ TEST_CASE("the first line tells the mismatch and a paragraph what to do") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::microbatch_mismatch_test

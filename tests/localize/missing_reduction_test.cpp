@@ -2,7 +2,7 @@
 #include "localize/causes/cause.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::missing_reduction_test {
 namespace {
 
 using test::Scene;
@@ -78,4 +78,4 @@ TEST_CASE("copies that add up to a reference of zeros show nothing") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::missing_reduction_test

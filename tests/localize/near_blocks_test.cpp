@@ -10,7 +10,7 @@
 #include "property/random.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::near_blocks_test {
 namespace {
 
 using Slices = std::vector<SliceSums>;
@@ -155,4 +155,4 @@ TEST_CASE("nearly equal blocks that only rounding tells apart are looked at") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::near_blocks_test

@@ -6,7 +6,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::one_sided_test {
 namespace {
 
 using comparison::TensorComparison;
@@ -158,4 +158,4 @@ TEST_CASE("two whole models are not compared name by name") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::one_sided_test

@@ -2,7 +2,7 @@
 #include "localize/two_runs.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::order_causes_test {
 namespace {
 
 using test::make_entry;
@@ -243,4 +243,4 @@ TEST_CASE("a weight's gradient of an input whose chunks are swapped") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::order_causes_test

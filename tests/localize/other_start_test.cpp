@@ -7,7 +7,7 @@
 #include "report/text_report.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::other_start_test {
 namespace {
 
 using comparison::OtherStart;
@@ -130,4 +130,4 @@ TEST_CASE("a finding of another module is no consequence of other random numbers
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::other_start_test

@@ -5,7 +5,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::phase_test {
 namespace {
 
 using trace::Kind;
@@ -51,4 +51,4 @@ TEST_CASE("phases have names for the JSON report and words for people") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::phase_test

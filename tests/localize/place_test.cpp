@@ -3,7 +3,7 @@
 #include "localize/two_runs.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::place_test {
 namespace {
 
 using trace::Kind;
@@ -58,4 +58,4 @@ TEST_CASE("places in words") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::place_test

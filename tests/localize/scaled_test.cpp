@@ -2,7 +2,7 @@
 #include "localize/causes/cause.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::scaled_test {
 namespace {
 
 using test::Scene;
@@ -174,4 +174,4 @@ TEST_CASE("non-finite values and copies that disagree are no scale") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::scaled_test

@@ -3,7 +3,7 @@
 #include "localize/frontier.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::second_suspects_test {
 namespace {
 
 FlowNode node(const std::string& name, trace::Kind kind = trace::Kind::kOutput) {
@@ -103,4 +103,4 @@ TEST_CASE("a gradient that comes back through a module is held against that modu
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::second_suspects_test

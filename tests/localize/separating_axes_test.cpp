@@ -3,7 +3,7 @@
 #include "localize/case_for_test.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::separating_axes_test {
 namespace {
 
 using Classes = std::vector<std::vector<std::uint64_t>>;
@@ -86,4 +86,4 @@ TEST_CASE("more than four classes are counted, not listed") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::separating_axes_test

@@ -1,7 +1,7 @@
 #include "localize/causes/cause.h"
 #include "support/catch.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::stale_test {
 namespace {
 
 TEST_CASE("a parameter is stale where most of what is wrong in it did not move") {
@@ -15,4 +15,4 @@ TEST_CASE("a parameter is stale where most of what is wrong in it did not move")
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::stale_test

@@ -17,6 +17,8 @@
 
 namespace ttrace::localize::test {
 
+using namespace ttrace::test;  // `test::` in this room means both
+
 using Labels = std::set<std::string>;
 
 inline trace::Module make_module(std::string name, std::vector<std::string> inputs,

@@ -12,7 +12,8 @@
 
 namespace ttrace::localize::test {
 
-using ttrace::test::make_key;
+using namespace ttrace::test;  // `test::` in this room means both
+
 using Values = std::vector<double>;
 using Placements = std::map<std::string, trace::Placement>;
 

@@ -5,7 +5,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::localize {
+namespace ttrace::localize::value_causes_test {
 namespace {
 
 using test::make_entry;
@@ -332,4 +332,4 @@ TEST_CASE("causes that were tried in vain are kept with what they leave") {
 }
 
 }  // namespace
-}  // namespace ttrace::localize
+}  // namespace ttrace::localize::value_causes_test

@@ -6,7 +6,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::mapping {
+namespace ttrace::mapping::map_starter_test {
 namespace {
 
 using layout::MapFile;
@@ -260,4 +260,4 @@ TEST_CASE("what may be meant is listed, and two runs of one model need no rules"
 }
 
 }  // namespace
-}  // namespace ttrace::mapping
+}  // namespace ttrace::mapping::map_starter_test

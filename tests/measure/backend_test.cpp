@@ -16,7 +16,7 @@
 #include "property/random.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::backend_test {
 namespace {
 
 using tensor::DType;
@@ -260,4 +260,4 @@ TEST_CASE("memory bounds the threads, and one always runs") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::backend_test

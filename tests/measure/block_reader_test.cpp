@@ -8,7 +8,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::block_reader_test {
 namespace {
 
 using tensor::DType;
@@ -255,4 +255,4 @@ TEST_CASE("checks of two parts of one block are the check of both") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::block_reader_test

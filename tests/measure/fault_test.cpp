@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::fault_test {
 namespace {
 
 using test::make_entry;
@@ -160,4 +160,4 @@ TEST_CASE("integers are moved and zeroed exactly", "[selftest]") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::fault_test

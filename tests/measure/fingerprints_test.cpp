@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::fingerprints_test {
 namespace {
 
 using tensor::DType;
@@ -79,4 +79,4 @@ TEST_CASE("sketches estimate how far two tensors are apart") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::fingerprints_test

@@ -8,7 +8,7 @@
 #include "property/random.h"
 #include "support/catch.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::grid_test {
 namespace {
 
 using tensor::Box;
@@ -116,4 +116,4 @@ TEST_CASE("values that are not finite make their cell infinite, or count nothing
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::grid_test

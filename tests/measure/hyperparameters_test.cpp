@@ -5,7 +5,7 @@
 #include "support/catch.h"
 #include "trace/manifest.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::hyperparameters_test {
 namespace {
 
 trace::OptimizerGroup adamw() {
@@ -89,4 +89,4 @@ TEST_CASE("hyperparameters that have an effect are held against the reference's"
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::hyperparameters_test

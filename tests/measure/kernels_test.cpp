@@ -12,7 +12,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::kernels_test {
 namespace {
 
 using tensor::DType;
@@ -248,4 +248,4 @@ TEST_CASE("an instruction set can be chosen by name, and no other", "[kernels]")
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::kernels_test

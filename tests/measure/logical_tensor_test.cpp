@@ -5,7 +5,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::logical_tensor_test {
 namespace {
 
 using test::make_entry;
@@ -146,4 +146,4 @@ TEST_CASE("a scalar has one part, a tensor without elements none") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::logical_tensor_test

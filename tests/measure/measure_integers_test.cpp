@@ -6,7 +6,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::measure_integers_test {
 namespace {
 
 using tensor::DType;
@@ -111,4 +111,4 @@ TEST_CASE("the sums of integers serve as evidence") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::measure_integers_test

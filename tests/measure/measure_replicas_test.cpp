@@ -9,7 +9,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::measure_replicas_test {
 namespace {
 
 using tensor::DType;
@@ -147,4 +147,4 @@ TEST_CASE("integer replicas differ exactly and by their true distance") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::measure_replicas_test

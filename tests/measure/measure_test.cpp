@@ -8,7 +8,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::measure_test {
 namespace {
 
 using tensor::DType;
@@ -258,4 +258,4 @@ TEST_CASE("a measurement leaves rows out of every sum") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::measure_test

@@ -8,7 +8,7 @@
 #include "measure/products.h"
 #include "support/catch.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::multiply_test {
 namespace {
 
 std::vector<double> random_numbers(std::uint64_t count, std::uint64_t seed) {
@@ -88,4 +88,4 @@ TEST_CASE("thin products are the same to the bit with every instruction set") {
 #endif
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::multiply_test

@@ -10,7 +10,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::noise_test {
 namespace {
 
 using tensor::DType;
@@ -190,4 +190,4 @@ TEST_CASE("a truth of several reads is that of the whole, in any layout") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::noise_test

@@ -9,7 +9,7 @@
 #include "property/random.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::one_pass_test {
 namespace {
 
 using tensor::DType;
@@ -132,4 +132,4 @@ TEST_CASE("the reference is read once") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::one_pass_test

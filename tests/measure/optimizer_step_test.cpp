@@ -8,7 +8,7 @@
 #include "support/catch.h"
 #include "tensor/dtype.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::optimizer_step_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -211,4 +211,4 @@ TEST_CASE("constants in single precision widen the bounds by what they may be of
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::optimizer_step_test

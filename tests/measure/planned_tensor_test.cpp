@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::planned_tensor_test {
 namespace {
 
 using test::make_entry;
@@ -68,4 +68,4 @@ TEST_CASE("a plan by the rows of an index is read every time") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::planned_tensor_test

@@ -3,7 +3,7 @@
 #include "measure/shard_reader.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::resolved_plan_test {
 namespace {
 
 using test::check_refused;
@@ -101,4 +101,4 @@ TEST_CASE("rows without their index in the manifest are refused with its key") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::resolved_plan_test

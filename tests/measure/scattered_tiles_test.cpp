@@ -14,7 +14,7 @@
 #include "tensor/codec.h"
 #include "tensor/run_cursor.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::scattered_tiles_test {
 namespace {
 
 using tensor::Box;
@@ -173,4 +173,4 @@ TEST_CASE("parts of boxes and scaled boxes are measured as decoded ones, to the 
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::scattered_tiles_test

@@ -6,7 +6,7 @@
 #include "property/random.h"
 #include "support/catch.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::sections_test {
 namespace {
 
 TEST_CASE("sections make up the tensor in its order and are never too many", "[sections]") {
@@ -122,4 +122,4 @@ TEST_CASE("of an empty tensor nothing is read", "[reads]") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::sections_test

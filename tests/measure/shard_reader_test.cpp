@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::shard_reader_test {
 namespace {
 
 using tensor::DType;
@@ -155,4 +155,4 @@ TEST_CASE("nothing is read of an empty box, and a scalar is one element") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::shard_reader_test

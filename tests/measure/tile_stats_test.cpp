@@ -7,7 +7,7 @@
 #include "measure/cpu/cpu_backend.h"
 #include "property/random.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::tile_stats_test {
 namespace {
 
 using test::Random;
@@ -152,4 +152,4 @@ TEST_CASE("the cosine is that of the angle") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::tile_stats_test

@@ -9,7 +9,7 @@
 #include "property/random.h"
 #include "support/catch.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::tiles_test {
 namespace {
 
 using test::naive_sums;
@@ -192,4 +192,4 @@ TEST_CASE("infinities of both signs do not hide each other") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::tiles_test

@@ -13,7 +13,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::update_kernel_test {
 namespace {
 
 using tensor::DType;
@@ -363,4 +363,4 @@ TEST_CASE("updates of every length are judged as one by one", "[replay]") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::update_kernel_test

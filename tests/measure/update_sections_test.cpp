@@ -6,7 +6,7 @@
 #include "property/random.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::update_sections_test {
 namespace {
 
 using test::make_entry;
@@ -75,4 +75,4 @@ TEST_CASE("sections of an update add up to the whole", "[replay]") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::update_sections_test

@@ -3,7 +3,7 @@
 #include "measure/tensor_reader.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::view_reader_test {
 namespace {
 
 using layout::Mosaic;
@@ -180,4 +180,4 @@ TEST_CASE("a part that cannot be read is refused when it is needed") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::view_reader_test

@@ -7,7 +7,7 @@
 #include "support/memory_trace.h"
 #include "tensor/codec.h"
 
-namespace ttrace::optimizer {
+namespace ttrace::optimizer::gradient_norm_test {
 namespace {
 
 using judge::Outcome;
@@ -201,4 +201,4 @@ TEST_CASE("without all main gradients a norm is compared as it is") {
 }
 
 }  // namespace
-}  // namespace ttrace::optimizer
+}  // namespace ttrace::optimizer::gradient_norm_test

@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::optimizer {
+namespace ttrace::optimizer::replay_updates_test {
 namespace {
 
 using comparison::TensorComparison;
@@ -186,4 +186,4 @@ TEST_CASE("a gradient of another shape judges nothing") {
 }
 
 }  // namespace
-}  // namespace ttrace::optimizer
+}  // namespace ttrace::optimizer::replay_updates_test

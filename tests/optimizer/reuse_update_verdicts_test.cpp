@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::optimizer {
+namespace ttrace::optimizer::reuse_update_verdicts_test {
 namespace {
 
 using judge::Outcome;
@@ -83,4 +83,4 @@ TEST_CASE("a parameter that changed between two steps diverges") {
 }
 
 }  // namespace
-}  // namespace ttrace::optimizer
+}  // namespace ttrace::optimizer::reuse_update_verdicts_test

@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::optimizer {
+namespace ttrace::optimizer::settings_test {
 namespace {
 
 using comparison::CompareReport;
@@ -199,4 +199,4 @@ TEST_CASE("plain SGD does not depend on how often it has stepped") {
 }
 
 }  // namespace
-}  // namespace ttrace::optimizer
+}  // namespace ttrace::optimizer::settings_test

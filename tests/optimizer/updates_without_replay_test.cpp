@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::optimizer {
+namespace ttrace::optimizer::updates_without_replay_test {
 namespace {
 
 using comparison::CompareReport;
@@ -135,4 +135,4 @@ TEST_CASE("without the parameter before the step its length is not known") {
 }
 
 }  // namespace
-}  // namespace ttrace::optimizer
+}  // namespace ttrace::optimizer::updates_without_replay_test

@@ -5,7 +5,7 @@
 #include "property/random.h"
 #include "tensor/box.h"
 
-namespace ttrace::tensor {
+namespace ttrace::tensor::box_property_test {
 namespace {
 
 using test::for_seeds;
@@ -115,4 +115,4 @@ TEST_CASE("copy_common between random boxes equals a loop over elements") {
 }
 
 }  // namespace
-}  // namespace ttrace::tensor
+}  // namespace ttrace::tensor::box_property_test

@@ -7,7 +7,7 @@
 #include "property/message_place.h"
 #include "property/random_defect.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::layout_defects_property_test {
 namespace {
 
 using base::concat;
@@ -142,4 +142,4 @@ TEST_CASE("a changed number in a random layout is told with a place that is wron
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::layout_defects_property_test

@@ -6,7 +6,7 @@
 #include "layout/plan.h"
 #include "property/random_layout.h"
 
-namespace ttrace::layout {
+namespace ttrace::layout::layout_property_test {
 namespace {
 
 using base::concat;
@@ -166,4 +166,4 @@ TEST_CASE("random layouts give every coordinate what dealing out single elements
 }
 
 }  // namespace
-}  // namespace ttrace::layout
+}  // namespace ttrace::layout::layout_property_test

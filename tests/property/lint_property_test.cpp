@@ -8,7 +8,7 @@
 #include "property/message_place.h"
 #include "property/random_defect.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::lint_property_test {
 namespace {
 
 using base::concat;
@@ -174,4 +174,4 @@ TEST_CASE("a dataset whose shape or type does not fit is told with its file") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::lint_property_test

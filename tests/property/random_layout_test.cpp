@@ -4,7 +4,7 @@
 
 #include <map>
 
-namespace ttrace::test {
+namespace ttrace::test::random_layout_test {
 namespace {
 
 std::string kind_of(const trace::Placement& placement) {
@@ -110,4 +110,4 @@ TEST_CASE("random layouts use the whole vocabulary") {
 }
 
 }  // namespace
-}  // namespace ttrace::test
+}  // namespace ttrace::test::random_layout_test

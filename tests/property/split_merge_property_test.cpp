@@ -4,7 +4,7 @@
 #include "property/dealt_tensor.h"
 #include "support/memory_sink.h"
 
-namespace ttrace::engine {
+namespace ttrace::engine::split_merge_property_test {
 namespace {
 
 using base::concat;
@@ -58,4 +58,4 @@ TEST_CASE("a tensor dealt to random ranks and merged is the tensor again") {
 }
 
 }  // namespace
-}  // namespace ttrace::engine
+}  // namespace ttrace::engine::split_merge_property_test

@@ -6,7 +6,7 @@
 #include "measure/measure.h"
 #include "property/dealt_tensor.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::split_read_property_test {
 namespace {
 
 using base::concat;
@@ -120,4 +120,4 @@ TEST_CASE("one damaged element on one random rank is found") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::split_read_property_test

@@ -6,7 +6,7 @@
 #include "measure/measure.h"
 #include "property/random_view.h"
 
-namespace ttrace::measure {
+namespace ttrace::measure::view_property_test {
 namespace {
 
 using base::concat;
@@ -132,4 +132,4 @@ TEST_CASE("random tensors made of others are what their parts say") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure
+}  // namespace ttrace::measure::view_property_test

@@ -12,7 +12,7 @@
 #include "report/look_at.h"
 #include "support/catch.h"
 
-namespace ttrace::report {
+namespace ttrace::report::cause_sentences_test {
 namespace {
 
 bool contains(const std::string& text, const std::string& part) {
@@ -239,4 +239,4 @@ TEST_CASE("every line of what to look at is of a known cause, and names its bug"
 }
 
 }  // namespace
-}  // namespace ttrace::report
+}  // namespace ttrace::report::cause_sentences_test

@@ -7,7 +7,7 @@
 #include "report/sample_report.h"
 #include "support/catch.h"
 
-namespace ttrace::report {
+namespace ttrace::report::coverage_clauses_test {
 namespace {
 
 using comparison::SkippedFor;
@@ -141,4 +141,4 @@ TEST_CASE("what a person leaves out comes last") {
 }
 
 }  // namespace
-}  // namespace ttrace::report
+}  // namespace ttrace::report::coverage_clauses_test

@@ -7,7 +7,7 @@
 #include "report/sample_report.h"
 #include "support/catch.h"
 
-namespace ttrace::report {
+namespace ttrace::report::explain_text_test {
 namespace {
 
 bool contains(const std::string& text, const std::string& part) {
@@ -68,4 +68,4 @@ TEST_CASE("causes and words are explained, and others name the nearest") {
 }
 
 }  // namespace
-}  // namespace ttrace::report
+}  // namespace ttrace::report::explain_text_test

@@ -8,7 +8,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::report {
+namespace ttrace::report::expression_text_test {
 namespace {
 
 using test::make_entry;
@@ -147,4 +147,4 @@ TEST_CASE("a name that the trace does not have is refused") {
 }
 
 }  // namespace
-}  // namespace ttrace::report
+}  // namespace ttrace::report::expression_text_test

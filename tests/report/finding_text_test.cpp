@@ -6,7 +6,7 @@
 #include "report/terminal_text.h"
 #include "support/catch.h"
 
-namespace ttrace::report {
+namespace ttrace::report::finding_text_test {
 namespace {
 
 using judge::Outcome;
@@ -193,4 +193,4 @@ TEST_CASE("evidence is folded to the width of the terminal") {
 }
 
 }  // namespace
-}  // namespace ttrace::report
+}  // namespace ttrace::report::finding_text_test

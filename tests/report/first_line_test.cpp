@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "support/catch.h"
 
-namespace ttrace::report {
+namespace ttrace::report::first_line_test {
 namespace {
 
 using Weight = Clause::Weight;
@@ -112,4 +112,4 @@ TEST_CASE("colour takes no place") {
 }
 
 }  // namespace
-}  // namespace ttrace::report
+}  // namespace ttrace::report::first_line_test

@@ -9,7 +9,7 @@
 #include "report/sample_report.h"
 #include "support/catch.h"
 
-namespace ttrace::report {
+namespace ttrace::report::json_report_test {
 namespace {
 
 using judge::Outcome;
@@ -474,4 +474,4 @@ TEST_CASE("the identity has what the manifest says of the recording") {
 }
 
 }  // namespace
-}  // namespace ttrace::report
+}  // namespace ttrace::report::json_report_test

@@ -9,7 +9,7 @@
 #include "routing/explain_flips.h"
 #include "support/catch.h"
 
-namespace ttrace::report {
+namespace ttrace::report::notes_text_test {
 namespace {
 
 using judge::Outcome;
@@ -209,4 +209,4 @@ TEST_CASE("control characters in names do not reach the terminal") {
 
 }  // namespace
 
-}  // namespace ttrace::report
+}  // namespace ttrace::report::notes_text_test

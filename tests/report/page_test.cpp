@@ -11,7 +11,7 @@
 #include "report/sample_report.h"
 #include "support/catch.h"
 
-namespace ttrace::report {
+namespace ttrace::report::page_test {
 namespace {
 
 using judge::Outcome;
@@ -139,4 +139,4 @@ TEST_CASE("links percent-encode what an address cannot hold") {
 }
 
 }  // namespace
-}  // namespace ttrace::report
+}  // namespace ttrace::report::page_test

@@ -11,7 +11,7 @@
 #include "measure/cpu/cpu_backend.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::report::test {
+namespace ttrace::test {
 
 // A result of two tensors of these values, judged with the outcome given.
 inline comparison::TensorComparison compared(const std::string& name,
@@ -103,4 +103,4 @@ inline comparison::CompareReport many_findings(std::size_t count) {
   return report;
 }
 
-}  // namespace ttrace::report::test
+}  // namespace ttrace::test

@@ -5,7 +5,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::report {
+namespace ttrace::report::screen_test {
 namespace {
 
 std::size_t lines_of(const std::string& text) {
@@ -73,4 +73,4 @@ TEST_CASE("lists are words") {
 }
 
 }  // namespace
-}  // namespace ttrace::report
+}  // namespace ttrace::report::screen_test

@@ -5,7 +5,7 @@
 #include "report/text_report.h"
 #include "support/catch.h"
 
-namespace ttrace::report {
+namespace ttrace::report::terminal_text_test {
 namespace {
 
 TEST_CASE("text that fits or has no width is left alone") {
@@ -48,4 +48,4 @@ TEST_CASE("before anything is done, and where nothing is to be done") {
 
 }  // namespace
 
-}  // namespace ttrace::report
+}  // namespace ttrace::report::terminal_text_test

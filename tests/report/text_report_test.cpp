@@ -8,7 +8,7 @@
 #include "report/terminal_text.h"
 #include "support/catch.h"
 
-namespace ttrace::report {
+namespace ttrace::report::text_report_test {
 namespace {
 
 using judge::Outcome;
@@ -350,4 +350,4 @@ TEST_CASE("nothing from a file moves the cursor or breaks a line") {
 }
 
 }  // namespace
-}  // namespace ttrace::report
+}  // namespace ttrace::report::text_report_test

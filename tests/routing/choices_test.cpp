@@ -6,7 +6,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::routing {
+namespace ttrace::routing::choices_test {
 namespace {
 
 using Rows = std::vector<std::vector<double>>;
@@ -129,4 +129,4 @@ TEST_CASE("linear scores are made again from input, weight and bias") {
 }
 
 }  // namespace
-}  // namespace ttrace::routing
+}  // namespace ttrace::routing::choices_test

@@ -5,7 +5,7 @@
 #include "routing/tables.h"
 #include "support/catch.h"
 
-namespace ttrace::routing {
+namespace ttrace::routing::explain_flips_test {
 namespace {
 
 using test::Held;
@@ -141,4 +141,4 @@ TEST_CASE("all flips of a router are examined and the unexplained ones counted")
 }
 
 }  // namespace
-}  // namespace ttrace::routing
+}  // namespace ttrace::routing::explain_flips_test

@@ -6,7 +6,7 @@
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::routing {
+namespace ttrace::routing::routing_flips_test {
 namespace {
 
 using comparison::CompareReport;
@@ -357,4 +357,4 @@ TEST_CASE("another row than the flipped one stays a finding") {
 }
 
 }  // namespace
-}  // namespace ttrace::routing
+}  // namespace ttrace::routing::routing_flips_test

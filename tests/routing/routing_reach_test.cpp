@@ -4,7 +4,7 @@
 #include "routing/routing_flips.h"
 #include "support/catch.h"
 
-namespace ttrace::routing {
+namespace ttrace::routing::routing_reach_test {
 namespace {
 
 using localize::test::label;
@@ -124,4 +124,4 @@ TEST_CASE("a router that is in no other module reaches what is downstream of it"
 }
 
 }  // namespace
-}  // namespace ttrace::routing
+}  // namespace ttrace::routing::routing_reach_test

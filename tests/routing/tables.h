@@ -6,7 +6,7 @@
 #include "routing/choices.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::routing::test {
+namespace ttrace::test {
 
 using Table = std::vector<std::vector<double>>;
 
@@ -25,4 +25,4 @@ struct Held {
   trace::TensorEntry entry;
 };
 
-}  // namespace ttrace::routing::test
+}  // namespace ttrace::test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::specification {
+namespace ttrace::specification::casts_of_leaves_test {
 namespace {
 
 using tensor::DType;
@@ -78,4 +78,4 @@ TEST_CASE("casts of other inputs stay operations") {
 }
 
 }  // namespace
-}  // namespace ttrace::specification
+}  // namespace ttrace::specification::casts_of_leaves_test

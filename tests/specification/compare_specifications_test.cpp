@@ -3,7 +3,7 @@
 #include "specification/specifications.h"
 #include "support/catch.h"
 
-namespace ttrace::specification {
+namespace ttrace::specification::compare_specifications_test {
 namespace {
 
 using test::specification_of;
@@ -139,4 +139,4 @@ TEST_CASE("other shapes and other models are refused") {
 }
 
 }  // namespace
-}  // namespace ttrace::specification
+}  // namespace ttrace::specification::compare_specifications_test

@@ -11,7 +11,7 @@
 #include "specification/specifications.h"
 #include "support/catch.h"
 
-namespace ttrace::specification {
+namespace ttrace::specification::cut_test {
 namespace {
 
 // Every index alone, the halves, every second one.
@@ -73,4 +73,4 @@ TEST_CASE("what a cut of a primitive's result needs gives that cut to the bit") 
 }
 
 }  // namespace
-}  // namespace ttrace::specification
+}  // namespace ttrace::specification::cut_test

@@ -7,7 +7,7 @@
 #include "specification/specifications.h"
 #include "support/catch.h"
 
-namespace ttrace::specification {
+namespace ttrace::specification::equal_scores_test {
 namespace {
 
 using tensor::DType;
@@ -111,4 +111,4 @@ TEST_CASE("sorted whole numbers may be in any order of equal ones") {
 }
 
 }  // namespace
-}  // namespace ttrace::specification
+}  // namespace ttrace::specification::equal_scores_test

@@ -7,7 +7,7 @@
 #include "base/instruction_sets.h"
 #include "support/catch.h"
 
-namespace ttrace::specification {
+namespace ttrace::specification::exponential_test {
 namespace {
 
 double exponential(double x) { return exponential_of<double, std::int64_t>(x); }
@@ -54,4 +54,4 @@ TEST_CASE("sums of exponentials are the same to the bit with every instruction s
 }
 
 }  // namespace
-}  // namespace ttrace::specification
+}  // namespace ttrace::specification::exponential_test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::specification {
+namespace ttrace::specification::judge_expression_test {
 namespace {
 
 using tensor::DType;
@@ -356,4 +356,4 @@ TEST_CASE("the derivative of a maximum knows ties, which no simulated rounding u
 }
 
 }  // namespace
-}  // namespace ttrace::specification
+}  // namespace ttrace::specification::judge_expression_test

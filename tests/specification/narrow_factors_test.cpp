@@ -10,7 +10,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::specification {
+namespace ttrace::specification::narrow_factors_test {
 namespace {
 
 using tensor::DType;
@@ -126,4 +126,4 @@ TEST_CASE("factors of another setting are refused") {
 }
 
 }  // namespace
-}  // namespace ttrace::specification
+}  // namespace ttrace::specification::narrow_factors_test

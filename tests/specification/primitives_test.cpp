@@ -10,7 +10,7 @@
 #include "specification/specifications.h"
 #include "support/catch.h"
 
-namespace ttrace::specification {
+namespace ttrace::specification::primitives_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -210,4 +210,4 @@ TEST_CASE("results are the same to the bit for any number of threads") {
 }
 
 }  // namespace
-}  // namespace ttrace::specification
+}  // namespace ttrace::specification::primitives_test

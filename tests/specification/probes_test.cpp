@@ -3,7 +3,7 @@
 #include "specification/specifications.h"
 #include "support/catch.h"
 
-namespace ttrace::specification {
+namespace ttrace::specification::probes_test {
 namespace {
 
 // The nodes of a product of inputs 0 and 1, which is value 2.
@@ -61,4 +61,4 @@ TEST_CASE("a sum of too many terms is not probed") {
 }
 
 }  // namespace
-}  // namespace ttrace::specification
+}  // namespace ttrace::specification::probes_test

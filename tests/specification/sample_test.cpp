@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::specification {
+namespace ttrace::specification::sample_test {
 namespace {
 
 std::vector<double> copied(const Value& value) {
@@ -154,4 +154,4 @@ TEST_CASE("shared values are forgotten where there is no room") {
 }
 
 }  // namespace
-}  // namespace ttrace::specification
+}  // namespace ttrace::specification::sample_test

@@ -9,7 +9,7 @@
 #include "specification/specifications.h"
 #include "support/catch.h"
 
-namespace ttrace::specification {
+namespace ttrace::specification::specification_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -329,4 +329,4 @@ TEST_CASE("an index out of range is an error of the data") {
 }
 
 }  // namespace
-}  // namespace ttrace::specification
+}  // namespace ttrace::specification::specification_test

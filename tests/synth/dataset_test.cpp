@@ -5,7 +5,7 @@
 #include "property/random.h"
 #include "support/catch.h"
 
-namespace ttrace::synth {
+namespace ttrace::synth::dataset_test {
 namespace {
 
 TEST_CASE("chunks are cut down to the dataset, and made where a filter needs them") {
@@ -57,4 +57,4 @@ TEST_CASE("pieces cover the dataset once and cut no chunk") {
 
 }  // namespace
 
-}  // namespace ttrace::synth
+}  // namespace ttrace::synth::dataset_test

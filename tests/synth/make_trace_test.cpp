@@ -9,7 +9,7 @@
 #include "synth/fault.h"
 #include "synth/made_trace.h"
 
-namespace ttrace::synth {
+namespace ttrace::synth::make_trace_test {
 namespace {
 
 using test::made;
@@ -192,4 +192,4 @@ TEST_CASE("stages deal tensors out in order") {
 }
 
 }  // namespace
-}  // namespace ttrace::synth
+}  // namespace ttrace::synth::make_trace_test

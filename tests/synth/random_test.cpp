@@ -15,7 +15,7 @@
 #include "support/catch.h"
 #include "tensor/box.h"
 
-namespace ttrace::synth {
+namespace ttrace::synth::random_test {
 namespace {
 
 constexpr double kUnit = 0x1p-28;
@@ -239,4 +239,4 @@ TEST_CASE("long stretches of values are the collector's, to the bit") {
 
 }  // namespace
 
-}  // namespace ttrace::synth
+}  // namespace ttrace::synth::random_test

@@ -6,7 +6,7 @@
 #include "support/memory_trace.h"
 #include "synth/fault.h"
 
-namespace ttrace::synth {
+namespace ttrace::synth::recipe_test {
 namespace {
 
 using test::check_refused;
@@ -229,4 +229,4 @@ TEST_CASE("placements that cannot be are refused with what can") {
 
 }  // namespace
 
-}  // namespace ttrace::synth
+}  // namespace ttrace::synth::recipe_test

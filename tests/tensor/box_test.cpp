@@ -6,7 +6,7 @@
 #include "base/refusal.h"
 #include "support/catch.h"
 
-namespace ttrace::tensor {
+namespace ttrace::tensor::box_test {
 namespace {
 
 constexpr std::uint64_t kHuge = std::uint64_t{1} << 40;
@@ -182,4 +182,4 @@ TEST_CASE("positions within one range are moved by its start") {
 }
 
 }  // namespace
-}  // namespace ttrace::tensor
+}  // namespace ttrace::tensor::box_test

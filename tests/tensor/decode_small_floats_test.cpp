@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::tensor {
+namespace ttrace::tensor::decode_small_floats_test {
 namespace {
 
 // Widens IEEE fields by moving bits: a binary64 with the same sign, the exponent re-biased and the
@@ -135,4 +135,4 @@ TEST_CASE("known values of float8 e5m2") {
 }
 
 }  // namespace
-}  // namespace ttrace::tensor
+}  // namespace ttrace::tensor::decode_small_floats_test

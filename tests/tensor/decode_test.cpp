@@ -7,7 +7,7 @@
 #include "base/refusal.h"
 #include "tensor/codec.h"
 
-namespace ttrace::tensor {
+namespace ttrace::tensor::decode_test {
 namespace {
 
 template <typename T>
@@ -114,4 +114,4 @@ TEST_CASE("a buffer of another size is a defect") {
 }
 
 }  // namespace
-}  // namespace ttrace::tensor
+}  // namespace ttrace::tensor::decode_test

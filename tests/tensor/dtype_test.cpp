@@ -4,7 +4,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::tensor {
+namespace ttrace::tensor::dtype_test {
 namespace {
 
 TEST_CASE("every dtype is found again by its name") {
@@ -49,4 +49,4 @@ TEST_CASE("every dtype has its width in bytes and a short name of its own") {
 }
 
 }  // namespace
-}  // namespace ttrace::tensor
+}  // namespace ttrace::tensor::dtype_test

@@ -8,7 +8,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::tensor {
+namespace ttrace::tensor::encode_test {
 namespace {
 
 constexpr std::array kFloats{DType::kFloat64,  DType::kFloat32,    DType::kFloat16,
@@ -115,4 +115,4 @@ TEST_CASE("integers keep their lowest bits, bool becomes 0 or 1") {
 }
 
 }  // namespace
-}  // namespace ttrace::tensor
+}  // namespace ttrace::tensor::encode_test

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "tensor/codec.h"
 
-namespace ttrace::tensor {
+namespace ttrace::tensor::round_to_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -60,4 +60,4 @@ TEST_CASE("halves round to even, and beyond the largest there are infinities or 
 }
 
 }  // namespace
-}  // namespace ttrace::tensor
+}  // namespace ttrace::tensor::round_to_test

@@ -5,7 +5,7 @@
 
 #include "property/random.h"
 
-namespace ttrace::tensor {
+namespace ttrace::tensor::run_cursor_test {
 namespace {
 
 TEST_CASE("a cursor visits the elements of a part in its row-major order", "[tensor]") {
@@ -90,4 +90,4 @@ TEST_CASE("full inner dimensions make long runs", "[tensor]") {
 }
 
 }  // namespace
-}  // namespace ttrace::tensor
+}  // namespace ttrace::tensor::run_cursor_test

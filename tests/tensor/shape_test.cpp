@@ -10,7 +10,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::tensor {
+namespace ttrace::tensor::shape_test {
 namespace {
 
 using List = std::vector<std::uint64_t>;
@@ -190,4 +190,4 @@ TEST_CASE("a shape has what a vector has after the same changes") {
 }
 
 }  // namespace
-}  // namespace ttrace::tensor
+}  // namespace ttrace::tensor::shape_test

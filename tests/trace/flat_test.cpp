@@ -2,7 +2,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::trace {
+namespace ttrace::trace::flat_test {
 namespace {
 
 using Boxes = std::vector<tensor::Box>;
@@ -52,4 +52,4 @@ TEST_CASE("ranges of huge tensors cost nothing") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace
+}  // namespace ttrace::trace::flat_test

@@ -5,7 +5,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::trace {
+namespace ttrace::trace::key_test {
 namespace {
 
 TensorKey key(const std::string& name, Kind kind = Kind::kOutput) {
@@ -129,4 +129,4 @@ TEST_CASE("brackets that hold nothing or do not pair belong to the name") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace
+}  // namespace ttrace::trace::key_test

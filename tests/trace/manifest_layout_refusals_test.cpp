@@ -3,7 +3,7 @@
 #include "trace/manifest.h"
 #include "trace/manifest_texts.h"
 
-namespace ttrace::trace {
+namespace ttrace::trace::manifest_layout_refusals_test {
 namespace {
 
 using test::manifest_of;
@@ -180,4 +180,4 @@ TEST_CASE("a shape whose bytes overflow is refused and so are too many dimension
 }
 
 }  // namespace
-}  // namespace ttrace::trace
+}  // namespace ttrace::trace::manifest_layout_refusals_test

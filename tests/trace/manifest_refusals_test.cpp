@@ -3,7 +3,7 @@
 #include "trace/manifest.h"
 #include "trace/manifest_texts.h"
 
-namespace ttrace::trace {
+namespace ttrace::trace::manifest_refusals_test {
 namespace {
 
 using test::manifest_of;
@@ -177,4 +177,4 @@ TEST_CASE("optimizer groups are checked") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace
+}  // namespace ttrace::trace::manifest_refusals_test

@@ -3,7 +3,7 @@
 #include "base/refusal.h"
 #include "trace/manifest_texts.h"
 
-namespace ttrace::trace {
+namespace ttrace::trace::manifest_test {
 namespace {
 
 using test::manifest_of;
@@ -172,4 +172,4 @@ TEST_CASE("an empty manifest survives being written") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace
+}  // namespace ttrace::trace::manifest_test

@@ -1,7 +1,7 @@
 #include "base/refusal.h"
 #include "trace/placement.h"
 
-namespace ttrace::trace {
+namespace ttrace::trace::placement_cut_test {
 namespace {
 
 using tensor::Ranges;
@@ -94,4 +94,4 @@ TEST_CASE("lists must have a number for every coordinate") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace
+}  // namespace ttrace::trace::placement_cut_test

@@ -7,7 +7,7 @@
 #include "base/refusal.h"
 #include "trace/layout_json.h"
 
-namespace ttrace::trace {
+namespace ttrace::trace::placement_test {
 namespace {
 
 TEST_CASE("placements as people say them") {
@@ -88,4 +88,4 @@ TEST_CASE("placements are equal if all they say is") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace
+}  // namespace ttrace::trace::placement_test

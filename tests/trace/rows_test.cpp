@@ -3,7 +3,7 @@
 #include "base/refusal.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::trace {
+namespace ttrace::trace::rows_test {
 namespace {
 
 using tensor::Ranges;
@@ -46,4 +46,4 @@ TEST_CASE("the index has the tensor's step, micro-batch and call") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace
+}  // namespace ttrace::trace::rows_test

@@ -2,7 +2,7 @@
 
 #include "base/refusal.h"
 
-namespace ttrace::trace {
+namespace ttrace::trace::segments_test {
 namespace {
 
 using tensor::Ranges;
@@ -70,4 +70,4 @@ TEST_CASE("segments beyond 64 bits or without number are refused") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace
+}  // namespace ttrace::trace::segments_test

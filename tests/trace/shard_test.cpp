@@ -5,7 +5,7 @@
 #include "base/refusal.h"
 #include "support/catch.h"
 
-namespace ttrace::trace {
+namespace ttrace::trace::shard_test {
 namespace {
 
 using tensor::Range;
@@ -136,4 +136,4 @@ TEST_CASE("one coordinate has all chunks as one range") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace
+}  // namespace ttrace::trace::shard_test

@@ -2,7 +2,7 @@
 #include "support/memory_trace.h"
 #include "trace/manifest.h"
 
-namespace ttrace::trace {
+namespace ttrace::trace::was_asked_for_test {
 namespace {
 
 Manifest told(std::vector<Kind> kinds, std::optional<std::vector<std::string>> modules = {}) {
@@ -45,4 +45,4 @@ TEST_CASE("a tensor belongs to the module that it is named after, or that owns t
 }
 
 }  // namespace
-}  // namespace ttrace::trace
+}  // namespace ttrace::trace::was_asked_for_test

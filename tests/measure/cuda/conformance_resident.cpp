@@ -93,11 +93,11 @@ class ResidentPairs {
   const Backend& backend_;
 };
 
-constexpr std::array<std::size_t, 9> kSizes{0, 1, 33, 999, 4095, 4096, 4097, 9000, 100'000};
+constexpr std::array<std::size_t, 9> kResidentSizes{0, 1, 33, 999, 4095, 4096, 4097, 9000, 100'000};
 
 void add_types(ResidentPairs& pairs, Draw& draw) {
   for (const DType dtype : kFloatTypes) {
-    for (const std::size_t count : kSizes) {
+    for (const std::size_t count : kResidentSizes) {
       for (const std::size_t shift : {0, 1, 4}) {
         if (count > 4097 && shift == 4) continue;
         const Pattern pattern = kPatterns[(count + shift) % kPatterns.size()];

@@ -6,7 +6,7 @@
 #include "measure/cuda/host_runtime.h"
 #include "property/random.h"
 
-namespace ttrace::test {
+namespace ttrace::test::conformance_test {
 namespace {
 
 using measure::cuda::CudaBackend;
@@ -42,4 +42,4 @@ TEST_CASE("many requests in one batch on the device have the bits of the CPU", "
 }
 
 }  // namespace
-}  // namespace ttrace::test
+}  // namespace ttrace::test::conformance_test

@@ -14,7 +14,7 @@
 #include "property/random.h"
 #include "support/catch.h"
 
-namespace ttrace::measure::cuda {
+namespace ttrace::measure::cuda::cublas_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,4 +172,4 @@ TEST_CASE("the screen of blocks takes cuBLAS where that pays", "[cuda]") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure::cuda
+}  // namespace ttrace::measure::cuda::cublas_test

@@ -9,7 +9,7 @@
 #include "measure/cuda/host_runtime.h"
 #include "property/random.h"
 
-namespace ttrace::test {
+namespace ttrace::test::cuda_backend_test {
 namespace {
 
 using measure::Batch;
@@ -204,4 +204,4 @@ TEST_CASE("a batch that is given up leaves its memory to others", "[cuda]") {
 }
 
 }  // namespace
-}  // namespace ttrace::test
+}  // namespace ttrace::test::cuda_backend_test

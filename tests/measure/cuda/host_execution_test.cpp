@@ -6,7 +6,7 @@
 #include "measure/cuda/kernels/execution.h"
 #include "support/catch.h"
 
-namespace ttrace::test {
+namespace ttrace::test::host_execution_test {
 namespace {
 
 bool mentions(const Mistakes& mistakes, const std::string& text) {
@@ -125,4 +125,4 @@ TEST_CASE("shared memory has an end, and no values at first", "[cuda]") {
 }
 
 }  // namespace
-}  // namespace ttrace::test
+}  // namespace ttrace::test::host_execution_test

@@ -8,7 +8,7 @@
 
 #include "support/catch.h"
 
-namespace ttrace::measure::cuda {
+namespace ttrace::measure::cuda::module_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,4 +83,4 @@ TEST_CASE("the module that was built loads, and says in one sentence if it has n
 #endif
 
 }  // namespace
-}  // namespace ttrace::measure::cuda
+}  // namespace ttrace::measure::cuda::module_test

@@ -11,7 +11,7 @@
 #include "measure/products.h"
 #include "property/random.h"
 
-namespace ttrace::test {
+namespace ttrace::test::products_test {
 namespace {
 
 using measure::cuda::Costs;
@@ -183,4 +183,4 @@ TEST_CASE("a replay multiplies on the backend where it pays", "[cuda]") {
 }
 
 }  // namespace
-}  // namespace ttrace::test
+}  // namespace ttrace::test::products_test

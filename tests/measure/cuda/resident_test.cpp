@@ -10,7 +10,7 @@
 #include "measure/cuda/host_runtime.h"
 #include "property/random.h"
 
-namespace ttrace::test {
+namespace ttrace::test::resident_test {
 namespace {
 
 using measure::Batch;
@@ -181,4 +181,4 @@ TEST_CASE("values that are lost with their device are an error", "[cuda]") {
 }
 
 }  // namespace
-}  // namespace ttrace::test
+}  // namespace ttrace::test::resident_test

@@ -5,7 +5,7 @@
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::checked_driver_test {
 namespace {
 
 using test::OddFile;
@@ -61,4 +61,4 @@ TEST_CASE("the driver does not open files for writing") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::checked_driver_test

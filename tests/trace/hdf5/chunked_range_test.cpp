@@ -11,7 +11,7 @@
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::chunked_range_test {
 namespace {
 
 using tensor::Box;
@@ -161,4 +161,4 @@ TEST_CASE("chunks that lie about their size are refused, never overrun", "[hdf5]
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::chunked_range_test

@@ -6,7 +6,7 @@
 #include "trace/hdf5/odd_file.h"
 #include "trace/hdf5/trace_files.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::damaged_file_test {
 namespace {
 
 using test::OddFile;
@@ -103,4 +103,4 @@ TEST_CASE("a chunk whose checksum is wrong is refused when it is read") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::damaged_file_test

@@ -9,7 +9,7 @@
 #include "trace/hdf5/odd_file.h"
 #include "trace/hdf5/trace_files.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::datatype_test {
 namespace {
 
 using tensor::DType;
@@ -175,4 +175,4 @@ TEST_CASE("the library's version is told") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::datatype_test

@@ -13,7 +13,7 @@
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::direct_file_test {
 namespace {
 
 using tensor::DType;
@@ -239,4 +239,4 @@ TEST_CASE("a header damaged in any byte is read within the file or not at all") 
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::direct_file_test

@@ -3,7 +3,7 @@
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::group_listing_test {
 namespace {
 
 using test::done;
@@ -73,4 +73,4 @@ TEST_CASE("a listing has every hard link of a group, in either form of groups") 
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::group_listing_test

@@ -9,7 +9,7 @@
 #include "trace/hdf5/library/checked_driver.h"
 #include "trace/hdf5/odd_file.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::object_header_test {
 namespace {
 
 using test::done;
@@ -144,4 +144,4 @@ TEST_CASE("a damaged attribute is read within the file, and always as the same")
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::object_header_test

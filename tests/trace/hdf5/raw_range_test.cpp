@@ -10,7 +10,7 @@
 #include "property/random.h"
 #include "support/temp_dir.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::raw_range_test {
 namespace {
 
 using tensor::Box;
@@ -83,4 +83,4 @@ TEST_CASE("a file that becomes shorter is refused, and no bytes are made up", "[
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::raw_range_test

@@ -9,7 +9,7 @@
 #include "trace/hdf5/trace_files.h"
 #include "trace/hdf5/writer.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::read_back_test {
 namespace {
 
 using tensor::Box;
@@ -127,4 +127,4 @@ TEST_CASE("compressed chunks, scalars and nothing at all are read back too", "[h
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::read_back_test

@@ -16,7 +16,7 @@
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::read_window_test {
 namespace {
 
 // A file of random bytes that is open. Openings of tests have numbers that HDF5's files never
@@ -159,4 +159,4 @@ TEST_CASE("a file that shrinks between two small datasets is refused as ever", "
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::read_window_test

@@ -12,7 +12,7 @@
 #include "trace/hdf5/trace_files.h"
 #include "trace/hdf5/writer.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::reader_test {
 namespace {
 
 using test::check_refused;
@@ -176,4 +176,4 @@ TEST_CASE("a directory in place of a rank file is that rank's problem") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::reader_test

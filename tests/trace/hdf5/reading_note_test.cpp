@@ -7,7 +7,7 @@
 #include "trace/hdf5/odd_file.h"
 #include "trace/hdf5/trace_files.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::reading_note_test {
 namespace {
 
 TEST_CASE("a note lasts as long as the work on its file") {
@@ -53,4 +53,4 @@ TEST_CASE("a file declared damaged is not opened") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::reading_note_test

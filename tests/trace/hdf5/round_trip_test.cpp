@@ -6,7 +6,7 @@
 #include "trace/hdf5/trace_files.h"
 #include "trace/hdf5/writer.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::round_trip_test {
 namespace {
 
 using tensor::Box;
@@ -149,4 +149,4 @@ TEST_CASE("the same contents make the same file") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::round_trip_test

@@ -4,7 +4,7 @@
 #include "trace/hdf5/odd_file.h"
 #include "trace/hdf5/trace_files.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::single_file_test {
 namespace {
 
 using test::check_refused;
@@ -109,4 +109,4 @@ TEST_CASE("what is no HDF5 file is refused") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::single_file_test

@@ -8,7 +8,7 @@
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::stored_dataset_test {
 namespace {
 
 using test::check_refused;
@@ -196,4 +196,4 @@ TEST_CASE("a file that is written while it is read gives no more numbers") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::stored_dataset_test

@@ -4,7 +4,7 @@
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/odd_file.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::unwritten_test {
 namespace {
 
 using test::OddFile;
@@ -59,4 +59,4 @@ TEST_CASE("a dataset without elements has nothing to write") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::unwritten_test

@@ -4,7 +4,7 @@
 #include "support/temp_dir.h"
 #include "trace/hdf5/trace_files.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::hdf5::writer_test {
 namespace {
 
 using tensor::DType;
@@ -114,4 +114,4 @@ TEST_CASE("a rank's file says whose it is") {
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::hdf5::writer_test
