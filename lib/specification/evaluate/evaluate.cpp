@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "specification/check_shapes.h"
 #include "specification/evaluate/evaluation.h"
+#include "specification/evaluate/exact_integers.h"
 #include "specification/evaluate/shared_values.h"
 #include "specification/primitives/loops.h"
 #include "specification/primitives/shape_rules.h"
@@ -120,8 +121,9 @@ class Evaluation {
                               describe_shape(tensor.shape));
     }
     const Value taken = cut_of(computed_cut(number), value);
-    if (!noise_ || (keeps_exact_leaves_ && expression_.leaves[number].exact)) return taken;
     const tensor::DType dtype = dtype_of_value(expression_, static_cast<std::uint32_t>(number));
+    require_exact_integers(taken, dtype);
+    if (!noise_ || (keeps_exact_leaves_ && expression_.leaves[number].exact)) return taken;
     return rounded(taken, dtype, noise_->stream(expression_.leaves[number].tensor), context_);
   }
 
@@ -196,6 +198,7 @@ class Evaluation {
     const Primitive& primitive = *expression_.steps[number].node->primitive;
     return call(number, [&](const EvaluationCall& found) {
       const Value value = primitive.evaluate(found);
+      require_exact_integers(value, found.dtype);
       const double argument = unit_roundoff(found.dtypes.empty() ? found.dtype : found.dtypes[0]);
       const bool narrower =
           primitive.rounding == Rounding::kWhereNarrower && unit_roundoff(found.dtype) > argument;
