@@ -11,6 +11,7 @@ from ttrace_torch.specification.operations import (  # noqa: F401
     pooling,
     products,
     reductions,
+    resizing,
     selection,
     tables,
     views,
