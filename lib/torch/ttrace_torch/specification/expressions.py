@@ -182,6 +182,21 @@ class Expressions:
         where = {"dim": dim, "size": size, "step": step, "spacing": spacing}
         return self.graph.add("windows", (x,), x.dtype, (*shape, size), **where)
 
+    def strided(self, x: Value, shape: Sequence[int], strides: Sequence[int], first: int) -> Value:
+        """Elements of x, counted in row-major order, from `first` on by `strides`; an element may
+        be there more than once."""
+        index = self.full(first, "int64", (1,) * len(shape))
+        for dim, (size, stride) in enumerate(zip(shape, strides)):
+            along = self.reshape(
+                self.arange(0, stride, size, "int64"),
+                [size if other == dim else 1 for other in range(len(shape))],
+            )
+            index = self.binary("add", index, along)
+        count = math.prod(shape)
+        flat, places = self.reshape(x, (math.prod(x.shape),)), self.reshape(index, (count,))
+        taken = self.graph.add("gather", (flat, places), x.dtype, (count,), dim=0)
+        return self.reshape(taken, shape)
+
     def concat(self, values: Sequence[Value], dim: int) -> Value:
         """All values one after the other along `dim`."""
         if len(values) == 1:

@@ -222,7 +222,7 @@ class Storages:
                 value = self._make.permute(value, back)
             elif step.primitive == "slice":
                 value = self._make.replace(whole, value, *step.where)
-            elif whole.shape != value.shape:
+            elif step.primitive == "gather" or whole.shape != value.shape:
                 return None
         return value
 
@@ -260,6 +260,8 @@ def _applied(make: Expressions, step: Step, value: Value) -> Value:
         return make.permute(value, step.where)
     if step.primitive == "expand":
         return make.expand(value, step.shape)
+    if step.primitive == "gather":
+        return make.strided(value, step.shape, step.where[1:], step.where[0])
     return make.slice(value, *step.where)
 
 

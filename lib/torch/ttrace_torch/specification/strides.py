@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """One step of a view: reshape, permute, expand or slice.
+    """One step of a view: reshape, permute, expand, slice, or gather, which cannot be undone.
 
-    shape: of the result. where: dims of a permutation; dim, start, stop and step of a slice.
+    shape: of the result. where: dims of a permutation; dim, start, stop and step of a slice; the
+    first element and the strides of a gather from the elements in row-major order.
     """
 
     primitive: str

@@ -102,10 +102,15 @@ def _as_strided(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Steps:
-    steps = strided_steps(x.shape, tuple(size), tuple(stride), storage_offset or 0)
-    if steps is None:
-        raise Inexpressible("a view by strides")
-    return [steps]
+    offset = storage_offset or 0
+    steps = strided_steps(x.shape, tuple(size), tuple(stride), offset)
+    if steps is not None:
+        return [steps]
+    # Windows that share elements, of an attention that slides.
+    reach = offset + sum((extent - 1) * step for extent, step in zip(size, stride))
+    if _count(x.shape) <= reach:
+        raise Inexpressible("a view by strides of memory beyond its tensor")
+    return [(Step("gather", tuple(size), (offset, *stride)),)]
 
 
 def _selected(x: Value, dim: int, index: int, shape: tuple[int, ...]) -> tuple[Step, ...]:
